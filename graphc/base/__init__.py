@@ -1,0 +1,1 @@
+"""What every layer stands on: errors, source locations, options, the target machine."""

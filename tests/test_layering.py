@@ -1,0 +1,221 @@
+"""The import direction, file length and independence of every module of `graphc` and `passes`.
+
+The layers are those of the architecture; a module imports only from its own layer or from layers
+with a smaller number, and no modules import each other in a circle. Imports inside functions count,
+imports under ``if TYPE_CHECKING:`` do not.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import networkx
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("graphc", "passes")
+MAXIMUM_LINES = 500
+USER_LAYER = 9
+
+# The longest matching prefix decides; what is not listed is a user-facing module of layer 9.
+LAYERS = {
+    "graphc.base": 1,
+    "graphc.ir": 2,
+    "graphc.kernel": 3,
+    "graphc.plan": 3,
+    "graphc.ops": 4,
+    "graphc.interp": 4,
+    "graphc.extract": 5,
+    "passes": 5,
+    "graphc.lower": 6,
+    "graphc.codegen": 6,
+    "graphc.runtime": 7,
+    "graphc.compiler": 8,
+    "graphc": USER_LAYER,
+}
+
+# The ahead-of-time loader must run where the compiler's parts are not wanted.
+LOADER_PREFIX = "graphc.aot.load"
+LOADER_FORBIDDEN = ("passes", "graphc.codegen", "graphc.lower", "networkx")
+
+FORKED_IMPORTS = """
+import importlib, os, sys, traceback
+import llvmlite.binding, networkx, numpy
+failures = 0
+for name in sys.argv[1:]:
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            importlib.import_module(name)
+            status = 0
+        except BaseException:
+            print("import of", name, "failed:")
+            traceback.print_exc(file=sys.stdout)
+        sys.stdout.flush()
+        os._exit(status)
+    failures += os.waitpid(child, 0)[1] != 0
+sys.exit(min(failures, 100))
+"""
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of the product by its dotted name; a package is named by its directory."""
+    found = {}
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def layer_of(module: str) -> int:
+    parts = module.split(".")
+    for length in range(len(parts), 0, -1):
+        layer = LAYERS.get(".".join(parts[:length]))
+        if layer is not None:
+            return layer
+    raise AssertionError(f"{module} belongs to no known package")
+
+
+def is_type_checking(test: ast.expr) -> bool:
+    return (isinstance(test, ast.Name) and test.id == "TYPE_CHECKING") or (
+        isinstance(test, ast.Attribute) and test.attr == "TYPE_CHECKING"
+    )
+
+
+def import_statements(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
+    """All import statements at any depth, except those that only a type checker runs."""
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.If) and is_type_checking(node.test):
+            pending.extend(node.orelse)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        else:
+            pending.extend(ast.iter_child_nodes(node))
+
+
+def own_module(name: str) -> str | None:
+    """The module of the product that an import of `name` needs, None for a foreign one."""
+    if name.split(".")[0] not in PACKAGES:
+        return None
+    while name not in modules() and "." in name:
+        name = name.rpartition(".")[0]
+    return name
+
+
+@cache
+def imports_of(module: str) -> tuple[tuple[str, int], ...]:
+    """(imported module of the product, line) for each import statement of a module."""
+    path = modules()[module]
+    found = []
+    for statement in import_statements(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+        if isinstance(statement, ast.Import):
+            names = [alias.name for alias in statement.names]
+        else:
+            base = statement.module or ""
+            if statement.level:
+                package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+                for _ in range(statement.level - 1):
+                    package = package.rpartition(".")[0]
+                base = f"{package}.{base}" if base else package
+            # `from package import name` needs the submodule if there is one, else the package.
+            names = [f"{base}.{alias.name}" for alias in statement.names]
+        for name in names:
+            target = own_module(name)
+            if target is not None and target != module:
+                found.append((target, statement.lineno))
+    return tuple(found)
+
+
+def test_there_are_modules_to_check() -> None:
+    assert modules()
+
+
+def test_every_package_directory_is_a_regular_package() -> None:
+    missing = {
+        str(path.parent.relative_to(ROOT))
+        for path in modules().values()
+        if not (path.parent / "__init__.py").exists()
+    }
+    assert not missing, f"no __init__.py in {sorted(missing)}"
+
+
+def test_imports_point_to_the_same_layer_or_above() -> None:
+    wrong = [
+        f"{modules()[module].relative_to(ROOT)}:{line}: {module} (layer {layer_of(module)}) "
+        f"imports {target} (layer {layer_of(target)})"
+        for module in modules()
+        for target, line in imports_of(module)
+        if layer_of(target) > layer_of(module)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_import_cycles() -> None:
+    graph = networkx.DiGraph()
+    graph.add_nodes_from(modules())
+    graph.add_edges_from(
+        (module, target) for module in modules() for target, _ in imports_of(module)
+    )
+    cycles = [
+        sorted(component)
+        for component in networkx.strongly_connected_components(graph)
+        if len(component) > 1
+    ]
+    assert not cycles, f"modules that import each other: {cycles}"
+
+
+def test_no_file_is_too_long() -> None:
+    lengths = {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+        for path in modules().values()
+    }
+    long = {name: lines for name, lines in lengths.items() if lines > MAXIMUM_LINES}
+    assert not long, f"files of more than {MAXIMUM_LINES} lines: {long}"
+
+
+def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = dict(os.environ, OPENBLAS_NUM_THREADS="1")
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [str(ROOT), *filter(None, [environment.get("PYTHONPATH")])]
+    )
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False,
+    )
+
+
+def test_each_module_imports_first() -> None:
+    """Each module is the first of the product to be imported in its process.
+
+    One interpreter loads the third-party libraries and forks a child for each module.
+    """
+    importable = [name for name in modules() if not name.endswith("__main__")]
+    result = run_python("-c", FORKED_IMPORTS, *importable)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_loader_of_artifacts_loads_no_compiler() -> None:
+    loaders = [name for name in modules() if name.startswith(LOADER_PREFIX)]
+    if not loaders:
+        pytest.skip(f"no module named {LOADER_PREFIX}*")
+    for name in loaders:
+        result = run_python("-c", f"import sys, {name}; print(*sys.modules, sep='\\n')")
+        assert result.returncode == 0, result.stderr
+        unwanted = [
+            loaded
+            for loaded in result.stdout.split()
+            if any(loaded == root or loaded.startswith(root + ".") for root in LOADER_FORBIDDEN)
+        ]
+        assert not unwanted, f"{name} loads {unwanted}"
