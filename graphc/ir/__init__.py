@@ -1,0 +1,1 @@
+"""Graph IR: whole tensors, the operations between them, and the graphs that hold both."""

@@ -1,0 +1,138 @@
+"""Where new nodes go: the builder that is current.
+
+Users' ops join the recorder of their operands (or, inside a branch or loop body being traced, the
+region's recorder). While a pass works, its editor is current, so that decompositions, derivatives
+and rules can be written in the user's own algebra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+from graphc.base.errors import GraphcError
+from graphc.ir.attributes import Attributes
+from graphc.ir.graph import Graph, Node, Provenance
+from graphc.ir.op import OpDef
+from graphc.ir.types import TensorType
+from graphc.ir.value import Value
+
+
+class Builder(Protocol):
+    """Something that nodes can be added to."""
+
+    def add(
+        self,
+        op: OpDef,
+        inputs: Sequence[Value],
+        attrs: Attributes,
+        regions: Sequence[Graph] = (),
+        name: str | None = None,
+    ) -> Node:
+        """Adds a node and gives it back; its output types are inferred."""
+
+    def home(self, inputs: Sequence[Value]) -> Builder:
+        """The builder that gets a node over these operands while this one is current."""
+
+
+_CURRENT: ContextVar[Builder | None] = ContextVar("graphc_current_builder", default=None)
+
+
+_DEFAULT: list[Builder] = []
+"""The default graph, put here by the recorder module: it stands where nothing is entered."""
+
+
+def install_default(builder: Builder) -> None:
+    """Says which graph stands where none is entered."""
+    _DEFAULT[:] = [builder]
+
+
+def default() -> Builder:
+    """The graph that stands where none is entered."""
+    return _DEFAULT[0]
+
+
+def builder_for(inputs: Sequence[Value]) -> Builder:
+    """Who gets a node over these operands.
+
+    A pass's editor, if one is current; the region being traced, if there is one; otherwise the
+    operands' own graph.
+    """
+    builder = _CURRENT.get()
+    return (default() if builder is None else builder).home(inputs)
+
+
+def current() -> Builder | None:
+    """The builder that is current in this thread or task, if any."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def building(builder: Builder) -> Iterator[None]:
+    """Makes a builder current for the block."""
+    token = _CURRENT.set(builder)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def apply(
+    op: OpDef,
+    *inputs: Value,
+    name: str | None = None,
+    **attrs: Any,
+) -> Value:
+    """Adds a node with one output to the current builder; operands are already converted."""
+    return apply_node(op, inputs, attrs, name=name).output
+
+
+def apply_node(
+    op: OpDef,
+    inputs: Sequence[Value],
+    attrs: Mapping[str, Any],
+    regions: Sequence[Graph] = (),
+    name: str | None = None,
+) -> Node:
+    """Adds a node to the builder that is current, or to the graph of its operands."""
+    return builder_for(inputs).add(op, inputs, attrs, regions, name)
+
+
+def infer(op: OpDef, inputs: Sequence[Value], attrs: Attributes) -> tuple[TensorType, ...]:
+    """The output types; an error of the rule gets the operation's text added."""
+    try:
+        return tuple(op.infer([value.type for value in inputs], attrs))
+    except GraphcError as error:
+        if error.node is None:
+            operands = ", ".join(f"{v.name + ': ' if v.name else ''}{v.type}" for v in inputs)
+            shown = ", ".join(f"{key}={value!r}" for key, value in attrs.items())
+            error.node = f"{op.name}({operands}{'; ' + shown if shown else ''})"
+        raise
+
+
+def make_node(
+    op: OpDef,
+    inputs: Sequence[Value],
+    attrs: Attributes,
+    regions: Sequence[Graph],
+    provenance: Provenance,
+    outputs: Sequence[Value] | None = None,
+    name: str | None = None,
+) -> Node:
+    """A node of inferred type, with new outputs unless given."""
+    if outputs is None:
+        if regions or op.effect == "control":
+            types = infer_with_regions(op, inputs, attrs, regions)
+        else:
+            types = infer(op, inputs, attrs)
+        outputs = tuple(Value(t, name) for t in types)
+    return Node(op, tuple(inputs), attrs, tuple(outputs), tuple(regions), provenance)
+
+
+def infer_with_regions(
+    op: OpDef, inputs: Sequence[Value], attrs: Attributes, regions: Sequence[Graph]
+) -> tuple[TensorType, ...]:
+    """Ops that own regions infer from them, passed as the attribute ``regions``."""
+    return infer(op, inputs, {**attrs, "regions": tuple(regions)})

@@ -1,0 +1,149 @@
+"""Element types: bool, (u)int8 to 64, float32, float64, and NumPy 2's promotion between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from graphc.base.errors import DTypeError
+
+Kind = Literal["bool", "int", "uint", "float"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DType:
+    """An element type. There is one object per type, so ``is`` compares.
+
+    Attributes:
+        name: NumPy's name.
+        kind: bool, int (signed), uint or float.
+        bits: storage width.
+        numpy: the NumPy dtype, in native byte order.
+    """
+
+    name: str
+    kind: Kind
+    bits: int
+    numpy: np.dtype[np.generic]
+
+    @property
+    def bytes(self) -> int:
+        """Storage of one element in bytes."""
+        return self.bits // 8
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        """Signed or unsigned integer; bool is not one."""
+        return self.kind in ("int", "uint")
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __eq__(self, other: object) -> bool:
+        """Equal to itself, and, for users' convenience, to what NumPy calls the same type."""
+        if isinstance(other, DType):
+            return self is other
+        if isinstance(other, (str, type, np.dtype)):
+            try:
+                return bool(np.dtype(other) == self.numpy)
+            except TypeError:
+                return False
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.numpy)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (dtype, (self.name,))
+
+
+def _make(name: str, kind: Kind, bits: int) -> DType:
+    return DType(name, kind, bits, np.dtype(name))
+
+
+bool_ = _make("bool", "bool", 8)
+int8, int16, int32, int64 = (_make(f"int{b}", "int", b) for b in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (_make(f"uint{b}", "uint", b) for b in (8, 16, 32, 64))
+float32, float64 = _make("float32", "float", 32), _make("float64", "float", 64)
+
+ALL: tuple[DType, ...] = (
+    bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64,
+)  # fmt: skip
+FLOATS: tuple[DType, ...] = (float32, float64)
+INTEGERS: tuple[DType, ...] = tuple(d for d in ALL if d.is_integer)
+
+_BY_NAME = {d.name: d for d in ALL}
+_BY_NUMPY = {d.numpy: d for d in ALL}
+
+DTypeLike: TypeAlias = "DType | str | type | np.dtype[np.generic]"
+
+
+def dtype(spec: DTypeLike) -> DType:
+    """The DType for a DType, a NumPy dtype or scalar type, a name, or Python's bool, int, float.
+
+    Raises:
+        DTypeError: for anything graphc has no element type for.
+    """
+    if isinstance(spec, DType):
+        return spec
+    if isinstance(spec, str) and spec in _BY_NAME:
+        return _BY_NAME[spec]
+    try:
+        found = _BY_NUMPY.get(np.dtype(spec).newbyteorder("="))
+    except TypeError:
+        found = None
+    if found is None:
+        names = ", ".join(d.name for d in ALL)
+        raise DTypeError(f"{spec!r} is not a supported dtype", hint=f"supported are {names}")
+    return found
+
+
+_PROMOTED: dict[tuple[DType, DType], DType] = {
+    (a, b): _BY_NUMPY[np.promote_types(a.numpy, b.numpy)] for a in ALL for b in ALL
+}
+
+
+def promote(*types: DType) -> DType:
+    """NumPy 2's common type of strong types; at least one is needed."""
+    result = types[0]
+    for other in types[1:]:
+        result = _PROMOTED[result, other]
+    return result
+
+
+def scalar_dtype(value: bool | int | float) -> DType:
+    """The dtype a Python scalar gets where nothing else decides: bool, int64, float32."""
+    if isinstance(value, bool):
+        return bool_
+    return int64 if isinstance(value, int) else float32
+
+
+def promote_weak(strong: DType, value: bool | int | float) -> DType:
+    """NumPy 2's result of a strong type with a Python scalar, which only lends its kind.
+
+    Raises:
+        DTypeError: for an int that the integer type cannot hold (NumPy raises OverflowError).
+    """
+    if isinstance(value, bool):
+        return strong
+    if isinstance(value, int):
+        if strong is bool_:
+            return int64
+        if strong.is_integer:
+            info = np.iinfo(strong.numpy)  # type: ignore[type-var]
+            if not info.min <= value <= info.max:
+                raise DTypeError(
+                    f"Python integer {value} is out of bounds for {strong}",
+                    hint="cast the tensor, or write the number as an array of a wider dtype",
+                )
+        return strong
+    return strong if strong.is_float else float64

@@ -1,0 +1,242 @@
+"""The only mutator of graphs.
+
+Invariant: between calls every value has at most one producer, and use lists are exact. A node is
+known by its first output, since nodes are immutable and get replaced when their operands change.
+A rewrite that keeps the type redefines the same Value, so users, fetches, names and diffs stay put.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from graphc.base.errors import VerifyError
+from graphc.ir.attributes import Attributes
+from graphc.ir.builder import building, make_node
+from graphc.ir.graph import UNKNOWN, Graph, Node, Provenance
+from graphc.ir.op import OpDef
+from graphc.ir.value import Value
+
+
+class GraphEditor:
+    """Edits one graph; ``finish()`` freezes the result.
+
+    Attributes:
+        cause: what new nodes give as their cause (a rule or pass name).
+    """
+
+    def __init__(self, graph: Graph, cause: str = "edit") -> None:
+        self._graph = graph
+        self.cause = cause
+        self._origin: Provenance = UNKNOWN
+        self._nodes: dict[Value, Node] = {node.outputs[0]: node for node in graph.nodes}
+        self._producer: dict[Value, Value] = {
+            value: node.outputs[0] for node in graph.nodes for value in node.outputs
+        }
+        self._users: dict[Value, dict[Value, None]] = {}
+        for node in graph.nodes:
+            for value in node.inputs:
+                self._users.setdefault(value, {})[node.outputs[0]] = None
+        self.inputs: list[Value] = list(graph.inputs)
+        self.outputs: list[Value] = list(graph.outputs)
+        self._made: dict[Value, Node] = {}
+        self._changed = False
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def nodes(self) -> list[Node]:
+        """A snapshot of all nodes; those of the original graph first, in its order."""
+        return list(self._nodes.values())
+
+    def producer(self, value: Value) -> Node | None:
+        """The node that makes the value; None for graph inputs."""
+        key = self._producer.get(value)
+        return None if key is None else self._nodes[key]
+
+    def users(self, value: Value) -> list[Node]:
+        """The nodes that read the value."""
+        return [self._nodes[key] for key in self._users.get(value, ())]
+
+    def is_used(self, value: Value) -> bool:
+        """True if a node reads the value or it is a graph output."""
+        return bool(self._users.get(value)) or any(out is value for out in self.outputs)
+
+    def alive(self, node: Node) -> bool:
+        """True while exactly this node stands in the graph."""
+        return self._nodes.get(node.outputs[0]) is node
+
+    def take_made(self) -> list[Node]:
+        """The nodes added or changed since the last call, that still stand."""
+        made, self._made = self._made, {}
+        return [node for node in made.values() if self.alive(node)]
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def rewriting(self, node: Node | None, cause: str | None = None) -> Iterator[None]:
+        """Makes this editor the current builder; new nodes inherit the node's source line."""
+        previous = self._origin, self.cause
+        self._origin = node.provenance if node is not None else UNKNOWN
+        self.cause = cause if cause is not None else self.cause
+        try:
+            with building(self):
+                yield
+        finally:
+            self._origin, self.cause = previous
+
+    def add(
+        self,
+        op: OpDef,
+        inputs: Sequence[Value],
+        attrs: Attributes,
+        regions: Sequence[Graph] = (),
+        name: str | None = None,
+    ) -> Node:
+        """Adds a node; its provenance is that of the node being rewritten, with this cause."""
+        provenance = Provenance(self._origin.where, self.cause, self._origin.parents)
+        node = make_node(op, inputs, attrs, regions, provenance, name=name)
+        self._enter(node)
+        return node
+
+    def home(self, inputs: Sequence[Value]) -> GraphEditor:
+        """While an editor is current it gets every node."""
+        return self
+
+    def put(self, node: Node) -> None:
+        """Enters a ready node, in place of the one with the same first output, if any."""
+        old = self._nodes.get(node.outputs[0])
+        if old is not None:
+            self._unlink(old)
+        self._enter(node)
+
+    def redefine(
+        self, value: Value, op: OpDef, inputs: Sequence[Value], attrs: Attributes
+    ) -> Node:
+        """Makes a single-output value be computed by another op; users don't notice."""
+        old = self.producer(value)
+        if any(value is given for given in self.inputs) or (
+            old is not None and len(old.outputs) > 1
+        ):
+            raise VerifyError(f"{self.cause} redefines a graph input or one of several outputs")
+        origin = old.provenance if old is not None else self._origin
+        provenance = Provenance(origin.where, self.cause, origin.parents)
+        node = make_node(op, inputs, attrs, (), provenance)
+        if node.output.type != value.type:
+            raise VerifyError(
+                f"{self.cause} turns a value of type {value.type} into {node.output.type}"
+            )
+        self.put(replace(node, outputs=(value,)))
+        return self._nodes[value]
+
+    def substitute(self, old: Value, new: Value) -> None:
+        """Everyone who read ``old`` now reads the equal ``new``.
+
+        Where ``new`` was made just now and nobody else reads it, ``old`` takes over its
+        definition instead, and so keeps its identity and name.
+        """
+        if old is new:
+            return
+        if old.type != new.type:
+            raise VerifyError(f"{self.cause} replaces {old.type} by {new.type}")
+        node = self.producer(new)
+        fresh = (
+            node is not None
+            and len(node.outputs) == 1
+            and self._made.get(new) is node
+            and not self.is_used(new)
+            and self._producer.get(old) is old
+            and len(self._nodes[old].outputs) == 1
+        )
+        if fresh and node is not None:
+            self.remove(node)
+            self.put(replace(node, outputs=(old,)))
+            return
+        for user in self.users(old):
+            inputs = tuple(new if value is old else value for value in user.inputs)
+            self.put(replace(user, inputs=inputs))
+        for position, output in enumerate(self.outputs):
+            if output is old:
+                self.outputs[position] = new
+                self._changed = True
+
+    def remove(self, node: Node) -> None:
+        """Takes out a node that nobody reads."""
+        if not self.alive(node):
+            raise VerifyError(f"{self.cause} removes a node that no longer stands: {node!r}")
+        for value in node.outputs:
+            if self.is_used(value):
+                raise VerifyError(f"{self.cause} removes a node that is still read: {node!r}")
+        self._forget(node)
+
+    def finish(self) -> Graph:
+        """The edited graph, in topological order; the identical one if nothing changed."""
+        ends = [*self.inputs, None, *self.outputs]
+        original = [*self._graph.inputs, None, *self._graph.outputs]
+        same_ends = len(ends) == len(original) and all(map(operator.is_, ends, original))
+        if not self._changed and same_ends:
+            return self._graph
+        nodes = topological(list(self._nodes.values()), self._nodes, self._producer)
+        return Graph(self._graph.name, self.inputs, nodes, self.outputs)
+
+    # --- upkeep ----------------------------------------------------------------------------------
+
+    def _enter(self, node: Node) -> None:
+        key = node.outputs[0]
+        for value in node.outputs:
+            if self._producer.get(value, key) is not key:
+                raise VerifyError(f"{self.cause} gives {value!r} a second producer: {node!r}")
+        self._nodes[key] = node
+        for value in node.outputs:
+            self._producer[value] = key
+        for value in node.inputs:
+            self._users.setdefault(value, {})[key] = None
+        self._made[key] = node
+        self._changed = True
+
+    def _forget(self, node: Node) -> None:
+        self._unlink(node)
+        del self._nodes[node.outputs[0]]
+
+    def _unlink(self, node: Node) -> None:
+        # Leaves the entry, so that the node that takes its place stands where it stood.
+        key = node.outputs[0]
+        for value in node.outputs:
+            self._producer.pop(value, None)
+        for value in node.inputs:
+            users = self._users.get(value)
+            if users is not None:
+                users.pop(key, None)
+        self._changed = True
+
+
+def topological(
+    nodes: Sequence[Node], by_key: dict[Value, Node], producer: dict[Value, Value]
+) -> list[Node]:
+    """Producers before consumers, otherwise in the order given; depth-first without recursion."""
+    done: set[Value] = set()
+    open_: set[Value] = set()
+    order: list[Node] = []
+    for root in nodes:
+        if root.outputs[0] in done:
+            continue
+        stack: list[tuple[Node, Iterator[Value]]] = [(root, iter(root.inputs))]
+        open_.add(root.outputs[0])
+        while stack:
+            node, operands = stack[-1]
+            for value in operands:
+                key = producer.get(value)
+                if key is None or key in done:
+                    continue
+                if key in open_:
+                    raise VerifyError(f"the graph has a cycle through {by_key[key]!r}")
+                open_.add(key)
+                stack.append((by_key[key], iter(by_key[key].inputs)))
+                break
+            else:
+                stack.pop()
+                open_.discard(node.outputs[0])
+                done.add(node.outputs[0])
+                order.append(node)
+    return order

@@ -1,0 +1,129 @@
+"""When two graphs are the same: a structural hash, and the first difference for tests.
+
+Names of values, labels of graphs and regions, and source lines don't count; everything else does,
+bits of floats and bounds of symbols included. Nodes are compared in the order given: two orders of
+one computation are two graphs. The hash is the same in every process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from graphc.base.errors import VerifyError
+from graphc.ir import attributes
+from graphc.ir.printer import attrs_text, quote, symbol_order, symbols_in
+
+if TYPE_CHECKING:
+    from graphc.ir.graph import Graph, Node
+    from graphc.ir.types import TensorType
+    from graphc.ir.value import Value
+
+_VERSION = "graph 1"
+
+
+def structural_hash(graph: Graph) -> str:
+    """32 hexadecimal digits; equal for equal graphs.
+
+    Raises:
+        VerifyError: if a node reads a value that is not defined before it.
+    """
+    numbers: dict[Value, int] = {}
+    types: dict[TensorType, str] = {}
+
+    def text_of(type: TensorType) -> str:
+        text = types.get(type)
+        if text is None:
+            text = types[type] = str(type)
+        return text
+
+    parts = [_VERSION, *(str(symbol_order(symbol)) for symbol in symbols_in(graph))]
+    parts.append("inputs")
+    for value in graph.inputs:
+        numbers[value] = len(numbers)
+        parts.append(text_of(value.type))
+    try:
+        for node in graph.nodes:
+            operands = " ".join([str(numbers[value]) for value in node.inputs])
+            results = ";".join([text_of(value.type) for value in node.outputs])
+            attrs = attrs_text(node, inline=False)
+            parts.append(f"{quote(node.op.name)}({operands}){attrs}:{results}")
+            parts.extend(f"region {region.structural_hash}" for region in node.regions)
+            for value in node.outputs:
+                numbers[value] = len(numbers)
+        parts.append("outputs " + " ".join([str(numbers[value]) for value in graph.outputs]))
+    except KeyError as error:
+        raise VerifyError(
+            f"graph {graph.name!r} reads {error.args[0]!r}, which is not defined before"
+        ) from error
+    # Every part is free of raw newlines, since strings are quoted: the joint is unambiguous.
+    content = "\n".join(parts).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def graphs_equal(a: Graph, b: Graph) -> bool:
+    """True if the graphs differ at most in names of values, labels of graphs and source lines."""
+    return difference(a, b) is None
+
+
+def difference(a: Graph, b: Graph) -> str | None:
+    """The first difference of two graphs in words, ``a`` against ``b``; None if they are equal."""
+    return _difference(a, b, "")
+
+
+def _types(values: tuple[Value, ...]) -> str:
+    return ", ".join(str(value.type) for value in values) or "nothing"
+
+
+def _type_difference(a: tuple[Value, ...], b: tuple[Value, ...]) -> str | None:
+    types_a, types_b = [value.type for value in a], [value.type for value in b]
+    if types_a == types_b:
+        return None
+    if _types(a) == _types(b):
+        return f"{_types(a)}, with different bounds of its symbols"
+    return f"{_types(a)} against {_types(b)}"
+
+
+def _difference(a: Graph, b: Graph, path: str) -> str | None:
+    if (found := _type_difference(a.inputs, b.inputs)) is not None:
+        return f"{path}inputs: {found}"
+    numbers_a = {value: f"%{number}" for number, value in enumerate(a.inputs)}
+    numbers_b = {value: f"%{number}" for number, value in enumerate(b.inputs)}
+    for position, (node_a, node_b) in enumerate(zip(a.nodes, b.nodes, strict=False)):
+        where = f"{path}node {position} ({node_a.op.name})"
+        if (found := _node_difference(node_a, node_b, numbers_a, numbers_b)) is not None:
+            return f"{where}: {found}"
+        for place, regions in enumerate(zip(node_a.regions, node_b.regions, strict=True)):
+            found = _difference(*regions, f"{where}, region {place}, ")
+            if found is not None:
+                return found
+        for value_a, value_b in zip(node_a.outputs, node_b.outputs, strict=True):
+            numbers_a[value_a] = f"%{len(numbers_a)}"
+            numbers_b[value_b] = f"%{len(numbers_b)}"
+    if len(a.nodes) != len(b.nodes):
+        shared = min(len(a.nodes), len(b.nodes))
+        extra = (a.nodes if len(a.nodes) > shared else b.nodes)[shared]
+        return f"{path}{len(a.nodes)} nodes against {len(b.nodes)}; the next is {extra!r}"
+    outputs_a = [numbers_a.get(value, "%?") for value in a.outputs]
+    outputs_b = [numbers_b.get(value, "%?") for value in b.outputs]
+    if outputs_a != outputs_b:
+        return f"{path}outputs: {', '.join(outputs_a)} against {', '.join(outputs_b)}"
+    return None
+
+
+def _node_difference(
+    a: Node, b: Node, numbers_a: dict[Value, str], numbers_b: dict[Value, str]
+) -> str | None:
+    if a.op is not b.op:
+        return f"op {a.op.name} against {b.op.name}"
+    operands_a = [numbers_a.get(value, "%?") for value in a.inputs]
+    operands_b = [numbers_b.get(value, "%?") for value in b.inputs]
+    if operands_a != operands_b:
+        return f"operands {', '.join(operands_a)} against {', '.join(operands_b)}"
+    if attributes.keys(a.attrs) != attributes.keys(b.attrs):
+        return f"attributes{attrs_text(a) or ' none'} against{attrs_text(b) or ' none'}"
+    if (found := _type_difference(a.outputs, b.outputs)) is not None:
+        return f"outputs {found}"
+    if len(a.regions) != len(b.regions):
+        return f"{len(a.regions)} regions against {len(b.regions)}"
+    return None

@@ -1,0 +1,132 @@
+"""Nodes and frozen graphs: what the compiler sees.
+
+A ``Graph`` never changes. ``ir.edit.GraphEditor(graph)`` is the only mutator; its ``finish()`` gives a new
+graph, so before/after dumps, rollback, sharing of regions and hashing need no copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from graphc.base.source import Location
+from graphc.ir.attributes import Attributes
+from graphc.ir.op import OpDef
+from graphc.ir.value import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a node comes from.
+
+    Attributes:
+        where: the user's line.
+        cause: "built", or the rule or pass that made the node, or "gradient of" an op.
+        parents: the lines of further nodes that went into it.
+    """
+
+    where: Location | None = None
+    cause: str = "built"
+    parents: tuple[Location, ...] = ()
+
+
+UNKNOWN = Provenance()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One application of an op; compares by identity. It has at least one output.
+
+    ``regions`` are isolated graphs: what they capture is passed as explicit operands.
+    """
+
+    op: OpDef
+    inputs: tuple[Value, ...]
+    attrs: Attributes
+    outputs: tuple[Value, ...]
+    regions: tuple[Graph, ...] = ()
+    provenance: Provenance = UNKNOWN
+
+    @property
+    def output(self) -> Value:
+        """The only output."""
+        (value,) = self.outputs
+        return value
+
+    def __repr__(self) -> str:
+        operands = ", ".join(value.name or str(value.type) for value in self.inputs)
+        results = ", ".join(str(value.type) for value in self.outputs)
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.attrs.items())
+        return f"{self.op.name}({operands}){' {' + shown + '}' if shown else ''} : {results}"
+
+
+class Graph:
+    """A frozen, topologically ordered graph.
+
+    Attributes:
+        name: a label.
+        inputs: values that come from outside, in order.
+        nodes: every producer before its consumers.
+        outputs: what the graph gives back, in order; may repeat and may contain inputs.
+    """
+
+    __slots__ = ("_hash", "_producers", "inputs", "name", "nodes", "outputs")
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Sequence[Value],
+        nodes: Sequence[Node],
+        outputs: Sequence[Value],
+    ) -> None:
+        self.name = name
+        self.inputs = tuple(inputs)
+        self.nodes = tuple(nodes)
+        self.outputs = tuple(outputs)
+        self._producers: dict[Value, Node] | None = None
+        self._hash: str | None = None
+
+    @property
+    def producers(self) -> dict[Value, Node]:
+        """Which node makes a value; inputs are not in it. Not to be changed."""
+        if self._producers is None:
+            self._producers = {value: node for node in self.nodes for value in node.outputs}
+        return self._producers
+
+    def users(self) -> dict[Value, list[Node]]:
+        """For every value the nodes that read it, each once, in order."""
+        result: dict[Value, list[Node]] = {}
+        for node in self.nodes:
+            for value in dict.fromkeys(node.inputs):
+                result.setdefault(value, []).append(node)
+        return result
+
+    def walk(self) -> Iterator[Node]:
+        """All nodes, those of regions included, without recursion."""
+        stack = [iter(self.nodes)]
+        while stack:
+            node = next(stack[-1], None)
+            if node is None:
+                stack.pop()
+                continue
+            yield node
+            for region in reversed(node.regions):
+                stack.append(iter(region.nodes))
+
+    @property
+    def structural_hash(self) -> str:
+        """Equal for graphs that are the same up to names of values and source lines."""
+        if self._hash is None:
+            from graphc.ir.equal import structural_hash
+
+            self._hash = structural_hash(self)
+        return self._hash
+
+    def __str__(self) -> str:
+        from graphc.ir.printer import print_graph
+
+        return print_graph(self)
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.name!r}: {len(self.inputs)} inputs, {len(self.nodes)} nodes>"
+

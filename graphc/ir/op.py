@@ -1,0 +1,357 @@
+"""What an operation is: one ``OpDef`` in one place, and the registry that holds them all.
+
+An op says its type rule, its NumPy reference, its derivative, how it is lowered, its algebraic
+facts and where tests may sample it. Everything else (contract tests, differentiation, fusion, code
+generation, documentation) reads these fields; there is no second table.
+
+Derivatives and decompositions are written in the user's own algebra (``x * y``, ``ops.exp(x)``)
+over ``Value``: the builder that is current decides where the nodes go. Lowering rules get the
+kernel builder as an argument, so ops never import ``kernel``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from graphc.base.errors import UnsupportedError
+from graphc.ir.attributes import Attributes
+from graphc.ir.dims import Dim
+from graphc.ir.dtypes import DType
+from graphc.ir.types import TensorType
+
+if TYPE_CHECKING:
+    from graphc.ir.value import Value
+
+# --- derivatives ---------------------------------------------------------------------------------
+#
+# In the callables below ``inputs`` and ``outputs`` are the node's Values, ``attrs`` its attributes.
+
+
+@dataclass(frozen=True, slots=True)
+class Partials:
+    """Element-wise derivatives of a pointwise op with one output.
+
+    ``rule(inputs, output, attrs)`` gives one partial derivative per input, of the output's shape
+    or broadcastable to it, or None for a zero. Both modes multiply by it; the engine sums back
+    what the inputs broadcast.
+
+    How a cotangent (or tangent) meets a partial, so that what a select has masked stays masked
+    even where the partial is infinite or NaN (``where(x > 0, sqrt(x), 0)`` at 0):
+
+    * a partial of dtype bool is a mask: the engine selects, ``where(partial, cotangent, 0)``;
+    * any other is multiplied by ``guarded_multiply(cotangent, partial)``, which is 0 wherever the
+      cotangent is 0 and whose own derivative is the product's, so that second order stays right.
+    """
+
+    rule: Callable[[Sequence[Value], Value, Attributes], Sequence[Value | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """An op linear in its differentiable inputs taken together (views, sums, concat, gather).
+
+    ``transpose(cotangent, inputs, output, attrs)`` gives the cotangent of each input, or None for
+    an input that is not differentiable (indices). Forward mode applies the op itself to the tangents,
+    passing inputs listed in ``fixed`` unchanged. A cotangent of a broadcast input may have the
+    output's shape: the engine sums it back, as for ``Partials``.
+    """
+
+    transpose: Callable[[Value, Sequence[Value], Value, Attributes], Sequence[Value | None]]
+    fixed: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Multilinear:
+    """An op linear in each input separately (matmul, convolution).
+
+    ``transposes[i](cotangent, inputs, output, attrs)`` gives the cotangent of input i.
+    """
+
+    transposes: tuple[Callable[[Value, Sequence[Value], Value, Attributes], Value], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """Both modes written out.
+
+    ``jvp(tangents, inputs, outputs, attrs)`` gives output tangents (None is zero);
+    ``vjp(cotangents, inputs, outputs, attrs)`` gives input cotangents (None is zero).
+    """
+
+    jvp: Callable[
+        [Sequence[Value | None], Sequence[Value], Sequence[Value], Attributes],
+        Sequence[Value | None],
+    ]
+    vjp: Callable[
+        [Sequence[Value | None], Sequence[Value], Sequence[Value], Attributes],
+        Sequence[Value | None],
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughDecomposition:
+    """Differentiate the op's decomposition instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """Discrete or piecewise constant: the derivative is zero everywhere, by convention."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotDifferentiable:
+    """Asking for the derivative is an error, for the reason given."""
+
+    reason: str
+
+
+Derivative: TypeAlias = (
+    Partials | Linear | Multilinear | Custom | ThroughDecomposition | Flat | NotDifferentiable
+)
+
+# --- lowering ------------------------------------------------------------------------------------
+
+
+class Scalar(Protocol):
+    """A scalar of the kernel under construction; opaque to ops."""
+
+    @property
+    def dtype(self) -> DType: ...
+
+
+class ElementBuilder(Protocol):
+    """What lowering rules see of the kernel builder: scalar arithmetic for one output element."""
+
+    def constant(self, value: bool | int | float, dtype: DType) -> Scalar: ...
+
+    def dim(self, dim: Dim) -> Scalar:
+        """A dim as an int64 scalar."""
+
+    def apply(self, primitive: str, *operands: Scalar) -> Scalar:
+        """A scalar primitive of ``graphc.kernel.scalar``, by name."""
+
+    def cast(self, operand: Scalar, dtype: DType) -> Scalar: ...
+
+    def load(self, operand: int, index: Sequence[Scalar]) -> Scalar:
+        """The element of the op's input number ``operand`` at an in-range index."""
+
+    def load_if(self, condition: Scalar, operand: int, index: Sequence[Scalar], other: Scalar) -> Scalar:
+        """Like ``load`` where the condition holds, else ``other``; nothing is read there."""
+
+    def checked_index(self, index: Scalar, bound: Dim, axis: int) -> Scalar:
+        """A user's index made non-negative (negative counts from the end) and checked.
+
+        Out of range raises IndexRangeError at run time, naming index, position and user line.
+        """
+
+
+PointwiseRule: TypeAlias = Callable[[ElementBuilder, Sequence[Scalar], Attributes], Scalar]
+IndexRule: TypeAlias = Callable[
+    [ElementBuilder, TensorType, TensorType, Attributes, Sequence[Scalar]], Sequence[Scalar]
+]
+ElementRule: TypeAlias = Callable[
+    [ElementBuilder, Sequence[TensorType], TensorType, Attributes, Sequence[Scalar]], Scalar
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Pointwise:
+    """Same index in all operands (equal shapes, or dims that broadcast).
+
+    ``rule`` is the name of a scalar primitive or a function of the operands' scalars.
+    """
+
+    rule: str | PointwiseRule
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Moves elements only: ``index(b, input_type, output_type, attrs, output_index)``."""
+
+    index: IndexRule
+
+
+@dataclass(frozen=True, slots=True)
+class Reshape:
+    """The view that keeps row-major order: the flat index is unchanged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """Each output element by its index: gather, pad, concat, iota.
+
+    ``rule(b, input_types, output_type, attrs, output_index)``.
+    """
+
+    rule: ElementRule
+
+
+Combine: TypeAlias = Literal["add", "multiply", "minimum", "maximum", "and", "or", "argmin", "argmax"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """Reduces the axis in attrs["axis"] of its one input by ``combine``; the axis is dropped."""
+
+    combine: Combine
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Running ``combine`` along attrs["axis"] of its one input."""
+
+    combine: Combine
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterAdd:
+    """``out = base; out[..., index, ...] += updates`` along attrs["axis"], in index order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """A batched matrix product: a [*B, m, k] by b [*B, k, n]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decompose:
+    """Rewritten by the required pass ``decompose``: ``rule(inputs, attrs)`` in user algebra."""
+
+    rule: Callable[[Sequence[Value], Attributes], Value | Sequence[Value]]
+
+
+@dataclass(frozen=True, slots=True)
+class Structural:
+    """Handled by the compiler itself: constants, state, control flow, fused groups."""
+
+
+Lowering: TypeAlias = (
+    Pointwise | View | Reshape | Element | Reduction | Scan | ScatterAdd | Contraction | Decompose | Structural
+)
+
+# --- facts ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Algebra:
+    """Facts that hold exactly for the dtypes named in each rule's own condition."""
+
+    commutative: bool = False
+    involution: bool = False
+    idempotent: bool = False
+    monotone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Where contract tests sample an op: per input an interval, and which dtypes it takes.
+
+    ``differentiable`` narrows the interval for finite differences (away from kinks and poles).
+    ``example``, for ops whose inputs need structure, makes (arrays, attrs) from a NumPy generator.
+    """
+
+    dtypes: tuple[DType, ...] = ()
+    low: float = -4.0
+    high: float = 4.0
+    differentiable: tuple[float, float] | None = None
+    example: Callable[[Any, DType], tuple[Sequence[Any], dict[str, Any]]] | None = None
+
+
+Numerics: TypeAlias = Literal["E", "R", "T"]
+Effect: TypeAlias = Literal["pure", "state", "control"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpDef:
+    """One operation.
+
+    Attributes:
+        name: NumPy's or ONNX's name; unique.
+        doc: what it computes, shapes and dtypes, special values; shown in the reference.
+        infer: output types from input types and normalised attributes. The input dtypes are
+            already promoted; it raises ShapeError or DTypeError.
+        reference: ``reference(*arrays, **attrs)`` in NumPy, one array or a tuple of them.
+        derivative: see above; leaving it out is an error.
+        lowering: see above; the kind also drives fusion.
+        numerics: E exact, R reproducible, T bounded (docs/numerics.md).
+        algebra: facts for rules.
+        domain: where tests sample it.
+        effect: pure, or state (reads or writes variables), or control (owns regions).
+        max_ulp: documented accuracy of a class R function.
+    """
+
+    name: str
+    doc: str
+    infer: Callable[[Sequence[TensorType], Attributes], Sequence[TensorType]]
+    reference: Callable[..., Any]
+    derivative: Derivative
+    lowering: Lowering
+    numerics: Numerics = "E"
+    algebra: Algebra = field(default_factory=Algebra)
+    domain: Domain = field(default_factory=Domain)
+    effect: Effect = "pure"
+    max_ulp: float = 0.0
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (lookup, (self.name,))
+
+
+_REGISTRY: dict[str, OpDef] = {}
+_SURFACE: dict[str, Callable[..., Any]] = {}
+
+
+def register(op: OpDef) -> OpDef:
+    """Enters an op; a second one of the same name is a bug."""
+    if op.name in _REGISTRY:
+        raise ValueError(f"op {op.name!r} is declared twice")
+    _REGISTRY[op.name] = op
+    return op
+
+
+def lookup(name: str) -> OpDef:
+    """The op of that name.
+
+    Raises:
+        UnsupportedError: naming the op, if there is none.
+    """
+    load_families()
+    found = _REGISTRY.get(name)
+    if found is None:
+        raise UnsupportedError(f"there is no operation called {name!r}")
+    return found
+
+
+def all_ops() -> tuple[OpDef, ...]:
+    """Every registered op, by name."""
+    load_families()
+    return tuple(_REGISTRY[name] for name in sorted(_REGISTRY))
+
+
+def surface(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: enters a user-level function, so that operators and methods reach it by name."""
+    _SURFACE[function.__name__.rstrip("_")] = function
+    return function
+
+
+def surface_function(name: str) -> Callable[..., Any]:
+    """The user-level function of that name (``add`` converts and promotes, then builds)."""
+    load_families()
+    return _SURFACE[name]
+
+
+def surface_names() -> tuple[str, ...]:
+    """Names of all user-level functions."""
+    load_families()
+    return tuple(sorted(_SURFACE))
+
+
+def load_families() -> None:
+    """Imports the op families, which register themselves; the registry is complete after it."""
+    import importlib
+
+    importlib.import_module("graphc.ops")

@@ -1,0 +1,286 @@
+"""What users write on values: operators, indexing, NumPy's methods and NumPy's own functions.
+
+The mixin knows no op: it reaches the user-level functions through the registry, by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from graphc.base.errors import ConcreteValueError, UnsupportedError
+from graphc.base.source import caller
+from graphc.ir.op import surface_function
+
+if TYPE_CHECKING:
+    from graphc.ir.value import Value
+
+
+def _call(name: str, *operands: Any, **options: Any) -> Any:
+    return surface_function(name)(*operands, **options)
+
+
+def _refuse(what: str, hint: str) -> NoReturn:
+    raise ConcreteValueError(
+        f"a symbolic value has no {what}: it is computed only by session.run",
+        where=caller(),
+        hint=hint,
+    )
+
+
+class Operators:
+    """Arithmetic, comparisons, indexing, methods and the NumPy protocol of ``Value``."""
+
+    __slots__ = ()
+    __array_priority__ = 1000
+
+    def __add__(self, other: Any) -> Value:
+        return _call("add", self, other)  # type: ignore[no-any-return]
+
+    def __radd__(self, other: Any) -> Value:
+        return _call("add", other, self)  # type: ignore[no-any-return]
+
+    def __sub__(self, other: Any) -> Value:
+        return _call("subtract", self, other)  # type: ignore[no-any-return]
+
+    def __rsub__(self, other: Any) -> Value:
+        return _call("subtract", other, self)  # type: ignore[no-any-return]
+
+    def __mul__(self, other: Any) -> Value:
+        return _call("multiply", self, other)  # type: ignore[no-any-return]
+
+    def __rmul__(self, other: Any) -> Value:
+        return _call("multiply", other, self)  # type: ignore[no-any-return]
+
+    def __truediv__(self, other: Any) -> Value:
+        return _call("divide", self, other)  # type: ignore[no-any-return]
+
+    def __rtruediv__(self, other: Any) -> Value:
+        return _call("divide", other, self)  # type: ignore[no-any-return]
+
+    def __floordiv__(self, other: Any) -> Value:
+        return _call("floor_divide", self, other)  # type: ignore[no-any-return]
+
+    def __rfloordiv__(self, other: Any) -> Value:
+        return _call("floor_divide", other, self)  # type: ignore[no-any-return]
+
+    def __mod__(self, other: Any) -> Value:
+        return _call("mod", self, other)  # type: ignore[no-any-return]
+
+    def __rmod__(self, other: Any) -> Value:
+        return _call("mod", other, self)  # type: ignore[no-any-return]
+
+    def __pow__(self, other: Any) -> Value:
+        return _call("power", self, other)  # type: ignore[no-any-return]
+
+    def __rpow__(self, other: Any) -> Value:
+        return _call("power", other, self)  # type: ignore[no-any-return]
+
+    def __matmul__(self, other: Any) -> Value:
+        return _call("matmul", self, other)  # type: ignore[no-any-return]
+
+    def __rmatmul__(self, other: Any) -> Value:
+        return _call("matmul", other, self)  # type: ignore[no-any-return]
+
+    def __and__(self, other: Any) -> Value:
+        return _call("bitwise_and", self, other)  # type: ignore[no-any-return]
+
+    def __rand__(self, other: Any) -> Value:
+        return _call("bitwise_and", other, self)  # type: ignore[no-any-return]
+
+    def __or__(self, other: Any) -> Value:
+        return _call("bitwise_or", self, other)  # type: ignore[no-any-return]
+
+    def __ror__(self, other: Any) -> Value:
+        return _call("bitwise_or", other, self)  # type: ignore[no-any-return]
+
+    def __xor__(self, other: Any) -> Value:
+        return _call("bitwise_xor", self, other)  # type: ignore[no-any-return]
+
+    def __rxor__(self, other: Any) -> Value:
+        return _call("bitwise_xor", other, self)  # type: ignore[no-any-return]
+
+    def __lshift__(self, other: Any) -> Value:
+        return _call("left_shift", self, other)  # type: ignore[no-any-return]
+
+    def __rlshift__(self, other: Any) -> Value:
+        return _call("left_shift", other, self)  # type: ignore[no-any-return]
+
+    def __rshift__(self, other: Any) -> Value:
+        return _call("right_shift", self, other)  # type: ignore[no-any-return]
+
+    def __rrshift__(self, other: Any) -> Value:
+        return _call("right_shift", other, self)  # type: ignore[no-any-return]
+
+    def __neg__(self) -> Value:
+        return _call("negative", self)  # type: ignore[no-any-return]
+
+    def __pos__(self) -> Value:
+        return self  # type: ignore[return-value]
+
+    def __abs__(self) -> Value:
+        return _call("abs", self)  # type: ignore[no-any-return]
+
+    def __invert__(self) -> Value:
+        return _call("bitwise_not", self)  # type: ignore[no-any-return]
+
+    def __eq__(self, other: object) -> Value:  # type: ignore[override]
+        return _call("equal", self, other)  # type: ignore[no-any-return]
+
+    def __ne__(self, other: object) -> Value:  # type: ignore[override]
+        return _call("not_equal", self, other)  # type: ignore[no-any-return]
+
+    def __lt__(self, other: Any) -> Value:
+        return _call("less", self, other)  # type: ignore[no-any-return]
+
+    def __le__(self, other: Any) -> Value:
+        return _call("less_equal", self, other)  # type: ignore[no-any-return]
+
+    def __gt__(self, other: Any) -> Value:
+        return _call("greater", self, other)  # type: ignore[no-any-return]
+
+    def __ge__(self, other: Any) -> Value:
+        return _call("greater_equal", self, other)  # type: ignore[no-any-return]
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __getitem__(self, key: Any) -> Value:
+        return _call("getitem", self, key)  # type: ignore[no-any-return]
+
+    # --- what Python would want a number for -----------------------------------------------------
+
+    def __bool__(self) -> NoReturn:
+        _refuse("truth value", "use gx.cond or gx.where to decide inside the graph")
+
+    def __int__(self) -> NoReturn:
+        _refuse("int()", "fetch it with session.run, or use .astype in the graph")
+
+    def __float__(self) -> NoReturn:
+        _refuse("float()", "fetch it with session.run, or use .astype in the graph")
+
+    def __index__(self) -> NoReturn:
+        _refuse("index", "fetch it with session.run, or use gx.take in the graph")
+
+    def __contains__(self, item: object) -> NoReturn:
+        _refuse("membership", "use gx.any(x == item)")
+
+    def __array__(self, *arguments: object, **options: object) -> NoReturn:
+        _refuse("array", "fetch it with session.run")
+
+    def __len__(self) -> int:
+        first = self._first_dim("len()")
+        return first
+
+    def __iter__(self) -> Iterator[Value]:
+        first = self._first_dim("iteration")
+        return iter([self[position] for position in range(first)])
+
+    def _first_dim(self, what: str) -> int:
+        shape: tuple[Any, ...] = self.shape  # type: ignore[attr-defined]
+        if not shape:
+            _refuse(what, "the value is a scalar")
+        if not isinstance(shape[0], int):
+            _refuse(f"known length for {what}", f"its first dim is {shape[0]}; use gx.while_loop")
+        return shape[0]
+
+    # --- methods ---------------------------------------------------------------------------------
+
+    @property
+    def T(self) -> Value:
+        """The axes in reverse order."""
+        return _call("transpose", self)  # type: ignore[no-any-return]
+
+    def astype(self, dtype: Any) -> Value:
+        """Converts the elements; see ``gx.astype``."""
+        return _call("astype", self, dtype)  # type: ignore[no-any-return]
+
+    def reshape(self, *shape: Any) -> Value:
+        """The same elements, in row-major order, in another shape; one dim may be -1."""
+        return _call("reshape", self, shape[0] if len(shape) == 1 else shape)  # type: ignore[no-any-return]
+
+    def transpose(self, *axes: Any) -> Value:
+        """Permutes the axes; reverses them where none are given."""
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        return _call("transpose", self, order)  # type: ignore[no-any-return]
+
+    def flatten(self) -> Value:
+        """All elements in row-major order, as a vector."""
+        return _call("reshape", self, (-1,))  # type: ignore[no-any-return]
+
+    def sum(self, axis: Any = None, keepdims: bool = False) -> Value:
+        """See ``gx.sum``."""
+        return _call("sum", self, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+
+    def mean(self, axis: Any = None, keepdims: bool = False) -> Value:
+        """See ``gx.mean``."""
+        return _call("mean", self, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+
+    def prod(self, axis: Any = None, keepdims: bool = False) -> Value:
+        """See ``gx.prod``."""
+        return _call("prod", self, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> Value:
+        """See ``gx.max``."""
+        return _call("max", self, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> Value:
+        """See ``gx.min``."""
+        return _call("min", self, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+
+    def any(self, axis: Any = None, keepdims: bool = False) -> Value:
+        """See ``gx.any``."""
+        return _call("any", self, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+
+    def all(self, axis: Any = None, keepdims: bool = False) -> Value:
+        """See ``gx.all``."""
+        return _call("all", self, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+
+    def var(self, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Value:
+        """See ``gx.var``."""
+        return _call("var", self, axis=axis, keepdims=keepdims, ddof=ddof)  # type: ignore[no-any-return]
+
+    def std(self, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Value:
+        """See ``gx.std``."""
+        return _call("std", self, axis=axis, keepdims=keepdims, ddof=ddof)  # type: ignore[no-any-return]
+
+    def argmax(self, axis: Any = None, keepdims: bool = False) -> Value:
+        """See ``gx.argmax``."""
+        return _call("argmax", self, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+
+    def argmin(self, axis: Any = None, keepdims: bool = False) -> Value:
+        """See ``gx.argmin``."""
+        return _call("argmin", self, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+
+    def cumsum(self, axis: Any = None) -> Value:
+        """See ``gx.cumsum``."""
+        return _call("cumsum", self, axis=axis)  # type: ignore[no-any-return]
+
+    def clip(self, low: Any = None, high: Any = None) -> Value:
+        """See ``gx.clip``."""
+        return _call("clip", self, low, high)  # type: ignore[no-any-return]
+
+    # --- NumPy's own functions -------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if method != "__call__" or options:
+            raise UnsupportedError(
+                f"np.{ufunc.__name__}.{method} with {sorted(options)} of a symbolic value",
+                where=caller(),
+                hint="build it from graphc's own functions",
+            )
+        return _numpy_function(ufunc.__name__)(*inputs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return _numpy_function(function.__name__)(*args, **kwargs)
+
+
+def _numpy_function(name: str) -> Any:
+    renamed = {"absolute": "abs", "amax": "max", "amin": "min", "true_divide": "divide",
+               "remainder": "mod", "invert": "bitwise_not", "rint": "round"}  # fmt: skip
+    try:
+        return surface_function(renamed.get(name, name))
+    except KeyError:
+        raise UnsupportedError(
+            f"np.{name} of a symbolic value", where=caller(), hint="graphc has no op of that name"
+        ) from None

@@ -1,0 +1,233 @@
+"""The user's graph: an append-only recording of what was built, and the graph that is current.
+
+``Recorder`` is what users know as ``gx.Graph``. The compiler never works on it: extraction takes
+what a fetch list needs into a frozen ``ir.graph.Graph``. A branch or loop body is traced into a
+recorder of its own whose ``parent`` it captures from.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+
+from graphc.base.errors import GraphcError, GraphError, NameLookupError
+from graphc.base.source import caller
+from graphc.ir.attributes import Attributes
+from graphc.ir.builder import building, current, default, install_default, make_node
+from graphc.ir.dims import Dim, symbol
+from graphc.ir.graph import Graph, Node, Provenance
+from graphc.ir.op import OpDef
+from graphc.ir.value import Value
+
+
+class Recorder:
+    """A graph under construction.
+
+    Use it as a context manager: placeholders, constants and variables built inside join it. Other
+    ops join the graph of their operands.
+
+    Attributes:
+        name: a label.
+        nodes: everything built, in order.
+        parent: the recorder a branch or loop body is traced inside of, None at the top.
+    """
+
+    def __init__(self, name: str = "graph", parent: Recorder | None = None) -> None:
+        self.name = name
+        self.parent = parent
+        self.nodes: list[Node] = []
+        self.inputs: list[Value] = []
+        self.captures: dict[Value, Value] = {}
+        self.latest: dict[Value, Value] = {}
+        self.carried: dict[Value, Value] = {}
+        self.requires: dict[Value, tuple[Value, ...]] = {}
+        self.written: dict[Value, Value] = {}
+        self._producers: dict[Value, Node] = {}
+        self._positions: dict[Value, int] = {}
+        self._names: dict[str, list[Value]] = {}
+        self._symbols = 0
+        self._control: list[tuple[Value, ...]] = []
+        self._tokens: list[object] = []
+        self._lock = threading.RLock()
+
+    # --- context ---------------------------------------------------------------------------------
+
+    def __enter__(self) -> Recorder:
+        scope = building(self)
+        scope.__enter__()
+        self._tokens.append(scope)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._tokens.pop().__exit__(kind, error, trace)  # type: ignore[attr-defined]
+
+    def push_control(self, values: Sequence[Value]) -> None:
+        """Nodes built until ``pop_control`` require the nodes that make these values."""
+        self._control.append(tuple(values))
+
+    def pop_control(self) -> None:
+        """Ends the innermost ``push_control``."""
+        self._control.pop()
+
+    # --- building --------------------------------------------------------------------------------
+
+    def add(
+        self,
+        op: OpDef,
+        inputs: Sequence[Value],
+        attrs: Attributes,
+        regions: Sequence[Graph] = (),
+        name: str | None = None,
+        outputs: Sequence[Value] | None = None,
+    ) -> Node:
+        """Appends a node at the user's line; operands of an outer recorder are captured."""
+        where = caller()
+        local = tuple(self.local(value) for value in inputs)
+        try:
+            node = make_node(op, local, attrs, regions, Provenance(where), outputs, name)
+        except GraphcError as error:
+            if error.where is None:
+                error.where = where
+            raise
+        self.adopt(node)
+        return node
+
+    def adopt(self, node: Node) -> None:
+        """Appends a ready node (differentiation makes them) whose values become this graph's."""
+        with self._lock:
+            self._positions[node.outputs[0]] = len(self.nodes)
+            self.nodes.append(node)
+            for value in node.outputs:
+                value.graph = self
+                self._producers[value] = node
+                if value.name is not None:
+                    self._names.setdefault(value.name, []).append(value)
+            if self._control:
+                self.require(node.outputs[0], (v for group in self._control for v in group))
+
+    def require(self, value: Value, needed: Iterable[Value]) -> None:
+        """Whenever the node of ``value`` runs, the nodes of ``needed`` run too."""
+        self.requires[value] = (*self.requires.get(value, ()), *needed)
+
+    def local(self, value: Value) -> Value:
+        """The value itself, or the region input that captures it from an outer recorder."""
+        if value.graph is self or value.graph is None:
+            return value
+        if value in self.captures:
+            return self.captures[value]
+        if self.parent is None or not self.encloses(value):
+            raise GraphError(
+                f"value {value.name or value.type} belongs to another graph",
+                where=caller(),
+                hint="build all operands of an operation in one graph",
+            )
+        outer = self.parent.local(value)
+        if outer in self.captures:
+            self.captures[value] = self.captures[outer]
+            return self.captures[outer]
+        inner = Value(value.type, value.name, self)
+        self.captures[outer] = inner
+        if outer is not value:
+            self.captures[value] = inner
+        return inner
+
+    def encloses(self, value: Value) -> bool:
+        """True if the value was built in this recorder or one it is traced inside of."""
+        recorder: Recorder | None = self
+        while recorder is not None:
+            if value.graph is recorder:
+                return True
+            recorder = recorder.parent
+        return False
+
+    def fresh_symbol(self, hint: str = "d") -> Dim:
+        """A dim that no other dim of this graph is known to equal."""
+        with self._lock:
+            top = self
+            while top.parent is not None:
+                top = top.parent
+            top._symbols += 1
+            return symbol(f"{hint}{top._symbols}")
+
+    def home(self, inputs: Sequence[Value]) -> Recorder:
+        """The operands' own graph, or the region being traced, which captures them."""
+        if self.parent is None:
+            for value in inputs:
+                if value.graph is not None:
+                    return value.graph
+        return self
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def position(self, node: Node) -> int:
+        """Where in the order of building a node stands."""
+        return self._positions[node.outputs[0]]
+
+    def producer(self, value: Value) -> Node | None:
+        """The node that makes the value; None for inputs of a region."""
+        return self._producers.get(value)
+
+    def find(self, name: str) -> Value:
+        """The value of that name.
+
+        Raises:
+            NameLookupError: if no value, or more than one, bears it; names their lines.
+        """
+        found = self._names.get(name, [])
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            close = ", ".join(repr(n) for n in sorted(self._names)[:10])
+            raise NameLookupError(
+                f"no value is called {name!r}", hint=f"known names are {close}" if close else None
+            )
+        lines = ", ".join(str(self._producers[value].provenance.where) for value in found)
+        raise NameLookupError(
+            f"{len(found)} values are called {name!r}, built at {lines}",
+            hint="use the value itself instead of its name",
+        )
+
+    def freeze(self, outputs: Sequence[Value]) -> tuple[Graph, tuple[Value, ...]]:
+        """A traced region as a graph, and the outer values its last inputs capture."""
+        results = [self.local(value) for value in outputs]
+        distinct: dict[Value, Value] = {}
+        for outer, inner in self.captures.items():
+            if outer.graph is self.parent:
+                distinct.setdefault(inner, outer)
+        inputs = (*self.inputs, *distinct)
+        return Graph(self.name, inputs, self.nodes, results), tuple(distinct.values())
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.name!r}: {len(self.nodes)} nodes>"
+
+    def __getstate__(self) -> dict[str, object]:
+        state = dict(self.__dict__)
+        del state["_lock"]
+        state["_tokens"] = []
+        return state
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.RLock()
+
+
+install_default(Recorder("default"))
+
+
+def default_graph() -> Recorder:
+    """The graph that stands where none is entered."""
+    found = default()
+    assert isinstance(found, Recorder)
+    return found
+
+
+def current_recorder() -> Recorder:
+    """The recorder that placeholders and the like join."""
+    builder = current()
+    return builder if isinstance(builder, Recorder) else default_graph()

@@ -1,0 +1,84 @@
+"""Graphs in files: the text form, and beside it the arrays that the text names by digest.
+
+``PATH`` holds the text and ``PATH.npz`` the large constants, if there are any. Files are written
+under another name and put in place at once, so a reader never sees half of one; the digests tell
+when the two don't belong together. Nothing that is read is executed or unpickled.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable
+from typing import IO
+
+import numpy as np
+
+from graphc.base.errors import ParseError
+from graphc.ir.attributes import Array
+from graphc.ir.graph import Graph
+from graphc.ir.parser import parse_graph
+from graphc.ir.printer import payloads, print_graph
+
+
+def _replace(path: str, write: Callable[[IO[bytes]], object]) -> None:
+    """Writes a file that only its owner may read, in place of what has that name."""
+    directory = os.path.dirname(path) or "."
+    descriptor, temporary = tempfile.mkstemp(dir=directory, prefix=".", suffix=".part")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.chmod(temporary, 0o600)
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def save_graph(path: str | os.PathLike[str], graph: Graph) -> None:
+    """Writes the graph's text to ``path``, and its large constants, if any, to ``path.npz``.
+
+    Raises:
+        OSError: if that fails; what was there before then stays.
+    """
+    path = os.fspath(path)
+    text = print_graph(graph)
+    arrays = payloads(graph)
+    beside = path + ".npz"
+
+    if arrays:
+        _replace(beside, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+    _replace(path, lambda file: file.write(text.encode()))
+    if not arrays and os.path.exists(beside):
+        os.unlink(beside)
+
+
+def _read_arrays(path: str) -> dict[str, Array]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {digest: archive[digest] for digest in archive.files}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        raise ParseError(f"the constants in {path} can't be read: {error}") from error
+
+
+def load_graph(path: str | os.PathLike[str]) -> Graph:
+    """Reads what ``save_graph`` wrote; nodes are located at the lines of the text.
+
+    Raises:
+        ParseError: if the text or the constants are damaged or don't belong together.
+        OSError: if the file can't be read.
+    """
+    path = os.fspath(path)
+    with open(path, "rb") as file:
+        content = file.read()
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        raise ParseError(f"{path} is not UTF-8 text: {error}") from error
+    return parse_graph(text, _read_arrays(path + ".npz"), filename=path)

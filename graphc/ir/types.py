@@ -1,0 +1,53 @@
+"""Tensor types: an element type and a shape of symbolic dims. Layout is explicit in ops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphc.ir import dims
+from graphc.ir.dims import Dim
+from graphc.ir.dtypes import DType
+
+Shape = tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """dtype and shape of a value; equal types compare equal."""
+
+    dtype: DType
+    shape: Shape
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> Dim:
+        """Number of elements."""
+        return dims.product(self.shape)
+
+    @property
+    def bytes(self) -> Dim:
+        """Bytes of the elements, packed."""
+        return self.size * self.dtype.bytes
+
+    @property
+    def is_static(self) -> bool:
+        """True when every dim is a number."""
+        return all(isinstance(dim, int) for dim in self.shape)
+
+    def with_shape(self, shape: Shape) -> TensorType:
+        """The same dtype with another shape."""
+        return TensorType(self.dtype, shape)
+
+    def with_dtype(self, dtype: DType) -> TensorType:
+        """The same shape with another dtype."""
+        return TensorType(dtype, self.shape)
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+    __repr__ = __str__
+

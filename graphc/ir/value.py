@@ -1,0 +1,67 @@
+"""Values: what nodes produce and consume, and what users hold in their hands.
+
+A value is its identity. It has a type and a label but does not point at its producer: the graph
+holds that table, so the same value can be redefined by a rewrite while users, fetches and names
+stay put.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphc.ir.dims import Dim
+from graphc.ir.dtypes import DType
+from graphc.ir.operators import Operators
+from graphc.ir.types import Shape, TensorType
+
+if TYPE_CHECKING:
+    from graphc.ir.recorder import Recorder
+
+
+class Value(Operators):
+    """A symbolic tensor.
+
+    Hash is identity (values are keys of feeds); ``==``, ``<`` and so on build element-wise nodes
+    as in NumPy, so compiler code compares values with ``is``.
+
+    Attributes:
+        type: dtype and shape.
+        name: a label, not unique; None where nobody gave one.
+        graph: the recorder in which the user built it, None for values made by passes.
+    """
+
+    __slots__ = ("__weakref__", "graph", "name", "type")
+
+    def __init__(
+        self, type: TensorType, name: str | None = None, graph: Recorder | None = None
+    ) -> None:
+        self.type = type
+        self.name = name
+        self.graph = graph
+
+    @property
+    def shape(self) -> Shape:
+        """The dims, ints or symbolic."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.type.shape)
+
+    @property
+    def size(self) -> Dim:
+        """Number of elements."""
+        return self.type.size
+
+    def __repr__(self) -> str:
+        label = f" {self.name!r}" if self.name is not None else ""
+        return f"<Value{label} {self.type}>"
+
+    def __hash__(self) -> int:
+        return id(self)

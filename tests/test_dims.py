@@ -1,0 +1,497 @@
+"""Symbolic dimensions: canonical forms, proofs, text and programs against a plain evaluator."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import itertools
+import operator
+import pickle
+import subprocess
+import sys
+import threading
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphc.ir.dims import (
+    Dim,
+    DimExpr,
+    bounds,
+    ceil_div,
+    compare,
+    dim_max,
+    dim_min,
+    equal,
+    evaluate,
+    less,
+    less_equal,
+    parse_dim,
+    postfix,
+    product,
+    select,
+    substitute,
+    symbol,
+    symbol_name,
+    symbols_of,
+)
+
+RELATIONS = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le}
+BINARY = {name: getattr(operator, name) for name in ("add", "sub", "mul", "floordiv", "mod")}
+# name, lower, upper, values to try
+SYMBOLS = {
+    "n": (0, None, (0, 1, 2, 7, 30)),
+    "m": (1, None, (1, 2, 3, 16)),
+    "k": (2, 5, (2, 3, 5)),
+    "odd name": (-3, 4, (-3, -1, 0, 4)),
+}
+SYMBOLIC = {name: symbol(name, low, high) for name, (low, high, _) in SYMBOLS.items()}
+ENVIRONMENTS = [
+    dict(zip(SYMBOLS, values, strict=True))
+    for values in itertools.product(*(tries for _, _, tries in SYMBOLS.values()))
+]
+
+Tree = Any
+
+leaves = st.one_of(st.integers(-6, 8), st.sampled_from(sorted(SYMBOLS)))
+trees = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.tuples(st.sampled_from([*BINARY, "min", "max"]), inner, inner),
+        st.tuples(st.just("select"), st.sampled_from(sorted(RELATIONS)), *[inner] * 4),
+    ),
+    max_leaves=9,
+)
+
+
+def build(tree: Tree) -> Dim:
+    """The dim of a tree, through the public operations."""
+    if isinstance(tree, int):
+        return tree
+    if isinstance(tree, str):
+        return SYMBOLIC[tree]
+    if tree[0] == "select":
+        return select(tree[1], *(build(part) for part in tree[2:]))
+    left, right = build(tree[1]), build(tree[2])
+    if tree[0] in BINARY:
+        result: Dim = BINARY[tree[0]](left, right)
+        return result
+    return dim_min(left, right) if tree[0] == "min" else dim_max(left, right)
+
+
+def reference(tree: Tree, environment: dict[str, int]) -> int:
+    """The value of a tree in Python's integers; every part is computed."""
+    if isinstance(tree, int):
+        return tree
+    if isinstance(tree, str):
+        return environment[tree]
+    if tree[0] == "select":
+        left, right, if_true, if_false = (reference(part, environment) for part in tree[2:])
+        return if_true if RELATIONS[tree[1]](left, right) else if_false
+    left, right = (reference(part, environment) for part in tree[1:])
+    if tree[0] in BINARY:
+        value: int = BINARY[tree[0]](left, right)
+        return value
+    return min(left, right) if tree[0] == "min" else max(left, right)
+
+
+def built(tree: Tree) -> Dim | None:
+    """The dim, or None for a tree that divides by a constant zero."""
+    try:
+        return build(tree)
+    except ZeroDivisionError:
+        return None
+
+
+def defined(tree: Tree) -> list[tuple[dict[str, int], int]]:
+    """The environments (a spread of them) where nothing divides by zero, with the values."""
+    found = []
+    for environment in ENVIRONMENTS[::7]:
+        try:
+            found.append((environment, reference(tree, environment)))
+        except ZeroDivisionError:
+            continue
+    return found
+
+
+def run(program: list[tuple[Any, ...]], environment: dict[str, int]) -> int:
+    """A stack machine with strict arms, where a division by zero gives an arbitrary 12345."""
+    stack: list[int] = []
+    for kind, *operands in program:
+        if kind == "const":
+            stack.append(operands[0])
+        elif kind == "symbol":
+            stack.append(environment[operands[0]])
+        elif kind == "select":
+            if_false, if_true, right, left = (stack.pop() for _ in range(4))
+            stack.append(if_true if RELATIONS[operands[0]](left, right) else if_false)
+        else:
+            right, left = stack.pop(), stack.pop()
+            if kind in ("floordiv", "mod"):
+                stack.append(BINARY[kind](left, right) if right else 12345)
+            elif kind in ("min", "max"):
+                stack.append(min(left, right) if kind == "min" else max(left, right))
+            else:
+                stack.append(BINARY[kind](left, right))
+    (result,) = stack
+    return result
+
+
+@settings(max_examples=400, deadline=None)
+@given(trees)
+def test_every_form_evaluates_alike(tree: Tree) -> None:
+    dim = built(tree)
+    if dim is None:
+        return
+    program = postfix(dim)
+    text = str(dim)
+    assert parse_dim(text, SYMBOLIC) == dim
+    assert pickle.loads(pickle.dumps(dim)) == dim
+    low, high = bounds(dim)
+    for environment, expected in defined(tree):
+        value = evaluate(dim, environment)
+        assert type(value) is int
+        assert value == expected
+        assert run(program, environment) == expected
+        assert substitute(dim, environment) == expected
+        assert low is None or low <= expected
+        assert high is None or high >= expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(trees, trees)
+def test_substitution_of_expressions(tree: Tree, replacement: Tree) -> None:
+    dim, value = built(tree), built(replacement)
+    if dim is None or value is None:
+        return
+    try:
+        # Reasoning relies on the bounds, so the replacement must respect those of n.
+        replaced = substitute(dim, {"n": dim_max(value, 0)})
+    except ZeroDivisionError:
+        return
+    for environment, number in defined(replacement):
+        inside = {**environment, "n": max(number, 0)}
+        try:
+            expected = reference(tree, inside)
+        except ZeroDivisionError:
+            continue
+        assert evaluate(replaced, environment) == expected
+
+
+@settings(max_examples=400, deadline=None)
+@given(trees, trees)
+def test_compare_never_lies(left: Tree, right: Tree) -> None:
+    a, b = built(left), built(right)
+    if a is None or b is None:
+        return
+    answers = {relation: compare(relation, a, b) for relation in RELATIONS}
+    lefts = dict((tuple(e.items()), v) for e, v in defined(left))
+    for environment, value in defined(right):
+        other = lefts.get(tuple(environment.items()))
+        if other is None:
+            continue
+        for relation, answer in answers.items():
+            assert answer is None or answer == RELATIONS[relation](other, value)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(-4, 4), st.lists(st.sampled_from("abc"), max_size=3))))
+def test_equal_polynomials_are_one_object(parts: list[tuple[int, list[str]]]) -> None:
+    def total(ordered: list[tuple[int, list[str]]]) -> Dim:
+        result: Dim = 0
+        for coefficient, names in ordered:
+            result = result + coefficient * product(symbol(name) for name in names)
+        return result
+
+    first, second = total(parts), total([(c, names[::-1]) for c, names in reversed(parts)])
+    assert first is second or (isinstance(first, int) and first == second)
+
+
+n, m = symbol("n"), symbol("m", 1)
+
+
+def test_interning_and_bounds() -> None:
+    assert symbol("n") is n
+    assert symbol("n", 1) is not n
+    assert n + 1 is 1 + n
+    assert (n + 1) * (n - 1) is n * n - 1
+    assert hash(n + m) == hash(m + n)
+    assert bounds(m) == (1, None)
+    assert bounds(symbol("k", 2, 5) * -3 + 1) == (-14, -5)
+    assert bounds(n * m - n) == (0, None)
+    assert bounds(7) == (7, 7)
+    with pytest.raises(ValueError, match="lower bound 3 above"):
+        symbol("x", 3, 2)
+    with pytest.raises(ValueError, match="non-empty"):
+        symbol("")
+
+
+def test_constants_stay_plain_ints() -> None:
+    two: Any = np.int64(2)
+    three: Any = np.int64(3)
+    values: list[Any] = [n - n, n * 0, m // m, m % m, n + np.int64(4) - n]
+    values += [product((two, 3)), product(()), dim_min(two, 5), ceil_div(three, 2)]
+    values += [select("lt", two, 2, three, 4), substitute(n + 1, {"n": three})]
+    values += [evaluate(n * 2, {"n": three}), evaluate(three, {})]
+    assert all(type(value) is int for value in values)
+    assert three + n is n + 3
+    assert three * n is 3 * n
+    assert postfix(n + two) == [("symbol", "n"), ("const", 2), ("add",)]
+    assert type(postfix(n + two)[1][1]) is int
+    with pytest.raises(TypeError):
+        n + 1.5
+    with pytest.raises(TypeError):
+        product(cast(Any, (2.0, 3)))
+
+
+def test_identity_survives_pickle_copy_and_collection() -> None:
+    nested = select("eq", n, 1, dim_min(n // 3, m) * m, (n + 5) % 7)
+    assert pickle.loads(pickle.dumps(nested)) is nested
+    assert copy.copy(nested) is nested
+    assert copy.deepcopy({"a": [nested]})["a"][0] is nested
+    data, text = pickle.dumps(nested), str(nested)
+    del nested
+    gc.collect()
+    assert str(pickle.loads(data)) == text
+
+
+def test_text_and_hash_do_not_depend_on_the_process() -> None:
+    code = (
+        "from graphc.ir.dims import *\n"
+        "a, b = symbol('a'), symbol('b', 1)\n"
+        "d = dim_min(a//2, b % 3) * (a % b) + dim_max(b//5, a//7) + (a//9)*(b//11)\n"
+        "print(d, hash(d))"
+    )
+    results = set()
+    for seed in ("1", "2"):
+        path = ":".join(entry for entry in sys.path if entry)
+        environment = {"PYTHONPATH": path, "PYTHONHASHSEED": seed}
+        results.add(subprocess.check_output([sys.executable, "-c", code], env=environment))
+    assert len(results) == 1
+
+
+def test_interning_between_threads() -> None:
+    made: list[list[Dim]] = [[] for _ in range(4)]
+    start = threading.Barrier(4)
+
+    def work(into: list[Dim]) -> None:
+        start.wait()
+        into.extend(symbol(f"t{i}") * 2 + dim_min(symbol(f"t{i}"), 5) for i in range(300))
+
+    threads = [threading.Thread(target=work, args=(into,)) for into in made]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(len({id(dim) for dim in same}) == 1 for same in zip(*made, strict=True))
+
+
+def test_division_simplifies() -> None:
+    k = symbol("k", 1)
+    assert (n * m) // m is n
+    assert (m * n) // n is not m
+    assert (6 * n + 4) // 2 is 3 * n + 2
+    assert (n * m + m) // m is n + 1
+    assert ((n + 1) * (m + k)) // (m + k) is n + 1
+    assert (n * m) // (m * k) is n // k
+    assert (4 * n) // 6 is (2 * n) // 3
+    assert n // 2 // 3 is n // 6
+    assert (n - 1) // 2 + 1 is (n + 1) // 2
+    assert ceil_div(n, 2) is (n + 1) // 2
+    assert n % 1 == 0
+    assert (4 * n + 6) % 4 == 2
+    assert (n % 12 + m) % 4 is (n + m) % 4
+    assert (n % 5) // 5 == 0
+    assert (n % m) // m == 0
+    assert (n % m) % m is n % m
+    assert (n * m + n) % m is n % m
+    for divide in (operator.floordiv, operator.mod):
+        with pytest.raises(ZeroDivisionError):
+            divide(n, 0)
+
+
+@pytest.mark.parametrize("value", [-7, -6, -1, 0, 1, 6, 7])
+@pytest.mark.parametrize("divisor", [-4, -3, -1, 1, 3, 4])
+def test_floor_semantics_of_negatives(value: int, divisor: int) -> None:
+    x, y = symbol("x", -100, 100), symbol("y", -10, 10)
+    environment = {"x": value, "y": divisor}
+    for a, b in ((x, divisor), (value, y), (x, y)):
+        assert evaluate(a // b, environment) == value // divisor
+        assert evaluate(a % b, environment) == value % divisor
+        assert evaluate(ceil_div(a, b), environment) == -(-value // divisor)
+
+
+def test_extremes_and_selection_simplify() -> None:
+    assert dim_min(n, n) is n
+    assert dim_min(n, n + 1) is n
+    assert dim_max(n, n + 1) is n + 1
+    assert dim_max(n, 0) is n
+    assert dim_min(dim_min(n, m), n) is dim_min(m, n)
+    assert dim_max(n, dim_min(n, m)) is n
+    assert select("eq", m, 0, n, 5) == 5
+    assert select("lt", n, 1, m, m) is m
+    assert select("lt", n, m, n, m) is dim_min(n, m)
+    assert select("le", n, m, m, n) is dim_max(n, m)
+    assert select("eq", n, 1, 1, n) is n
+    assert select("le", n, 0, 1, n) is dim_max(n, 1)
+    assert select("ne", n, 1, n, m) is select("eq", n, 1, m, n)
+    assert select("eq", 2 * n, 2, m, n) is select("eq", 1, n, m, n)
+    assert select("eq", n, 1, select("eq", n, 1, m, 4), 5) is select("eq", n, 1, m, 5)
+    with pytest.raises(ValueError, match="unknown relation"):
+        select("gt", n, m, 1, 2)
+
+
+def test_what_compare_proves() -> None:
+    k = symbol("k", 2, 5)
+    assert compare("eq", 3, 3) is True
+    assert compare("lt", cast(Any, np.int64(3)), 3) is False
+    assert less_equal(0, n) is True
+    assert less(n, 0) is False
+    assert less(n, n + 1) is True
+    assert equal(n, m) is None
+    assert compare("ne", n, n + 1) is True
+    assert equal(2 * n, 2 * m + 1) is False
+    assert less(k, 6) is True
+    assert less_equal(n // 2, n) is True
+    assert less_equal(n // 2 * 2, n) is True
+    assert equal(n // 4 * 4 + n % 4, n) is True
+    assert less_equal(n, n * m) is True
+    assert less(n % m, m) is True
+    assert less_equal(n // m, n) is True
+    assert less_equal(dim_min(n, m), m) is True
+    assert less_equal(dim_min(n, m) + 1, dim_max(n, m) + 1) is True
+    assert less_equal(1, select("eq", n, 1, m, n + 1)) is True
+    with pytest.raises(ValueError, match="unknown relation"):
+        compare("gt", 1, 2)
+    with pytest.raises(TypeError, match="not float"):
+        compare("eq", 1.0, n)  # type: ignore[arg-type]
+
+
+def test_printed_forms() -> None:
+    k = symbol("k")
+    assert str(2 * n * m + n // 2 - 1) == "2*m*n + n//2 - 1"
+    assert str(select("eq", n, 1, m, n)) == "select(n == 1, m, n)"
+    assert str(dim_min(4, n)) == "min(n, 4)"
+    assert str(m * (n // 2)) in ("m*(n//2)", "(n//2)*m")
+    assert str(-(n // 2)) == "-(n//2)"
+    assert str(k - n // 2) in ("k - n//2", "-(n//2) + k")
+    assert str((n + m) // (k + 1)) == "(m + n)//(k + 1)"
+    assert str(n * n * n - n) == "n**3 - n"
+    assert str((n % 3) * (n % 3)) == "(n % 3)**2"
+    assert repr(symbol('a "b"\n')) == '"a \\"b\\"\\n"'
+    assert str(symbol("min") + 1) == '"min" + 1'
+
+
+def test_names_survive_text() -> None:
+    for name in ("é", "a b", 'q"', "\\", "select", "1", "x.y:0", "\ud800", "if"):
+        assert parse_dim(str(symbol(name) * 2 - 1)) is symbol(name) * 2 - 1
+
+
+def test_parsing_like_python() -> None:
+    names = {"n": 7, "m": 3}
+    texts = (
+        "-n//2; -(n//2); 2*n%4; n-m-1; n//m//2; -n**2; 2*n**2; n - -m; (n+m)*2;  n  % m*2 ;"
+        "- - n; ((n)); -7%m; min(n, m, 2); max(n,m)+min(1,n); (n+1)**2"
+    )
+    for text in texts.split(";"):
+        assert evaluate(parse_dim(text), names) == eval(text.strip(), {}, names)
+    assert evaluate(parse_dim("select(n <= m, 1, select(n != 7, 2, 3))"), names) == 3
+    assert parse_dim("n", {"n": m}) is m
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "message"),
+    [
+        ("", 0, "expected a value"),
+        ("n +", 3, "expected a value"),
+        ("n $ 2", 2, "unexpected character '\\$'"),
+        ("n m", 2, "unexpected 'm'"),
+        ("(n", 0, "unclosed"),
+        ("n)", 1, "unexpected '\\)'"),
+        ("n == 1", 2, "comparison outside"),
+        ("select(n, 1, 2)", 8, "comparison first"),
+        ("select(n == 1, 2)", 16, "select takes"),
+        ("min(n)", 5, "two or more"),
+        ("min n", 0, "expected '\\('"),
+        ("n // 0", 2, "division by zero"),
+        ("n % (m - m)", 2, "division by zero"),
+        ("n ** m", 5, "integer exponent"),
+        ("n**2**3", 4, "chained"),
+        ("(n + 1)**1000", 7, "power too large"),
+        ('"abc', 0, "unexpected character"),
+        ('"\\q"', 0, "bad quoted name"),
+        ('""', 0, "empty symbol name"),
+        ("9" * 5000, 0, "number too long"),
+    ],
+)
+def test_mistakes_are_placed(text: str, position: int, message: str) -> None:
+    with pytest.raises(ValueError, match=f"{message}.* at position {position} of"):
+        parse_dim(text)
+
+
+def test_misuse_is_refused() -> None:
+    with pytest.raises(TypeError, match="compare"):
+        bool(n)
+    with pytest.raises(TypeError, match="evaluate"):
+        int(n)
+    for relation in (operator.lt, operator.le, operator.gt, operator.ge):
+        with pytest.raises(TypeError, match="compare"):
+            relation(n, 3)
+        with pytest.raises(TypeError, match="compare"):
+            relation(3, n)
+    with pytest.raises(AttributeError):
+        n.terms = ()
+    with pytest.raises(TypeError):
+        DimExpr()
+    assert operator.eq(n, 3) is False
+    assert operator.eq(3, n) is False
+    assert n != m
+
+
+def test_symbols_evaluation_and_guarded_division() -> None:
+    dim = select("eq", n, 0, 0, (12 * m) // n) + n % m
+    assert symbols_of(dim) == {n, m}
+    assert symbols_of(5) == frozenset()
+    assert symbol_name(n) == "n"
+    with pytest.raises(ValueError, match="not a symbol"):
+        symbol_name(n + 1)
+    assert evaluate(dim, {"n": 0, "m": 2}) == 0
+    assert evaluate(dim, {"n": 5, "m": 2}) == 5
+    with pytest.raises(KeyError, match="'m'"):
+        evaluate(n * m, {"n": 1})
+    with pytest.raises(ZeroDivisionError):
+        evaluate(m // n, {"n": 0, "m": 1})
+    assert substitute(n * m, {"n": m, "m": n}) is n * m
+    assert substitute(n + 2 * m, {"n": m, "m": n}) is m + 2 * n
+
+
+def test_postfix_of_simple_dims() -> None:
+    assert postfix(5) == [("const", 5)]
+    assert postfix(n) == [("symbol", "n")]
+    names = [("symbol", "n"), ("const", 1), ("symbol", "m"), ("symbol", "n")]
+    assert postfix(select("eq", n, 1, m, n)) == [*names, ("select", "eq")]
+
+
+def test_chained_resizing_stays_small() -> None:
+    dim: Dim = n
+    for _ in range(40):
+        dim = (dim * 3 + 1) // 2
+    assert len(str(dim)) < 1000
+    assert len(postfix(dim)) < 1000
+
+
+def test_deep_nesting_costs_no_recursion() -> None:
+    dim: Dim = n
+    depth = 3000
+    expected = 5
+    for step in range(depth):
+        dim = (dim + n) % (depth + 2 - step)
+        expected = (expected + 5) % (depth + 2 - step)
+    assert evaluate(dim, {"n": 5}) == expected
+    assert substitute(dim, {"n": 5}) == expected
+    assert run(postfix(dim), {"n": 5}) == expected
+    assert parse_dim(str(dim)) is dim
+    assert pickle.loads(pickle.dumps(dim)) is dim
