@@ -1,0 +1,1 @@
+"""Kernel IR: one loop nest per fused node."""

@@ -1,0 +1,342 @@
+"""Building kernels: expressions are shared and hoisted as they are made.
+
+An expression is placed in the outermost block where its operands exist, and an equal one already
+there is used again. So loop-invariant code motion and common subexpressions need no pass, and
+shared diamonds cost no recomputation. Loads of buffers that the kernel itself writes stay where
+they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from graphc.ir.attributes import key as attribute_key
+from graphc.ir.dims import Dim, compare
+from graphc.ir.dtypes import DType, bool_, int64
+from graphc.ir.op import Combine
+from graphc.ir.types import TensorType
+from graphc.kernel.ir import (
+    Apply,
+    Buffer,
+    Carry,
+    Cast,
+    Check,
+    Const,
+    Contract,
+    DimValue,
+    Kernel,
+    Load,
+    Loop,
+    LoopKind,
+    MatrixOperand,
+    Order,
+    Reduce,
+    Reducer,
+    Role,
+    Site,
+    Statement,
+    Store,
+    Var,
+)
+from graphc.kernel.scalar import PRIMITIVES
+
+
+class _Block:
+    """An open block: its statements and the expressions already in it."""
+
+    __slots__ = ("depth", "memo", "statements")
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+        self.statements: list[Statement] = []
+        self.memo: dict[Hashable, Var] = {}
+
+
+class LoopScope:
+    """A loop under construction: its index, and for serial ones the carried arguments."""
+
+    __slots__ = ("arguments", "following", "index", "results")
+
+    def __init__(self, index: Var, arguments: tuple[Var, ...]) -> None:
+        self.index = index
+        self.arguments = arguments
+        self.following: Sequence[Var] = ()
+        self.results: tuple[Var, ...] = ()
+
+
+class ReduceScope:
+    """A reduction under construction: add terms, read ``results`` after the block."""
+
+    __slots__ = ("index", "results", "terms")
+
+    def __init__(self, index: Var) -> None:
+        self.index = index
+        self.terms: list[tuple[Combine, Var]] = []
+        self.results: tuple[Var, ...] = ()
+
+
+class KernelBuilder:
+    """Builds one kernel front to back; ``finish()`` freezes it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._buffers: list[Buffer] = []
+        self._blocks = [_Block(0)]
+        self._home: dict[Var, _Block] = {}
+        self._constants: dict[Var, bool | int | float] = {}
+        self._applied: dict[Var, Apply] = {}
+        self._sites: list[Site] = []
+
+    # --- buffers ---------------------------------------------------------------------------------
+
+    def buffer(self, name: str, role: Role, type_: TensorType) -> Buffer:
+        """Adds a buffer; the order of calls is the order of arguments."""
+        result = Buffer(name, role, type_)
+        self._buffers.append(result)
+        return result
+
+    # --- expressions -----------------------------------------------------------------------------
+
+    def constant(self, value: bool | int | float, dtype: DType) -> Var:
+        """A literal of the dtype."""
+        if dtype is bool_:
+            value = bool(value)
+        elif dtype.is_float:
+            with np.errstate(all="ignore"):
+                value = float(dtype.numpy.type(value))
+        else:
+            value = int(value)
+        memo = ("const", attribute_key(value), dtype)
+        known = self._blocks[0].memo.get(memo)
+        if known is None:
+            known = Var(dtype)
+            self._place(self._blocks[0], memo, known, Const(known, value))
+            self._constants[known] = value
+        return known
+
+    def dim(self, dim: Dim) -> Var:
+        """A dim as int64."""
+        if isinstance(dim, int):
+            return self.constant(dim, int64)
+        memo = ("dim", dim)
+        known = self._blocks[0].memo.get(memo)
+        if known is None:
+            known = Var(int64)
+            self._place(self._blocks[0], memo, known, DimValue(known, dim))
+        return known
+
+    def value_of(self, var: Var) -> bool | int | float | None:
+        """The number, if the scalar is a literal."""
+        return self._constants.get(var)
+
+    def apply(self, primitive: str, *operands: Any) -> Var:
+        """A primitive; index arithmetic with literals is simplified on the spot."""
+        simple = self._simplify(primitive, operands)
+        if simple is not None:
+            return simple
+        definition = PRIMITIVES[primitive]
+        if len(operands) != definition.arity:
+            raise ValueError(f"{primitive} takes {definition.arity} operands, not {len(operands)}")
+        memo = ("apply", primitive, *operands)
+        block = self._deepest(operands)
+        known = block.memo.get(memo)
+        if known is None:
+            known = Var(definition.result_dtype([operand.dtype for operand in operands]))
+            statement = Apply(known, primitive, tuple(operands))
+            self._applied[known] = statement
+            self._place(block, memo, known, statement)
+        return known
+
+    def _simplify(self, primitive: str, operands: Sequence[Var]) -> Var | None:
+        """int64 identities that index expressions are full of."""
+        if len(operands) != 2 or operands[0].dtype is not int64:
+            return None
+        a, b = operands
+        left, right = self._constants.get(a), self._constants.get(b)
+        if primitive == "add":
+            if left == 0:
+                return b
+            if right == 0:
+                return a
+            joined = self._rejoined(a, b)
+            if joined is not None:
+                return joined
+        elif primitive == "subtract" and right == 0:
+            return a
+        elif primitive == "multiply":
+            if left == 0 or right == 0:
+                return self.constant(0, int64)
+            if left == 1:
+                return b
+            if right == 1:
+                return a
+        elif primitive == "floor_divide" and right == 1:
+            return a
+        elif primitive == "mod" and right == 1:
+            return self.constant(0, int64)
+        if left is not None and right is not None and primitive in ("add", "subtract", "multiply"):
+            x, y = int(left), int(right)
+            value = x + y if primitive == "add" else x - y if primitive == "subtract" else x * y
+            if -(2**63) <= value < 2**63:
+                return self.constant(value, int64)
+        return None
+
+    def _rejoined(self, high: Var, low: Var) -> Var | None:
+        """``(f // m) * m + f % m`` is ``f``: what a reshape splits, the next offset joins."""
+        product, remainder = self._applied.get(high), self._applied.get(low)
+        if product is None or remainder is None:
+            return None
+        if product.primitive != "multiply" or remainder.primitive != "mod":
+            return None
+        quotient = self._applied.get(product.operands[0])
+        if quotient is None or quotient.primitive != "floor_divide":
+            return None
+        whole, size = remainder.operands
+        same = quotient.operands[0] is whole and quotient.operands[1] is size
+        return whole if same and product.operands[1] is size else None
+
+    def cast(self, operand: Any, dtype: DType) -> Var:
+        """A conversion; nothing if the operand has the dtype."""
+        if operand.dtype is dtype:
+            return operand  # type: ignore[no-any-return]
+        memo = ("cast", operand, dtype)
+        block = self._deepest((operand,))
+        known = block.memo.get(memo)
+        if known is None:
+            known = Var(dtype)
+            self._place(block, memo, known, Cast(known, operand))
+        return known
+
+    def load(
+        self, buffer: Buffer, index: Var, condition: Var | None = None, other: Var | None = None
+    ) -> Var:
+        """An element of a buffer, guarded if a condition is given."""
+        result = Var(buffer.type.dtype)
+        operands = [v for v in (index, condition, other) if v is not None]
+        if buffer.role != "in":
+            block = self._blocks[-1]
+            block.statements.append(Load(result, buffer, index, condition, other))
+            self._home[result] = block
+            return result
+        block = self._deepest(operands)
+        memo = ("load", buffer, *operands)
+        known = block.memo.get(memo)
+        if known is None:
+            known = result
+            self._place(block, memo, known, Load(known, buffer, index, condition, other))
+        return known
+
+    def check(self, index: Var, bound: Dim, site: Site) -> Var:
+        """A user's index, checked against ``bound``."""
+        block = self._deepest((index,))
+        memo = ("check", index, bound, site.axis, site.what, site.where)
+        known = block.memo.get(memo)
+        if known is None:
+            known = Var(int64)
+            self._sites.append(site)
+            self._place(block, memo, known, Check(known, index, bound, len(self._sites) - 1))
+        return known
+
+    # --- statements ------------------------------------------------------------------------------
+
+    def store(self, buffer: Buffer, index: Var, value: Var) -> None:
+        """Writes an element, here."""
+        self._blocks[-1].statements.append(Store(buffer, index, value))
+
+    @contextmanager
+    def loop(
+        self, extent: Dim, kind: LoopKind, initial: Sequence[Var] = ()
+    ) -> Iterator[LoopScope]:
+        """A loop; carried values need kind "serial" and ``scope.following`` set inside.
+
+        A parallel or vector loop of exactly one trip is left out.
+        """
+        if not initial and compare("eq", extent, 1):
+            yield LoopScope(self.constant(0, int64), ())
+            return
+        index = Var(int64)
+        arguments = tuple(Var(var.dtype) for var in initial)
+        block = self._open((index, *arguments))
+        scope = LoopScope(index, arguments)
+        yield scope
+        self._close(block)
+        scope.results = tuple(Var(var.dtype) for var in initial)
+        carries = tuple(
+            Carry(result, argument, first, following)
+            for result, argument, first, following in zip(
+                scope.results, arguments, initial, scope.following, strict=True
+            )
+        )
+        outer = self._blocks[-1]
+        for result in scope.results:
+            self._home[result] = outer
+        outer.statements.append(Loop(index, extent, kind, tuple(block.statements), carries))
+
+    @contextmanager
+    def reduce(self, extent: Dim, order: Order) -> Iterator[ReduceScope]:
+        """A reduction; add ``(combine, term)`` to ``scope.terms`` inside."""
+        index = Var(int64)
+        block = self._open((index,))
+        scope = ReduceScope(index)
+        yield scope
+        self._close(block)
+        reducers = tuple(
+            Reducer(combine, Var(int64 if combine.startswith("arg") else term.dtype), term)
+            for combine, term in scope.terms
+        )
+        scope.results = tuple(reducer.result for reducer in reducers)
+        outer = self._blocks[-1]
+        for result in scope.results:
+            self._home[result] = outer
+        outer.statements.append(Reduce(index, extent, order, tuple(block.statements), reducers))
+
+    def contract(
+        self,
+        template: Any,
+        sizes: tuple[Dim, Dim, Dim],
+        a: MatrixOperand,
+        b: MatrixOperand,
+        c: MatrixOperand,
+        workspace: Buffer | None,
+    ) -> None:
+        """A matrix product of sizes (m, n, k)."""
+        self._blocks[-1].statements.append(Contract(template, *sizes, a, b, c, workspace))
+
+    def finish(self) -> Kernel:
+        """The kernel."""
+        (block,) = self._blocks
+        return Kernel(
+            self._name, tuple(self._buffers), tuple(block.statements), tuple(self._sites)
+        )
+
+    # --- blocks ----------------------------------------------------------------------------------
+
+    def _open(self, vars_: Sequence[Var]) -> _Block:
+        block = _Block(len(self._blocks))
+        self._blocks.append(block)
+        for var in vars_:
+            self._home[var] = block
+        return block
+
+    def _close(self, block: _Block) -> None:
+        if self._blocks.pop() is not block:
+            raise ValueError("loops close in the order they opened")
+
+    def _deepest(self, operands: Sequence[Var]) -> _Block:
+        best = self._blocks[0]
+        for operand in operands:
+            block = self._home[operand]
+            if block.depth > best.depth:
+                best = block
+        if self._blocks[best.depth] is not best:
+            raise ValueError("an operand belongs to a loop that is closed")
+        return best
+
+    def _place(self, block: _Block, memo: Hashable, var: Var, statement: Statement) -> None:
+        block.statements.append(statement)
+        block.memo[memo] = var
+        self._home[var] = block

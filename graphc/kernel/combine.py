@@ -1,0 +1,128 @@
+"""Reductions of arrays along their last axis, in the order that ``ir.CHUNK`` defines.
+
+Float sums and products take exactly the additions that compiled kernels take, so they agree to the
+bit. NaN wins in minima and maxima, +0 is above -0, and of equal bests the first has the position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from graphc.ir.attributes import Array
+from graphc.ir.dtypes import DType
+from graphc.ir.op import Combine
+from graphc.kernel.ir import CHUNK, LEVELS, Order, lanes
+
+
+def _largest(dtype: DType) -> Any:
+    return _extreme(dtype, True)
+
+
+def _smallest(dtype: DType) -> Any:
+    return _extreme(dtype, False)
+
+
+def _extreme(dtype: DType, largest: bool) -> Any:
+    if dtype.is_float:
+        return np.inf if largest else -np.inf
+    if dtype.kind == "bool":
+        return largest
+    info = np.iinfo(dtype.numpy.name)
+    return info.max if largest else info.min
+
+
+_EMPTY: Mapping[Combine, Callable[[DType], Any]] = {
+    "add": lambda dtype: 0,
+    "multiply": lambda dtype: 1,
+    "minimum": _largest,
+    "maximum": _smallest,
+    "and": lambda dtype: -1 if dtype.kind == "int" else _largest(dtype),
+    "or": lambda dtype: 0,
+    "argmin": lambda dtype: 0,
+    "argmax": lambda dtype: 0,
+}
+
+
+def combine_nothing(combine: Combine, term: DType, result: DType) -> Array:
+    """The result of a reduction without terms, as an array of rank 0."""
+    return np.array(_EMPTY[combine](term), result.numpy)
+
+
+def combine_terms(combine: Combine, terms: Array, dtype: DType, order: Order) -> Array:
+    """Reduces the last axis, which is not empty.
+
+    Args:
+        combine: how.
+        terms: of the dtype; any leading axes.
+        dtype: the terms' dtype.
+        order: the order class, which matters to float sums and products.
+
+    Returns:
+        an array without the last axis; int64 positions for argmin and argmax.
+    """
+    with np.errstate(all="ignore"):
+        if combine == "argmin":
+            return np.asarray(np.argmin(terms, axis=-1))
+        if combine == "argmax":
+            return np.asarray(np.argmax(terms, axis=-1))
+        if combine in ("minimum", "maximum"):
+            return _best(combine, terms)
+        if combine == "and":
+            return np.asarray(np.bitwise_and.reduce(terms, axis=-1))
+        if combine == "or":
+            return np.asarray(np.bitwise_or.reduce(terms, axis=-1))
+        ufunc = np.add if combine == "add" else np.multiply
+        if not dtype.is_float:
+            return np.asarray(ufunc.reduce(terms, axis=-1, dtype=terms.dtype))
+        return _cascade(ufunc, terms, 1 if order == "chain" else lanes(dtype))
+
+
+def _best(combine: Combine, terms: Array) -> Array:
+    minimum = combine == "minimum"
+    best = np.asarray((np.minimum if minimum else np.maximum).reduce(terms, axis=-1))
+    if terms.dtype.kind != "f" or not np.any(best == 0):
+        return best
+    # NumPy leaves the sign of a zero open.
+    negative = (terms == 0) & (np.signbit(terms) == minimum)
+    zero = terms.dtype.type(-0.0 if minimum else 0.0)
+    other = terms.dtype.type(0.0 if minimum else -0.0)
+    return np.where(best == 0, np.where(negative.any(axis=-1), zero, other), best)
+
+
+def _cascade(ufunc: np.ufunc, terms: Array, width: int) -> Array:
+    neutral = terms.dtype.type(-0.0 if ufunc is np.add else 1.0)
+    count = terms.shape[-1]
+    steps = count // width
+    # The steps first: every level then combines whole arrays.
+    whole = np.moveaxis(terms[..., : steps * width], -1, 0)
+    level = whole.reshape((steps, width, *terms.shape[:-1]))
+    for depth in range(LEVELS):
+        level = _level(ufunc, level, neutral, last=depth == LEVELS - 1)
+    (total,) = level
+    for lane in range(count - steps * width):
+        total[lane] = ufunc(total[lane], terms[..., steps * width + lane])
+    while width > 1:
+        width //= 2
+        total = ufunc(total[:width], total[width:])
+    return np.asarray(total[0])
+
+
+def _level(ufunc: np.ufunc, parts: Array, neutral: Any, last: bool) -> Array:
+    """Combines CHUNK parts each (at the last level all) in order, starting from the neutral.
+
+    An incomplete chunk stands for an incomplete level: combining the neutral changes nothing.
+    """
+    count = parts.shape[0]
+    size = max(count, 1) if last or count <= CHUNK else CHUNK
+    chunks = max(1, -(-count // size))
+    result = np.full((chunks, *parts.shape[1:]), neutral, parts.dtype)
+    for place in range(size):
+        chosen = parts[place::size]
+        result[: chosen.shape[0]] = ufunc(result[: chosen.shape[0]], chosen)
+    return result
+
+
+__all__ = ["combine_nothing", "combine_terms"]

@@ -1,0 +1,81 @@
+"""Indices as affine forms of loop indices, to prove that one leaves its buffer.
+
+Only proofs count: every corner of a form is reached by some iteration, because the loops of a nest
+run over all combinations of their indices. What is not affine has no form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from graphc.ir.dims import Dim, compare
+from graphc.kernel.ir import Var
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """``base`` plus coefficient times index, by index variable with its loop's extent."""
+
+    base: Dim
+    terms: Mapping[Var, tuple[Dim, Dim]]
+
+    @staticmethod
+    def constant(value: Dim) -> Affine:
+        """A form without indices."""
+        return Affine(value, {})
+
+    @staticmethod
+    def of_index(index: Var, extent: Dim) -> Affine:
+        """A loop's own index."""
+        return Affine(0, {index: (1, extent)})
+
+    @staticmethod
+    def apply(primitive: str, operands: Sequence[Affine | None]) -> Affine | None:
+        """The form of a primitive's result, if it is affine."""
+        known = [operand for operand in operands if operand is not None]
+        if len(known) != len(operands):
+            return None
+        if primitive == "negative":
+            return known[0]._scaled(-1)
+        if primitive == "add":
+            return known[0]._plus(known[1])
+        if primitive == "subtract":
+            return known[0]._plus(known[1]._scaled(-1))
+        if primitive == "multiply":
+            for one, other in (known, known[::-1]):
+                if not other.terms:
+                    return one._scaled(other.base)
+        return None
+
+    def _scaled(self, factor: Dim) -> Affine:
+        return Affine(
+            self.base * factor, {v: (c * factor, extent) for v, (c, extent) in self.terms.items()}
+        )
+
+    def _plus(self, other: Affine) -> Affine:
+        terms = dict(self.terms)
+        for var, (coefficient, extent) in other.terms.items():
+            if var in terms:
+                coefficient = terms[var][0] + coefficient
+            terms[var] = (coefficient, extent)
+        return Affine(self.base + other.base, terms)
+
+
+def outside(form: Affine, size: Dim) -> Dim | None:
+    """An index that the form reaches and a buffer of that size lacks, if there provably is one."""
+    low = high = form.base
+    for coefficient, extent in form.terms.values():
+        corner = coefficient * (extent - 1)
+        if compare("le", 0, coefficient):
+            high = high + corner
+        elif compare("le", coefficient, 0):
+            low = low + corner
+        else:
+            return None
+    if compare("lt", low, 0):
+        return low
+    return high if compare("le", size, high) else None
+
+
+__all__ = ["Affine", "outside"]

@@ -1,0 +1,298 @@
+"""Kernels: scalar code in SSA form inside structured loops, over packed buffers.
+
+A kernel is what one ``fused`` node becomes. Every scalar is a ``Var`` defined once; statements are
+in order, so no walk recurses deeper than the loop nest. Buffers are C-contiguous and addressed by a
+flat int64 index. Inputs are never written; kernels read and write nothing else.
+
+Loop kinds: ``parallel`` and ``vector`` iterations are independent of each other; ``serial`` ones
+run in order and may carry values. A ``reduce`` combines one term per iteration; its order class
+fixes the bits of float results (``CHUNK``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from graphc.base.source import Location
+from graphc.ir.dims import Dim, DimExpr, symbol_name, symbols_of
+from graphc.ir.dtypes import DType
+from graphc.ir.op import Combine
+from graphc.ir.types import TensorType
+
+LoopKind = Literal["parallel", "vector", "serial"]
+Order = Literal["lanes", "chain"]
+Role = Literal["in", "out", "scratch"]
+
+
+def lanes(dtype: DType) -> int:
+    """Logical lanes of a ``lanes`` reduction: part of the numerics contract, whatever the hardware.
+
+    Term i goes to lane i mod this; lanes are combined by halves at the end.
+    """
+    return 16 if dtype.bits == 64 else 32
+
+
+CHUNK = 64
+"""Float sums and products are cascaded, which bounds their error at any length.
+
+THE definition, on which the bits of class R sums rest. For order "lanes" with L lanes let the full
+steps be n div L; step s gives lane l the term s·L + l. For order "chain" L is 1. Each lane keeps
+three partial results l1, l2, l3, each starting from the neutral element (-0.0 for sums, so that a
+sum of -0.0 keeps its sign; 1 for products). Terms go to l1; after CHUNK of them l1 is combined
+into l2 (l2 = l2 + l1) and starts anew; after CHUNK of those l2 goes into l3 likewise, which takes
+all the rest. At the end the lane is l3 + (l2 + l1). Then the n mod L terms of the incomplete last
+step are added to lanes 0, 1, …; then lanes are folded by halves: lane i += lane i + L/2, then L/4,
+down to one. An empty sum is +0.0, an empty product 1.
+"""
+
+LEVELS = 3
+"""Levels of the cascade."""
+
+
+class Var:
+    """A scalar: a loop index or the result of a statement. Compares by identity."""
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, dtype: DType) -> None:
+        self.dtype = dtype
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buffer:
+    """A packed array that a kernel is called with.
+
+    ``scratch`` is room for the kernel's own use, of undefined content, not shared between threads.
+    """
+
+    name: str
+    role: Role
+    type: TensorType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Const:
+    """A literal."""
+
+    result: Var
+    value: bool | int | float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DimValue:
+    """A dim as an int64."""
+
+    result: Var
+    dim: Dim
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Apply:
+    """A primitive of ``graphc.kernel.scalar``."""
+
+    result: Var
+    primitive: str
+    operands: tuple[Var, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cast:
+    """A conversion to the result's dtype."""
+
+    result: Var
+    operand: Var
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Load:
+    """An element. With a condition, ``other`` where it fails, and nothing is read."""
+
+    result: Var
+    buffer: Buffer
+    index: Var
+    condition: Var | None = None
+    other: Var | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Check:
+    """A user's index: negative counts from the end; out of range is reported and replaced by 0.
+
+    ``site`` numbers the kernel's checks; the kernel's ``sites`` say what each one guards.
+    """
+
+    result: Var
+    index: Var
+    bound: Dim
+    site: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Store:
+    """Writes an element of an output or scratch buffer."""
+
+    buffer: Buffer
+    index: Var
+    value: Var
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Carry:
+    """A value that a serial loop hands from one iteration to the next."""
+
+    result: Var
+    argument: Var
+    initial: Var
+    following: Var
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    """``for index < extent``."""
+
+    index: Var
+    extent: Dim
+    kind: LoopKind
+    body: tuple[Statement, ...]
+    carries: tuple[Carry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reducer:
+    """One result of a reduction; for argmin and argmax an int64 position, else the term's dtype."""
+
+    combine: Combine
+    result: Var
+    term: Var
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reduce:
+    """Combines one term per reducer and iteration. An empty sum is 0, an empty product 1."""
+
+    index: Var
+    extent: Dim
+    order: Order
+    body: tuple[Statement, ...]
+    reducers: tuple[Reducer, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MatrixOperand:
+    """A matrix inside a buffer: where it starts and its strides, in elements."""
+
+    buffer: Buffer
+    offset: Var
+    row_stride: Dim
+    column_stride: Dim
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contract:
+    """c[m, n] = a[m, k] · b[k, n], one ascending-k chain per element (class R).
+
+    ``template`` names the code: "panel" packs b on the way, "packed" takes panels made before.
+    """
+
+    template: Literal["panel", "packed"]
+    m: Dim
+    n: Dim
+    k: Dim
+    a: MatrixOperand
+    b: MatrixOperand
+    c: MatrixOperand
+    workspace: Buffer | None = None
+
+
+Scalar: TypeAlias = Const | DimValue | Apply | Cast | Load | Check
+Statement: TypeAlias = Scalar | Store | Loop | Reduce | Contract
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What a check guards, for the error: which axis of what, and the user's line."""
+
+    axis: int
+    what: str
+    where: Location | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kernel:
+    """One launch.
+
+    Attributes:
+        name: a label; code is shared between kernels that differ in it alone.
+        buffers: in the order they are passed.
+        body: the statements.
+        sites: what each ``Check`` guards.
+    """
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    body: tuple[Statement, ...]
+    sites: tuple[Site, ...] = field(default=())
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Names of the symbols it needs, sorted: the order in which their values are passed."""
+        found: set[DimExpr] = set()
+        for buffer in self.buffers:
+            for dim in buffer.type.shape:
+                found |= symbols_of(dim)
+        for statement in walk(self.body):
+            for dim in dims_in(statement):
+                found |= symbols_of(dim)
+        return tuple(sorted(symbol_name(dim) for dim in found))
+
+
+def walk(body: Sequence[Statement]) -> Iterator[Statement]:
+    """All statements, outer ones first."""
+    stack = [iter(body)]
+    while stack:
+        statement = next(stack[-1], None)
+        if statement is None:
+            stack.pop()
+            continue
+        yield statement
+        if isinstance(statement, (Loop, Reduce)):
+            stack.append(iter(statement.body))
+
+
+def dims_in(statement: Statement) -> tuple[Dim, ...]:
+    """The dims that a statement itself mentions."""
+    if isinstance(statement, DimValue):
+        return (statement.dim,)
+    if isinstance(statement, Check):
+        return (statement.bound,)
+    if isinstance(statement, (Loop, Reduce)):
+        return (statement.extent,)
+    if isinstance(statement, Contract):
+        matrices = (statement.a, statement.b, statement.c)
+        strides = tuple(d for m in matrices for d in (m.row_stride, m.column_stride))
+        return (statement.m, statement.n, statement.k, *strides)
+    return ()
+
+
+def operands_of(statement: Statement) -> tuple[Var, ...]:
+    """The scalars a statement reads, those of its body aside."""
+    if isinstance(statement, Apply):
+        return statement.operands
+    if isinstance(statement, Cast):
+        return (statement.operand,)
+    if isinstance(statement, Load):
+        extra = (statement.condition, statement.other)
+        return (statement.index, *(var for var in extra if var is not None))
+    if isinstance(statement, Check):
+        return (statement.index,)
+    if isinstance(statement, Store):
+        return (statement.index, statement.value)
+    if isinstance(statement, Loop):
+        return tuple(var for c in statement.carries for var in (c.initial, c.following))
+    if isinstance(statement, Reduce):
+        return tuple(reducer.term for reducer in statement.reducers)
+    if isinstance(statement, Contract):
+        return (statement.a.offset, statement.b.offset, statement.c.offset)
+    return ()

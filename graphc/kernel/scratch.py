@@ -1,0 +1,67 @@
+"""Where scratch buffers live: the innermost block that none of their content outlives.
+
+Scratch is private to a thread, so iterations of a parallel loop that fill and read it each have
+their own. An evaluator that runs iterations side by side needs a copy for each; this says at which
+block the copies begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphc.kernel.ir import Buffer, Contract, Kernel, Load, Loop, Reduce, Statement, Store, walk
+
+Owner = Loop | Reduce | None
+"""A block, by the statement whose body it is; None is the kernel's own."""
+
+
+def scratch_homes(kernel: Kernel) -> dict[Owner, list[Buffer]]:
+    """The scratch buffers that begin at each block; those never read or written are left out.
+
+    Blocks that each fill the buffer before they read it don't share it; otherwise, and from one
+    serial iteration to the next, content lasts.
+    """
+    homes: dict[Owner, list[Buffer]] = {}
+    for buffer in kernel.buffers:
+        if buffer.role != "scratch":
+            continue
+        work: list[tuple[Owner, Sequence[Statement]]] = [(None, kernel.body)]
+        while work:
+            owner, body = work.pop()
+            users = [(s, accesses) for s in body if (accesses := _accesses(s, buffer))]
+            if not users:
+                continue
+            if _independent(users):
+                work += [(s, s.body) for s, _ in users if isinstance(s, (Loop, Reduce))]
+            else:
+                homes.setdefault(owner, []).append(buffer)
+    return homes
+
+
+def _independent(users: Sequence[tuple[Statement, list[str]]]) -> bool:
+    for statement, accesses in users:
+        if not isinstance(statement, (Loop, Reduce)):
+            return False
+        fills = accesses[0] == "store"
+        if len(users) == 1:
+            return fills or not (isinstance(statement, Loop) and statement.kind == "serial")
+        if not fills or "load" not in accesses:
+            return False
+    return True
+
+
+def _accesses(statement: Statement, buffer: Buffer) -> list[str]:
+    """What a statement does with a buffer, in order."""
+    result: list[str] = []
+    for inner in walk((statement,)):
+        if isinstance(inner, Load) and inner.buffer is buffer:
+            result.append("load")
+        elif isinstance(inner, Store) and inner.buffer is buffer:
+            result.append("store")
+        elif isinstance(inner, Contract):
+            result += ["load"] * (buffer in (inner.a.buffer, inner.b.buffer))
+            result += ["store"] * (buffer is inner.c.buffer)
+    return result
+
+
+__all__ = ["Owner", "scratch_homes"]

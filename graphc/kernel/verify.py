@@ -1,0 +1,358 @@
+"""The invariants of kernels, checked.
+
+Code generation and the interpreter rely on every rule here and check none of them again: each
+scalar is defined once and read only where its block is open, dtypes agree, only outputs and scratch
+are written, loops nest in ways that have a meaning, and no index is provably outside its buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn, get_args
+
+import numpy as np
+
+from graphc.base.errors import VerifyError
+from graphc.ir import dims
+from graphc.ir.dtypes import DType, bool_, int64
+from graphc.ir.op import Combine
+from graphc.kernel.index_range import Affine, outside
+from graphc.kernel.ir import (
+    Apply,
+    Buffer,
+    Cast,
+    Check,
+    Const,
+    Contract,
+    DimValue,
+    Kernel,
+    Load,
+    Loop,
+    LoopKind,
+    Order,
+    Reduce,
+    Role,
+    Statement,
+    Store,
+    Var,
+    dims_in,
+    lanes,
+    operands_of,
+    walk,
+)
+from graphc.kernel.scalar import PRIMITIVES
+from graphc.kernel.text import MAXIMUM_NESTING, print_statement
+
+_ROLES = get_args(Role)
+_KINDS = get_args(LoopKind)
+_ORDERS = get_args(Order)
+_COMBINES = get_args(Combine)
+
+
+def verify_kernel(kernel: Kernel) -> None:
+    """Checks a kernel.
+
+    Raises:
+        VerifyError: naming the kernel, the rule and the statement.
+    """
+    _Verifier(kernel).run()
+
+
+class _Frame:
+    """An open block: how it iterates and what is defined in it."""
+
+    __slots__ = ("body", "defined", "owner", "position", "vectorised")
+
+    def __init__(
+        self, owner: Loop | Reduce | None, body: Sequence[Statement], vectorised: bool
+    ) -> None:
+        self.owner = owner
+        self.body = body
+        self.position = 0
+        self.defined: list[Var] = []
+        self.vectorised = vectorised
+
+
+class _Verifier:
+    """One walk in program order; ``visible`` holds the scalars of the open blocks."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._buffers = set(kernel.buffers)
+        self._ever: set[Var] = set()
+        self._visible: set[Var] = set()
+        self._frames: list[_Frame] = []
+        self._forms: dict[Var, Affine] = {}
+        self._current: Statement | None = None
+
+    def _fail(self, problem: str) -> NoReturn:
+        node = print_statement(self._kernel, self._current) if self._current is not None else None
+        raise VerifyError(f"kernel {self._kernel.name!r}: {problem}", node=node)
+
+    def _require(self, holds: bool, problem: str) -> None:
+        if not holds:
+            self._fail(problem)
+
+    # --- the walk --------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Checks everything."""
+        self._check_buffers()
+        self._check_symbols()
+        self._frames.append(_Frame(None, self._kernel.body, False))
+        while self._frames:
+            frame = self._frames[-1]
+            if frame.position == len(frame.body):
+                self._leave(frame)
+                continue
+            statement = frame.body[frame.position]
+            frame.position += 1
+            self._current = statement
+            if isinstance(statement, (Loop, Reduce)):
+                self._enter(statement)
+            else:
+                for operand in operands_of(statement):
+                    self._read(operand)
+                self._statement(statement)
+
+    def _check_buffers(self) -> None:
+        names: set[str] = set()
+        for buffer in self._kernel.buffers:
+            self._require(buffer.role in _ROLES, f"buffer {buffer.name!r} has no such role")
+            self._require(buffer.name not in names, f"two buffers are called {buffer.name!r}")
+            names.add(buffer.name)
+
+    def _check_symbols(self) -> None:
+        bounds: dict[str, tuple[int | None, int | None]] = {}
+        shapes = [dim for buffer in self._kernel.buffers for dim in buffer.type.shape]
+        inside = [dim for statement in walk(self._kernel.body) for dim in dims_in(statement)]
+        for dim in {*shapes, *inside}:
+            for symbol in dims.symbols_of(dim):
+                name = dims.symbol_name(symbol)
+                known = bounds.setdefault(name, dims.bounds(symbol))
+                self._require(known == dims.bounds(symbol), f"symbol {name!r} has two bounds")
+
+    def _define(self, var: Var, dtype: DType | None = None) -> None:
+        self._require(var not in self._ever, "a scalar is defined twice")
+        if dtype is not None:
+            self._require(var.dtype is dtype, f"the result is {var.dtype}, not {dtype}")
+        self._ever.add(var)
+        self._visible.add(var)
+        self._frames[-1].defined.append(var)
+
+    def _read(self, var: Var, dtype: DType | None = None, what: str = "an operand") -> None:
+        if var not in self._visible:
+            scope = "outside its block" if var in self._ever else "before it is defined"
+            self._fail(f"{what} is read {scope}")
+        if dtype is not None:
+            self._require(var.dtype is dtype, f"{what} is {var.dtype}, not {dtype}")
+
+    def _enter(self, statement: Loop | Reduce) -> None:
+        outer = self._frames[-1]
+        self._require(
+            len(self._frames) <= MAXIMUM_NESTING, f"more than {MAXIMUM_NESTING} nested loops"
+        )
+        _, high = dims.bounds(statement.extent)
+        self._require(high is None or high >= 0, f"no loop has the extent {statement.extent}")
+        if isinstance(statement, Loop):
+            self._check_loop(statement, outer)
+            vectorised = outer.vectorised or statement.kind == "vector"
+        else:
+            self._require(statement.order in _ORDERS, f"no order is called {statement.order!r}")
+            self._require(
+                not (statement.order == "lanes" and outer.vectorised),
+                "a lanes reduction stands inside a vector loop or lanes reduction",
+            )
+            self._require(bool(statement.reducers), "a reduction without results")
+            vectorised = outer.vectorised or statement.order == "lanes"
+        self._frames.append(_Frame(statement, statement.body, vectorised))
+        self._define(statement.index, int64)
+        self._forms[statement.index] = Affine.of_index(statement.index, statement.extent)
+        if isinstance(statement, Loop):
+            for carry in statement.carries:
+                self._define(carry.argument, carry.initial.dtype)
+
+    def _check_loop(self, statement: Loop, outer: _Frame) -> None:
+        kind = statement.kind
+        self._require(kind in _KINDS, f"no loop is of kind {kind!r}")
+        if kind == "vector":
+            self._require(
+                not outer.vectorised,
+                "a vector loop stands inside a vector loop or lanes reduction",
+            )
+        if kind == "parallel":
+            self._require(
+                not outer.vectorised and not isinstance(outer.owner, Reduce),
+                "a parallel loop stands inside a vector loop or reduction",
+            )
+        self._require(kind == "serial" or not statement.carries, f"a {kind} loop carries values")
+        for carry in statement.carries:
+            self._read(carry.initial, None, "an initial value")
+
+    def _leave(self, frame: _Frame) -> None:
+        owner = self._current = frame.owner
+        if isinstance(owner, Loop):
+            for carry in owner.carries:
+                self._read(carry.following, carry.argument.dtype, "a carried value")
+        elif owner is not None:
+            for reducer in owner.reducers:
+                self._read(reducer.term, None, "a term")
+        self._visible.difference_update(frame.defined)
+        self._frames.pop()
+        if isinstance(owner, Loop):
+            for carry in owner.carries:
+                self._define(carry.result, carry.argument.dtype)
+        elif owner is not None:
+            self._reducers(owner)
+
+    def _reducers(self, owner: Reduce) -> None:
+        width = max(lanes(reducer.term.dtype) for reducer in owner.reducers)
+        for reducer in owner.reducers:
+            dtype, combine = reducer.term.dtype, reducer.combine
+            self._require(combine in _COMBINES, f"no combination is called {combine!r}")
+            self._require(
+                combine not in ("and", "or") or not dtype.is_float, f"{combine} of {dtype}"
+            )
+            # Code runs all reducers with as many lanes as the widest needs.
+            self._require(
+                owner.order == "chain"
+                or not (dtype.is_float and combine in ("add", "multiply"))
+                or lanes(dtype) == width,
+                f"a lanes reduction of {dtype} beside one that has {width} lanes",
+            )
+            self._define(reducer.result, int64 if combine.startswith("arg") else dtype)
+
+    # --- statements ------------------------------------------------------------------------------
+
+    def _statement(self, statement: Statement) -> None:
+        if isinstance(statement, Const):
+            self._check_const(statement)
+            self._define(statement.result)
+            if statement.result.dtype is int64:
+                self._forms[statement.result] = Affine.constant(int(statement.value))
+        elif isinstance(statement, DimValue):
+            self._define(statement.result, int64)
+            self._forms[statement.result] = Affine.constant(statement.dim)
+        elif isinstance(statement, Apply):
+            self._check_apply(statement)
+        elif isinstance(statement, Cast):
+            self._define(statement.result)
+        elif isinstance(statement, Load):
+            self._check_load(statement)
+        elif isinstance(statement, Check):
+            self._read(statement.index, int64, "the index")
+            self._require(
+                0 <= statement.site < len(self._kernel.sites), f"there is no site {statement.site}"
+            )
+            self._define(statement.result, int64)
+        elif isinstance(statement, Store):
+            self._check_written(statement.buffer)
+            self._read(statement.index, int64, "the index")
+            self._read(statement.value, statement.buffer.type.dtype, "the value")
+            self._check_range(statement.buffer, statement.index)
+        elif isinstance(statement, Contract):
+            self._check_contract(statement)
+        else:
+            self._fail(f"{type(statement).__name__} is no statement")
+
+    def _check_const(self, statement: Const) -> None:
+        value, dtype = statement.value, statement.result.dtype
+        if dtype.is_float:
+            right = type(value) is float
+            if right:
+                with np.errstate(all="ignore"):
+                    rounded = float(dtype.numpy.type(value))
+                right = rounded == value or value != value
+        elif dtype is bool_:
+            right = type(value) is bool
+        else:
+            info = np.iinfo(dtype.numpy.name)
+            right = type(value) is int and info.min <= value <= info.max
+        self._require(right, f"{value!r} is not a literal of {dtype}")
+
+    def _check_apply(self, statement: Apply) -> None:
+        definition = PRIMITIVES.get(statement.primitive)
+        if definition is None:
+            self._fail(f"no primitive is called {statement.primitive!r}")
+        operands = statement.operands
+        count = len(operands)
+        self._require(
+            count == definition.arity,
+            f"{statement.primitive} takes {definition.arity} operands, not {count}",
+        )
+        alike = operands
+        if definition.result == "second":
+            self._read(operands[0], bool_, "the condition")
+            alike = operands[1:]
+        dtype = alike[0].dtype
+        self._require(
+            dtype.kind in definition.kinds, f"{statement.primitive} does not take {dtype}"
+        )
+        for operand in alike:
+            self._read(operand, dtype)
+        self._define(
+            statement.result, definition.result_dtype([operand.dtype for operand in operands])
+        )
+        form = Affine.apply(statement.primitive, [self._forms.get(var) for var in operands])
+        if form is not None and dtype is int64:
+            self._forms[statement.result] = form
+
+    def _check_buffer(self, buffer: Buffer) -> None:
+        self._require(buffer in self._buffers, f"buffer {buffer.name!r} is not the kernel's")
+
+    def _check_written(self, buffer: Buffer) -> None:
+        self._check_buffer(buffer)
+        self._require(buffer.role != "in", f"input {buffer.name!r} is written")
+
+    def _check_load(self, statement: Load) -> None:
+        dtype = statement.buffer.type.dtype
+        self._check_buffer(statement.buffer)
+        self._read(statement.index, int64, "the index")
+        self._require(
+            (statement.condition is None) == (statement.other is None),
+            "a guarded load needs a condition and another value",
+        )
+        if statement.condition is not None and statement.other is not None:
+            self._read(statement.condition, bool_, "the condition")
+            self._read(statement.other, dtype, "the other value")
+        else:
+            self._check_range(statement.buffer, statement.index)
+        self._define(statement.result, dtype)
+
+    def _check_range(self, buffer: Buffer, index: Var) -> None:
+        if any(frame.owner is not None and frame.owner.extent == 0 for frame in self._frames):
+            return
+        form = self._forms.get(index)
+        place = outside(form, buffer.type.size) if form is not None else None
+        if place is not None:
+            self._fail(
+                f"index {place} is outside buffer {buffer.name!r} of {buffer.type.size} elements"
+            )
+
+    def _check_contract(self, statement: Contract) -> None:
+        self._require(
+            not self._frames[-1].vectorised, "a product stands inside a vector loop"
+        )
+        dtype = statement.c.buffer.type.dtype
+        self._require(dtype is not bool_, "a product of bool")
+        for matrix in (statement.a, statement.b, statement.c):
+            self._check_buffer(matrix.buffer)
+            self._read(matrix.offset, int64, "an offset")
+            found = matrix.buffer.type.dtype
+            self._require(found is dtype, f"a product of {found} into {dtype}")
+        self._check_written(statement.c.buffer)
+        self._require(
+            statement.template in ("panel", "packed"), f"no template {statement.template!r}"
+        )
+        self._require(statement.c.column_stride == 1, "the product's columns are not adjacent")
+        self._require(
+            statement.c.buffer not in (statement.a.buffer, statement.b.buffer),
+            "a product overwrites its operand",
+        )
+        room = statement.workspace
+        if room is not None:
+            self._check_buffer(room)
+            self._require(room.role == "scratch", f"workspace {room.name!r} is no scratch")
+
+
+__all__ = ["verify_kernel"]
