@@ -1,0 +1,1 @@
+"""Kernel IR to LLVM text: mechanical emission, one function per kernel construct."""

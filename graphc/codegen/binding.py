@@ -1,0 +1,29 @@
+"""What a scalar of a kernel is while code is emitted for some lanes, and how it lies in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphc.codegen.emitter import Reg, element_of
+from graphc.ir.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """An int64 that grows by ``stride`` from lane to lane; ``base`` is lane 0."""
+
+    base: Reg
+    stride: Reg
+
+
+Binding = Reg | Linear
+
+
+def is_literal(reg: Reg, value: int) -> bool:
+    """True if the register is this number."""
+    return reg.text == str(value)
+
+
+def storage(dtype: DType) -> str:
+    """LLVM's name for an element in memory; bool takes a byte."""
+    return "i8" if dtype.kind == "bool" else element_of(dtype)

@@ -1,0 +1,68 @@
+"""Matrix products as native code, one function per dtype that serves every size and stride.
+
+Every element of the result is one chain of multiply-adds in ascending order of k, starting from +0:
+acc = fma(a[i, k], b[k, j], acc). Paths, blocks and remainders differ in speed only, never in bits.
+
+All strides count elements. The result has unit column stride and overlaps no operand. Workspace
+may hold anything and need not be aligned, though 64 bytes is faster.
+"""
+
+from __future__ import annotations
+
+from graphc.base.target import Target
+from graphc.codegen.emitter import ModuleEmitter
+from graphc.codegen.gemm.blocking import gemm_workspace_bytes, packed_b_bytes
+from graphc.codegen.gemm.driver import (
+    emit_float_gemm,
+    emit_float_gemm_packed,
+    emit_float_pack_b,
+)
+from graphc.codegen.gemm.integer import (
+    emit_integer_gemm,
+    emit_integer_gemm_packed,
+    emit_integer_pack_b,
+)
+from graphc.ir.dtypes import DType
+
+__all__ = [
+    "emit_gemm",
+    "emit_gemm_packed",
+    "emit_pack_b",
+    "gemm_workspace_bytes",
+    "packed_b_bytes",
+]
+
+
+def emit_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> str:
+    """Defines (once) the product c = a @ b and returns its name.
+
+    Signature: void (ptr a, ptr b, ptr c, i64 m, i64 n, i64 k, i64 a_row, i64 a_col, i64 b_row,
+    i64 b_col, i64 c_row, ptr workspace). Any dtype: integers wrap in their own width, bools are
+    "or" of "and"s. k = 0 writes zeros. The module's ``has_fma`` decides between fused and separate
+    multiply and add, the target the widths; unit strides of a and b are the fast ones.
+    """
+    if dtype.is_float:
+        return emit_float_gemm(module, dtype, target)
+    return emit_integer_gemm(module, dtype, target)
+
+
+def emit_pack_b(module: ModuleEmitter, dtype: DType, target: Target) -> str:
+    """Defines (once) the packing of a right operand for ``emit_gemm_packed``; returns its name.
+
+    Signature: void (ptr b, ptr packed, i64 n, i64 k, i64 b_row, i64 b_col). It writes exactly
+    ``packed_b_bytes`` bytes, padding included.
+    """
+    if dtype.is_float:
+        return emit_float_pack_b(module, dtype, target)
+    return emit_integer_pack_b(module, dtype, target)
+
+
+def emit_gemm_packed(module: ModuleEmitter, dtype: DType, target: Target) -> str:
+    """Defines (once) the product with a packed right operand and returns its name.
+
+    Signature: void (ptr a, ptr packed, ptr c, i64 m, i64 n, i64 k, i64 a_row, i64 a_col, i64 c_row,
+    ptr workspace). The bits are those of ``emit_gemm``.
+    """
+    if dtype.is_float:
+        return emit_float_gemm_packed(module, dtype, target)
+    return emit_integer_gemm_packed(module, dtype, target)

@@ -1,0 +1,139 @@
+"""Tile and block sizes of matrix products, and the memory that follows from them.
+
+Sizes never change a result's bits: each element is one ascending chain over k whatever the blocks.
+The packed form of B, however, follows from them, so packing and product must agree on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphc.base.target import Target
+from graphc.codegen.emitter import LType, element_of, ltype
+from graphc.ir.dtypes import DType
+
+_ALIGNMENT = 64
+# Rows of C per tile, for vectors of 512, 256 and 128 bits. A tile of two vectors' width needs twice
+# as many accumulators; the rest of the 32 or 16 registers hold B, a broadcast of A and a product.
+_TILE_ROWS = {512: 8, 256: 6, 128: 4}
+_TILE_VECTORS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """How a float product is cut.
+
+    Attributes:
+        dtype: float32 or float64.
+        bits: width of the vectors used.
+        lanes: elements in a vector.
+        tile_rows, tile_columns: the part of C held in registers.
+        block_k: longest part of k handled at once.
+        block_m, block_n: rows of packed A, columns of packed B handled at once.
+        block_stream: columns of C that the row-stream path keeps in the first-level cache.
+        stream_columns: from so many columns on, B counts as wide.
+        direct_rows, direct_stride: up to so many rows of C, or elements between rows of B, B with
+            unit column stride is read where it is.
+        pack_a_columns, pack_a_stride: from so many columns of C and elements between columns of A
+            on, A with unit row stride is packed. Rows of A are read where they are.
+    """
+
+    dtype: DType
+    bits: int
+    lanes: int
+    tile_rows: int
+    tile_columns: int
+    block_k: int
+    block_m: int
+    block_n: int
+    block_stream: int
+    stream_columns: int
+    direct_rows: int
+    direct_stride: int
+    pack_a_columns: int
+    pack_a_stride: int
+
+    @property
+    def element(self) -> str:
+        """LLVM's name of the element type."""
+        return element_of(self.dtype)
+
+    @property
+    def scalar(self) -> LType:
+        """The element as an LLVM type."""
+        return ltype(self.element)
+
+    @property
+    def vector(self) -> LType:
+        """One vector of elements."""
+        return ltype(self.element, self.lanes)
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.bytes
+
+    @property
+    def suffix(self) -> str:
+        """What the names of this blocking's functions end in."""
+        return f"f{self.dtype.bits}_{self.bits}"
+
+    @property
+    def masked(self) -> bool:
+        """Whether the target has masked loads and stores of this width."""
+        return self.bits > 128
+
+
+def blocking(dtype: DType, target: Target) -> Blocking:
+    """The block sizes for a float dtype on a target."""
+    bits = min(target.vector_bits, 512)
+    lanes = bits // dtype.bits
+    rows = _TILE_ROWS[bits]
+    # Wide tiles take long to walk a row of their panel, so it may stream from the second level.
+    deep = bits == 512
+    return Blocking(
+        dtype=dtype,
+        bits=bits,
+        lanes=lanes,
+        tile_rows=rows,
+        tile_columns=_TILE_VECTORS * lanes,
+        block_k=(4096 if deep else 2048) // dtype.bytes,
+        block_m=96 if deep else 72,
+        block_n=256 if deep else 512,
+        block_stream=16384 // dtype.bytes,
+        stream_columns=8192 // dtype.bytes,
+        direct_rows=48,
+        direct_stride=2048 // dtype.bytes,
+        pack_a_columns=256,
+        pack_a_stride=3072 // dtype.bytes,
+    )
+
+
+def round_up(value: int, multiple: int) -> int:
+    """The next multiple at or above a value."""
+    return -(-value // multiple) * multiple
+
+
+def gemm_workspace_bytes(dtype: DType, target: Target, m: int, n: int, k: int) -> int:
+    """An upper bound of the workspace of ``emit_gemm`` and ``emit_gemm_packed``, in bytes.
+
+    Zero for integers and bool, and for empty products. It grows with each size, so that a bound of
+    a size may stand for it.
+    """
+    if not dtype.is_float or min(m, n, k) <= 0:
+        return 0
+    sizes = blocking(dtype, target)
+    depth = min(k, sizes.block_k)
+    # a product with a column vector runs as its transpose, which packs A in place of B
+    columns = max(n, m)
+    elements = depth * round_up(min(columns, sizes.block_n), sizes.tile_columns)
+    if columns >= sizes.pack_a_columns:
+        elements += depth * (min(m, sizes.block_m) + sizes.lanes)
+    return round_up(elements * dtype.bytes, _ALIGNMENT)
+
+
+def packed_b_bytes(dtype: DType, target: Target, n: int, k: int) -> int:
+    """The exact size in bytes of a packed right operand of shape (k, n)."""
+    if not dtype.is_float:
+        return n * k * dtype.bytes
+    return round_up(n, blocking(dtype, target).tile_columns) * k * dtype.bytes

@@ -1,0 +1,308 @@
+"""The run-time choice among paths of a float product, and the loops around the micro-kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from graphc.base.target import Target
+from graphc.codegen.emitter import ModuleEmitter, Reg
+from graphc.codegen.gemm.blocking import Blocking, blocking
+from graphc.codegen.gemm.build import Builder
+from graphc.codegen.gemm.dots import emit_dots
+from graphc.codegen.gemm.move import emit_copy, emit_pack_block, emit_zero
+from graphc.codegen.gemm.stream import emit_stream
+from graphc.codegen.gemm.tile import emit_tile
+from graphc.ir.dtypes import DType
+
+_STREAM_GROUP = 4
+_STREAM_DEPTH = 32
+# Up to so many rows of C, B is read once, row by row. The larger limit is for wide B, whose tiles
+# would be a few cache lines from each of many pages.
+_STREAM_ROWS_ANY = 8
+_STREAM_ROWS_WIDE = 24
+# up to so many rows, B with contiguous columns is transposed on the way, not packed
+_DOT_ROWS = 2
+
+
+def emit_float_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> str:
+    """Defines the product of plain operands; see ``emit_gemm``."""
+    sizes = blocking(dtype, target)
+    name = f"gemm_{sizes.suffix}"
+    if module.has(name):
+        return name
+    zero = emit_zero(module, sizes.element, sizes.lanes, sizes.size)
+    dots = emit_dots(module, sizes)
+    few, blocked = _emit_few_rows(module, sizes), _emit_blocked(module, sizes)
+    f = Builder(
+        module,
+        name,
+        "*a *b *c m n k a_row a_col b_row b_col c_row *workspace",
+        internal=False,
+        cold=True,
+    )
+    a, b, c, m, n, k = f.parameter("a", "b", "c", "m", "n", "k")
+    a_row, a_col, b_row, b_col = f.parameter("a_row", "a_col", "b_row", "b_col")
+    c_row, workspace = f.parameter("c_row", "workspace")
+    f.leave_if(f.either(f.compare("slt", m, 1), f.compare("slt", n, 1)))
+    _zero_if_empty(f, zero, c, m, n, k, c_row)
+
+    # A product with one column is the product of one row with the transpose: factors commute to
+    # the bit, and the row's paths read the large operand once.
+    swap = f.both(f.both(f.compare("eq", n, 1), f.compare("sgt", m, 1)), f.compare("eq", c_row, 1))
+    left, right = f.select(swap, b, a), f.select(swap, a, b)
+    rows, columns = f.select(swap, n, m), f.select(swap, m, n)
+    left_row, left_col = f.select(swap, b_col, a_row), f.select(swap, b_row, a_col)
+    right_row, right_col = f.select(swap, a_col, b_row), f.select(swap, a_row, b_col)
+
+    limit = f.select(
+        f.compare("sge", columns, sizes.stream_columns),
+        f.i64(_STREAM_ROWS_WIDE),
+        f.i64(_STREAM_ROWS_ANY),
+    )
+    stream = f.both(
+        f.both(f.compare("sle", rows, limit), f.compare("eq", right_col, 1)),
+        f.compare("sge", columns, sizes.lanes),
+    )
+    strides = (left_row, left_col, right_row)
+    with f.when(stream):
+        f.run(few, left, right, c, rows, columns, k, *strides, c_row)
+    f.leave_if(stream)
+    across = f.both(
+        f.both(f.compare("sle", rows, _DOT_ROWS), f.compare("eq", right_row, 1)),
+        f.compare("sge", columns, sizes.lanes),
+    )
+    with f.when(across):
+        f.run(dots, left, left_row, left_col, right, right_col, c, c_row, rows, columns, k)
+    f.leave_if(across)
+    f.run(
+        blocked, left, right, c, rows, columns, k, *strides, right_col, c_row, workspace, f.i64(0)
+    )
+    f.finish()
+    return name
+
+
+def emit_float_gemm_packed(module: ModuleEmitter, dtype: DType, target: Target) -> str:
+    """Defines the product with a packed right operand; see ``emit_gemm_packed``."""
+    sizes = blocking(dtype, target)
+    name = f"gemm_packed_{sizes.suffix}"
+    if module.has(name):
+        return name
+    zero = emit_zero(module, sizes.element, sizes.lanes, sizes.size)
+    blocked = _emit_blocked(module, sizes)
+    f = Builder(
+        module, name, "*a *packed *c m n k a_row a_col c_row *workspace", internal=False, cold=True
+    )
+    a, packed, c, m, n, k = f.parameter("a", "packed", "c", "m", "n", "k")
+    a_row, a_col, c_row, workspace = f.parameter("a_row", "a_col", "c_row", "workspace")
+    f.leave_if(f.either(f.compare("slt", m, 1), f.compare("slt", n, 1)))
+    _zero_if_empty(f, zero, c, m, n, k, c_row)
+    width, one = f.i64(sizes.tile_columns), f.i64(1)
+    f.run(blocked, a, packed, c, m, n, k, a_row, a_col, width, one, c_row, workspace, one)
+    f.finish()
+    return name
+
+
+def emit_float_pack_b(module: ModuleEmitter, dtype: DType, target: Target) -> str:
+    """Defines the packing of a whole right operand; see ``emit_pack_b``."""
+    sizes = blocking(dtype, target)
+    name = f"gemm_pack_b_{sizes.suffix}"
+    if module.has(name):
+        return name
+    pack = emit_pack_block(module, sizes)
+    f = Builder(module, name, "*b *packed n k b_row b_col", internal=False, cold=True)
+    b, packed, n, k, b_row, b_col = f.parameter("b", "packed", "n", "k", "b_row", "b_col")
+    f.leave_if(f.either(f.compare("slt", k, 1), f.compare("slt", n, 1)))
+    padded = f.rounded_up(n, sizes.tile_columns)
+    with f.blocks(k, _even_depth(f, k, sizes)) as (start, depth):
+        source = f.at(b, sizes.element, f.mul(start, b_row))
+        f.run(
+            pack, source, f.at(packed, sizes.element, f.mul(start, padded)), n, depth, b_row, b_col
+        )
+    f.finish()
+    return name
+
+
+def _even_depth(f: Builder, k: Reg, sizes: Blocking) -> Reg:
+    """The part of k handled at once: equal parts, by k alone, since packed panels rely on it."""
+    parts = f.quotient(f.add(k, sizes.block_k - 1), sizes.block_k)
+    return f.quotient(f.add(k, f.sub(parts, 1)), parts)
+
+
+def _zero_if_empty(f: Builder, zero: str, c: Reg, m: Reg, n: Reg, k: Reg, c_row: Reg) -> None:
+    empty = f.compare("slt", k, 1)
+    with f.when(empty):
+        f.run(zero, c, m, n, c_row)
+    f.leave_if(empty)
+
+
+def _emit_few_rows(module: ModuleEmitter, sizes: Blocking) -> str:
+    """Defines (a, b, c, m, n, k, a_row, a_col, b_row, c_row): B streams through, unpacked."""
+    name = f"gemm_few_rows_{sizes.suffix}"
+    zero = emit_zero(module, sizes.element, sizes.lanes, sizes.size)
+    one = emit_stream(module, sizes.element, sizes.lanes, 1, masked=sizes.masked)
+    several = emit_stream(module, sizes.element, sizes.lanes, _STREAM_GROUP, masked=sizes.masked)
+    f = Builder(module, name, "*a *b *c m n k a_row a_col b_row c_row", cold=True)
+    a, b, c, m, n, k = f.parameter("a", "b", "c", "m", "n", "k")
+    a_row, a_col, b_row, c_row = f.parameter("a_row", "a_col", "b_row", "c_row")
+    element = sizes.element
+    f.run(zero, c, m, n, c_row)
+    with (
+        f.blocks(n, sizes.block_stream) as (column, columns),
+        f.blocks(k, _STREAM_DEPTH) as (start, depth),
+        f.blocks(m, _STREAM_GROUP) as (row, rows),
+    ):
+        left = f.at(a, element, f.mul(row, a_row), f.mul(start, a_col))
+        right = f.at(b, element, f.mul(start, b_row), column)
+        result = f.at(c, element, f.mul(row, c_row), column)
+        operands = (left, a_row, a_col, right, b_row, result, c_row, columns, depth, rows)
+        single = f.compare("eq", rows, 1)
+        with f.when(single):
+            f.run(one, *operands)
+        with f.when(f.negate(single)):
+            f.run(several, *operands)
+    f.finish()
+    return name
+
+
+def _emit_blocked(module: ModuleEmitter, sizes: Blocking) -> str:
+    """Defines the tiled product.
+
+    Signature: (a, b, c, m, n, k, a_row, a_col, b_row, b_col, c_row, workspace, packed); all sizes
+    at least 1. ``packed`` not 0 says that b is packed panels, whose b_row is the panel's width.
+    """
+    name = f"gemm_blocked_{sizes.suffix}"
+    if module.has(name):
+        return name
+    pack, sweep = emit_pack_block(module, sizes), _emit_sweep(module, sizes)
+    copy = emit_copy(module, sizes)
+    f = Builder(
+        module, name, "*a *b *c m n k a_row a_col b_row b_col c_row *workspace packed", cold=True
+    )
+    a, b, c, m, n, k = f.parameter("a", "b", "c", "m", "n", "k")
+    a_row, a_col, b_row, b_col = f.parameter("a_row", "a_col", "b_row", "b_col")
+    c_row, workspace, packed = f.parameter("c_row", "workspace", "packed")
+    element, width = sizes.element, sizes.tile_columns
+    is_packed = f.compare("ne", packed, 0)
+    is_plain = f.negate(is_packed)
+    direct = f.both(
+        f.both(is_plain, f.compare("eq", b_col, 1)),
+        f.either(
+            f.compare("sle", m, sizes.direct_rows), f.compare("sle", b_row, sizes.direct_stride)
+        ),
+    )
+    pack_whole = f.both(is_plain, f.negate(direct))
+    depth_limit = _even_depth(f, k, sizes)
+    padded = f.rounded_up(n, width)
+    a_block = f.at(
+        workspace,
+        element,
+        f.mul(depth_limit, f.rounded_up(f.minimum(n, f.i64(sizes.block_n)), width)),
+    )
+    pack_a = f.both(
+        f.both(f.compare("eq", a_row, 1), f.compare("ne", a_col, 1)),
+        f.both(
+            f.compare("sge", n, sizes.pack_a_columns), f.compare("sge", a_col, sizes.pack_a_stride)
+        ),
+    )
+
+    with (
+        f.blocks(n, sizes.block_n) as (column, columns),
+        f.blocks(k, depth_limit) as (start, depth),
+    ):
+        edge = f.binary("and", columns, f.i64(width - 1))
+        whole = f.sub(columns, edge)
+        plain = f.at(b, element, f.mul(start, b_row), f.mul(column, b_col))
+        panels = f.at(b, element, f.mul(start, padded), f.mul(column, depth))
+        with f.when(pack_whole):
+            f.run(pack, plain, workspace, columns, depth, b_row, b_col)
+        with f.when(f.both(direct, f.compare("ne", edge, 0))):
+            f.run(pack, f.at(plain, element, whole), workspace, edge, depth, b_row, b_col)
+        right = f.select(is_packed, panels, f.select(direct, plain, workspace))
+        right_row = f.select(direct, b_row, f.i64(width))
+        right_step = f.select(direct, f.i64(width), f.mul(depth, width))
+        right_edge = f.select(direct, workspace, f.at(right, element, f.mul(whole, depth)))
+        resume = f.convert("zext", f.compare("ne", start, 0), "i64")
+        with f.blocks(m, sizes.block_m) as (row, rows):
+            source = f.at(a, element, f.mul(row, a_row), f.mul(start, a_col))
+            packed_col = f.add(rows, sizes.lanes)
+            with f.when(pack_a):
+                f.run(copy, source, a_block, depth, rows, a_col, packed_col)
+            f.run(
+                sweep,
+                f.select(pack_a, a_block, source),
+                a_row,
+                f.select(pack_a, packed_col, a_col),
+                right,
+                right_row,
+                right_step,
+                right_edge,
+                f.at(c, element, f.mul(row, c_row), column),
+                c_row,
+                rows,
+                columns,
+                depth,
+                resume,
+            )
+    f.finish()
+    return name
+
+
+def _emit_sweep(module: ModuleEmitter, sizes: Blocking) -> str:
+    """Defines the walk over the tiles of one block of C.
+
+    Signature: (a, a_row, a_col, b, b_row, b_step, b_edge, c, c_row, m, n, k, resume): panels of B
+    lie ``b_step`` apart, the last one, if not whole, at ``b_edge`` with a row of a panel's width.
+    """
+    name = f"gemm_sweep_{sizes.suffix}"
+    copy = emit_copy(module, sizes)
+    full = emit_tile(module, sizes, sizes.tile_rows, 2)
+    half = emit_tile(module, sizes, sizes.tile_rows // 2, 2)
+    narrow = emit_tile(module, sizes, sizes.tile_rows, 1)
+    f = Builder(module, name, "*a a_row a_col *b b_row b_step *b_edge *c c_row m n k resume")
+    a, a_row, a_col, b, b_row = f.parameter("a", "a_row", "a_col", "b", "b_row")
+    b_step, b_edge, c, c_row = f.parameter("b_step", "b_edge", "c", "c_row")
+    m, n, k, resume = f.parameter("m", "n", "k", "resume")
+    element, width = sizes.element, sizes.tile_columns
+    # Tiles that stick out of C on the right are computed here, since panels are padded with zeros.
+    spare = f.alloca(sizes.vector, sizes.tile_rows * 2)
+    spare_row = f.i64(width)
+
+    with f.blocks(n, width) as (column, columns):
+        is_whole = f.compare("eq", columns, width)
+        panel = f.select(
+            is_whole, f.at(b, element, f.mul(f.quotient(column, width), b_step)), b_edge
+        )
+        panel_row = f.select(is_whole, b_row, f.i64(width))
+        is_narrow = f.compare("sle", columns, sizes.lanes)
+        with f.blocks(m, sizes.tile_rows) as (row, rows):
+            left = f.at(a, element, f.mul(row, a_row))
+            result = f.at(c, element, f.mul(row, c_row), column)
+            with f.when(f.both(f.negate(is_whole), f.compare("ne", resume, 0))):
+                f.run(copy, result, spare, rows, columns, c_row, spare_row)
+            target = f.select(is_whole, result, spare)
+            target_row = f.select(is_whole, c_row, spare_row)
+            operands = (k, left, a_row, a_col, panel, panel_row, target, target_row, rows, resume)
+            with (
+                _otherwise(f, is_narrow, narrow, operands),
+                _otherwise(f, f.compare("sle", rows, sizes.tile_rows // 2), half, operands),
+            ):
+                f.run(full, *operands)
+            with f.when(f.negate(is_whole)):
+                f.run(copy, spare, result, rows, columns, spare_row, c_row)
+    f.finish()
+    return name
+
+
+@contextmanager
+def _otherwise(f: Builder, condition: Reg, name: str, operands: tuple[Reg, ...]) -> Iterator[None]:
+    """Calls a kernel if the condition holds, else runs the block."""
+    then, otherwise, done = f.label("then"), f.label("else"), f.label("done")
+    f.branch(condition, then, otherwise)
+    f.start(then)
+    f.run(name, *operands)
+    f.jump(done)
+    f.start(otherwise)
+    yield
+    f.jump(done)
+    f.start(done)

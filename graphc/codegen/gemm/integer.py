@@ -1,0 +1,96 @@
+"""Products of integers, which wrap in their own width, and of bools ("or" of "and"s)."""
+
+from __future__ import annotations
+
+from graphc.base.target import Target
+from graphc.codegen.emitter import ModuleEmitter, ltype
+from graphc.codegen.gemm.build import Builder
+from graphc.codegen.gemm.move import emit_zero
+from graphc.codegen.gemm.stream import emit_stream
+from graphc.ir.dtypes import DType
+
+_ROWS = 4
+_DEPTH = 32
+_BLOCK_BYTES = 4096
+
+
+def emit_integer_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> str:
+    """Defines the product of integers or bools; see ``emit_gemm``. Signs share a function."""
+    boolean = dtype.kind == "bool"
+    name = f"gemm_{'bool' if boolean else f'i{dtype.bits}'}_{target.vector_bits}"
+    if module.has(name):
+        return name
+    element, size = f"i{dtype.bits}", dtype.bytes
+    lanes = target.vector_bits // dtype.bits
+    zero = emit_zero(module, element, lanes, size)
+    stream = emit_stream(module, element, lanes, _ROWS, boolean=boolean)
+    f = Builder(
+        module,
+        name,
+        "*a *b *c m n k a_row a_col b_row b_col c_row *workspace",
+        internal=False,
+    )
+    a, b, c, m, n, k = f.parameter("a", "b", "c", "m", "n", "k")
+    a_row, a_col, b_row, b_col, c_row = f.parameter("a_row", "a_col", "b_row", "b_col", "c_row")
+    f.leave_if(f.either(f.compare("slt", m, 1), f.compare("slt", n, 1)))
+    scalar = ltype(element)
+
+    contiguous = f.compare("eq", b_col, 1)
+    with f.when(contiguous):
+        f.run(zero, c, m, n, c_row)
+        with (
+            f.blocks(n, _BLOCK_BYTES // size) as (column, columns),
+            f.blocks(k, _DEPTH) as (start, depth),
+            f.blocks(m, _ROWS) as (row, rows),
+        ):
+            left = f.at(a, element, f.mul(row, a_row), f.mul(start, a_col))
+            right = f.at(b, element, f.mul(start, b_row), column)
+            result = f.at(c, element, f.mul(row, c_row), column)
+            f.run(stream, left, a_row, a_col, right, b_row, result, c_row, columns, depth, rows)
+    f.leave_if(contiguous)
+
+    with f.loop(f.i64(0), m, 1) as row, f.loop(f.i64(0), n, 1) as column:
+        left = f.at(a, element, f.mul(row.index, a_row))
+        right = f.at(b, element, f.mul(column.index, b_col))
+        with f.loop(f.i64(0), k, 1, [f.const(0, scalar)]) as step:
+            x = f.load(f.at(left, element, f.mul(step.index, a_col)), scalar, size)
+            y = f.load(f.at(right, element, f.mul(step.index, b_row)), scalar, size)
+            total = step.carries[0]
+            if boolean:
+                step.yields = [f.binary("or", total, f.binary("and", x, y))]
+            else:
+                step.yields = [f.binary("add", total, f.binary("mul", x, y))]
+        place = f.at(c, element, f.mul(row.index, c_row), column.index)
+        f.store(step.results[0], place, size)
+    f.finish()
+    return name
+
+
+def emit_integer_pack_b(module: ModuleEmitter, dtype: DType, target: Target) -> str:
+    """Defines the "packing" of an integer operand: a contiguous copy in row order."""
+    name = f"gemm_pack_b_i{dtype.bits}"
+    if module.has(name):
+        return name
+    element, size, scalar = f"i{dtype.bits}", dtype.bytes, ltype(f"i{dtype.bits}")
+    f = Builder(module, name, "*b *packed n k b_row b_col", internal=False)
+    b, packed, n, k, b_row, b_col = f.parameter("b", "packed", "n", "k", "b_row", "b_col")
+    with f.loop(f.i64(0), k, 1) as row, f.loop(f.i64(0), n, 1) as column:
+        source = f.at(b, element, f.mul(row.index, b_row), f.mul(column.index, b_col))
+        place = f.at(packed, element, f.mul(row.index, n), column.index)
+        f.store(f.load(source, scalar, size), place, size)
+    f.finish()
+    return name
+
+
+def emit_integer_gemm_packed(module: ModuleEmitter, dtype: DType, target: Target) -> str:
+    """Defines the product with an operand packed by ``emit_integer_pack_b``."""
+    plain = emit_integer_gemm(module, dtype, target)
+    name = plain.replace("gemm_", "gemm_packed_", 1)
+    if module.has(name):
+        return name
+    f = Builder(module, name, "*a *packed *c m n k a_row a_col c_row *workspace", internal=False)
+    a, packed, c, m, n, k = f.parameter("a", "packed", "c", "m", "n", "k")
+    a_row, a_col, c_row, workspace = f.parameter("a_row", "a_col", "c_row", "workspace")
+    f.run(plain, a, packed, c, m, n, k, a_row, a_col, n, f.i64(1), c_row, workspace)
+    f.finish()
+    return name

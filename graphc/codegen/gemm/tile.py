@@ -1,0 +1,74 @@
+"""The micro-kernel: a tile of C in registers, one ascending chain of multiply-adds per element.
+
+Strides of A and of B's rows are run-time values, so that packed and plain operands share the code.
+The chain starts from zero or, for later parts of k, from what C holds.
+"""
+
+from __future__ import annotations
+
+from graphc.codegen.emitter import I32, ModuleEmitter, Reg
+from graphc.codegen.gemm.blocking import Blocking
+from graphc.codegen.gemm.build import Builder, phi
+
+_CACHE_LINE = 64
+
+
+def emit_tile(module: ModuleEmitter, sizes: Blocking, tile_rows: int, vectors: int) -> str:
+    """Defines the kernel of ``tile_rows`` × (``vectors`` · lanes); returns its name.
+
+    Signature: (k, a, a_row, a_col, b, b_row, c, c_row, rows, resume). ``rows`` (at least 1) may be
+    less than ``tile_rows``: the rows beyond repeat the last one, the same numbers stored to the
+    same place. ``resume`` not 0 starts from C.
+    """
+    name = f"gemm_tile{tile_rows}x{vectors}_{sizes.suffix}"
+    if module.has(name):
+        return name
+    f = Builder(module, name, "k *a a_row a_col *b b_row *c c_row rows resume")
+    k, a, a_row, a_col, b, b_row = f.parameter("k", "a", "a_row", "a_col", "b", "b_row")
+    c, c_row, rows, resume = f.parameter("c", "c_row", "rows", "resume")
+    vector, element, lanes = sizes.vector, sizes.element, sizes.lanes
+
+    last = f.sub(rows, 1)
+    clamped = [f.minimum(f.i64(row), last) for row in range(tile_rows)]
+    a_rows = [f.at(a, element, f.mul(row, a_row)) for row in clamped]
+    c_rows = [f.at(c, element, f.mul(row, c_row)) for row in clamped]
+    for pointer in c_rows:
+        for offset in range(0, vectors * lanes * sizes.size, _CACHE_LINE):
+            _prefetch(f, f.at(pointer, "i8", f.i64(offset)))
+
+    entry, load, body = f.block, f.label("resume"), f.label("start")
+    places = [
+        f.at(pointer, element, f.i64(v * lanes)) for pointer in c_rows for v in range(vectors)
+    ]
+    f.branch(f.compare("ne", resume, 0), load, body)
+    f.start(load)
+    held = [f.load(place, vector, sizes.size) for place in places]
+    f.jump(body)
+    f.start(body)
+    zero = Reg("zeroinitializer", vector)
+    start = [phi(f, vector, [(zero, entry), (value, load)]) for value in held]
+
+    a_step, b_step = f.mul(a_col, sizes.size), f.mul(b_row, sizes.size)
+    with f.loop(f.i64(0), k, 1, [*start, f.i64(0), b]) as loop:
+        sums = list(loop.carries[:-2])
+        a_offset, b_place = loop.carries[-2:]
+        right = [
+            f.load(f.at(b_place, element, f.i64(v * lanes)), vector, sizes.size)
+            for v in range(vectors)
+        ]
+        for row in range(tile_rows):
+            place = f.at(a_rows[row], "i8", a_offset)
+            left = f.splat(f.load(place, sizes.scalar, sizes.size), lanes)
+            for v in range(vectors):
+                sums[row * vectors + v] = f.fma(left, right[v], sums[row * vectors + v])
+        loop.yields = [*sums, f.add(a_offset, a_step), f.at(b_place, "i8", b_step)]
+    for value, place in zip(loop.results[:-2], places, strict=True):
+        f.store(value, place, sizes.size)
+    f.finish()
+    return name
+
+
+def _prefetch(f: Builder, pointer: Reg) -> None:
+    f.module.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
+    write, near, data = f.const(1, I32), f.const(3, I32), f.const(1, I32)
+    f.run("llvm.prefetch.p0", pointer, write, near, data)

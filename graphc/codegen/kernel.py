@@ -1,0 +1,341 @@
+"""One kernel to one LLVM function: ``void name(ptr buffers, ptr dims, ptr status)``.
+
+``buffers`` is an array of pointers in the kernel's order, ``dims`` the int64 values of
+``kernel.dims`` and ``status`` four int64s (code, site, value, bound) of which a failing check fills
+in the first to happen. Vector loops are emitted twice by the same code, for vectors and for the
+scalar tail, so both agree to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphc.base.target import Target
+from graphc.codegen.binding import Binding, Linear, is_literal, storage
+from graphc.codegen.emitter import (
+    I64,
+    PTR,
+    FunctionEmitter,
+    ModuleEmitter,
+    Reg,
+    element_of,
+    ltype,
+)
+from graphc.codegen.memory import load_element, store_element
+from graphc.codegen.reduction import emit_reduce
+from graphc.codegen.scalar import emit_cast, emit_primitive
+from graphc.ir.dims import Dim, postfix
+from graphc.ir.dtypes import int64
+from graphc.kernel.ir import (
+    Apply,
+    Buffer,
+    Cast,
+    Check,
+    Const,
+    Contract,
+    DimValue,
+    Kernel,
+    Load,
+    Loop,
+    MatrixOperand,
+    Reduce,
+    Statement,
+    Store,
+    Var,
+    walk,
+)
+from graphc.plan.table import INDEX_ERROR
+
+
+class KernelEmitter:
+    """Emits one kernel into a module."""
+
+    def __init__(self, module: ModuleEmitter, kernel: Kernel, symbol: str, target: Target) -> None:
+        self.module = module
+        self.kernel = kernel
+        self.target = target
+        self.e = FunctionEmitter(
+            module,
+            symbol,
+            (("ptr noalias", "%buffers"), ("ptr noalias", "%dims"), ("ptr", "%status")),
+        )
+        self.lanes = 1
+        self._bindings: dict[Var, Binding] = {}
+        self._pointers: dict[Buffer, Reg] = {}
+        self._symbols: dict[str, Reg] = {}
+
+    def emit(self) -> None:
+        """Defines the function."""
+        e = self.e
+        for position, buffer in enumerate(self.kernel.buffers):
+            slot = e.element_pointer(Reg("%buffers", PTR), e.const(position, I64), "ptr")
+            self._pointers[buffer] = e.load(slot, PTR, 8)
+        for position, name in enumerate(self.kernel.dims):
+            slot = e.element_pointer(Reg("%dims", PTR), e.const(position, I64), "i64")
+            self._symbols[name] = e.load(slot, I64, 8)
+        self.statements(self.kernel.body)
+        e.finish()
+
+    # --- bindings --------------------------------------------------------------------------------
+
+    def bind(self, var: Var, binding: Binding) -> None:
+        """Says what a scalar is while emitting the current lanes."""
+        self._bindings[var] = binding
+
+    def binding(self, var: Var) -> Binding:
+        """What a scalar is: uniform, per lane, or linear over lanes."""
+        return self._bindings[var]
+
+    def uniform(self, var: Var) -> Reg | None:
+        """The scalar register, if all lanes agree."""
+        found = self._bindings[var]
+        return found if isinstance(found, Reg) and found.type.lanes == 1 else None
+
+    def spread(self, var: Var) -> Reg:
+        """The value with as many lanes as the code under emission has."""
+        found = self._bindings[var]
+        if isinstance(found, Linear):
+            if self.lanes == 1:
+                return found.base
+            e, vector = self.e, ltype("i64", self.lanes)
+            offsets = e.iota(vector)
+            if not is_literal(found.stride, 1):
+                offsets = e.binary("mul", offsets, e.splat(found.stride, self.lanes))
+            return e.binary("add", e.splat(found.base, self.lanes), offsets)
+        return self.e.splat(found, self.lanes)
+
+    def pointer(self, buffer: Buffer) -> Reg:
+        """Where a buffer starts."""
+        return self._pointers[buffer]
+
+    def dim(self, dim: Dim) -> Reg:
+        """A dim as an i64 register or literal."""
+        e = self.e
+        if isinstance(dim, int):
+            return e.const(dim, I64)
+        stack: list[Reg] = []
+        binary = {"add": "add", "mul": "mul"}
+        for step in postfix(dim):
+            kind = step[0]
+            if kind == "const":
+                stack.append(e.const(step[1], I64))
+            elif kind == "symbol":
+                stack.append(self._symbols[step[1]])
+            elif kind == "select":
+                left, right, yes, no = stack[-4:]
+                del stack[-4:]
+                predicate = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle"}[step[1]]
+                stack.append(e.select(e.icmp(predicate, left, right), yes, no))
+            else:
+                right, left = stack.pop(), stack.pop()
+                if kind in binary:
+                    stack.append(e.binary(binary[kind], left, right))
+                elif kind in ("min", "max"):
+                    stack.append(e.intrinsic(f"s{kind}", I64, left, right))
+                else:
+                    name = "floor_divide" if kind == "floordiv" else "mod"
+                    stack.append(emit_primitive(e, name, (left, right), int64))
+        (result,) = stack
+        return result
+
+    # --- statements ------------------------------------------------------------------------------
+
+    def statements(self, body: Sequence[Statement]) -> None:
+        """Emits statements in order, for the current number of lanes."""
+        for statement in body:
+            if isinstance(statement, Apply):
+                self._apply(statement)
+            elif isinstance(statement, Load):
+                self.bind(statement.result, load_element(self, statement))
+            elif isinstance(statement, Store):
+                store_element(self, statement)
+            elif isinstance(statement, Const):
+                dtype = statement.result.dtype
+                self.bind(
+                    statement.result, self.e.const(statement.value, ltype(element_of(dtype)))
+                )
+            elif isinstance(statement, Cast):
+                self._cast(statement)
+            elif isinstance(statement, DimValue):
+                self.bind(statement.result, self.dim(statement.dim))
+            elif isinstance(statement, Check):
+                self._check(statement)
+            elif isinstance(statement, Reduce):
+                emit_reduce(self, statement)
+            elif isinstance(statement, Loop):
+                self._loop(statement)
+            else:
+                self._contract(statement)
+
+    def _apply(self, statement: Apply) -> None:
+        operands = [self._bindings[var] for var in statement.operands]
+        dtype = statement.operands[-1].dtype
+        if all(isinstance(o, Reg) and o.type.lanes == 1 for o in operands):
+            regs = [o for o in operands if isinstance(o, Reg)]
+            self.bind(statement.result, emit_primitive(self.e, statement.primitive, regs, dtype))
+            return
+        linear = self._linear(statement.primitive, operands)
+        if linear is not None:
+            self.bind(statement.result, linear)
+            return
+        regs = [self.spread(var) for var in statement.operands]
+        self.bind(statement.result, emit_primitive(self.e, statement.primitive, regs, dtype))
+
+    def _linear(self, primitive: str, operands: Sequence[Binding]) -> Linear | None:
+        """Sums and multiples of linear and uniform indices stay linear."""
+        if len(operands) != 2 or not any(isinstance(o, Linear) for o in operands):
+            return None
+        e, (a, b) = self.e, operands
+        for operand in operands:
+            if isinstance(operand, Reg) and operand.type.lanes != 1:
+                return None
+        if primitive in ("add", "subtract"):
+            name = "add" if primitive == "add" else "sub"
+            left = a if isinstance(a, Linear) else Linear(a, e.const(0, I64))
+            right = b if isinstance(b, Linear) else Linear(b, e.const(0, I64))
+            return Linear(
+                e.binary(name, left.base, right.base), self._fold(name, left.stride, right.stride)
+            )
+        if primitive == "multiply":
+            if isinstance(a, Linear) and isinstance(b, Reg):
+                return Linear(e.binary("mul", a.base, b), self._fold("mul", a.stride, b))
+            if isinstance(b, Linear) and isinstance(a, Reg):
+                return Linear(e.binary("mul", b.base, a), self._fold("mul", b.stride, a))
+        return None
+
+    def _fold(self, name: str, a: Reg, b: Reg) -> Reg:
+        """Integer arithmetic on strides, done now where both are literals."""
+        try:
+            x, y = int(a.text), int(b.text)
+        except ValueError:
+            return self.e.binary(name, a, b)
+        value = x + y if name == "add" else x - y if name == "sub" else x * y
+        return self.e.const(value, I64)
+
+    def _cast(self, statement: Cast) -> None:
+        source, target = statement.operand.dtype, statement.result.dtype
+        operand = self.uniform(statement.operand)
+        if operand is None:
+            operand = self.spread(statement.operand)
+        self.bind(statement.result, emit_cast(self.e, operand, source, target))
+
+    def _check(self, statement: Check) -> None:
+        e = self.e
+        index = self.uniform(statement.index)
+        if index is None:
+            index = self.spread(statement.index)
+        lanes = index.type.lanes
+        bound_scalar = self.dim(statement.bound)
+        bound = e.splat(bound_scalar, lanes)
+        zero = e.const(0, index.type)
+        wrapped = e.select(e.icmp("slt", index, zero), e.binary("add", index, bound), index)
+        bad = e.icmp("uge", wrapped, bound)
+        some, first = bad, index
+        if lanes > 1:
+            some = e.intrinsic("vector.reduce.or", ltype("i1"), bad)
+        with e.when(some):
+            if lanes > 1:
+                mask = e.assign(ltype(f"i{lanes}"), f"bitcast {bad} to i{lanes}")
+                wide = e.assign(I64, f"zext {mask} to i64")
+                self.module.declare("llvm.cttz.i64", "i64", "i64, i1")
+                lane = e.assign(I64, f"call i64 @llvm.cttz.i64({wide}, i1 true)")
+                first = e.assign(I64, f"extractelement {index}, {lane}")
+            self._report(INDEX_ERROR, statement.site, first, bound_scalar)
+        self.bind(statement.result, e.select(bad, zero, wrapped))
+
+    def _report(self, code: int, site: int, value: Reg, bound: Reg) -> None:
+        """Fills the status record unless something failed before."""
+        e = self.e
+        status = Reg("%status", PTR)
+        clear = e.icmp("eq", e.load(status, I64, 8), e.const(0, I64))
+        with e.when(clear):
+            for position, item in enumerate((e.const(code, I64), e.const(site, I64), value, bound)):
+                e.store(item, e.element_pointer(status, e.const(position, I64), "i64"), 8)
+
+    # --- loops -----------------------------------------------------------------------------------
+
+    def _loop(self, statement: Loop) -> None:
+        if statement.kind == "vector" and self.lanes == 1:
+            self._vector_loop(statement)
+            return
+        e = self.e
+        initial = [self.spread(carry.initial) for carry in statement.carries]
+        with e.loop(e.const(0, I64), self.dim(statement.extent), 1, initial) as loop:
+            self.bind(statement.index, loop.index)
+            for carry, register in zip(statement.carries, loop.carries, strict=True):
+                self.bind(carry.argument, register)
+            self.statements(statement.body)
+            loop.yields = [self.spread(carry.following) for carry in statement.carries]
+        for carry, register in zip(statement.carries, loop.results, strict=True):
+            self.bind(carry.result, register)
+
+    def _vector_loop(self, statement: Loop) -> None:
+        e, extent = self.e, statement.extent
+        width = vector_width(statement.body)
+        while isinstance(extent, int) and width > max(extent, 1):
+            width //= 2
+        zero, upper = e.const(0, I64), self.dim(extent)
+        if isinstance(extent, int):
+            whole = e.const(extent - extent % width, I64)
+        else:
+            whole = e.binary("and", upper, e.const(-width, I64))
+        if not isinstance(extent, int) or (extent >= width and width > 1):
+            self.lanes = width
+            with e.loop(zero, whole, width) as loop:
+                self.bind(statement.index, Linear(loop.index, e.const(1, I64)))
+                self.statements(statement.body)
+            self.lanes = 1
+        else:
+            whole = zero
+        if not isinstance(extent, int) or extent % width or width == 1:
+            with e.loop(whole, upper, 1) as loop:
+                self.bind(statement.index, loop.index)
+                self.statements(statement.body)
+
+    # --- matrix products -------------------------------------------------------------------------
+
+    def _contract(self, statement: Contract) -> None:
+        from graphc.codegen import gemm
+
+        e = self.e
+        dtype = statement.c.buffer.type.dtype
+        emit = gemm.emit_gemm if statement.template == "panel" else gemm.emit_gemm_packed
+        symbol = emit(self.module, dtype, self.target)
+        a, b, c = (self._matrix(m) for m in (statement.a, statement.b, statement.c))
+        sizes = [self.dim(size) for size in (statement.m, statement.n, statement.k)]
+        strides = [self.dim(statement.a.row_stride), self.dim(statement.a.column_stride)]
+        if statement.template == "panel":
+            strides += [self.dim(statement.b.row_stride), self.dim(statement.b.column_stride)]
+        strides.append(self.dim(statement.c.row_stride))
+        room = (
+            self.pointer(statement.workspace)
+            if statement.workspace is not None
+            else Reg("null", PTR)
+        )
+        e.call(symbol, None, a, b, c, *sizes, *strides, room)
+
+    def _matrix(self, operand: MatrixOperand) -> Reg:
+        offset = self.uniform(operand.offset)
+        assert offset is not None, "matrix products stand in scalar loops"
+        return self.e.element_pointer(
+            self.pointer(operand.buffer), offset, storage(operand.buffer.type.dtype)
+        )
+
+
+def vector_width(body: Sequence[Statement]) -> int:
+    """Lanes for a vector loop: enough to keep two or more registers of the widest data in flight."""
+    widest = 8
+    for statement in walk(body):
+        if isinstance(statement, Load):
+            widest = max(widest, statement.result.dtype.bits)
+        elif isinstance(statement, Store):
+            widest = max(widest, statement.value.dtype.bits)
+        elif isinstance(statement, (Apply, Cast)) and statement.result.dtype.is_float:
+            widest = max(widest, statement.result.dtype.bits)
+    return 8 if widest == 64 else 32
+
+
+def emit_kernel(module: ModuleEmitter, kernel: Kernel, symbol: str, target: Target) -> None:
+    """Defines a kernel's function in a module."""
+    KernelEmitter(module, kernel, symbol, target).emit()
+

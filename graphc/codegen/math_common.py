@@ -1,0 +1,445 @@
+"""What the vector functions of both float widths share: a terse builder, accuracy, cold paths.
+
+Everything is generic over lanes: the same operations in the same order for one lane or many, so
+that results agree to the bit. A branch is taken only as a shortcut around lanes that need more
+work, and never changes what other lanes get. No algorithm relies on the single rounding of ``fma``
+unless it asks ``has_fma`` first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import pairwise
+
+from graphc.codegen.emitter import (
+    F64,
+    I1,
+    I64,
+    PTR,
+    FunctionEmitter,
+    LType,
+    ModuleEmitter,
+    Reg,
+    ltype,
+)
+
+# Documented accuracy, in units in the last place of the exact result, on every target. The measured
+# maxima are somewhat lower; without FMA a few tenths higher than with it.
+MAX_ULP: dict[str, dict[str, float]] = {
+    name: {"float32": single, "float64": double}
+    for name, single, double in (
+        ("exp", 1.25, 1.3),
+        ("exp2", 1.2, 1.3),
+        ("expm1", 1.6, 1.8),
+        ("log", 1.0, 1.0),
+        ("log2", 1.0, 1.0),
+        ("log1p", 1.7, 1.6),
+        ("sin", 1.6, 1.0),
+        ("cos", 1.6, 1.0),
+        ("tan", 3.0, 2.5),
+        ("tanh", 2.0, 1.7),
+        ("sinh", 1.8, 2.0),
+        ("cosh", 1.7, 1.8),
+        ("arctan", 1.4, 2.0),
+        ("erf", 1.3, 1.6),
+        ("sigmoid", 2.6, 2.6),
+        ("power", 0.6, 1.4),
+    )
+}
+
+LOG2_E = 1.4426950408889634
+TWO_OVER_PI = 0.6366197723675814
+INFINITY = float("inf")
+NAN = float("nan")
+
+# From this magnitude on, trigonometric arguments are reduced by ``reduce_huge``.
+HUGE_ANGLE = 2.0**20
+
+Operand = Reg | float
+
+
+class FloatMath:
+    """Arithmetic on float32 or float64 lanes; Python floats are accepted as operands.
+
+    Attributes:
+        e: the function under emission.
+        type: the lanes' float type.
+        bits: width of one lane.
+        has_fma: whether ``fma`` rounds once.
+    """
+
+    __slots__ = ("bits", "e", "has_fma", "integer", "type")
+
+    def __init__(self, e: FunctionEmitter, type_: LType) -> None:
+        self.e = e
+        self.type = type_
+        self.bits = type_.bits
+        self.integer = type_.of(f"i{type_.bits}")
+        self.has_fma = e.module.has_fma
+
+    def of(self, element: str) -> FloatMath:
+        """The same on lanes of another width."""
+        return FloatMath(self.e, self.type.of(element))
+
+    def value(self, operand: Operand) -> Reg:
+        """A register as it is, a number as a literal."""
+        return operand if isinstance(operand, Reg) else self.e.const(operand, self.type)
+
+    def word(self, operand: Reg | int) -> Reg:
+        """The same for integer lanes of the floats' width."""
+        return operand if isinstance(operand, Reg) else self.e.const(operand, self.integer)
+
+    # --- arithmetic ------------------------------------------------------------------------------
+
+    def add(self, a: Operand, b: Operand) -> Reg:
+        return self.e.fadd(self.value(a), self.value(b))
+
+    def sub(self, a: Operand, b: Operand) -> Reg:
+        return self.e.fsub(self.value(a), self.value(b))
+
+    def mul(self, a: Operand, b: Operand) -> Reg:
+        return self.e.fmul(self.value(a), self.value(b))
+
+    def div(self, a: Operand, b: Operand) -> Reg:
+        return self.e.fdiv(self.value(a), self.value(b))
+
+    def neg(self, a: Reg) -> Reg:
+        return self.e.fneg(a)
+
+    def fma(self, a: Operand, b: Operand, c: Operand) -> Reg:
+        """a·b + c; rounds twice on targets without FMA."""
+        return self.e.fma(self.value(a), self.value(b), self.value(c))
+
+    def abs(self, a: Reg) -> Reg:
+        return self.e.intrinsic("fabs", self.type, a)
+
+    def trunc(self, a: Reg) -> Reg:
+        return self.e.intrinsic("trunc", self.type, a)
+
+    def copysign(self, magnitude: Reg, sign: Reg) -> Reg:
+        return self.e.intrinsic("copysign", self.type, magnitude, sign)
+
+    def polynomial(self, x: Reg, coefficients: Sequence[Operand]) -> Reg:
+        """Horner's scheme, the coefficient of the highest power first."""
+        result = self.value(coefficients[0])
+        for coefficient in coefficients[1:]:
+            result = self.fma(result, x, coefficient)
+        return result
+
+    def sum_error(self, a: Reg, b: Operand, total: Reg) -> Reg:
+        """What ``total = a + b`` lost, exactly (Knuth's two-sum)."""
+        virtual = self.sub(total, a)
+        return self.add(self.sub(a, self.sub(total, virtual)), self.sub(b, virtual))
+
+    def product(self, a: Reg, b: Reg) -> tuple[Reg, Reg]:
+        """a·b and what its rounding lost; without FMA, to about twice the precision (Dekker)."""
+        high = self.mul(a, b)
+        if self.has_fma:
+            return high, self.fma(a, b, self.neg(high))
+        a_high, a_low = self._halves(a)
+        b_high, b_low = self._halves(b)
+        error = self.sub(self.mul(a_high, b_high), high)
+        error = self.add(error, self.mul(a_high, b_low))
+        error = self.add(error, self.mul(a_low, b_high))
+        return high, self.add(error, self.mul(a_low, b_low))
+
+    def _halves(self, a: Reg) -> tuple[Reg, Reg]:
+        dropped = 27 if self.bits == 64 else 12
+        high = self.top_bits(a, dropped)
+        return high, self.sub(a, high)
+
+    def top_bits(self, a: Reg, dropped: int) -> Reg:
+        """``a`` with its lowest ``dropped`` bits of significand cleared."""
+        return self.from_word(self.integers("and", self.to_word(a), -(1 << dropped)))
+
+    # --- comparisons and selection ---------------------------------------------------------------
+
+    def compare(self, predicate: str, a: Operand, b: Operand) -> Reg:
+        return self.e.fcmp(predicate, self.value(a), self.value(b))
+
+    def select(self, condition: Reg, a: Operand, b: Operand) -> Reg:
+        return self.e.select(condition, self.value(a), self.value(b))
+
+    def clamp(self, x: Reg, low: float | None = None, high: float | None = None) -> Reg:
+        """x within the bounds; NaN passes."""
+        if high is not None:
+            x = self.select(self.compare("ogt", x, high), high, x)
+        if low is not None:
+            x = self.select(self.compare("olt", x, low), low, x)
+        return x
+
+    def logical(self, operation: str, a: Reg, b: Reg) -> Reg:
+        return self.e.binary(operation, a, b)
+
+    def invert(self, a: Reg) -> Reg:
+        return self.e.binary("xor", a, self.e.const(True, a.type))
+
+    # --- bits ------------------------------------------------------------------------------------
+
+    def to_word(self, a: Reg) -> Reg:
+        return self.e.convert("bitcast", a, self.integer.element)
+
+    def from_word(self, a: Reg) -> Reg:
+        return self.e.convert("bitcast", a, self.type.element)
+
+    def integers(self, operation: str, a: Reg | int, b: Reg | int) -> Reg:
+        return self.e.binary(operation, self.word(a), self.word(b))
+
+    def compare_words(self, predicate: str, a: Reg, b: int) -> Reg:
+        return self.e.icmp(predicate, a, self.word(b))
+
+    def negative_word(self, x: Reg) -> Reg:
+        """Where the sign bit is set."""
+        return self.compare_words("slt", self.to_word(x), 0)
+
+    def or_sign(self, magnitude: Reg, x: Reg) -> Reg:
+        """The sign bit of x put onto a value that is not negative or already of that sign."""
+        sign = self.integers("and", self.to_word(x), -(1 << (self.bits - 1)))
+        return self.from_word(self.integers("or", self.to_word(magnitude), sign))
+
+    def keep_zero(self, result: Reg, x: Reg) -> Reg:
+        """x where it is a zero (with its sign), else the result."""
+        return self.select(self.compare("oeq", x, 0.0), x, result)
+
+    # --- rounding to integers --------------------------------------------------------------------
+
+    @property
+    def mantissa(self) -> int:
+        """Stored bits of the significand."""
+        return 23 if self.bits == 32 else 52
+
+    @property
+    def magic(self) -> float:
+        """1.5·2^mantissa: adding it leaves round(x) in the low bits of the sum."""
+        return 1.5 * 2.0**self.mantissa
+
+    @property
+    def magic_word(self) -> int:
+        """The bits of ``magic``."""
+        return 0x4B400000 if self.bits == 32 else 0x4338000000000000
+
+    def small_integer(self, word: Reg) -> Reg:
+        """Integer lanes of small magnitude as floats (AVX2 has no 64-bit conversion)."""
+        if self.bits == 32:
+            return self.e.convert("sitofp", word, self.type.element)
+        return self.sub(self.from_word(self.integers("add", word, self.magic_word)), self.magic)
+
+    def power_of_two(self, biased: Reg) -> Reg:
+        """The float whose exponent field is the low bits of ``biased``."""
+        return self.from_word(self.integers("shl", biased, self.mantissa))
+
+    # --- cold paths ------------------------------------------------------------------------------
+
+    def patch(
+        self, rare: Reg, common: Reg, name: str, scalar: Callable[[FloatMath, Sequence[Reg]], Reg],
+        operands: Sequence[Reg],
+    ) -> Reg:  # fmt: skip
+        """``common``, but ``scalar(operands)`` in the lanes where ``rare`` holds.
+
+        The scalar code becomes a function of its own, called lane by lane and only if needed.
+        ``name`` tells apart what ``scalar`` does.
+        """
+        e = self.e
+        then, done, before = e.label("cold"), e.label("done"), e.block
+        e.branch(any_lane(e, rare), then, done)
+        e.start(then)
+        function = define_lanes(e.module, name, self.type, scalar, len(operands))
+        merged = self.select(rare, e.call(function, self.type, *operands), common)
+        end = e.block
+        e.jump(done)
+        e.start(done)
+        return e.assign(
+            self.type, f"phi {self.type} [ {common.text}, %{before} ], [ {merged.text}, %{end} ]"
+        )
+
+
+def any_lane(e: FunctionEmitter, condition: Reg) -> Reg:
+    """An i1: does the condition hold in any lane?"""
+    if condition.type.lanes == 1:
+        return condition
+    return e.intrinsic("vector.reduce.or", I1, condition)
+
+
+COLD = "cold noinline nounwind"
+
+
+def define_lanes(
+    module: ModuleEmitter,
+    name: str,
+    type_: LType,
+    scalar: Callable[[FloatMath, Sequence[Reg]], Reg],
+    arity: int,
+) -> str:
+    """Defines, once, a cold function that applies scalar code to each lane; returns its name."""
+    one = type_.of(type_.element) if type_.lanes == 1 else ltype(type_.element)
+    full = f"graphc_{name}_{type_.suffix}"
+    if module.has(full):
+        return full
+    parameters = [(str(type_), f"%x{index}") for index in range(arity)]
+    e = FunctionEmitter(
+        module, full, parameters, str(type_), linkage="internal", attributes=COLD
+    )
+    inputs = [Reg(text, type_) for _, text in parameters]
+    if type_.lanes == 1:
+        result = scalar(FloatMath(e, one), inputs)
+        e.finish(f"ret {result}")
+        return full
+    inner = define_lanes(module, name, one, scalar, arity)
+    slots = [e.alloca(type_) for _ in range(arity)]
+    for register, slot in zip(inputs, slots, strict=True):
+        e.store(register, slot, 64)
+    element = one.element
+    align = one.bits // 8
+    with e.loop(e.const(0, I64), e.const(type_.lanes, I64), 1) as loop:
+        pointers = [e.element_pointer(slot, loop.index, element) for slot in slots]
+        lanes = [e.load(pointer, one, align) for pointer in pointers]
+        e.store(e.call(inner, one, *lanes), pointers[0], align)
+    result = e.load(slots[0], type_, 64)
+    e.finish(f"ret {result}")
+    return full
+
+
+# --- reduction of huge angles (Payne and Hanek) --------------------------------------------------
+
+# 2/pi is kept to this many fraction bits: 192 beyond the last one that double's range can skip
+_TABLE_BITS = 1168
+_TABLE_WORDS = 20
+_WINDOW = 192
+
+
+@cache
+def _pi(bits: int) -> int:
+    """floor(pi·2^bits), by Machin's formula with guard bits."""
+    guard = 32
+
+    def arctangent_of_inverse(n: int) -> int:
+        power = (1 << (bits + guard)) // n
+        total, k, sign = power, 1, 1
+        while power:
+            power //= n * n
+            k += 2
+            sign = -sign
+            total += sign * (power // k)
+        return total
+
+    return 4 * (4 * arctangent_of_inverse(5) - arctangent_of_inverse(239)) >> guard
+
+
+def _signed_words(value: int, count: int) -> tuple[int, ...]:
+    """An integer as 64-bit words, lowest first, each read as signed."""
+    raw = value.to_bytes(8 * count, "little")
+    return tuple(
+        int.from_bytes(raw[8 * index : 8 * index + 8], "little", signed=True)
+        for index in range(count)
+    )
+
+
+@cache
+def _two_over_pi() -> tuple[int, ...]:
+    """2/pi as a fixed-point number with zeros above."""
+    return _signed_words((1 << (2 * _TABLE_BITS + 1)) // _pi(_TABLE_BITS), _TABLE_WORDS)
+
+
+class _Words:
+    """Arithmetic on 64-bit words and their 128-bit products."""
+
+    def __init__(self, e: FunctionEmitter) -> None:
+        self.e = e
+
+    def op(self, operation: str, a: Reg | int, b: Reg | int) -> Reg:
+        left, right = (x if isinstance(x, Reg) else self.e.const(x, I64) for x in (a, b))
+        return self.e.binary(operation, left, right)
+
+    def shift_left(self, high: Reg, low: Reg, count: Reg | int) -> Reg:
+        """The high word of the pair, shifted by less than 64."""
+        amount = count if isinstance(count, Reg) else self.e.const(count, I64)
+        return self.e.intrinsic("fshl", I64, high, low, amount)
+
+    def product(self, a: Reg, b: Reg, carry: Reg | None = None) -> tuple[Reg, Reg]:
+        """a·b + carry as high and low word."""
+        wide = self.e.binary("mul", self.widen(a), self.widen(b))
+        if carry is not None:
+            wide = self.e.binary("add", wide, self.widen(carry))
+        return self.high(wide), self.e.convert("trunc", wide, "i64")
+
+    def widen(self, a: Reg) -> Reg:
+        return self.e.convert("zext", a, "i128")
+
+    def high(self, wide: Reg, shift: int = 64) -> Reg:
+        shifted = self.e.binary("lshr", wide, self.e.const(shift, wide.type))
+        return self.e.convert("trunc", shifted, "i64")
+
+
+def define_reduce_huge(module: ModuleEmitter) -> str:
+    """Defines ``i64 reduce(double x, ptr r)`` for finite |x| >= 2^20 and returns its name.
+
+    Returns the quadrant (only its low two bits mean anything) and stores the remainder of x by
+    pi/2, within [-pi/4, pi/4], as a sum of two doubles. Integer arithmetic only: x·2/pi modulo 4 is
+    the significand times the 192 bits of 2/pi that matter at x's exponent (Payne and Hanek 1983).
+    """
+    name = "graphc_reduce_huge_angle"
+    if module.has(name):
+        return name
+    e = FunctionEmitter(
+        module, name, [("double", "%x"), ("ptr", "%r")], "i64", linkage="internal", attributes=COLD
+    )
+    w = _Words(e)
+    bits = e.convert("bitcast", Reg("%x", F64), "i64")
+    exponent = w.op("and", w.op("lshr", bits, 52), 0x7FF)
+    significand = w.op("or", w.op("and", bits, (1 << 52) - 1), 1 << 52)
+    # bits of 2/pi whose product with x is a multiple of 4 are skipped: exponent - 1077 of them
+    position = w.op("sub", _TABLE_BITS - _WINDOW + 1077, exponent)
+    table = module.constant_table("graphc_two_over_pi", "i64", _two_over_pi())
+    first, offset = w.op("lshr", position, 6), w.op("and", position, 63)
+    loaded = [
+        e.load(e.element_pointer(table, w.op("add", first, index), "i64"), I64, 8)
+        for index in range(4)
+    ]
+    window = [
+        e.intrinsic("fshr", I64, high, low, offset)
+        for low, high in pairwise(loaded)
+    ]
+    carry, low = w.product(window[0], significand)
+    carry, middle = w.product(window[1], significand, carry)
+    top = w.op("add", w.op("mul", window[2], significand), carry)
+    # two integer bits, then the fraction; from one half on it belongs to the next quadrant
+    fraction = (w.shift_left(top, middle, 2), w.shift_left(middle, low, 2), w.op("shl", low, 2))
+    below = w.op("ashr", fraction[0], 63)
+    quadrant = w.op("sub", w.op("lshr", top, 62), below)
+    a, b, c = (w.op("xor", word, below) for word in fraction)
+    # no double is so close to a multiple of pi/2 that the first word vanishes
+    zeros = e.intrinsic("ctlz", I64, a, Reg("false", I1))
+    a, b = w.shift_left(a, b, zeros), w.shift_left(b, c, zeros)
+    half_pi_low, half_pi = (e.const(word, I64) for word in _signed_words(_pi(126), 2))
+    scaled = e.binary("mul", w.widen(a), w.widen(half_pi))
+    for cross in (w.product(a, half_pi_low)[0], w.product(b, half_pi)[0]):
+        scaled = e.binary("add", scaled, w.widen(cross))
+    high = w.op("and", w.high(scaled), -(1 << 11))
+    rest = w.high(scaled, 11)
+    # the remainder is negative where exactly one of x and the fraction is
+    sign = w.op("and", w.op("xor", bits, below), -(1 << 63))
+    field = w.op("shl", w.op("sub", 1023 - 63, zeros), 52)
+    scale = e.convert("bitcast", w.op("or", field, sign), "double")
+    lead = e.fmul(e.convert("uitofp", high, "double"), scale)
+    tail = e.fmul(e.convert("uitofp", rest, "double"), e.const(2.0**-53, F64))
+    tail = e.fmul(tail, scale)
+    total = e.fadd(lead, tail)
+    e.store(total, Reg("%r", PTR), 8)
+    second = e.element_pointer(Reg("%r", PTR), e.const(1, I64), "double")
+    e.store(e.fsub(tail, e.fsub(total, lead)), second, 8)
+    minus = e.icmp("slt", bits, e.const(0, I64))
+    e.finish(f"ret {e.select(minus, w.op('sub', 0, quadrant), quadrant)}")
+    return name
+
+
+def reduce_huge(e: FunctionEmitter, x: Reg) -> tuple[Reg, Reg, Reg]:
+    """High and low part of the remainder of a huge double by pi/2, and the quadrant (i64).
+
+    Scalar, and only while the entry block is current; infinities and NaN give no meaningful value.
+    """
+    name = define_reduce_huge(e.module)
+    slot = e.alloca(F64, 2, 16)
+    quadrant = e.call(name, I64, x, slot)
+    low = e.load(e.element_pointer(slot, e.const(1, I64), "double"), F64, 8)
+    return e.load(slot, F64, 16), low, quadrant

@@ -1,0 +1,139 @@
+"""Loads and stores of kernels: scalar, contiguous, reversed, gathered, guarded.
+
+bool is a byte in memory and an i1 in registers. Buffers are aligned to their element only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphc.codegen.binding import Linear, is_literal, storage
+from graphc.codegen.emitter import I64, FunctionEmitter, LType, Reg, ltype
+from graphc.ir.dtypes import DType
+from graphc.kernel.ir import Load, Store, Var
+
+if TYPE_CHECKING:
+    from graphc.codegen.kernel import KernelEmitter
+
+
+def _to_register(e: FunctionEmitter, raw: Reg, dtype: DType) -> Reg:
+    return e.icmp("ne", raw, e.const(0, raw.type)) if dtype.kind == "bool" else raw
+
+
+def _to_storage(e: FunctionEmitter, value: Reg, dtype: DType) -> Reg:
+    return e.convert("zext", value, "i8") if dtype.kind == "bool" else value
+
+
+def load_element(k: KernelEmitter, statement: Load) -> Reg:
+    """A load for the current lanes; uniform where the index and the condition are."""
+    e, dtype = k.e, statement.buffer.type.dtype
+    base, element = k.pointer(statement.buffer), storage(dtype)
+    align = dtype.bytes
+    index = k.binding(statement.index)
+    scalar_index = k.uniform(statement.index)
+    guarded = statement.condition is not None
+    if scalar_index is not None and not guarded:
+        pointer = e.element_pointer(base, scalar_index, element)
+        return _to_register(e, e.load(pointer, ltype(element), align), dtype)
+    if k.lanes == 1 or (scalar_index is not None and _all_uniform(k, statement)):
+        return _guarded_scalar(k, statement, base, element)
+    vector = ltype(element, k.lanes)
+    if not guarded and isinstance(index, Linear):
+        if is_literal(index.stride, 1):
+            pointer = e.element_pointer(base, index.base, element)
+            return _to_register(e, e.load(pointer, vector, align), dtype)
+        if is_literal(index.stride, -1):
+            lowest = e.binary("add", index.base, e.const(1 - k.lanes, I64))
+            raw = e.load(e.element_pointer(base, lowest, element), vector, align)
+            return _to_register(e, _reversed(e, raw), dtype)
+    mask = Reg("splat (i1 true)", ltype("i1", k.lanes))
+    through = Reg("poison", vector)
+    if statement.condition is not None and statement.other is not None:
+        mask = k.spread(statement.condition)
+        through = _to_storage(e, k.spread(statement.other), dtype)
+    if isinstance(index, Linear) and is_literal(index.stride, 1):
+        pointer = e.element_pointer(base, index.base, element)
+        raw = _masked(e, "load", vector, pointer, align, mask, through)
+    else:
+        raw = _masked(
+            e, "gather", vector, _addresses(k, statement.index, base, element), align, mask, through
+        )
+    return _to_register(e, raw, dtype)
+
+
+def _all_uniform(k: KernelEmitter, statement: Load) -> bool:
+    extra = (statement.condition, statement.other)
+    return all(var is None or k.uniform(var) is not None for var in extra)
+
+
+def _guarded_scalar(k: KernelEmitter, statement: Load, base: Reg, element: str) -> Reg:
+    """Branches around the load: nothing is read where the condition fails."""
+    e, dtype = k.e, statement.buffer.type.dtype
+    assert statement.condition is not None and statement.other is not None
+    condition, other = k.uniform(statement.condition), k.uniform(statement.other)
+    index = k.uniform(statement.index)
+    assert condition is not None and other is not None and index is not None
+    before, then, done = e.block, e.label("read"), e.label("done")
+    e.branch(condition, then, done)
+    e.start(then)
+    raw = e.load(e.element_pointer(base, index, element), ltype(element), dtype.bytes)
+    value = _to_register(e, raw, dtype)
+    e.jump(done)
+    e.start(done)
+    return e.assign(
+        value.type,
+        f"phi {value.type} [ {value.text}, %{then} ], [ {other.text}, %{before} ]",
+    )
+
+
+def _reversed(e: FunctionEmitter, value: Reg) -> Reg:
+    lanes = value.type.lanes
+    order = ", ".join(f"i32 {lane}" for lane in reversed(range(lanes)))
+    return e.assign(
+        value.type, f"shufflevector {value}, {value.type} poison, <{lanes} x i32> <{order}>"
+    )
+
+
+def _addresses(k: KernelEmitter, index: Var, base: Reg, element: str) -> Reg:
+    offsets = k.spread(index)
+    pointers = ltype("ptr", k.lanes)
+    return k.e.assign(pointers, f"getelementptr inbounds {element}, {base}, {offsets}")
+
+
+def _masked(
+    e: FunctionEmitter,
+    kind: str,
+    vector: LType,
+    pointer: Reg,
+    align: int,
+    mask: Reg,
+    through: Reg,
+) -> Reg:
+    where = f"v{vector.lanes}p0" if kind == "gather" else "p0"
+    name = f"llvm.masked.{kind}.{vector.suffix}.{where}"
+    e.module.declare(name, str(vector), f"{pointer.type}, i32, {mask.type}, {vector}")
+    return e.assign(vector, f"call {vector} @{name}({pointer}, i32 {align}, {mask}, {through})")
+
+
+def store_element(k: KernelEmitter, statement: Store) -> None:
+    """A store for the current lanes."""
+    e, dtype = k.e, statement.buffer.type.dtype
+    base, element = k.pointer(statement.buffer), storage(dtype)
+    scalar_index = k.uniform(statement.index)
+    if scalar_index is not None:
+        value = k.uniform(statement.value)
+        assert value is not None, "lanes that differ need places that differ"
+        pointer = e.element_pointer(base, scalar_index, element)
+        e.store(_to_storage(e, value, dtype), pointer, dtype.bytes)
+        return
+    index = k.binding(statement.index)
+    value = _to_storage(e, k.spread(statement.value), dtype)
+    if isinstance(index, Linear) and is_literal(index.stride, 1):
+        e.store(value, e.element_pointer(base, index.base, element), dtype.bytes)
+        return
+    addresses = _addresses(k, statement.index, base, element)
+    name = f"llvm.masked.scatter.{value.type.suffix}.v{k.lanes}p0"
+    mask = Reg("splat (i1 true)", ltype("i1", k.lanes))
+    e.module.declare(name, "void", f"{value.type}, {addresses.type}, i32, {mask.type}")
+    e.line(f"call void @{name}({value}, {addresses}, i32 {dtype.bytes}, {mask})")
+

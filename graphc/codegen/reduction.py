@@ -1,0 +1,274 @@
+"""Reductions to the order that ``graphc.kernel.ir`` defines, whatever the vector width.
+
+``lanes`` reductions run their term with all logical lanes at once and the incomplete last step one
+lane at a time; ``chain`` reductions keep one accumulator per lane of the enclosing vector loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphc.codegen.binding import Linear
+from graphc.codegen.emitter import I64, FunctionEmitter, LType, Reg, element_of, ltype
+from graphc.codegen.scalar import emit_primitive
+from graphc.ir.dtypes import DType
+from graphc.kernel.ir import CHUNK, Reduce, Reducer, lanes
+
+if TYPE_CHECKING:
+    from graphc.codegen.kernel import KernelEmitter
+
+_PRIMITIVE = {"add": "add", "multiply": "multiply", "minimum": "minimum", "maximum": "maximum",
+              "and": "and", "or": "or"}  # fmt: skip
+
+Accumulator = tuple[Reg, ...]
+"""One register, or value and position for argmin and argmax."""
+
+
+def _extreme(dtype: DType, largest: bool) -> bool | int | float:
+    if dtype.is_float:
+        return float("inf") if largest else float("-inf")
+    if dtype.kind == "bool":
+        return largest
+    info = np.iinfo(dtype.numpy)  # type: ignore[type-var]
+    return int(info.max if largest else info.min)
+
+
+def _neutral(e: FunctionEmitter, reducer: Reducer, width: int) -> Accumulator:
+    dtype = reducer.term.dtype
+    type_ = ltype(element_of(dtype), width)
+    combine = reducer.combine
+    if combine in ("argmin", "argmax"):
+        worst = _extreme(dtype, largest=combine == "argmin")
+        return (e.const(worst, type_), e.const(0, ltype("i64", width)))
+    value: bool | int | float
+    if combine == "add":
+        value = -0.0 if dtype.is_float else 0
+    elif combine == "multiply":
+        value = 1
+    elif combine == "and":
+        value = -1 if dtype.is_integer else True
+    elif combine == "or":
+        value = 0
+    else:
+        value = _extreme(dtype, largest=combine == "minimum")
+    return (e.const(value, type_),)
+
+
+def _combine(
+    e: FunctionEmitter, reducer: Reducer, a: Accumulator, b: Accumulator, ordered: bool
+) -> Accumulator:
+    """``a`` then ``b``; with ``ordered`` the positions of b all come after those of a."""
+    dtype = reducer.term.dtype
+    if len(a) == 1:
+        return (emit_primitive(e, _PRIMITIVE[reducer.combine], (a[0], b[0]), dtype),)
+    (best, place), (term, position) = a, b
+    relation = "greater" if reducer.combine == "argmax" else "less"
+    better = emit_primitive(e, relation, (term, best), dtype)
+    if dtype.is_float:
+        term_nan, best_nan = e.fcmp("uno", term, term), e.fcmp("uno", best, best)
+        no_nan = e.const(False, best_nan.type)
+        first_nan = e.select(best_nan, no_nan, term_nan)
+        better = e.binary("or", better, first_nan)
+    if not ordered:
+        same = emit_primitive(e, "equal", (term, best), dtype)
+        if dtype.is_float:
+            same = e.binary("or", same, e.binary("and", term_nan, best_nan))
+        earlier = e.icmp("slt", position, place)
+        better = e.binary("or", better, e.binary("and", same, earlier))
+    return (e.select(better, term, best), e.select(better, position, place))
+
+
+def _cascades(reducer: Reducer) -> bool:
+    return reducer.term.dtype.is_float and reducer.combine in ("add", "multiply")
+
+
+State = list[Accumulator]
+
+
+def _flat(state: State) -> list[Reg]:
+    return [reg for accumulator in state for reg in accumulator]
+
+
+def _grouped(reducers: Sequence[Reducer], regs: Sequence[Reg]) -> State:
+    result, position = [], 0
+    for reducer in reducers:
+        count = 2 if reducer.combine.startswith("arg") else 1
+        result.append(tuple(regs[position : position + count]))
+        position += count
+    return result
+
+
+def emit_reduce(k: KernelEmitter, statement: Reduce) -> None:
+    """Emits a reduction and binds its results."""
+    if statement.order == "lanes":
+        _lanes_reduce(k, statement)
+    else:
+        _chain_reduce(k, statement)
+
+
+def _term(k: KernelEmitter, reducer: Reducer, position: Reg) -> Accumulator:
+    term = k.spread(reducer.term)
+    if reducer.combine.startswith("arg"):
+        return (term, position)
+    return (term,)
+
+
+def _run(
+    k: KernelEmitter,
+    reducers: Sequence[Reducer],
+    steps: Reg,
+    known_steps: int | None,
+    body: Callable[[Reg, State], State],
+) -> State:
+    """The cascade over ``steps`` steps; levels that cannot fill are left out, to the same bits."""
+    e = k.e
+
+    def neutral() -> State:
+        return [_neutral(e, reducer, k.lanes) for reducer in reducers]
+
+    def level(depth: int, lower: Reg, upper: Reg, start: State) -> State:
+        size = CHUNK**depth
+        with e.loop(lower, upper, size, _flat(start)) as loop:
+            state = _grouped(reducers, loop.carries)
+            if depth == 0:
+                state = body(loop.index, state)
+            else:
+                end = e.binary("add", loop.index, e.const(size, I64))
+                end = e.intrinsic("smin", I64, end, upper)
+                part = level(depth - 1, loop.index, end, neutral())
+                state = [
+                    _combine(e, reducer, a, b, ordered=True)
+                    for reducer, a, b in zip(reducers, state, part, strict=True)
+                ]
+            loop.yields = _flat(state)
+        return _grouped(reducers, loop.results)
+
+    depth = 2
+    if not any(_cascades(reducer) for reducer in reducers):
+        depth = 0
+    elif known_steps is not None:
+        depth = 0 if known_steps <= CHUNK else 1 if known_steps <= CHUNK**2 else 2
+    return level(depth, e.const(0, I64), steps, neutral())
+
+
+def _chain_reduce(k: KernelEmitter, statement: Reduce) -> None:
+    e, reducers = k.e, statement.reducers
+    extent = k.dim(statement.extent)
+
+    def body(index: Reg, state: State) -> State:
+        k.bind(statement.index, index)
+        k.statements(statement.body)
+        position = e.splat(index, k.lanes)
+        return [
+            _combine(e, reducer, accumulator, _term(k, reducer, position), ordered=True)
+            for reducer, accumulator in zip(reducers, state, strict=True)
+        ]
+
+    known = statement.extent if isinstance(statement.extent, int) else None
+    state = _run(k, reducers, extent, known, body)
+    _bind_results(k, statement, state, extent)
+
+
+def _lanes_reduce(k: KernelEmitter, statement: Reduce) -> None:
+    assert k.lanes == 1, "lane reductions stand in scalar loops"
+    e, reducers = k.e, statement.reducers
+    width = max(lanes(reducer.term.dtype) for reducer in reducers)
+    extent = k.dim(statement.extent)
+    known = statement.extent if isinstance(statement.extent, int) else None
+    if known is not None and known < width:
+        # only an incomplete step: nothing to emit for the full ones
+        k.lanes = width
+        state: State = [_neutral(e, reducer, width) for reducer in reducers]
+        k.lanes = 1
+        whole = e.const(0, I64)
+    else:
+        shift = width.bit_length() - 1
+        full = e.const(known // width, I64) if known is not None else e.binary(
+            "lshr", extent, e.const(shift, I64)
+        )
+        whole = e.const(known - known % width, I64) if known is not None else e.binary(
+            "shl", full, e.const(shift, I64)
+        )
+
+        def body(step: Reg, state: State) -> State:
+            start = e.binary("shl", step, e.const(shift, I64))
+            k.bind(statement.index, Linear(start, e.const(1, I64)))
+            k.statements(statement.body)
+            position = k.spread(statement.index)
+            return [
+                _combine(e, reducer, accumulator, _term(k, reducer, position), ordered=True)
+                for reducer, accumulator in zip(reducers, state, strict=True)
+            ]
+
+        k.lanes = width
+        state = _run(k, reducers, full, None if known is None else known // width, body)
+        k.lanes = 1
+    if known is None or known % width:
+        state = _last_step(k, statement, state, whole, extent, width)
+    folded = [_fold(e, reducer, acc) for reducer, acc in zip(reducers, state, strict=True)]
+    _bind_results(k, statement, folded, extent)
+
+
+def _last_step(
+    k: KernelEmitter, statement: Reduce, state: State, whole: Reg, extent: Reg, width: int
+) -> State:
+    """Adds the terms of the incomplete step to lanes 0, 1, …, one at a time."""
+    e, reducers = k.e, statement.reducers
+    registers = _flat(state)
+    with e.loop(whole, extent, 1, registers) as loop:
+        k.bind(statement.index, loop.index)
+        k.statements(statement.body)
+        lane = e.binary("sub", loop.index, whole)
+        following: list[Reg] = []
+        for reducer, vector in zip(reducers, _grouped(reducers, loop.carries), strict=True):
+            current = tuple(
+                e.assign(ltype(reg.type.element), f"extractelement {reg}, {lane}") for reg in vector
+            )
+            combined = _combine(
+                e, reducer, current, _term(k, reducer, loop.index), ordered=True
+            )
+            following += [
+                e.assign(reg.type, f"insertelement {reg}, {item}, {lane}")
+                for reg, item in zip(vector, combined, strict=True)
+            ]
+        loop.yields = following
+    return _grouped(reducers, loop.results)
+
+
+def _fold(e: FunctionEmitter, reducer: Reducer, accumulator: Accumulator) -> Accumulator:
+    """Lane i with lane i + half, until one is left."""
+    width = accumulator[0].type.lanes
+    while width > 1:
+        half = width // 2
+        parts = [(_part(e, reg, 0, half), _part(e, reg, half, half)) for reg in accumulator]
+        low, high = tuple(p[0] for p in parts), tuple(p[1] for p in parts)
+        accumulator = _combine(e, reducer, low, high, ordered=False)
+        width = half
+    return accumulator
+
+
+def _part(e: FunctionEmitter, reg: Reg, start: int, count: int) -> Reg:
+    if count == 1:
+        return e.assign(ltype(reg.type.element), f"extractelement {reg}, i64 {start}")
+    order = ", ".join(f"i32 {start + lane}" for lane in range(count))
+    target: LType = ltype(reg.type.element, count)
+    return e.assign(target, f"shufflevector {reg}, {reg.type} poison, <{count} x i32> <{order}>")
+
+
+def _bind_results(k: KernelEmitter, statement: Reduce, state: State, extent: Reg) -> None:
+    e = k.e
+    for reducer, accumulator in zip(statement.reducers, state, strict=True):
+        result = accumulator[-1]
+        if reducer.combine == "add" and reducer.term.dtype.is_float:
+            if not isinstance(statement.extent, int):
+                empty = e.icmp("eq", extent, e.const(0, I64))
+                result = e.select(
+                    e.splat(empty, result.type.lanes), e.const(0.0, result.type), result
+                )
+            elif statement.extent == 0:
+                result = e.const(0.0, result.type)
+        k.bind(reducer.result, result)
+

@@ -1,0 +1,104 @@
+"""The native loop over a plan's steps, and the module that holds a program's kernels.
+
+The step table is that of ``graphc.plan.table``; only sizes and pointers are filled in per call.
+"""
+
+from __future__ import annotations
+
+from graphc.base.target import Target
+from graphc.codegen.emitter import I32, I64, PTR, FunctionEmitter, ModuleEmitter, Reg
+from graphc.codegen.kernel import emit_kernel
+from graphc.plan.ir import Plan
+from graphc.plan.table import STEP_WORDS, WALKER
+
+
+def emit_program(plan: Plan, target: Target) -> tuple[str, tuple[str, ...]]:
+    """LLVM text of all kernels, and their symbols in the order of ``plan.kernels``."""
+    module = ModuleEmitter(target.has_fma)
+    symbols = tuple(f"kernel_{number}" for number in range(len(plan.kernels)))
+    for kernel, symbol in zip(plan.kernels, symbols, strict=True):
+        emit_kernel(module, kernel, symbol, target)
+    return module.text(), symbols
+
+
+def emit_walker() -> str:
+    """``i64 graphc_walk(steps, count, pointers, dims, status, cancel)``.
+
+    Gives the number of steps where it ran to the end; the step that failed where a kernel filled
+    in ``status``; -1 where ``cancel`` became non-zero.
+    """
+    module = ModuleEmitter()
+    e = FunctionEmitter(
+        module,
+        WALKER,
+        (
+            ("ptr", "%steps"), ("i64", "%count"), ("ptr", "%pointers"), ("ptr", "%dims"),
+            ("ptr", "%status"), ("ptr", "%cancel"),
+        ),
+        "i64",
+    )  # fmt: skip
+    steps, count, pointers, dims = (
+        Reg("%steps", PTR), Reg("%count", I64), Reg("%pointers", PTR), Reg("%dims", PTR),
+    )  # fmt: skip
+    at = e.alloca(I64, 1, 8)
+    e.store(e.const(0, I64), at, 8)
+    head, body, done = e.label("head"), e.label("body"), e.label("done")
+    e.jump(head)
+    e.start(head)
+    position = e.load(at, I64, 8)
+    poll = e.label("poll")
+    e.branch(e.icmp("slt", position, count), poll, done)
+    e.start(poll)
+    flag = e.assign(I32, "load volatile i32, ptr %cancel, align 4")
+    stopped = e.label("stopped")
+    e.branch(e.icmp("eq", flag, e.const(0, I32)), body, stopped)
+    e.start(stopped)
+    e.line("ret i64 -1")
+    e.start(body)
+    first = e.binary("mul", position, e.const(STEP_WORDS, I64))
+    step = e.element_pointer(steps, first, "i64")
+
+    def word(number: int) -> Reg:
+        return e.load(e.element_pointer(step, e.const(number, I64), "i64"), I64, 8)
+
+    kind, function, bufs, dim, goal = (word(number) for number in range(5))
+    buffers = e.element_pointer(pointers, bufs, "ptr")
+    sizes = e.element_pointer(dims, dim, "i64")
+    e.store(e.binary("add", position, e.const(1, I64)), at, 8)
+    labels = [e.label(name) for name in ("launch", "branch", "jump", "copy")]
+    cases = " ".join(f"i64 {n}, label %{label}" for n, label in enumerate(labels))
+    e.line(f"switch {kind}, label %{head} [ {cases} ]")
+    launch, branch, jump, copy = labels
+
+    e.start(launch)
+    code = e.assign(PTR, f"inttoptr {function} to ptr")
+    e.line(f"call void {code.text}({buffers}, {sizes}, ptr %status)")
+    failed = e.label("failed")
+    clear = e.icmp("eq", e.load(Reg("%status", PTR), I64, 8), e.const(0, I64))
+    e.branch(clear, head, failed)
+    e.start(failed)
+    e.line(f"ret {position}")
+
+    e.start(branch)
+    predicate = e.load(e.load(buffers, PTR, 8), Reg("", I64).type.of("i8"), 1)
+    taken = e.label("taken")
+    e.branch(e.icmp("eq", predicate, e.const(0, predicate.type)), taken, head)
+    e.start(taken)
+    e.store(goal, at, 8)
+    e.jump(head)
+
+    e.start(jump)
+    e.store(goal, at, 8)
+    e.jump(head)
+
+    e.start(copy)
+    source = e.load(buffers, PTR, 8)
+    target = e.load(e.element_pointer(buffers, e.const(1, I64), "ptr"), PTR, 8)
+    size = e.load(sizes, I64, 8)
+    module.declare("memcpy", "ptr", "ptr, ptr, i64")
+    e.assign(PTR, f"call ptr @memcpy({target}, {source}, {size})")
+    e.jump(head)
+
+    e.start(done)
+    e.finish("ret i64 %count")
+    return module.text()

@@ -1,0 +1,1 @@
+"""What runs compiled programs: the JIT, buffers, variables, the executor."""

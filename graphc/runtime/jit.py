@@ -1,0 +1,116 @@
+"""LLVM text to machine code in this process.
+
+llvmlite is serialised by one lock. Libraries get fresh names, since LLJIT never forgets one. Code
+stays loaded as long as the ``Library`` lives.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from graphc.base.target import Target, host
+
+_LOCK = threading.RLock()
+_COUNTER = itertools.count()
+
+
+class _Engine:
+    """The process-wide LLJIT, made at first use."""
+
+    compiler: Any = None
+
+    @classmethod
+    def get(cls) -> Any:
+        if cls.compiler is None:
+            initialize()
+            cls.compiler = llvm.create_lljit_compiler(_machine(host(), 1, jit=True))
+        return cls.compiler
+
+
+def initialize() -> None:
+    """Registers LLVM's native target; may be called again."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
+
+
+def _machine(target: Target, level: int, jit: bool = False) -> Any:
+    found = llvm.Target.from_triple(target.triple)
+    return found.create_target_machine(
+        cpu=target.cpu,
+        features=target.features,
+        opt=level,
+        reloc="pic",
+        codemodel="small",
+        jit=jit,
+    )
+
+
+def compile_object(
+    text: str, target: Target | None = None, *, optimize: int = 0, codegen: int = 1
+) -> bytes:
+    """Machine code for a module of LLVM text, as a relocatable object.
+
+    ``optimize`` is the mid-end level (0 runs no passes: explicit vectors need none), ``codegen``
+    the level of instruction selection.
+    """
+    target = target or host()
+    with _LOCK:
+        initialize()
+        context = llvm.create_context()
+        module = llvm.parse_assembly(text, context)
+        machine = _machine(target, codegen)
+        module.triple = machine.triple
+        module.data_layout = str(machine.target_data)
+        if optimize:
+            options = llvm.create_pipeline_tuning_options(speed_level=optimize)
+            builder = llvm.create_pass_builder(machine, options)
+            builder.getModulePassManager().run(module, builder)
+        result: bytes = machine.emit_object(module)
+        return result
+
+
+def assembly(text: str, target: Target | None = None, *, codegen: int = 1) -> str:
+    """The assembly LLVM makes of a module, for people."""
+    target = target or host()
+    with _LOCK:
+        initialize()
+        module = llvm.parse_assembly(text, llvm.create_context())
+        machine = _machine(target, codegen)
+        module.triple = machine.triple
+        module.data_layout = str(machine.target_data)
+        result: str = machine.emit_assembly(module)
+        return result
+
+
+class Library:
+    """An object loaded into the process; unloaded when the last reference dies.
+
+    Attributes:
+        addresses: entry address by symbol.
+    """
+
+    def __init__(self, image: bytes, symbols: Iterable[str]) -> None:
+        """Loads; a symbol that the object lacks or needs and nobody has raises RuntimeError."""
+        names = tuple(symbols)
+        with _LOCK:
+            builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
+            for name in names:
+                builder.export_symbol(name)
+            self._tracker = builder.link(_Engine.get(), f"graphc_{next(_COUNTER)}")
+            self.addresses: dict[str, int] = {name: self._tracker[name] for name in names}
+
+    def function(self, symbol: str, *parameters: Any, result: Any = None) -> Any:
+        """The symbol as a ctypes function (which releases the interpreter lock)."""
+        return ctypes.CFUNCTYPE(result, *parameters)(self.addresses[symbol])
+
+
+def load(text: str, symbols: Iterable[str], target: Target | None = None) -> Library:
+    """Compiles a module and loads it."""
+    return Library(compile_object(text, target), symbols)

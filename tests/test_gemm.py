@@ -1,0 +1,381 @@
+"""Native matrix products: accuracy, exact bits on every path, all strides, and no stray access.
+
+The oracle of bits is a scalar kernel of the same emitter: one multiply-add after the other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import mmap
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphc.base.target import Target, host, named
+from graphc.codegen.emitter import ModuleEmitter, element_of, ltype
+from graphc.codegen.gemm import (
+    emit_gemm,
+    emit_gemm_packed,
+    emit_pack_b,
+    gemm_workspace_bytes,
+    packed_b_bytes,
+)
+from graphc.codegen.gemm.build import Builder
+from graphc.ir.dtypes import ALL, FLOATS, DType, bool_, float32, float64
+from graphc.runtime.jit import Library, compile_object
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+POINTER, INTEGER = ctypes.c_void_p, ctypes.c_int64
+GUARD = 512  # bytes of red zone on either side
+MARK = 0xA5
+
+SIZES = (1, 2, 3, 5, 7, 8, 9, 13, 16, 17, 31, 33, 64, 100)
+LAYOUTS = ("plain", "transposed", "strided", "reversed")
+
+
+def targets() -> dict[str, Target]:
+    """The targets that this machine can run."""
+    native = host()
+    found = {"host": native, "host-without-fma": native.without_fma(), "v2": named("x86-64-v2")}
+    if native.vector_bits >= 256:
+        found["v3"] = named("x86-64-v3")
+    return found
+
+
+TARGETS = targets()
+every_target = pytest.mark.parametrize("target", TARGETS)
+every_float = pytest.mark.parametrize("dtype", FLOATS, ids=str)
+
+
+class Products:
+    """The compiled functions of one dtype and target, called with NumPy arrays."""
+
+    def __init__(self, dtype: DType, target: Target) -> None:
+        module = ModuleEmitter(target.has_fma)
+        self.dtype, self.target = dtype, target
+        names = [
+            emit_gemm(module, dtype, target),
+            emit_pack_b(module, dtype, target),
+            emit_gemm_packed(module, dtype, target),
+        ]
+        assert names[0] == emit_gemm(module, dtype, target)
+        if dtype.is_float:
+            names.append(_emit_chain(module, dtype))
+        library = Library(compile_object(module.text(), target), names)
+        self.library = library
+        self._gemm = library.function(names[0], *[POINTER] * 3, *[INTEGER] * 8, POINTER)
+        self._pack = library.function(names[1], *[POINTER] * 2, *[INTEGER] * 4)
+        self._packed = library.function(names[2], *[POINTER] * 3, *[INTEGER] * 6, POINTER)
+        if dtype.is_float:
+            self._chain = library.function(names[3], *[POINTER] * 3, *[INTEGER] * 7)
+
+    def product(self, a: Array, b: Array, gap: int = 0) -> Array:
+        """a @ b, with guarded result and workspace and ``gap`` untouched elements between rows."""
+        (m, k), n = a.shape, b.shape[1]
+        result, workspace = self._result(m, n, gap), self._workspace(m, n, k)
+        self._gemm(
+            a.ctypes.data, b.ctypes.data, result.address, m, n, k,
+            *_strides(a), *_strides(b), n + gap, workspace.address,
+        )  # fmt: skip
+        workspace.check()
+        return self._taken(result, m, n, gap)
+
+    def packed_product(self, a: Array, b: Array, gap: int = 0) -> Array:
+        """a @ b with b packed beforehand."""
+        (m, k), n = a.shape, b.shape[1]
+        packed = Guarded(packed_b_bytes(self.dtype, self.target, n, k))
+        self._pack(b.ctypes.data, packed.address, n, k, *_strides(b))
+        packed.check()
+        result, workspace = self._result(m, n, gap), self._workspace(m, n, k)
+        self._packed(
+            a.ctypes.data, packed.address, result.address, m, n, k,
+            *_strides(a), n + gap, workspace.address,
+        )  # fmt: skip
+        workspace.check()
+        packed.check()
+        return self._taken(result, m, n, gap)
+
+    def chain(self, a: Array, b: Array) -> Array:
+        """The oracle: every element by one scalar chain."""
+        (m, k), n = a.shape, b.shape[1]
+        result = np.empty((m, n), self.dtype.numpy)
+        self._chain(
+            a.ctypes.data, b.ctypes.data, result.ctypes.data, m, n, k, *_strides(a), *_strides(b)
+        )
+        return result
+
+    def _result(self, m: int, n: int, gap: int) -> Guarded:
+        return Guarded(m * (n + gap) * self.dtype.bytes)
+
+    def _workspace(self, m: int, n: int, k: int) -> Guarded:
+        return Guarded(gemm_workspace_bytes(self.dtype, self.target, m, n, k))
+
+    def _taken(self, result: Guarded, m: int, n: int, gap: int) -> Array:
+        result.check()
+        whole = result.content.view(self.dtype.numpy).reshape(m, n + gap)
+        assert (np.ascontiguousarray(whole[:, n:]).view(np.uint8) == MARK).all()
+        return whole[:, :n].copy()
+
+
+class Guarded:
+    """A block of marked bytes between red zones. As floats, the marks are ordinary numbers."""
+
+    def __init__(self, size: int) -> None:
+        self._bytes = np.full(size + 2 * GUARD, MARK, np.uint8)
+        self.content = self._bytes[GUARD : GUARD + size]
+        self.address = self._bytes.ctypes.data + GUARD
+
+    def check(self) -> None:
+        """Fails if a red zone was written."""
+        assert (self._bytes[:GUARD] == MARK).all()
+        assert (self._bytes[GUARD + self.content.size :] == MARK).all()
+
+
+def _emit_chain(module: ModuleEmitter, dtype: DType) -> str:
+    f = Builder(module, f"chain_{dtype}", "*a *b *c m n k a_row a_col b_row b_col", internal=False)
+    a, b, c, m, n, k = f.parameter("a", "b", "c", "m", "n", "k")
+    a_row, a_col, b_row, b_col = f.parameter("a_row", "a_col", "b_row", "b_col")
+    element, size = element_of(dtype), dtype.bytes
+    scalar = ltype(element)
+    with f.loop(f.i64(0), m, 1) as row, f.loop(f.i64(0), n, 1) as column:
+        left = f.at(a, element, f.mul(row.index, a_row))
+        right = f.at(b, element, f.mul(column.index, b_col))
+        with f.loop(f.i64(0), k, 1, [f.const(0.0, scalar)]) as step:
+            x = f.load(f.at(left, element, f.mul(step.index, a_col)), scalar, size)
+            y = f.load(f.at(right, element, f.mul(step.index, b_row)), scalar, size)
+            step.yields = [f.fma(x, y, step.carries[0])]
+        place = f.at(c, element, f.mul(row.index, n), column.index)
+        f.store(step.results[0], place, size)
+    f.finish()
+    return f.name
+
+
+@cache
+def products(dtype: DType, target: str) -> Products:
+    """Compiled once per dtype and target."""
+    return Products(dtype, TARGETS[target])
+
+
+def _strides(array: Array) -> tuple[int, int]:
+    row, column = (stride // array.itemsize for stride in array.strides)
+    return row, column
+
+
+def matrix(generator: np.random.Generator, shape: tuple[int, int], dtype: DType) -> Array:
+    """A contiguous random matrix."""
+    if dtype.is_float:
+        return generator.standard_normal(shape).astype(dtype.numpy)
+    if dtype is bool_:
+        return generator.random(shape) < 0.3
+    info = np.iinfo(dtype.numpy)
+    return generator.integers(info.min, info.max, shape, dtype.numpy, endpoint=True)
+
+
+def laid_out(array: Array, layout: str) -> Array:
+    """The same numbers with other strides; what lies between them is NaN or large."""
+    rows, columns = array.shape
+    filler = np.nan if array.dtype.kind == "f" else 1
+    if layout == "plain":
+        return array
+    if layout == "transposed":
+        return np.ascontiguousarray(array.T).T
+    if layout == "strided":
+        whole = np.full((2 * rows, 3 * columns + 1), filler, array.dtype)
+        view = whole[::2, 1 : 3 * columns + 1 : 3]
+    else:
+        view = np.full((rows, columns), filler, array.dtype)[::-1, ::-1]
+    view[...] = array
+    return view
+
+
+def assert_same_bits(actual: Array, expected: Array) -> None:
+    """Equal shapes and bits."""
+    assert actual.shape == expected.shape
+    np.testing.assert_array_equal(
+        np.ascontiguousarray(actual).view(np.uint8), np.ascontiguousarray(expected).view(np.uint8)
+    )
+
+
+@every_target
+@every_float
+def test_small_products_are_the_chain_to_the_bit(dtype: DType, target: str) -> None:
+    made, generator = products(dtype, target), np.random.default_rng(1)
+    for m in SIZES:
+        for n in SIZES:
+            k = SIZES[(m * 7 + n) % len(SIZES)]
+            a, b = matrix(generator, (m, k), dtype), matrix(generator, (k, n), dtype)
+            expected = made.chain(a, b)
+            assert_same_bits(made.product(a, b), expected)
+            assert_same_bits(made.packed_product(a, b), expected)
+
+
+@every_target
+@every_float
+@pytest.mark.parametrize("left", LAYOUTS)
+@pytest.mark.parametrize("right", LAYOUTS)
+def test_every_layout(dtype: DType, target: str, left: str, right: str) -> None:
+    made, generator = products(dtype, target), np.random.default_rng(2)
+    for m, n, k in ((1, 65, 40), (4, 33, 9), (37, 1, 70), (13, 70, 33), (65, 131, 66)):
+        a, b = matrix(generator, (m, k), dtype), matrix(generator, (k, n), dtype)
+        expected = made.chain(a, b)
+        a, b = laid_out(a, left), laid_out(b, right)
+        assert_same_bits(made.product(a, b, gap=3), expected)
+        assert_same_bits(made.packed_product(a, b, gap=3), expected)
+
+
+@every_target
+@every_float
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (9, 257, 1100),
+        (130, 513, 600),
+        (24, 2100, 70),
+        (8, 4100, 40),
+        (300, 1, 1100),
+        (257, 30, 530),
+    ],
+)
+def test_blocked_products(dtype: DType, target: str, sizes: tuple[int, int, int]) -> None:
+    m, n, k = sizes
+    made, generator = products(dtype, target), np.random.default_rng(3)
+    a, b = matrix(generator, (m, k), dtype), matrix(generator, (k, n), dtype)
+    expected = made.chain(a, b)
+    for left in ("plain", "transposed"):
+        for right in ("plain", "transposed"):
+            x, y = laid_out(a, left), laid_out(b, right)
+            assert_same_bits(made.product(x, y), expected)
+            assert_same_bits(made.packed_product(x, y), expected)
+
+
+@every_float
+def test_packed_transposed_left_operand(dtype: DType) -> None:
+    made, generator = products(dtype, "host"), np.random.default_rng(4)
+    a = laid_out(matrix(generator, (900, 1100), dtype), "transposed")
+    b = matrix(generator, (1100, 300), dtype)
+    expected = made.chain(a, b)
+    assert_same_bits(made.product(a, b), expected)
+    assert_same_bits(made.packed_product(a, b), expected)
+
+
+@every_target
+@every_float
+def test_a_row_has_the_same_bits_in_every_batch(dtype: DType, target: str) -> None:
+    made, generator = products(dtype, target), np.random.default_rng(5)
+    a, b = matrix(generator, (1000, 700), dtype), matrix(generator, (700, 65), dtype)
+    whole = made.product(a, b)
+    for m in (1, 2, 3, 4, 5, 6, 7, 8, 9, 64):
+        assert_same_bits(made.product(a[-m:], b), whole[-m:])
+        assert_same_bits(made.packed_product(a[-m:], b), whole[-m:])
+    for n in (1, 2, 16, 17):
+        assert_same_bits(made.product(a, b[:, :n]), whole[:, :n])
+
+
+@every_target
+@every_float
+def test_accuracy(dtype: DType, target: str) -> None:
+    made, generator = products(dtype, target), np.random.default_rng(6)
+    for m, n, k in ((1, 100, 2000), (65, 70, 513), (100, 1, 300)):
+        a, b = matrix(generator, (m, k), dtype), matrix(generator, (k, n), dtype)
+        x, y = a.astype(np.longdouble), b.astype(np.longdouble)
+        bound = 2 * k * np.finfo(dtype.numpy).eps * (np.abs(x) @ np.abs(y))
+        assert (np.abs(made.product(a, b) - x @ y) <= bound).all()
+
+
+@every_target
+@every_float
+def test_special_values_pass_as_in_sums(dtype: DType, target: str) -> None:
+    made, generator = products(dtype, target), np.random.default_rng(7)
+    for m, n, k in ((1, 37, 20), (5, 70, 31), (33, 67, 45), (40, 1, 20)):
+        a, b = matrix(generator, (m, k), dtype), matrix(generator, (k, n), dtype)
+        a[-1, 3], a[0, 5], b[7, -1], b[9, 0] = np.nan, np.inf, -np.inf, 0.0
+        expected = made.chain(a, b)
+        assert np.isnan(expected[-1]).all()
+        for got in (made.product(a, b), made.packed_product(a, b)):
+            assert_same_bits(np.isnan(got), np.isnan(expected))
+            assert_same_bits(np.nan_to_num(got, nan=0), np.nan_to_num(expected, nan=0))
+
+
+@every_float
+def test_a_sum_of_negative_zeros_is_positive_zero(dtype: DType) -> None:
+    made = products(dtype, "host")
+    for m, n in ((1, 40), (9, 40), (9, 1)):
+        a, b = np.full((m, 3), -0.0, dtype.numpy), np.ones((3, n), dtype.numpy)
+        for got in (made.product(a, b), made.packed_product(a, b)):
+            assert not np.signbit(got).any()
+
+
+@every_target
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+def test_empty_products(dtype: DType, target: str) -> None:
+    made = products(dtype, target)
+    for m, n, k in ((0, 5, 3), (5, 0, 3), (0, 0, 0), (0, 3, 0), (3, 0, 0)):
+        a, b = np.ones((m, k), dtype.numpy), np.ones((k, n), dtype.numpy)
+        assert made.product(a, b).shape == (m, n)
+        assert made.packed_product(a, b).shape == (m, n)
+    for m, n in ((1, 1), (3, 5), (1, 40), (40, 1), (20, 70)):
+        a, b = np.ones((m, 0), dtype.numpy), np.ones((0, n), dtype.numpy)
+        zeros = np.zeros((m, n), dtype.numpy)
+        assert_same_bits(made.product(a, b, gap=2), zeros)
+        assert_same_bits(made.packed_product(a, b, gap=2), zeros)
+
+
+@every_target
+@pytest.mark.parametrize("dtype", [d for d in ALL if not d.is_float], ids=str)
+def test_integers_and_bools(dtype: DType, target: str) -> None:
+    made, generator = products(dtype, target), np.random.default_rng(8)
+    for m, n, k in ((1, 1, 1), (3, 70, 17), (9, 33, 40), (2, 5000, 3), (17, 1, 33)):
+        a, b = matrix(generator, (m, k), dtype), matrix(generator, (k, n), dtype)
+        expected = np.matmul(a, b)
+        for left in LAYOUTS:
+            for right in LAYOUTS:
+                x, y = laid_out(a, left), laid_out(b, right)
+                assert_same_bits(made.product(x, y, gap=1), expected)
+        assert_same_bits(made.packed_product(a, laid_out(b, "transposed")), expected)
+
+
+def test_operands_at_the_end_of_a_page() -> None:
+    """Nothing past the operands is read: the page that follows them is unreadable."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    page = mmap.PAGESIZE
+    made, generator = products(float32, "host"), np.random.default_rng(9)
+
+    def at_end(array: Array) -> Array:
+        size = -(-array.nbytes // page) * page
+        block = mmap.mmap(-1, size + page)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(block))
+        assert libc.mprotect(ctypes.c_void_p(address + size), ctypes.c_size_t(page), 0) == 0
+        view = np.frombuffer(block, np.float32, array.size, size - array.nbytes)
+        view = view.reshape(array.shape)
+        view[...] = array
+        return view
+
+    for m, n, k in ((1, 33, 9), (8, 100, 17), (30, 45, 33), (50, 7, 21), (40, 1, 33), (9, 70, 600)):
+        a, b = matrix(generator, (m, k), float32), matrix(generator, (k, n), float32)
+        expected = made.chain(a, b)
+        for left in (False, True):
+            for right in (False, True):
+                x = at_end(np.ascontiguousarray(a.T) if left else a)
+                y = at_end(np.ascontiguousarray(b.T) if right else b)
+                got = made.product(x.T if left else x, y.T if right else y)
+                assert_same_bits(got, expected)
+
+
+def test_workspace_bound_grows_with_every_size() -> None:
+    for dtype in (float32, float64):
+        sizes = (1, 5, 30, 300, 600, 5000)
+        for target in TARGETS.values():
+            for small, large in itertools.pairwise(sizes):
+                for others in ((7, 7), (700, 700)):
+                    for place in range(3):
+                        low, high = list(others), list(others)
+                        low.insert(place, small)
+                        high.insert(place, large)
+                        assert gemm_workspace_bytes(dtype, target, *low) <= (
+                            gemm_workspace_bytes(dtype, target, *high)
+                        )
+    assert gemm_workspace_bytes(float32, host(), 0, 4, 4) == 0
