@@ -1,0 +1,140 @@
+"""Plans: what a program does at run time, as data.
+
+A plan is a table of steps over slots. Steps launch kernels, copy a slot, branch on a predicate, or
+jump; there is nothing else, so a session can run it and an exported artifact can hold it. Control
+flow is flat: branches and loops are jumps inside the one table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from graphc.base.source import Location
+from graphc.ir.attributes import Array
+from graphc.ir.dims import Dim
+from graphc.ir.types import TensorType
+from graphc.kernel.ir import Kernel
+from graphc.plan.memory import MemorySolution
+
+SlotKind = Literal["feed", "state", "constant", "temporary", "output", "scratch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A packed array that steps read and write.
+
+    ``feed``, ``state`` and ``constant`` are given from outside and only read; ``output`` is memory
+    of the caller; ``temporary`` and ``scratch`` live in the arena.
+    """
+
+    kind: SlotKind
+    type: TensorType
+    name: str = ""
+    where: Location | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Runs a kernel on slots, given in the order of its buffers."""
+
+    kernel: int
+    arguments: tuple[int, ...]
+    where: Location | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Copies one slot to another of the same size."""
+
+    source: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Goes on at ``target`` if the bool in a slot is false."""
+
+    predicate: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """Goes on at ``target``."""
+
+    target: int
+
+
+Step: TypeAlias = Launch | Copy | Branch | Jump
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Two dims that must be equal at run time, and what to say if they are not.
+
+    With ``broadcasts`` the left one may also be 1.
+    """
+
+    left: Dim
+    right: Dim
+    message: str
+    where: Location | None = None
+    broadcasts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where temporaries lie: the memory plan of all temporary and scratch slots.
+
+    Attributes:
+        slots: the slots that have a place in the arena, in the order of the solution's buffers.
+        solution: their offsets at hint sizes, and the order that gives offsets for other sizes.
+        sizes: bytes of each at hint sizes.
+    """
+
+    slots: tuple[int, ...]
+    solution: MemorySolution
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A whole program.
+
+    Attributes:
+        slots: all arrays.
+        steps: the table; execution starts at 0 and ends past the last step.
+        kernels: what ``Launch`` steps run.
+        feeds: the slot of each program input, in order (feeds, then state).
+        outputs: the slot of each result, in order; all different.
+        constants: the content of constant slots.
+        guards: checked before the first step.
+        layout: where temporaries lie; None before memory planning.
+        loops: (first step, step past the last) of every loop, outer ones first.
+    """
+
+    name: str
+    slots: tuple[Slot, ...]
+    steps: tuple[Step, ...]
+    kernels: tuple[Kernel, ...]
+    feeds: tuple[int, ...]
+    outputs: tuple[int, ...]
+    constants: dict[int, Array]
+    guards: tuple[Guard, ...] = ()
+    layout: Layout | None = None
+    loops: tuple[tuple[int, int], ...] = ()
+
+    def accesses(self, step: Step) -> Iterator[tuple[int, bool]]:
+        """The slots a step touches, each with whether it is written."""
+        if isinstance(step, Launch):
+            for buffer, slot in zip(
+                self.kernels[step.kernel].buffers, step.arguments, strict=True
+            ):
+                yield slot, buffer.role != "in"
+        elif isinstance(step, Copy):
+            yield step.source, False
+            yield step.target, True
+        elif isinstance(step, Branch):
+            yield step.predicate, False

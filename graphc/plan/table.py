@@ -1,0 +1,19 @@
+"""The native form of a plan's steps, shared by who writes the table and the code that walks it.
+
+A step is ``STEP_WORDS`` int64s: kind, function address, first entry in the pointer table, first
+entry in the dims table, target, unused.
+"""
+
+from __future__ import annotations
+
+LAUNCH, BRANCH, JUMP, COPY, SKIP = range(5)
+"""Kinds of steps."""
+
+STEP_WORDS = 6
+"""int64s a step takes."""
+
+WALKER = "graphc_walk"
+"""The symbol of the native loop over the table."""
+
+INDEX_ERROR = 1
+"""Status code of a kernel: an index is out of range."""

@@ -1,0 +1,233 @@
+"""The memory planner: offsets in one arena for buffers with known live intervals.
+
+Invariant: plain data in, plain data out, deterministic; the result is valid for the sizes given
+and, through its precedence order, for all others. ``passes.plan_check`` proves both independently.
+
+    buffers a [0,2) 64 B, b [1,3) 64 B, c [2,4) 64 B
+    ->
+    offsets a 0, b 64, c 0; peak 128 = lower bound; c lies below b, a lies below b
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from graphc.plan.memory import (
+    Buffer,
+    MemoryProblem,
+    MemorySolution,
+    align_up,
+    offsets_for_sizes,
+)
+from passes.memory_fit import (
+    Blocks,
+    address_order,
+    components,
+    count_overlaps,
+    live_bytes,
+    overlaps,
+    place_in_order,
+    place_in_time,
+    precedence,
+)
+from passes.memory_search import Effort, improve
+
+# Work of the improving search, in array elements touched: about 0.3 s and 3 s of one core.
+QUICK_EFFORT = 100_000_000
+THOROUGH_EFFORT = 1_000_000_000
+# Beyond these, listing the pairs of overlapping blocks, or a beam over them, costs too much.
+_PAIR_LIMIT = 250_000
+_SEARCH_LIMIT = 1_500
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """Alias groups: the root of each buffer, and for each root the members of its group."""
+
+    roots: tuple[int, ...]
+    members: dict[int, list[int]]
+
+
+def plan_offsets(intervals: Sequence[tuple[int, int, int]]) -> list[int]:
+    """Offsets for (start, end, size) intervals, `end` exclusive, unaligned, with a long search.
+
+    Raises ValueError for an empty interval or a negative size.
+    """
+    buffers = tuple(
+        Buffer(f"buffer {index}", size, start, end)
+        for index, (start, end, size) in enumerate(intervals)
+    )
+    return list(solve(MemoryProblem(buffers), effort=THOROUGH_EFFORT, slack=0.0).offsets)
+
+
+def solve(
+    problem: MemoryProblem, *, effort: int = QUICK_EFFORT, slack: float = 0.02
+) -> MemorySolution:
+    """Place all buffers of a problem.
+
+    Greedy fits in time order come first, near-linear in the number of buffers. While the best
+    peak is more than `slack` above the lower bound and the problem is small enough, greedy fits
+    by size, area, lifetime and start follow, then a search that spends at most `effort`.
+    """
+    groups = _alias_groups(problem)
+    occupants = [root for root in groups.members if _extent(problem, groups, root)]
+    blocks = _blocks(problem, groups, occupants)
+    placed, steps = _place(blocks, effort, slack)
+
+    # Buffers without bytes lie at 0, below all others, where they can't lift anything.
+    roots = list(groups.members)
+    sized = dict(zip(occupants, placed, strict=True))
+    everything = _blocks(problem, groups, roots)
+    order = address_order(everything, [sized.get(root, 0) for root in roots])
+    below = precedence(everything, order)
+    predecessors: list[tuple[int, ...]] = [()] * len(problem.buffers)
+    alignments = [1] * len(problem.buffers)
+    for position, root in enumerate(roots):
+        predecessors[root] = tuple(sorted(roots[lower] for lower in below[position]))
+        for member in groups.members[root]:
+            alignments[member] = everything.alignments[position]
+    unplaced = MemorySolution(
+        offsets=(),
+        peak=0,
+        lower_bound=_lower_bound(problem, groups),
+        roots=groups.roots,
+        alignments=tuple(alignments),
+        order=tuple(roots[position] for position in order),
+        predecessors=tuple(predecessors),
+        steps=steps,
+    )
+    offsets, peak = offsets_for_sizes(unplaced, [buffer.size for buffer in problem.buffers])
+    return MemorySolution(
+        offsets, peak, unplaced.lower_bound, unplaced.roots, unplaced.alignments,
+        unplaced.order, unplaced.predecessors, unplaced.steps,
+    )  # fmt: skip
+
+
+def _alias_groups(problem: MemoryProblem) -> _Groups:
+    parent = list(range(len(problem.buffers)))
+
+    def find(index: int) -> int:
+        while parent[index] != index:
+            parent[index] = parent[parent[index]]
+            index = parent[index]
+        return index
+
+    for group in problem.must_alias:
+        for other in group[1:]:
+            one, two = find(group[0]), find(other)
+            parent[max(one, two)] = min(one, two)
+    roots = tuple(find(index) for index in range(len(problem.buffers)))
+    members: dict[int, list[int]] = {}
+    for index, root in enumerate(roots):
+        members.setdefault(root, []).append(index)
+    return _Groups(roots, members)
+
+
+def _extent(problem: MemoryProblem, groups: _Groups, root: int) -> int:
+    return max(problem.buffers[member].size for member in groups.members[root])
+
+
+def _blocks(problem: MemoryProblem, groups: _Groups, roots: Sequence[int]) -> Blocks:
+    """One block for each group: its whole interval, its largest size and alignment."""
+    members = [[problem.buffers[member] for member in groups.members[root]] for root in roots]
+    return Blocks(
+        tuple(min(buffer.start for buffer in group) for group in members),
+        tuple(max(buffer.end for buffer in group) for group in members),
+        tuple(max(buffer.size for buffer in group) for group in members),
+        tuple(max(buffer.alignment for buffer in group) for group in members),
+    )
+
+
+def _lower_bound(problem: MemoryProblem, groups: _Groups) -> int:
+    """The largest sum of live bytes, a group counting as its largest member then live."""
+    changes: list[tuple[int, int]] = []
+    for members in groups.members.values():
+        live: list[tuple[int, int]] = []
+        current = 0
+        buffers = sorted((problem.buffers[member] for member in members), key=lambda b: b.start)
+        times = sorted({time for buffer in buffers for time in (buffer.start, buffer.end)})
+        arrived = 0
+        for time in times:
+            while arrived < len(buffers) and buffers[arrived].start == time:
+                heappush(live, (-buffers[arrived].size, buffers[arrived].end))
+                arrived += 1
+            while live and live[0][1] <= time:
+                heappop(live)
+            size = -live[0][0] if live else 0
+            if size != current:
+                changes.append((time, size - current))
+                current = size
+    largest = total = 0
+    for _, change in sorted(changes):
+        total += change
+        largest = max(largest, total)
+    return largest
+
+
+def _place(blocks: Blocks, effort: int, slack: float) -> tuple[list[int], int]:
+    """Offsets of blocks of positive size, and the work done."""
+    if not len(blocks):
+        return [], 0
+    # Every block but the topmost is in effect rounded up to the alignment that all share.
+    step = min(blocks.alignments)
+    bound = live_bytes(
+        Blocks(
+            blocks.starts, blocks.ends,
+            tuple(align_up(size, step) for size in blocks.sizes), blocks.alignments,
+        )
+    )  # fmt: skip
+    acceptable = bound + int(bound * slack)
+    best, steps = place_in_time(blocks)
+    if blocks.peak(best) > acceptable:
+        backwards, more = place_in_time(blocks, reverse=True)
+        steps += more
+        best = min(best, backwards, key=blocks.peak)
+    if blocks.peak(best) <= acceptable or count_overlaps(blocks) > _PAIR_LIMIT:
+        return best, steps
+    # Parts that are never live together share nothing, and the worst one decides the peak: once
+    # the largest is done, the others need only match it.
+    parts = [
+        part
+        for part in sorted(components(blocks), key=lambda part: (-len(part), part[0]))
+        if blocks.select(part).peak([best[block] for block in part]) > acceptable
+    ]
+    unspent = effort
+    for position, part in enumerate(parts):
+        selected = blocks.select(part)
+        offsets = [best[block] for block in part]
+        if selected.peak(offsets) > acceptable:
+            allowance = unspent // (len(parts) - position)
+            budget = Effort(allowance)
+            offsets, more = _refine(selected, offsets, acceptable, budget)
+            unspent -= allowance - budget.remaining
+            steps += more
+            acceptable = max(acceptable, selected.peak(offsets))
+            for block, offset in zip(part, offsets, strict=True):
+                best[block] = offset
+    return best, steps + effort - unspent
+
+
+def _refine(
+    blocks: Blocks, offsets: list[int], acceptable: int, budget: Effort
+) -> tuple[list[int], int]:
+    """Better offsets for blocks of which the greedy fits in time order took too much."""
+    neighbours = overlaps(blocks)
+    pairs = sum(len(others) for others in neighbours)
+    lifetimes = [end - start for start, end in zip(blocks.starts, blocks.ends, strict=True)]
+    indices = range(len(blocks))
+    steps = 0
+    for order in (
+        sorted(indices, key=lambda b: (-blocks.sizes[b], blocks.starts[b], b)),
+        sorted(indices, key=lambda b: (-blocks.sizes[b] * lifetimes[b], blocks.starts[b], b)),
+        sorted(indices, key=lambda b: (-lifetimes[b], -blocks.sizes[b], b)),
+        sorted(indices, key=lambda b: (blocks.starts[b], -blocks.sizes[b], b)),
+    ):
+        if blocks.peak(offsets) <= acceptable:
+            return offsets, steps
+        steps += pairs
+        offsets = min(offsets, place_in_order(blocks, neighbours, order), key=blocks.peak)
+    if blocks.peak(offsets) > acceptable and len(blocks) <= _SEARCH_LIMIT:
+        offsets = improve(blocks, neighbours, offsets, acceptable, budget)
+    return offsets, steps
