@@ -111,8 +111,9 @@ def _masked(
 ) -> Reg:
     where = f"v{vector.lanes}p0" if kind == "gather" else "p0"
     name = f"llvm.masked.{kind}.{vector.suffix}.{where}"
-    e.module.declare(name, str(vector), f"{pointer.type}, i32, {mask.type}, {vector}")
-    return e.assign(vector, f"call {vector} @{name}({pointer}, i32 {align}, {mask}, {through})")
+    e.module.declare(name, str(vector), f"{pointer.type}, {mask.type}, {vector}")
+    place = f"{pointer.type} align {align} {pointer.text}"
+    return e.assign(vector, f"call {vector} @{name}({place}, {mask}, {through})")
 
 
 def store_element(k: KernelEmitter, statement: Store) -> None:
@@ -134,6 +135,7 @@ def store_element(k: KernelEmitter, statement: Store) -> None:
     addresses = _addresses(k, statement.index, base, element)
     name = f"llvm.masked.scatter.{value.type.suffix}.v{k.lanes}p0"
     mask = Reg("splat (i1 true)", ltype("i1", k.lanes))
-    e.module.declare(name, "void", f"{value.type}, {addresses.type}, i32, {mask.type}")
-    e.line(f"call void @{name}({value}, {addresses}, i32 {dtype.bytes}, {mask})")
+    e.module.declare(name, "void", f"{value.type}, {addresses.type}, {mask.type}")
+    place = f"{addresses.type} align {dtype.bytes} {addresses.text}"
+    e.line(f"call void @{name}({value}, {place}, {mask})")
 

@@ -1,0 +1,78 @@
+"""graphc: a static, define-then-run tensor graph compiler for CPUs.
+
+    import graphc as gx
+
+    with gx.Graph() as g:
+        x = gx.placeholder((None, 4), name="x")
+        y = gx.nn.softmax(x @ w + b)
+    with gx.Session(g) as session:
+        session.run(y, {x: batch})
+
+Names load when first used, so that importing one module does not import all.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_MODULES = ("aot", "nn", "optim")
+
+_NAMES = {
+    "Graph": ("graphc.ir.recorder", "Recorder"),
+    "default_graph": ("graphc.ir.recorder", "default_graph"),
+    "Value": ("graphc.ir.value", "Value"),
+    "Session": ("graphc.session", "Session"),
+    "Executable": ("graphc.executable", "Executable"),
+    "Options": ("graphc.base.options", "Options"),
+    "Variable": ("graphc.state", "Variable"),
+    "Effect": ("graphc.state", "Effect"),
+    "variable": ("graphc.state", "variable"),
+    "group": ("graphc.state", "group"),
+    "control_dependencies": ("graphc.state", "control_dependencies"),
+    "cond": ("graphc.control_flow", "cond"),
+    "while_loop": ("graphc.control_flow", "while_loop"),
+    "gradients": ("graphc.differentiate", "gradients"),
+    "jvp": ("graphc.differentiate", "jvp"),
+    "save": ("graphc.saving", "save"),
+    "load": ("graphc.saving", "load"),
+}
+
+_ERRORS = (
+    "ArtifactError", "ConcreteValueError", "DTypeError", "FeedError", "GradientError",
+    "GraphError", "GraphcError", "IndexRangeError", "NameLookupError", "ParseError", "ShapeError",
+    "UnsupportedError", "VerifyError",
+)  # fmt: skip
+
+_DTYPES = (
+    "bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float32", "float64",
+)  # fmt: skip
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"graphc.{name}")
+    if name in _NAMES:
+        module, attribute = _NAMES[name]
+        found = getattr(importlib.import_module(module), attribute)
+    elif name in _ERRORS:
+        found = getattr(importlib.import_module("graphc.base.errors"), name)
+    elif name in _DTYPES:
+        found = getattr(importlib.import_module("graphc.ir.dtypes"), name)
+    else:
+        if name.startswith("_"):
+            raise AttributeError(f"module 'graphc' has no attribute {name!r}")
+        try:
+            found = importlib.import_module("graphc.ir.op").surface_function(name)
+        except KeyError:
+            raise AttributeError(f"module 'graphc' has no attribute {name!r}") from None
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    op = importlib.import_module("graphc.ir.op")
+    return sorted({*_MODULES, *_NAMES, *_ERRORS, *_DTYPES, *op.surface_names(), "__version__"})

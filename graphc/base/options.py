@@ -1,0 +1,173 @@
+"""Options of a compilation, from arguments and from the environment variable ``GRAPHC``.
+
+Invariant: an ``Options`` is checked when it is made, so that whoever reads one can trust it. An
+argument beats the environment, the environment beats the default; unknown keys are errors.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+from graphc.base.errors import GraphError
+
+VARIABLE = "GRAPHC"
+FAST_MATH = ("nnan", "ninf", "nsz", "reassoc", "contract", "approx")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to compile and run.
+
+    Attributes:
+        numerics: "default", or "strict": no rewriting that changes bits, not even for stability.
+        fast_math: flags that open inexact rewriting: ``nnan`` (no NaN occurs), ``ninf`` (no
+            infinity), ``nsz`` (the sign of zero does not matter), ``reassoc`` (sums and products
+            may be regrouped), ``contract`` (multiply and add may be fused), ``approx`` (faster and
+            less accurate functions).
+        verify: check all invariants after every pass.
+        shuffle_seed: put nodes into another random topological order before every pass.
+        off: names of optional passes and of rules that don't run.
+        dump: names of passes after which the graph is printed; "all" stands for every one.
+        fuel: how many optional decisions may be made; None is no limit.
+        threads: how many threads run kernels; None lets graphc choose.
+        memory_limit: bytes that a program may need beside its feeds and results.
+        time: print what each pass took.
+    """
+
+    numerics: Literal["default", "strict"] = "default"
+    fast_math: frozenset[str] = frozenset()
+    verify: bool = False
+    shuffle_seed: int | None = None
+    off: frozenset[str] = frozenset()
+    dump: tuple[str, ...] = ()
+    fuel: int | None = None
+    threads: int | None = None
+    memory_limit: int | None = None
+    time: bool = False
+
+    def __post_init__(self) -> None:
+        """Takes any collection of names.
+
+        Raises:
+            GraphError: for a value that an option cannot have.
+        """
+        for name in ("fast_math", "off"):
+            object.__setattr__(self, name, frozenset(_names(name, getattr(self, name))))
+        object.__setattr__(self, "dump", tuple(_names("dump", self.dump)))
+        if self.numerics not in ("default", "strict"):
+            raise GraphError(
+                f"numerics={self.numerics!r}", hint='numerics is "default" or "strict"'
+            )
+        unknown = sorted(self.fast_math.difference(FAST_MATH))
+        if unknown:
+            raise GraphError(
+                f"unknown fast-math flag {', '.join(map(repr, unknown))}",
+                hint=f"known are {', '.join(FAST_MATH)}",
+            )
+        for name, least in (("fuel", 0), ("threads", 1), ("memory_limit", 0), ("shuffle_seed", 0)):
+            _check_number(name, getattr(self, name), least)
+        for name in ("verify", "time"):
+            if not isinstance(getattr(self, name), bool):
+                raise GraphError(f"{name}={getattr(self, name)!r}", hint=f"{name} is True or False")
+
+    @classmethod
+    def from_environment(
+        cls, environment: Mapping[str, str] | None = None, **arguments: Any
+    ) -> Options:
+        """The defaults, changed by the variable ``GRAPHC``, changed by the arguments.
+
+        ``GRAPHC="check,time,dump=fusion,off=cse+dce,seed=7,fuel=412"``: settings are separated by
+        commas, several names of one setting by ``+`` (or the setting is repeated).
+
+        Raises:
+            GraphError: for an unknown setting, naming the known ones, or a value it cannot have.
+        """
+        text = (os.environ if environment is None else environment).get(VARIABLE, "")
+        return cls(**{**_parse(text), **arguments})
+
+    @classmethod
+    def resolved(
+        cls, given: Options | None, environment: Mapping[str, str] | None = None
+    ) -> Options:
+        """What applies when a user gives ``given``: what it leaves at its default may be set by
+        the environment.
+
+        Raises:
+            GraphError: as ``from_environment``.
+        """
+        ambient = cls.from_environment(environment)
+        if given is None:
+            return ambient
+        default = cls()
+        chosen = {
+            field.name: getattr(given, field.name)
+            for field in fields(cls)
+            if getattr(given, field.name) != getattr(default, field.name)
+        }
+        return replace(ambient, **chosen)
+
+
+# --- checking ------------------------------------------------------------------------------------
+
+
+def _names(option: str, given: Any) -> list[str]:
+    items = None if isinstance(given, str) else list(given)
+    if items is None or not all(isinstance(item, str) and item for item in items):
+        raise GraphError(f"{option}={given!r}", hint=f"{option} is a collection of names")
+    return items
+
+
+def _check_number(name: str, value: Any, least: int) -> None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= least):
+        return
+    raise GraphError(f"{name}={value!r}", hint=f"{name} is None or an int of at least {least}")
+
+
+# --- the environment -----------------------------------------------------------------------------
+
+# setting -> (option, kind of value)
+_SETTINGS: dict[str, tuple[str, Literal["flag", "names", "int", "word"]]] = {
+    "check": ("verify", "flag"),
+    "time": ("time", "flag"),
+    "dump": ("dump", "names"),
+    "off": ("off", "names"),
+    "seed": ("shuffle_seed", "int"),
+    "fuel": ("fuel", "int"),
+    "threads": ("threads", "int"),
+    "memory_limit": ("memory_limit", "int"),
+    "numerics": ("numerics", "word"),
+    "fast_math": ("fast_math", "names"),
+}
+
+
+def _parse(text: str) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        setting, equals, value = (part.strip() for part in item.partition("="))
+        if setting not in _SETTINGS:
+            raise GraphError(
+                f"{VARIABLE} has the unknown setting {setting!r}",
+                hint=f"known are {', '.join(_SETTINGS)}",
+            )
+        option, kind = _SETTINGS[setting]
+        if bool(equals) is (kind == "flag") or (equals and not value):
+            form = setting if kind == "flag" else f"{setting}=…"
+            raise GraphError(f"{VARIABLE} has {item!r}", hint=f"write {form}")
+        if kind == "flag":
+            result[option] = True
+        elif kind == "names":
+            names = [name.strip() for name in value.split("+")]
+            result[option] = (*result.get(option, ()), *names)
+        elif kind == "int":
+            try:
+                result[option] = int(value)
+            except ValueError:
+                raise GraphError(
+                    f"{VARIABLE} has {item!r}", hint=f"{setting} takes a whole number"
+                ) from None
+        else:
+            result[option] = value
+    return result

@@ -1,0 +1,79 @@
+"""The whole pipeline as one function, readable from top to bottom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from graphc.base.options import Options
+from graphc.base.target import Target
+from graphc.codegen.walker import emit_program, emit_walker
+from graphc.extract import Extraction
+from graphc.ir.graph import Graph
+from graphc.lower.program import plan_program
+from graphc.plan.ir import Plan
+from graphc.plan.table import WALKER
+from graphc.runtime.jit import Library, compile_object, load
+from graphc.runtime.program import Code, Program
+from passes.arena import place
+from passes.base import PassContext
+from passes.manager import PassRecord, run_pipeline
+from passes.pipeline import PIPELINE
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A compiled graph and how it came to be.
+
+    Attributes:
+        source: the extracted graph.
+        graph: after all graph passes: fused nodes, each one a kernel.
+        records: one record a pass.
+        program: the plan with its machine code.
+        llvm_ir: the text the kernels were compiled from.
+        target: the machine they were compiled for.
+    """
+
+    source: Graph
+    graph: Graph
+    records: tuple[PassRecord, ...]
+    program: Program
+    llvm_ir: str
+    target: Target
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that runs."""
+        return self.program.plan
+
+
+def compile_graph(extraction: Extraction, options: Options, target: Target) -> Compiled:
+    """From an extracted graph to a program.
+
+    Graph passes rewrite and fuse; lowering makes one kernel of each fused node and lays control
+    flow flat into a plan; temporaries get their place in the arena; LLVM compiles the kernels.
+    """
+    context = PassContext(options=options, target=target)
+    graph, records = run_pipeline(extraction.graph, PIPELINE, context)
+    plan = plan_program(graph, len(extraction.states), extraction.guards, target)
+    plan = place(plan)
+    text, symbols = emit_program(plan, target)
+    program = Program(plan, load_code(text, symbols, target))
+    return Compiled(extraction.graph, graph, tuple(records), program, text, target)
+
+
+def load_code(text: str, symbols: tuple[str, ...], target: Target) -> Code:
+    """Compiles the kernels' text and loads it beside the native loop over steps."""
+    libraries = [_walker()]
+    if symbols:
+        libraries.append(Library(compile_object(text, target), symbols))
+    addresses = {name: a for library in libraries for name, a in library.addresses.items()}
+    return Code(
+        tuple(libraries), tuple(addresses[symbol] for symbol in symbols), addresses[WALKER]
+    )
+
+
+@cache
+def _walker() -> Library:
+    """The native loop; one serves every program of the process."""
+    return load(emit_walker(), (WALKER,))

@@ -1,0 +1,165 @@
+"""A compiled fetch list: what ``session.compile`` gives and ``session.run`` keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from graphc.base.errors import FeedError
+from graphc.base.source import caller
+from graphc.compiler import Compiled
+from graphc.extract import Extraction
+from graphc.feeds import converted_feed
+from graphc.ir.attributes import Array
+from graphc.ir.dims import Dim, evaluate
+from graphc.ir.graph import Graph
+from graphc.ir.value import Value
+from graphc.kernel.ir import Kernel
+from graphc.plan.memory import offsets_for_sizes
+from graphc.structure import rebuild
+from passes.manager import PassRecord
+
+if TYPE_CHECKING:
+    from graphc.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a program's temporaries take; sizes in bytes at the dims given.
+
+    Attributes:
+        peak_bytes: the arena.
+        unplanned_bytes: the sum of all temporaries, as if each had memory of its own.
+        lower_bound_bytes: the largest sum of temporaries alive at once.
+    """
+
+    peak_bytes: int
+    unplanned_bytes: int
+    lower_bound_bytes: int
+
+
+class Executable:
+    """A compiled fetch list of a session; call it with the feeds in order.
+
+    Attributes:
+        feeds: the values that the positional arguments stand for.
+        compiled: the graphs, the plan and the machine code.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        fetches: Any,
+        extraction: Extraction,
+        compiled: Compiled,
+        feeds: Sequence[Value],
+        results: int,
+    ) -> None:
+        self._session = session
+        self._fetches = fetches
+        self._extraction = extraction
+        self._results = results
+        self.compiled = compiled
+        self.feeds = tuple(feeds)
+        order = {id(value): position for position, value in enumerate(self.feeds)}
+        self._needed = [(value, order[id(value)]) for value in extraction.feeds]
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Runs once; results come in the structure of the fetches.
+
+        Raises:
+            FeedError: for a wrong number of arguments, or one that does not fit.
+        """
+        if len(arguments) != len(self.feeds):
+            names = ", ".join(value.name or str(value.type) for value in self.feeds)
+            raise FeedError(
+                f"{len(arguments)} arguments for {len(self.feeds)} feeds ({names})", where=caller()
+            )
+        arrays = [converted_feed(value, arguments[n]) for value, n in self._needed]
+        return self.arranged(self.run(arrays))
+
+    def run(self, arrays: Sequence[Array]) -> list[Array]:
+        """Runs with converted feeds, in the order of the extraction; commits variables."""
+        return self._session.execute(self._extraction, self.compiled.program, arrays)[
+            : self._results
+        ]
+
+    def arranged(self, results: Sequence[Array]) -> Any:
+        """Results in the structure of the fetches; effects give None."""
+        remaining = iter(results)
+        return rebuild(
+            self._fetches, lambda leaf: next(remaining) if isinstance(leaf, Value) else None
+        )
+
+    def arranged_as(self, fetches: Any) -> Executable:
+        """The same program giving its results in another structure of the same values."""
+        if fetches is self._fetches:
+            return self
+        return Executable(
+            self._session, fetches, self._extraction, self.compiled, self.feeds, self._results
+        )
+
+    def with_feeds(self, feeds: Sequence[Value]) -> Executable:
+        """The same program taking its arguments in another order."""
+        return Executable(
+            self._session, self._fetches, self._extraction, self.compiled, feeds, self._results
+        )
+
+    @property
+    def needed(self) -> tuple[Value, ...]:
+        """The values that must be fed, in the order ``run`` takes them."""
+        return self._extraction.feeds
+
+    @property
+    def source(self) -> Graph:
+        """The graph as extracted: what the fetches need, functional."""
+        return self.compiled.source
+
+    @property
+    def graph(self) -> Graph:
+        """The graph after all passes; each fused node is one kernel."""
+        return self.compiled.graph
+
+    @property
+    def passes(self) -> tuple[PassRecord, ...]:
+        """One record a pass: name, seconds, nodes before and after, decisions."""
+        return self.compiled.records
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The distinct kernels; print one to read it."""
+        return self.compiled.plan.kernels
+
+    @property
+    def memory(self) -> Memory:
+        """Memory of temporaries; for symbolic dims at the sizes planned for."""
+        return self.memory_at()
+
+    def memory_at(self, **dims: int) -> Memory:
+        """Memory of temporaries at given sizes of the symbolic dims."""
+        plan = self.compiled.plan
+        layout = plan.layout
+        assert layout is not None
+        sizes = list(layout.sizes)
+        if dims:
+            for position, slot in enumerate(layout.slots):
+                size: Dim = plan.slots[slot].type.bytes
+                if not isinstance(size, int):
+                    sizes[position] = evaluate(size, dims)
+        _, peak = offsets_for_sizes(layout.solution, sizes)
+        return Memory(peak, sum(sizes), layout.solution.lower_bound)
+
+    def llvm_ir(self) -> str:
+        """The LLVM text of all kernels."""
+        return self.compiled.llvm_ir
+
+    def assembly(self) -> str:
+        """The machine code of all kernels, as assembly text."""
+        from graphc.runtime.jit import assembly
+
+        return assembly(self.llvm_ir(), self.compiled.target)
+
+    def __repr__(self) -> str:
+        plan = self.compiled.plan
+        return f"<Executable: {len(self.feeds)} feeds, {len(plan.steps)} steps, {len(plan.kernels)} kernels>"

@@ -1,0 +1,146 @@
+"""From the user's graph and a fetch list to a frozen, functional graph.
+
+What the fetches need is taken, in the order it was built. Variables read become inputs, variables
+written become outputs, and no node mutates anything: ``assign`` is gone, its value is the new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from graphc.base.errors import FeedError, GraphError
+from graphc.ir.dims import Dim
+from graphc.ir.graph import Graph, Node
+from graphc.ir.op import Pointwise
+from graphc.ir.recorder import Recorder
+from graphc.ir.value import Value
+from graphc.plan.ir import Guard
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What one fetch list needs.
+
+    Attributes:
+        graph: inputs are ``feeds`` then ``states``; outputs are the fetches, then one new value
+            for each of ``written``.
+        feeds: values that must be fed, in the order they were built.
+        states: variables that are read.
+        written: variables that get a new value.
+        guards: equalities of dims that can only be checked at run time.
+    """
+
+    graph: Graph
+    feeds: tuple[Value, ...]
+    states: tuple[Value, ...]
+    written: tuple[Value, ...]
+    guards: tuple[Guard, ...]
+
+
+def needed(recorder: Recorder, roots: Iterable[Value], stop: Collection[Value]) -> list[Node]:
+    """The nodes that the roots need, by data or by control, in the order they were built."""
+    found: dict[Value, Node] = {}
+    stack = list(roots)
+    while stack:
+        value = stack.pop()
+        if value in stop:
+            continue
+        node = recorder.producer(value)
+        if node is None or node.outputs[0] in found:
+            continue
+        found[node.outputs[0]] = node
+        stack.extend(node.inputs)
+        for output in node.outputs:
+            stack.extend(recorder.requires.get(output, ()))
+    return sorted(found.values(), key=recorder.position)
+
+
+def without_assignments(nodes: Sequence[Node]) -> tuple[list[Node], dict[Value, Value]]:
+    """The nodes but for ``assign``, and what stands for the value of each assignment."""
+    stands_for: dict[Value, Value] = {}
+    result: list[Node] = []
+    for node in nodes:
+        inputs = tuple(stands_for.get(value, value) for value in node.inputs)
+        if node.op.name == "assign":
+            stands_for[node.output] = inputs[1]
+        elif all(a is b for a, b in zip(inputs, node.inputs, strict=True)):
+            result.append(node)
+        else:
+            result.append(replace(node, inputs=inputs))
+    return result, stands_for
+
+
+def extract(
+    recorder: Recorder,
+    fetches: Sequence[Value],
+    effects: Sequence[Value] = (),
+    fed: Collection[Value] = (),
+) -> Extraction:
+    """The graph that computes the fetches.
+
+    ``effects`` must run too but give no result; ``fed`` values are inputs, whatever makes them.
+
+    Raises:
+        GraphError: for values of another graph.
+    """
+    for value in (*fetches, *effects):
+        if value.graph is not recorder:
+            raise GraphError(
+                f"{value!r} belongs to another graph than the session's",
+                hint="make a session of the graph the value was built in",
+            )
+    nodes = needed(recorder, (*fetches, *effects), fed)
+    used = {value for node in nodes for value in node.inputs} | set(fetches)
+    feeds = [v for v in fed if v in used]
+    feeds += [n.output for n in nodes if n.op.name == "placeholder"]
+    states = [n.output for n in nodes if n.op.name == "variable"]
+    body, stands_for = without_assignments(
+        [n for n in nodes if n.op.name not in ("placeholder", "variable")]
+    )
+    last: dict[Value, Value] = {}
+    for node in nodes:
+        if node.op.name == "assign":
+            last[recorder.written[node.output]] = stands_for[node.output]
+    outputs = [stands_for.get(value, value) for value in fetches] + list(last.values())
+    graph = Graph(recorder.name, (*feeds, *states), body, outputs)
+    return Extraction(graph, tuple(feeds), tuple(states), tuple(last), tuple(guards_of(graph)))
+
+
+def missing_feed(value: Value, recorder: Recorder) -> FeedError:
+    """Says which placeholder must be fed."""
+    node = recorder.producer(value)
+    where = node.provenance.where if node is not None else None
+    return FeedError(
+        f"placeholder {value.name or ''} of type {value.type} is needed but not fed".replace(
+            "  ", " "
+        ),
+        where=where,
+        hint="add it to the feeds of this run",
+    )
+
+
+def guards_of(graph: Graph) -> list[Guard]:
+    """What must hold of the dims at run time: equalities that ops ask for, and broadcasts."""
+    result: dict[tuple[Dim, Dim, bool], Guard] = {}
+    for node in graph.walk():
+        for left, right in node.attrs.get("guards", ()):
+            message = f"{node.op.name}: dims {left} and {right} must be equal"
+            result.setdefault(
+                (left, right, False), Guard(left, right, message, node.provenance.where)
+            )
+        if not isinstance(node.op.lowering, Pointwise) or len(node.inputs) < 2:
+            continue
+        target = node.output.shape
+        for operand in node.inputs:
+            offset = len(target) - len(operand.shape)
+            for axis, dim in enumerate(operand.shape):
+                full = target[axis + offset]
+                if dim == 1 or dim == full:
+                    continue
+                shapes = " and ".join(f"[{', '.join(map(str, v.shape))}]" for v in node.inputs)
+                message = f"{node.op.name}: shapes {shapes} do not broadcast: dims {dim} and {full}"
+                result.setdefault(
+                    (dim, full, True), Guard(dim, full, message, node.provenance.where, True)
+                )
+    return list(result.values())

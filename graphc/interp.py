@@ -1,0 +1,192 @@
+"""The reference interpreter: evaluates a graph in NumPy, one node after the other.
+
+Role: the meaning that compiled code is compared with, and the folding of exact ops. It is slow and
+simple. Invariant: an op is evaluated by its own ``reference``, coarse ops whole; dims in attributes
+are numbers by then, bound from the shapes of the inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.base.errors import FeedError, GraphcError, ShapeError, UnsupportedError, VerifyError
+from graphc.ir.attributes import Array
+from graphc.ir.dims import DimExpr, symbol_name, symbols_of
+from graphc.ir.dims import evaluate as evaluate_dim
+from graphc.ir.graph import Graph, Node
+from graphc.ir.types import TensorType
+from graphc.ir.value import Value
+
+
+def bind_dims(
+    types: Sequence[TensorType],
+    arrays: Sequence[Array],
+    known: Mapping[str, int] | None = None,
+) -> dict[str, int]:
+    """The sizes of the symbols that the types mention, read off the arrays' shapes.
+
+    Dims that are sums and products of symbols are checked where all their symbols are bound.
+
+    Args:
+        types: one type per array.
+        arrays: what is fed.
+        known: sizes bound already, as of an enclosing graph.
+
+    Raises:
+        FeedError: for a wrong number of axes.
+        ShapeError: if two sizes disagree, naming both places.
+    """
+    sizes = dict(known or {})
+    seen: dict[str, str] = {name: "the enclosing graph" for name in sizes}
+    compound: list[tuple[DimExpr, int, str]] = []
+    for position, (type_, array) in enumerate(zip(types, arrays, strict=True)):
+        if array.ndim != type_.rank:
+            raise FeedError(
+                f"input {position} has shape {list(array.shape)}, but {type_} has rank {type_.rank}"
+            )
+        for axis, (dim, size) in enumerate(zip(type_.shape, array.shape, strict=True)):
+            place = f"axis {axis} of input {position}"
+            if isinstance(dim, int):
+                if dim != size:
+                    raise ShapeError(f"{place} has size {size}, but its type {type_} says {dim}")
+            elif _is_symbol(dim):
+                name = symbol_name(dim)
+                if sizes.setdefault(name, size) != size:
+                    raise ShapeError(
+                        f"dim {name!r} is {sizes[name]} in {seen[name]} but {size} in {place}"
+                    )
+                seen.setdefault(name, place)
+            else:
+                compound.append((dim, size, place))
+    for dim, size, place in compound:
+        names = {symbol_name(part) for part in symbols_of(dim)}
+        if names <= sizes.keys() and evaluate_dim(dim, sizes) != size:
+            shown = ", ".join(f"{name} = {sizes[name]} from {seen[name]}" for name in sorted(names))
+            expected = evaluate_dim(dim, sizes)
+            raise ShapeError(f"{place} has size {size}, but its dim {dim} is {expected} ({shown})")
+    return sizes
+
+
+def _is_symbol(dim: DimExpr) -> bool:
+    parts = symbols_of(dim)
+    return len(parts) == 1 and dim in parts
+
+
+def resolve(attribute: Any, sizes: Mapping[str, int]) -> Any:
+    """An attribute with its dims, also those inside tuples, as numbers."""
+    if isinstance(attribute, DimExpr):
+        return evaluate_dim(attribute, sizes)
+    if isinstance(attribute, tuple):
+        return tuple(resolve(item, sizes) for item in attribute)
+    return attribute
+
+
+def evaluate(
+    graph: Graph,
+    inputs: Sequence[Any] | Mapping[Value, Any],
+    sizes: Mapping[str, int] | None = None,
+) -> tuple[Array, ...]:
+    """The outputs of a graph for given inputs.
+
+    Args:
+        graph: any valid graph.
+        inputs: arrays in the order of ``graph.inputs``, or by value; given by value, any value of
+            the graph may be fed and its node is then not evaluated.
+        sizes: sizes of symbols bound already, as of an enclosing graph.
+
+    Raises:
+        FeedError: if inputs are missing.
+        ShapeError: if sizes disagree.
+        UnsupportedError: for an op that has no meaning here (one that touches state).
+    """
+    values = _bound(graph, inputs)
+    known = bind_dims([value.type for value in values], list(values.values()), sizes)
+    _check_guards(graph, known)
+    for node in graph.nodes:
+        if all(value in values for value in node.outputs):
+            continue
+        results = evaluate_node(node, [values[value] for value in node.inputs], known)
+        values.update(zip(node.outputs, results, strict=True))
+    return tuple(values[value] for value in graph.outputs)
+
+
+def _check_guards(graph: Graph, sizes: Mapping[str, int]) -> None:
+    """Equalities of dims that nodes need, before anything is computed."""
+    for node in graph.nodes:
+        for left, right in node.attrs.get("guards", ()):
+            one, other = evaluate_dim(left, sizes), evaluate_dim(right, sizes)
+            if one != other:
+                raise ShapeError(
+                    f"{node.op.name} needs {left} = {right}, but they are {one} and {other}",
+                    where=node.provenance.where,
+                    node=repr(node),
+                )
+
+
+def _bound(graph: Graph, inputs: Sequence[Any] | Mapping[Value, Any]) -> dict[Value, Array]:
+    if isinstance(inputs, Mapping):
+        missing = [value for value in graph.inputs if value not in inputs]
+        if missing:
+            shown = ", ".join(value.name or str(value.type) for value in missing)
+            raise FeedError(f"graph {graph.name!r} is not given {shown}")
+        return {value: np.asarray(array) for value, array in inputs.items()}
+    if len(inputs) != len(graph.inputs):
+        raise FeedError(
+            f"graph {graph.name!r} takes {len(graph.inputs)} inputs and is given {len(inputs)}"
+        )
+    return {value: np.asarray(array) for value, array in zip(graph.inputs, inputs, strict=True)}
+
+
+def evaluate_node(node: Node, arrays: Sequence[Array], sizes: Mapping[str, int]) -> list[Array]:
+    """The outputs of one node, checked against its dtypes and ranks."""
+    try:
+        results = _results(node, arrays, sizes)
+    except GraphcError as error:
+        error.where = error.where or node.provenance.where
+        error.node = error.node or repr(node)
+        raise
+    for value, array in zip(node.outputs, results, strict=True):
+        if array.dtype != value.dtype.numpy or array.ndim != value.ndim:
+            raise VerifyError(
+                f"the reference of {node.op.name} gives {array.dtype}{list(array.shape)}, but its "
+                f"type is {value.type}",
+                where=node.provenance.where,
+                node=repr(node),
+            )
+    return results
+
+
+def _results(node: Node, arrays: Sequence[Array], sizes: Mapping[str, int]) -> list[Array]:
+    if node.op.name == "fused":
+        return list(evaluate(node.regions[0], arrays, sizes))
+    if node.op.name == "cond":
+        predicate, *operands = arrays
+        return list(evaluate(node.regions[0 if predicate else 1], operands, sizes))
+    if node.op.name == "while":
+        return _loop(node, arrays, sizes)
+    if node.regions:
+        raise UnsupportedError(f"the interpreter does not know the control flow of {node.op.name}")
+    attrs = {
+        name: resolve(attribute, sizes)
+        for name, attribute in node.attrs.items()
+        if name != "guards"
+    }
+    results = node.op.reference(*arrays, **attrs)
+    if results is NotImplemented:
+        raise UnsupportedError(f"{node.op.name} has no value outside a session")
+    if not isinstance(results, tuple):
+        results = (results,)
+    return [np.asarray(result) for result in results]
+
+
+def _loop(node: Node, arrays: Sequence[Array], sizes: Mapping[str, int]) -> list[Array]:
+    """Condition and body take the carried values, then what they capture."""
+    condition, body = node.regions
+    carried = list(arrays[: len(node.outputs)])
+    captured = list(arrays[len(node.outputs) :])
+    while bool(evaluate(condition, [*carried, *captured], sizes)[0]):
+        carried = list(evaluate(body, [*carried, *captured], sizes))
+    return carried

@@ -1,0 +1,187 @@
+"""Scalars of a region at an index: what each element of each value is, pulled on demand.
+
+Pointwise ops ask for their operands at the same index, views at a mapped one; reductions must have
+been computed before, at the row the evaluator stands in. Demands are worked off with a stack, so
+long chains don't recurse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphc.base.errors import UnsupportedError, VerifyError
+from graphc.ir.dims import Dim
+from graphc.ir.dtypes import DType
+from graphc.ir.graph import Graph, Node
+from graphc.ir.op import Element, Pointwise, Reduction, Reshape, View
+from graphc.ir.value import Value
+from graphc.kernel.builder import KernelBuilder
+from graphc.kernel.ir import Buffer, Site, Var
+from graphc.lower.index import Index, broadcast_index, flat_index, reshape_index
+
+Key = tuple[Value, Index]
+
+
+class Evaluator:
+    """Evaluates values of one region; ``memo`` holds what is known in the open loops.
+
+    Attributes:
+        buffers: where region inputs, and values saved in scratch, are loaded from.
+    """
+
+    def __init__(self, builder: KernelBuilder, region: Graph) -> None:
+        self.b = builder
+        self.region = region
+        self.buffers: dict[Value, Buffer] = {}
+        self._scopes: list[dict[Key, Var]] = [{}]
+
+    # --- scopes ----------------------------------------------------------------------------------
+
+    def push(self) -> None:
+        """Opens a loop: what is evaluated from now on is forgotten at ``pop``."""
+        self._scopes.append({})
+
+    def pop(self) -> None:
+        """Closes the innermost loop."""
+        self._scopes.pop()
+
+    def know(self, value: Value, index: Index, var: Var) -> None:
+        """Records a scalar (the result of a reduction)."""
+        self._scopes[-1][value, index] = var
+
+    def _known(self, key: Key) -> Var | None:
+        for scope in reversed(self._scopes):
+            if key in scope:
+                return scope[key]
+        return None
+
+    # --- evaluation ------------------------------------------------------------------------------
+
+    def at(self, value: Value, index: Index) -> Var:
+        """The element of a value."""
+        root = (value, index)
+        stack: list[Key] = [root]
+        while stack:
+            key = stack[-1]
+            if self._known(key) is not None:
+                stack.pop()
+                continue
+            missing = self._step(key)
+            if missing:
+                stack.extend(missing)
+            else:
+                stack.pop()
+        result = self._known(root)
+        assert result is not None
+        return result
+
+    def _step(self, key: Key) -> Sequence[Key]:
+        """Computes one element, or says which others it needs first."""
+        value, index = key
+        buffer = self.buffers.get(value)
+        if buffer is not None:
+            self._set(key, self.b.load(buffer, flat_index(self.b, index, buffer.type.shape)))
+            return ()
+        node = self.region.producers.get(value)
+        if node is None:
+            raise VerifyError(f"a fused region reads {value!r}, which it does not hold")
+        lowering = node.op.lowering
+        if isinstance(lowering, Pointwise):
+            return self._pointwise(node, lowering, key)
+        if isinstance(lowering, Reshape):
+            (source,) = node.inputs
+            moved = reshape_index(self.b, index, value.shape, source.shape)
+            return self._alias(key, (source, moved))
+        if isinstance(lowering, View):
+            (source,) = node.inputs
+            mapped = lowering.index(
+                _Operands(self, node),  # type: ignore[arg-type]
+                source.type,
+                value.type,
+                node.attrs,
+                index,
+            )
+            return self._alias(key, (source, tuple(mapped)))  # type: ignore[arg-type]
+        if isinstance(lowering, Element):
+            types = [operand.type for operand in node.inputs]
+            result = lowering.rule(_Operands(self, node), types, value.type, node.attrs, index)  # type: ignore[arg-type]
+            self._set(key, result)  # type: ignore[arg-type]
+            return ()
+        if node.op.name == "constant":
+            self._set(key, self.b.constant(node.attrs["value"].array.reshape(-1)[0], value.dtype))
+            return ()
+        if isinstance(lowering, Reduction):
+            raise VerifyError(f"{node!r} is read at another row than the one being computed")
+        raise UnsupportedError(f"operation {node.op.name} cannot stand in a fused loop")
+
+    def _pointwise(self, node: Node, lowering: Pointwise, key: Key) -> Sequence[Key]:
+        value, index = key
+        operands: list[Var] = []
+        missing: list[Key] = []
+        for operand in node.inputs:
+            place = broadcast_index(self.b, index, value.shape, operand.shape)
+            known = self._known((operand, place))
+            if known is None:
+                missing.append((operand, place))
+            else:
+                operands.append(known)
+        if missing:
+            return missing
+        if isinstance(lowering.rule, str):
+            result = self.b.apply(lowering.rule, *operands)
+        else:
+            result = lowering.rule(self.b, operands, node.attrs)  # type: ignore[assignment,arg-type]
+        if result.dtype is not value.dtype:
+            raise VerifyError(f"lowering of {node!r} gives {result.dtype}, not {value.dtype}")
+        self._set(key, result)
+        return ()
+
+    def _alias(self, key: Key, source: Key) -> Sequence[Key]:
+        known = self._known(source)
+        if known is None:
+            return (source,)
+        self._set(key, known)
+        return ()
+
+    def _set(self, key: Key, var: Var) -> None:
+        self._scopes[-1][key] = var
+
+
+class _Operands:
+    """The ElementBuilder that rules of ops see: the kernel builder, plus loads of operands."""
+
+    def __init__(self, evaluator: Evaluator, node: Node) -> None:
+        self._evaluator = evaluator
+        self._node = node
+        self._b = evaluator.b
+
+    def constant(self, value: bool | int | float, dtype: DType) -> Var:
+        return self._b.constant(value, dtype)
+
+    def dim(self, dim: Dim) -> Var:
+        return self._b.dim(dim)
+
+    def apply(self, primitive: str, *operands: Any) -> Var:
+        return self._b.apply(primitive, *operands)
+
+    def cast(self, operand: Any, dtype: DType) -> Var:
+        return self._b.cast(operand, dtype)
+
+    def load(self, operand: int, index: Sequence[Any]) -> Var:
+        return self._evaluator.at(self._node.inputs[operand], tuple(index))
+
+    def load_if(self, condition: Any, operand: int, index: Sequence[Any], other: Any) -> Var:
+        """Guards the read where the operand is in memory; computed operands are selected."""
+        value = self._node.inputs[operand]
+        buffer = self._evaluator.buffers.get(value)
+        if buffer is not None:
+            flat = flat_index(self._b, tuple(index), buffer.type.shape)
+            return self._b.load(buffer, flat, condition, other)
+        raise UnsupportedError(
+            f"{self._node.op.name} reads a computed operand under a condition inside one kernel"
+        )
+
+    def checked_index(self, index: Any, bound: Dim, axis: int) -> Var:
+        site = Site(axis, self._node.op.name, self._node.provenance.where)
+        return self._b.check(index, bound, site)

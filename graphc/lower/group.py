@@ -1,0 +1,115 @@
+"""The kernel of one fused node, by the kind of its region.
+
+* maps: no reduction; one loop nest over the common shape of the outputs;
+* rows: reductions of one axis of one common shape, in stages over a row (``rows.py``);
+* single contractions, scans and scatters (``special.py``).
+
+Buffers are the node's operands, then its outputs, then scratch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from graphc.base.target import Target
+from graphc.ir.dims import Dim, product
+from graphc.ir.graph import Graph, Node
+from graphc.ir.op import Contraction, Pointwise, Reduction, Scan, ScatterAdd
+from graphc.ir.types import TensorType
+from graphc.ir.value import Value
+from graphc.kernel.ir import Kernel
+from graphc.lower.index import flat_index
+from graphc.lower.region import open_loops, open_region
+from graphc.lower.rows import lower_rows
+from graphc.lower.special import lower_contraction, lower_scan, lower_scatter
+
+
+def lower_group(node: Node, target: Target) -> Kernel:
+    """The kernel of a fused node; its first buffers are the node's inputs and outputs in order.
+
+    Raises:
+        UnsupportedError: naming the op that no kernel can be made of.
+    """
+    (region,) = node.regions
+    kinds = {type(inner.op.lowering) for inner in region.nodes}
+    if Contraction in kinds:
+        return lower_contraction(region, target)
+    if Scan in kinds:
+        return lower_scan(region)
+    if ScatterAdd in kinds:
+        return lower_scatter(region)
+    if Reduction in kinds:
+        return lower_rows(region)
+    return lower_map(region)
+
+
+def lower_map(region: Graph) -> Kernel:
+    """All outputs have one shape; one loop nest computes them together."""
+    shape = region.outputs[0].shape
+    collapsed = _collapse(region, shape)
+    if collapsed is not None:
+        region, shape = collapsed
+    b, evaluator, outputs = open_region(region)
+    with ExitStack() as loops:
+        index = open_loops(b, evaluator, loops, shape)
+        values = [evaluator.at(value, index) for value in region.outputs]
+        for buffer, value in zip(outputs, values, strict=True):
+            b.store(buffer, flat_index(b, index, shape), value)
+    return b.finish()
+
+
+def _collapse(region: Graph, shape: Sequence[Dim]) -> tuple[Graph, tuple[Dim, ...]] | None:
+    """Merges neighbouring axes that no value of the region broadcasts differently.
+
+    Only purely pointwise regions: then the innermost loop is as long as it can be.
+    """
+    rank = len(shape)
+    if rank < 2 or not all(_is_pointwise(node) for node in region.nodes):
+        return None
+    values = [*region.inputs, *(value for node in region.nodes for value in node.outputs)]
+    patterns: list[list[bool]] = []
+    for value in values:
+        padded = (1,) * (rank - len(value.shape)) + value.shape
+        if any(d != 1 and d != full for d, full in zip(padded, shape, strict=True)):
+            return None
+        patterns.append([d == 1 and full != 1 for d, full in zip(padded, shape, strict=True)])
+    groups: list[list[int]] = [[0]]
+    for axis in range(1, rank):
+        previous = groups[-1][-1]
+        alike = all(pattern[axis] == pattern[previous] for pattern in patterns)
+        if alike or shape[axis] == 1:
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    if len(groups) == rank:
+        return None
+    merged = tuple(product(shape[axis] for axis in group) for group in groups)
+
+    def retyped(value: Value) -> Value:
+        padded = (1,) * (rank - len(value.shape)) + value.shape
+        dims = tuple(product(padded[axis] for axis in group) for group in groups)
+        return Value(TensorType(value.dtype, dims), value.name)
+
+    renamed = {value: retyped(value) for value in values}
+    nodes = [
+        Node(
+            node.op,
+            tuple(renamed[value] for value in node.inputs),
+            node.attrs,
+            tuple(renamed[value] for value in node.outputs),
+            (),
+            node.provenance,
+        )
+        for node in region.nodes
+    ]
+    inputs = [renamed[value] for value in region.inputs]
+    outputs = [renamed[value] for value in region.outputs]
+    return Graph(region.name, inputs, nodes, outputs), merged
+
+
+def _is_pointwise(node: Node) -> bool:
+    return isinstance(node.op.lowering, Pointwise) or (
+        node.op.name == "constant" and node.output.type.rank == 0
+    )
+

@@ -1,0 +1,190 @@
+"""From a fused graph to a plan: nodes become steps, values slots, control flow jumps.
+
+Regions are laid flat into the one table. A value made by a kernel is written straight to where it
+is wanted (an output, a branch's result); only values that come from elsewhere are copied there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphc.base.errors import UnsupportedError
+from graphc.base.source import Location
+from graphc.base.target import Target
+from graphc.ir.attributes import Array
+from graphc.ir.graph import Graph, Node
+from graphc.ir.op import Reshape
+from graphc.ir.types import TensorType
+from graphc.ir.value import Value
+from graphc.kernel.ir import Kernel
+from graphc.kernel.text import kernel_key
+from graphc.lower.group import lower_group
+from graphc.plan.ir import Branch, Copy, Guard, Jump, Launch, Plan, Slot, SlotKind, Step
+
+
+class _Planner:
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.slots: list[Slot] = []
+        self.steps: list[Step] = []
+        self.kernels: list[Kernel] = []
+        self.constants: dict[int, Array] = {}
+        self.slot_of: dict[Value, int] = {}
+        self.loops: list[tuple[int, int]] = []
+        self._kernel_of: dict[str, int] = {}
+        self._destination: dict[Value, int] = {}
+
+    # --- slots -----------------------------------------------------------------------------------
+
+    def slot(
+        self, kind: SlotKind, type_: TensorType, name: str = "", where: Location | None = None
+    ) -> int:
+        self.slots.append(Slot(kind, type_, name, where))
+        return len(self.slots) - 1
+
+    def made(self, value: Value, where: Location | None) -> int:
+        """The slot a node writes a value to: where it is wanted, or a new temporary."""
+        known = self._destination.pop(value, None)
+        if known is None:
+            known = self.slot("temporary", value.type, value.name or "", where)
+        self.slot_of[value] = known
+        return known
+
+    # --- graphs ----------------------------------------------------------------------------------
+
+    def program(self, graph: Graph, states: int, guards: Sequence[Guard]) -> Plan:
+        feeds = len(graph.inputs) - states
+        for position, value in enumerate(graph.inputs):
+            kind: SlotKind = "feed" if position < feeds else "state"
+            self.slot_of[value] = self.slot(kind, value.type, value.name or "")
+        outputs = [self.slot("output", v.type, v.name or "") for v in graph.outputs]
+        self.into(graph, outputs)
+        return Plan(
+            graph.name,
+            tuple(self.slots),
+            tuple(self.steps),
+            tuple(self.kernels),
+            tuple(self.slot_of[value] for value in graph.inputs),
+            tuple(outputs),
+            self.constants,
+            tuple(guards),
+            None,
+            tuple(self.loops),
+        )
+
+    def into(self, graph: Graph, wanted: list[int]) -> None:
+        """All nodes of a graph, its outputs ending up in the wanted slots."""
+        self._aim(graph, wanted)
+        for node in graph.nodes:
+            self.node(node)
+        for value, target in zip(graph.outputs, wanted, strict=True):
+            self.copy(self.slot_of[value], target)
+
+    def _aim(self, graph: Graph, wanted: list[int]) -> None:
+        """Says where outputs are wanted; the first of several places is written directly."""
+        for value, target in zip(graph.outputs, wanted, strict=True):
+            node = graph.producers.get(value)
+            while node is not None and isinstance(node.op.lowering, Reshape):
+                (value,) = node.inputs
+                node = graph.producers.get(value)
+            if node is not None and node.op.name != "constant":
+                self._destination.setdefault(value, target)
+
+    def copy(self, source: int, target: int) -> None:
+        if source != target:
+            self.steps.append(Copy(source, target))
+
+    # --- nodes -----------------------------------------------------------------------------------
+
+    def node(self, node: Node) -> None:
+        name = node.op.name
+        if name == "constant":
+            slot = self.slot("constant", node.output.type, node.output.name or "")
+            self.constants[slot] = node.attrs["value"].array
+            self.slot_of[node.output] = slot
+        elif isinstance(node.op.lowering, Reshape):
+            self.slot_of[node.output] = self.slot_of[node.inputs[0]]
+        elif name == "fused":
+            self.launch(node)
+        elif name == "cond":
+            self.cond(node)
+        elif name == "while":
+            self.loop(node)
+        else:
+            raise UnsupportedError(
+                f"operation {name} cannot be compiled", where=node.provenance.where
+            )
+
+    def launch(self, node: Node) -> None:
+        kernel = lower_group(node, self.target)
+        key = kernel_key(kernel)
+        if key not in self._kernel_of:
+            self._kernel_of[key] = len(self.kernels)
+            self.kernels.append(kernel)
+        where = node.provenance.where
+        arguments = [self.slot_of[value] for value in node.inputs]
+        arguments += [self.made(value, where) for value in node.outputs]
+        for buffer in kernel.buffers[len(arguments) :]:
+            arguments.append(self.slot("scratch", buffer.type, f"{kernel.name} {buffer.name}", where))
+        self.steps.append(Launch(self._kernel_of[key], tuple(arguments), where))
+
+    def cond(self, node: Node) -> None:
+        where = node.provenance.where
+        then, otherwise = node.regions
+        results = [self.made(value, where) for value in node.outputs]
+        captures = node.inputs[1:]
+        branch = self._hole()
+        self._enter(then, captures)
+        self.into(then, results)
+        jump = self._hole()
+        self.steps[branch] = Branch(self.slot_of[node.inputs[0]], len(self.steps))
+        self._enter(otherwise, captures)
+        self.into(otherwise, results)
+        self.steps[jump] = Jump(len(self.steps))
+
+    def loop(self, node: Node) -> None:
+        where = node.provenance.where
+        condition, body = node.regions
+        count: int = node.attrs["carried"]
+        carried = [self.made(value, where) for value in node.outputs]
+        for value, slot in zip(node.inputs[:count], carried, strict=True):
+            self.copy(self.slot_of[value], slot)
+        start = len(self.steps)
+        captures = node.inputs[count:]
+        self._enter(condition, captures, carried)
+        for inner in condition.nodes:
+            self.node(inner)
+        branch = self._hole()
+        self._enter(body, captures, carried)
+        for inner in body.nodes:
+            self.node(inner)
+        # all successors exist before the first carried slot is overwritten
+        moves = [(self.slot_of[v], slot) for v, slot in zip(body.outputs, carried, strict=True)]
+        moves = [(source, slot) for source, slot in moves if source != slot]
+        overwritten = {slot for _, slot in moves}
+        for position, (source, slot) in enumerate(moves):
+            if source in overwritten:
+                held = self.slot("temporary", self.slots[source].type, "", where)
+                self.copy(source, held)
+                moves[position] = (held, slot)
+        for source, slot in moves:
+            self.copy(source, slot)
+        self.steps.append(Jump(start))
+        self.steps[branch] = Branch(self.slot_of[condition.outputs[0]], len(self.steps))
+        self.loops.append((start, len(self.steps)))
+
+    def _enter(self, region: Graph, captures: Sequence[Value], carried: list[int] | None = None) -> None:
+        slots = list(carried or [])
+        slots += [self.slot_of[value] for value in captures]
+        for value, slot in zip(region.inputs, slots, strict=True):
+            self.slot_of[value] = slot
+
+    def _hole(self) -> int:
+        """A jump whose target is filled in later."""
+        self.steps.append(Jump(-1))
+        return len(self.steps) - 1
+
+
+def plan_program(graph: Graph, states: int, guards: Sequence[Guard], target: Target) -> Plan:
+    """The plan of a fused graph whose last ``states`` inputs are state; without a layout."""
+    return _Planner(target).program(graph, states, guards)

@@ -1,0 +1,176 @@
+"""Staged kernels: reductions of one axis and what is computed around them, row by row.
+
+All reductions of the region reduce the same axis of the same full shape. For each position of the
+other axes (the row) the kernel runs its stages: the reductions that depend on nothing but inputs,
+those that depend on the first ones, and so on, and last the outputs of the full shape. Costly
+values that several stages need are kept in row scratch instead of computed again.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from graphc.ir.dims import Dim
+from graphc.ir.dtypes import DType
+from graphc.ir.graph import Graph, Node
+from graphc.ir.op import Pointwise, Reduction
+from graphc.ir.types import TensorType
+from graphc.ir.value import Value
+from graphc.kernel.builder import KernelBuilder
+from graphc.kernel.ir import Buffer, Kernel, Var, lanes
+from graphc.lower.evaluate import Evaluator
+from graphc.lower.index import Index, flat_index, reshape_index
+from graphc.lower.region import open_loop, open_loops, open_region
+
+
+class _Stage:
+    """Reductions that run in one loop over the row, and the values they need there."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+
+
+def lower_rows(region: Graph) -> Kernel:
+    """The staged kernel of a region with reductions."""
+    reductions = [node for node in region.nodes if isinstance(node.op.lowering, Reduction)]
+    full = reductions[0].inputs[0].shape
+    axis: int = reductions[0].attrs["axis"]
+    b, evaluator, outputs = open_region(region)
+    inner = axis == len(full) - 1
+    outer = full[:axis] + full[axis + 1 :]
+    stages = _stages(region, reductions)
+    wanted = list(zip(outputs, region.outputs, strict=True))
+    in_full = [pair for pair in wanted if pair[1].shape == full and not _is_row(pair[1], region)]
+    in_row = [pair for pair in wanted if not any(pair is other for other in in_full)]
+    saved = _worth_saving(region, stages, full, [v for _, v in in_full]) if inner else {}
+    scratch = {
+        value: b.buffer(f"row{n}", "scratch", TensorType(value.dtype, (full[axis],)))
+        for n, value in enumerate(saved)
+    }
+    with ExitStack() as loops:
+        row = open_loops(b, evaluator, loops, outer, "parallel" if inner else "vector")
+        kept: dict[Value, Buffer] = {}
+        for number, stage in enumerate(stages):
+            keep = {v: scratch[v] for v, first in saved.items() if first == number}
+            _reduce(b, evaluator, stage, row, axis, inner, keep, kept)
+            kept |= keep
+        for buffer, value in in_row:
+            index = reshape_index(b, row, outer, value.shape)
+            b.store(buffer, flat_index(b, row, outer), evaluator.at(value, index))
+        if in_full:
+            with ExitStack() as last:
+                kind = "vector" if inner else "parallel"
+                position = open_loop(b, evaluator, last, full[axis], kind)
+                index = _full_index(row, axis, position)
+                _recall(b, evaluator, kept, index, position)
+                computed = [evaluator.at(value, index) for _, value in in_full]
+                for (buffer, _), var in zip(in_full, computed, strict=True):
+                    b.store(buffer, flat_index(b, index, full), var)
+    return b.finish()
+
+
+def _full_index(row: Index, axis: int, position: Var) -> Index:
+    return (*row[:axis], position, *row[axis:])
+
+
+def _reduce(
+    b: KernelBuilder,
+    evaluator: Evaluator,
+    stage: _Stage,
+    row: Index,
+    axis: int,
+    inner: bool,
+    keep: dict[Value, Buffer],
+    kept: dict[Value, Buffer],
+) -> None:
+    """One stage: a loop over the row that feeds all its reductions."""
+    extent = stage.nodes[0].inputs[0].shape[axis]
+    with b.reduce(extent, "lanes" if inner else "chain") as scope:
+        evaluator.push()
+        index = _full_index(row, axis, scope.index)
+        _recall(b, evaluator, kept, index, scope.index)
+        for value, buffer in keep.items():
+            b.store(buffer, scope.index, evaluator.at(value, index))
+        for node in stage.nodes:
+            assert isinstance(node.op.lowering, Reduction)
+            term = evaluator.at(node.inputs[0], index)
+            if term.dtype is not node.output.dtype and not node.op.lowering.combine.startswith(
+                "arg"
+            ):
+                term = b.cast(term, node.output.dtype)
+            scope.terms.append((node.op.lowering.combine, term))
+        evaluator.pop()
+    for node, result in zip(stage.nodes, scope.results, strict=True):
+        evaluator.know(node.output, row, result)
+
+
+def _recall(
+    b: KernelBuilder,
+    evaluator: Evaluator,
+    kept: dict[Value, Buffer],
+    index: Index,
+    position: Var,
+) -> None:
+    """Values saved by an earlier stage are loaded, not computed."""
+    for value, buffer in kept.items():
+        evaluator.know(value, index, b.load(buffer, position))
+
+
+def _stages(region: Graph, reductions: list[Node]) -> list[_Stage]:
+    """Reductions by how many others they wait for; different lane counts don't share a loop."""
+    depth: dict[Value, int] = {}
+    stages: dict[tuple[int, int], _Stage] = {}
+    for node in region.nodes:
+        level = max((depth.get(value, 0) for value in node.inputs), default=0)
+        if isinstance(node.op.lowering, Reduction):
+            key = (level, lanes(_term_dtype(node)))
+            stages.setdefault(key, _Stage()).nodes.append(node)
+            level += 1
+        for value in node.outputs:
+            depth[value] = level
+    return [stages[key] for key in sorted(stages)]
+
+
+def _term_dtype(node: Node) -> DType:
+    assert isinstance(node.op.lowering, Reduction)
+    if node.op.lowering.combine.startswith("arg"):
+        return node.inputs[0].dtype
+    return node.output.dtype
+
+
+def _is_row(value: Value, region: Graph) -> bool:
+    """True if the value is a reduction's result or reshaped from one, whatever its shape."""
+    node = region.producers.get(value)
+    return node is not None and isinstance(node.op.lowering, Reduction)
+
+
+def _costly(node: Node) -> bool:
+    return isinstance(node.op.lowering, Pointwise) and node.op.numerics == "R"
+
+
+def _worth_saving(
+    region: Graph, stages: list[_Stage], full: tuple[Dim, ...], last: list[Value]
+) -> dict[Value, int]:
+    """Costly full-shape values that more than one stage reads, with the first that does."""
+    roots = [[node.inputs[0] for node in stage.nodes] for stage in stages]
+    if last:
+        roots.append(last)
+    readers: dict[Value, list[int]] = {}
+    for number, values in enumerate(roots):
+        seen: set[Value] = set()
+        stack = list(values)
+        while stack:
+            value = stack.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            node = region.producers.get(value)
+            if node is None or isinstance(node.op.lowering, Reduction):
+                continue
+            if value.shape == full and _costly(node):
+                found = readers.setdefault(value, [])
+                found.append(number)
+                if len(found) > 1:
+                    continue  # it will be loaded: what lies behind it is not needed here
+            stack.extend(node.inputs)
+    return {value: numbers[0] for value, numbers in readers.items() if len(numbers) > 1}

@@ -1,0 +1,114 @@
+"""Kernels of ops that are no plain loop over elements: matrix products, scans, scatters."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from graphc.base.errors import UnsupportedError
+from graphc.base.target import Target
+from graphc.ir.dims import Dim, product
+from graphc.ir.dtypes import int8, int64
+from graphc.ir.graph import Graph, Node
+from graphc.ir.op import Contraction, Scan, ScatterAdd
+from graphc.ir.types import TensorType
+from graphc.kernel.ir import Buffer, Kernel, MatrixOperand, Site, Var
+from graphc.lower.index import flat_index
+from graphc.lower.region import open_loop, open_loops, open_region
+
+_UNBOUNDED = 2**40
+
+
+def _only(region: Graph, kind: type) -> Node:
+    (node,) = (n for n in region.nodes if isinstance(n.op.lowering, kind))
+    if len(region.nodes) != 1:
+        raise UnsupportedError(f"{node.op.name} is not fused with other operations")
+    return node
+
+
+def lower_contraction(region: Graph, target: Target) -> Kernel:
+    """[*B, m, k] by [*B, k, n]: a loop over the batch around one product."""
+    from graphc.codegen.gemm import gemm_workspace_bytes
+
+    node = _only(region, Contraction)
+    b, evaluator, (out,) = open_region(region)
+    left, right = (evaluator.buffers[value] for value in node.inputs)
+    *batch, m, n = out.type.shape
+    turned_a, turned_b = node.attrs.get("transpose_a", False), node.attrs.get("transpose_b", False)
+    k = left.type.shape[-2] if turned_a else left.type.shape[-1]
+    # the workspace is capped by the blocking, so a bound stands for sizes known only at run time
+    m_bound, n_bound, k_bound = (d if isinstance(d, int) else _UNBOUNDED for d in (m, n, k))
+    size = gemm_workspace_bytes(out.type.dtype, target, m_bound, n_bound, k_bound)
+    room = b.buffer("room", "scratch", TensorType(int8, (size,)))
+    with ExitStack() as loops:
+        index = open_loops(b, evaluator, loops, batch, "parallel")
+        number = flat_index(b, index, batch)
+
+        def matrix(buffer: Buffer, rows: Dim, columns: Dim, turned: bool) -> MatrixOperand:
+            offset: Var = b.apply("multiply", number, b.dim(product((rows, columns))))
+            strides = (1, rows) if turned else (columns, 1)
+            return MatrixOperand(buffer, offset, *strides)
+
+        b.contract(
+            "panel",
+            (m, n, k),
+            matrix(left, m, k, turned_a),
+            matrix(right, k, n, turned_b),
+            matrix(out, m, n, False),
+            room,
+        )
+    return b.finish()
+
+
+def lower_scan(region: Graph) -> Kernel:
+    """Running sums and products: serial along the axis, vectors across the axes behind it."""
+    node = _only(region, Scan)
+    assert isinstance(node.op.lowering, Scan)
+    combine = node.op.lowering.combine
+    b, evaluator, (out,) = open_region(region)
+    (source,) = node.inputs
+    axis: int = node.attrs["axis"]
+    shape = out.type.shape
+    dtype = out.type.dtype
+    with ExitStack() as loops:
+        before = open_loops(b, evaluator, loops, shape[:axis], "parallel")
+        behind = open_loops(b, evaluator, loops, shape[axis + 1 :])
+        neutral = (-0.0 if dtype.is_float else 0) if combine == "add" else 1
+        with b.loop(shape[axis], "serial", (b.constant(neutral, dtype),)) as scope:
+            evaluator.push()
+            index = (*before, scope.index, *behind)
+            term = b.cast(evaluator.at(source, index), dtype)
+            total = b.apply(combine, scope.arguments[0], term)
+            b.store(out, flat_index(b, index, shape), total)
+            scope.following = (total,)
+            evaluator.pop()
+    return b.finish()
+
+
+def lower_scatter(region: Graph) -> Kernel:
+    """A copy of the base, then each update in index order, so that duplicates add up in order.
+
+    base [*A, n, *B], indices [*I], updates [*A, *I, *B].
+    """
+    node = _only(region, ScatterAdd)
+    b, evaluator, (out,) = open_region(region)
+    base, indices, updates = node.inputs
+    axis: int = node.attrs["axis"]
+    shape = out.type.shape
+    with ExitStack() as loops:
+        (place,) = open_loops(b, evaluator, loops, (product(shape),))
+        b.store(out, place, b.load(evaluator.buffers[base], place))
+    with ExitStack() as loops:
+        before = open_loops(b, evaluator, loops, shape[:axis], "parallel")
+        count = product(indices.shape)
+        which = open_loop(b, evaluator, loops, count, "serial")
+        raw = b.load(evaluator.buffers[indices], which)
+        site = Site(axis, node.op.name, node.provenance.where)
+        target = b.check(b.cast(raw, int64), shape[axis], site)
+        behind = open_loops(b, evaluator, loops, shape[axis + 1 :])
+        source = (*shape[:axis], count, *shape[axis + 1 :])
+        update = b.load(
+            evaluator.buffers[updates], flat_index(b, (*before, which, *behind), source)
+        )
+        place = flat_index(b, (*before, target, *behind), shape)
+        b.store(out, place, b.apply("add", b.load(out, place), update))
+    return b.finish()

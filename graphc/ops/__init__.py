@@ -1,0 +1,43 @@
+"""The op families. Importing this package fills the registry."""
+
+from graphc.ops import (
+    control,
+    creation,
+    fused,
+    getitem,
+    indexing,
+    joining,
+    linalg,
+    losses,
+    nn,
+    parts,
+    picking,
+    pointwise,
+    reduce,
+    shape,
+    slicing,
+    source,
+    state,
+    statistics,
+)
+
+__all__ = [
+    "control",
+    "creation",
+    "fused",
+    "getitem",
+    "indexing",
+    "joining",
+    "linalg",
+    "losses",
+    "nn",
+    "parts",
+    "picking",
+    "pointwise",
+    "reduce",
+    "shape",
+    "slicing",
+    "source",
+    "state",
+    "statistics",
+]

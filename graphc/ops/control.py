@@ -1,0 +1,85 @@
+"""Control flow: ``cond`` and ``while``, nodes that own regions.
+
+``cond(predicate, *captures)`` has the regions "then" and "else", both over the captures and giving
+values of equal types. ``while(*carried, *captures)`` has the regions "condition" and "body" over
+carried values and captures; the body gives the carried values' successors. ``carried`` is an
+attribute of the node: how many of the operands are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphc.base.errors import DTypeError, ShapeError
+from graphc.ir.attributes import Attributes
+from graphc.ir.dtypes import bool_
+from graphc.ir.op import NotDifferentiable, OpDef, Structural, register
+from graphc.ir.types import TensorType
+
+
+def _region_only(*arrays: object, **attrs: object) -> None:
+    raise TypeError("control flow is interpreted through its regions")
+
+
+def _predicate(type_: TensorType, what: str) -> None:
+    if type_.dtype is not bool_:
+        raise DTypeError(
+            f"{what} is {type_.dtype}, not bool", hint="compare it, for example with x > 0"
+        )
+    if type_.shape != ():
+        raise ShapeError(
+            f"{what} has shape {list(type_.shape)}, not []", hint="reduce it with gx.all or gx.any"
+        )
+
+
+def _cond_types(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
+    then, otherwise = attrs["regions"]
+    _predicate(inputs[0], "the predicate of cond")
+    first = [value.type for value in then.outputs]
+    second = [value.type for value in otherwise.outputs]
+    if first != second:
+        raise ShapeError(
+            f"the branches of cond give {', '.join(map(str, first)) or 'nothing'} and "
+            f"{', '.join(map(str, second)) or 'nothing'}",
+            hint="both branches must give values of the same dtypes and shapes",
+        )
+    return first
+
+
+def _while_types(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
+    condition, body = attrs["regions"]
+    carried = list(inputs[: attrs["carried"]])
+    _predicate(condition.outputs[0].type, "the condition of while_loop")
+    given = [value.type for value in body.outputs]
+    for position, (before, after) in enumerate(zip(carried, given, strict=True)):
+        if before != after:
+            raise ShapeError(
+                f"loop variable {position} starts as {before} but the body gives {after}",
+                hint="loop variables keep their dtype and shape; use astype or reshape",
+            )
+    return carried
+
+
+cond_op = register(
+    OpDef(
+        name="cond",
+        doc="Runs one of two branches, by a scalar bool.",
+        infer=_cond_types,
+        reference=_region_only,
+        derivative=NotDifferentiable("gradients through cond are not built yet"),
+        lowering=Structural(),
+        effect="control",
+    )
+)
+
+while_op = register(
+    OpDef(
+        name="while",
+        doc="Repeats a body while a scalar bool condition holds.",
+        infer=_while_types,
+        reference=_region_only,
+        derivative=NotDifferentiable("gradients through while are not built yet"),
+        lowering=Structural(),
+        effect="control",
+    )
+)

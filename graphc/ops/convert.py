@@ -1,0 +1,184 @@
+"""Turning what users pass into operands: arrays and numbers to constants, promotion, axes.
+
+Promotion is NumPy 2's: Python scalars are weak, NumPy scalars and arrays strong. It happens here,
+once, as explicit ``astype`` nodes; type rules of ops see equal dtypes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.base.errors import DTypeError, ShapeError
+from graphc.base.source import caller
+from graphc.ir.builder import current
+from graphc.ir.dims import Dim, DimExpr
+from graphc.ir.dtypes import DType, promote, promote_weak, scalar_dtype
+from graphc.ir.op import surface_function
+from graphc.ir.value import Value
+from graphc.ops.source import constant, constant_beside, payload_of
+
+PYTHON_SCALARS = (bool, int, float)
+
+
+def as_value(operand: Any, beside: Value | None = None) -> Value:
+    """The operand as a value; anything ``np.asarray`` takes becomes a constant.
+
+    Where it cannot join its own operands' graph, it joins that of ``beside``.
+    """
+    if isinstance(operand, Value):
+        return operand
+    if beside is None or current() is not None:
+        return constant(operand)
+    payload = payload_of(operand)
+    from graphc.ir.dtypes import dtype
+
+    return constant_beside(payload.array, dtype(payload.array.dtype), beside)
+
+
+def promoted(*operands: Any) -> tuple[Value, ...]:
+    """All operands as values of their common dtype.
+
+    Raises:
+        DTypeError: for a Python int that the integer dtype cannot hold.
+    """
+    values = [o for o in operands if isinstance(o, Value)]
+    beside = values[0] if values else None
+    weak = [isinstance(o, PYTHON_SCALARS) and not isinstance(o, np.generic) for o in operands]
+    strong = [as_value(o, beside) for o, w in zip(operands, weak, strict=True) if not w]
+    try:
+        if strong:
+            common = promote(*(value.dtype for value in strong))
+            for operand, is_weak in zip(operands, weak, strict=True):
+                if is_weak:
+                    common = promote(common, promote_weak(common, operand))
+        else:
+            common = promote(*(scalar_dtype(operand) for operand in operands))
+    except DTypeError as error:
+        error.where = error.where or caller()
+        raise
+    remaining = iter(strong)
+    result = []
+    for operand, is_weak in zip(operands, weak, strict=True):
+        if is_weak:
+            result.append(
+                constant_beside(operand, common, beside)
+                if beside is not None
+                else constant(operand, common)
+            )
+        else:
+            result.append(converted(next(remaining), common))
+    return tuple(result)
+
+
+def converted(value: Value, dtype: DType) -> Value:
+    """The value in another dtype; itself if it has it."""
+    if value.dtype is dtype:
+        return value
+    result: Value = surface_function("astype")(value, dtype)
+    return result
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """A non-negative axis.
+
+    Raises:
+        ShapeError: if it is out of range.
+    """
+    position = int(axis)
+    if not -rank <= position < rank:
+        raise ShapeError(
+            f"axis {axis} is out of range for a tensor of rank {rank}", where=caller()
+        )
+    return position % rank
+
+
+def axes_of(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    """Non-negative, ascending, distinct axes; None means all.
+
+    Raises:
+        ShapeError: if one is out of range or repeated.
+    """
+    if axis is None:
+        return tuple(range(rank))
+    given = (axis,) if isinstance(axis, (int, np.integer)) else tuple(axis)
+    result = sorted(axis_of(item, rank) for item in given)
+    if len(set(result)) != len(result):
+        raise ShapeError(f"axis {tuple(given)} names an axis twice", where=caller())
+    return tuple(result)
+
+
+def dims_of(shape: Any) -> tuple[Dim, ...]:
+    """A shape given by the user: an int or dim, or a sequence of them.
+
+    Raises:
+        ShapeError: for anything else.
+    """
+    if isinstance(shape, (int, np.integer, DimExpr)):
+        shape = (shape,)
+    result: list[Dim] = []
+    for item in shape:
+        if isinstance(item, DimExpr):
+            result.append(item)
+        elif isinstance(item, (int, np.integer)) and not isinstance(item, bool):
+            result.append(int(item))
+        else:
+            raise ShapeError(
+                f"{item!r} is not a dim", where=caller(), hint="a dim is an int or x.shape[i]"
+            )
+    return tuple(result)
+
+
+def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
+    """NumPy's broadcast of shapes; dims not proved equal become ``select`` dims.
+
+    A runtime check of such dims is made when the graph runs.
+
+    Raises:
+        ShapeError: if two dims are proved to differ and neither is 1.
+    """
+    from graphc.ir.dims import compare, select
+
+    rank = max(len(shape) for shape in shapes)
+    result: list[Dim] = []
+    for axis in range(rank):
+        dim: Dim = 1
+        for shape in shapes:
+            position = axis - (rank - len(shape))
+            if position < 0:
+                continue
+            other = shape[position]
+            if dim is other or dim == other or other == 1:
+                continue
+            if dim == 1:
+                dim = other
+                continue
+            equal = compare("eq", dim, other)
+            if equal:
+                continue
+            if isinstance(other, int) and _cannot_be(dim, other):
+                raise _mismatch(shapes)
+            if isinstance(dim, int) and _cannot_be(other, dim):
+                raise _mismatch(shapes)
+            if isinstance(dim, int) and dim != 1:
+                continue  # the other is 1 or the same; the result is this one either way
+            if isinstance(other, int):
+                dim = other
+                continue
+            dim = select("eq", dim, 1, other, dim)
+        result.append(dim)
+    return tuple(result)
+
+
+def _cannot_be(dim: Dim, size: int) -> bool:
+    """Proved to be neither ``size`` nor 1."""
+    from graphc.ir.dims import compare
+
+    return compare("eq", dim, size) is False and compare("eq", dim, 1) is False
+
+
+def _mismatch(shapes: Sequence[Sequence[Dim]]) -> ShapeError:
+    shown = " and ".join(f"[{', '.join(map(str, shape))}]" for shape in shapes)
+    return ShapeError(f"shapes {shown} do not broadcast", hint="sizes must be equal or 1")

@@ -1,0 +1,27 @@
+"""The fused group: a node that owns the small graph it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphc.ir.attributes import Attributes
+from graphc.ir.op import NotDifferentiable, OpDef, Structural, register
+from graphc.ir.types import TensorType
+
+
+def _fused_types(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
+    (region,) = attrs["regions"]
+    return [value.type for value in region.outputs]
+
+
+fused_op = register(
+    OpDef(
+        name="fused",
+        doc="A group of operations that becomes one kernel; its region computes its outputs.",
+        infer=_fused_types,
+        reference=lambda *arrays, **attrs: NotImplemented,
+        derivative=NotDifferentiable("fusion runs after differentiation"),
+        lowering=Structural(),
+        effect="control",
+    )
+)

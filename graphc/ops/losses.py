@@ -1,0 +1,180 @@
+"""Losses: softmax cross entropy and the mean squared error.
+
+Invariant: losses are computed from shifted logits, never from the logarithm of a softmax, so that
+any finite logits give finite losses and derivatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.base.errors import DTypeError, ShapeError
+from graphc.ir.attributes import Attributes
+from graphc.ir.builder import apply
+from graphc.ir.dims import compare
+from graphc.ir.dtypes import FLOATS, DType
+from graphc.ir.op import Custom, Decompose, Domain, OpDef, register, surface_function
+from graphc.ir.types import TensorType
+from graphc.ir.value import Value
+from graphc.ops.convert import as_value, promoted
+from graphc.ops.declare import float_operand, refuse, surface
+from graphc.ops.guards import unproved
+from graphc.ops.nn import log_softmax, log_softmax_reference, shifted, softmax
+from graphc.ops.pointwise_arithmetic import guarded_multiply, square
+from graphc.ops.pointwise_math import exp, log
+from graphc.ops.reduce import sum_
+from graphc.ops.shape import with_shape
+from graphc.ops.statistics import mean
+
+
+def _entropy_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
+    logits, labels = inputs
+    if logits.dtype not in FLOATS or not (labels.dtype.is_integer or labels.dtype is logits.dtype):
+        raise DTypeError(
+            f"softmax_cross_entropy does not take {logits.dtype} logits with {labels.dtype} labels",
+            hint="logits are floats, labels integer classes or probabilities of the same dtype",
+        )
+    if logits.rank == 0:
+        raise ShapeError("logits need an axis of classes")
+    expected = logits.shape[:-1] if labels.dtype.is_integer else logits.shape
+    fits = labels.rank == len(expected) and all(
+        compare("eq", given, wanted) is not False
+        for given, wanted in zip(labels.shape, expected, strict=True)
+    )
+    if not fits:
+        raise ShapeError(
+            f"labels {labels} do not fit logits {logits}",
+            hint="classes have the logits' shape without the last axis, probabilities all of it",
+        )
+    return [TensorType(logits.dtype, logits.shape[:-1])]
+
+
+def _entropy_rule(inputs: Sequence[Value], attrs: Attributes) -> Value:
+    logits, labels = inputs
+    last = logits.ndim - 1
+    if not labels.dtype.is_integer:
+        return -sum_(guarded_multiply(labels, log_softmax(logits)), last)
+    lowered = shifted(logits, (last,))
+    column = surface_function("expand_dims")(labels, last)
+    picked = surface_function("take_along_axis")(lowered, column, last)
+    result: Value = log(sum_(exp(lowered), last)) - surface_function("squeeze")(picked, last)
+    return result
+
+
+def _entropy(logits: Any, labels: Any) -> Any:
+    with np.errstate(all="ignore"):
+        logarithms = log_softmax_reference(np.asarray(logits, np.float64), (logits.ndim - 1,))
+        if labels.dtype.kind == "f":
+            terms = np.where(labels == 0, 0, labels * logarithms)
+            return np.asarray(0 - np.sum(terms, axis=-1)).astype(logits.dtype)
+        picked = np.take_along_axis(logarithms, labels[..., None].astype(np.int64), -1)
+        return np.asarray(0 - picked[..., 0]).astype(logits.dtype)
+
+
+def _entropy_slope(logits: Value, labels: Value) -> Value:
+    """d loss / d logits."""
+    shares = softmax(logits)
+    if labels.dtype.is_integer:
+        classes = surface_function("one_hot")(labels, logits.shape[-1], logits.dtype)
+        slope: Value = shares - classes
+        return slope
+    return shares * sum_(labels, logits.ndim - 1, True) - labels
+
+
+def _entropy_jvp(
+    tangents: Sequence[Value | None],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    attrs: Attributes,
+) -> Sequence[Value | None]:
+    logits, labels = inputs
+    last = logits.ndim - 1
+    along_logits, along_labels = tangents
+    result: Value | None = None
+    if along_logits is not None:
+        slope = _entropy_slope(logits, labels)
+        result = sum_(guarded_multiply(along_logits, slope), last)
+    if along_labels is not None:
+        term = -sum_(guarded_multiply(along_labels, log_softmax(logits)), last)
+        result = term if result is None else result + term
+    return (result,)
+
+
+def _entropy_vjp(
+    cotangents: Sequence[Value | None],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    attrs: Attributes,
+) -> Sequence[Value | None]:
+    (cotangent,) = cotangents
+    if cotangent is None:
+        return None, None
+    logits, labels = inputs
+    column = surface_function("expand_dims")(cotangent, logits.ndim - 1)
+    to_logits = guarded_multiply(column, _entropy_slope(logits, labels))
+    if labels.dtype.is_integer:
+        return to_logits, None
+    return to_logits, guarded_multiply(column, -log_softmax(logits))
+
+
+def _entropy_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
+    logits = rng.uniform(-4, 4, (3, 5)).astype(element.numpy)
+    if rng.integers(2):
+        return (logits, rng.integers(0, 5, 3)), {}
+    weights = rng.uniform(0.1, 1, (3, 5))
+    return (logits, (weights / weights.sum(1, keepdims=True)).astype(element.numpy)), {}
+
+
+softmax_cross_entropy_op = register(
+    OpDef(
+        name="softmax_cross_entropy",
+        doc="-sum(labels * log_softmax(logits)) over the last axis; labels are integer classes or "
+        "probabilities.",
+        infer=_entropy_type,
+        reference=_entropy,
+        derivative=Custom(_entropy_jvp, _entropy_vjp),
+        lowering=Decompose(_entropy_rule),
+        numerics="R",
+        domain=Domain(FLOATS, example=_entropy_example),
+    )
+)
+
+
+@surface
+def softmax_cross_entropy(logits: Any, labels: Any) -> Value:
+    """The cross entropy of softmax(logits) against labels, one loss per example.
+
+    Args:
+        logits: floats [*s, classes].
+        labels: integer classes [*s], checked at run time, or probabilities [*s, classes].
+
+    Returns:
+        Losses [*s] in the logits' dtype, finite for any finite logits.
+    """
+    scores = float_operand(logits)
+    targets = as_value(labels, scores)
+    if targets.dtype.is_float:
+        scores, targets = promoted(scores, targets)
+    elif not targets.dtype.is_integer:
+        raise refuse("labels are integer classes or probabilities, not bools")
+    return apply(softmax_cross_entropy_op, scores, _fitted(targets, scores))
+
+
+def _fitted(labels: Value, logits: Value) -> Value:
+    """The labels in the shape that the logits ask for; what is not proved is checked later."""
+    expected = logits.shape[:-1] if labels.dtype.is_integer else logits.shape
+    if labels.ndim != len(expected) or labels.shape == expected:
+        return labels
+    message = f"labels {labels.type} do not fit logits {logits.type}"
+    guards = unproved(zip(labels.shape, expected, strict=True), message)
+    return with_shape(labels, expected, guards)
+
+
+@surface
+def mse(prediction: Any, target: Any) -> Value:
+    """The mean of squared differences over all elements, a scalar."""
+    left, right = promoted(prediction, target)
+    return mean(square(left - right))

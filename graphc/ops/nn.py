@@ -1,0 +1,386 @@
+"""Activations and normalisations of neural networks.
+
+Invariant: each is a coarse op that stays whole in the user's graph, so that rules can see it, and
+decomposes to pointwise ops and row reductions; derivatives are written from finished results, so
+that large logits and masked (-inf) ones stay finite.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.ir.attributes import Attributes
+from graphc.ir.builder import apply
+from graphc.ir.dtypes import FLOATS, DType
+from graphc.ir.op import (
+    Custom,
+    Decompose,
+    Derivative,
+    Domain,
+    OpDef,
+    ThroughDecomposition,
+    register,
+    surface_function,
+)
+from graphc.ir.types import TensorType
+from graphc.ir.value import Value
+from graphc.kernel.scalar import PRIMITIVES
+from graphc.ops.convert import axes_of
+from graphc.ops.declare import (
+    NUMBERS,
+    float_operand,
+    like,
+    number_operands,
+    pointwise,
+    surface,
+    through_float64,
+)
+from graphc.ops.pointwise_arithmetic import guarded_multiply, rsqrt, square
+from graphc.ops.pointwise_math import erf, exp, log, logaddexp, sigmoid, tanh
+from graphc.ops.pointwise_rounding import maximum
+from graphc.ops.reduce import max_, sum_
+from graphc.ops.reduce_core import require_dtype, require_elements
+from graphc.ops.statistics import mean, var
+
+# --- activations ---------------------------------------------------------------------------------
+
+relu_op = pointwise(
+    "relu",
+    "maximum(x, 0); NaN stays. The derivative at 0 is 0.",
+    NUMBERS,
+    partials=lambda inputs, output, attrs: (inputs[0] > 0,),
+    lowering=Decompose(lambda inputs, attrs: maximum(inputs[0], 0)),
+    reference=lambda x, **attrs: PRIMITIVES["maximum"].reference(x, np.zeros((), x.dtype)),
+    arity=1,
+    differentiable=(0.5, 4.0),
+)
+
+
+def _select(condition: Value, x: Any, y: Any) -> Value:
+    result: Value = surface_function("where")(condition, x, y)
+    return result
+
+
+def _slope_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
+    return (rng.uniform(-4, 4, (3, 4)).astype(element.numpy),), {"slope": 0.125}
+
+
+leaky_relu_op = pointwise(
+    "leaky_relu",
+    "x above 0, else attrs slope times x. The derivative at 0 is the slope.",
+    FLOATS,
+    partials=lambda inputs, output, attrs: (
+        _select(inputs[0] > 0, like(1, inputs[0]), like(attrs["slope"], inputs[0])),
+    ),
+    lowering=Decompose(
+        lambda inputs, attrs: _select(inputs[0] > 0, inputs[0], inputs[0] * attrs["slope"])
+    ),
+    reference=lambda x, slope: np.where(x > 0, x, x * x.dtype.type(slope)),
+    example=_slope_example,
+)
+_SQRT_HALF = math.sqrt(0.5)
+_SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
+
+
+def _gelu_rule(inputs: Sequence[Value], attrs: Attributes) -> Value:
+    (x,) = inputs
+    if attrs["approximate"]:
+        inner = (x + square(x) * x * 0.044715) * _SQRT_2_OVER_PI
+        return x * 0.5 * (tanh(inner) + 1)
+    return x * 0.5 * (erf(x * _SQRT_HALF) + 1)
+
+
+def _gelu(x: Any, approximate: bool) -> Any:
+    with np.errstate(all="ignore"):
+        wide = np.asarray(x, np.float64)
+        if approximate:
+            bend = np.tanh(_SQRT_2_OVER_PI * (wide + 0.044715 * wide * wide * wide))
+        else:
+            bend = PRIMITIVES["erf"].reference(wide * _SQRT_HALF)
+        return np.asarray(0.5 * wide * (1 + bend)).astype(x.dtype)
+
+
+def _gelu_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
+    values = rng.uniform(-4, 4, (3, 4)).astype(element.numpy)
+    return (values,), {"approximate": bool(rng.integers(2))}
+
+
+gelu_op = pointwise(
+    "gelu",
+    "x times the normal distribution function of x, or, with attrs approximate, its tanh form.",
+    FLOATS,
+    derivative=ThroughDecomposition(),
+    lowering=Decompose(_gelu_rule),
+    reference=_gelu,
+    numerics="R",
+    example=_gelu_example,
+)
+silu_op = pointwise(
+    "silu",
+    "x * sigmoid(x).",
+    FLOATS,
+    derivative=ThroughDecomposition(),
+    lowering=Decompose(lambda inputs, attrs: inputs[0] * sigmoid(inputs[0])),
+    reference=through_float64(lambda x: x * PRIMITIVES["sigmoid"].reference(x)),
+    arity=1,
+    numerics="R",
+)
+softplus_op = pointwise(
+    "softplus",
+    "log(1 + exp(x)) without overflow.",
+    FLOATS,
+    partials=lambda inputs, output, attrs: (sigmoid(inputs[0]),),
+    lowering=Decompose(lambda inputs, attrs: logaddexp(inputs[0], 0)),
+    reference=through_float64(lambda x: np.logaddexp(x, 0)),
+    arity=1,
+    numerics="R",
+)
+
+
+@surface
+def relu(x: Any) -> Value:
+    """maximum(x, 0) element by element; NaN stays NaN. The derivative at 0 is 0."""
+    return apply(relu_op, *number_operands(x))
+
+
+@surface
+def leaky_relu(x: Any, slope: float = 0.01) -> Value:
+    """x where it is above 0, else slope * x. The derivative at 0 is the slope."""
+    return apply(leaky_relu_op, float_operand(x), slope=float(slope))
+
+
+@surface
+def gelu(x: Any, approximate: bool = False) -> Value:
+    """x times the standard normal distribution function of x.
+
+    With ``approximate`` the tanh form 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) of
+    Hendrycks and Gimpel, arXiv:1606.08415.
+    """
+    return apply(gelu_op, float_operand(x), approximate=bool(approximate))
+
+
+@surface
+def silu(x: Any) -> Value:
+    """x * sigmoid(x), also known as swish."""
+    return apply(silu_op, float_operand(x))
+
+
+@surface
+def softplus(x: Any) -> Value:
+    """log(1 + exp(x)) without overflow."""
+    return apply(softplus_op, float_operand(x))
+
+
+# --- ops along rows ------------------------------------------------------------------------------
+
+Row = Callable[[Value, Attributes], Value]
+Mode = Callable[[Value, Value, Value, Attributes], Value]
+
+
+def _along(jvp: Mode, vjp: Mode) -> Custom:
+    """Both modes of a one-input op from rules of (tangent or cotangent, input, output, attrs)."""
+
+    def forward(
+        tangents: Sequence[Value | None],
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        attrs: Attributes,
+    ) -> Sequence[Value | None]:
+        (tangent,) = tangents
+        return (None if tangent is None else jvp(tangent, inputs[0], outputs[0], attrs),)
+
+    def backward(
+        cotangents: Sequence[Value | None],
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        attrs: Attributes,
+    ) -> Sequence[Value | None]:
+        (cotangent,) = cotangents
+        return (None if cotangent is None else vjp(cotangent, inputs[0], outputs[0], attrs),)
+
+    return Custom(forward, backward)
+
+
+def _row_op(
+    name: str,
+    doc: str,
+    rule: Row,
+    reference: Callable[..., Any],
+    derivative: Derivative,
+    *,
+    nonempty: bool = False,
+    **attrs: Any,
+) -> OpDef:
+    """A float op of one input and its shape, along attrs ``axes``."""
+
+    def infer(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
+        require_dtype(name, inputs[0], FLOATS)
+        if nonempty:
+            require_elements(name, inputs[0], attrs["axes"])
+        return [inputs[0]]
+
+    def example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
+        values = rng.uniform(-4, 4, (3, 4, 5)).astype(element.numpy)
+        return (values,), {"axes": (int(rng.integers(3)),), **attrs}
+
+    def wide_reference(x: Any, **given: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return np.asarray(reference(np.asarray(x, np.float64), **given)).astype(x.dtype)
+
+    return register(
+        OpDef(
+            name=name,
+            doc=doc,
+            infer=infer,
+            reference=wide_reference,
+            derivative=derivative,
+            lowering=Decompose(lambda inputs, attrs: rule(inputs[0], attrs)),
+            numerics="R",
+            domain=Domain(FLOATS, example=example),
+        )
+    )
+
+
+def shifted(x: Value, axes: Sequence[int]) -> Value:
+    """x less its largest element over the axes."""
+    return x - max_(x, axes, True)
+
+
+def _softmax_rule(x: Value, attrs: Attributes) -> Value:
+    powers = exp(shifted(x, attrs["axes"]))
+    return powers / sum_(powers, attrs["axes"], True)
+
+
+def _softmax(x: Any, axes: Any) -> Any:
+    powers = np.exp(x - np.max(x, axis=axes, keepdims=True, initial=-np.inf))
+    return powers / np.sum(powers, axis=axes, keepdims=True)
+
+
+def _softmax_mode(change: Value, x: Value, y: Value, attrs: Attributes) -> Value:
+    """The Jacobian is symmetric: diag(y) - y y^T."""
+    return y * (change - sum_(change * y, attrs["axes"], True))
+
+
+softmax_op = _row_op(
+    "softmax", "exp(x) divided by its sum over attrs axes, without overflow.",
+    _softmax_rule, _softmax, _along(_softmax_mode, _softmax_mode), nonempty=True,
+)  # fmt: skip
+
+
+def _log_softmax_rule(x: Value, attrs: Attributes) -> Value:
+    lowered = shifted(x, attrs["axes"])
+    return lowered - log(sum_(exp(lowered), attrs["axes"], True))
+
+
+def log_softmax_reference(x: Any, axes: Any) -> Any:
+    """log_softmax in NumPy."""
+    shifted = x - np.max(x, axis=axes, keepdims=True, initial=-np.inf)
+    return shifted - np.log(np.sum(np.exp(shifted), axis=axes, keepdims=True))
+
+
+log_softmax_op = _row_op(
+    "log_softmax", "x - logsumexp(x) over attrs axes, without overflow.",
+    _log_softmax_rule, log_softmax_reference,
+    _along(
+        lambda t, x, y, attrs: t - sum_(guarded_multiply(exp(y), t), attrs["axes"], True),
+        lambda ct, x, y, attrs: ct - exp(y) * sum_(ct, attrs["axes"], True),
+    ),
+    nonempty=True,
+)  # fmt: skip
+
+
+def _deviation_scale(x: Value, attrs: Attributes) -> Value:
+    return rsqrt(var(x, attrs["axes"], True) + attrs["epsilon"])
+
+
+def _layer_norm_mode(change: Value, x: Value, y: Value, attrs: Attributes) -> Value:
+    """The Jacobian is symmetric: (I - 11^T/n - y y^T/n) / deviation."""
+    axes = attrs["axes"]
+    level = mean(change, axes, True)
+    return (change - level - y * mean(change * y, axes, True)) * _deviation_scale(x, attrs)
+
+
+def _layer_norm(x: Any, axes: Any, epsilon: float) -> Any:
+    deviation = x - np.mean(x, axis=axes, keepdims=True)
+    variance = np.mean(np.square(deviation), axis=axes, keepdims=True)
+    return deviation / np.sqrt(variance + epsilon)
+
+
+layer_norm_op = _row_op(
+    "layer_norm", "(x - mean) / sqrt(variance + attrs epsilon) over attrs axes, in two passes.",
+    lambda x, attrs: (x - mean(x, attrs["axes"], True)) * _deviation_scale(x, attrs),
+    _layer_norm, _along(_layer_norm_mode, _layer_norm_mode), epsilon=1e-5,
+)  # fmt: skip
+
+
+def _square_scale(x: Value, attrs: Attributes) -> Value:
+    return rsqrt(mean(square(x), attrs["axes"], True) + attrs["epsilon"])
+
+
+def _rms_norm_mode(change: Value, x: Value, y: Value, attrs: Attributes) -> Value:
+    """The Jacobian is symmetric: (I - y y^T/n) / root mean square."""
+    share = y * mean(change * y, attrs["axes"], True)
+    return (change - share) * _square_scale(x, attrs)
+
+
+rms_norm_op = _row_op(
+    "rms_norm", "x / sqrt(mean(x * x) + attrs epsilon) over attrs axes.",
+    lambda x, attrs: x * _square_scale(x, attrs),
+    lambda x, axes, epsilon: x / np.sqrt(np.mean(x * x, axis=axes, keepdims=True) + epsilon),
+    _along(_rms_norm_mode, _rms_norm_mode), epsilon=1e-5,
+)  # fmt: skip
+
+
+def _along_rows(op: OpDef, x: Any, axis: int | Sequence[int], **attrs: Any) -> Value:
+    value = float_operand(x)
+    return apply(op, value, axes=axes_of(axis, value.ndim), **attrs)
+
+
+@surface
+def softmax(x: Any, axis: int | Sequence[int] = -1) -> Value:
+    """exp(x) / sum(exp(x)) along an axis, without overflow; a row of -inf gives NaN."""
+    return _along_rows(softmax_op, x, axis)
+
+
+@surface
+def log_softmax(x: Any, axis: int | Sequence[int] = -1) -> Value:
+    """log(softmax(x)) along an axis, finite wherever x is."""
+    return _along_rows(log_softmax_op, x, axis)
+
+
+@surface
+def layer_norm(
+    x: Any,
+    gain: Any = None,
+    bias: Any = None,
+    epsilon: float = 1e-5,
+    axis: int | Sequence[int] = -1,
+) -> Value:
+    """(x - mean) / sqrt(variance + epsilon) along an axis, times gain plus bias where given.
+
+    The variance is that of the population, in two passes; gain and bias broadcast.
+    """
+    result = _along_rows(layer_norm_op, x, axis, epsilon=float(epsilon))
+    if gain is not None:
+        result = result * gain
+    return result if bias is None else result + bias
+
+
+@surface
+def rms_norm(
+    x: Any, gain: Any = None, epsilon: float = 1e-5, axis: int | Sequence[int] = -1
+) -> Value:
+    """x / sqrt(mean(x * x) + epsilon) along an axis, times gain where given."""
+    result = _along_rows(rms_norm_op, x, axis, epsilon=float(epsilon))
+    return result if gain is None else result * gain
+
+
+@surface
+def embedding(table: Any, indices: Any) -> Value:
+    """Rows of a table [n, …] by integer indices [*s]: [*s, …]. Indices are checked at run time."""
+    result: Value = surface_function("take")(table, indices, axis=0)
+    return result

@@ -1,0 +1,228 @@
+"""Functions of real numbers: exponentials, logarithms, trigonometry, erf and sigmoid.
+
+Invariant: operands are floats (``declare.float_dtype`` says which for integers); every function is
+of class R with its accuracy stated in ``max_ulp`` and right at NaN, infinities and zeros.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.ir.attributes import Attributes
+from graphc.ir.builder import apply
+from graphc.ir.dtypes import FLOATS
+from graphc.ir.op import Algebra, Decompose, OpDef, surface_function
+from graphc.ir.value import Value
+from graphc.kernel.scalar import PRIMITIVES
+from graphc.ops.declare import (
+    float_operand,
+    float_operands,
+    like,
+    pointwise,
+    surface,
+    through_float64,
+)
+
+_MONOTONE = Algebra(monotone=True)
+_LN2 = math.log(2.0)
+
+
+def _function(
+    name: str,
+    doc: str,
+    partial: Callable[[Value, Value], Value],
+    *,
+    monotone: bool = False,
+    low: float = -4.0,
+    high: float = 4.0,
+    differentiable: tuple[float, float] | None = None,
+    max_ulp: float = 2.0,
+) -> OpDef:
+    """Declares a function of one variable whose derivative is ``partial(x, f(x))``."""
+    return pointwise(
+        name,
+        doc,
+        FLOATS,
+        partials=lambda inputs, output, attrs: (partial(inputs[0], output),),
+        reference=through_float64(PRIMITIVES[name].reference),
+        numerics="R",
+        algebra=_MONOTONE if monotone else Algebra(),
+        low=low,
+        high=high,
+        differentiable=differentiable,
+        max_ulp=max_ulp,
+    )
+
+
+exp_op = _function("exp", "e to the x.", lambda x, y: y, monotone=True, low=-20, high=20,
+                   differentiable=(-2, 2))  # fmt: skip
+exp2_op = _function("exp2", "2 to the x.", lambda x, y: y * _LN2, monotone=True, low=-20, high=20,
+                    differentiable=(-2, 2))  # fmt: skip
+expm1_op = _function("expm1", "exp(x) - 1, accurate near 0.", lambda x, y: y + 1, monotone=True)
+log_op = _function("log", "The natural logarithm; -inf at 0, NaN below.",
+                   lambda x, y: like(1, x) / x, monotone=True, low=0.0,
+                   differentiable=(0.5, 4.0))  # fmt: skip
+log2_op = _function("log2", "The logarithm to base 2; -inf at 0, NaN below.",
+                    lambda x, y: like(1 / _LN2, x) / x, monotone=True, low=0.0,
+                    differentiable=(0.5, 4.0))  # fmt: skip
+log1p_op = _function("log1p", "log(1 + x), accurate near 0.", lambda x, y: like(1, x) / (x + 1),
+                     monotone=True, low=-0.9, differentiable=(-0.5, 4.0))  # fmt: skip
+sin_op = _function("sin", "The sine of an angle in radians.", lambda x, y: cos(x))
+cos_op = _function("cos", "The cosine of an angle in radians.", lambda x, y: -sin(x))
+tan_op = _function("tan", "The tangent of an angle in radians.", lambda x, y: y * y + 1,
+                   differentiable=(-1, 1), max_ulp=3.0)  # fmt: skip
+tanh_op = _function("tanh", "The hyperbolic tangent.", lambda x, y: 1 - y * y, monotone=True)
+sinh_op = _function("sinh", "The hyperbolic sine.", lambda x, y: cosh(x), monotone=True,
+                    max_ulp=3.0)  # fmt: skip
+cosh_op = _function("cosh", "The hyperbolic cosine.", lambda x, y: sinh(x), max_ulp=3.0)
+arctan_op = _function("arctan", "The angle in radians whose tangent is x.",
+                      lambda x, y: like(1, x) / (x * x + 1), monotone=True)  # fmt: skip
+erf_op = _function("erf", "The error function.",
+                   lambda x, y: exp(-(x * x)) * (2 / math.sqrt(math.pi)),
+                   monotone=True)  # fmt: skip
+sigmoid_op = _function("sigmoid", "1 / (1 + exp(-x)), without overflow.", lambda x, y: y * (1 - y),
+                       monotone=True, low=-20, high=20, differentiable=(-4, 4),
+                       max_ulp=3.0)  # fmt: skip
+
+
+@surface
+def exp(x: Any) -> Value:
+    """e to the x; integers give floats."""
+    return apply(exp_op, float_operand(x))
+
+
+@surface
+def exp2(x: Any) -> Value:
+    """2 to the x; integers give floats."""
+    return apply(exp2_op, float_operand(x))
+
+
+@surface
+def expm1(x: Any) -> Value:
+    """exp(x) - 1, accurate near 0; integers give floats."""
+    return apply(expm1_op, float_operand(x))
+
+
+@surface
+def log(x: Any) -> Value:
+    """The natural logarithm: -inf at 0, NaN below; integers give floats."""
+    return apply(log_op, float_operand(x))
+
+
+@surface
+def log2(x: Any) -> Value:
+    """The logarithm to base 2: -inf at 0, NaN below; integers give floats."""
+    return apply(log2_op, float_operand(x))
+
+
+@surface
+def log1p(x: Any) -> Value:
+    """log(1 + x), accurate near 0; integers give floats."""
+    return apply(log1p_op, float_operand(x))
+
+
+@surface
+def sin(x: Any) -> Value:
+    """The sine of an angle in radians; integers give floats."""
+    return apply(sin_op, float_operand(x))
+
+
+@surface
+def cos(x: Any) -> Value:
+    """The cosine of an angle in radians; integers give floats."""
+    return apply(cos_op, float_operand(x))
+
+
+@surface
+def tan(x: Any) -> Value:
+    """The tangent of an angle in radians; integers give floats."""
+    return apply(tan_op, float_operand(x))
+
+
+@surface
+def tanh(x: Any) -> Value:
+    """The hyperbolic tangent; integers give floats."""
+    return apply(tanh_op, float_operand(x))
+
+
+@surface
+def sinh(x: Any) -> Value:
+    """The hyperbolic sine; integers give floats."""
+    return apply(sinh_op, float_operand(x))
+
+
+@surface
+def cosh(x: Any) -> Value:
+    """The hyperbolic cosine; integers give floats."""
+    return apply(cosh_op, float_operand(x))
+
+
+@surface
+def arctan(x: Any) -> Value:
+    """The angle in (-pi/2, pi/2) whose tangent is x; integers give floats."""
+    return apply(arctan_op, float_operand(x))
+
+
+@surface
+def erf(x: Any) -> Value:
+    """The error function; integers give floats."""
+    return apply(erf_op, float_operand(x))
+
+
+@surface
+def sigmoid(x: Any) -> Value:
+    """1 / (1 + exp(-x)), without overflow; integers give floats."""
+    return apply(sigmoid_op, float_operand(x))
+
+
+# --- logaddexp -----------------------------------------------------------------------------------
+
+
+def _logaddexp_partials(
+    inputs: Sequence[Value], output: Value, attrs: Attributes
+) -> Sequence[Value | None]:
+    """The shares exp(x - out) and exp(y - out), 0 where both operands are -inf."""
+    where = surface_function("where")
+    gap = _gap(inputs)
+    empty = surface_function("equal")(output, -math.inf)
+    return where(empty, 0, sigmoid(gap)), where(empty, 0, sigmoid(-gap))
+
+
+def _gap(inputs: Sequence[Value]) -> Value:
+    """x - y, but 0 where both are the same infinity."""
+    x, y = inputs
+    same = surface_function("equal")(x, y)
+    infinite = surface_function("bitwise_and")(same, surface_function("isinf")(x))
+    # equal finite operands keep their difference, which carries the second derivative
+    gap: Value = surface_function("where")(infinite, 0, x - y)
+    return gap
+
+
+def _logaddexp_rule(inputs: Sequence[Value], attrs: Attributes) -> Value:
+    larger = surface_function("maximum")(*inputs)
+    result: Value = larger + log1p(exp(-surface_function("abs")(_gap(inputs))))
+    return result
+
+
+logaddexp_op = pointwise(
+    "logaddexp",
+    "log(exp(x) + exp(y)) without overflow; -inf is its neutral element.",
+    FLOATS,
+    partials=_logaddexp_partials,
+    lowering=Decompose(_logaddexp_rule),
+    reference=through_float64(np.logaddexp),
+    arity=2,
+    numerics="R",
+    algebra=Algebra(commutative=True),
+    max_ulp=4.0,
+)
+
+
+@surface
+def logaddexp(x: Any, y: Any) -> Value:
+    """log(exp(x) + exp(y)) without overflow; integers give floats."""
+    return apply(logaddexp_op, *float_operands(x, y))

@@ -1,0 +1,155 @@
+"""Where values come from: constants and placeholders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.base.errors import DTypeError, ShapeError
+from graphc.base.source import caller
+from graphc.ir.attributes import Attributes, Payload
+from graphc.ir.builder import building, current
+from graphc.ir.dims import Dim, DimExpr, symbol
+from graphc.ir.dtypes import DType, DTypeLike, dtype, float32, int64
+from graphc.ir.op import Flat, NotDifferentiable, OpDef, Structural, register, surface
+from graphc.ir.recorder import Recorder, current_recorder
+from graphc.ir.types import TensorType
+from graphc.ir.value import Value
+
+
+def _constant_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
+    payload: Payload = attrs["value"]
+    return [TensorType(dtype(payload.array.dtype), tuple(payload.array.shape))]
+
+
+constant_op = register(
+    OpDef(
+        name="constant",
+        doc="A fixed array.",
+        infer=_constant_type,
+        reference=lambda value: value.array,
+        derivative=Flat(),
+        lowering=Structural(),
+    )
+)
+
+
+def _placeholder_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
+    return [TensorType(attrs["dtype"], attrs["shape"])]
+
+
+def _not_fed(**attrs: object) -> None:
+    raise DTypeError("a placeholder has no value of its own", hint="feed it")
+
+
+placeholder_op = register(
+    OpDef(
+        name="placeholder",
+        doc="A value fed at every run.",
+        infer=_placeholder_type,
+        reference=_not_fed,
+        derivative=NotDifferentiable("a placeholder has no inputs"),
+        lowering=Structural(),
+    )
+)
+
+
+def payload_of(value: Any, dtype_: DTypeLike | None = None) -> Payload:
+    """The array of a constant; Python floats become float32, ints int64, arrays keep their dtype.
+
+    Raises:
+        DTypeError: for what is not an array of a supported dtype.
+    """
+    if isinstance(value, Value):
+        raise DTypeError("a symbolic value is not a constant", where=caller())
+    strong = isinstance(value, (np.ndarray, np.generic))
+    array = np.asarray(value)
+    if array.dtype.kind in "OSUMmVc":
+        raise DTypeError(
+            f"cannot make a tensor of {type(value).__name__} (dtype {array.dtype})",
+            where=caller(),
+            hint="give numbers or booleans of one shape",
+        )
+    if dtype_ is not None:
+        array = array.astype(dtype(dtype_).numpy)
+    elif not strong and not _holds_arrays(value):
+        weak = {"f": float32, "i": int64, "u": int64}.get(array.dtype.kind)
+        if weak is not None and array.dtype.kind != "u":
+            array = array.astype(weak.numpy)
+    dtype(array.dtype)
+    return Payload(array)
+
+
+def _holds_arrays(value: Any) -> bool:
+    """True for (nested) sequences that contain NumPy scalars or arrays, which are strong."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, (np.ndarray, np.generic)):
+            return True
+        if isinstance(item, (list, tuple)):
+            stack.extend(item)
+    return False
+
+
+@surface
+def constant(value: Any, dtype: DTypeLike | None = None, name: str | None = None) -> Value:
+    """A fixed array, copied. Python floats become float32, ints int64; arrays keep their dtype."""
+    payload = payload_of(value, dtype)
+    builder = current()
+    if builder is None:
+        builder = current_recorder()
+    return builder.add(constant_op, (), {"value": payload}, (), name).output
+
+
+def constant_beside(value: Any, dtype_: DType, beside: Value) -> Value:
+    """A constant in the graph of another value: how scalars enter expressions."""
+    payload = Payload(np.asarray(value, dtype=dtype_.numpy))
+    builder = current()
+    if builder is None or (isinstance(builder, Recorder) and builder.parent is None):
+        builder = beside.graph or current_recorder()
+    return builder.add(constant_op, (), {"value": payload}).output
+
+
+def _placeholder_dim(dim: Any, recorder: Recorder) -> Dim:
+    if dim is None:
+        return recorder.fresh_symbol()
+    if isinstance(dim, str):
+        return symbol(dim)
+    if isinstance(dim, DimExpr):
+        return dim
+    if isinstance(dim, (int, np.integer)) and not isinstance(dim, bool):
+        if dim < 0:
+            raise ShapeError(f"a dim cannot be {dim}", hint="use None for an unknown dim")
+        return int(dim)
+    raise ShapeError(f"{dim!r} is not a dim", hint="a dim is an int, a name or None")
+
+
+@surface
+def placeholder(
+    shape: Sequence[Any] | int | None = (), dtype: DTypeLike = "float32", name: str | None = None
+) -> Value:
+    """A value to be fed at every run.
+
+    Args:
+        shape: per axis an int, a name (equal names are equal sizes, checked at run) or None (any
+            size, a fresh symbol each).
+        dtype: the element type; feeds are converted by the rules of ``Session.run``.
+        name: a label; feeds may use it instead of the value.
+    """
+    from graphc.ir.dtypes import dtype as as_dtype
+
+    recorder = current_recorder()
+    given = (shape,) if isinstance(shape, (int, str)) else tuple(shape or ())
+    try:
+        resolved = tuple(_placeholder_dim(dim, recorder) for dim in given)
+        element = as_dtype(dtype)
+    except (ShapeError, DTypeError) as error:
+        error.where = caller()
+        raise
+    with building(recorder):
+        return recorder.add(
+            placeholder_op, (), {"dtype": element, "shape": resolved}, (), name
+        ).output

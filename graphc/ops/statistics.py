@@ -1,0 +1,235 @@
+"""Means, variances and logsumexp: reductions that are more than one combination.
+
+Invariant: variances are two-pass (the mean, then squared deviations) and logsumexp is shifted by
+the largest element, so that neither cancels nor overflows; integers and bools count as float64.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.ir.attributes import Attributes
+from graphc.ir.dims import Dim, dim_max, product
+from graphc.ir.dtypes import FLOATS, DType, float64
+from graphc.ir.op import Custom, ThroughDecomposition, surface_function
+from graphc.ir.value import Value
+from graphc.ops.convert import as_value, converted
+from graphc.ops.creation import size_beside
+from graphc.ops.declare import like, surface
+from graphc.ops.reduce import Axis, coarse, example_of_axes, max_, reduced, sum_
+from graphc.ops.reduce_core import spread
+
+
+def _count(value: Value, axes: Sequence[int]) -> Dim:
+    return product(value.shape[axis] for axis in axes)
+
+
+def _mean_rule(value: Value, attrs: Attributes) -> Value:
+    total = sum_(value, attrs["axes"], attrs["keepdims"])
+    return total / size_beside(_count(value, attrs["axes"]), value.dtype, value)
+
+
+def _mean_reference(array: Any, axis: Any, keepdims: bool) -> Any:
+    with np.errstate(all="ignore"):
+        total = np.sum(array, axis=axis, keepdims=keepdims, dtype=np.float64)
+        count = math.prod(array.shape[place] for place in axis)
+        return np.asarray(np.divide(total, count)).astype(array.dtype)
+
+
+mean_op = coarse(
+    "mean", "The sum over attrs axes divided by the number of elements; NaN if empty.",
+    FLOATS, _mean_rule, _mean_reference, ThroughDecomposition(),
+)  # fmt: skip
+
+
+def _float_value(x: Any) -> Value:
+    """Floats as they are, everything else in float64, as NumPy's statistics."""
+    value = as_value(x)
+    return value if value.dtype.is_float else converted(value, float64)
+
+
+@surface
+def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Value:
+    """The mean over an axis, several, or all (None); NaN if empty.
+
+    Integers and bools give float64.
+    """
+    return reduced(mean_op, _float_value(x), axis, keepdims)
+
+
+def _freedom(value: Value, attrs: Attributes) -> Value:
+    """The divisor of the variance, never below 0."""
+    size = dim_max(_count(value, attrs["axes"]) - attrs["ddof"], 0)
+    return size_beside(size, value.dtype, value)
+
+
+def _var_rule(value: Value, attrs: Attributes) -> Value:
+    """Two passes: the mean, then the mean of squared deviations."""
+    deviation = value - mean(value, attrs["axes"], True)
+    total = sum_(deviation * deviation, attrs["axes"], attrs["keepdims"])
+    return total / _freedom(value, attrs)
+
+
+def _var_slope(value: Value, attrs: Attributes) -> Value:
+    """d var / d x."""
+    deviation = value - mean(value, attrs["axes"], True)
+    return deviation * (like(2, value) / _freedom(value, attrs))
+
+
+def _var_vjp(
+    cotangents: Sequence[Value | None],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    attrs: Attributes,
+) -> Sequence[Value | None]:
+    (cotangent,) = cotangents
+    if cotangent is None:
+        return (None,)
+    share = spread(cotangent, inputs[0].shape, attrs["axes"], attrs["keepdims"])
+    return (surface_function("guarded_multiply")(share, _var_slope(inputs[0], attrs)),)
+
+
+def _var_jvp(
+    tangents: Sequence[Value | None],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    attrs: Attributes,
+) -> Sequence[Value | None]:
+    (tangent,) = tangents
+    if tangent is None:
+        return (None,)
+    terms = surface_function("guarded_multiply")(tangent, _var_slope(inputs[0], attrs))
+    return (sum_(terms, attrs["axes"], attrs["keepdims"]),)
+
+
+def _var_reference(array: Any, axis: Any, keepdims: bool, ddof: int) -> Any:
+    with np.errstate(all="ignore"):
+        wide = array.astype(np.float64)
+        count = math.prod(array.shape[place] for place in axis)
+        center = np.divide(np.sum(wide, axis=axis, keepdims=True), count)
+        total = np.sum(np.square(wide - center), axis=axis, keepdims=keepdims)
+        return np.asarray(np.divide(total, max(count - ddof, 0))).astype(array.dtype)
+
+
+def _std_reference(array: Any, **options: Any) -> Any:
+    with np.errstate(all="ignore"):
+        wide = _var_reference(array.astype(np.float64), **options)
+        return np.asarray(np.sqrt(wide)).astype(array.dtype)
+
+
+def _ddof_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
+    arrays, attrs = example_of_axes(rng, element)
+    # without axes every deviation is 0, where std has no derivative
+    return arrays, {**attrs, "axes": attrs["axes"] or (1,), "ddof": int(rng.integers(2))}
+
+
+var_op = coarse(
+    "var", "The mean of squared deviations over attrs axes, divided by the count less attrs ddof; "
+    "two passes.", FLOATS, _var_rule, _var_reference, Custom(_var_jvp, _var_vjp),
+    example=_ddof_example,
+)  # fmt: skip
+std_op = coarse(
+    "std", "The square root of var.", FLOATS,
+    lambda value, attrs: surface_function("sqrt")(
+        var(value, attrs["axes"], attrs["keepdims"], attrs["ddof"])
+    ),
+    _std_reference, ThroughDecomposition(), example=_ddof_example,
+)  # fmt: skip
+
+
+@surface
+def var(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Value:
+    """The variance over an axis, several, or all (None), in two passes, divided by n - ddof.
+
+    Integers and bools give float64. Where n <= ddof the result is inf or NaN, as in NumPy.
+    """
+    return reduced(var_op, _float_value(x), axis, keepdims, ddof=int(ddof))
+
+
+@surface
+def std(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Value:
+    """The square root of ``var``."""
+    return reduced(std_op, _float_value(x), axis, keepdims, ddof=int(ddof))
+
+
+# --- logsumexp -----------------------------------------------------------------------------------
+
+
+def _logsumexp_rule(value: Value, attrs: Attributes) -> Value:
+    """Shifted by the largest element where that is finite, so that nothing overflows."""
+    where, isfinite = surface_function("where"), surface_function("isfinite")
+    axes = attrs["axes"]
+    largest = max_(value, axes, True)
+    shift = where(isfinite(largest), largest, 0)
+    total = sum_(surface_function("exp")(value - shift), axes, attrs["keepdims"])
+    if not attrs["keepdims"]:
+        shift = surface_function("reshape")(shift, total.shape)
+    result: Value = surface_function("log")(total) + shift
+    return result
+
+
+def _shares(value: Value, output: Value, attrs: Attributes) -> Value:
+    """softmax(x), from the finished result; 0 for a row of -inf."""
+    where = surface_function("where")
+    base = where(surface_function("equal")(output, -math.inf), 0, output)
+    spreaded = spread(base, value.shape, attrs["axes"], attrs["keepdims"])
+    result: Value = surface_function("exp")(value - spreaded)
+    return result
+
+
+def _logsumexp_vjp(
+    cotangents: Sequence[Value | None],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    attrs: Attributes,
+) -> Sequence[Value | None]:
+    (cotangent,) = cotangents
+    if cotangent is None:
+        return (None,)
+    share = spread(cotangent, inputs[0].shape, attrs["axes"], attrs["keepdims"])
+    weights = _shares(inputs[0], outputs[0], attrs)
+    return (surface_function("guarded_multiply")(share, weights),)
+
+
+def _logsumexp_jvp(
+    tangents: Sequence[Value | None],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    attrs: Attributes,
+) -> Sequence[Value | None]:
+    (tangent,) = tangents
+    if tangent is None:
+        return (None,)
+    weights = _shares(inputs[0], outputs[0], attrs)
+    terms = surface_function("guarded_multiply")(tangent, weights)
+    return (sum_(terms, attrs["axes"], attrs["keepdims"]),)
+
+
+def _logsumexp_reference(array: Any, axis: Any, keepdims: bool) -> Any:
+    with np.errstate(all="ignore"):
+        wide = array.astype(np.float64)
+        largest = np.max(wide, axis=axis, keepdims=True)
+        shift = np.where(np.isfinite(largest), largest, 0)
+        total = np.log(np.sum(np.exp(wide - shift), axis=axis, keepdims=True)) + shift
+        return np.asarray(total if keepdims else np.squeeze(total, axis)).astype(array.dtype)
+
+
+logsumexp_op = coarse(
+    "logsumexp", "log(sum(exp(x))) over attrs axes without overflow; a row of -inf gives -inf, "
+    "with derivative 0.", FLOATS, _logsumexp_rule, _logsumexp_reference,
+    Custom(_logsumexp_jvp, _logsumexp_vjp), nonempty=True,
+)  # fmt: skip
+
+
+@surface
+def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Value:
+    """log(sum(exp(x))) without overflow; integers and bools give float64.
+
+    Raises:
+        ShapeError: if an axis is empty: here where it is known, else when the graph runs.
+    """
+    return reduced(logsumexp_op, _float_value(x), axis, keepdims)

@@ -1,0 +1,143 @@
+"""The text form of plans: printing.
+
+One slot, guard and step a line; kernels follow in their own text form. Everything a plan means is
+in the text except the arrays of constants, which it names by digest (``constants_of`` gives them).
+``parser.parse_plan`` reads it back, and printing what was read gives the same text. Plans that are
+broken print too, so that a dump can show why.
+
+    plan "graph" dims (n: 1..)
+    slots
+      %0 = feed "x" float32[n, 64]
+      %1 = output "y" float32[n, 64] at "model.py":12:8..20
+    feeds %0
+    outputs %1
+    layout peak 0 bound 0 steps 0
+    order
+    steps
+      0: launch 0 (%0, %1) at "model.py":12:8..20
+    kernels
+    kernel "exp" (in %x: float32[n, 64], out %y: float32[n, 64]) {
+      …
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from graphc.base.source import Location
+from graphc.ir import dims
+from graphc.ir.attributes import Array, Payload
+from graphc.ir.dims import Dim, DimExpr
+from graphc.ir.printer import quote, symbol_order
+from graphc.kernel.text import print_kernel
+from graphc.plan.ir import Branch, Copy, Guard, Jump, Launch, Layout, Plan, Step
+from graphc.plan.parser import parse_plan
+
+
+def print_plan(plan: Plan) -> str:
+    """The text of a plan, ending in a newline; ``parse_plan`` reads it back."""
+    lines = [f"plan {quote(plan.name)}{_bounds_clause(plan)}", "slots"]
+    for number, slot in enumerate(plan.slots):
+        text = f"  %{number} = {slot.kind} {quote(slot.name)} {slot.type}"
+        if number in plan.constants:
+            text += f" #{Payload(plan.constants[number]).digest.hex()}"
+        lines.append(text + _where(slot.where))
+    lines.append(f"feeds {_slots(plan.feeds)}".rstrip())
+    lines.append(f"outputs {_slots(plan.outputs)}".rstrip())
+    lines += [_guard(guard) for guard in plan.guards]
+    if plan.layout is not None:
+        lines += _layout(plan.layout)
+    if plan.loops:
+        lines.append(f"loops {', '.join(f'{start}..{end}' for start, end in plan.loops)}")
+    lines.append("steps")
+    lines += [f"  {number}: {_step(step)}" for number, step in enumerate(plan.steps)]
+    lines.append("kernels")
+    return "\n".join(lines) + "\n" + "".join(map(print_kernel, plan.kernels))
+
+
+def constants_of(plan: Plan) -> dict[str, Array]:
+    """The arrays of constant slots by the digest that the text names them by."""
+    return {Payload(array).digest.hex(): array for array in plan.constants.values()}
+
+
+def symbols_in(plan: Plan) -> list[DimExpr]:
+    """The symbols that slots and guards mention, by name and bounds."""
+    found: set[DimExpr] = set()
+    for dim in set(_dims_in(plan)):
+        if not isinstance(dim, int):
+            found |= dims.symbols_of(dim)
+    return sorted(found, key=symbol_order)
+
+
+def _dims_in(plan: Plan) -> Iterator[Dim]:
+    for slot in plan.slots:
+        yield from slot.type.shape
+    for guard in plan.guards:
+        yield guard.left
+        yield guard.right
+
+
+def _bounds_clause(plan: Plan) -> str:
+    stated = []
+    for symbol in symbols_in(plan):
+        lower, upper = dims.bounds(symbol)
+        if (lower, upper) != (0, None):
+            stated.append(f"{symbol}: {lower}..{'' if upper is None else upper}")
+    return f" dims ({', '.join(stated)})" if stated else ""
+
+
+def _slots(slots: Iterable[int]) -> str:
+    return ", ".join(f"%{slot}" for slot in slots)
+
+
+def _where(where: Location | None) -> str:
+    if where is None:
+        return ""
+    text = f" at {quote(where.filename)}:{where.line}"
+    if where.column is not None:
+        text += f":{where.column}"
+        if where.end_column is not None:
+            text += f"..{where.end_column}"
+    return text
+
+
+def _guard(guard: Guard) -> str:
+    relation = "broadcasts" if guard.broadcasts else "equal"
+    dims_text = f"[{guard.left}, {guard.right}]"
+    return f"guard {relation} {dims_text} {quote(guard.message)}{_where(guard.where)}"
+
+
+def _layout(layout: Layout) -> list[str]:
+    solution = layout.solution
+    lines = [
+        f"layout peak {solution.peak} bound {solution.lower_bound} steps {solution.steps}"
+    ]
+
+    def buffers(numbers: Iterable[int]) -> str:
+        known = range(len(layout.slots))
+        return ", ".join(f"%{layout.slots[n]}" if n in known else "%?" for n in numbers)
+
+    for slot, size, offset, root, alignment, below in zip(
+        layout.slots, layout.sizes, solution.offsets, solution.roots, solution.alignments,
+        solution.predecessors, strict=False,
+    ):  # fmt: skip
+        text = f"  %{slot} size {size} offset {offset} align {alignment}"
+        text += f" in {buffers([root])}"
+        lines.append(f"{text} above {buffers(below)}" if below else text)
+    lines.append(f"order {buffers(solution.order)}".rstrip())
+    return lines
+
+
+def _step(step: Step) -> str:
+    if isinstance(step, Launch):
+        return f"launch {step.kernel} ({_slots(step.arguments)}){_where(step.where)}"
+    if isinstance(step, Copy):
+        return f"copy %{step.source} to %{step.target}"
+    if isinstance(step, Branch):
+        return f"branch %{step.predicate} else {step.target}"
+    assert isinstance(step, Jump)
+    return f"jump {step.target}"
+
+
+__all__ = ["constants_of", "parse_plan", "print_plan", "symbols_in"]

@@ -1,0 +1,264 @@
+"""Sessions: running parts of a graph, with variables kept between runs.
+
+A run executes exactly what the fetches need. It is atomic: new values of variables are committed
+together after the last step, so an error or an interrupt leaves every variable as it was.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from graphc.base.errors import FeedError, GraphError, NameLookupError
+from graphc.base.options import Options
+from graphc.base.source import caller
+from graphc.base.target import Target, host
+from graphc.compiler import compile_graph
+from graphc.executable import Executable
+from graphc.extract import Extraction, extract, missing_feed
+from graphc.feeds import converted_feed
+from graphc.ir.attributes import Array, Payload
+from graphc.ir.recorder import Recorder, current_recorder
+from graphc.ir.value import Value
+from graphc.runtime.program import Program
+from graphc.state import Effect, Variable
+from graphc.structure import leaves, rebuild
+
+
+class Session:
+    """Runs a graph; holds the values of its variables.
+
+    Safe to use from many threads: runs that write variables exclude each other, readers share.
+
+    Args:
+        graph: what to run; the current graph by default.
+        threads: how many threads kernels may use (one today).
+        seed: the seed of random operations.
+        options: overrides the options from the environment.
+    """
+
+    def __init__(
+        self,
+        graph: Recorder | None = None,
+        *,
+        threads: int | None = None,
+        seed: int | None = None,
+        options: Options | None = None,
+        target: Target | None = None,
+    ) -> None:
+        self.graph = graph if graph is not None else current_recorder()
+        self.threads = threads
+        self.seed = seed
+        self.options = options if options is not None else Options.from_environment()
+        self.target = target if target is not None else host()
+        self.compile_count = 0
+        self._state: dict[Value, Array] = {}
+        self._compiled: dict[tuple[tuple[int, ...], frozenset[int]], Executable] = {}
+        self._lock = threading.RLock()
+        self._scopes: list[Recorder] = []
+
+    # --- context ---------------------------------------------------------------------------------
+
+    def __enter__(self) -> Session:
+        self._scopes.append(self.graph.__enter__())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._scopes.pop().__exit__(kind, error, trace)
+
+    # --- running ---------------------------------------------------------------------------------
+
+    def run(self, fetches: Any, feeds: Mapping[Any, Any] | None = None) -> Any:
+        """Computes the fetches.
+
+        Args:
+            fetches: values, names, effects or nested lists, tuples and dicts of them.
+            feeds: arrays by value or name; any value may be fed, and feeds that are not needed
+                are accepted.
+
+        Returns:
+            Fresh arrays in the structure of the fetches; None for effects.
+
+        Raises:
+            FeedError: a feed is missing or does not fit.
+            NameLookupError: an unknown or ambiguous name.
+        """
+        given = self._resolve_feeds(feeds or {})
+        executable = self._executable(fetches, [value for value, _ in given.values()])
+        arrays = []
+        for value in executable.needed:
+            entry = given.get(id(value))
+            if entry is None:
+                raise missing_feed(value, self.graph)
+            arrays.append(converted_feed(value, entry[1]))
+        results = executable.run(arrays)
+        return executable.arranged(results)
+
+    def compile(self, fetches: Any, feeds: Sequence[Any] | None = None) -> Executable:
+        """Compiles the fetches into a callable.
+
+        Args:
+            fetches: as for ``run``.
+            feeds: the positional order of the callable's arguments; by default the placeholders
+                that are needed, in the order they were built.
+
+        Raises:
+            FeedError: a placeholder that is needed is not in ``feeds``.
+        """
+        if feeds is None:
+            return self._executable(fetches, ())
+        positional = [self._value(item) for item in feeds]
+        inner = self._executable(fetches, positional)
+        known = {id(value) for value in positional}
+        for value in inner.needed:
+            if id(value) not in known:
+                raise missing_feed(value, self.graph)
+        return inner.with_feeds(positional)
+
+    def _executable(self, fetches: Any, fed: Sequence[Value]) -> Executable:
+        resolved = rebuild(fetches, self._fetch)
+        flat = list(leaves(resolved))
+        values = [leaf for leaf in flat if isinstance(leaf, Value)]
+        effects = [v for leaf in flat if isinstance(leaf, Effect) for v in leaf.values]
+        placeholders, overrides = [], []
+        for value in fed:
+            node = self.graph.producer(value)
+            is_placeholder = node is not None and node.op.name == "placeholder"
+            (placeholders if is_placeholder else overrides).append(value)
+        key = (
+            (*map(id, values), -1, *map(id, effects)),
+            frozenset(map(id, overrides)),
+        )
+        with self._lock:
+            known = self._compiled.get(key)
+            if known is None:
+                extraction = extract(self.graph, values, effects, dict.fromkeys(overrides))
+                compiled = compile_graph(extraction, self.options, self.target)
+                self.compile_count += 1
+                known = Executable(
+                    self, resolved, extraction, compiled, extraction.feeds, len(values)
+                )
+                self._compiled[key] = known
+        return known.arranged_as(resolved)
+
+    def execute(
+        self, extraction: Extraction, program: Program, arrays: Sequence[Array]
+    ) -> list[Array]:
+        """Runs a program with this session's variables and commits what it writes."""
+        if not extraction.states and not extraction.written:
+            return program.run(arrays)
+        if not extraction.written:
+            return program.run([*arrays, *map(self._current, extraction.states)])
+        with self._lock:
+            results = program.run([*arrays, *map(self._current, extraction.states)])
+            count = len(results) - len(extraction.written)
+            self._state.update(zip(extraction.written, results[count:], strict=True))
+            return results[:count]
+
+    # --- variables -------------------------------------------------------------------------------
+
+    def _current(self, variable: Value) -> Array:
+        array = self._state.get(variable)
+        if array is None:
+            node = self.graph.producer(variable)
+            if node is None or node.op.name != "variable":
+                raise GraphError(f"{variable!r} is not a variable of this session's graph")
+            payload: Payload = node.attrs["initial"]
+            with self._lock:
+                array = self._state.setdefault(variable, payload.array)
+        return array
+
+    def get(self, variable: Any) -> Array:
+        """A copy of a variable's present value; nested structures give the same structure."""
+        return rebuild(variable, lambda leaf: self._current(self._value(leaf)).copy())  # type: ignore[no-any-return]
+
+    def set(self, values: Mapping[Any, Any]) -> None:
+        """Gives variables new values, all or none; the arrays are copied.
+
+        Raises:
+            FeedError: a value does not fit its variable.
+        """
+        new: dict[Value, Array] = {}
+        for key, given in values.items():
+            variable = self._value(key)
+            if not isinstance(variable, Variable):
+                raise GraphError(f"{variable!r} is not a variable", where=caller())
+            new[variable] = np.array(converted_feed(variable, given))
+        with self._lock:
+            self._state.update(new)
+
+    # --- looking up ------------------------------------------------------------------------------
+
+    def _value(self, item: Any) -> Value:
+        if isinstance(item, Value):
+            if item.graph is not self.graph:
+                raise GraphError(
+                    f"{item!r} belongs to another graph than the session's",
+                    where=caller(),
+                    hint="make a session of the graph the value was built in",
+                )
+            return item
+        if isinstance(item, str):
+            try:
+                return self.graph.find(item)
+            except NameLookupError as error:
+                error.where = caller()
+                raise
+        raise GraphError(
+            f"{item!r} cannot be fetched or fed",
+            where=caller(),
+            hint="give a value, its name, an effect, or a nested structure of them",
+        )
+
+    def _fetch(self, leaf: Any) -> Any:
+        if isinstance(leaf, Effect):
+            return leaf
+        if leaf is None:
+            raise GraphError("None cannot be fetched", where=caller())
+        return self._value(leaf)
+
+    def _resolve_feeds(self, feeds: Mapping[Any, Any]) -> dict[int, tuple[Value, Any]]:
+        result: dict[int, tuple[Value, Any]] = {}
+        for key, array in feeds.items():
+            if not isinstance(key, (Value, str)):
+                raise FeedError(
+                    f"feeds are given by value or name, not by {type(key).__name__}",
+                    where=caller(),
+                )
+            value = self._value(key)
+            if id(value) in result:
+                raise FeedError(f"{value!r} is fed twice", where=caller())
+            result[id(value)] = (value, array)
+        return result
+
+    # --- copying ---------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "graph": self.graph,
+            "threads": self.threads,
+            "seed": self.seed,
+            "options": self.options,
+            "state": list(self._state.items()),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(  # type: ignore[misc]
+            state["graph"],
+            threads=state["threads"],
+            seed=state["seed"],
+            options=state["options"],
+        )
+        self._state = dict(state["state"])
+
+    def __repr__(self) -> str:
+        return f"<Session of {self.graph!r}>"

@@ -1,0 +1,181 @@
+"""Variables, assignments, groups and control dependencies, as users write them.
+
+A variable used as a value is its value at the start of the run. ``assign`` gives the new value;
+``assign_add`` and ``read`` build on the latest write before them. What is written inside a branch
+or a loop body is carried out of it explicitly (``control_flow.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from graphc.base.errors import GraphError, ShapeError
+from graphc.base.source import caller
+from graphc.ir.builder import current
+from graphc.ir.dims import compare
+from graphc.ir.dtypes import DTypeLike
+from graphc.ir.op import surface_function
+from graphc.ir.recorder import Recorder, current_recorder
+from graphc.ir.types import TensorType
+from graphc.ir.value import Value
+from graphc.ops.convert import as_value
+from graphc.ops.source import payload_of
+from graphc.ops.state import assign_op, variable_op
+
+
+class Variable(Value):
+    """A value that a session keeps between runs.
+
+    Attributes:
+        trainable: whether ``minimize`` updates it by default.
+    """
+
+    __slots__ = ("trainable",)
+
+    def __init__(
+        self, type: TensorType, name: str | None, graph: Recorder, trainable: bool
+    ) -> None:
+        super().__init__(type, name, graph)
+        self.trainable = trainable
+
+    def read(self) -> Value:
+        """The latest value written before this in the order of building."""
+        return _latest(_recorder_of(self), self)
+
+    def assign(self, value: Any) -> Value:
+        """Gives the variable a new value, and gives that value.
+
+        The value is converted by the rules of ``astype`` and broadcast to the variable's shape.
+        """
+        recorder = _recorder_of(self)
+        new = as_value(value, self)
+        if new.dtype is not self.dtype:
+            new = surface_function("astype")(new, self.dtype)
+        if new.shape != self.shape:
+            if any(
+                compare("eq", a, b) is not True for a, b in zip(new.shape, self.shape, strict=False)
+            ) and new.ndim > self.ndim:
+                raise ShapeError(
+                    f"a value of shape {list(new.shape)} does not fit variable "
+                    f"{self.name or ''} of shape {list(self.shape)}",
+                    where=caller(),
+                )
+            new = surface_function("broadcast_to")(new, self.shape)
+        before = _latest(recorder, self)
+        node = recorder.add(assign_op, (before, new), {})
+        recorder.written[node.output] = self
+        recorder.latest[self] = node.output
+        return node.output
+
+    def assign_add(self, value: Any) -> Value:
+        """Adds to the latest value, and gives the sum."""
+        return self.assign(self.read() + value)
+
+    def assign_sub(self, value: Any) -> Value:
+        """Subtracts from the latest value, and gives the difference."""
+        return self.assign(self.read() - value)
+
+
+def _recorder_of(variable: Variable) -> Recorder:
+    """The region being traced, or the variable's own graph."""
+    builder = current()
+    if isinstance(builder, Recorder) and builder.parent is not None and builder.encloses(variable):
+        return builder
+    assert variable.graph is not None
+    return variable.graph
+
+
+def _latest(recorder: Recorder, variable: Variable) -> Value:
+    """The variable's current value at this point of building; in regions it is carried in."""
+    known = recorder.latest.get(variable)
+    if known is not None:
+        return known
+    if recorder.parent is None:
+        return variable
+    carried = Value(variable.type, variable.name, recorder)
+    recorder.carried[variable] = carried
+    recorder.latest[variable] = carried
+    return carried
+
+
+def variable(
+    initial: Any,
+    name: str | None = None,
+    trainable: bool = True,
+    dtype: DTypeLike | None = None,
+) -> Variable:
+    """A variable with an initial value; arrays keep their dtype, Python floats become float32.
+
+    Args:
+        initial: anything ``np.asarray`` takes, of fixed shape.
+        name: a label.
+        trainable: whether ``minimize`` updates it by default.
+        dtype: converts the initial value.
+    """
+    recorder = current_recorder()
+    if recorder.parent is not None:
+        raise GraphError(
+            "a variable cannot be made inside a branch or a loop body",
+            where=caller(),
+            hint="make it outside and assign to it inside",
+        )
+    payload = payload_of(initial, dtype)
+    from graphc.ir.dtypes import dtype as as_dtype
+
+    type_ = TensorType(as_dtype(payload.array.dtype), tuple(payload.array.shape))
+    result = Variable(type_, name, recorder, trainable)
+    recorder.add(variable_op, (), {"initial": payload}, outputs=(result,))
+    return result
+
+
+class Effect:
+    """Something to run for what it does; fetching it gives None.
+
+    Attributes:
+        values: the values whose computation is the effect.
+    """
+
+    __slots__ = ("name", "values")
+
+    def __init__(self, values: Sequence[Value], name: str | None = None) -> None:
+        self.values = tuple(values)
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<Effect {self.name or ''} of {len(self.values)} values>"
+
+
+def group(*items: Any, name: str | None = None) -> Effect:
+    """One effect that runs all given values and effects (or nested structures of them)."""
+    from graphc.structure import leaves
+
+    return Effect([value for item in leaves(list(items)) for value in effect_values(item)], name)
+
+
+def effect_values(item: Any) -> Sequence[Value]:
+    """The values behind a value or an effect.
+
+    Raises:
+        GraphError: for anything else.
+    """
+    if isinstance(item, Value):
+        return (item,)
+    if isinstance(item, Effect):
+        return item.values
+    raise GraphError(f"{item!r} is neither a value nor an effect", where=caller())
+
+
+@contextmanager
+def control_dependencies(items: Sequence[Any]) -> Iterator[None]:
+    """What is built in the block runs only together with these values and effects."""
+    recorder = current_recorder()
+    values = [value for item in items for value in effect_values(item)]
+    if recorder.parent is None and values and values[0].graph is not None:
+        recorder = values[0].graph
+    recorder.push_control(values)
+    try:
+        yield
+    finally:
+        recorder.pop_control()

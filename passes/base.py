@@ -1,0 +1,131 @@
+"""What a pass is: a function from a frozen graph to a frozen graph, and what it is told.
+
+Invariant: a pass sees one level of a graph at a time. ``on_regions`` applies it to the regions of
+control flow too, so that no pass forgets them; bodies of fused nodes are kernels already and are
+left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from graphc.base.options import Options
+from graphc.base.source import Location
+from graphc.base.target import Target
+from graphc.ir.graph import Graph, Node
+from graphc.ir.value import Value
+from graphc.ops.fused import fused_op
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """One choice that a pass made, or decided not to make.
+
+    Attributes:
+        rule: the rule, or the pass if it has no rules.
+        value: what it is about: the first output of the node concerned.
+        where: the user's line.
+        number: how much fuel was spent with it, counted from 1; 0 where nothing was changed.
+        reason: for a choice not made, why.
+    """
+
+    rule: str
+    value: Value
+    where: Location | None
+    number: int
+    reason: str = ""
+
+    def __str__(self) -> str:
+        label = f" {self.value.name!r}" if self.value.name is not None else ""
+        text = f"{self.rule}:{label} {self.value.type} at {self.where or '?'}"
+        return f"{text}, not done: {self.reason}" if self.reason else f"{text}, #{self.number}"
+
+
+@dataclass(slots=True)
+class PassContext:
+    """What passes are told, and where they record what they decide.
+
+    Attributes:
+        options: numerics, switched-off rules and so on.
+        target: the machine the code is for; None where that does not matter.
+        spent: how many optional decisions were made so far.
+        decisions: all of them, in order; the manager hands them out pass by pass.
+    """
+
+    options: Options = field(default_factory=Options)
+    target: Target | None = None
+    spent: int = 0
+    decisions: list[Decision] = field(default_factory=list)
+
+    def decide(self, rule: str, node: Node) -> bool:
+        """Spends one unit of fuel on an optional change of the node; False if none is left.
+
+        A pass asks before it changes anything, so a wrong result can be bisected to one decision.
+        """
+        fuel = self.options.fuel
+        if fuel is not None and self.spent >= fuel:
+            return False
+        self.spent += 1
+        where = node.provenance.where
+        self.decisions.append(Decision(rule, node.outputs[0], where, self.spent))
+        return True
+
+    def decline(self, rule: str, node: Node, reason: str) -> None:
+        """Records a change that was considered and not made."""
+        where = node.provenance.where
+        self.decisions.append(Decision(rule, node.outputs[0], where, 0, reason))
+
+
+class Pass(Protocol):
+    """A graph pass: a function; its name is the name of the pass.
+
+    It gives back the identical graph if it changes nothing.
+    """
+
+    @property
+    def __name__(self) -> str: ...
+
+    def __call__(self, graph: Graph, context: PassContext, /) -> Graph: ...
+
+
+PassFunction = Callable[[Graph, PassContext], Graph]
+
+
+def has_open_regions(node: Node) -> bool:
+    """True for control flow, whose regions passes work on; a fused body is closed."""
+    return bool(node.regions) and node.op is not fused_op
+
+
+def on_regions(function: PassFunction) -> PassFunction:
+    """The pass on a graph and the regions of its control flow, innermost first."""
+
+    def run(graph: Graph, context: PassContext) -> Graph:
+        # Regions are nested at most MAXIMUM_NESTING deep, so this recursion is bounded.
+        changed: dict[int, Node] = {}
+        for position, node in enumerate(graph.nodes):
+            if not has_open_regions(node):
+                continue
+            regions = tuple(run(region, context) for region in node.regions)
+            if any(new is not old for new, old in zip(regions, node.regions, strict=True)):
+                changed[position] = replace(node, regions=regions)
+        if changed:
+            nodes = [changed.get(position, node) for position, node in enumerate(graph.nodes)]
+            graph = Graph(graph.name, graph.inputs, nodes, graph.outputs)
+        return function(graph, context)
+
+    return run
+
+
+def open_nodes(graph: Graph) -> Iterator[Node]:
+    """All nodes that passes work on: those of the graph and of regions of control flow."""
+    stack = [iter(graph.nodes)]
+    while stack:
+        node = next(stack[-1], None)
+        if node is None:
+            stack.pop()
+            continue
+        yield node
+        if has_open_regions(node):
+            stack.extend(iter(region.nodes) for region in reversed(node.regions))

@@ -1,0 +1,62 @@
+"""What a graph knows of its constants: arrays, and lazily broadcast single elements.
+
+Role: shared by folding, canonicalization and the matching of rules. Invariant: a splat is never
+spread out; it stands for one element, whatever the shape, symbolic shapes included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from graphc.ir.attributes import Array, Payload
+from graphc.ir.graph import Node
+from graphc.ir.value import Value
+from graphc.ops.shape import broadcast_to_op
+from graphc.ops.source import constant_op
+
+Producer = Callable[[Value], Node | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A constant.
+
+    Attributes:
+        array: its elements, or its only element as an array without axes.
+        splat: the value repeats the one element over its shape.
+        scalar: for a splat, the value that holds the one element without axes, if there is one.
+    """
+
+    array: Array
+    splat: bool
+    scalar: Value | None = None
+
+    @property
+    def single(self) -> bool:
+        """True if all elements are one and the same."""
+        return self.splat or self.array.size == 1
+
+
+def known(value: Value, producer: Producer) -> Known | None:
+    """What is known of a value: if a constant makes it, or a broadcast of one element."""
+    node = producer(value)
+    if node is None:
+        return None
+    if node.op is constant_op:
+        return Known(payload_array(node), False)
+    if node.op is not broadcast_to_op:
+        return None
+    source = producer(node.inputs[0])
+    if source is None or source.op is not constant_op:
+        return None
+    array = payload_array(source)
+    if array.size != 1:
+        return None
+    return Known(array.reshape(()), True, source.output if array.ndim == 0 else None)
+
+
+def payload_array(node: Node) -> Array:
+    """The array of a constant node; read-only."""
+    payload: Payload = node.attrs["value"]
+    return payload.array

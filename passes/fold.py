@@ -1,0 +1,152 @@
+"""Folding: what depends on constants only is computed now.
+
+    %1 = constant() {2.0}
+    %2 = constant() {3.0}       ->      %3 = constant() {6.0}
+    %3 = multiply(%1, %2)
+
+Only exact operations are folded (class E, and sums and products of integers), by their reference,
+so that folded equals unfolded to the bit; everything else keeps its place and its bits. A result
+may not be larger than the constants it is made from (or 4 KB), broadcasts stay lazy, and an error
+stays an error of the run. What is not folded is recorded with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from graphc.base.errors import GraphcError, VerifyError
+from graphc.interp import evaluate_node
+from graphc.ir.attributes import Array, Payload
+from graphc.ir.builder import apply
+from graphc.ir.edit import GraphEditor
+from graphc.ir.graph import Graph, Node
+from graphc.ir.op import Pointwise
+from graphc.ir.types import TensorType
+from graphc.ir.value import Value
+from graphc.ops.shape import broadcast_to_op
+from graphc.ops.source import constant_op
+from passes.base import PassContext
+from passes.constants import Known, known
+
+SMALL_BYTES = 4096
+"""Results up to this size are folded even if they are larger than what they are made from."""
+
+
+def fold(graph: Graph, context: PassContext) -> Graph:
+    """The graph with constant subgraphs computed; one walk."""
+    editor = GraphEditor(graph, "fold")
+    constants: dict[Value, Known] = {}
+    for original in graph.nodes:
+        node = editor.producer(original.outputs[0])
+        if node is None:
+            continue
+        own = known(node.outputs[0], editor.producer)
+        if own is not None:
+            constants[node.outputs[0]] = own
+            continue
+        if not node.inputs or any(value not in constants for value in node.inputs):
+            continue
+        operands = [constants[value] for value in node.inputs]
+        reason = _obstacle(node)
+        if reason is None:
+            reason = _fold_node(editor, node, operands, context)
+        if reason is not None:
+            context.decline("fold", node, reason)
+            continue
+        made = known(node.outputs[0], editor.producer)
+        if made is not None:
+            constants[node.outputs[0]] = made
+    return editor.finish()
+
+
+def _obstacle(node: Node) -> str | None:
+    """Why an op is never folded."""
+    if node.regions:
+        return f"{node.op.name} is control flow"
+    if node.op.effect != "pure":
+        return f"{node.op.name} touches state"
+    if len(node.outputs) > 1:
+        return "it has several results"
+    if node.op is broadcast_to_op:
+        return "broadcasts stay lazy"
+    inexact = node.op.numerics != "E" and any(
+        value.dtype.is_float for value in (*node.inputs, *node.outputs)
+    )
+    return f"{node.op.name} is not exact" if inexact else None
+
+
+def _fold_node(
+    editor: GraphEditor, node: Node, operands: Sequence[Known], context: PassContext
+) -> str | None:
+    """Folds the node, or says why not."""
+    lazy = isinstance(node.op.lowering, Pointwise) and all(
+        operand.single for operand in operands
+    )
+    if lazy:
+        # One element is computed and stays one element, whatever the shape.
+        arrays = [operand.array.reshape(()) for operand in operands]
+        probe = _scalar_node(node)
+    else:
+        reason = _oversize(node, operands)
+        if reason is not None:
+            return reason
+        arrays = [
+            _spread(operand, value) if operand.splat else operand.array
+            for value, operand in zip(node.inputs, operands, strict=True)
+        ]
+        probe = node
+    try:
+        with np.errstate(all="ignore"):
+            (array,) = evaluate_node(probe, arrays, {})
+    except VerifyError:
+        raise
+    except GraphcError as error:
+        return f"it would fail when the graph runs: {error.message}"
+    if not context.decide("fold", node):
+        return "no fuel is left"
+    if lazy and node.output.shape != ():
+        with editor.rewriting(node, "fold"):
+            scalar = apply(constant_op, value=Payload(array))
+        editor.redefine(node.output, broadcast_to_op, (scalar,), {"shape": node.output.shape})
+    else:
+        editor.redefine(node.output, constant_op, (), {"value": Payload(array)})
+    return None
+
+
+def _scalar_node(node: Node) -> Node:
+    """The node over operands without axes."""
+
+    def element(value: Value) -> Value:
+        return Value(TensorType(value.dtype, ()))
+
+    inputs = tuple(element(value) for value in node.inputs)
+    attrs = {name: value for name, value in node.attrs.items() if name != "guards"}
+    return Node(node.op, inputs, attrs, (element(node.output),), (), node.provenance)
+
+
+def _oversize(node: Node, operands: Sequence[Known]) -> str | None:
+    """Why the result may not be stored: its size is unknown or too large."""
+    values = (*node.inputs, node.output)
+    if not all(value.type.is_static for value in values) or node.attrs.get("guards"):
+        return "its size is known only when the graph runs"
+    stored = sum(operand.array.nbytes for operand in operands)
+    limit = max(stored, SMALL_BYTES)
+    for value in values:
+        size = _bytes(value)
+        if size > limit:
+            return f"{size} bytes would be made of {stored}"
+    return None
+
+
+def _bytes(value: Value) -> int:
+    size = value.type.bytes
+    assert isinstance(size, int)
+    return size
+
+
+def _spread(operand: Known, value: Value) -> Array:
+    """The elements of a splat of known size, as a view."""
+    shape = [dim for dim in value.shape if isinstance(dim, int)]
+    return np.broadcast_to(operand.array, shape)

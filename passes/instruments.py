@@ -1,0 +1,145 @@
+"""What can be done around every pass from outside: verify, dump, shuffle, and the time table.
+
+Invariant: an instrument never changes what a graph means; shuffling only changes an order that no
+pass may rely on.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from graphc.base.errors import VerifyError
+from graphc.base.options import Options
+from graphc.ir.graph import Graph, Node
+from graphc.ir.printer import print_graph
+from graphc.ir.value import Value
+from graphc.ir.verify import verify
+from passes.base import has_open_regions, open_nodes
+
+
+class Instrument(Protocol):
+    """Something that looks at the graph around each pass."""
+
+    def before(self, name: str, graph: Graph) -> Graph:
+        """The graph that the pass shall get: the given one, or one of the same meaning."""
+
+    def after(self, name: str, graph: Graph, holds: Sequence[Callable[[Node], bool]]) -> None:
+        """Looks at what the pass gave; ``holds`` are the conditions all nodes must meet by now."""
+
+
+def instruments_of(options: Options) -> list[Instrument]:
+    """The instruments that the options ask for, in the order they apply."""
+    result: list[Instrument] = []
+    if options.shuffle_seed is not None:
+        result.append(Shuffle(options.shuffle_seed))
+    if options.verify:
+        result.append(Verify())
+    if options.dump:
+        result.append(Dump(options.dump, _to_stderr))
+    return result
+
+
+def _to_stderr(text: str) -> None:
+    sys.stderr.write(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Verify:
+    """Checks all invariants of the graph after every pass."""
+
+    def before(self, name: str, graph: Graph) -> Graph:
+        """Leaves the graph alone."""
+        return graph
+
+    def after(self, name: str, graph: Graph, holds: Sequence[Callable[[Node], bool]]) -> None:
+        """Raises VerifyError, naming the node, where an invariant or a condition fails."""
+        verify(graph)
+        if not holds:
+            return
+        for node in open_nodes(graph):
+            if not all(condition(node) for condition in holds):
+                raise VerifyError(
+                    f"{node.op.name} should not be left by now",
+                    where=node.provenance.where,
+                    node=repr(node),
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """Writes the graph's text, with provenance, after chosen passes."""
+
+    names: tuple[str, ...]
+    write: Callable[[str], None]
+
+    def before(self, name: str, graph: Graph) -> Graph:
+        """Leaves the graph alone."""
+        return graph
+
+    def after(self, name: str, graph: Graph, holds: Sequence[Callable[[Node], bool]]) -> None:
+        """Writes it if the pass, or this run of it, or every pass is asked for."""
+        if any(asked in ("all", name, name.partition("#")[0]) for asked in self.names):
+            self.write(f"// after {name}\n{print_graph(graph, provenance=True)}")
+
+
+class Shuffle:
+    """Hands every pass its nodes in another random topological order, from a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def before(self, name: str, graph: Graph) -> Graph:
+        """The same graph in another order, regions of control flow too."""
+        return shuffled(graph, self._random)
+
+    def after(self, name: str, graph: Graph, holds: Sequence[Callable[[Node], bool]]) -> None:
+        """Looks at nothing."""
+
+
+def shuffled(graph: Graph, source: random.Random) -> Graph:
+    """A random topological order of the same nodes; linear in nodes and operands."""
+    waiting: dict[Value, int] = {}
+    readers: dict[Value, list[Node]] = {}
+    ready: list[Node] = []
+    own = graph.producers
+    for node in graph.nodes:
+        # An operand given twice counts once.
+        needed = [value for value in dict.fromkeys(node.inputs) if value in own]
+        waiting[node.outputs[0]] = len(needed)
+        for value in needed:
+            readers.setdefault(value, []).append(node)
+        if not needed:
+            ready.append(node)
+    order: list[Node] = []
+    while ready:
+        # Swapping with the last makes taking a random one constant work.
+        chosen = source.randrange(len(ready))
+        ready[chosen], ready[-1] = ready[-1], ready[chosen]
+        node = ready.pop()
+        order.append(node)
+        for value in node.outputs:
+            for reader in readers.get(value, ()):
+                waiting[reader.outputs[0]] -= 1
+                if not waiting[reader.outputs[0]]:
+                    ready.append(reader)
+    nodes = [
+        replace(node, regions=tuple(shuffled(region, source) for region in node.regions))
+        if has_open_regions(node)
+        else node
+        for node in order
+    ]
+    return Graph(graph.name, graph.inputs, nodes, graph.outputs)
+
+
+def time_table(
+    rows: Sequence[tuple[str, float, str]], write: Callable[[str], None] = _to_stderr
+) -> None:
+    """Writes what each pass took: rows of name, seconds and a line of text."""
+    total = sum(seconds for _, seconds, _ in rows)
+    lines = [text for _, _, text in rows]
+    lines.append(f"all passes: {total * 1e3:.2f} ms")
+    write("".join(f"{line}\n" for line in lines))

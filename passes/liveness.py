@@ -1,0 +1,33 @@
+"""Liveness: from which step to which a plan's temporaries hold something that is read later.
+
+A slot that is written before a loop and touched inside stays live to the loop's end, since the loop
+may go round again; carried slots are such. Everything else lives from first write to last touch.
+"""
+
+from __future__ import annotations
+
+from graphc.plan.ir import Plan
+
+
+def live_intervals(plan: Plan) -> dict[int, tuple[int, int]]:
+    """For each temporary and scratch slot the first step and the step past its last."""
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    touched_by_loop: list[set[int]] = [set() for _ in plan.loops]
+    for position, step in enumerate(plan.steps):
+        inside = [n for n, (start, end) in enumerate(plan.loops) if start <= position < end]
+        for slot, _ in plan.accesses(step):
+            if plan.slots[slot].kind not in ("temporary", "scratch"):
+                continue
+            first.setdefault(slot, position)
+            last[slot] = position
+            for loop in inside:
+                touched_by_loop[loop].add(slot)
+    # inner loops end before outer ones, so one pass from the inside out is enough
+    order = sorted(range(len(plan.loops)), key=lambda n: plan.loops[n][1] - plan.loops[n][0])
+    for loop in order:
+        start, end = plan.loops[loop]
+        for slot in touched_by_loop[loop]:
+            if first[slot] < start:
+                last[slot] = max(last[slot], end - 1)
+    return {slot: (first[slot], last[slot] + 1) for slot in first}

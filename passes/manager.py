@@ -1,0 +1,189 @@
+"""Runs a table of passes over a graph and keeps a record of each.
+
+Invariant: passes know nothing of the table, of each other or of the instruments; whatever is done
+around every pass (regions, timing, verifying, dumping, shuffling) is done here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from graphc.base.errors import GraphcError, GraphError, VerifyError
+from graphc.ir.graph import Graph, Node
+from passes.base import Decision, Pass, PassContext, on_regions, open_nodes
+from passes.instruments import Instrument, instruments_of, time_table
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One row of the pipeline's table.
+
+    Attributes:
+        run: the pass.
+        required: the pass brings the graph into a form that later steps rely on, so that it cannot
+            be switched off.
+        leaves: holds of every node from this step on.
+        parts: names inside the pass (of rules) that can be switched off one by one.
+        regions: also run on the regions of control flow.
+    """
+
+    run: Pass
+    required: bool = False
+    leaves: Callable[[Node], bool] | None = None
+    parts: frozenset[str] = frozenset()
+    regions: bool = True
+
+    @property
+    def name(self) -> str:
+        """The name of the pass."""
+        return self.run.__name__
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """No run of ``step`` comes after a run of ``later``."""
+
+    step: str
+    later: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Every run of ``step`` has a run of ``earlier`` before it."""
+
+    step: str
+    earlier: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PassRecord:
+    """What one pass did.
+
+    Attributes:
+        name: the pass and how often it has run, as in "cse#2".
+        seconds: what it took.
+        nodes_before, nodes_after: how many nodes there were, bodies of control flow included.
+        decisions: what it decided, in order.
+        graph: what it gave.
+    """
+
+    name: str
+    seconds: float
+    nodes_before: int
+    nodes_after: int
+    decisions: tuple[Decision, ...]
+    graph: Graph
+
+    def __str__(self) -> str:
+        made = sum(1 for decision in self.decisions if decision.number)
+        return (
+            f"{self.name}: {self.nodes_before} -> {self.nodes_after} nodes, "
+            f"{made} decisions, {self.seconds * 1e3:.2f} ms"
+        )
+
+
+def check_order(steps: Sequence[Step], constraints: Sequence[Before | Needs]) -> None:
+    """Checks a table against its constraints.
+
+    Raises:
+        VerifyError: naming the constraint that does not hold, and its reason.
+    """
+    names = [step.name for step in steps]
+    for rule in constraints:
+        places = [place for place, name in enumerate(names) if name == rule.step]
+        other = rule.later if isinstance(rule, Before) else rule.earlier
+        if not places or other not in names:
+            missing = rule.step if not places else other
+            raise VerifyError(f"the pipeline has no step {missing!r}, though {rule.reason}")
+        first = names.index(other)
+        holds = places[-1] < first if isinstance(rule, Before) else places[0] > first
+        if not holds:
+            order = "before" if isinstance(rule, Before) else "after"
+            raise VerifyError(f"{rule.step} must run {order} {other}: {rule.reason}")
+
+
+def run_pipeline(
+    graph: Graph, steps: Sequence[Step], context: PassContext
+) -> tuple[Graph, list[PassRecord]]:
+    """The graph after all steps but those switched off, and a record of each that ran.
+
+    Raises:
+        GraphError: for options that name a pass or rule that is not there or is required.
+        GraphcError: whatever a pass raises, with the name of the pass.
+    """
+    options = context.options
+    _check_names(steps, context)
+    instruments = instruments_of(options)
+    records: list[PassRecord] = []
+    runs: dict[str, int] = {}
+    established: list[Callable[[Node], bool]] = []
+    count = _count(graph)
+    for step in steps:
+        runs[step.name] = runs.get(step.name, 0) + 1
+        if step.name in options.off:
+            continue
+        name = f"{step.name}#{runs[step.name]}"
+        if step.leaves is not None:
+            established.append(step.leaves)
+        graph, record = _run_step(graph, step, name, context, instruments, established, count)
+        count = record.nodes_after
+        records.append(record)
+    if options.time:
+        time_table([(record.name, record.seconds, str(record)) for record in records])
+    return graph, records
+
+
+def _run_step(
+    graph: Graph,
+    step: Step,
+    name: str,
+    context: PassContext,
+    instruments: Sequence[Instrument],
+    established: Sequence[Callable[[Node], bool]],
+    count: int,
+) -> tuple[Graph, PassRecord]:
+    decided = len(context.decisions)
+    function = on_regions(step.run) if step.regions else step.run
+    try:
+        for instrument in instruments:
+            graph = instrument.before(name, graph)
+        started = time.perf_counter()
+        result = function(graph, context)
+        seconds = time.perf_counter() - started
+        for instrument in instruments:
+            instrument.after(name, result, established)
+    except GraphcError as error:
+        error.cause = error.cause or name
+        raise
+    after = count if result is graph else _count(result)
+    decisions = tuple(context.decisions[decided:])
+    return result, PassRecord(name, seconds, count, after, decisions, result)
+
+
+def _count(graph: Graph) -> int:
+    return sum(1 for _ in open_nodes(graph))
+
+
+def _check_names(steps: Sequence[Step], context: PassContext) -> None:
+    options = context.options
+    required = {step.name for step in steps if step.required}
+    optional = {step.name for step in steps if not step.required}
+    parts = {part for step in steps for part in step.parts}
+    for name in sorted(options.off):
+        if name in required:
+            raise GraphError(f"the pass {name!r} is required and cannot be switched off")
+        if name not in optional and name not in parts:
+            raise GraphError(
+                f"there is no pass or rule {name!r} to switch off",
+                hint=f"passes are {', '.join(sorted(optional))}",
+            )
+    for name in options.dump:
+        if name != "all" and name.partition("#")[0] not in required | optional:
+            raise GraphError(
+                f"there is no pass {name!r} to dump after",
+                hint=f"passes are {', '.join(sorted(required | optional))}, or all",
+            )

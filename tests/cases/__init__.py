@@ -1,0 +1,1 @@
+"""The cases where compilers went wrong: their data, their graphs and how answers are compared."""

@@ -1,0 +1,33 @@
+"""The cases that cannot be built yet, each with the feature it waits for.
+
+`docs/cases.md` lists exactly these; a case leaves the table when its graph is written.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+WAITING: Final[dict[str, str]] = {
+    "alg-noncommutative": "arctan2",
+    "aot-target": "object cache and export for a chosen target",
+    "cse-rng": "random ops",
+    "dbg-bisect": "bisecting a wrong result to the guilty rule",
+    "dbg-nan-origin": "numerics check that reports the first NaN with its op and line",
+    "dtype-int-reduce": "float16",
+    "dtype-promotion": "float16",
+    "gr-cond": "gradient of cond",
+    "gr-scan": "gradient of a loop",
+    "ix-adv-mixed": "boolean mask indexing",
+    "ix-scatter-set-dup": "indexed set",
+    "nn-bn-fold": "convolution",
+    "nn-conv": "convolution",
+    "nn-pad": "pad modes edge and reflect, negative widths",
+    "nn-pool-max": "pooling",
+    "nn-resize": "resize",
+    "rng-fold": "random ops",
+    "ses-affinity": "thread pool",
+    "ses-fork": "thread pool",
+    "sh-overlap-set": "indexed set",
+    "sl-useless": "slice bounds that are fed values",
+    "sort-nan": "sort, argsort and top-k",
+}

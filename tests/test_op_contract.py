@@ -1,0 +1,258 @@
+"""Every registered op keeps its contract: types, reference, lowering, decomposition, gradient.
+
+The tests walk the registry; an op is covered by being declared.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from op_contract import (
+    Traced,
+    assert_close,
+    cases,
+    is_pointwise,
+    run_lowering,
+    sample,
+    sampled_ops,
+    special_sample,
+    trace,
+    trace_decomposition,
+)
+
+import graphc as gx
+from graphc.interp import evaluate
+from graphc.ir.dims import evaluate as evaluate_dim
+from graphc.ir.dtypes import FLOATS, DType, dtype, float64
+from graphc.ir.op import (
+    Decompose,
+    Flat,
+    NotDifferentiable,
+    OpDef,
+    Pointwise,
+    Structural,
+    all_ops,
+    surface_function,
+)
+from graphc.ir.recorder import Recorder
+from passes.base import PassContext
+from passes.decompose import decompose, is_core
+
+SEEDS = range(3)
+CASES = cases()
+EACH_CASE = pytest.mark.parametrize(
+    ("op", "element"), CASES, ids=[f"{op.name}-{element}" for op, element in CASES]
+)
+OPS = sampled_ops()
+EACH_OP = pytest.mark.parametrize("op", OPS, ids=[op.name for op in OPS])
+
+
+def compiled(recorder: Recorder, traced: Sequence[Traced], fed: Sequence[Sequence[Any]]) -> Any:
+    """Several traces in one graph run by a session; skips only while there are no sessions."""
+    if importlib.util.find_spec("graphc.session") is None:
+        pytest.skip("there is no graphc.session yet")
+    session = gx.Session(recorder)
+    feeds = {
+        value: array
+        for trace_, arrays in zip(traced, fed, strict=True)
+        for value, array in zip(trace_.inputs, arrays, strict=True)
+    }
+    return session.run([list(trace_.outputs) for trace_ in traced], feeds)
+
+
+def test_every_op_says_what_it_is() -> None:
+    for op in all_ops():
+        assert op.doc and op.doc.rstrip().endswith("."), op.name
+        if not isinstance(op.lowering, Structural):
+            assert op.domain.dtypes, f"{op.name} names no dtypes to be sampled with"
+            assert op.domain.example is not None, f"{op.name} has no example"
+
+
+@EACH_CASE
+def test_inferred_type_is_the_reference_s(op: OpDef, element: DType) -> None:
+    for seed in SEEDS:
+        arrays, attrs = sample(op, element, seed)
+        traced = trace(op, arrays, attrs)
+        results = evaluate(traced.graph, arrays)
+        for value, array in zip(traced.outputs, results, strict=True):
+            assert array.dtype == value.dtype.numpy
+            assert array.shape == value.shape
+
+
+@EACH_CASE
+def test_symbolic_dims(op: OpDef, element: DType) -> None:
+    arrays, attrs = sample(op, element, 0)
+    sized = {"shape", "sizes", "index", "repeats", "low", "high"}
+    if not arrays or sized & attrs.keys():
+        pytest.skip("its attributes speak of sizes")
+    traced = trace(op, arrays, attrs, symbolic=True)
+    sizes = {f"n{size}": size for array in arrays for size in array.shape}
+    results = evaluate(traced.graph, arrays)
+    for value, array in zip(traced.outputs, results, strict=True):
+        assert tuple(evaluate_dim(dim, sizes) for dim in value.shape) == array.shape
+
+
+@EACH_CASE
+def test_special_values(op: OpDef, element: DType) -> None:
+    if not is_pointwise(op):
+        pytest.skip("not pointwise")
+    arrays, attrs = special_sample(op, element)
+    traced = trace(op, arrays, attrs)
+    (result,) = evaluate(traced.graph, arrays)
+    assert result.dtype == traced.outputs[0].dtype.numpy
+    lowered = run_lowering(op, traced, arrays, attrs)
+    if lowered is not None:
+        assert_close(op, lowered, result)
+
+
+@EACH_CASE
+@pytest.mark.parametrize("size", [0, 1])
+def test_empty_and_single(op: OpDef, element: DType, size: int) -> None:
+    if not is_pointwise(op):
+        pytest.skip("not pointwise")
+    arrays, attrs = special_sample(op, element)
+    few = [array.reshape(-1)[:size].reshape(size, 1) for array in arrays]
+    traced = trace(op, few, attrs)
+    (result,) = evaluate(traced.graph, few)
+    assert result.shape == traced.outputs[0].shape == (size, 1)
+
+
+@EACH_CASE
+def test_lowering_rule_means_the_reference(op: OpDef, element: DType) -> None:
+    for seed in SEEDS:
+        arrays, attrs = sample(op, element, seed)
+        traced = trace(op, arrays, attrs)
+        lowered = run_lowering(op, traced, arrays, attrs)
+        if lowered is None:
+            pytest.skip("no rule per element")
+        (wanted,) = evaluate(traced.graph, arrays)
+        assert_close(op, lowered, wanted)
+
+
+@EACH_CASE
+def test_decomposition_is_the_reference(op: OpDef, element: DType) -> None:
+    if not isinstance(op.lowering, Decompose):
+        pytest.skip("a core op")
+    for seed in SEEDS:
+        arrays, attrs = sample(op, element, seed)
+        whole = trace(op, arrays, attrs)
+        parts = trace_decomposition(op, arrays, attrs)
+        for value, other in zip(whole.outputs, parts.outputs, strict=True):
+            assert value.type == other.type
+        wanted = evaluate(whole.graph, arrays)
+        for got, reference in zip(evaluate(parts.graph, arrays), wanted, strict=True):
+            assert_close(op, got, reference)
+
+
+@EACH_CASE
+@pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
+def test_the_decompose_pass_leaves_core_ops(op: OpDef, element: DType, symbolic: bool) -> None:
+    arrays, attrs = sample(op, element, 1)
+    if not isinstance(op.lowering, Decompose) or (symbolic and "shape" in attrs):
+        pytest.skip("a core op, or its attributes speak of sizes")
+    graph = trace(op, arrays, attrs, symbolic=symbolic).graph
+    core = decompose(graph, PassContext())
+    assert all(is_core(node) for node in core.nodes)
+    wanted = evaluate(graph, arrays)
+    for got, reference in zip(evaluate(core, arrays), wanted, strict=True):
+        assert_close(op, got, reference)
+
+
+@EACH_CASE
+def test_compiled_is_the_reference(op: OpDef, element: DType) -> None:
+    samples = [sample(op, element, seed) for seed in SEEDS]
+    if isinstance(op.lowering, Pointwise):
+        samples.append(special_sample(op, element))
+    recorder = Recorder("compiled")
+    traced = [trace(op, arrays, attrs, recorder=recorder) for arrays, attrs in samples]
+    fed = [arrays for arrays, _ in samples]
+    results = compiled(recorder, traced, fed)
+    for trace_, arrays, attrs, outputs in zip(
+        traced, fed, (attrs for _, attrs in samples), results, strict=True
+    ):
+        wanted = evaluate(trace(op, arrays, attrs).graph, arrays)
+        for got, reference in zip(outputs, wanted, strict=True):
+            assert len(trace_.outputs) == len(outputs)
+            assert_close(op, got, reference)
+
+
+# --- gradients -----------------------------------------------------------------------------------
+
+
+def _smooth_sample(op: OpDef, seed: int) -> tuple[list[Any], dict[str, Any]]:
+    """A float64 sample away from kinks and poles."""
+    arrays, attrs = sample(op, float64, seed)
+    interval = op.domain.differentiable
+    if interval is not None:
+        rng = np.random.default_rng(seed)
+        arrays = [
+            rng.uniform(*interval, array.shape) if array.dtype == np.float64 else array
+            for array in arrays
+        ]
+    return arrays, attrs
+
+
+def _slopes(traced: Traced, arrays: list[Any], weights: Any, position: int) -> Any:
+    """Central differences of sum(output * weights) along every element of one input."""
+    # a float32 output rounds away small steps
+    step = 1e-6 if traced.outputs[0].dtype is float64 else 1e-2
+    result = np.zeros_like(arrays[position])
+    for place in np.ndindex(result.shape):
+        ends = []
+        for side in (step, -step):
+            moved = [array.copy() for array in arrays]
+            moved[position][place] += side
+            ends.append(np.sum(evaluate(traced.graph, moved)[0] * weights))
+        result[place] = (ends[0] - ends[1]) / (2 * step)
+    return result
+
+
+@EACH_OP
+def test_gradient_by_finite_differences(op: OpDef) -> None:
+    if isinstance(op.derivative, (Flat, NotDifferentiable)):
+        pytest.skip("no derivative")
+    if float64 not in op.domain.dtypes:
+        pytest.skip("not of floats")
+    for seed in range(2):
+        arrays, attrs = _smooth_sample(op, seed)
+        traced = trace(op, arrays, attrs)
+        output = traced.outputs[0]
+        if output.dtype not in FLOATS:
+            continue
+        weights = np.random.default_rng(seed + 10).uniform(0.5, 2, output.shape)
+        moving = [i for i, array in enumerate(arrays) if dtype(array.dtype).is_float]
+        with traced.recorder:
+            loss = surface_function("sum")(output * weights)
+            found = gx.gradients(loss, [traced.inputs[i] for i in moving])
+        for position, value in zip(moving, found, strict=True):
+            assert value.type == traced.inputs[position].type
+            (got,) = evaluate(traced.graph_of([value]), arrays)
+            wanted = _slopes(traced, arrays, weights, position)
+            room = 2e-6 if output.dtype is float64 else 1e-3
+            np.testing.assert_allclose(got, wanted, rtol=room, atol=room)
+
+
+@EACH_OP
+def test_jvp_agrees_with_vjp(op: OpDef) -> None:
+    if isinstance(op.derivative, (Flat, NotDifferentiable)) or float64 not in op.domain.dtypes:
+        pytest.skip("no derivative")
+    arrays, attrs = _smooth_sample(op, 0)
+    traced = trace(op, arrays, attrs)
+    output = traced.outputs[0]
+    if output.dtype is not float64:
+        pytest.skip("its output is no float64")
+    rng = np.random.default_rng(7)
+    weights = rng.uniform(0.5, 2, output.shape)
+    moving = [value for value in traced.inputs if value.dtype is float64]
+    directions = [rng.uniform(-1, 1, value.shape) for value in moving]
+    with traced.recorder:
+        backward = gx.gradients(output, moving, grad_ys=weights)
+        (ahead,) = gx.jvp([output], moving, directions)
+    assert ahead.type == output.type
+    *pulled, pushed = evaluate(traced.graph_of([*backward, ahead]), arrays)
+    whole = sum(np.sum(part * way) for part, way in zip(pulled, directions, strict=True))
+    np.testing.assert_allclose(np.sum(pushed * weights), whole, rtol=1e-11, atol=1e-12)
