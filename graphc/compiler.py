@@ -17,6 +17,7 @@ from graphc.runtime.jit import Library, compile_object, load
 from graphc.runtime.program import Code, Program
 from passes.arena import place
 from passes.base import PassContext
+from passes.inplace import inplace_groups
 from passes.manager import PassRecord, run_pipeline
 from passes.pipeline import PIPELINE
 
@@ -56,7 +57,7 @@ def compile_graph(extraction: Extraction, options: Options, target: Target) -> C
     context = PassContext(options=options, target=target)
     graph, records = run_pipeline(extraction.graph, PIPELINE, context)
     plan = plan_program(graph, len(extraction.states), extraction.guards, target)
-    plan = place(plan)
+    plan = place(plan, inplace_groups(plan))
     text, symbols = emit_program(plan, target)
     program = Program(plan, load_code(text, symbols, target))
     return Compiled(extraction.graph, graph, tuple(records), program, text, target)

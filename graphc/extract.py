@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from graphc.base.errors import FeedError, GraphError
-from graphc.ir.dims import Dim
+from graphc.ir.dims import Dim, symbols_of
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Pointwise
 from graphc.ir.recorder import Recorder
@@ -94,6 +94,7 @@ def extract(
     used = {value for node in nodes for value in node.inputs} | set(fetches)
     feeds = [v for v in fed if v in used]
     feeds += [n.output for n in nodes if n.op.name == "placeholder"]
+    feeds += _sources_of_dims(recorder, nodes, feeds)
     states = [n.output for n in nodes if n.op.name == "variable"]
     body, stands_for = without_assignments(
         [n for n in nodes if n.op.name not in ("placeholder", "variable")]
@@ -105,6 +106,27 @@ def extract(
     outputs = [stands_for.get(value, value) for value in fetches] + list(last.values())
     graph = Graph(recorder.name, (*feeds, *states), body, outputs)
     return Extraction(graph, tuple(feeds), tuple(states), tuple(last), tuple(guards_of(graph)))
+
+
+def _sources_of_dims(
+    recorder: Recorder, nodes: Sequence[Node], feeds: Sequence[Value]
+) -> list[Value]:
+    """Placeholders that nothing reads but whose sizes the graph speaks of."""
+    unknown = {
+        symbol
+        for node in nodes
+        for value in node.outputs
+        for dim in value.shape
+        if not isinstance(dim, int)
+        for symbol in symbols_of(dim)
+    } - {dim for value in feeds for dim in value.shape if not isinstance(dim, int)}
+    result: list[Value] = []
+    if unknown:
+        for node in recorder.nodes:
+            if node.op.name == "placeholder" and unknown.intersection(node.output.shape):
+                unknown.difference_update(node.output.shape)
+                result.append(node.output)
+    return result
 
 
 def missing_feed(value: Value, recorder: Recorder) -> FeedError:

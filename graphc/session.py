@@ -6,8 +6,9 @@ together after the last step, so an error or an interrupt leaves every variable 
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -17,7 +18,7 @@ from graphc.base.errors import FeedError, GraphError, NameLookupError
 from graphc.base.options import Options
 from graphc.base.source import caller
 from graphc.base.target import Target, host
-from graphc.compiler import compile_graph
+from graphc.compiler import Compiled, compile_graph
 from graphc.executable import Executable
 from graphc.extract import Extraction, extract, missing_feed
 from graphc.feeds import converted_feed
@@ -57,7 +58,9 @@ class Session:
         self.target = target if target is not None else host()
         self.compile_count = 0
         self._state: dict[Value, Array] = {}
+        self._spare: dict[Value, Array] = {}
         self._compiled: dict[tuple[tuple[int, ...], frozenset[int]], Executable] = {}
+        self._programs: dict[Hashable, Compiled] = {}
         self._lock = threading.RLock()
         self._scopes: list[Recorder] = []
 
@@ -142,13 +145,27 @@ class Session:
             known = self._compiled.get(key)
             if known is None:
                 extraction = extract(self.graph, values, effects, dict.fromkeys(overrides))
-                compiled = compile_graph(extraction, self.options, self.target)
-                self.compile_count += 1
+                compiled = self._compile(extraction)
                 known = Executable(
                     self, resolved, extraction, compiled, extraction.feeds, len(values)
                 )
                 self._compiled[key] = known
         return known.arranged_as(resolved)
+
+    def _compile(self, extraction: Extraction) -> Compiled:
+        """The program of an extraction; graphs that are equal share one."""
+        key = (
+            extraction.graph.structural_hash,
+            len(extraction.states),
+            len(extraction.written),
+            tuple((guard.left, guard.right, guard.broadcasts) for guard in extraction.guards),
+        )
+        known = self._programs.get(key)
+        if known is None:
+            known = compile_graph(extraction, self.options, self.target)
+            self.compile_count += 1
+            self._programs[key] = known
+        return known
 
     def execute(
         self, extraction: Extraction, program: Program, arrays: Sequence[Array]
@@ -159,10 +176,28 @@ class Session:
         if not extraction.written:
             return program.run([*arrays, *map(self._current, extraction.states)])
         with self._lock:
-            results = program.run([*arrays, *map(self._current, extraction.states)])
-            count = len(results) - len(extraction.written)
-            self._state.update(zip(extraction.written, results[count:], strict=True))
-            return results[:count]
+            first = len(program.plan.outputs) - len(extraction.written)
+            into = {}
+            for position, variable in enumerate(extraction.written, start=first):
+                spare = self._spare.pop(variable, None)
+                if spare is not None:
+                    into[position] = spare
+            results = program.run([*arrays, *map(self._current, extraction.states)], into)
+            for variable, new in zip(extraction.written, results[first:], strict=True):
+                self._replace(variable, new)
+            return results[:first]
+
+    def _replace(self, variable: Value, new: Array) -> None:
+        """Commits a new value; the old block is kept to write the next one to, if it is ours alone.
+
+        Fresh memory costs as much as the kernel that fills it, so two blocks take turns. Only
+        blocks that a run of this session made are reused.
+        """
+        old = self._state.get(variable)
+        self._state[variable] = new
+        # held by ``old`` and as an argument of getrefcount, and by nobody else
+        if old is not None and old.flags.writeable and sys.getrefcount(old) == 2:
+            self._spare[variable] = old
 
     # --- variables -------------------------------------------------------------------------------
 

@@ -129,12 +129,13 @@ def cascade(terms: Any, width: int) -> Any:
             if filled2 == 64:
                 l3, l2, filled2 = l3 + l2, kind(-0.0), 0
         totals.append(l3 + (l2 + l1))
-    for lane, term in enumerate(terms[steps * width :]):
-        totals[lane] = totals[lane] + term
     while len(totals) > 1:
         half = len(totals) // 2
         totals = [a + b for a, b in zip(totals[:half], totals[half:], strict=True)]
-    return totals[0] if len(terms) else kind(0.0)
+    total = totals[0]
+    for term in terms[steps * width :]:
+        total = total + term
+    return total if len(terms) else kind(0.0)
 
 
 @pytest.mark.parametrize("dtype", [float32, float64])

@@ -1,7 +1,7 @@
 """Reductions to the order that ``graphc.kernel.ir`` defines, whatever the vector width.
 
-``lanes`` reductions run their term with all logical lanes at once and the incomplete last step one
-lane at a time; ``chain`` reductions keep one accumulator per lane of the enclosing vector loop.
+``lanes`` reductions run their term with all logical lanes at once, fold the lanes and add the terms
+of the incomplete last step one at a time; ``chain`` reductions keep one accumulator per lane of the enclosing vector loop.
 """
 
 from __future__ import annotations
@@ -179,19 +179,16 @@ def _lanes_reduce(k: KernelEmitter, statement: Reduce) -> None:
     extent = k.dim(statement.extent)
     known = statement.extent if isinstance(statement.extent, int) else None
     if known is not None and known < width:
-        # only an incomplete step: nothing to emit for the full ones
-        k.lanes = width
-        state: State = [_neutral(e, reducer, width) for reducer in reducers]
-        k.lanes = 1
+        # no full step: a plain chain
+        state: State = [_neutral(e, reducer, 1) for reducer in reducers]
         whole = e.const(0, I64)
     else:
         shift = width.bit_length() - 1
-        full = e.const(known // width, I64) if known is not None else e.binary(
-            "lshr", extent, e.const(shift, I64)
-        )
-        whole = e.const(known - known % width, I64) if known is not None else e.binary(
-            "shl", full, e.const(shift, I64)
-        )
+        if known is not None:
+            full, whole = e.const(known // width, I64), e.const(known - known % width, I64)
+        else:
+            full = e.binary("lshr", extent, e.const(shift, I64))
+            whole = e.binary("shl", full, e.const(shift, I64))
 
         def body(step: Reg, state: State) -> State:
             start = e.binary("shl", step, e.const(shift, I64))
@@ -204,38 +201,21 @@ def _lanes_reduce(k: KernelEmitter, statement: Reduce) -> None:
             ]
 
         k.lanes = width
-        state = _run(k, reducers, full, None if known is None else known // width, body)
+        vectors = _run(k, reducers, full, None if known is None else known // width, body)
         k.lanes = 1
+        state = [_fold(e, reducer, acc) for reducer, acc in zip(reducers, vectors, strict=True)]
     if known is None or known % width:
-        state = _last_step(k, statement, state, whole, extent, width)
-    folded = [_fold(e, reducer, acc) for reducer, acc in zip(reducers, state, strict=True)]
-    _bind_results(k, statement, folded, extent)
-
-
-def _last_step(
-    k: KernelEmitter, statement: Reduce, state: State, whole: Reg, extent: Reg, width: int
-) -> State:
-    """Adds the terms of the incomplete step to lanes 0, 1, …, one at a time."""
-    e, reducers = k.e, statement.reducers
-    registers = _flat(state)
-    with e.loop(whole, extent, 1, registers) as loop:
-        k.bind(statement.index, loop.index)
-        k.statements(statement.body)
-        lane = e.binary("sub", loop.index, whole)
-        following: list[Reg] = []
-        for reducer, vector in zip(reducers, _grouped(reducers, loop.carries), strict=True):
-            current = tuple(
-                e.assign(ltype(reg.type.element), f"extractelement {reg}, {lane}") for reg in vector
+        with e.loop(whole, extent, 1, _flat(state)) as loop:
+            k.bind(statement.index, loop.index)
+            k.statements(statement.body)
+            loop.yields = _flat(
+                [
+                    _combine(e, reducer, acc, _term(k, reducer, loop.index), ordered=True)
+                    for reducer, acc in zip(reducers, _grouped(reducers, loop.carries), strict=True)
+                ]
             )
-            combined = _combine(
-                e, reducer, current, _term(k, reducer, loop.index), ordered=True
-            )
-            following += [
-                e.assign(reg.type, f"insertelement {reg}, {item}, {lane}")
-                for reg, item in zip(vector, combined, strict=True)
-            ]
-        loop.yields = following
-    return _grouped(reducers, loop.results)
+        state = _grouped(reducers, loop.results)
+    _bind_results(k, statement, state, extent)
 
 
 def _fold(e: FunctionEmitter, reducer: Reducer, accumulator: Accumulator) -> Accumulator:

@@ -102,12 +102,14 @@ def _cascade(ufunc: np.ufunc, terms: Array, width: int) -> Array:
     for depth in range(LEVELS):
         level = _level(ufunc, level, neutral, last=depth == LEVELS - 1)
     (total,) = level
-    for lane in range(count - steps * width):
-        total[lane] = ufunc(total[lane], terms[..., steps * width + lane])
-    while width > 1:
-        width //= 2
-        total = ufunc(total[:width], total[width:])
-    return np.asarray(total[0])
+    folded = width
+    while folded > 1:
+        folded //= 2
+        total = ufunc(total[:folded], total[folded:])
+    result = np.asarray(total[0])
+    for place in range(steps * width, count):
+        result = np.asarray(ufunc(result, terms[..., place]))
+    return result
 
 
 def _level(ufunc: np.ufunc, parts: Array, neutral: Any, last: bool) -> Array:

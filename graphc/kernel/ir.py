@@ -42,9 +42,9 @@ steps be n div L; step s gives lane l the term s·L + l. For order "chain" L is 
 three partial results l1, l2, l3, each starting from the neutral element (-0.0 for sums, so that a
 sum of -0.0 keeps its sign; 1 for products). Terms go to l1; after CHUNK of them l1 is combined
 into l2 (l2 = l2 + l1) and starts anew; after CHUNK of those l2 goes into l3 likewise, which takes
-all the rest. At the end the lane is l3 + (l2 + l1). Then the n mod L terms of the incomplete last
-step are added to lanes 0, 1, …; then lanes are folded by halves: lane i += lane i + L/2, then L/4,
-down to one. An empty sum is +0.0, an empty product 1.
+all the rest. At the end the lane is l3 + (l2 + l1), and lanes are folded by halves: lane i += lane
+i + L/2, then L/4, down to one. Last the n mod L terms of the incomplete step are added to that, one
+by one in order; so a row shorter than L is a plain chain. An empty sum is +0.0, an empty product 1.
 """
 
 LEVELS = 3

@@ -97,7 +97,6 @@ class _Parser(Scanner):
         self._given = constants
         self._slots: list[Slot] = []
         self._constants: dict[int, Array] = {}
-        self._types: dict[str, TensorType] = {}
 
     def plan(self, kernels: tuple[Kernel, ...]) -> Plan:
         """The whole text."""
@@ -204,8 +203,7 @@ class _Parser(Scanner):
         start, name = self.position, self.match(NAME, "a dtype")
         if name not in _BY_NAME:
             self.fail(f"unknown dtype {name!r}", start)
-        type_ = TensorType(_BY_NAME[name], tuple(self.dim_list()))
-        return self._types.setdefault(self.text[start : self.position].strip(), type_)
+        return TensorType(_BY_NAME[name], tuple(self.dim_list()))
 
     def _constant(self, number: int, digest: str, type_: TensorType, start: int) -> Array:
         array = self._given.get(digest, self._given.get(str(number)))

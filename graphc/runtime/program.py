@@ -172,11 +172,11 @@ class Program:
                 )
         return f"axis {axis} of {slots[self.plan.feeds[n]].name!r} must be {dim}"
 
-    def run(self, arrays: Sequence[Array]) -> list[Array]:
+    def run(self, arrays: Sequence[Array], into: Mapping[int, Array] | None = None) -> list[Array]:
         """Runs once.
 
         ``arrays`` are given for ``plan.feeds``: C-contiguous, of the right dtype and rank. Results
-        are fresh arrays.
+        are fresh arrays, but for those whose position ``into`` gives an array to write to.
 
         Raises:
             ShapeError: where sizes don't fit each other.
@@ -192,8 +192,13 @@ class Program:
                 for place in places.get(slot, ()):
                     pointers[place] = array.ctypes.data
             results = []
-            for slot in plan.outputs:
-                result = np.empty(shapes[slot], plan.slots[slot].type.dtype.numpy)
+            for position, slot in enumerate(plan.outputs):
+                kept = None if into is None else into.get(position)
+                result = (
+                    np.empty(shapes[slot], plan.slots[slot].type.dtype.numpy)
+                    if kept is None
+                    else kept
+                )
                 for place in places.get(slot, ()):
                     pointers[place] = result.ctypes.data
                 results.append(result)

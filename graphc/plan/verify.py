@@ -1,0 +1,352 @@
+"""The invariants of plans, checked.
+
+A plan that passes can run: slots and steps name what is there, kernels get buffers of their dtypes
+and write only what may be written, whatever is read was written before on every path, every result
+is written, all dims follow from the feeds, and every temporary has a place. That places don't
+overlap is proved where they are chosen, by the memory planner's checker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn, get_args
+
+from graphc.base.errors import VerifyError
+from graphc.ir import dims
+from graphc.ir.dims import Dim
+from graphc.ir.dtypes import bool_
+from graphc.plan.ir import Branch, Copy, Jump, Launch, Layout, Plan, SlotKind, Step
+from graphc.plan.memory import MemorySolution, offsets_for_sizes
+
+_KINDS = get_args(SlotKind)
+_GIVEN = ("feed", "state", "constant")
+_PLACED = ("temporary", "scratch")
+
+
+def verify_plan(plan: Plan) -> None:
+    """Checks a plan.
+
+    Raises:
+        VerifyError: names the slot or step and what is wrong with it.
+    """
+    checker = _Checker(plan)
+    checker.slots()
+    for position, step in enumerate(plan.steps):
+        checker.step(position, step)
+    checker.loops()
+    checker.dims()
+    checker.flow()
+    if plan.layout is not None:
+        checker.layout(plan.layout)
+
+
+class _Checker:
+    """Checks one plan; later checks rely on earlier ones."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.count = len(plan.steps)
+
+    def fail(self, reason: str, position: int | None = None) -> NoReturn:
+        label = f"plan {self.plan.name!r}"
+        if position is None:
+            raise VerifyError(f"{label}: {reason}")
+        step = self.plan.steps[position]
+        where = step.where if isinstance(step, Launch) else None
+        raise VerifyError(f"{label}, step {position}: {reason}", where=where)
+
+    def label(self, slot: int) -> str:
+        found = self.plan.slots[slot]
+        return f"{found.kind} slot %{slot} {found.name!r}"
+
+    # --- slots -----------------------------------------------------------------------------------
+
+    def slots(self) -> None:
+        plan = self.plan
+        for number, slot in enumerate(plan.slots):
+            if slot.kind not in _KINDS:
+                self.fail(f"slot %{number} is of the unknown kind {slot.kind!r}")
+            for dim in slot.type.shape:
+                upper = dims.bounds(dim)[1]
+                if upper is not None and upper < 0:
+                    self.fail(f"{self.label(number)} has the extent {dim}")
+        self._listed("feeds", plan.feeds, ("feed", "state"))
+        self._listed("outputs", plan.outputs, ("output",))
+        kinds = [plan.slots[slot].kind for slot in plan.feeds]
+        if kinds != sorted(kinds):
+            self.fail("a feed comes after state")
+        expected = {n for n, slot in enumerate(plan.slots) if slot.kind == "constant"}
+        for number in expected.symmetric_difference(plan.constants):
+            self.fail(f"slot %{number} is a constant without an array, or the other way round")
+        for number, array in plan.constants.items():
+            type_ = plan.slots[number].type
+            if array.dtype != type_.dtype.numpy or array.shape != type_.shape:
+                given = f"{array.dtype}{list(array.shape)}"
+                self.fail(f"{self.label(number)} of type {type_} holds an array {given}")
+
+    def _listed(self, what: str, listed: Sequence[int], kinds: tuple[str, ...]) -> None:
+        slots = self.plan.slots
+        for number in listed:
+            if not 0 <= number < len(slots):
+                self.fail(f"{what} name slot %{number}, there are {len(slots)}")
+            if slots[number].kind not in kinds:
+                self.fail(f"{what} name the {self.label(number)}")
+        if len(set(listed)) != len(listed):
+            self.fail(f"{what} name a slot twice")
+        missing = {n for n, slot in enumerate(slots) if slot.kind in kinds}.difference(listed)
+        for number in sorted(missing):
+            self.fail(f"{what} lack the {self.label(number)}")
+
+    # --- steps -----------------------------------------------------------------------------------
+
+    def step(self, position: int, step: Step) -> None:
+        if isinstance(step, Launch):
+            self._launch(position, step)
+            return
+        if isinstance(step, Copy):
+            self._known(position, step.source)
+            self._known(position, step.target)
+            self._writable(position, step.target)
+            source, target = self.plan.slots[step.source], self.plan.slots[step.target]
+            if step.source == step.target:
+                self.fail("copies a slot to itself", position)
+            if source.type.dtype is not target.type.dtype:
+                self.fail(f"copies {source.type} to {target.type}", position)
+            self._sizes(position, source.type.size, target.type.size)
+            return
+        if isinstance(step, Branch):
+            self._known(position, step.predicate)
+            type_ = self.plan.slots[step.predicate].type
+            if type_.dtype is not bool_ or type_.size != 1:
+                self.fail(f"branches on a {type_}, not on one bool", position)
+        elif not isinstance(step, Jump):
+            self.fail(f"a step cannot be a {type(step).__name__}", position)
+        if not 0 <= step.target <= self.count:
+            self.fail(f"goes to step {step.target}, there are {self.count}", position)
+
+    def _known(self, position: int, slot: int) -> None:
+        if not 0 <= slot < len(self.plan.slots):
+            self.fail(f"names slot %{slot}, there are {len(self.plan.slots)}", position)
+
+    def _writable(self, position: int, slot: int) -> None:
+        if self.plan.slots[slot].kind in _GIVEN:
+            self.fail(f"writes the {self.label(slot)}", position)
+
+    def _sizes(self, position: int, left: Dim, right: Dim) -> None:
+        # Guards may promise what cannot be proved, so only what is refuted is wrong.
+        if left != right and dims.compare("eq", left, right) is False:
+            self.fail(f"sizes {left} and {right} differ", position)
+
+    def _launch(self, position: int, step: Launch) -> None:
+        kernels = self.plan.kernels
+        if not 0 <= step.kernel < len(kernels):
+            self.fail(f"launches kernel {step.kernel}, there are {len(kernels)}", position)
+        kernel = kernels[step.kernel]
+        if len(step.arguments) != len(kernel.buffers):
+            self.fail(
+                f"gives {len(step.arguments)} arguments to kernel {kernel.name!r} "
+                f"of {len(kernel.buffers)} buffers",
+                position,
+            )
+        written: set[int] = set()
+        for slot, buffer in zip(step.arguments, kernel.buffers, strict=True):
+            self._known(position, slot)
+            found = self.plan.slots[slot]
+            what = f"buffer {buffer.name!r} of kernel {kernel.name!r}"
+            if found.type.dtype is not buffer.type.dtype:
+                self.fail(
+                    f"{what} is {buffer.type.dtype}, slot %{slot} is {found.type.dtype}", position
+                )
+            if (buffer.role == "scratch") != (found.kind == "scratch"):
+                self.fail(f"{what} is {buffer.role}, given the {self.label(slot)}", position)
+            if buffer.role != "in":
+                self._writable(position, slot)
+                if slot in written:
+                    self.fail(f"writes the {self.label(slot)} twice", position)
+                written.add(slot)
+            self._sizes(position, found.type.size, buffer.type.size)
+        for slot, buffer in zip(step.arguments, kernel.buffers, strict=True):
+            if buffer.role == "in" and slot in written:
+                self.fail(f"reads and writes the {self.label(slot)}", position)
+
+    def loops(self) -> None:
+        """Loops nest, and every way back is inside one, which liveness relies on."""
+        ends: list[int] = []
+        opened: dict[int, list[int]] = {}
+        for start, end in self.plan.loops:
+            if not 0 <= start < end <= self.count:
+                self.fail(f"the loop {start}..{end} is not a range of the {self.count} steps")
+            opened.setdefault(start, []).append(end)
+        starts: dict[int, int] = {}
+        for position, step in enumerate(self.plan.steps):
+            while ends and ends[-1] <= position:
+                ends.pop()
+            for end in sorted(opened.get(position, ()), reverse=True):
+                if ends and end > ends[-1]:
+                    self.fail(f"the loop {position}..{end} overlaps another one")
+                ends.append(end)
+                starts[position] = max(end, starts.get(position, 0))
+            back = isinstance(step, (Branch, Jump)) and step.target <= position
+            if back and starts.get(step.target, 0) <= position:
+                self.fail(f"goes back to step {step.target}, where no loop starts", position)
+
+    # --- dims ------------------------------------------------------------------------------------
+
+    def dims(self) -> None:
+        """Symbols are read off feeds, where they stand alone."""
+        plan = self.plan
+        known = {
+            dims.symbol_name(dim)
+            for slot in plan.feeds
+            for dim in plan.slots[slot].type.shape
+            if not isinstance(dim, int) and dims.symbols_of(dim) == {dim}
+        }
+        seen: set[Dim] = set()
+
+        def check(dim: Dim, what: str) -> None:
+            if isinstance(dim, int) or dim in seen:
+                return
+            seen.add(dim)
+            for symbol in dims.symbols_of(dim):
+                if dims.symbol_name(symbol) not in known:
+                    self.fail(f"{what} needs the dim {symbol}, which no feed tells")
+
+        for number, slot in enumerate(plan.slots):
+            for dim in slot.type.shape:
+                check(dim, f"slot %{number}")
+        for guard in plan.guards:
+            check(guard.left, "a guard")
+            check(guard.right, "a guard")
+        for kernel in plan.kernels:
+            for name in kernel.dims:
+                if name not in known:
+                    self.fail(f"kernel {kernel.name!r} needs the dim {name}, which no feed tells")
+
+    # --- flow ------------------------------------------------------------------------------------
+
+    def flow(self) -> None:
+        """What is read was written before, on every path; so are the outputs at the end.
+
+        Sets of written slots are bits of integers, kept for the beginnings of straight pieces.
+        """
+        plan = self.plan
+        starts = {0, self.count}
+        for position, step in enumerate(plan.steps):
+            if isinstance(step, (Branch, Jump)):
+                starts.update((position + 1, step.target))
+        ordered = sorted(starts)
+        following = dict(zip(ordered, ordered[1:], strict=False))
+        given = {n for n, slot in enumerate(plan.slots) if slot.kind in _GIVEN}
+        written = {start: self._written(start, stop) for start, stop in following.items()}
+        before: dict[int, int] = {0: _bits(given, len(plan.slots))}
+        pending = [0]
+        while pending:
+            start = pending.pop()
+            if start == self.count:
+                continue
+            after = before[start] | written[start]
+            for target in self._next(following[start]):
+                old = before.get(target)
+                new = after if old is None else old & after
+                if new != old:
+                    before[target] = new
+                    pending.append(target)
+        for start, stop in following.items():
+            if start in before:
+                self._check_reads(start, stop, before[start])
+        final = before.get(self.count)
+        if final is None:
+            self.fail("never comes to its end")
+        for slot in plan.outputs:
+            if not final >> slot & 1:
+                self.fail(f"the {self.label(slot)} is not written on every path")
+
+    def _next(self, stop: int) -> tuple[int, ...]:
+        """Where it goes on after the straight piece that ends before ``stop``."""
+        last = self.plan.steps[stop - 1]
+        if isinstance(last, Jump):
+            return (last.target,)
+        return (stop, last.target) if isinstance(last, Branch) else (stop,)
+
+    def _writes(self, step: Step) -> list[int]:
+        slots = self.plan.slots
+        return [
+            slot
+            for slot, written in self.plan.accesses(step)
+            if written and slots[slot].kind != "scratch"
+        ]
+
+    def _written(self, start: int, stop: int) -> int:
+        found = {slot for step in self.plan.steps[start:stop] for slot in self._writes(step)}
+        return _bits(found, len(self.plan.slots))
+
+    def _check_reads(self, start: int, stop: int, before: int) -> None:
+        known = before.to_bytes(len(self.plan.slots) // 8 + 1, "little")
+        written: set[int] = set()
+        for position in range(start, stop):
+            step = self.plan.steps[position]
+            for slot, writes in self.plan.accesses(step):
+                if not writes and slot not in written and not known[slot >> 3] >> (slot & 7) & 1:
+                    self.fail(f"reads the {self.label(slot)} before it is written", position)
+            written.update(self._writes(step))
+
+    # --- layout ----------------------------------------------------------------------------------
+
+    def layout(self, layout: Layout) -> None:
+        slots = self.plan.slots
+        for slot in layout.slots:
+            if not 0 <= slot < len(slots) or slots[slot].kind not in _PLACED:
+                self.fail(f"the layout places slot %{slot}, which is no temporary")
+        if len(set(layout.slots)) != len(layout.slots):
+            self.fail("the layout places a slot twice")
+        touched = {slot for step in self.plan.steps for slot, _ in self.plan.accesses(step)}
+        placed = set(layout.slots)
+        for slot in sorted(touched):
+            if slots[slot].kind in _PLACED and slot not in placed:
+                self.fail(f"the layout has no place for the {self.label(slot)}")
+        self._tables(layout.solution, layout.sizes, len(layout.slots))
+        for slot, size in zip(layout.slots, layout.sizes, strict=True):
+            exact = slots[slot].type.bytes
+            if isinstance(exact, int) and exact != size:
+                self.fail(f"the layout gives {size} bytes to the {self.label(slot)} of {exact}")
+        if offsets_for_sizes(layout.solution, layout.sizes) != (
+            layout.solution.offsets, layout.solution.peak,
+        ):  # fmt: skip
+            self.fail("the layout's offsets are not those that its order gives")
+
+    def _tables(self, solution: MemorySolution, sizes: Sequence[int], count: int) -> None:
+        tables = (
+            solution.offsets, solution.roots, solution.alignments, solution.predecessors, sizes,
+        )  # fmt: skip
+        if any(len(table) != count for table in tables):
+            self.fail(f"the layout's tables are not of its {count} slots")
+        below = [index for group in solution.predecessors for index in group]
+        if any(not 0 <= index < count for index in (*solution.roots, *solution.order, *below)):
+            self.fail("the layout names a slot that it does not place")
+        if any(solution.roots[root] != root for root in solution.roots):
+            self.fail("the layout's alias groups are no groups")
+        for alignment in solution.alignments:
+            if alignment < 1 or alignment & (alignment - 1):
+                self.fail(f"the layout has the alignment {alignment}, not a power of two")
+        if any(size < 0 for size in sizes):
+            self.fail("the layout has a negative size")
+        place = {root: position for position, root in enumerate(solution.order)}
+        if len(place) != len(solution.order) or place.keys() != set(solution.roots):
+            self.fail("the layout's order does not list every root once")
+        for index, group in enumerate(solution.predecessors):
+            if group and index not in place:
+                self.fail("the layout gives predecessors to a slot that is no root")
+            for lower in group:
+                if place.get(lower, count) >= place[index]:
+                    self.fail("the layout's order does not list predecessors first")
+
+
+def _bits(members: set[int], count: int) -> int:
+    """A set of numbers below ``count`` as the bits of an integer."""
+    table = bytearray(count // 8 + 1)
+    for member in members:
+        table[member >> 3] |= 1 << (member & 7)
+    return int.from_bytes(table, "little")
+
+
+__all__ = ["verify_plan"]

@@ -1,0 +1,246 @@
+"""Graphs in files: ``save`` and ``load`` of what a list of fetches needs.
+
+The file is the graph's text (``ir.text_io``) as the user built it, with placeholders, variables and
+assignments. What a recorder knows beside its nodes is written as nodes at the end, which ``load``
+takes out again: ``requires`` (whenever its first operand's node runs, those of the others run too),
+``effect`` (a group) and ``structure`` (how the fetches are nested). Nothing read is executed or
+unpickled. Graphs with inputs, as ``print(executable.source)`` gives them, load too: their inputs
+become placeholders.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from graphc.base.errors import ArtifactError, GraphError, ParseError
+from graphc.base.source import caller
+from graphc.extract import needed
+from graphc.ir import dims
+from graphc.ir.attributes import Attributes
+from graphc.ir.builder import make_node
+from graphc.ir.dtypes import bool_
+from graphc.ir.graph import Graph, Node, Provenance
+from graphc.ir.op import NotDifferentiable, OpDef, Structural, register
+from graphc.ir.printer import symbols_in
+from graphc.ir.recorder import Recorder
+from graphc.ir.text_io import load_graph, save_graph
+from graphc.ir.types import TensorType
+from graphc.ir.value import Value
+from graphc.ops.source import placeholder_op
+from graphc.state import Effect, Variable
+from graphc.structure import leaves
+from graphc.structure_data import structure_data, structure_of
+
+_NUMBERED = re.compile(r".*?([0-9]{1,18})", re.ASCII)
+
+
+def _not_run(*arrays: object, **attrs: object) -> None:
+    raise GraphError("this operation stands in files only")
+
+
+def _file_op(name: str, doc: str, infer: Any) -> OpDef:
+    return register(
+        OpDef(
+            name=name,
+            doc=doc,
+            infer=infer,
+            reference=_not_run,
+            derivative=NotDifferentiable("it stands in files only"),
+            lowering=Structural(),
+            effect="state",
+        )
+    )
+
+
+def _first_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
+    return [inputs[0]]
+
+
+def _no_value(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
+    return [TensorType(bool_, ())]
+
+
+requires_op = _file_op(
+    "requires",
+    "In files: whenever the node of the first operand runs, those of the others run too.",
+    _first_type,
+)
+effect_op = _file_op("effect", "In files: a group of values to be computed.", _no_value)
+structure_op = _file_op("structure", "In files: how the fetches are nested.", _no_value)
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def save(path: str | os.PathLike[str], fetches: Any) -> None:
+    """Writes what the fetches need to ``path``, and large constants to ``path`` + ``.npz``.
+
+    Variables are saved with their initial values, not with those of a session.
+
+    Args:
+        path: the file, by habit ``*.gir``.
+        fetches: values, effects or nested lists, tuples and dicts of them, of one graph.
+
+    Raises:
+        GraphError: for fetches of several graphs, or that are no values or effects.
+        UnsupportedError: for structures that files can't hold.
+        OSError: if the file can't be written.
+    """
+    flat = list(leaves(fetches))
+    structure = structure_data(fetches)
+    recorder = _recorder_of(flat)
+    roots = [v for leaf in flat for v in (leaf.values if isinstance(leaf, Effect) else (leaf,))]
+    nodes = [_with_facts(node) for node in needed(recorder, roots, ())]
+    for node in list(nodes):
+        for value in node.outputs:
+            others = recorder.requires.get(value)
+            if others:
+                nodes.append(_file_node(requires_op, (value, *dict.fromkeys(others))))
+    outputs: list[Value] = []
+    for leaf in flat:
+        if isinstance(leaf, Effect):
+            nodes.append(_file_node(effect_op, leaf.values, name=leaf.name))
+            outputs.append(nodes[-1].output)
+        else:
+            outputs.append(leaf)
+    if structure != ["list", *range(len(flat))]:
+        nodes.append(_file_node(structure_op, (), data=json.dumps(structure)))
+        outputs.append(nodes[-1].output)
+    save_graph(path, Graph(recorder.name, (), nodes, outputs))
+
+
+def _recorder_of(flat: Sequence[Any]) -> Recorder:
+    """The one graph that all fetches belong to."""
+    recorder: Recorder | None = None
+    for leaf in flat:
+        if not isinstance(leaf, (Value, Effect)):
+            raise GraphError(f"{leaf!r} is neither a value nor an effect", where=caller())
+        for value in leaf.values if isinstance(leaf, Effect) else (leaf,):
+            if value.graph is None or value.graph.parent is not None:
+                raise GraphError(
+                    f"{value!r} belongs to a branch or a loop body", where=caller()
+                )
+            if recorder is not None and value.graph is not recorder:
+                raise GraphError("the fetches belong to several graphs", where=caller())
+            recorder = value.graph
+    return recorder if recorder is not None else Recorder("graph")
+
+
+def _with_facts(node: Node) -> Node:
+    """The node, with what a variable knows beside its attributes."""
+    value = node.outputs[0]
+    if isinstance(value, Variable) and not value.trainable:
+        return replace(node, attrs={**node.attrs, "trainable": False})
+    return node
+
+
+def _file_node(op: OpDef, inputs: Sequence[Value], name: str | None = None, **attrs: Any) -> Node:
+    return make_node(op, inputs, attrs, (), Provenance(), name=name)
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """The fetches that ``save`` wrote, in the structure they had, in a new graph.
+
+    Raises:
+        ParseError: if the file is damaged or no graph.
+        OSError: if it can't be read.
+    """
+    graph = load_graph(path)
+    try:
+        return _Loader(graph).fetches()
+    except ParseError as error:
+        error.message = f"{os.fspath(path)}: {error.message}"
+        raise
+
+
+class _Loader:
+    """Makes a recorder of one saved graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.recorder = Recorder(graph.name)
+        self.renamed: dict[Value, Value] = {}
+        self.effects: dict[Value, Effect] = {}
+        self.structure: Any = None
+
+    def fetches(self) -> Any:
+        """Records all nodes; gives the fetches."""
+        for value in self.graph.inputs:
+            attrs = {"dtype": value.dtype, "shape": value.shape}
+            node = make_node(placeholder_op, (), attrs, (), Provenance(), (value,))
+            self.recorder.adopt(node)
+        structures: set[Value] = set()
+        for node in self.graph.nodes:
+            inputs = tuple(self._operand(value, node) for value in node.inputs)
+            if node.op is requires_op:
+                self.recorder.require(inputs[0], inputs[1:])
+            elif node.op is effect_op:
+                self.effects[node.output] = Effect(inputs, node.output.name)
+            elif node.op is structure_op:
+                structures.add(node.output)
+                self.structure = _data_of(node)
+            else:
+                self._record(node, inputs)
+        self.recorder._symbols = _largest_number(self.graph)
+        outputs = [value for value in self.graph.outputs if value not in structures]
+        found = [self.effects.get(v) or self._operand(v, None) for v in outputs]
+        if self.structure is None:
+            return found
+        try:
+            return structure_of(self.structure, len(found), found.__getitem__)
+        except ArtifactError as error:
+            raise ParseError(error.message) from error
+
+    def _operand(self, value: Value, node: Node | None) -> Value:
+        found = self.renamed.get(value, value)
+        if found.graph is not self.recorder:
+            reader = node.op.name if node is not None else "return"
+            raise ParseError(
+                f"{reader} reads what is no value, but stands in files only",
+                where=node.provenance.where if node is not None else None,
+            )
+        return found
+
+    def _record(self, node: Node, inputs: tuple[Value, ...]) -> None:
+        recorder, attrs, outputs = self.recorder, node.attrs, node.outputs
+        if node.op.name == "variable":
+            attrs = dict(attrs)
+            trainable = attrs.pop("trainable", True)
+            old = node.output
+            variable = Variable(old.type, old.name, recorder, trainable is not False)
+            self.renamed[old] = variable
+            outputs = (variable,)
+        recorder.adopt(replace(node, inputs=inputs, attrs=attrs, outputs=outputs))
+        if node.op.name == "assign":
+            before = inputs[0]
+            written = before if isinstance(before, Variable) else recorder.written.get(before)
+            if written is None:
+                raise ParseError("assigns to no variable", where=node.provenance.where)
+            recorder.written[node.output] = written
+            recorder.latest[written] = node.output
+
+
+def _data_of(node: Node) -> Any:
+    data = node.attrs.get("data")
+    try:
+        return json.loads(data) if isinstance(data, str) else None
+    except (ValueError, RecursionError) as error:
+        raise ParseError("the structure of the fetches is damaged") from error
+
+
+def _largest_number(graph: Graph) -> int:
+    """The largest number that a symbol's name ends in, so that fresh symbols are new."""
+    names: Iterable[str] = (dims.symbol_name(symbol) for symbol in symbols_in(graph))
+    found = (_NUMBERED.fullmatch(name) for name in names)
+    return max((int(match[1]) for match in found if match is not None), default=0)
+
+
+__all__ = ["load", "save"]

@@ -1,0 +1,155 @@
+"""The driver of rules: applies a set of them wherever they match, until none does.
+
+Invariant: a replacement has the type of what it replaces; every firing spends fuel and is recorded
+with the rule's name and the user's line. The work is linear in nodes and firings: candidates are
+found by the op at the root of the pattern, and after a firing only what can have come to match is
+looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+from graphc.base.errors import VerifyError
+from graphc.base.options import Options
+from graphc.ir.builder import building
+from graphc.ir.dtypes import DType, float32
+from graphc.ir.edit import GraphEditor
+from graphc.ir.graph import Graph, Node, Provenance
+from graphc.ir.op import OpDef
+from graphc.ir.value import Value
+from passes.base import PassContext
+from passes.constants import Producer
+from passes.pattern import Application, Binding, Pattern, Rule, Sketch, match, record
+
+
+class RuleSet:
+    """Rules that are applied together."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        """Raises VerifyError for two rules of one name."""
+        self.rules: tuple[Rule, ...] = tuple(rules)
+        self.names = frozenset(rule.name for rule in self.rules)
+        if len(self.names) < len(self.rules):
+            raise VerifyError("two rules have one name")
+
+    @cached_property
+    def _index(self) -> dict[tuple[OpDef, DType | None], list[Pattern]]:
+        """By op at the root and dtype of its last operand (the first may be a mask)."""
+        result: dict[tuple[OpDef, DType | None], list[Pattern]] = {}
+        for rule in self.rules:
+            for dtype in rule.dtypes or (float32,):
+                pattern = record(rule, dtype)
+                last = pattern.last if rule.dtypes else None
+                result.setdefault((pattern.root.op, last), []).append(pattern)
+        return result
+
+    @cached_property
+    def depth(self) -> int:
+        """How many ops deep the deepest pattern is."""
+        patterns = [pattern for found in self._index.values() for pattern in found]
+        return max((_depth(pattern.root) for pattern in patterns), default=0)
+
+    @cached_property
+    def roots(self) -> frozenset[OpDef]:
+        """The ops that patterns have at their root."""
+        return frozenset(op for op, _ in self._index)
+
+    def candidates(self, node: Node) -> Sequence[Pattern]:
+        """The patterns that the node may match."""
+        if node.op not in self.roots or not node.inputs:
+            return ()
+        index = self._index
+        return (*index.get((node.op, node.inputs[-1].dtype), ()), *index.get((node.op, None), ()))
+
+
+def _depth(pattern: Application) -> int:
+    inner = [_depth(p) for p in pattern.operands if isinstance(p, Application)]
+    return 1 + max(inner, default=0)
+
+
+def applies(rule: Rule, options: Options) -> bool:
+    """Whether the options let a rule run."""
+    return (
+        rule.name not in options.off
+        and not (rule.numerics == "T" and options.numerics == "strict")
+        and rule.needs <= options.fast_math
+    )
+
+
+def rewrite(graph: Graph, rules: RuleSet, context: PassContext) -> Graph:
+    """The graph after all rules have been applied as often as they match."""
+    active = frozenset(rule.name for rule in rules.rules if applies(rule, context.options))
+    first = [
+        node
+        for node in graph.nodes
+        if _find(rules, active, node, graph.producers.get) is not None
+    ]
+    if not first:
+        return graph
+    editor = GraphEditor(graph)
+    pending = list(reversed(first))
+    while pending:
+        # The node may have been put anew since, with other operands.
+        node = editor.producer(pending.pop().outputs[0])
+        if node is None:
+            continue
+        found = _find(rules, active, node, editor.producer)
+        if found is None:
+            continue
+        pattern, binding = found
+        replacement = _replacement(pattern, binding, node)
+        if replacement is None:
+            continue
+        if not context.decide(pattern.rule.name, node):
+            break
+        sketch, new = replacement
+        for made in sketch.needed(new):
+            editor.put(made)
+        editor.substitute(node.output, new)
+        again = editor.take_made()
+        again += _readers(editor, new if editor.is_used(new) else node.output, rules.depth)
+        pending.extend(reversed(again))
+    return editor.finish()
+
+
+def _find(
+    rules: RuleSet, active: frozenset[str], node: Node, producer: Producer
+) -> tuple[Pattern, Binding] | None:
+    for pattern in rules.candidates(node):
+        if pattern.rule.name in active:
+            binding = match(pattern, node, producer)
+            if binding is not None and _fits(pattern, binding, node):
+                return pattern, binding
+    return None
+
+
+def _fits(pattern: Pattern, binding: Binding, node: Node) -> bool:
+    """Whether a right side that is one of the values found has the type it must have."""
+    if pattern.result is None:
+        return True
+    value: Value = binding[pattern.result]
+    return value.type == node.output.type
+
+
+def _replacement(pattern: Pattern, binding: Binding, node: Node) -> tuple[Sketch, Value] | None:
+    """The right side, and the nodes that make it; None if it has another type."""
+    origin = node.provenance
+    sketch = Sketch(Provenance(origin.where, pattern.rule.name, origin.parents))
+    if pattern.result is not None:
+        return sketch, binding[pattern.result]
+    with building(sketch):
+        _, right = pattern.rule.identity(**binding)
+    return (sketch, right) if right.type == node.output.type else None
+
+
+def _readers(editor: GraphEditor, value: Value, levels: int) -> list[Node]:
+    """Who reads the value, directly or through up to that many ops."""
+    found: list[Node] = []
+    level = [value]
+    for _ in range(levels - 1):
+        users = [user for read in level for user in editor.users(read)]
+        found += users
+        level = [user.outputs[0] for user in users]
+    return found
