@@ -69,9 +69,7 @@ def load_code(text: str, symbols: tuple[str, ...], target: Target) -> Code:
     if symbols:
         libraries.append(Library(compile_object(text, target), symbols))
     addresses = {name: a for library in libraries for name, a in library.addresses.items()}
-    return Code(
-        tuple(libraries), tuple(addresses[symbol] for symbol in symbols), addresses[WALKER]
-    )
+    return Code(tuple(libraries), tuple(addresses[symbol] for symbol in symbols), addresses[WALKER])
 
 
 @cache

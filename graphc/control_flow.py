@@ -15,6 +15,7 @@ from graphc.base.source import caller
 from graphc.extract import needed, without_assignments
 from graphc.ir.builder import apply_node, builder_for, building
 from graphc.ir.graph import Graph, Node
+from graphc.ir.op import OpDef
 from graphc.ir.recorder import Recorder, current_recorder
 from graphc.ir.value import Value
 from graphc.ops.control import cond_op, while_op
@@ -60,10 +61,10 @@ def cond(
         for region, values in zip((then, otherwise), outputs, strict=True)
     ]
     operands = (test, *captures)
-    node = _add(outer, cond_op, operands, {}, regions)
+    node = _add(outer, cond_op, operands, {}, regions, name)
     _write_outside(outer, node, written, len(first))
-    results = iter(node.outputs)
-    return rebuild(then.structure, lambda leaf: _result(leaf, results))
+    remaining = iter(node.outputs)
+    return rebuild(then.structure, lambda leaf: _result(leaf, remaining))
 
 
 def while_loop(
@@ -111,10 +112,10 @@ def while_loop(
         carried = [*own, *(_carried(region, v) for v in state)]
         regions.append(_freeze(region, carried, captures, outputs))
     operands = (*start, *before, *captures)
-    node = _add(outer, while_op, operands, {"carried": len(start) + len(state)}, regions)
+    node = _add(outer, while_op, operands, {"carried": len(start) + len(state)}, regions, name)
     _write_outside(outer, node, written, len(start))
-    results = iter(node.outputs)
-    return rebuild(init, lambda leaf: next(results))
+    remaining = iter(node.outputs)
+    return rebuild(init, lambda leaf: next(remaining))
 
 
 def _pair(true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Sequence[tuple[str, Any]]:
@@ -230,10 +231,15 @@ def _renamed(node: Node, aliases: dict[Value, Value]) -> Node:
 
 
 def _add(
-    outer: Recorder, op: Any, operands: Sequence[Value], attrs: dict[str, Any], regions: Any
+    outer: Recorder,
+    op: OpDef,
+    operands: Sequence[Value],
+    attrs: dict[str, Any],
+    regions: Sequence[Graph],
+    name: str | None,
 ) -> Node:
     with building(outer):
-        return apply_node(op, operands, attrs, regions)
+        return apply_node(op, operands, attrs, regions, name)
 
 
 def _write_outside(outer: Recorder, node: Node, written: Sequence[Value], first: int) -> None:
@@ -244,4 +250,3 @@ def _write_outside(outer: Recorder, node: Node, written: Sequence[Value], first:
         outer.written[assignment.output] = variable
         outer.latest[variable] = assignment.output
         outer.require(node.outputs[0], (assignment.output,))
-

@@ -162,4 +162,5 @@ class Executable:
 
     def __repr__(self) -> str:
         plan = self.compiled.plan
-        return f"<Executable: {len(self.feeds)} feeds, {len(plan.steps)} steps, {len(plan.kernels)} kernels>"
+        counts = f"{len(self.feeds)} feeds, {len(plan.steps)} steps, {len(plan.kernels)} kernels"
+        return f"<Executable: {counts}>"

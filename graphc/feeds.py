@@ -14,7 +14,6 @@ import numpy as np
 from graphc.base.errors import FeedError
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import DType
-from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 
 

@@ -122,9 +122,7 @@ def _recorder_of(flat: Sequence[Any]) -> Recorder:
             raise GraphError(f"{leaf!r} is neither a value nor an effect", where=caller())
         for value in leaf.values if isinstance(leaf, Effect) else (leaf,):
             if value.graph is None or value.graph.parent is not None:
-                raise GraphError(
-                    f"{value!r} belongs to a branch or a loop body", where=caller()
-                )
+                raise GraphError(f"{value!r} belongs to a branch or a loop body", where=caller())
             if recorder is not None and value.graph is not recorder:
                 raise GraphError("the fetches belong to several graphs", where=caller())
             recorder = value.graph

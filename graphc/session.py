@@ -132,11 +132,7 @@ class Session:
         flat = list(leaves(resolved))
         values = [leaf for leaf in flat if isinstance(leaf, Value)]
         effects = [v for leaf in flat if isinstance(leaf, Effect) for v in leaf.values]
-        placeholders, overrides = [], []
-        for value in fed:
-            node = self.graph.producer(value)
-            is_placeholder = node is not None and node.op.name == "placeholder"
-            (placeholders if is_placeholder else overrides).append(value)
+        overrides = [value for value in fed if not self._is_placeholder(value)]
         key = (
             (*map(id, values), -1, *map(id, effects)),
             frozenset(map(id, overrides)),
@@ -232,6 +228,10 @@ class Session:
             self._state.update(new)
 
     # --- looking up ------------------------------------------------------------------------------
+
+    def _is_placeholder(self, value: Value) -> bool:
+        node = self.graph.producer(value)
+        return node is not None and node.op.name == "placeholder"
 
     def _value(self, item: Any) -> Value:
         if isinstance(item, Value):

@@ -54,9 +54,13 @@ class Variable(Value):
         if new.dtype is not self.dtype:
             new = surface_function("astype")(new, self.dtype)
         if new.shape != self.shape:
-            if any(
-                compare("eq", a, b) is not True for a, b in zip(new.shape, self.shape, strict=False)
-            ) and new.ndim > self.ndim:
+            if (
+                any(
+                    compare("eq", a, b) is not True
+                    for a, b in zip(new.shape, self.shape, strict=False)
+                )
+                and new.ndim > self.ndim
+            ):
                 raise ShapeError(
                     f"a value of shape {list(new.shape)} does not fit variable "
                     f"{self.name or ''} of shape {list(self.shape)}",

@@ -1,7 +1,7 @@
 """Nested structures of results as plain data, so that files can hold them.
 
-A leaf is a number, its place in the flat list of leaves; a list, tuple or dict is
-``["list", …]``, ``["tuple", …]`` or ``["dict", [key, …], …]``. Keys are strings, ints, bools or None.
+A leaf is a number, its place in the flat list of leaves; a list, tuple or dict is ``["list", …]``,
+``["tuple", …]`` or ``["dict", [key, …], …]``. Keys are strings, ints, bools or None.
 """
 
 from __future__ import annotations

@@ -166,9 +166,7 @@ class _Fuser:
         own = [value for value in node.inputs if self.group.get(value) is group]
         if shape == group.shape:
             kept = self._kept_shape(group)
-            return all(
-                value not in group.rows or self._aligned(value.shape, kept) for value in own
-            )
+            return all(value not in group.rows or self._aligned(value.shape, kept) for value in own)
         return all(value in group.rows and value.shape == shape for value in own)
 
     def _kept_shape(self, group: _Group) -> Shape:
@@ -362,8 +360,7 @@ class _Fuser:
             for value in node.outputs
             if value in self.outputs
             or any(
-                self.group.get(user.outputs[0]) is not group
-                for user in self.users.get(value, ())
+                self.group.get(user.outputs[0]) is not group for user in self.users.get(value, ())
             )
         ]
         region = Graph("body", [inner[v] for v in inputs], nodes, [inner[v] for v in exits])
@@ -388,7 +385,9 @@ class _Fuser:
                 continue
             inner[current] = Value(current.type, current.name)
             operands = tuple(inner[v] for v in node.inputs)
-            nodes.append(Node(node.op, operands, node.attrs, (inner[current],), (), node.provenance))
+            nodes.append(
+                Node(node.op, operands, node.attrs, (inner[current],), (), node.provenance)
+            )
 
 
 def fusion(graph: Graph, context: PassContext) -> Graph:

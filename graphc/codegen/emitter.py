@@ -117,7 +117,8 @@ class ModuleEmitter:
                 f"{element} {float_literal(float(v), bits) if bits else int(v)}" for v in values
             )
             self._globals[name] = (
-                f"@{name} = private unnamed_addr constant [{len(values)} x {element}] [{items}], align 64"
+                f"@{name} = private unnamed_addr constant "
+                f"[{len(values)} x {element}] [{items}], align 64"
             )
         return Reg(f"@{name}", PTR)
 
@@ -340,11 +341,10 @@ class FunctionEmitter:
         end = self.block
         self.jump(header)
         self._lines[mark:mark] = [
-            f"  {index.text} = phi {index.type} [ {lower.text}, %{before} ], [ {following.text}, %{end} ]",
-            *(
-                f"  {phi.text} = phi {phi.type} [ {first.text}, %{before} ], [ {last.text}, %{end} ]"
-                for phi, first, last in zip(phis, carries, loop.yields, strict=True)
-            ),
+            f"  {phi.text} = phi {phi.type} [ {first.text}, %{before} ], [ {last.text}, %{end} ]"
+            for phi, first, last in zip(
+                (index, *phis), (lower, *carries), (following, *loop.yields), strict=True
+            )
         ]
         self.start(done)
         loop.results = tuple(phis)

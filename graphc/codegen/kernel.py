@@ -151,9 +151,7 @@ class KernelEmitter:
                 store_element(self, statement)
             elif isinstance(statement, Const):
                 dtype = statement.result.dtype
-                self.bind(
-                    statement.result, self.e.const(statement.value, ltype(element_of(dtype)))
-                )
+                self.bind(statement.result, self.e.const(statement.value, ltype(element_of(dtype))))
             elif isinstance(statement, Cast):
                 self._cast(statement)
             elif isinstance(statement, DimValue):
@@ -323,7 +321,7 @@ class KernelEmitter:
 
 
 def vector_width(body: Sequence[Statement]) -> int:
-    """Lanes for a vector loop: enough to keep two or more registers of the widest data in flight."""
+    """Lanes for a vector loop: two or more registers of the widest data in flight."""
     widest = 8
     for statement in walk(body):
         if isinstance(statement, Load):
@@ -338,4 +336,3 @@ def vector_width(body: Sequence[Statement]) -> int:
 def emit_kernel(module: ModuleEmitter, kernel: Kernel, symbol: str, target: Target) -> None:
     """Defines a kernel's function in a module."""
     KernelEmitter(module, kernel, symbol, target).emit()
-

@@ -138,4 +138,3 @@ def store_element(k: KernelEmitter, statement: Store) -> None:
     e.module.declare(name, "void", f"{value.type}, {addresses.type}, {mask.type}")
     place = f"{addresses.type} align {dtype.bytes} {addresses.text}"
     e.line(f"call void @{name}({value}, {place}, {mask})")
-

@@ -1,7 +1,8 @@
 """Reductions to the order that ``graphc.kernel.ir`` defines, whatever the vector width.
 
 ``lanes`` reductions run their term with all logical lanes at once, fold the lanes and add the terms
-of the incomplete last step one at a time; ``chain`` reductions keep one accumulator per lane of the enclosing vector loop.
+of the incomplete last step one by one; ``chain`` reductions keep one accumulator per lane of the
+enclosing vector loop.
 """
 
 from __future__ import annotations
@@ -251,4 +252,3 @@ def _bind_results(k: KernelEmitter, statement: Reduce, state: State, extent: Reg
             elif statement.extent == 0:
                 result = e.const(0.0, result.type)
         k.bind(reducer.result, result)
-

@@ -29,7 +29,7 @@ class Payload:
         native = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")).reshape(
             array.shape
         )
-        if native is array and array.flags.writeable or native.base is not None:
+        if (native is array and array.flags.writeable) or native.base is not None:
             native = native.copy()
         native.flags.writeable = False
         self.array: Array = native
@@ -39,7 +39,9 @@ class Payload:
     def digest(self) -> bytes:
         """A hash of the dtype, shape and bits."""
         if self._digest is None:
-            hasher = hashlib.blake2b(f"{self.array.dtype}{self.array.shape}".encode(), digest_size=16)
+            hasher = hashlib.blake2b(
+                f"{self.array.dtype}{self.array.shape}".encode(), digest_size=16
+            )
             hasher.update(self.array.reshape(-1).view(np.uint8).data)
             self._digest = hasher.digest()
         return self._digest
@@ -52,7 +54,7 @@ class Payload:
 
 
 Attribute: TypeAlias = (
-    "None | bool | int | float | str | DType | DimExpr | Payload | tuple[Attribute, ...]"
+    "bool | int | float | str | DType | DimExpr | Payload | tuple[Attribute, ...] | None"
 )
 Attributes: TypeAlias = Mapping[str, Any]
 

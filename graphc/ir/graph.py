@@ -1,7 +1,7 @@
 """Nodes and frozen graphs: what the compiler sees.
 
-A ``Graph`` never changes. ``ir.edit.GraphEditor(graph)`` is the only mutator; its ``finish()`` gives a new
-graph, so before/after dumps, rollback, sharing of regions and hashing need no copies.
+A ``Graph`` never changes. ``ir.edit.GraphEditor(graph)`` is the only mutator; its ``finish()``
+gives a new graph, so before/after dumps, rollback, sharing of regions and hashing need no copies.
 """
 
 from __future__ import annotations
@@ -129,4 +129,3 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"<Graph {self.name!r}: {len(self.inputs)} inputs, {len(self.nodes)} nodes>"
-

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from graphc.base.errors import UnsupportedError
 from graphc.ir.attributes import Attributes
@@ -53,8 +53,8 @@ class Linear:
     """An op linear in its differentiable inputs taken together (views, sums, concat, gather).
 
     ``transpose(cotangent, inputs, output, attrs)`` gives the cotangent of each input, or None for
-    an input that is not differentiable (indices). Forward mode applies the op itself to the tangents,
-    passing inputs listed in ``fixed`` unchanged. A cotangent of a broadcast input may have the
+    an input that is not differentiable (indices). Forward mode applies the op itself to the
+    tangents, passing inputs listed in ``fixed`` unchanged. A cotangent of a broadcast input may have the
     output's shape: the engine sums it back, as for ``Partials``.
     """
 
@@ -137,7 +137,9 @@ class ElementBuilder(Protocol):
     def load(self, operand: int, index: Sequence[Scalar]) -> Scalar:
         """The element of the op's input number ``operand`` at an in-range index."""
 
-    def load_if(self, condition: Scalar, operand: int, index: Sequence[Scalar], other: Scalar) -> Scalar:
+    def load_if(
+        self, condition: Scalar, operand: int, index: Sequence[Scalar], other: Scalar
+    ) -> Scalar:
         """Like ``load`` where the condition holds, else ``other``; nothing is read there."""
 
     def checked_index(self, index: Scalar, bound: Dim, axis: int) -> Scalar:
@@ -188,7 +190,9 @@ class Element:
     rule: ElementRule
 
 
-Combine: TypeAlias = Literal["add", "multiply", "minimum", "maximum", "and", "or", "argmin", "argmax"]
+Combine: TypeAlias = Literal[
+    "add", "multiply", "minimum", "maximum", "and", "or", "argmin", "argmax"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +232,16 @@ class Structural:
 
 
 Lowering: TypeAlias = (
-    Pointwise | View | Reshape | Element | Reduction | Scan | ScatterAdd | Contraction | Decompose | Structural
+    Pointwise
+    | View
+    | Reshape
+    | Element
+    | Reduction
+    | Scan
+    | ScatterAdd
+    | Contraction
+    | Decompose
+    | Structural
 )
 
 # --- facts ---------------------------------------------------------------------------------------
@@ -301,6 +314,8 @@ class OpDef:
         return (lookup, (self.name,))
 
 
+SurfaceFunction = TypeVar("SurfaceFunction", bound=Callable[..., Any])
+
 _REGISTRY: dict[str, OpDef] = {}
 _SURFACE: dict[str, Callable[..., Any]] = {}
 
@@ -332,7 +347,7 @@ def all_ops() -> tuple[OpDef, ...]:
     return tuple(_REGISTRY[name] for name in sorted(_REGISTRY))
 
 
-def surface(function: Callable[..., Any]) -> Callable[..., Any]:
+def surface(function: SurfaceFunction) -> SurfaceFunction:
     """Decorator: enters a user-level function, so that operators and methods reach it by name."""
     _SURFACE[function.__name__.rstrip("_")] = function
     return function

@@ -12,8 +12,9 @@ that leave a buffer because of it read 0 and write nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -64,7 +65,12 @@ class CheckFailure:
 
 
 def run_kernel(
-    kernel: Kernel, arrays: Sequence[Array | None], dims: Mapping[str, int]
+    kernel: Kernel,
+    arrays: Sequence[Array | None],
+    dims: Mapping[str, int],
+    *,
+    functions: Mapping[str, Callable[..., Array]] = MappingProxyType({}),
+    product: Callable[[Array, Array], Array] = np.matmul,
 ) -> list[CheckFailure]:
     """Runs a kernel; outputs are written in place.
 
@@ -73,6 +79,9 @@ def run_kernel(
         arrays: one for each buffer in their order, C-contiguous, of the buffer's dtype and shape;
             entries of scratch buffers are not used and may be None.
         dims: values of the kernel's symbols.
+        functions: stand in for the references of primitives of these names. Those of class R have
+            a bound and not bits; with given bits of theirs the whole kernel has given bits.
+        product: what multiplies [..., m, k] by [..., k, n].
 
     Returns:
         the first failure, by position, of each site that failed, in the order of sites.
@@ -83,7 +92,7 @@ def run_kernel(
         UnsupportedError: for a product of packed panels, whose layout is the target's.
     """
     verify_kernel(kernel)
-    interpreter = _Interpreter(kernel, dims)
+    interpreter = _Interpreter(kernel, dims, functions, product)
     interpreter.bind(arrays)
     with np.errstate(all="ignore"):
         interpreter.body(None, kernel.body)
@@ -110,9 +119,17 @@ class _Frame:
 class _Interpreter:
     """The state of one run."""
 
-    def __init__(self, kernel: Kernel, dims: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        dims: Mapping[str, int],
+        functions: Mapping[str, Callable[..., Array]],
+        product: Callable[[Array, Array], Array],
+    ) -> None:
         self._kernel = kernel
         self._dims = dims
+        self._functions = functions
+        self._product = product
         self._rooms: dict[Buffer, _Room] = {}
         self._homes = scratch_homes(kernel)
         self._values: dict[Var, Array] = {}
@@ -181,7 +198,8 @@ class _Interpreter:
 
     def _statement(self, statement: Statement) -> None:
         if isinstance(statement, Apply):
-            reference = PRIMITIVES[statement.primitive].reference
+            name = statement.primitive
+            reference = self._functions.get(name) or PRIMITIVES[name].reference
             operands = [self._read(var) for var in statement.operands]
             self._write(statement.result, np.asarray(reference(*operands)))
         elif isinstance(statement, Load):
@@ -372,8 +390,8 @@ class _Interpreter:
         m, n, k = (self._size(dim) for dim in (statement.m, statement.n, statement.k))
         a = self._fetch(statement.a.buffer, self._matrix(statement.a, m, k), None, None)
         b = self._fetch(statement.b.buffer, self._matrix(statement.b, k, n), None, None)
-        product = np.matmul(a, b)
-        self._store(statement.c.buffer, self._matrix(statement.c, m, n), product)
+        result = self._product(a, b)
+        self._store(statement.c.buffer, self._matrix(statement.c, m, n), result)
 
 
 __all__ = ["CheckFailure", "run_kernel"]

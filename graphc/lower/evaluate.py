@@ -96,7 +96,7 @@ class Evaluator:
         if isinstance(lowering, View):
             (source,) = node.inputs
             mapped = lowering.index(
-                _Operands(self, node),  # type: ignore[arg-type]
+                _Operands(self, node),
                 source.type,
                 value.type,
                 node.attrs,
@@ -105,7 +105,7 @@ class Evaluator:
             return self._alias(key, (source, tuple(mapped)))  # type: ignore[arg-type]
         if isinstance(lowering, Element):
             types = [operand.type for operand in node.inputs]
-            result = lowering.rule(_Operands(self, node), types, value.type, node.attrs, index)  # type: ignore[arg-type]
+            result = lowering.rule(_Operands(self, node), types, value.type, node.attrs, index)
             self._set(key, result)  # type: ignore[arg-type]
             return ()
         if node.op.name == "constant":

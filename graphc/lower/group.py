@@ -112,4 +112,3 @@ def _is_pointwise(node: Node) -> bool:
     return isinstance(node.op.lowering, Pointwise) or (
         node.op.name == "constant" and node.output.type.rank == 0
     )
-

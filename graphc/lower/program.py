@@ -125,7 +125,9 @@ class _Planner:
         arguments = [self.slot_of[value] for value in node.inputs]
         arguments += [self.made(value, where) for value in node.outputs]
         for buffer in kernel.buffers[len(arguments) :]:
-            arguments.append(self.slot("scratch", buffer.type, f"{kernel.name} {buffer.name}", where))
+            arguments.append(
+                self.slot("scratch", buffer.type, f"{kernel.name} {buffer.name}", where)
+            )
         self.steps.append(Launch(self._kernel_of[key], tuple(arguments), where))
 
     def cond(self, node: Node) -> None:
@@ -173,7 +175,9 @@ class _Planner:
         self.steps[branch] = Branch(self.slot_of[condition.outputs[0]], len(self.steps))
         self.loops.append((start, len(self.steps)))
 
-    def _enter(self, region: Graph, captures: Sequence[Value], carried: list[int] | None = None) -> None:
+    def _enter(
+        self, region: Graph, captures: Sequence[Value], carried: list[int] | None = None
+    ) -> None:
         slots = list(carried or [])
         slots += [self.slot_of[value] for value in captures]
         for value, slot in zip(region.inputs, slots, strict=True):

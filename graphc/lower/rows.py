@@ -17,7 +17,7 @@ from graphc.ir.op import Pointwise, Reduction
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.builder import KernelBuilder
-from graphc.kernel.ir import Buffer, Kernel, Var, lanes
+from graphc.kernel.ir import Buffer, Kernel, LoopKind, Var, lanes
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.index import Index, flat_index, reshape_index
 from graphc.lower.region import open_loop, open_loops, open_region
@@ -59,7 +59,7 @@ def lower_rows(region: Graph) -> Kernel:
             b.store(buffer, flat_index(b, row, outer), evaluator.at(value, index))
         if in_full:
             with ExitStack() as last:
-                kind = "vector" if inner else "parallel"
+                kind: LoopKind = "vector" if inner else "parallel"
                 position = open_loop(b, evaluator, last, full[axis], kind)
                 index = _full_index(row, axis, position)
                 _recall(b, evaluator, kept, index, position)

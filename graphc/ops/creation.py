@@ -27,13 +27,13 @@ from graphc.ir.op import (
     OpDef,
     Scalar,
     register,
+    surface,
     surface_function,
 )
 from graphc.ir.recorder import Recorder, current_recorder
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value, converted, dims_of
-from graphc.ops.declare import surface
 from graphc.ops.source import constant, constant_beside
 
 _NUMBERS = tuple(element for element in ALL if element is not bool_)

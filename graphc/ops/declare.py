@@ -27,7 +27,6 @@ from graphc.ir.op import (
     Pointwise,
     register,
 )
-from graphc.ir.op import surface as register_surface
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.scalar import PRIMITIVES
@@ -42,12 +41,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 PartialsRule = Callable[[Sequence[Value], Value, Attributes], Sequence[Value | None]]
 Example = Callable[[Any, DType], tuple[Sequence[Any], dict[str, Any]]]
 TypeRule = Callable[[Sequence[TensorType], Attributes], list[TensorType]]
-
-
-def surface(function: Function) -> Function:
-    """Decorator: ``op.surface``, keeping the function's own type for its callers."""
-    register_surface(function)
-    return function
 
 
 def type_rule(

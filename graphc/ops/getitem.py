@@ -19,10 +19,9 @@ from graphc.base.errors import DTypeError, IndexRangeError, UnsupportedError
 from graphc.base.source import caller
 from graphc.ir.dims import Dim, DimExpr, equal, less, less_equal, product
 from graphc.ir.dtypes import bool_
-from graphc.ir.op import surface_function
+from graphc.ir.op import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value, broadcast_shapes
-from graphc.ops.declare import surface
 from graphc.ops.guards import Guards, index_guard, show
 from graphc.ops.indexing import raveled, taken
 from graphc.ops.parts import bounds_of_slice

@@ -17,11 +17,10 @@ from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims import Dim, equal
 from graphc.ir.dtypes import ALL
-from graphc.ir.op import Domain, Element, ElementBuilder, Linear, OpDef, Scalar, register
+from graphc.ir.op import Domain, Element, ElementBuilder, Linear, OpDef, Scalar, register, surface
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.convert import axis_of, promoted
-from graphc.ops.declare import surface
 from graphc.ops.guards import check_size, guarded, show, unproved
 from graphc.ops.shape import expand_dims, ravel, sample, with_shape
 from graphc.ops.slicing import offset, part

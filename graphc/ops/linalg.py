@@ -18,11 +18,18 @@ from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims import Dim, equal, product
 from graphc.ir.dtypes import ALL, DType
-from graphc.ir.op import Contraction, Domain, Multilinear, OpDef, register, surface_function
+from graphc.ir.op import (
+    Contraction,
+    Domain,
+    Multilinear,
+    OpDef,
+    register,
+    surface,
+    surface_function,
+)
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.convert import broadcast_shapes, promoted
-from graphc.ops.declare import surface
 from graphc.ops.guards import Guards, check_size, guarded, show, unproved
 from graphc.ops.shape import broadcast_to, moveaxis, ravel, sample, with_shape
 

@@ -24,6 +24,7 @@ from graphc.ir.op import (
     OpDef,
     ThroughDecomposition,
     register,
+    surface,
     surface_function,
 )
 from graphc.ir.types import TensorType
@@ -36,7 +37,6 @@ from graphc.ops.declare import (
     like,
     number_operands,
     pointwise,
-    surface,
     through_float64,
 )
 from graphc.ops.pointwise_arithmetic import guarded_multiply, rsqrt, square

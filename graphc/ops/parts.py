@@ -15,9 +15,9 @@ import numpy as np
 from graphc.base.errors import ShapeError, UnsupportedError
 from graphc.base.source import caller
 from graphc.ir.dims import Dim, DimExpr, ceil_div, dim_max, dim_min, less, select
+from graphc.ir.op import surface
 from graphc.ir.value import Value
 from graphc.ops.convert import PYTHON_SCALARS, as_value, axes_of, axis_of
-from graphc.ops.declare import surface
 from graphc.ops.guards import show, unproved
 from graphc.ops.slicing import flipped, padded, part, sliced
 

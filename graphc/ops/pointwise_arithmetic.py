@@ -22,6 +22,7 @@ from graphc.ir.op import (
     Linear,
     Pointwise,
     Scalar,
+    surface,
     surface_function,
 )
 from graphc.ir.value import Value
@@ -34,7 +35,6 @@ from graphc.ops.declare import (
     number_operands,
     pointwise,
     refuse,
-    surface,
 )
 
 _COMMUTATIVE = Algebra(commutative=True)

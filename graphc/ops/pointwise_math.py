@@ -15,7 +15,7 @@ import numpy as np
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dtypes import FLOATS
-from graphc.ir.op import Algebra, Decompose, OpDef, surface_function
+from graphc.ir.op import Algebra, Decompose, OpDef, surface, surface_function
 from graphc.ir.value import Value
 from graphc.kernel.scalar import PRIMITIVES
 from graphc.ops.declare import (
@@ -23,7 +23,6 @@ from graphc.ops.declare import (
     float_operands,
     like,
     pointwise,
-    surface,
     through_float64,
 )
 

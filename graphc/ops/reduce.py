@@ -28,12 +28,12 @@ from graphc.ir.op import (
     OpDef,
     ThroughDecomposition,
     register,
+    surface,
     surface_function,
 )
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value, axes_of, axis_of, converted
-from graphc.ops.declare import surface
 from graphc.ops.guards import guarded
 from graphc.ops.reduce_core import (
     EXTREME_DERIVATIVE,

@@ -28,13 +28,14 @@ from graphc.ir.op import (
     Reduction,
     Scan,
     register,
+    surface,
     surface_function,
 )
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value, axis_of, converted
 from graphc.ops.creation import iota_beside
-from graphc.ops.declare import like, surface
+from graphc.ops.declare import like
 from graphc.ops.guards import guarded, unproved
 
 NUMBERS = (*INTEGERS, *FLOATS)

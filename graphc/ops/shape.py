@@ -28,12 +28,12 @@ from graphc.ir.op import (
     Scalar,
     View,
     register,
+    surface,
     surface_function,
 )
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value, axes_of, axis_of, dims_of
-from graphc.ops.declare import surface
 from graphc.ops.guards import Guards, broadcast_guard, check_size, guarded, show, unproved
 
 

@@ -15,11 +15,11 @@ import numpy as np
 from graphc.ir.attributes import Attributes
 from graphc.ir.dims import Dim, dim_max, product
 from graphc.ir.dtypes import FLOATS, DType, float64
-from graphc.ir.op import Custom, ThroughDecomposition, surface_function
+from graphc.ir.op import Custom, ThroughDecomposition, surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value, converted
 from graphc.ops.creation import size_beside
-from graphc.ops.declare import like, surface
+from graphc.ops.declare import like
 from graphc.ops.reduce import Axis, coarse, example_of_axes, max_, reduced, sum_
 from graphc.ops.reduce_core import spread
 

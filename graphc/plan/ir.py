@@ -129,9 +129,7 @@ class Plan:
     def accesses(self, step: Step) -> Iterator[tuple[int, bool]]:
         """The slots a step touches, each with whether it is written."""
         if isinstance(step, Launch):
-            for buffer, slot in zip(
-                self.kernels[step.kernel].buffers, step.arguments, strict=True
-            ):
+            for buffer, slot in zip(self.kernels[step.kernel].buffers, step.arguments, strict=True):
                 yield slot, buffer.role != "in"
         elif isinstance(step, Copy):
             yield step.source, False

@@ -110,9 +110,7 @@ def _guard(guard: Guard) -> str:
 
 def _layout(layout: Layout) -> list[str]:
     solution = layout.solution
-    lines = [
-        f"layout peak {solution.peak} bound {solution.lower_bound} steps {solution.steps}"
-    ]
+    lines = [f"layout peak {solution.peak} bound {solution.lower_bound} steps {solution.steps}"]
 
     def buffers(numbers: Iterable[int]) -> str:
         known = range(len(layout.slots))

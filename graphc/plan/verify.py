@@ -9,6 +9,7 @@ overlap is proved where they are chosen, by the memory planner's checker.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NoReturn, get_args
 
 from graphc.base.errors import VerifyError
@@ -102,8 +103,7 @@ class _Checker:
     def step(self, position: int, step: Step) -> None:
         if isinstance(step, Launch):
             self._launch(position, step)
-            return
-        if isinstance(step, Copy):
+        elif isinstance(step, Copy):
             self._known(position, step.source)
             self._known(position, step.target)
             self._writable(position, step.target)
@@ -113,16 +113,14 @@ class _Checker:
             if source.type.dtype is not target.type.dtype:
                 self.fail(f"copies {source.type} to {target.type}", position)
             self._sizes(position, source.type.size, target.type.size)
-            return
-        if isinstance(step, Branch):
-            self._known(position, step.predicate)
-            type_ = self.plan.slots[step.predicate].type
-            if type_.dtype is not bool_ or type_.size != 1:
-                self.fail(f"branches on a {type_}, not on one bool", position)
-        elif not isinstance(step, Jump):
-            self.fail(f"a step cannot be a {type(step).__name__}", position)
-        if not 0 <= step.target <= self.count:
-            self.fail(f"goes to step {step.target}, there are {self.count}", position)
+        else:
+            if isinstance(step, Branch):
+                self._known(position, step.predicate)
+                type_ = self.plan.slots[step.predicate].type
+                if type_.dtype is not bool_ or type_.size != 1:
+                    self.fail(f"branches on a {type_}, not on one bool", position)
+            if not 0 <= step.target <= self.count:
+                self.fail(f"goes to step {step.target}, there are {self.count}", position)
 
     def _known(self, position: int, slot: int) -> None:
         if not 0 <= slot < len(self.plan.slots):
@@ -186,8 +184,9 @@ class _Checker:
                     self.fail(f"the loop {position}..{end} overlaps another one")
                 ends.append(end)
                 starts[position] = max(end, starts.get(position, 0))
-            back = isinstance(step, (Branch, Jump)) and step.target <= position
-            if back and starts.get(step.target, 0) <= position:
+            if not isinstance(step, (Branch, Jump)) or step.target > position:
+                continue
+            if starts.get(step.target, 0) <= position:
                 self.fail(f"goes back to step {step.target}, where no loop starts", position)
 
     # --- dims ------------------------------------------------------------------------------------
@@ -235,7 +234,7 @@ class _Checker:
             if isinstance(step, (Branch, Jump)):
                 starts.update((position + 1, step.target))
         ordered = sorted(starts)
-        following = dict(zip(ordered, ordered[1:], strict=False))
+        following = dict(pairwise(ordered))
         given = {n for n, slot in enumerate(plan.slots) if slot.kind in _GIVEN}
         written = {start: self._written(start, stop) for start, stop in following.items()}
         before: dict[int, int] = {0: _bits(given, len(plan.slots))}

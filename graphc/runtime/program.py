@@ -57,7 +57,7 @@ def aligned_empty(size: int) -> Array:
 class Frame:
     """Tables and arena of one run at one binding of the dims."""
 
-    __slots__ = ("arena", "dims", "pointers", "places", "shapes", "status", "steps")
+    __slots__ = ("arena", "dims", "places", "pointers", "shapes", "status", "steps")
 
     def __init__(self, program: Program, binding: Mapping[str, int]) -> None:
         plan = program.plan

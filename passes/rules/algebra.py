@@ -1,7 +1,7 @@
 """Algebraic identities that hold to the bit.
 
-Floats take only what is right at NaN, infinities and both zeros: ``x + 0``, ``x * 0``, ``x - x`` and
-``x / x`` are not here, since they are wrong somewhere. Integers take all that holds under
+Floats take only what is right at NaN, infinities and both zeros: ``x + 0``, ``x * 0``, ``x - x``
+and ``x / x`` are not here, since they are wrong somewhere. Integers take all that holds under
 wrap-around.
 """
 
@@ -12,7 +12,7 @@ from graphc.ir.value import Value
 from graphc.ops.creation import full_like, zeros_like
 from graphc.ops.declare import BITS, NUMBERS
 from graphc.ops.nn import relu
-from graphc.ops.pointwise_arithmetic import guarded_multiply
+from graphc.ops.pointwise_arithmetic import guarded_multiply, negative
 from graphc.ops.pointwise_logic import (
     astype,
     equal,
@@ -73,7 +73,7 @@ def _chain_is_one(x: Value, middle: DType, last: DType) -> bool:
 
 _NUMBERS: tuple[Rule, ...] = (
     rule("mul-one", lambda x: (x * 1, x), dtypes=NUMBERS),
-    rule("neg-neg", lambda x: (-(-x), x), dtypes=NUMBERS),
+    rule("neg-neg", lambda x: (negative(negative(x)), x), dtypes=NUMBERS),
     rule("add-neg", lambda x, y: (x + (-y), x - y), dtypes=NUMBERS),
     rule("sub-neg", lambda x, y: (x - (-y), x + y), dtypes=NUMBERS),
     rule("mul-neg-neg", lambda x, y: ((-x) * (-y), x * y), dtypes=NUMBERS),

@@ -1,0 +1,275 @@
+"""Writes docs/ops.md, the reference of operations and functions, from the op registry.
+
+    python docs/generate_ops.py            # rewrites docs/ops.md
+    python docs/generate_ops.py --check    # fails if docs/ops.md is out of date
+
+Invariant: everything in the page except its headings comes from the declarations themselves, in an
+order that depends on names alone, so the page is the same on every machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from graphc.codegen.math_common import MAX_ULP
+from graphc.ir.dtypes import ALL, FLOATS, INTEGERS, DType, bool_
+from graphc.ir.op import (
+    Custom,
+    Decompose,
+    Flat,
+    Linear,
+    Multilinear,
+    NotDifferentiable,
+    OpDef,
+    Partials,
+    ThroughDecomposition,
+    all_ops,
+    surface_function,
+    surface_names,
+)
+
+PAGE = Path(__file__).resolve().parent / "ops.md"
+
+INTRODUCTION = """\
+# Operations and functions
+
+This page is generated from the op registry by `python docs/generate_ops.py`; edit the
+declarations, not the page. [numerics.md](numerics.md) explains the numerics classes,
+[guide.md](guide.md) shows the functions at work.
+
+Two things share many names. A *function* (`gx.add`) is what you call: it takes values, arrays and
+Python numbers, converts and promotes them, and builds nodes. An *operation* (`add`) is what stands
+in the graph, over operands of one dtype.
+"""
+
+FUNCTIONS = """\
+## Functions
+
+All of these are attributes of `graphc`. Operators and methods of values (`x + y`, `x.sum()`) and
+NumPy's functions of the same name (`np.exp(x)`) call them. The parameter names are part of the
+interface.
+"""
+
+OTHERS = """\
+## Graphs, sessions, state and derivatives
+"""
+
+OPTIMISERS = """\
+## Optimisers
+"""
+
+OPERATIONS = """\
+## Operations
+
+**dtypes**: *any* is bool, all integers and both floats; *numbers* leaves out bool; *bits* is bool
+and the integers; *–* means that the operation does not restrict them. **Gradient**: *partials* are
+element-wise derivatives, *linear* operations transpose themselves, *multilinear* ones in each
+operand, *own rule* is written out for both modes, *through parts* differentiates the
+decomposition, *zero* is a derivative that is zero by convention, *none* raises. **Class** is the
+numerics class: E exact, R reproducible. **ulp** is the largest error in units in the last
+place that the tests allow; where the accuracy differs by dtype, both follow as float32 / float64.
+**Core** operations reach fusion; the others are decomposed into them first.
+"""
+
+_FAMILIES = (
+    ("source", "Sources"),
+    ("creation", "Creation"),
+    ("pointwise_arithmetic", "Arithmetic"),
+    ("pointwise_math", "Functions of real numbers"),
+    ("pointwise_rounding", "Rounding, signs and extremes"),
+    ("pointwise_logic", "Comparisons, logic, bits and conversion"),
+    ("reduce", "Reductions"),
+    ("reduce_core", "Running sums and products"),
+    ("statistics", "Statistics"),
+    ("shape", "Shapes"),
+    ("parts", "Parts and margins"),
+    ("slicing", "Slices"),
+    ("joining", "Joining"),
+    ("getitem", "Indexing with brackets"),
+    ("picking", "Picking and scattering"),
+    ("indexing", "Index operations"),
+    ("linalg", "Linear algebra"),
+    ("nn", "Neural networks (also in `graphc.nn`)"),
+    ("losses", "Losses (also in `graphc.nn`)"),
+)
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [INTRODUCTION, FUNCTIONS, *_functions(), OTHERS, *_others()]
+    parts += [OPTIMISERS, *_optimisers(), OPERATIONS, _operations()]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+# --- functions -----------------------------------------------------------------------------------
+
+
+def _functions() -> Iterable[str]:
+    by_family: dict[str, list[str]] = {}
+    for name in surface_names():
+        family = surface_function(name).__module__.rpartition(".")[2]
+        by_family.setdefault(family, []).append(name)
+    titles = dict(_FAMILIES)
+    order = [family for family, _ in _FAMILIES if family in by_family]
+    order += sorted(by_family.keys() - titles.keys())
+    for family in order:
+        yield f"### {titles.get(family, family.replace('_', ' ').capitalize())}\n"
+        for name in by_family[family]:
+            yield _entry(f"gx.{name}", surface_function(name))
+
+
+def _others() -> Iterable[str]:
+    graphc = importlib.import_module("graphc")
+    for name in sorted(graphc._NAMES):
+        yield _entry(f"gx.{name}", getattr(graphc, name))
+
+
+def _optimisers() -> Iterable[str]:
+    optim = importlib.import_module("graphc.optim")
+    names = [
+        name
+        for name, member in vars(optim).items()
+        if not name.startswith("_")
+        and getattr(member, "__module__", "") == optim.__name__
+        and (inspect.isclass(member) or name == "clip_by_global_norm")
+    ]
+    for name in sorted(names):
+        yield _entry(f"gx.optim.{name}", getattr(optim, name))
+
+
+def _entry(label: str, item: Callable[..., Any]) -> str:
+    return f"#### `{label}{_signature(item)}`\n\n{_document(inspect.getdoc(item) or '')}\n"
+
+
+def _signature(item: Callable[..., Any]) -> str:
+    """Parameters with their defaults; annotations are in the text."""
+    try:
+        signature = inspect.signature(item)
+    except ValueError:
+        return ""
+    shown: list[str] = []
+    star = False
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not star:
+            shown.append("*")
+            star = True
+        text = name
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            text, star = f"*{name}", True
+        elif parameter.default is not inspect.Parameter.empty:
+            text += f"={parameter.default!r}"
+        shown.append(text)
+    return f"({', '.join(shown)})"
+
+
+def _document(text: str) -> str:
+    """A docstring as Markdown: sections become lists, indented formulas code."""
+    result: list[str] = []
+    section = False
+    for line in text.splitlines():
+        stripped = line.strip()
+        if line in ("Args:", "Returns:", "Raises:", "Attributes:"):
+            result.append(f"*{line[:-1].replace('Args', 'Arguments')}*\n")
+            section = True
+        elif not stripped:
+            result.append("")
+            section = False
+        elif section and line.startswith("    ") and not line.startswith("     "):
+            result.append(f"- {stripped}")
+        else:
+            result.append(f"  {stripped}" if section else line)
+    return "\n".join(result)
+
+
+# --- operations ----------------------------------------------------------------------------------
+
+
+def _operations() -> str:
+    rows = ["| operation | computes | dtypes | gradient | class | ulp | core |", "|-|-|-|-|-|-|-|"]
+    rows += [_row(op) for op in all_ops()]
+    return "\n".join(rows)
+
+
+def _row(op: OpDef) -> str:
+    cells = (
+        f"`{op.name}`",
+        _escaped(op.doc),
+        _dtypes(op.domain.dtypes),
+        _gradient(op),
+        op.numerics,
+        _ulp(op),
+        "no" if isinstance(op.lowering, Decompose) else "yes",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _escaped(text: str) -> str:
+    """Prose for a cell of a table: code stays code, other signs are no markup."""
+    parts = text.replace("``", "`").replace("|", "\\|").split("`")
+    parts[::2] = [part.replace("*", "\\*").replace("_", "\\_") for part in parts[::2]]
+    return "`".join(parts)
+
+
+def _dtypes(dtypes: Sequence[DType]) -> str:
+    known = (
+        ("–", ()),
+        ("any", ALL),
+        ("numbers", (*INTEGERS, *FLOATS)),
+        ("floats", FLOATS),
+        ("integers", INTEGERS),
+        ("bits", (bool_, *INTEGERS)),
+    )
+    for label, group in known:
+        if set(dtypes) == set(group):
+            return label
+    return ", ".join(dtype.name for dtype in dtypes)
+
+
+def _gradient(op: OpDef) -> str:
+    derivative = op.derivative
+    if isinstance(derivative, NotDifferentiable):
+        return "none"
+    labels: dict[type[Any], str] = {
+        Partials: "partials",
+        Linear: "linear",
+        Multilinear: "multilinear",
+        Custom: "own rule",
+        ThroughDecomposition: "through parts",
+        Flat: "zero",
+    }
+    return labels[type(derivative)]
+
+
+def _ulp(op: OpDef) -> str:
+    if op.max_ulp == 0:
+        return ""
+    bound = f"{op.max_ulp:g}"
+    by_dtype = MAX_ULP.get(op.name)
+    if by_dtype is None:
+        return bound
+    return f"{bound} ({by_dtype['float32']:g} / {by_dtype['float64']:g})"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Writes or checks the page; the exit code."""
+    parser = argparse.ArgumentParser(description="Write docs/ops.md from the op registry.")
+    parser.add_argument("--check", action="store_true", help="only compare")
+    options = parser.parse_args(arguments)
+    text = page()
+    if options.check:
+        if PAGE.read_text(encoding="utf-8") != text:
+            print("docs/ops.md is out of date; run python docs/generate_ops.py", file=sys.stderr)
+            return 1
+        return 0
+    PAGE.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

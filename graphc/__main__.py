@@ -1,0 +1,5 @@
+"""``python -m graphc``: the command line."""
+
+from graphc.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,141 @@
+"""The reference interpreter of plans: walks the steps in Python, one array a slot.
+
+Invariant: what a plan means here does not depend on where its layout puts things. Every slot has
+memory of its own, what is given from outside is read-only, and what nothing has written yet holds a
+pattern that stands out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from graphc.base.errors import IndexRangeError, ShapeError
+from graphc.ir.attributes import Array
+from graphc.ir.dims import evaluate
+from graphc.ir.types import TensorType
+from graphc.kernel.interp import CheckFailure, run_kernel
+from graphc.kernel.ir import Kernel
+from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan
+
+Launcher: TypeAlias = Callable[
+    [Kernel, Sequence[Array], Mapping[str, int]], Sequence[CheckFailure]
+]
+"""Runs a kernel on its arguments, outputs in place; gives the checks that failed."""
+
+Observer: TypeAlias = Callable[[Launch, Kernel, Sequence[Array], Sequence[Array]], None]
+"""Told of a launch: the step, its kernel, copies of all arguments before it, and those after."""
+
+
+def run_plan(
+    plan: Plan,
+    arrays: Sequence[Array],
+    binding: Mapping[str, int],
+    *,
+    observe: Observer | None = None,
+    launch: Launcher = run_kernel,
+) -> list[Array]:
+    """The results of a plan.
+
+    Args:
+        plan: placed in an arena or not.
+        arrays: for ``plan.feeds``, C-contiguous, of the slots' dtypes and shapes; not written.
+        binding: sizes of the symbolic dims.
+        observe: called after each launch. What it raises ends the run.
+        launch: what runs kernels.
+
+    Raises:
+        ShapeError: for arrays that don't fit, or sizes that a guard forbids.
+        IndexRangeError: where an index is out of range.
+        VerifyError: for an ill-formed kernel, or one that writes what is only to be read.
+    """
+    for guard in plan.guards:
+        left, right = evaluate(guard.left, binding), evaluate(guard.right, binding)
+        if left != right and not (guard.broadcasts and left == 1):
+            raise ShapeError(f"{guard.message}, but are {left} and {right}", where=guard.where)
+    memory = slot_arrays(plan, arrays, binding)
+    position = 0
+    while position < len(plan.steps):
+        step = plan.steps[position]
+        position += 1
+        if isinstance(step, Launch):
+            _launch(plan, step, memory, binding, launch, observe)
+        elif isinstance(step, Copy):
+            memory[step.target].reshape(-1)[...] = memory[step.source].reshape(-1)
+        elif isinstance(step, Branch):
+            if not memory[step.predicate].reshape(-1)[0]:
+                position = step.target
+        elif isinstance(step, Jump):
+            position = step.target
+    return [memory[slot] for slot in plan.outputs]
+
+
+def slot_arrays(
+    plan: Plan, arrays: Sequence[Array], binding: Mapping[str, int]
+) -> list[Array]:
+    """Memory for every slot: what is given, read-only, and new arrays for the rest.
+
+    Raises:
+        ShapeError: for arrays that don't fit their slots.
+    """
+    given = dict(zip(plan.feeds, arrays, strict=True)) | plan.constants
+    memory = []
+    for number, slot in enumerate(plan.slots):
+        shape = tuple(evaluate(dim, binding) for dim in slot.type.shape)
+        array = given.get(number)
+        if array is None:
+            array = blank(slot.type, binding)
+        elif array.shape != shape or array.dtype != slot.type.dtype.numpy:
+            raise ShapeError(
+                f"{slot.kind} {slot.name!r} is {slot.type} with the shape {list(shape)}, "
+                f"the array is {array.dtype}{list(array.shape)}",
+                where=slot.where,
+            )
+        else:
+            array = np.ascontiguousarray(array).reshape(shape).view()
+            array.flags.writeable = False
+        memory.append(array)
+    return memory
+
+
+def blank(type_: TensorType, binding: Mapping[str, int]) -> Array:
+    """An array that nothing has written yet: NaN, or a number that nobody expects."""
+    shape = tuple(evaluate(dim, binding) for dim in type_.shape)
+    return np.full(shape, np.nan if type_.dtype.is_float else 85, type_.dtype.numpy)
+
+
+def _launch(
+    plan: Plan,
+    step: Launch,
+    memory: Sequence[Array],
+    binding: Mapping[str, int],
+    launch: Launcher,
+    observe: Observer | None,
+) -> None:
+    kernel = plan.kernels[step.kernel]
+    arguments = [memory[slot] for slot in step.arguments]
+    outputs = [
+        array
+        for buffer, array in zip(kernel.buffers, arguments, strict=True)
+        if buffer.role == "out"
+    ]
+    if not any(math.prod(array.shape) for array in outputs):
+        return
+    before = [array.copy() for array in arguments] if observe is not None else []
+    failures = launch(kernel, arguments, {name: binding[name] for name in kernel.dims})
+    if observe is not None:
+        observe(step, kernel, before, arguments)
+    if failures:
+        failure = min(failures, key=lambda failed: failed.position)
+        site = kernel.sites[failure.site]
+        raise IndexRangeError(
+            f"{site.what}: index {failure.index} is out of range for axis {site.axis} "
+            f"of size {failure.bound}",
+            where=step.where if site.where is None else site.where,
+        )
+
+
+__all__ = ["Launcher", "Observer", "blank", "run_plan", "slot_arrays"]

@@ -1,0 +1,514 @@
+"""Watches the kernels that tests compile, and holds their machine code against the interpreter.
+
+Role: while a watch is installed, every distinct kernel of every program is printed, parsed and
+verified when the program is made; when it is first launched it also runs twice on the program's own
+arrays, natively and interpreted from the parsed text, and both must agree to the bit (any NaN is as
+good as any other). Functions of class R have a bound instead of bits: the interpreter takes theirs
+from loops compiled for the same target, after holding these against a wider precision; products of
+matrices likewise come from one plain chain of multiply-adds per element.
+
+A program that brings new kernels first runs step by step, with an array per slot; the results must
+be those of the real run, which lays everything out in one arena.
+
+What is not compared is counted in ``skipped``, by reason: kernels of more than ``ELEMENTS``, or of
+more than ``STATEMENTS`` interpreted one by one in serial loops. Kernels that the first run does not
+reach within ``LAUNCHES`` (a branch not taken, a loop of no or very many trips) are compared on
+random arrays. Kernels that have nothing to write at their first sizes wait for other sizes.
+Processes that a test starts are not watched. Whatever the interpreter cannot do raises.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pytest
+from vector_math_harness import FUNCTIONS, Loops, ulp_errors, wide_reference
+
+import graphc.compiler
+from graphc.base.errors import GraphcError, IndexRangeError
+from graphc.base.target import Target, host
+from graphc.codegen.emitter import ModuleEmitter, element_of, ltype
+from graphc.codegen.gemm.build import Builder
+from graphc.codegen.math_common import MAX_ULP
+from graphc.ir.dims import evaluate
+from graphc.ir.dtypes import DType, dtype
+from graphc.ir.types import TensorType
+from graphc.kernel.interp import CheckFailure, run_kernel
+from graphc.kernel.ir import Kernel, Loop, Reduce, Statement
+from graphc.kernel.parser import parse_kernel
+from graphc.kernel.text import kernel_key, print_kernel
+from graphc.kernel.verify import verify_kernel
+from graphc.plan.interp import run_plan
+from graphc.runtime import jit
+from graphc.runtime.program import Program
+
+Array = np.ndarray[Any, Any]
+
+ELEMENTS = 8_000_000
+"""Kernels with more elements in all arguments together are not interpreted."""
+
+STATEMENTS = 200_000
+"""Kernels whose serial loops run more statements are not interpreted."""
+
+LAUNCHES = 500
+"""So many steps are launched one by one before the rest of a program is left to the real run."""
+
+SAMPLE = 4096
+"""Of so many elements a call, functions are held against a wider precision."""
+
+GUARD = 256
+"""Bytes before and after each argument of native code, which must stay as they are."""
+
+
+class LevelMismatch(AssertionError):
+    """Two levels give different results."""
+
+
+# --- class R: functions and products of given bits -----------------------------------------------
+
+
+class Substitutes:
+    """Functions and products as compiled code for one target must give them, bit for bit."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._loops: dict[tuple[str, DType], tuple[Loops, str]] = {}
+        self._chains: dict[DType, Any] = {}
+        self.functions = {name: self._function(name) for name in FUNCTIONS}
+
+    def _function(self, name: str) -> Callable[..., Array]:
+        def call(*operands: Array) -> Array:
+            element = dtype(operands[0].dtype)
+            arrays = [np.ascontiguousarray(array) for array in np.broadcast_arrays(*operands)]
+            known = self._loops.get((name, element))
+            if known is None:
+                loops = Loops(self._target)
+                known = self._loops[name, element] = loops, loops.add_primitive(name, element, 1)
+            result = known[0](known[1], *arrays).reshape(arrays[0].shape)
+            self._check(name, element, arrays, result)
+            return result
+
+        return call
+
+    def _check(self, name: str, element: DType, arrays: Sequence[Array], result: Array) -> None:
+        step = max(1, result.size // SAMPLE)
+        operands = [array.reshape(-1)[::step] for array in arrays]
+        got = result.reshape(-1)[::step]
+        errors = ulp_errors(got, wide_reference(name, *operands))
+        limit = MAX_ULP[name][element.name]
+        if not (errors <= limit).all():
+            worst = int(np.argmax(np.nan_to_num(errors, nan=np.inf)))
+            given = ", ".join(repr(operand[worst]) for operand in operands)
+            raise LevelMismatch(
+                f"{name}({given}) is {got[worst]!r}: {errors[worst]} ulp, not up to {limit}"
+            )
+
+    def product(self, a: Array, b: Array) -> Array:
+        """Matrix products of which every element is one chain in ascending order."""
+        if a.dtype.kind != "f":
+            return np.asarray(np.matmul(a, b))
+        element = dtype(a.dtype)
+        if element not in self._chains:
+            self._chains[element] = _chain(element, self._target)
+        (m, k), n = a.shape[-2:], b.shape[-1]
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        # whole vectors of columns
+        wide = -(-n // _CHAIN_LANES) * _CHAIN_LANES
+        left = np.ascontiguousarray(np.broadcast_to(a, (*batch, m, k))).reshape(-1, m, k)
+        right = np.zeros((*batch, k, wide), b.dtype)
+        right[..., :n] = b
+        right = right.reshape(-1, k, wide)
+        result = np.empty((left.shape[0], m, wide), a.dtype)
+        for x, y, z in zip(left, right, result, strict=True):
+            self._chains[element](x.ctypes.data, y.ctypes.data, z.ctypes.data, m, wide, k)
+        return result.reshape(*batch, m, wide)[..., :n]
+
+
+_CHAIN_LANES = 16
+
+
+def _chain(element: DType, target: Target) -> Any:
+    """``void (ptr a, ptr b, ptr c, i64 m, i64 n, i64 k)`` of packed arrays; n in whole vectors."""
+    module = ModuleEmitter(target.has_fma)
+    f = Builder(module, "chain", "*a *b *c m n k", internal=False)
+    a, b, c, m, n, k = f.parameter("a", "b", "c", "m", "n", "k")
+    kind, size, vector = element_of(element), element.bytes, ltype(element_of(element), _CHAIN_LANES)
+    with f.loop(f.i64(0), m, 1) as row, f.loop(f.i64(0), n, _CHAIN_LANES) as column:
+        with f.loop(f.i64(0), k, 1, [f.const(0.0, vector)]) as step:
+            x = f.load(f.at(a, kind, f.mul(row.index, k), step.index), ltype(kind), size)
+            y = f.load(f.at(b, kind, f.mul(step.index, n), column.index), vector, size)
+            step.yields = [f.fma(f.splat(x, _CHAIN_LANES), y, step.carries[0])]
+        f.store(step.results[0], f.at(c, kind, f.mul(row.index, n), column.index), size)
+    f.finish()
+    library = jit.load(module.text(), ("chain",), target)
+    function = library.function("chain", *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
+    function.library = library
+    return function
+
+
+# --- one kernel ----------------------------------------------------------------------------------
+
+
+class _Guarded:
+    """A copy of an array between red zones, aligned to its element and to nothing more."""
+
+    def __init__(self, array: Array) -> None:
+        self._original = array
+        room = np.full(array.nbytes + 2 * GUARD + 64, 0xA5, np.uint8)
+        self._start = GUARD + (-room.ctypes.data - GUARD) % 64 % 64
+        if array.dtype.itemsize > 1:
+            self._start += array.dtype.itemsize
+        self._room = room
+        end = self._start + array.nbytes
+        self.array: Array = room[self._start : end].view(array.dtype).reshape(array.shape)
+        self.array[...] = array
+        self.address = room.ctypes.data + self._start
+
+    def intact(self) -> bool:
+        """Whether nothing was written around the array."""
+        end = self._start + self._original.nbytes
+        return bool((self._room[: self._start] == 0xA5).all() and (self._room[end:] == 0xA5).all())
+
+
+_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+
+
+def run_native(
+    kernel: Kernel, entry: int, addresses: Sequence[int], dims: Mapping[str, int]
+) -> list[CheckFailure]:
+    """Runs a kernel's machine code; gives the first check that failed, if any."""
+    pointers = np.array([*addresses, 0], np.uint64)
+    sizes = np.array([*(dims[name] for name in kernel.dims), 0], np.int64)
+    status = np.zeros(4, np.int64)
+    _ENTRY(entry)(pointers.ctypes.data, sizes.ctypes.data, status.ctypes.data)
+    code, site, value, bound = status.tolist()
+    return [CheckFailure(site, value, bound, ())] if code else []
+
+
+def same_bits(left: Array, right: Array) -> Array:
+    """Where two arrays agree: every bit, or both NaN."""
+    bits = f"u{left.dtype.itemsize}"
+    same: Array = left.view(bits) == right.view(bits)
+    return same | (np.isnan(left) & np.isnan(right)) if left.dtype.kind == "f" else same
+
+
+def _shown(array: Array) -> str:
+    return np.array2string(array, threshold=48, edgeitems=6, floatmode="unique")
+
+
+class _Comparison:
+    """One kernel on one set of arguments."""
+
+    def __init__(self, kernel: Kernel, arrays: Sequence[Array], dims: Mapping[str, int]) -> None:
+        self.kernel, self.arrays, self.dims = kernel, arrays, dims
+
+    def fail(self, problem: str) -> None:
+        buffers = zip(self.kernel.buffers, self.arrays, strict=True)
+        given = "\n".join(f"{b.role} {b.name} {list(a.shape)} = {_shown(a)}" for b, a in buffers)
+        raise LevelMismatch(
+            f"{problem}\n{print_kernel(self.kernel)}dims {dict(self.dims)}\nbefore:\n{given}"
+        )
+
+    def run(self, entry: int, substitutes: Substitutes) -> tuple[list[Array], list[CheckFailure]]:
+        """The arguments after the native run, and the checks that failed in it."""
+        kernel, dims = self.kernel, self.dims
+        twin = parse_kernel(print_kernel(kernel))
+        # an array that is passed twice must be one array again
+        copies = {id(array): array.copy() for array in self.arrays}
+        interpreted = [copies[id(array)] for array in self.arrays]
+        # The interpreter checks every access, so native code runs only where none is wild.
+        expected = run_kernel(
+            twin, interpreted, dims,
+            functions=substitutes.functions, product=substitutes.product,
+        )  # fmt: skip
+        guarded = {id(array): _Guarded(array) for array in self.arrays}
+        natives = [guarded[id(array)] for array in self.arrays]
+        failures = run_native(kernel, entry, [native.address for native in natives], dims)
+        self._compare_checks(failures, expected)
+        for buffer, native, wanted, before in zip(
+            kernel.buffers, natives, interpreted, self.arrays, strict=True
+        ):
+            if not native.intact():
+                self.fail(f"native code writes outside {buffer.name!r}")
+            written = any(
+                other.role != "in" and array is before
+                for other, array in zip(kernel.buffers, self.arrays, strict=True)
+            )
+            if not written and native.array.tobytes() != before.tobytes():
+                self.fail(f"native code writes its input {buffer.name!r}")
+            if buffer.role == "out" and not expected:
+                self._compare(buffer.name, native.array, wanted)
+        return [native.array for native in natives], failures
+
+    def _compare_checks(
+        self, got: Sequence[CheckFailure], expected: Sequence[CheckFailure]
+    ) -> None:
+        known = {(failure.site, failure.index, failure.bound) for failure in expected}
+        found = {(failure.site, failure.index, failure.bound) for failure in got}
+        if bool(found) != bool(known) or not found <= known:
+            self.fail(f"checks that fail natively are {found}, interpreted {known}")
+
+    def _compare(self, name: str, native: Array, wanted: Array) -> None:
+        same = same_bits(native, wanted)
+        if same.all():
+            return
+        places = np.argwhere(~same)
+        shown = "\n".join(
+            f"  {name}{place.tolist()}: native {native[tuple(place)]!r}, "
+            f"interpreted {wanted[tuple(place)]!r}"
+            for place in places[:5]
+        )
+        self.fail(f"{len(places)} of {same.size} elements differ\n{shown}")
+
+
+def interpreted_statements(kernel: Kernel, dims: Mapping[str, int]) -> int:
+    """How many statements the interpreter runs, loops side by side counted once."""
+
+    def count(body: Sequence[Statement]) -> int:
+        total = 0
+        for statement in body:
+            if isinstance(statement, (Loop, Reduce)):
+                serial = isinstance(statement, Loop) and statement.kind == "serial"
+                inner = count(statement.body)
+                total += inner * evaluate(statement.extent, dims) if serial else inner
+            else:
+                total += 1
+        return total
+
+    return count(kernel.body)
+
+
+# --- programs ------------------------------------------------------------------------------------
+
+
+class _Enough(Exception):
+    """Ends a run step by step."""
+
+
+
+
+class KernelWatch:
+    """What was compared so far in this process.
+
+    Attributes:
+        printed: keys of kernels that went through their text form.
+        compared: keys of kernels whose machine code was held against the interpreter, by target.
+        skipped: how many kernels were not compared, by reason.
+        programs: how many programs ran step by step to the end, with the results of the real run.
+        failures: what was found in threads, where an exception may get lost.
+    """
+
+    def __init__(self) -> None:
+        self.printed: set[str] = set()
+        self.compared: set[tuple[str, Target]] = set()
+        self.skipped: Counter[str] = Counter()
+        self.programs = 0
+        self.failures: list[str] = []
+        self.paused = False
+        self._lock = threading.RLock()
+        self._targets: dict[tuple[int, ...], Target] = {}
+        self._pending: WeakKeyDictionary[Program, dict[str, int]] = WeakKeyDictionary()
+        self._target_of: WeakKeyDictionary[Program, Target] = WeakKeyDictionary()
+        self._sizes: WeakKeyDictionary[Program, set[tuple[Any, ...]]] = WeakKeyDictionary()
+        self._known: dict[Target, Substitutes] = {}
+
+    def install(self, patch: pytest.MonkeyPatch) -> None:
+        """Watches every program that is made from now on."""
+        load, create, run = graphc.compiler.load_code, Program.__init__, Program.run
+
+        def load_code(text: str, symbols: tuple[str, ...], target: Target) -> Any:
+            code = load(text, symbols, target)
+            self._targets[code.entries] = target
+            return code
+
+        def watched_create(program: Program, plan: Any, code: Any, *rest: Any, **named: Any) -> None:
+            create(program, plan, code, *rest, **named)
+            if not self.paused:
+                self._made(program, self._targets.pop(code.entries, None) or host())
+
+        def watched_run(program: Program, arrays: Sequence[Array], *rest: Any, **named: Any) -> Any:
+            if self.paused or not self._pending.get(program):
+                return run(program, arrays, *rest, **named)
+            stepped = self._walk(program, arrays)
+            try:
+                results = run(program, arrays, *rest, **named)
+            except IndexRangeError:
+                if isinstance(stepped, list):
+                    self._report("only the program as a whole fails a check of an index")
+                raise
+            if isinstance(stepped, IndexRangeError):
+                self._report(f"a check fails in the program run step by step alone: {stepped}")
+            if isinstance(stepped, list):
+                self._compare_results(program, stepped, results)
+            return results
+
+        patch.setattr(graphc.compiler, "load_code", load_code)
+        patch.setattr(Program, "__init__", watched_create)
+        patch.setattr(Program, "run", watched_run)
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Watches nothing inside."""
+        self.paused = True
+        try:
+            yield
+        finally:
+            self.paused = False
+
+    def _report(self, problem: str) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            self.failures.append(problem)
+        raise LevelMismatch(problem)
+
+    def _made(self, program: Program, target: Target) -> None:
+        pending: dict[str, int] = {}
+        for number, kernel in enumerate(program.plan.kernels):
+            key = kernel_key(kernel)
+            if key not in self.printed:
+                text = print_kernel(kernel)
+                twin = parse_kernel(text)
+                verify_kernel(twin)
+                if kernel_key(twin) != key or print_kernel(twin) != text:
+                    self._report(f"printed and parsed, this kernel is another one:\n{text}")
+                self.printed.add(key)
+            if (key, target) not in self.compared:
+                pending[key] = number
+        self._pending[program] = pending
+        self._target_of[program] = target
+        self._sizes[program] = set()
+
+    def _walk(self, program: Program, arrays: Sequence[Array]) -> list[Array] | Exception | None:
+        """Runs step by step; gives the results, a failed check, or None if there is more to run."""
+        try:
+            binding = program.bind(arrays)
+        except GraphcError:
+            return None
+        with self._lock:
+            pending, target = self._pending[program], self._target_of[program]
+            sizes = tuple(sorted(binding.items()))
+            for key in [key for key in pending if (key, target) in self.compared]:
+                del pending[key]
+            if not pending or sizes in self._sizes[program]:
+                return None
+            self._sizes[program].add(sizes)
+            launch = self._launcher(program, binding)
+            result: list[Array] | Exception | None
+            try:
+                result = run_plan(program.plan, arrays, binding, launch=launch)
+                self.programs += 1
+            except IndexRangeError as failed:
+                result = failed
+            except _Enough:
+                result = None
+            except LevelMismatch as mismatch:
+                self._report(str(mismatch))
+            self._compare_unreached(program, binding)
+            return result
+
+    def _launcher(self, program: Program, binding: Mapping[str, int]) -> Any:
+        numbers = {id(kernel): number for number, kernel in enumerate(program.plan.kernels)}
+        keys = {number: key for key, number in self._pending[program].items()}
+        launches = 0
+
+        def launch(
+            kernel: Kernel, arrays: Sequence[Array], dims: Mapping[str, int]
+        ) -> list[CheckFailure]:
+            nonlocal launches
+            launches += 1
+            if launches > max(LAUNCHES, len(program.plan.steps)):
+                raise _Enough
+            number = numbers[id(kernel)]
+            entry = program.entries[number]
+            key = keys.pop(number, None)
+            if key is None or not self._wanted(program, key, kernel, arrays, dims):
+                return run_native(kernel, entry, [array.ctypes.data for array in arrays], dims)
+            return self._compare(program, key, kernel, entry, arrays, dims)
+
+        return launch
+
+    def _wanted(
+        self,
+        program: Program,
+        key: str,
+        kernel: Kernel,
+        arrays: Sequence[Array],
+        dims: Mapping[str, int],
+    ) -> bool:
+        """Whether a kernel is to be compared; if it takes too long that is counted."""
+        target = self._target_of[program]
+        if (key, target) in self.compared:
+            self._pending[program].pop(key, None)
+            return False
+        reason = None
+        if sum(array.size for array in arrays) > ELEMENTS:
+            reason = f"more than {ELEMENTS} elements"
+        elif interpreted_statements(kernel, dims) > STATEMENTS:
+            reason = f"more than {STATEMENTS} statements"
+        if reason is not None:
+            self.skipped[reason] += 1
+            self._pending[program].pop(key, None)
+        return reason is None
+
+    def _compare(
+        self,
+        program: Program,
+        key: str,
+        kernel: Kernel,
+        entry: int,
+        arrays: Sequence[Array],
+        dims: Mapping[str, int],
+    ) -> list[CheckFailure]:
+        target = self._target_of[program]
+        self._pending[program].pop(key, None)
+        self.compared.add((key, target))
+        substitutes = self._known.setdefault(target, Substitutes(target))
+        after, failures = _Comparison(kernel, arrays, dims).run(entry, substitutes)
+        for buffer, array, result in zip(kernel.buffers, arrays, after, strict=True):
+            if buffer.role != "in":
+                array[...] = result
+        return failures
+
+    def _compare_unreached(self, program: Program, binding: Mapping[str, int]) -> None:
+        random = np.random.default_rng(5)
+        for key, number in list(self._pending[program].items()):
+            kernel = program.plan.kernels[number]
+            arrays = [_random(buffer.type, binding, random) for buffer in kernel.buffers]
+            dims = {name: binding[name] for name in kernel.dims}
+            written = sum(
+                array.size
+                for buffer, array in zip(kernel.buffers, arrays, strict=True)
+                if buffer.role == "out"
+            )
+            if written and self._wanted(program, key, kernel, arrays, dims):
+                try:
+                    self._compare(program, key, kernel, program.entries[number], arrays, dims)
+                except LevelMismatch as mismatch:
+                    self._report(str(mismatch))
+
+    def _compare_results(
+        self, program: Program, stepped: Sequence[Array], results: Sequence[Array]
+    ) -> None:
+        # There may be more results than outputs: those that the caller already has.
+        for number, (step, whole) in enumerate(zip(stepped, results, strict=True)):
+            if not same_bits(np.ascontiguousarray(step), np.ascontiguousarray(whole)).all():
+                self._report(
+                    f"result {number} of plan {program.plan.name!r} depends on its layout: run "
+                    f"whole it is\n{_shown(whole)}\nstep by step\n{_shown(step)}"
+                )
+
+
+def _random(type_: TensorType, binding: Mapping[str, int], random: np.random.Generator) -> Array:
+    shape = tuple(evaluate(dim, binding) for dim in type_.shape)
+    if type_.dtype.is_float:
+        return random.standard_normal(shape).astype(type_.dtype.numpy)
+    return random.integers(0, 2, shape).astype(type_.dtype.numpy)
+
+
+__all__ = ["KernelWatch", "LevelMismatch", "run_native", "same_bits"]

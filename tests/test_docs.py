@@ -1,0 +1,107 @@
+"""The documentation is true: its programs run and print what it shows, its links lead somewhere.
+
+``GRAPHC_BLESS=1 pytest tests/test_docs.py`` writes the real output into the pages.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from docs_runner import PAGES, ROOT, Page, agrees, blocks_of
+
+NAMES = [str(path.relative_to(ROOT)) for path in PAGES]
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_CODE = re.compile(r"`[^`\n]*`")
+_MAKE = re.compile(r"(?:^\$ |`)make ([a-z][a-z-]*)", re.MULTILINE)
+_TARGET = re.compile(r"^([a-z][a-z-]*):", re.MULTILINE)
+
+
+def _prose(text: str) -> str:
+    """The page without fenced blocks."""
+    for block in reversed(list(blocks_of(text))):
+        lines = text.splitlines()
+        first = block.line - 2
+        text = "\n".join([*lines[:first], *lines[first + len(block.lines) + 2 :]])
+    return text
+
+
+def _anchors(text: str) -> set[str]:
+    """The anchors that headings get on GitHub."""
+    found = set()
+    for line in _prose(text).splitlines():
+        if line.startswith("#"):
+            title = line.lstrip("#").strip().replace("`", "").lower()
+            found.add(re.sub(r"[^\w\- ]", "", title).replace(" ", "-"))
+    return found
+
+
+@pytest.mark.parametrize("path", PAGES, ids=NAMES)
+def test_programs_run_and_print_what_is_shown(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GRAPHC", raising=False)
+    page = Page(path)
+    page.run()
+    if os.environ.get("GRAPHC_BLESS") == "1" and page.mismatches:
+        path.write_text(page.blessed(), encoding="utf-8")
+        return
+    problems = [
+        f"{path.name}:{block.line} shows\n{block.text}\nbut printed was\n{output}"
+        for block, output in page.mismatches
+    ]
+    assert not problems, "\n\n".join(problems)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=NAMES)
+def test_links_lead_somewhere(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    for link in _LINK.findall(_CODE.sub("", _prose(text))):
+        if link.startswith(("http://", "https://")):
+            continue
+        file, _, anchor = link.partition("#")
+        target = (path.parent / file).resolve() if file else path
+        assert target.exists(), f"{path.name} links to {link}, which does not exist"
+        if anchor:
+            assert anchor in _anchors(target.read_text(encoding="utf-8")), f"no heading for {link}"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=NAMES)
+def test_make_targets_exist(path: Path) -> None:
+    targets = set(_TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8")))
+    mentioned = set(_MAKE.findall(path.read_text(encoding="utf-8")))
+    assert mentioned <= targets
+
+
+@pytest.mark.parametrize("path", PAGES, ids=NAMES)
+def test_modules_and_files_named_in_code_marks_exist(path: Path) -> None:
+    """Paths such as `passes/cse.py` in the prose are files of the repository."""
+    for word in re.findall(r"`((?:graphc|passes|tests|docs|examples|benchmarks)/[\w./]*)`",
+                           path.read_text(encoding="utf-8")):  # fmt: skip
+        assert (ROOT / word).exists(), f"{path.name} names {word}, which does not exist"
+
+
+def test_nobody_is_sent_to_a_package_index() -> None:
+    """On the public index the name belongs to another project."""
+    for path in PAGES:
+        assert "pip install graphc" not in path.read_text(encoding="utf-8")
+
+
+def test_the_reference_of_operations_is_up_to_date() -> None:
+    location = ROOT / "docs" / "generate_ops.py"
+    spec = importlib.util.spec_from_file_location("generate_ops", location)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.main(["--check"]) == 0, "run python docs/generate_ops.py"
+
+
+def test_outputs_are_compared_with_ellipses() -> None:
+    assert agrees("a ... c\n", "a b b c\n\n")
+    assert agrees("...\nend", "many\nlines\nend")
+    assert not agrees("a c", "a b c")
