@@ -46,8 +46,9 @@ from graphc.kernel.parser import parse_kernel
 from graphc.kernel.text import kernel_key, print_kernel
 from graphc.kernel.verify import verify_kernel
 from graphc.plan.interp import run_plan
+from graphc.plan.ir import Plan
 from graphc.runtime import jit
-from graphc.runtime.program import Program
+from graphc.runtime.program import Code, Program
 
 Array = np.ndarray[Any, Any]
 
@@ -139,7 +140,8 @@ def _chain(element: DType, target: Target) -> Any:
     module = ModuleEmitter(target.has_fma)
     f = Builder(module, "chain", "*a *b *c m n k", internal=False)
     a, b, c, m, n, k = f.parameter("a", "b", "c", "m", "n", "k")
-    kind, size, vector = element_of(element), element.bytes, ltype(element_of(element), _CHAIN_LANES)
+    kind, size = element_of(element), element.bytes
+    vector = ltype(kind, _CHAIN_LANES)
     with f.loop(f.i64(0), m, 1) as row, f.loop(f.i64(0), n, _CHAIN_LANES) as column:
         with f.loop(f.i64(0), k, 1, [f.const(0.0, vector)]) as step:
             x = f.load(f.at(a, kind, f.mul(row.index, k), step.index), ltype(kind), size)
@@ -328,17 +330,17 @@ class KernelWatch:
             self._targets[code.entries] = target
             return code
 
-        def watched_create(program: Program, plan: Any, code: Any, *rest: Any, **named: Any) -> None:
-            create(program, plan, code, *rest, **named)
+        def watched_create(program: Program, plan: Plan, code: Code, *rest: Any) -> None:
+            create(program, plan, code, *rest)
             if not self.paused:
                 self._made(program, self._targets.pop(code.entries, None) or host())
 
-        def watched_run(program: Program, arrays: Sequence[Array], *rest: Any, **named: Any) -> Any:
+        def watched_run(program: Program, arrays: Sequence[Array], *rest: Any) -> Any:
             if self.paused or not self._pending.get(program):
-                return run(program, arrays, *rest, **named)
+                return run(program, arrays, *rest)
             stepped = self._walk(program, arrays)
             try:
-                results = run(program, arrays, *rest, **named)
+                results = run(program, arrays, *rest)
             except IndexRangeError:
                 if isinstance(stepped, list):
                     self._report("only the program as a whole fails a check of an index")

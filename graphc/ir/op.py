@@ -54,8 +54,8 @@ class Linear:
 
     ``transpose(cotangent, inputs, output, attrs)`` gives the cotangent of each input, or None for
     an input that is not differentiable (indices). Forward mode applies the op itself to the
-    tangents, passing inputs listed in ``fixed`` unchanged. A cotangent of a broadcast input may have the
-    output's shape: the engine sums it back, as for ``Partials``.
+    tangents, passing inputs listed in ``fixed`` unchanged. A cotangent of a broadcast input may
+    have the output's shape: the engine sums it back, as for ``Partials``.
     """
 
     transpose: Callable[[Value, Sequence[Value], Value, Attributes], Sequence[Value | None]]

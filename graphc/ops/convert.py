@@ -89,9 +89,7 @@ def axis_of(axis: int, rank: int) -> int:
     """
     position = int(axis)
     if not -rank <= position < rank:
-        raise ShapeError(
-            f"axis {axis} is out of range for a tensor of rank {rank}", where=caller()
-        )
+        raise ShapeError(f"axis {axis} is out of range for a tensor of rank {rank}", where=caller())
     return position % rank
 
 

@@ -67,9 +67,7 @@ iota_op = register(
         reference=_iota,
         derivative=Flat(),
         lowering=Element(_iota_rule),
-        domain=Domain(
-            _NUMBERS, example=lambda rng, element: ((), _iota_attrs((3, 4), 1, element))
-        ),
+        domain=Domain(_NUMBERS, example=lambda rng, element: ((), _iota_attrs((3, 4), 1, element))),
     )
 )
 
@@ -182,9 +180,7 @@ def ones_like(x: Any, dtype: DTypeLike | None = None) -> Value:
 
 
 @surface
-def arange(
-    start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None = None
-) -> Value:
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None = None) -> Value:
     """start, start + step, … up to but without stop; with one argument from 0 to it.
 
     Ints and dims (``gx.arange(x.shape[0])``) give int64, a float among the arguments float32,

@@ -16,11 +16,11 @@ from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims import compare
 from graphc.ir.dtypes import FLOATS, DType
-from graphc.ir.op import Custom, Decompose, Domain, OpDef, register, surface_function
+from graphc.ir.op import Custom, Decompose, Domain, OpDef, register, surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value, promoted
-from graphc.ops.declare import float_operand, refuse, surface
+from graphc.ops.declare import float_operand, refuse
 from graphc.ops.guards import unproved
 from graphc.ops.nn import log_softmax, log_softmax_reference, shifted, softmax
 from graphc.ops.pointwise_arithmetic import guarded_multiply, square

@@ -33,12 +33,13 @@ from graphc.ir.op import (
     OpDef,
     Pointwise,
     register,
+    surface,
 )
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.scalar import cast
 from graphc.ops.convert import as_value, broadcast_shapes, converted, promoted
-from graphc.ops.declare import ANY, BITS, like, number_operands, pointwise, refuse, surface
+from graphc.ops.declare import ANY, BITS, like, number_operands, pointwise, refuse
 
 # --- comparisons ---------------------------------------------------------------------------------
 
@@ -292,8 +293,10 @@ def _where_transpose(
     """Selects, never multiplies: nothing of the branch not taken leaks."""
     condition = inputs[0]
     zero = like(0, cotangent)
-    return None, apply(where_op, condition, cotangent, zero), apply(
-        where_op, condition, zero, cotangent
+    return (
+        None,
+        apply(where_op, condition, cotangent, zero),
+        apply(where_op, condition, zero, cotangent),
     )
 
 

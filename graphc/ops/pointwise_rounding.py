@@ -14,10 +14,10 @@ from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dtypes import FLOATS, bool_
-from graphc.ir.op import Algebra, Decompose, Partials, surface_function
+from graphc.ir.op import Algebra, Decompose, Partials, surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value, promoted
-from graphc.ops.declare import ANY, NUMBERS, PartialsRule, like, pointwise, refuse, surface
+from graphc.ops.declare import ANY, NUMBERS, PartialsRule, like, pointwise, refuse
 
 # --- signs and rounding --------------------------------------------------------------------------
 

@@ -223,9 +223,7 @@ def _product_jvp(
 def _example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
     axis = int(rng.integers(3))
     shape = (3, 4, 5)
-    values = (
-        rng.integers(0, 5, shape) if not element.is_float else rng.uniform(-4, 4, shape)
-    )
+    values = rng.integers(0, 5, shape) if not element.is_float else rng.uniform(-4, 4, shape)
     return (values.astype(element.numpy),), {"axis": axis, "order": order_of(3, axis)}
 
 

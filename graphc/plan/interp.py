@@ -107,6 +107,21 @@ def blank(type_: TensorType, binding: Mapping[str, int]) -> Array:
     return np.full(shape, np.nan if type_.dtype.is_float else 85, type_.dtype.numpy)
 
 
+def _arguments(
+    kernel: Kernel, arrays: Sequence[Array], binding: Mapping[str, int]
+) -> list[Array]:
+    """Slots as the kernel's buffers see them: of the same elements, perhaps of another shape.
+
+    A slot that is passed twice in one shape is one array.
+    """
+    seen: dict[tuple[int, tuple[int, ...]], Array] = {}
+    result = []
+    for buffer, array in zip(kernel.buffers, arrays, strict=True):
+        shape = tuple(evaluate(dim, binding) for dim in buffer.type.shape)
+        result.append(seen.setdefault((id(array), shape), array.reshape(shape)))
+    return result
+
+
 def _launch(
     plan: Plan,
     step: Launch,
@@ -116,7 +131,7 @@ def _launch(
     observe: Observer | None,
 ) -> None:
     kernel = plan.kernels[step.kernel]
-    arguments = [memory[slot] for slot in step.arguments]
+    arguments = _arguments(kernel, [memory[slot] for slot in step.arguments], binding)
     outputs = [
         array
         for buffer, array in zip(kernel.buffers, arguments, strict=True)
