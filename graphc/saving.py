@@ -21,14 +21,16 @@ from graphc.base.errors import ArtifactError, GraphError, ParseError
 from graphc.base.source import caller
 from graphc.extract import needed
 from graphc.ir import dims
-from graphc.ir.attributes import Attributes
+from graphc.ir.archive import read_arrays
+from graphc.ir.attributes import Array, Attributes
 from graphc.ir.builder import make_node
 from graphc.ir.dtypes import bool_
 from graphc.ir.graph import Graph, Node, Provenance
 from graphc.ir.op import NotDifferentiable, OpDef, Structural, register
+from graphc.ir.parser import parse_graph
 from graphc.ir.printer import symbols_in
 from graphc.ir.recorder import Recorder
-from graphc.ir.text_io import load_graph, save_graph
+from graphc.ir.text_io import save_graph
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.source import placeholder_op
@@ -151,11 +153,22 @@ def load(path: str | os.PathLike[str]) -> Any:
         ParseError: if the file is damaged or no graph.
         OSError: if it can't be read.
     """
-    graph = load_graph(path)
+    path = os.fspath(path)
+    with open(path, "rb") as file:
+        content = file.read()
     try:
-        return _Loader(graph).fetches()
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        raise ParseError(f"{path} is not UTF-8 text: {error}") from error
+    beside = path + ".npz"
+    arrays: dict[str, Array] = {}
+    try:
+        if os.path.exists(beside):
+            with open(beside, "rb") as file:
+                arrays = read_arrays(file.read())
+        return _Loader(parse_graph(text, arrays, filename=path)).fetches()
     except ParseError as error:
-        error.message = f"{os.fspath(path)}: {error.message}"
+        error.message = f"{path}: {error.message}"
         raise
 
 

@@ -147,7 +147,7 @@ class Page:
 
 
 def _command(line: str) -> str:
-    """What a command prints."""
+    """What a command prints; paths in the working directory without it."""
     words = shlex.split(line)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     while "=" in words[0]:
@@ -163,4 +163,4 @@ def _command(line: str) -> str:
         timeout=60,
         check=False,
     )
-    return finished.stdout
+    return finished.stdout.replace(f"{os.getcwd()}{os.sep}", "")

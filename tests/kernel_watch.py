@@ -20,6 +20,7 @@ Processes that a test starts are not watched. Whatever the interpreter cannot do
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -122,11 +123,12 @@ class Substitutes:
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         # whole vectors of columns
         wide = -(-n // _CHAIN_LANES) * _CHAIN_LANES
-        left = np.ascontiguousarray(np.broadcast_to(a, (*batch, m, k))).reshape(-1, m, k)
+        count = math.prod(batch)
+        left = np.ascontiguousarray(np.broadcast_to(a, (*batch, m, k))).reshape(count, m, k)
         right = np.zeros((*batch, k, wide), b.dtype)
         right[..., :n] = b
-        right = right.reshape(-1, k, wide)
-        result = np.empty((left.shape[0], m, wide), a.dtype)
+        right = right.reshape(count, k, wide)
+        result = np.empty((count, m, wide), a.dtype)
         for x, y, z in zip(left, right, result, strict=True):
             self._chains[element](x.ctypes.data, y.ctypes.data, z.ctypes.data, m, wide, k)
         return result.reshape(*batch, m, wide)[..., :n]
@@ -393,11 +395,11 @@ class KernelWatch:
         except GraphcError:
             return None
         with self._lock:
-            pending, target = self._pending[program], self._target_of[program]
+            pending = self._pending[program]
             sizes = tuple(sorted(binding.items()))
-            for key in [key for key in pending if (key, target) in self.compared]:
-                del pending[key]
-            if not pending or sizes in self._sizes[program]:
+            if sizes in self._sizes[program]:
+                return None
+            if not [key for key in list(pending) if self._wanted(program, key, binding)]:
                 return None
             self._sizes[program].add(sizes)
             launch = self._launcher(program, binding)
@@ -429,34 +431,26 @@ class KernelWatch:
             number = numbers[id(kernel)]
             entry = program.entries[number]
             key = keys.pop(number, None)
-            if key is None or not self._wanted(program, key, kernel, arrays, dims):
+            if key is None:
                 return run_native(kernel, entry, [array.ctypes.data for array in arrays], dims)
             return self._compare(program, key, kernel, entry, arrays, dims)
 
         return launch
 
-    def _wanted(
-        self,
-        program: Program,
-        key: str,
-        kernel: Kernel,
-        arrays: Sequence[Array],
-        dims: Mapping[str, int],
-    ) -> bool:
-        """Whether a kernel is to be compared; if it takes too long that is counted."""
-        target = self._target_of[program]
-        if (key, target) in self.compared:
-            self._pending[program].pop(key, None)
-            return False
+    def _wanted(self, program: Program, key: str, dims: Mapping[str, int]) -> bool:
+        """Whether a kernel is still to be compared; if it would take too long that is counted."""
+        pending = self._pending[program]
+        kernel = program.plan.kernels[pending[key]]
         reason = None
-        if sum(array.size for array in arrays) > ELEMENTS:
+        if sum(evaluate(buffer.type.size, dims) for buffer in kernel.buffers) > ELEMENTS:
             reason = f"more than {ELEMENTS} elements"
         elif interpreted_statements(kernel, dims) > STATEMENTS:
             reason = f"more than {STATEMENTS} statements"
         if reason is not None:
             self.skipped[reason] += 1
-            self._pending[program].pop(key, None)
-        return reason is None
+        if reason is not None or (key, self._target_of[program]) in self.compared:
+            del pending[key]
+        return key in pending
 
     def _compare(
         self,
@@ -488,7 +482,7 @@ class KernelWatch:
                 for buffer, array in zip(kernel.buffers, arrays, strict=True)
                 if buffer.role == "out"
             )
-            if written and self._wanted(program, key, kernel, arrays, dims):
+            if written:
                 try:
                     self._compare(program, key, kernel, program.entries[number], arrays, dims)
                 except LevelMismatch as mismatch:

@@ -310,9 +310,7 @@ def test_minimize_twice_keeps_two_states(graph: Any) -> None:
 def test_steps_on_disjoint_variables_run_together(graph: Any) -> None:
     u, v = (gx.variable(np.float64(1), name=name) for name in "uv")
     loss = u * v
-    both = gx.group(
-        gx.optim.SGD(0.5).minimize(loss, [u]), gx.optim.SGD(0.25).minimize(-loss, [v])
-    )
+    both = gx.group(gx.optim.SGD(0.5).minimize(loss, [u]), gx.optim.SGD(0.25).minimize(-loss, [v]))
     session = gx.Session(graph)
     assert session.run([both, loss]) == [None, 1.0]
     assert (session.get(u), session.get(v)) == (0.5, 1.25)

@@ -7,12 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import io
 import os
-import struct
 import threading
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -40,6 +36,7 @@ from graphc.base.source import caller
 from graphc.base.target import host
 from graphc.feeds import converted_feed
 from graphc.ir import dtypes
+from graphc.ir.archive import read_arrays
 from graphc.ir.attributes import Array
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
@@ -50,11 +47,6 @@ from graphc.plan.verify import verify_plan
 from graphc.runtime.jit import Library
 from graphc.runtime.program import Code, Program
 from graphc.structure_data import structure_of
-
-_ARCHIVE_ERRORS = (
-    ValueError, EOFError, KeyError, OSError, RuntimeError, struct.error, zlib.error,
-    zipfile.BadZipFile, MemoryError, OverflowError,
-)  # fmt: skip
 
 
 class LoadedProgram:
@@ -277,10 +269,9 @@ def _plan(files: Mapping[str, bytes]) -> Plan:
 
 def _arrays(files: Mapping[str, bytes], name: str) -> dict[str, Array]:
     try:
-        with np.load(io.BytesIO(files[name]), allow_pickle=False) as archive:
-            return {key: archive[key] for key in archive.files}
-    except _ARCHIVE_ERRORS as error:
-        raise ArtifactError(f"{name} can't be read: {error}") from error
+        return read_arrays(files[name])
+    except ParseError as error:
+        raise ArtifactError(f"{name}: {error.message}") from error
 
 
 def _state(signature: Signature, files: Mapping[str, bytes]) -> list[Array]:

@@ -10,6 +10,7 @@ import itertools
 import linecache
 import os
 import sys
+from functools import lru_cache
 from types import CodeType
 
 _PACKAGE_ROOTS = tuple(
@@ -17,6 +18,12 @@ _PACKAGE_ROOTS = tuple(
     + os.sep
     for name in ("graphc", "passes")
 )
+
+
+@lru_cache(maxsize=4096)
+def _position(code: CodeType, offset: int) -> tuple[int | None, ...] | None:
+    """Lines and columns of an instruction; a loop makes many nodes at the same one."""
+    return next(itertools.islice(code.co_positions(), offset // 2, None), None)
 
 
 class Location:
@@ -48,7 +55,7 @@ class Location:
         code, self._code = self._code, None
         if code is None:
             return
-        found = next(itertools.islice(code.co_positions(), self._offset // 2, None), None)
+        found = _position(code, self._offset)
         if found is not None and found[0] == self.line == found[1]:
             self._column, self._end_column = found[2], found[3]
 

@@ -142,8 +142,7 @@ class Operators:
     def __ge__(self, other: Any) -> Value:
         return _call("greater_equal", self, other)  # type: ignore[no-any-return]
 
-    def __hash__(self) -> int:
-        return id(self)
+    __hash__ = object.__hash__
 
     def __getitem__(self, key: Any) -> Value:
         return _call("getitem", self, key)  # type: ignore[no-any-return]

@@ -62,6 +62,3 @@ class Value(Operators):
     def __repr__(self) -> str:
         label = f" {self.name!r}" if self.name is not None else ""
         return f"<Value{label} {self.type}>"
-
-    def __hash__(self) -> int:
-        return id(self)

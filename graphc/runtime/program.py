@@ -20,7 +20,14 @@ from graphc.ir.dims import Dim, evaluate, symbol_name, symbols_of
 from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan
 from graphc.plan.memory import offsets_for_sizes
 from graphc.plan.table import BRANCH, COPY, JUMP, LAUNCH, SKIP, STEP_WORDS
+from graphc.runtime.interrupt import interruptible
 from graphc.runtime.jit import Library
+
+LONG_PROGRAM = 64
+"""Programs with loops, or of this many steps, can be interrupted; shorter ones end soon anyway."""
+
+_NEVER = np.zeros(1, np.int32)
+"""The cancel flag of runs that are not interrupted."""
 
 MAX_BINDINGS = 64
 """How many bindings of the dims keep their frames; the oldest goes first."""
@@ -137,7 +144,6 @@ class Program:
         self.constants = {
             slot: np.ascontiguousarray(array) for slot, array in plan.constants.items()
         }
-        self.cancel = np.zeros(1, np.int32)
         self._lock = threading.Lock()
         self._frames: dict[tuple[int, ...], list[Frame]] = {}
         self._binders = _binders(plan)
@@ -202,19 +208,25 @@ class Program:
                 for place in places.get(slot, ()):
                     pointers[place] = result.ctypes.data
                 results.append(result)
-            stopped = self._walk(
-                frame.steps.ctypes.data,
-                len(plan.steps),
-                pointers.ctypes.data,
-                frame.dims.ctypes.data,
-                frame.status.ctypes.data,
-                self.cancel.ctypes.data,
-            )
+            stopped = self._walked(frame)
             if stopped != len(plan.steps):
                 self._fail(frame, stopped)
             return results
         finally:
             self._give(key, frame)
+
+    def _walked(self, frame: Frame) -> int:
+        """Runs the steps; long programs can be interrupted."""
+        addresses = [
+            array.ctypes.data for array in (frame.steps, frame.pointers, frame.dims, frame.status)
+        ]
+        steps, pointers, dims, status = addresses
+        count = len(self.plan.steps)
+        never: int = _NEVER.ctypes.data
+        if not self.plan.loops and count < LONG_PROGRAM:
+            return int(self._walk(steps, count, pointers, dims, status, never))
+        with interruptible() as flag:
+            return int(self._walk(steps, count, pointers, dims, status, flag or never))
 
     @property
     def _needs_binding(self) -> bool:

@@ -1,0 +1,84 @@
+"""Every example runs as a user would run it, in a process of its own, and says what it promises."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "examples"
+SECONDS = 120
+
+
+def run_example(name: str, *arguments: str) -> str:
+    """What an example prints.
+
+    Raises:
+        AssertionError: if it fails, with its output.
+    """
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    finished = subprocess.run(
+        [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    return finished.stdout
+
+
+def last_line(output: str) -> str:
+    return output.rstrip("\n").rpartition("\n")[2]
+
+
+def accuracy_of(output: str) -> float:
+    found = re.fullmatch(r"held-out accuracy: (\d{2,3}\.\d) %", last_line(output))
+    assert found is not None, output
+    return float(found[1])
+
+
+def test_every_example_is_tested() -> None:
+    tested = {"chain_rule", "digits", "heat", "logistic"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
+
+
+def test_digits(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    package = tmp_path / "classifier"
+    output = run_example("digits", "--export", str(package))
+    assert accuracy_of(output) >= 97.0
+    assert "360 of 360 predictions agree" in output
+    assert "loaded without the compiler" in output
+    assert "\r" not in output
+    sizes = re.findall(r"([\d,]+) bytes (?:planned|if)", output)
+    planned, unplanned = (int(size.replace(",", "")) for size in sizes)
+    assert 0 < planned < unplanned
+    import graphc as gx
+
+    assert gx.aot.load(package)(np.zeros((3, 64), np.float32)).shape == (3,)
+
+
+def test_logistic() -> None:
+    pytest.importorskip("sklearn")
+    output = run_example("logistic")
+    assert accuracy_of(output) >= 95.0
+    assert "worst radius" in output
+
+
+def test_heat() -> None:
+    output = run_example("heat", "--quick")
+    assert re.fullmatch(r"settled after \d+ steps, the same bits as NumPy", last_line(output))
+
+
+def test_chain_rule() -> None:
+    found = re.fullmatch(
+        r"(\d+) of (\d+) examples as derived by hand", last_line(run_example("chain_rule"))
+    )
+    assert found is not None and found[1] == found[2]
