@@ -269,7 +269,7 @@ def _inspect(options: argparse.Namespace) -> None:
     print(f"target: {signature.triple}, {signature.cpu}")
     features = [name[1:] for name in signature.features.split(",") if name.startswith("+")]
     print(f"CPU features it needs: {', '.join(features) or 'none'}")
-    print(f"kernels: {len(signature.symbols)}")
+    print(f"kernels: {signature.kernels}")
     for title, infos in (
         ("arguments", signature.arguments),
         ("results", signature.results),

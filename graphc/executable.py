@@ -12,12 +12,11 @@ from graphc.compiler import Compiled
 from graphc.extract import Extraction
 from graphc.feeds import converted_feed
 from graphc.ir.attributes import Array
-from graphc.ir.dims import Dim, evaluate
 from graphc.ir.graph import Graph
 from graphc.ir.value import Value
 from graphc.kernel.ir import Kernel
-from graphc.plan.memory import offsets_for_sizes
 from graphc.structure import rebuild
+from passes.arena import bytes_at
 from passes.manager import PassRecord
 
 if TYPE_CHECKING:
@@ -141,14 +140,10 @@ class Executable:
         plan = self.compiled.plan
         layout = plan.layout
         assert layout is not None
-        sizes = list(layout.sizes)
-        if dims:
-            for position, slot in enumerate(layout.slots):
-                size: Dim = plan.slots[slot].type.bytes
-                if not isinstance(size, int):
-                    sizes[position] = evaluate(size, dims)
-        _, peak = offsets_for_sizes(layout.solution, sizes)
-        return Memory(peak, sum(sizes), layout.solution.lower_bound)
+        if not dims:
+            solution = layout.solution
+            return Memory(solution.peak, sum(layout.sizes), solution.lower_bound)
+        return Memory(*bytes_at(plan, dims))
 
     def llvm_ir(self) -> str:
         """The LLVM text of all kernels."""

@@ -50,7 +50,8 @@ def needed(recorder: Recorder, roots: Iterable[Value], stop: Collection[Value]) 
         if node is None or node.outputs[0] in found:
             continue
         found[node.outputs[0]] = node
-        stack.extend(node.inputs)
+        # the value before an assignment says which write it follows, not that it must run
+        stack.extend(node.inputs[1:] if node.op.name == "assign" else node.inputs)
         for output in node.outputs:
             stack.extend(recorder.requires.get(output, ()))
     return sorted(found.values(), key=recorder.position)

@@ -160,13 +160,16 @@ def load(path: str | os.PathLike[str]) -> Any:
         text = content.decode()
     except UnicodeDecodeError as error:
         raise ParseError(f"{path} is not UTF-8 text: {error}") from error
-    beside = path + ".npz"
-    arrays: dict[str, Array] = {}
+    return _Loader(parse_graph(text, _arrays(path + ".npz"), filename=path)).fetches()
+
+
+def _arrays(path: str) -> dict[str, Array]:
+    """The large constants, from the file beside the text if there is one."""
     try:
-        if os.path.exists(beside):
-            with open(beside, "rb") as file:
-                arrays = read_arrays(file.read())
-        return _Loader(parse_graph(text, arrays, filename=path)).fetches()
+        with open(path, "rb") as file:
+            return read_arrays(file.read())
+    except FileNotFoundError:
+        return {}
     except ParseError as error:
         error.message = f"{path}: {error.message}"
         raise

@@ -140,6 +140,11 @@ def _blocks(problem: MemoryProblem, groups: _Groups, roots: Sequence[int]) -> Bl
     )
 
 
+def lower_bound(problem: MemoryProblem) -> int:
+    """The largest sum of live bytes; no placement can be smaller."""
+    return _lower_bound(problem, _alias_groups(problem))
+
+
 def _lower_bound(problem: MemoryProblem, groups: _Groups) -> int:
     """The largest sum of live bytes, a group counting as its largest member then live."""
     changes: list[tuple[int, int]] = []

@@ -7,6 +7,8 @@
 * A ``console`` block is run if the line above it is ``<!-- run -->``: each line ``$ graphc …`` or
   ``$ python …`` is a command, what follows is its output.
 * ``<!-- file: NAME -->`` above a python block also writes it to that file, for commands to use.
+
+    python docs_runner.py PAGE.md    # in an empty directory; GRAPHC_BLESS=1 rewrites the page
 """
 
 from __future__ import annotations
@@ -164,3 +166,19 @@ def _command(line: str) -> str:
         check=False,
     )
     return finished.stdout.replace(f"{os.getcwd()}{os.sep}", "")
+
+
+def main(path: Path) -> int:
+    """Runs a page in this process, which should be a fresh one: pages may register operations."""
+    page = Page(path)
+    page.run()
+    if os.environ.get("GRAPHC_BLESS") == "1" and page.mismatches:
+        path.write_text(page.blessed(), encoding="utf-8")
+        return 0
+    for block, output in page.mismatches:
+        print(f"{path.name}:{block.line} shows\n{block.text}\nbut printed was\n{output}\n")
+    return 1 if page.mismatches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

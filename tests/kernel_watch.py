@@ -53,7 +53,7 @@ from graphc.runtime.program import Code, Program
 
 Array = np.ndarray[Any, Any]
 
-ELEMENTS = 8_000_000
+ELEMENTS = 2_000_000
 """Kernels with more elements in all arguments together are not interpreted."""
 
 STATEMENTS = 200_000

@@ -217,7 +217,8 @@ FAULTS: list[tuple[str, Callable[[Plan], Plan]]] = [
     ("where no loop starts", with_steps(Copy(0, 1), Branch(4, 0))),
     ("never comes to its end", lambda p: replace(with_steps(Jump(0))(p), loops=((0, 1),))),
     ("is not a range", lambda p: replace(p, loops=((1, 5),))),
-    ("overlaps another", lambda p: replace(with_steps(*[Copy(0, 1)] * 4)(p), loops=((0, 3), (1, 4)))),
+    ("overlaps another", lambda p: replace(
+        with_steps(*[Copy(0, 1)] * 4)(p), loops=((0, 3), (1, 4)))),
     ("sizes 4 and 3 differ", with_slot(0, Slot("feed", TensorType(float32, (4,)), "x"))),
     ("no feed tells", with_slot(2, Slot("temporary", TensorType(
         float32, (gx.placeholder(("stranger",)).shape[0],))))),

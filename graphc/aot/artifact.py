@@ -32,7 +32,6 @@ PLAN_DIGEST = "graphc_plan_sha256"
 
 _LARGEST_SIGNATURE = 64 * 1024 * 1024
 _HEXADECIMAL = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,255}", re.ASCII)
 _DTYPE = re.compile(r"bool|u?int(8|16|32|64)|float(32|64)", re.ASCII)
 
 
@@ -76,7 +75,7 @@ class Signature:
         graphc_version: of the compiler.
         name: of the graph.
         triple, cpu, features: the target, in LLVM's spelling.
-        symbols: the function of each kernel.
+        kernels: how many there are.
         arguments: in the order of positional arguments.
         results: the leaves of the result, left to right; None for an effect.
         structure: how they are nested, see ``structure_data``.
@@ -88,7 +87,7 @@ class Signature:
     triple: str
     cpu: str
     features: str
-    symbols: tuple[str, ...]
+    kernels: int
     arguments: tuple[TensorInfo, ...]
     results: tuple[TensorInfo | None, ...]
     structure: Any
@@ -115,7 +114,7 @@ def signature_text(signature: Signature, files: Mapping[str, bytes]) -> bytes:
             "cpu": signature.cpu,
             "features": signature.features,
         },
-        "symbols": list(signature.symbols),
+        "kernels": signature.kernels,
         "arguments": [info.data() for info in signature.arguments],
         "results": [None if info is None else info.data() for info in signature.results],
         "structure": signature.structure,
@@ -125,15 +124,19 @@ def signature_text(signature: Signature, files: Mapping[str, bytes]) -> bytes:
             for name, content in files.items()
         },
     }
-    data["sha256"] = _own_digest(data)
-    return (json.dumps(data, indent=1) + "\n").encode()
+    return signed(data)
 
 
-def _own_digest(data: Mapping[str, Any]) -> str:
-    """A hash of everything in the signature but itself."""
+def signed(data: Mapping[str, Any]) -> bytes:
+    """The one way to write this data, ending in a hash of the rest."""
     rest = {key: value for key, value in data.items() if key != "sha256"}
-    text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(rest, indent=1).encode()).hexdigest()
+    return (json.dumps({**rest, "sha256": digest}, indent=1) + "\n").encode()
+
+
+def kernel_symbols(count: int) -> tuple[str, ...]:
+    """The functions of an object with so many kernels."""
+    return tuple(f"kernel_{number}" for number in range(count))
 
 
 # --- reading -------------------------------------------------------------------------------------
@@ -153,8 +156,9 @@ def read_package(path: str | os.PathLike[str]) -> Package:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ArtifactError(f"{path!r} is no package: {reason}") from error
     try:
-        data = _json_of(_read(directory, SIGNATURE, _LARGEST_SIGNATURE))
-        _check_format(data)
+        content = _read(directory, SIGNATURE, _LARGEST_SIGNATURE)
+        data = _json_of(content)
+        _check_format(data, content)
         files: dict[str, bytes] = {}
         for name, (size, digest) in _file_table(data).items():
             content = _read(directory, name, size)
@@ -199,7 +203,7 @@ def _json_of(content: bytes) -> Mapping[str, Any]:
     return data
 
 
-def _check_format(data: Mapping[str, Any]) -> None:
+def _check_format(data: Mapping[str, Any], content: bytes) -> None:
     if data.get("format") != FORMAT:
         raise ArtifactError(f"{SIGNATURE} is of a foreign format")
     version = data.get("format_version")
@@ -211,10 +215,10 @@ def _check_format(data: Mapping[str, Any]) -> None:
             hint="load it with a newer graphc, or export it again",
         )
     try:
-        own = _own_digest(data)
+        expected = signed(data)
     except (ValueError, RecursionError) as error:
         raise ArtifactError(f"{SIGNATURE} is damaged: {error}") from error
-    if data.get("sha256") != own:
+    if content != expected:
         raise ArtifactError(f"{SIGNATURE} was edited: its hash differs")
 
 
@@ -244,17 +248,16 @@ def _signature(data: Mapping[str, Any]) -> Signature:
     target = data.get("target")
     if not isinstance(target, dict):
         _damaged("target")
-    symbols = _list(data, "symbols")
-    for symbol in symbols:
-        if not isinstance(symbol, str) or not _SYMBOL.fullmatch(symbol):
-            _damaged("symbols")
+    kernels = data.get("kernels")
+    if type(kernels) is not int or not 0 <= kernels < 2**31:
+        _damaged("kernels")
     return Signature(
         graphc_version=_text(data, "graphc_version"),
         name=_text(data, "name"),
         triple=_text(target, "triple"),
         cpu=_text(target, "cpu"),
         features=_text(target, "features"),
-        symbols=tuple(symbols),
+        kernels=kernels,
         arguments=tuple(_info(item, "arguments") for item in _list(data, "arguments")),
         results=tuple(
             None if item is None else _info(item, "results") for item in _list(data, "results")

@@ -23,6 +23,7 @@ from graphc.aot.artifact import (
     Package,
     Signature,
     TensorInfo,
+    kernel_symbols,
     read_package,
 )
 from graphc.base.errors import (
@@ -278,7 +279,7 @@ def _state(signature: Signature, files: Mapping[str, bytes]) -> list[Array]:
     arrays = _arrays(files, STATE)
     if set(arrays) != {str(number) for number in range(len(signature.variables))}:
         raise ArtifactError(f"{STATE} does not hold the variables of the signature")
-    state = [np.ascontiguousarray(arrays[str(n)]) for n in range(len(signature.variables))]
+    state = [np.asarray(arrays[str(n)], order="C") for n in range(len(signature.variables))]
     for info, array in zip(signature.variables, state, strict=True):
         if array.dtype != np.dtype(info.dtype) or array.shape != info.shape:
             raise ArtifactError(
@@ -312,8 +313,8 @@ def _check_signature(signature: Signature, plan: Plan) -> None:
         _check_type(info, plan.slots[plan.outputs[info.written]])
     if any(not isinstance(dim, int) for info in signature.variables for dim in info.shape):
         raise ArtifactError("a variable has a symbolic shape")
-    if len(signature.symbols) != len(plan.kernels):
-        raise ArtifactError("symbols and the plan's kernels don't agree")
+    if signature.kernels != len(plan.kernels):
+        raise ArtifactError("the number of kernels is not the plan's")
     structure_of(signature.structure, len(signature.results), lambda number: None)
 
 
@@ -335,17 +336,15 @@ def _check_type(info: TensorInfo, slot: Slot) -> None:
 
 
 def _code(signature: Signature, files: Mapping[str, bytes]) -> Code:
-    names = (*signature.symbols, WALKER, PLAN_DIGEST)
-    if len(set(names)) != len(names):
-        raise ArtifactError("two kernels have one symbol")
+    symbols = kernel_symbols(signature.kernels)
     try:
-        library = Library(files[OBJECT], names)
+        library = Library(files[OBJECT], (*symbols, WALKER, PLAN_DIGEST))
     except RuntimeError as error:
         raise ArtifactError(f"{OBJECT} can't be loaded: {error}") from error
     digest = ctypes.string_at(library.addresses[PLAN_DIGEST], 32)
     if digest != hashlib.sha256(files[PLAN]).digest():
         raise ArtifactError(f"{OBJECT} was compiled for another plan than {PLAN}")
-    entries = tuple(library.addresses[symbol] for symbol in signature.symbols)
+    entries = tuple(library.addresses[symbol] for symbol in symbols)
     return Code((library,), entries, library.addresses[WALKER])
 
 

@@ -23,6 +23,7 @@ from graphc.aot.artifact import (
     STATE,
     Signature,
     TensorInfo,
+    kernel_symbols,
     signature_text,
 )
 from graphc.base.errors import ArtifactError, UnsupportedError
@@ -50,6 +51,7 @@ def write_package(exe: Executable, path: str | os.PathLike[str], kind: str = "pa
     target = exe.compiled.target
     text = print_plan(plan).encode()
     program, symbols = emit_program(plan, target)
+    assert symbols == kernel_symbols(signature.kernels)
     module = _joined(program, emit_walker()) + _digest_constant(text)
     files = {
         OBJECT: compile_object(module, target),
@@ -57,7 +59,6 @@ def write_package(exe: Executable, path: str | os.PathLike[str], kind: str = "pa
         CONSTANTS: _archive(constants_of(plan)),
         STATE: _archive({str(number): value for number, value in enumerate(values)}),
     }
-    assert symbols == signature.symbols
     _publish(os.fspath(path), {**files, SIGNATURE: signature_text(signature, files)})
 
 
@@ -94,7 +95,7 @@ def _describe(exe: Executable) -> tuple[Signature, list[Array]]:
         triple=target.triple,
         cpu=target.cpu,
         features=target.features,
-        symbols=tuple(f"kernel_{number}" for number in range(len(exe.compiled.plan.kernels))),
+        kernels=len(exe.compiled.plan.kernels),
         arguments=tuple(_info(value, feed_of.get(value)) for value in exe.feeds),
         results=tuple(results),
         structure=structure,

@@ -26,7 +26,8 @@ from graphc.runtime.jit import Library
 LONG_PROGRAM = 64
 """Programs with loops, or of this many steps, can be interrupted; shorter ones end soon anyway."""
 
-_NEVER = np.zeros(1, np.int32)
+_NEVER = ctypes.c_int32(0)
+_NEVER_ADDRESS = ctypes.addressof(_NEVER)
 """The cancel flag of runs that are not interrupted."""
 
 MAX_BINDINGS = 64
@@ -61,10 +62,16 @@ def aligned_empty(size: int) -> Array:
     return raw[start : start + size]
 
 
+def address_of(array: Array) -> int:
+    """Where an array's elements start."""
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
 class Frame:
     """Tables and arena of one run at one binding of the dims."""
 
-    __slots__ = ("arena", "dims", "places", "pointers", "shapes", "status", "steps")
+    __slots__ = ("_dims", "_steps", "arena", "arguments", "places", "pointers", "shapes", "status")
 
     def __init__(self, program: Program, binding: Mapping[str, int]) -> None:
         plan = program.plan
@@ -81,10 +88,10 @@ class Frame:
         assert layout is not None, "a plan is placed before it runs"
         offsets, peak = offsets_for_sizes(layout.solution, [sizes[slot] for slot in layout.slots])
         self.arena = aligned_empty(peak)
-        base = self.arena.ctypes.data
+        base = address_of(self.arena)
         address = {s: base + offset for s, offset in zip(layout.slots, offsets, strict=True)}
         for slot, array in program.constants.items():
-            address[slot] = array.ctypes.data
+            address[slot] = address_of(array)
         self.shapes = shapes
         self.places: dict[int, list[int]] = {}
         pointers: list[int] = []
@@ -122,10 +129,17 @@ class Frame:
             elif isinstance(step, Jump):
                 row[0], row[4] = JUMP, step.target
             table.append(row)
-        self.pointers = np.array(pointers or [0], np.uint64)
-        self.dims = np.array(dims or [0], np.int64)
-        self.steps = np.array(table or [[0] * STEP_WORDS], np.int64)
-        self.status = np.zeros(4, np.int64)
+        self.pointers = (ctypes.c_uint64 * max(1, len(pointers)))(*pointers)
+        self.status = (ctypes.c_int64 * 4)()
+        self._dims = np.array(dims or [0], np.int64)
+        self._steps = np.array(table or [[0] * STEP_WORDS], np.int64)
+        self.arguments = (
+            address_of(self._steps),
+            len(plan.steps),
+            ctypes.addressof(self.pointers),
+            address_of(self._dims),
+            ctypes.addressof(self.status),
+        )
 
 
 class Program:
@@ -195,8 +209,10 @@ class Program:
             pointers, places, shapes = frame.pointers, frame.places, frame.shapes
             plan = self.plan
             for slot, array in zip(plan.feeds, arrays, strict=True):
-                for place in places.get(slot, ()):
-                    pointers[place] = array.ctypes.data
+                if slot in places:
+                    address = address_of(array)
+                    for place in places[slot]:
+                        pointers[place] = address
             results = []
             for position, slot in enumerate(plan.outputs):
                 kept = None if into is None else into.get(position)
@@ -205,8 +221,10 @@ class Program:
                     if kept is None
                     else kept
                 )
-                for place in places.get(slot, ()):
-                    pointers[place] = result.ctypes.data
+                if slot in places:
+                    address = address_of(result)
+                    for place in places[slot]:
+                        pointers[place] = address
                 results.append(result)
             stopped = self._walked(frame)
             if stopped != len(plan.steps):
@@ -217,16 +235,10 @@ class Program:
 
     def _walked(self, frame: Frame) -> int:
         """Runs the steps; long programs can be interrupted."""
-        addresses = [
-            array.ctypes.data for array in (frame.steps, frame.pointers, frame.dims, frame.status)
-        ]
-        steps, pointers, dims, status = addresses
-        count = len(self.plan.steps)
-        never: int = _NEVER.ctypes.data
-        if not self.plan.loops and count < LONG_PROGRAM:
-            return int(self._walk(steps, count, pointers, dims, status, never))
+        if not self.plan.loops and len(self.plan.steps) < LONG_PROGRAM:
+            return int(self._walk(*frame.arguments, _NEVER_ADDRESS))
         with interruptible() as flag:
-            return int(self._walk(steps, count, pointers, dims, status, flag or never))
+            return int(self._walk(*frame.arguments, flag or _NEVER_ADDRESS))
 
     @property
     def _needs_binding(self) -> bool:
@@ -234,7 +246,7 @@ class Program:
 
     def _fail(self, frame: Frame, position: int) -> None:
         _, number, value, bound = (int(item) for item in frame.status)
-        frame.status[:] = 0
+        frame.status[:] = [0] * 4
         if position < 0:
             raise KeyboardInterrupt
         step = self.plan.steps[position]

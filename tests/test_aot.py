@@ -1,0 +1,492 @@
+"""Packages: exported programs, written, loaded, run, and refused where they are not whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from kernel_watch import KernelWatch
+
+import graphc as gx
+from graphc import aot
+from graphc.aot.artifact import CONTENTS, SIGNATURE, read_package, signature_text, signed
+from graphc.base.target import host, named
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def network() -> tuple[Any, Any, Any]:
+    """A small classifier of any batch size, and a training step."""
+    random_ = np.random.default_rng(1)
+    x = gx.placeholder(("batch", 16), name="x")
+    labels = gx.placeholder(("batch",), "int64", name="labels")
+    value = x
+    for number, (before, after) in enumerate([(16, 32), (32, 24), (24, 5)]):
+        w = gx.variable(random_.normal(size=(before, after)).astype("float32") * 0.3, f"w{number}")
+        b = gx.variable(np.zeros(after, "float32"), f"b{number}")
+        value = gx.nn.relu(value @ w + b) if number < 2 else value @ w + b
+    loss = gx.mean(gx.nn.softmax_cross_entropy(value, labels))
+    weights = [node.output for node in x.graph.nodes if node.op.name == "variable"]
+    steps = [
+        v.assign_sub(0.1 * gradient)
+        for v, gradient in zip(weights, gx.gradients(loss, weights), strict=True)
+    ]
+    return value, loss, gx.group(*steps, name="train")
+
+
+def batch(count: int) -> tuple[Any, Any]:
+    random_ = np.random.default_rng(count)
+    return random_.normal(size=(count, 16)).astype("float32"), random_.integers(0, 5, count)
+
+
+def export(path: Path, build: Callable[[], Any], feeds: Any = None) -> gx.Executable:
+    with gx.Graph("exported"), gx.Session() as session:
+        exe = session.compile(build(), feeds)
+        aot.compile(exe, path)
+        return exe
+
+
+def assert_same(one: Any, two: Any) -> None:
+    assert type(one) is type(two)
+    if isinstance(one, dict):
+        assert list(one) == list(two)
+        one, two = list(one.values()), list(two.values())
+    if isinstance(one, (list, tuple)):
+        assert len(one) == len(two)
+        for left, right in zip(one, two, strict=True):
+            assert_same(left, right)
+    elif one is not None:
+        np.testing.assert_array_equal(one, two, strict=True)
+
+
+def test_a_network_at_every_batch_size(tmp_path: Path) -> None:
+    exe = export(tmp_path / "net", lambda: network()[0])
+    program = aot.load(tmp_path / "net")
+    for count in (1, 7, 64, 0):
+        x, _ = batch(count)
+        assert_same(program(x), exe(x))
+        assert_same(program(x=x[::-1].astype(">f4")), exe(x[::-1]))
+
+
+def test_training_goes_on_in_the_loaded_program(tmp_path: Path) -> None:
+    with gx.Graph() as g, gx.Session(g) as session:
+        _, loss, train = network()
+        x, labels = batch(32)
+        exe = session.compile({"loss": loss, "train": train}, ["x", "labels"])
+        for _ in range(3):
+            exe(x, labels)
+        aot.compile(exe, tmp_path / "net")
+        program = aot.load(tmp_path / "net")
+        assert_same(program.get("w1"), session.get(g.find("w1")))
+        for _ in range(3):
+            ours, theirs = program(x, labels=labels), exe(x, labels)
+            assert_same(ours, theirs)
+        assert ours["train"] is None
+        assert_same(program.get("w1"), session.get(g.find("w1")))
+        program.set({"b0": np.ones(32), "w0": np.zeros((16, 32))})
+        assert_same(program.get("b0"), np.ones(32, "float32"))
+        fresh = aot.load(tmp_path / "net")
+        assert not np.array_equal(fresh.get("w0"), program.get("w0"))
+
+
+def test_control_flow_and_structures(tmp_path: Path) -> None:
+    def build() -> Any:
+        x = gx.placeholder(("n",), name="x")
+        v = gx.variable(np.float64(1.0), name="v")
+        big = gx.constant(np.arange(50.0, dtype="float32"), name="big")
+        branch = gx.cond(gx.sum(x) > 0, lambda: x * 2, lambda: x - gx.sum(big))
+        looped = gx.while_loop(lambda i, t: i < 5, lambda i, t: (i + 1, t + x), (0, x))
+        return {"a": [branch, (looped[1],)], 3: gx.group(v.assign_add(1.0)), None: x, "e": {}}
+
+    exe = export(tmp_path / "p", build)
+    program = aot.load(tmp_path / "p")
+    for x in (np.ones(3), -np.ones(6), np.ones(0)):
+        assert_same(program(x), exe(x))
+    assert program.get("v") == 4.0
+    assert program.get(0) == 4.0
+
+
+def test_a_fresh_process_loads_no_compiler(tmp_path: Path) -> None:
+    exe = export(tmp_path / "net", lambda: network()[0])
+    x, _ = batch(5)
+    np.save(tmp_path / "x.npy", x)
+    script = (
+        "import sys, numpy as np\n"
+        "import graphc\n"
+        "program = graphc.aot.load('net')\n"
+        "np.save('y.npy', program(np.load('x.npy')))\n"
+        "print(*sys.modules, sep='\\n')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=120,
+    )  # fmt: skip
+    unwanted = ("passes", "networkx", "graphc.codegen", "graphc.lower", "graphc.compiler")
+    for name in done.stdout.split():
+        assert not any(name == root or name.startswith(root + ".") for root in unwanted), name
+    assert_same(np.load(tmp_path / "y.npy"), exe(x))
+
+
+def test_feeds_follow_the_rules_of_sessions(tmp_path: Path) -> None:
+    with gx.Graph(), gx.Session() as session:
+        x = gx.placeholder(("n", 2), name="x")
+        y = gx.placeholder(("n",), "int32", name="y")
+        spare = gx.placeholder((3,), name="spare")
+        twice = [gx.placeholder((), name="twice") for _ in range(2)]
+        exe = session.compile([x * 2, y, *twice], [x, spare, y, *twice])
+        aot.compile(exe, tmp_path / "p")
+    program = aot.load(tmp_path / "p")
+    good = ([[1, 2]], None, [5], 1, True)
+    assert_same(program(*good), exe(*good))
+    for bad in (
+        ([[1, 2]], None, [5.5], 1, 1),
+        ([[1, 2]], None, [2**40], 1, 1),
+        ([1, 2], None, [5], 1, 1),
+        ([[1, 2, 3]], None, [5], 1, 1),
+        ([["a", "b"]], None, [5], 1, 1),
+        (None, None, [5], 1, 1),
+        ([[1, 2]],),
+        ([[1, 2]], None, [5], 1, 1, 1),
+    ):
+        with pytest.raises(gx.FeedError) as expected:
+            exe(*bad)
+        with pytest.raises(gx.FeedError) as actual:
+            program(*bad)
+        assert actual.value.message == expected.value.message
+    with pytest.raises(gx.ShapeError, match="dim n is 1"):
+        program([[1, 2]], None, [5, 6], 1, 1)
+    with pytest.raises(gx.FeedError, match="2 arguments are called 'twice'"):
+        program([[1, 2]], None, [5], twice=1)
+    with pytest.raises(gx.FeedError, match="given twice"):
+        program([[1, 2]], None, [5], 1, 1, x=1)
+    with pytest.raises(gx.FeedError, match="no argument is called 'z'"):
+        program(z=1)
+    with pytest.raises(gx.FeedError, match="needed but not given"):
+        program(x=[[1, 2]])
+
+
+def test_variables_are_looked_up_and_checked(tmp_path: Path) -> None:
+    def build() -> Any:
+        same = [gx.variable(np.zeros(2), name="same") for _ in range(2)]
+        return same[0] + same[1] + gx.variable(1.0)
+
+    export(tmp_path / "p", build)
+    program = aot.load(tmp_path / "p")
+    with pytest.raises(gx.NameLookupError, match="2 variables"):
+        program.get("same")
+    with pytest.raises(gx.NameLookupError, match="no variable"):
+        program.set({"other": 1})
+    with pytest.raises(gx.NameLookupError, match="no variable"):
+        program.get(7)
+    with pytest.raises(gx.FeedError):
+        program.set({0: [1, 2], 1: [1, 2, 3]})
+    assert_same(program.get(0), np.zeros(2))
+    program.set({0: [1, 2], 2: 0})
+    assert_same(program(), np.array([1.0, 2.0]))
+    program.get(0)[:] = 9
+    assert_same(program(), np.array([1.0, 2.0]))
+
+
+def test_an_index_out_of_range_leaves_variables_as_they_were(tmp_path: Path) -> None:
+    def build() -> Any:
+        v = gx.variable(np.zeros(2), name="v")
+        at = gx.placeholder((1,), "int64", name="at")
+        table = gx.placeholder((5,), "float64", name="table")
+        return gx.take(table, at, axis=0), v.assign_add(1.0)
+
+    export(tmp_path / "p", build, ["table", "at"])
+    program = aot.load(tmp_path / "p")
+    with pytest.raises(gx.IndexRangeError, match="index 9"):
+        program(np.arange(5.0), [9])
+    assert_same(program.get("v"), np.zeros(2))
+    assert_same(program(np.arange(5.0), [-1])[0], np.array([4.0]))
+
+
+def test_threads_share_a_program(tmp_path: Path) -> None:
+    def build() -> Any:
+        v = gx.variable(np.float64(0), name="v")
+        return v.assign_add(gx.sum(gx.placeholder(("n",), "float64")))
+
+    export(tmp_path / "p", build)
+    program = aot.load(tmp_path / "p")
+
+    def work() -> None:
+        for count in range(1, 40):
+            program(np.ones(count % 5 + 1))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert program.get("v") == 4 * sum(count % 5 + 1 for count in range(1, 40))
+
+
+def test_packages_are_private_and_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "p"
+    export(path, lambda: gx.placeholder((2,), name="x") + 1)
+    assert path.stat().st_mode & 0o777 == 0o700
+    assert {file.name for file in path.iterdir()} == {SIGNATURE, *CONTENTS}
+    assert all(file.stat().st_mode & 0o777 == 0o600 for file in path.iterdir())
+    export(path, lambda: gx.placeholder((2,), name="x") + 2)
+    assert_same(aot.load(path)(np.zeros(2)), np.full(2, 2, "float32"))
+    (tmp_path / "empty").mkdir()
+    export(tmp_path / "empty", lambda: gx.placeholder((2,)) + 3)
+    for name in ("file", "directory"):
+        other = tmp_path / name
+        if name == "file":
+            other.write_text("mine")
+        else:
+            other.mkdir()
+            (other / "mine").write_text("mine")
+        with pytest.raises(gx.ArtifactError, match="is no package"):
+            export(other, lambda: gx.placeholder((2,)) + 1)
+    with pytest.raises(FileNotFoundError):
+        export(tmp_path / "no" / "where", lambda: gx.placeholder((2,)) + 1)
+    with pytest.raises(gx.UnsupportedError, match="'shared'"):
+        aot.compile(gx.Session(gx.Graph()).compile([]), tmp_path / "s", kind="shared")
+    assert {entry.name for entry in tmp_path.iterdir()} == {"p", "empty", "file", "directory"}
+
+
+def test_a_failing_write_leaves_the_old_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export(tmp_path / "p", lambda: gx.placeholder((2,)) + 1)
+    rename = os.rename
+
+    def refuse(source: str, target: str) -> None:
+        if source.endswith(".part"):
+            raise OSError(28, "no space")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", refuse)
+    with pytest.raises(OSError, match="no space"):
+        export(tmp_path / "p", lambda: gx.placeholder((2,)) + 2)
+    assert_same(aot.load(tmp_path / "p")(np.zeros(2)), np.full(2, 1, "float32"))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["p"]
+
+
+def test_older_cpus_can_be_exported_for(tmp_path: Path, kernel_watch: KernelWatch) -> None:
+    x, _ = batch(9)
+    with gx.Graph() as g, gx.Session(g, target=named("x86-64-v2")) as session:
+        exe = session.compile(network()[0])
+        aot.compile(exe, tmp_path / "p")
+    assert read_package(tmp_path / "p").signature.cpu == "x86-64-v2"
+    # The watch would take a loaded program for one made for this machine.
+    with kernel_watch.pause():
+        assert_same(aot.load(tmp_path / "p")(x), exe(x))
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("packages") / "p"
+
+    def build() -> Any:
+        value, loss, train = network()
+        return {"value": value, "rest": (gx.cond(loss > 1, lambda: loss, lambda: loss * 2), train)}
+
+    export(path, build)
+    return path
+
+
+@pytest.fixture
+def copy(package: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(package, tmp_path / "p"))
+
+
+def resign(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Edits the signature and makes its own hash right again."""
+    data = json.loads((path / SIGNATURE).read_text())
+    change(data)
+    (path / SIGNATURE).write_bytes(signed(data))
+
+
+def refused(path: Path, message: str) -> None:
+    with pytest.raises(gx.ArtifactError) as caught:
+        aot.load(path)
+    assert message in caught.value.message
+
+
+@pytest.mark.parametrize("name", [SIGNATURE, *CONTENTS])
+def test_missing_truncated_edited_and_linked_files(copy: Path, tmp_path: Path, name: str) -> None:
+    file = copy / name
+    content = file.read_bytes()
+    file.unlink()
+    refused(copy, f"{name} is missing")
+    for target in (tmp_path / "outside", copy / "inside"):
+        target.write_bytes(content)
+        file.symlink_to(target)
+        refused(copy, f"{name} is a symbolic link")
+        file.unlink()
+    os.mkfifo(file)
+    refused(copy, f"{name} is no regular file")
+    file.unlink()
+    file.mkdir()
+    refused(copy, name)
+    file.rmdir()
+    for damaged in (content[:-1], content[: len(content) // 2], b"", content + b"x"):
+        file.write_bytes(damaged)
+        refused(copy, "package")
+    place = len(content) // 2
+    file.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+    refused(copy, "package")
+    file.write_bytes(content)
+    aot.load(copy)
+
+
+def test_what_is_no_package(tmp_path: Path) -> None:
+    refused(tmp_path / "none", "is no package")
+    (tmp_path / "file").write_text("x")
+    refused(tmp_path / "file", "is no package")
+    refused(tmp_path, f"{SIGNATURE} is missing")
+    refused(Path("bad\0name"), "is no package")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.update(format="onnx"), "foreign"),
+        (lambda d: d.update(format_version=2), "format version 2"),
+        (lambda d: d.update(format_version=True), "damaged at 'format_version'"),
+        (lambda d: d.update(format_version=-1), "damaged at 'format_version'"),
+        (lambda d: d["target"].update(triple="aarch64-unknown-linux-gnu"), "aarch64"),
+        (lambda d: d["target"].update(triple="x86_64-pc-windows-msvc"), "windows"),
+        (lambda d: d["target"].update(triple=""), "made for"),
+        (lambda d: d["target"].update(features="+warp"), "lacks warp"),
+        (lambda d: d["files"].update({"../../etc/passwd": d["files"]["plan.txt"]}), "'files'"),
+        (lambda d: d["files"].pop("state.npz"), "'files'"),
+        (lambda d: d["files"]["state.npz"].update(bytes=2**70), "'files'"),
+        (lambda d: d["files"]["state.npz"].update(sha256="0" * 64), "its hash differs"),
+        (lambda d: d.update(kernels=d["kernels"] + 1), "number of kernels"),
+        (lambda d: d.update(kernels=True), "'kernels'"),
+        (lambda d: d.update(kernels=10**12), "'kernels'"),
+        (lambda d: d["arguments"].pop(), "arguments and the plan's feeds"),
+        (lambda d: d["arguments"][0].update(dtype="float64"), "in the plan"),
+        (lambda d: d["arguments"][0].update(dtype="object"), "'arguments'"),
+        (lambda d: d["arguments"][0].update(shape=[-1]), "'arguments'"),
+        (lambda d: d["arguments"][0].update(read=99), "feeds don't agree"),
+        (lambda d: d["results"].pop(), "structure of results"),
+        (lambda d: d["results"][0].update(written=1), "don't agree"),
+        (lambda d: d["variables"][0].update(written=None), "don't agree"),
+        (lambda d: d["variables"].pop(), "does not hold the variables"),
+        (lambda d: d["variables"][0].update(shape=[3]), "has a value"),
+        (lambda d: d["variables"][0].update(shape=["n"]), "has a value"),
+        (lambda d: d["variables"][0].update(written=0), "don't agree"),
+        (lambda d: d.update(structure=["list", 0]), "leaves"),
+        (lambda d: d.update(structure=["set", 0, 1, 2]), "structure of results"),
+        (lambda d: d.update(structure=None), "structure of results"),
+    ],
+)
+def test_edited_signatures(copy: Path, change: Any, message: str) -> None:
+    (copy / SIGNATURE).rename(copy / "kept")
+    shutil.copy(copy / "kept", copy / SIGNATURE)
+    resign(copy, change)
+    refused(copy, message)
+
+
+def test_deeply_nested_signatures(copy: Path) -> None:
+    (copy / SIGNATURE).write_text("[" * 100_000)
+    refused(copy, "damaged")
+    (copy / SIGNATURE).write_text('{"format": ' + "9" * 10_000 + "}")
+    refused(copy, "damaged")
+
+
+def rewrite(path: Path, **files: bytes) -> None:
+    """Replaces files and makes all hashes right again."""
+    package = read_package(path)
+    contents = {**package.files, **{name.replace("_", "."): text for name, text in files.items()}}
+    for name, content in contents.items():
+        (path / name).write_bytes(content)
+    (path / SIGNATURE).write_bytes(signature_text(package.signature, contents))
+
+
+def test_a_plan_that_is_not_the_objects(copy: Path) -> None:
+    plan = read_package(copy).files["plan.txt"]
+    rewrite(copy, plan_txt=plan.replace(b'plan "exported"', b'plan "replaced"'))
+    refused(copy, "compiled for another plan")
+
+
+def test_arrays_are_never_unpickled(copy: Path, tmp_path: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return (Path.touch, (tmp_path / "sprung",))
+
+    np.savez(tmp_path / "trap.npz", **{"0": np.array([Trap()], dtype=object)})
+    for name in ("state_npz", "constants_npz"):
+        rewrite(copy, **{name: (tmp_path / "trap.npz").read_bytes()})
+        refused(copy, "can't be read")
+    assert not (tmp_path / "sprung").exists()
+
+
+def mutated(content: bytes, chance: random.Random) -> bytes:
+    result = bytearray(content)
+    for _ in range(chance.randint(1, 4)):
+        place = chance.randrange(len(result)) if result else 0
+        action = chance.randrange(4)
+        if action == 0:
+            del result[place : place + chance.randint(1, 40)]
+        elif action == 1 and result:
+            result[place] ^= 1 << chance.randrange(8)
+        elif action == 2:
+            result[place:place] = bytes(chance.choices(b'{}[]",:0123456789-%\x00\xff', k=3))
+        elif result:
+            result = result[:place] + result[place : place + 20] + result[place:]
+    return bytes(result)
+
+
+def test_two_hundred_mutated_packages_raise_artifact_error_only(copy: Path) -> None:
+    """Any file, hashes not mended: all are refused."""
+    chance = random.Random(11)
+    kept = {name: (copy / name).read_bytes() for name in (SIGNATURE, *CONTENTS)}
+    for number in range(200):
+        name = (SIGNATURE, *CONTENTS)[number % 5]
+        content = mutated(kept[name], chance)
+        if content == kept[name]:
+            continue
+        (copy / name).write_bytes(content)
+        with pytest.raises(gx.ArtifactError):
+            aot.load(copy)
+        (copy / name).write_bytes(kept[name])
+
+
+def test_mutated_packages_with_mended_hashes_do_no_harm(copy: Path) -> None:
+    """Text and arrays, hashes mended: refused, or the change means nothing."""
+    chance = random.Random(12)
+    files = dict(read_package(copy).files)
+    signature = (copy / SIGNATURE).read_bytes()
+    refusals = 0
+    for number in range(200):
+        name = ("plan.txt", "constants.npz", "state.npz", SIGNATURE)[number % 4]
+        if name == SIGNATURE:
+            try:
+                data = json.loads(mutated(signature, chance))
+                (copy / SIGNATURE).write_bytes(signed(data))
+            except (ValueError, TypeError, AttributeError):
+                continue
+        else:
+            rewrite(copy, **{name.replace(".", "_"): mutated(files[name], chance)})
+        try:
+            aot.load(copy)
+        except gx.ArtifactError:
+            refusals += 1
+        for kept, content in files.items():
+            (copy / kept).write_bytes(content)
+        (copy / SIGNATURE).write_bytes(signature)
+    assert refusals > 80
+
+
+def test_the_host_is_a_target_of_its_own(package: Path) -> None:
+    assert read_package(package).signature.triple == host().triple
