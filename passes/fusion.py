@@ -193,8 +193,7 @@ class _Fuser:
         (source,) = node.inputs
         if source not in group.rows or group.shape[group.axis] == 1:
             return False
-        kept = self._kept_shape(group)
-        dropped = (*group.shape[: group.axis], *group.shape[group.axis + 1 :])
+        kept, dropped = self._row_shapes(group)
         if isinstance(node.op.lowering, Reshape):
             return node.output.shape in (kept, dropped) and source.shape in (kept, dropped)
         return (
@@ -253,17 +252,32 @@ class _Fuser:
         return home
 
     def _mergeable(self, a: _Group, b: _Group) -> bool:
-        """Same loops, and neither can depend on the other."""
-        if a.shape != b.shape or len(a.nodes) + len(b.nodes) >= MAX_NODES:
+        """Same loops, or work on the rows of the other, and neither can depend on the other."""
+        if len(a.nodes) + len(b.nodes) >= MAX_NODES:
             return False
         if a.kind == b.kind == "rows" and a.axis != b.axis:
+            return False
+        if a.shape != b.shape and not (self._works_on_rows(a, b) or self._works_on_rows(b, a)):
             return False
         if a.rank == b.rank:
             return True
         lower = a if a.rank < b.rank else b
         return not lower.has_dependents
 
+    def _works_on_rows(self, group: _Group, rows: _Group) -> bool:
+        """True if a map group has the shape of the other group's row values."""
+        if group.kind != "map" or rows.kind != "rows" or rows.shape[rows.axis] == 1:
+            return False
+        return group.shape in self._row_shapes(rows)
+
+    def _row_shapes(self, group: _Group) -> tuple[Shape, Shape]:
+        """The shape of a row value with the reduced axis kept as 1, and dropped."""
+        dropped = (*group.shape[: group.axis], *group.shape[group.axis + 1 :])
+        return self._kept_shape(group), dropped
+
     def _absorb(self, home: _Group, other: _Group) -> _Group:
+        if other.kind == "map" and home.kind == "rows" and other.shape != home.shape:
+            home.rows |= {value for member in other.nodes for value in member.outputs}
         home.nodes += other.nodes
         home.rows |= other.rows
         home.has_dependents |= other.has_dependents

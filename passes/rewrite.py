@@ -109,7 +109,12 @@ def rewrite(graph: Graph, rules: RuleSet, context: PassContext) -> Graph:
             editor.put(made)
         editor.substitute(node.output, new)
         again = editor.take_made()
-        again += _readers(editor, new if editor.is_used(new) else node.output, rules.depth)
+        if editor.alive(node):
+            remove_dead(editor, node)
+            again += _readers(editor, again, rules.depth - 2)
+        else:
+            # The node's own value is computed by the right side now.
+            again += _readers(editor, [editor.producer(node.output)], rules.depth - 1)
         pending.extend(reversed(again))
     return editor.finish()
 
@@ -144,12 +149,23 @@ def _replacement(pattern: Pattern, binding: Binding, node: Node) -> tuple[Sketch
     return (sketch, right) if right.type == node.output.type else None
 
 
-def _readers(editor: GraphEditor, value: Value, levels: int) -> list[Node]:
-    """Who reads the value, directly or through up to that many ops."""
+def remove_dead(editor: GraphEditor, root: Node) -> None:
+    """Takes out a node that nobody reads, and what only it read."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if not editor.alive(node) or any(editor.is_used(value) for value in node.outputs):
+            continue
+        editor.remove(node)
+        producers = (editor.producer(value) for value in node.inputs)
+        stack.extend(producer for producer in producers if producer is not None)
+
+
+def _readers(editor: GraphEditor, nodes: Sequence[Node | None], levels: int) -> list[Node]:
+    """Who reads the nodes, directly or through fewer than ``levels`` ops."""
     found: list[Node] = []
-    level = [value]
-    for _ in range(levels - 1):
-        users = [user for read in level for user in editor.users(read)]
-        found += users
-        level = [user.outputs[0] for user in users]
+    level = [node for node in nodes if node is not None]
+    for _ in range(levels):
+        level = [user for node in level for value in node.outputs for user in editor.users(value)]
+        found += level
     return found
