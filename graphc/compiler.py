@@ -7,7 +7,7 @@ from functools import cache
 
 from graphc.base.options import Options
 from graphc.base.target import Target
-from graphc.codegen.walker import emit_program, emit_walker
+from graphc.codegen.walker import ProgramText, emit_program, emit_walker
 from graphc.extract import Extraction
 from graphc.ir.graph import Graph
 from graphc.lower.program import plan_program
@@ -58,18 +58,31 @@ def compile_graph(extraction: Extraction, options: Options, target: Target) -> C
     graph, records = run_pipeline(extraction.graph, PIPELINE, context)
     plan = plan_program(graph, len(extraction.states), extraction.guards, target)
     plan = place(plan, inplace_groups(plan))
-    text, symbols = emit_program(plan, target)
-    program = Program(plan, load_code(text, symbols, target))
-    return Compiled(extraction.graph, graph, tuple(records), program, text, target)
+    text = emit_program(plan, target)
+    program = Program(plan, load_code(text, target))
+    return Compiled(extraction.graph, graph, tuple(records), program, text.kernels, target)
 
 
-def load_code(text: str, symbols: tuple[str, ...], target: Target) -> Code:
-    """Compiles the kernels' text and loads it beside the native loop over steps."""
+def load_code(text: ProgramText, target: Target) -> Code:
+    """Compiles the kernels' text and loads it beside what it calls and the loop over steps."""
     libraries = [_walker()]
-    if symbols:
-        libraries.append(Library(compile_object(text, target), symbols))
-    addresses = {name: a for library in libraries for name, a in library.addresses.items()}
-    return Code(tuple(libraries), tuple(addresses[symbol] for symbol in symbols), addresses[WALKER])
+    imports: dict[str, int] = {}
+    for symbol, module in text.libraries.items():
+        library = _library(symbol, module, target)
+        libraries.append(library)
+        imports |= library.addresses
+    walker = libraries[0].addresses[WALKER]
+    if not text.symbols:
+        return Code(tuple(libraries), (), walker)
+    kernels = Library(compile_object(text.kernels, target), text.symbols, imports)
+    entries = tuple(kernels.addresses[symbol] for symbol in text.symbols)
+    return Code((*libraries, kernels), entries, walker)
+
+
+@cache
+def _library(symbol: str, text: str, target: Target) -> Library:
+    """Code that many programs call, compiled once in a process."""
+    return load(text, (symbol,), target)
 
 
 @cache

@@ -40,19 +40,21 @@ def cond(
     """
     test = as_value(predicate)
     outer = _outer(test)
-    branches = [_trace(outer, label, function) for label, function in _pair(true_fn, false_fn)]
-    (then, first), (otherwise, second) = branches
-    if len(first) != len(second):
+    then = _Region("then", outer)
+    first = _trace(then, true_fn)
+    otherwise = _Region("else", outer)
+    second = _trace(otherwise, false_fn, then.structure)
+    if first.keys() != second.keys():
         raise ShapeError(
             f"the branches of cond give {len(first)} and {len(second)} values",
             where=caller(),
             hint="both branches must give the same structure",
         )
-    written = _written(region for region, _ in branches)
+    written = _written((then, otherwise))
     outputs = []
     for region, results in ((then, first), (otherwise, second)):
         with building(region):
-            outputs.append([*results, *(_state(region, v) for v in written)])
+            outputs.append([*results.values(), *(_state(region, v) for v in written)])
     if not outputs[0]:
         raise GraphError("the branches of cond give nothing and assign nothing", where=caller())
     captures = _captures(outer, [then, otherwise])
@@ -62,6 +64,7 @@ def cond(
     ]
     operands = (test, *captures)
     node = _add(outer, cond_op, operands, {}, regions, name)
+    _require_outside(outer, node, (then, otherwise))
     _write_outside(outer, node, written, len(first))
     remaining = iter(node.outputs)
     return rebuild(then.structure, lambda leaf: _result(leaf, remaining))
@@ -82,25 +85,28 @@ def while_loop(
         init: the first values, a value or a nested structure; a list or tuple is passed as
             positional arguments.
     """
-    start = [as_value(leaf) for leaf in leaves(init)]
-    outer = _outer(*start)
-    start = [outer.local(value) for value in start]
+    outer = _outer(*(leaf for leaf in leaves(init) if isinstance(leaf, Value)))
+    with building(outer):
+        start = [outer.local(as_value(leaf)) for leaf in leaves(init)]
     body, variables = _loop_region(outer, "body", start)
     arguments = _arguments(init, variables)
     with body:
         given = body_fn(*arguments)
-        successors = [body.local(as_value(leaf)) for leaf in leaves(given)]
-    if len(successors) != len(start):
-        raise ShapeError(
-            f"the body of while_loop gives {len(successors)} values for {len(start)} variables",
-            where=caller(),
-        )
-    written = [v for v in body.carried if body.latest[v] is not body.carried[v]]
+        if isinstance(init, (list, tuple)) and len(init) == 1 and not _is_nested(given):
+            given = [given]
+        following = _leaves_like(init, given, "the body of while_loop gives")
+        successors = [body.local(as_value(leaf)) for leaf in following]
+    written = _written([body])
     test, tested = _loop_region(outer, "condition", start)
     with test:
         condition = test.local(as_value(cond_fn(*_arguments(init, tested))))
-    read_only = [v for v in (*body.carried, *test.carried) if v not in written]
-    state = list(dict.fromkeys([*written, *read_only]))
+    if _written([test]):
+        raise GraphError(
+            "the condition of while_loop assigns a variable",
+            where=caller(),
+            hint="assign in the body; the condition may only read",
+        )
+    state = list(dict.fromkeys([*written, *body.carried, *test.carried]))
     with outer:
         before = [_state(outer, v) for v in state]
     captures = _captures(outer, [test, body])
@@ -113,13 +119,47 @@ def while_loop(
         regions.append(_freeze(region, carried, captures, outputs))
     operands = (*start, *before, *captures)
     node = _add(outer, while_op, operands, {"carried": len(start) + len(state)}, regions, name)
+    _require_outside(outer, node, (test, body))
     _write_outside(outer, node, written, len(start))
     remaining = iter(node.outputs)
     return rebuild(init, lambda leaf: next(remaining))
 
 
-def _pair(true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Sequence[tuple[str, Any]]:
-    return (("then", true_fn), ("else", false_fn))
+def _is_nested(item: Any) -> bool:
+    return isinstance(item, (list, tuple, dict))
+
+
+def _leaves_like(pattern: Any, given: Any, what: str) -> list[Any]:
+    """The leaves of ``given`` in the order of a pattern's; dicts are matched by key."""
+    result: list[Any] = []
+    stack = [(pattern, given)]
+    while stack:
+        like, item = stack.pop()
+        if isinstance(like, dict) and isinstance(item, dict) and like.keys() == item.keys():
+            stack.extend((like[key], item[key]) for key in reversed(like))
+        elif (
+            isinstance(like, (list, tuple))
+            and isinstance(item, (list, tuple))
+            and len(like) == len(item)
+        ):
+            stack.extend(zip(reversed(like), reversed(item), strict=True))
+        elif _is_nested(like) or _is_nested(item):
+            raise ShapeError(
+                f"{what} {_described(item)} where {_described(like)} is expected",
+                where=caller(),
+                hint="give the same nested lists, tuples and dicts of values",
+            )
+        else:
+            result.append(item)
+    return result
+
+
+def _described(item: Any) -> str:
+    if isinstance(item, dict):
+        return f"a dict with keys {', '.join(map(repr, item)) or 'none'}"
+    if isinstance(item, (list, tuple)):
+        return f"a {type(item).__name__} of {len(item)}"
+    return "no value" if item is None else "one value"
 
 
 def _outer(*values: Value) -> Recorder:
@@ -134,18 +174,16 @@ class _Region(Recorder):
     structure: Any = None
 
 
-def _trace(outer: Recorder, label: str, function: Callable[[], Any]) -> tuple[_Region, list[Value]]:
-    region = _Region(label, outer)
+def _trace(region: _Region, function: Callable[[], Any], like: Any = None) -> dict[int, Value]:
+    """Builds a branch; gives the values among its leaves by position, in the order of ``like``."""
+    results: dict[int, Value] = {}
     with region:
-        given = function()
-        results: list[Value] = []
-        for leaf in leaves(given):
-            if isinstance(leaf, Effect):
-                effect_values(leaf)
-            elif leaf is not None:
-                results.append(region.local(as_value(leaf)))
-    region.structure = given
-    return region, results
+        region.structure = given = function()
+        found = leaves(given) if like is None else _leaves_like(like, given, "the else branch gives")
+        for position, leaf in enumerate(found):
+            if leaf is not None and not isinstance(leaf, Effect):
+                results[position] = region.local(as_value(leaf))
+    return results
 
 
 def _result(leaf: Any, results: Any) -> Any:
@@ -167,7 +205,7 @@ def _arguments(init: Any, variables: Sequence[Value]) -> list[Any]:
 
 
 def _written(regions: Any) -> list[Value]:
-    """Variables that a branch assigns, each once."""
+    """Variables that regions assign, each once."""
     found: dict[Value, None] = {}
     for region in regions:
         for variable, carried in region.carried.items():
@@ -240,6 +278,15 @@ def _add(
 ) -> Node:
     with building(outer):
         return apply_node(op, operands, attrs, regions, name)
+
+
+def _require_outside(outer: Recorder, node: Node, regions: Sequence[Recorder]) -> None:
+    """What nodes inside require of the graph around runs whenever the whole node does."""
+    for region in regions:
+        for values in region.requires.values():
+            around = [value for value in values if value.graph is not region]
+            if around:
+                outer.require(node.outputs[0], around)
 
 
 def _write_outside(outer: Recorder, node: Node, written: Sequence[Value], first: int) -> None:

@@ -91,7 +91,7 @@ def extract(
                 f"{value!r} belongs to another graph than the session's",
                 hint="make a session of the graph the value was built in",
             )
-    nodes = needed(recorder, (*fetches, *effects), fed)
+    nodes = [_without_fed(node, fed) for node in needed(recorder, (*fetches, *effects), fed)]
     used = {value for node in nodes for value in node.inputs} | set(fetches)
     feeds = [v for v in fed if v in used]
     feeds += [n.output for n in nodes if n.op.name == "placeholder"]
@@ -109,14 +109,22 @@ def extract(
     return Extraction(graph, tuple(feeds), tuple(states), tuple(last), tuple(guards_of(graph)))
 
 
+def _without_fed(node: Node, fed: Collection[Value]) -> Node:
+    """A node some of whose results are fed makes others in their place, which nothing reads."""
+    if not any(value in fed for value in node.outputs):
+        return node
+    outputs = tuple(Value(v.type, v.name) if v in fed else v for v in node.outputs)
+    return replace(node, outputs=outputs)
+
+
 def _sources_of_dims(
     recorder: Recorder, nodes: Sequence[Node], feeds: Sequence[Value]
 ) -> list[Value]:
     """Placeholders that nothing reads but whose sizes the graph speaks of."""
+    spoken_of = [*(value for node in nodes for value in node.outputs), *feeds]
     unknown = {
         symbol
-        for node in nodes
-        for value in node.outputs
+        for value in spoken_of
         for dim in value.shape
         if not isinstance(dim, int)
         for symbol in symbols_of(dim)

@@ -97,7 +97,7 @@ def save(path: str | os.PathLike[str], fetches: Any) -> None:
     structure = structure_data(fetches)
     recorder = _recorder_of(flat)
     roots = [v for leaf in flat for v in (leaf.values if isinstance(leaf, Effect) else (leaf,))]
-    nodes = [_with_facts(node) for node in needed(recorder, roots, ())]
+    nodes = _saved_nodes(recorder, needed(recorder, roots, ()))
     for node in list(nodes):
         for value in node.outputs:
             others = recorder.requires.get(value)
@@ -129,6 +129,30 @@ def _recorder_of(flat: Sequence[Any]) -> Recorder:
                 raise GraphError("the fetches belong to several graphs", where=caller())
             recorder = value.graph
     return recorder if recorder is not None else Recorder("graph")
+
+
+def _saved_nodes(recorder: Recorder, nodes: Sequence[Node]) -> list[Node]:
+    """The nodes, and the variables they write; each assignment follows the last one saved.
+
+    A write does not need the one before it to run, so there may be some between them that are not
+    saved.
+    """
+    found = {node.outputs[0]: node for node in nodes}
+    for node in nodes:
+        variable = recorder.written.get(node.outputs[0])
+        producer = recorder.producer(variable) if variable is not None else None
+        if producer is not None:
+            found.setdefault(producer.outputs[0], producer)
+    latest: dict[Value, Value] = {}
+    result: list[Node] = []
+    for node in sorted(found.values(), key=recorder.position):
+        written = recorder.written.get(node.outputs[0])
+        if written is not None:
+            before = latest.get(written, written)
+            latest[written] = node.output
+            node = replace(node, inputs=(before, *node.inputs[1:]))
+        result.append(_with_facts(node))
+    return result
 
 
 def _with_facts(node: Node) -> Node:

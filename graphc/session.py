@@ -33,7 +33,8 @@ from graphc.structure import leaves, rebuild
 class Session:
     """Runs a graph; holds the values of its variables.
 
-    Safe to use from many threads: runs that write variables exclude each other, readers share.
+    Safe to use from many threads: runs that write variables exclude each other, readers share and
+    see all that a run wrote or nothing of it.
 
     Args:
         graph: what to run; the current graph by default.
@@ -62,6 +63,7 @@ class Session:
         self._compiled: dict[tuple[tuple[int, ...], frozenset[int]], Executable] = {}
         self._programs: dict[Hashable, Compiled] = {}
         self._lock = threading.RLock()
+        self._commit = threading.Lock()
         self._scopes: list[Recorder] = []
 
     # --- context ---------------------------------------------------------------------------------
@@ -170,7 +172,9 @@ class Session:
         if not extraction.states and not extraction.written:
             return program.run(arrays)
         if not extraction.written:
-            return program.run([*arrays, *map(self._current, extraction.states)])
+            with self._commit:
+                states = [self._current(variable) for variable in extraction.states]
+            return program.run([*arrays, *states])
         with self._lock:
             first = len(program.plan.outputs) - len(extraction.written)
             into = {}
@@ -179,8 +183,9 @@ class Session:
                 if spare is not None:
                     into[position] = spare
             results = program.run([*arrays, *map(self._current, extraction.states)], into)
-            for variable, new in zip(extraction.written, results[first:], strict=True):
-                self._replace(variable, new)
+            with self._commit:
+                for variable, new in zip(extraction.written, results[first:], strict=True):
+                    self._replace(variable, new)
             return results[:first]
 
     def _replace(self, variable: Value, new: Array) -> None:
@@ -191,8 +196,13 @@ class Session:
         """
         old = self._state.get(variable)
         self._state[variable] = new
-        # held by ``old`` and as an argument of getrefcount, and by nobody else
-        if old is not None and old.flags.writeable and sys.getrefcount(old) == 2:
+        alone = object()
+        # as many references as to a thing that nobody else holds
+        if (
+            old is not None
+            and old.flags.writeable
+            and sys.getrefcount(old) == sys.getrefcount(alone)
+        ):
             self._spare[variable] = old
 
     # --- variables -------------------------------------------------------------------------------
@@ -204,13 +214,13 @@ class Session:
             if node is None or node.op.name != "variable":
                 raise GraphError(f"{variable!r} is not a variable of this session's graph")
             payload: Payload = node.attrs["initial"]
-            with self._lock:
-                array = self._state.setdefault(variable, payload.array)
+            array = self._state.setdefault(variable, payload.array)
         return array
 
     def get(self, variable: Any) -> Array:
         """A copy of a variable's present value; nested structures give the same structure."""
-        return rebuild(variable, lambda leaf: self._current(self._value(leaf)).copy())  # type: ignore[no-any-return]
+        with self._commit:
+            return rebuild(variable, lambda leaf: self._current(self._value(leaf)).copy())  # type: ignore[no-any-return]
 
     def set(self, values: Mapping[Any, Any]) -> None:
         """Gives variables new values, all or none; the arrays are copied.
@@ -224,7 +234,7 @@ class Session:
             if not isinstance(variable, Variable):
                 raise GraphError(f"{variable!r} is not a variable", where=caller())
             new[variable] = np.array(converted_feed(variable, given))
-        with self._lock:
+        with self._lock, self._commit:
             self._state.update(new)
 
     # --- looking up ------------------------------------------------------------------------------
@@ -283,6 +293,7 @@ class Session:
             "threads": self.threads,
             "seed": self.seed,
             "options": self.options,
+            "target": self.target if self.target != host() else None,
             "state": list(self._state.items()),
         }
 
@@ -292,6 +303,7 @@ class Session:
             threads=state["threads"],
             seed=state["seed"],
             options=state["options"],
+            target=state["target"],
         )
         self._state = dict(state["state"])
 

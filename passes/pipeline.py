@@ -6,15 +6,30 @@ when the user built the gradients, so the surface graph already holds them.
 
 from __future__ import annotations
 
+from passes.canonicalize import canonicalize
+from passes.cse import cse
 from passes.dce import dce
 from passes.decompose import decompose, is_core
+from passes.fold import fold
 from passes.fusion import fusion
 from passes.manager import Before, Needs, Step, check_order
+from passes.rules.algebra import ALGEBRA
 from passes.schedule import schedule
+from passes.simplify import simplify
+from passes.stabilize import stabilize
 
 PIPELINE: tuple[Step, ...] = (
+    Step(canonicalize),
+    Step(cse),
+    Step(fold),
+    Step(simplify, parts=ALGEBRA.names),
+    Step(stabilize),
     Step(dce),
     Step(decompose, required=True, leaves=is_core),
+    Step(canonicalize),
+    Step(fold),
+    Step(simplify, parts=ALGEBRA.names),
+    Step(cse),
     Step(dce),
     Step(fusion, required=True),
     Step(schedule),
@@ -22,6 +37,14 @@ PIPELINE: tuple[Step, ...] = (
 
 ORDER: tuple[Before | Needs, ...] = (
     Needs("decompose", "dce", "decomposing what nobody needs is work for nothing"),
+    Needs("fold", "canonicalize", "folding looks for elements that are moved in one spelling"),
+    Needs("simplify", "cse", "a rule that wants one value twice finds it only after merging"),
+    Needs("stabilize", "cse", "exp(x) on both sides of a quotient must be one value"),
+    Before("stabilize", "decompose", "it looks for sums over any axes, not for their parts"),
+    Needs("fusion", "decompose", "kernels are made of core operations"),
+    Before("decompose", "fusion", "fused bodies are closed"),
+    Before("cse", "fusion", "kernels are not compared with each other's parts"),
+    Before("fusion", "schedule", "what is scheduled are kernels"),
 )
 
 check_order(PIPELINE, ORDER)

@@ -20,26 +20,23 @@ Processes that a test starts are not watched. Whatever the interpreter cannot do
 from __future__ import annotations
 
 import ctypes
-import math
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
-from vector_math_harness import FUNCTIONS, Loops, ulp_errors, wide_reference
+from kernel_substitutes import LevelMismatch, Substitutes
 
+import graphc.aot.loader
 import graphc.compiler
 from graphc.base.errors import GraphcError, IndexRangeError
 from graphc.base.target import Target, host
-from graphc.codegen.emitter import ModuleEmitter, element_of, ltype
-from graphc.codegen.gemm.build import Builder
-from graphc.codegen.math_common import MAX_ULP
 from graphc.ir.dims import evaluate
-from graphc.ir.dtypes import DType, dtype
 from graphc.ir.types import TensorType
 from graphc.kernel.interp import CheckFailure, run_kernel
 from graphc.kernel.ir import Kernel, Loop, Reduce, Statement
@@ -48,7 +45,6 @@ from graphc.kernel.text import kernel_key, print_kernel
 from graphc.kernel.verify import verify_kernel
 from graphc.plan.interp import run_plan
 from graphc.plan.ir import Plan
-from graphc.runtime import jit
 from graphc.runtime.program import Code, Program
 
 Array = np.ndarray[Any, Any]
@@ -62,99 +58,8 @@ STATEMENTS = 200_000
 LAUNCHES = 500
 """So many steps are launched one by one before the rest of a program is left to the real run."""
 
-SAMPLE = 4096
-"""Of so many elements a call, functions are held against a wider precision."""
-
 GUARD = 256
 """Bytes before and after each argument of native code, which must stay as they are."""
-
-
-class LevelMismatch(AssertionError):
-    """Two levels give different results."""
-
-
-# --- class R: functions and products of given bits -----------------------------------------------
-
-
-class Substitutes:
-    """Functions and products as compiled code for one target must give them, bit for bit."""
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self._loops: dict[tuple[str, DType], tuple[Loops, str]] = {}
-        self._chains: dict[DType, Any] = {}
-        self.functions = {name: self._function(name) for name in FUNCTIONS}
-
-    def _function(self, name: str) -> Callable[..., Array]:
-        def call(*operands: Array) -> Array:
-            element = dtype(operands[0].dtype)
-            arrays = [np.ascontiguousarray(array) for array in np.broadcast_arrays(*operands)]
-            known = self._loops.get((name, element))
-            if known is None:
-                loops = Loops(self._target)
-                known = self._loops[name, element] = loops, loops.add_primitive(name, element, 1)
-            result = known[0](known[1], *arrays).reshape(arrays[0].shape)
-            self._check(name, element, arrays, result)
-            return result
-
-        return call
-
-    def _check(self, name: str, element: DType, arrays: Sequence[Array], result: Array) -> None:
-        step = max(1, result.size // SAMPLE)
-        operands = [array.reshape(-1)[::step] for array in arrays]
-        got = result.reshape(-1)[::step]
-        errors = ulp_errors(got, wide_reference(name, *operands))
-        limit = MAX_ULP[name][element.name]
-        if not (errors <= limit).all():
-            worst = int(np.argmax(np.nan_to_num(errors, nan=np.inf)))
-            given = ", ".join(repr(operand[worst]) for operand in operands)
-            raise LevelMismatch(
-                f"{name}({given}) is {got[worst]!r}: {errors[worst]} ulp, not up to {limit}"
-            )
-
-    def product(self, a: Array, b: Array) -> Array:
-        """Matrix products of which every element is one chain in ascending order."""
-        if a.dtype.kind != "f":
-            return np.asarray(np.matmul(a, b))
-        element = dtype(a.dtype)
-        if element not in self._chains:
-            self._chains[element] = _chain(element, self._target)
-        (m, k), n = a.shape[-2:], b.shape[-1]
-        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        # whole vectors of columns
-        wide = -(-n // _CHAIN_LANES) * _CHAIN_LANES
-        count = math.prod(batch)
-        left = np.ascontiguousarray(np.broadcast_to(a, (*batch, m, k))).reshape(count, m, k)
-        right = np.zeros((*batch, k, wide), b.dtype)
-        right[..., :n] = b
-        right = right.reshape(count, k, wide)
-        result = np.empty((count, m, wide), a.dtype)
-        for x, y, z in zip(left, right, result, strict=True):
-            self._chains[element](x.ctypes.data, y.ctypes.data, z.ctypes.data, m, wide, k)
-        return result.reshape(*batch, m, wide)[..., :n]
-
-
-_CHAIN_LANES = 16
-
-
-def _chain(element: DType, target: Target) -> Any:
-    """``void (ptr a, ptr b, ptr c, i64 m, i64 n, i64 k)`` of packed arrays; n in whole vectors."""
-    module = ModuleEmitter(target.has_fma)
-    f = Builder(module, "chain", "*a *b *c m n k", internal=False)
-    a, b, c, m, n, k = f.parameter("a", "b", "c", "m", "n", "k")
-    kind, size = element_of(element), element.bytes
-    vector = ltype(kind, _CHAIN_LANES)
-    with f.loop(f.i64(0), m, 1) as row, f.loop(f.i64(0), n, _CHAIN_LANES) as column:
-        with f.loop(f.i64(0), k, 1, [f.const(0.0, vector)]) as step:
-            x = f.load(f.at(a, kind, f.mul(row.index, k), step.index), ltype(kind), size)
-            y = f.load(f.at(b, kind, f.mul(step.index, n), column.index), vector, size)
-            step.yields = [f.fma(f.splat(x, _CHAIN_LANES), y, step.carries[0])]
-        f.store(step.results[0], f.at(c, kind, f.mul(row.index, n), column.index), size)
-    f.finish()
-    library = jit.load(module.text(), ("chain",), target)
-    function = library.function("chain", *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
-    function.library = library
-    return function
 
 
 # --- one kernel ----------------------------------------------------------------------------------
@@ -296,8 +201,6 @@ class _Enough(Exception):
     """Ends a run step by step."""
 
 
-
-
 class KernelWatch:
     """What was compared so far in this process.
 
@@ -325,17 +228,30 @@ class KernelWatch:
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """Watches every program that is made from now on."""
-        load, create, run = graphc.compiler.load_code, Program.__init__, Program.run
+        compiled, loaded = graphc.compiler.load_code, graphc.aot.loader._code
+        create, run = Program.__init__, Program.run
 
-        def load_code(text: str, symbols: tuple[str, ...], target: Target) -> Any:
-            code = load(text, symbols, target)
+        def compiled_code(text: Any, target: Target) -> Code:
+            code = compiled(text, target)
             self._targets[code.entries] = target
+            return code
+
+        def loaded_code(signature: Any, files: Any) -> Code:
+            code = loaded(signature, files)
+            features = signature.features
+            self._targets[code.entries] = replace(
+                host(),
+                triple=signature.triple,
+                cpu=signature.cpu,
+                features=features,
+                has_fma="+fma" in features.split(","),
+            )
             return code
 
         def watched_create(program: Program, plan: Plan, code: Code, *rest: Any) -> None:
             create(program, plan, code, *rest)
             if not self.paused:
-                self._made(program, self._targets.pop(code.entries, None) or host())
+                self._made(program, self._targets.pop(code.entries))
 
         def watched_run(program: Program, arrays: Sequence[Array], *rest: Any) -> Any:
             if self.paused or not self._pending.get(program):
@@ -353,18 +269,19 @@ class KernelWatch:
                 self._compare_results(program, stepped, results)
             return results
 
-        patch.setattr(graphc.compiler, "load_code", load_code)
+        patch.setattr(graphc.compiler, "load_code", compiled_code)
+        patch.setattr(graphc.aot.loader, "_code", loaded_code)
         patch.setattr(Program, "__init__", watched_create)
         patch.setattr(Program, "run", watched_run)
 
     @contextmanager
     def pause(self) -> Iterator[None]:
         """Watches nothing inside."""
-        self.paused = True
+        before, self.paused = self.paused, True
         try:
             yield
         finally:
-            self.paused = False
+            self.paused = before
 
     def _report(self, problem: str) -> None:
         if threading.current_thread() is not threading.main_thread():

@@ -468,7 +468,7 @@ def test_mutated_packages_with_mended_hashes_do_no_harm(copy: Path) -> None:
     files = dict(read_package(copy).files)
     signature = (copy / SIGNATURE).read_bytes()
     refusals = 0
-    for number in range(200):
+    for number in range(120):
         name = ("plan.txt", "constants.npz", "state.npz", SIGNATURE)[number % 4]
         if name == SIGNATURE:
             try:
@@ -485,7 +485,7 @@ def test_mutated_packages_with_mended_hashes_do_no_harm(copy: Path) -> None:
         for kept, content in files.items():
             (copy / kept).write_bytes(content)
         (copy / SIGNATURE).write_bytes(signature)
-    assert refusals > 80
+    assert refusals > 50
 
 
 def test_the_host_is_a_target_of_its_own(package: Path) -> None:

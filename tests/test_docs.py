@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from docs_runner import PAGES, ROOT, agrees, blocks_of
 
 NAMES = [str(path.relative_to(ROOT)) for path in PAGES]
@@ -23,6 +22,9 @@ RUNNABLE = [
 ]
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _CODE = re.compile(r"`[^`\n]*`")
+_PATH = re.compile(
+    r"`((?:graphc|passes|tests|docs|examples|benchmarks)/(?:[\w/]*/)?(?:\w+\.\w+)?)`"
+)
 _MAKE = re.compile(r"(?:^\$ |`)make ([a-z][a-z-]*)", re.MULTILINE)
 _TARGET = re.compile(r"^([a-z][a-z-]*):", re.MULTILINE)
 
@@ -91,8 +93,7 @@ def test_make_targets_exist(path: Path) -> None:
 @pytest.mark.parametrize("path", PAGES, ids=NAMES)
 def test_modules_and_files_named_in_code_marks_exist(path: Path) -> None:
     """Paths such as `passes/cse.py` in the prose are files of the repository."""
-    for word in re.findall(r"`((?:graphc|passes|tests|docs|examples|benchmarks)/[\w./]*)`",
-                           path.read_text(encoding="utf-8")):  # fmt: skip
+    for word in _PATH.findall(path.read_text(encoding="utf-8")):
         assert (ROOT / word).exists(), f"{path.name} names {word}, which does not exist"
 
 

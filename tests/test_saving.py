@@ -139,6 +139,19 @@ def test_chains_of_assignments_survive(tmp_path: Path) -> None:
     assert_same(run([expected], g), run([third], third.graph))
 
 
+def test_writes_that_nothing_needs_are_left_out(tmp_path: Path) -> None:
+    with gx.Graph() as g:
+        v = gx.variable(np.ones(2, "float32"), name="v")
+        v.assign(v * 100)
+        second = v.assign(np.zeros(2, "float32"))
+        v.assign(v * 7)
+        fourth = v.assign(second + 5)
+    (loaded,) = round_trip(tmp_path / "a.gir", [fourth], g)
+    assigned = [node for node in loaded.graph.nodes if node.op.name == "assign"]
+    (variable,) = variables(loaded.graph)
+    assert [node.inputs[0] for node in assigned] == [variable, assigned[0].output]
+
+
 def test_control_dependencies_survive(tmp_path: Path) -> None:
     with gx.Graph() as g:
         x = gx.placeholder((2,))

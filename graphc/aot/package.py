@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -37,8 +36,6 @@ from graphc.runtime.jit import compile_object
 from graphc.structure import leaves
 from graphc.structure_data import structure_data
 
-_DECLARED = re.compile(r"^declare [^@\n]*@([A-Za-z0-9_.]+)\(", re.MULTILINE)
-
 
 def write_package(exe: Executable, path: str | os.PathLike[str], kind: str = "package") -> None:
     """Writes a package; see ``graphc.aot.compile``."""
@@ -50,9 +47,9 @@ def write_package(exe: Executable, path: str | os.PathLike[str], kind: str = "pa
     plan = exe.compiled.plan
     target = exe.compiled.target
     text = print_plan(plan).encode()
-    program, symbols = emit_program(plan, target)
-    assert symbols == kernel_symbols(signature.kernels)
-    module = _joined(program, emit_walker()) + _digest_constant(text)
+    program = emit_program(plan, target)
+    assert program.symbols == kernel_symbols(signature.kernels)
+    module = program.joined(emit_walker()) + _digest_constant(text)
     files = {
         OBJECT: compile_object(module, target),
         PLAN: text,
@@ -102,17 +99,6 @@ def _describe(exe: Executable) -> tuple[Signature, list[Array]]:
         variables=tuple(_info(v, state_of.get(v), written.get(v)) for v in variables),
     )
     return signature, values
-
-
-def _joined(program: str, walker: str) -> str:
-    """Two modules of LLVM text as one: what both declare is declared once."""
-    declared = set(_DECLARED.findall(program))
-    kept = [
-        line
-        for line in walker.splitlines()
-        if (found := _DECLARED.match(line)) is None or found[1] not in declared
-    ]
-    return "\n".join((program, *kept, ""))
 
 
 def _digest_constant(plan: bytes) -> str:

@@ -97,6 +97,7 @@ class ModuleEmitter:
     Attributes:
         has_fma: whether ``fma`` may be written as LLVM's intrinsic; without it, it is a product
             and a sum.
+        libraries: modules that this one calls into, by the symbol they define.
     """
 
     def __init__(self, has_fma: bool = True) -> None:
@@ -104,6 +105,7 @@ class ModuleEmitter:
         self._functions: dict[str, str] = {}
         self._declarations: dict[str, str] = {}
         self._globals: dict[str, str] = {}
+        self.libraries: dict[str, str] = {}
 
     def declare(self, name: str, result: str, parameters: str, attributes: str = "") -> None:
         """Declares an external function once."""

@@ -297,8 +297,9 @@ class KernelEmitter:
 
         e = self.e
         dtype = statement.c.buffer.type.dtype
-        emit = gemm.emit_gemm if statement.template == "panel" else gemm.emit_gemm_packed
-        symbol = emit(self.module, dtype, self.target)
+        packed = statement.template == "packed"
+        symbol, library = gemm.gemm_library(dtype, self.target, self.module.has_fma, packed)
+        self.module.libraries[symbol] = library
         a, b, c = (self._matrix(m) for m in (statement.a, statement.b, statement.c))
         sizes = [self.dim(size) for size in (statement.m, statement.n, statement.k)]
         strides = [self.dim(statement.a.row_stride), self.dim(statement.a.column_stride)]
@@ -310,7 +311,9 @@ class KernelEmitter:
             if statement.workspace is not None
             else Reg("null", PTR)
         )
-        e.call(symbol, None, a, b, c, *sizes, *strides, room)
+        operands = (a, b, c, *sizes, *strides, room)
+        self.module.declare(symbol, "void", ", ".join(str(operand.type) for operand in operands))
+        e.call(symbol, None, *operands)
 
     def _matrix(self, operand: MatrixOperand) -> Reg:
         offset = self.uniform(operand.offset)

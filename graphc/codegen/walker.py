@@ -5,6 +5,10 @@ The step table is that of ``graphc.plan.table``; only sizes and pointers are fil
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from graphc.base.target import Target
 from graphc.codegen.emitter import I32, I64, PTR, FunctionEmitter, ModuleEmitter, Reg
 from graphc.codegen.kernel import emit_kernel
@@ -12,13 +16,51 @@ from graphc.plan.ir import Plan
 from graphc.plan.table import STEP_WORDS, WALKER
 
 
-def emit_program(plan: Plan, target: Target) -> tuple[str, tuple[str, ...]]:
-    """LLVM text of all kernels, and their symbols in the order of ``plan.kernels``."""
+@dataclass(frozen=True, slots=True)
+class ProgramText:
+    """The LLVM text of a plan's kernels.
+
+    Attributes:
+        kernels: one module.
+        symbols: the kernels' symbols, in the order of ``plan.kernels``.
+        libraries: modules that the kernels call into (matrix products), by the symbol they define;
+            equal for every program of a target, so they are compiled once.
+    """
+
+    kernels: str
+    symbols: tuple[str, ...]
+    libraries: Mapping[str, str]
+
+    def joined(self, *further: str) -> str:
+        """Everything as one module, with further modules: what several declare is declared once."""
+        defined: set[str] = set()
+        lines: list[str] = []
+        texts = (*self.libraries.values(), self.kernels, *further)
+        for text in texts:
+            defined.update(_DEFINED.findall(text))
+        declared: set[str] = set()
+        for text in texts:
+            for line in text.splitlines():
+                found = _DECLARED.match(line)
+                if found is not None:
+                    if found[1] in defined or found[1] in declared:
+                        continue
+                    declared.add(found[1])
+                lines.append(line)
+        return "\n".join((*lines, ""))
+
+
+_DECLARED = re.compile(r"^declare [^@\n]*@([A-Za-z0-9_.]+)\(")
+_DEFINED = re.compile(r"^define [^@\n]*@([A-Za-z0-9_.]+)\(", re.MULTILINE)
+
+
+def emit_program(plan: Plan, target: Target) -> ProgramText:
+    """The text of all kernels of a plan."""
     module = ModuleEmitter(target.has_fma)
     symbols = tuple(f"kernel_{number}" for number in range(len(plan.kernels)))
     for kernel, symbol in zip(plan.kernels, symbols, strict=True):
         emit_kernel(module, kernel, symbol, target)
-    return module.text(), symbols
+    return ProgramText(module.text(), symbols, module.libraries)
 
 
 def emit_walker() -> str:

@@ -334,7 +334,6 @@ class _Verifier:
             not self._frames[-1].vectorised, "a product stands inside a vector loop"
         )
         dtype = statement.c.buffer.type.dtype
-        self._require(dtype is not bool_, "a product of bool")
         for matrix in (statement.a, statement.b, statement.c):
             self._check_buffer(matrix.buffer)
             self._read(matrix.offset, int64, "an offset")

@@ -178,9 +178,9 @@ class _Operands:
         if buffer is not None:
             flat = flat_index(self._b, tuple(index), buffer.type.shape)
             return self._b.load(buffer, flat, condition, other)
-        raise UnsupportedError(
-            f"{self._node.op.name} reads a computed operand under a condition inside one kernel"
-        )
+        # constants, counters and views of them: computed without touching memory, at any index
+        computed = self._evaluator.at(value, tuple(index))
+        return self._b.apply("select", condition, computed, other)
 
     def checked_index(self, index: Any, bound: Dim, axis: int) -> Var:
         site = Site(axis, self._node.op.name, self._node.provenance.where)

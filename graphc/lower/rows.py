@@ -59,7 +59,7 @@ def lower_rows(region: Graph) -> Kernel:
             b.store(buffer, flat_index(b, row, outer), evaluator.at(value, index))
         if in_full:
             with ExitStack() as last:
-                kind: LoopKind = "vector" if inner else "parallel"
+                kind: LoopKind = "vector" if inner else "serial"
                 position = open_loop(b, evaluator, last, full[axis], kind)
                 index = _full_index(row, axis, position)
                 _recall(b, evaluator, kept, index, position)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -96,11 +96,18 @@ class Library:
         addresses: entry address by symbol.
     """
 
-    def __init__(self, image: bytes, symbols: Iterable[str]) -> None:
-        """Loads; a symbol that the object lacks or needs and nobody has raises RuntimeError."""
+    def __init__(
+        self, image: bytes, symbols: Iterable[str], imports: Mapping[str, int] | None = None
+    ) -> None:
+        """Loads; ``imports`` are addresses of what the object calls, beside this process's own.
+
+        A symbol that the object lacks, or needs and nobody has, raises RuntimeError.
+        """
         names = tuple(symbols)
         with _LOCK:
             builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
+            for name, address in (imports or {}).items():
+                builder.import_symbol(name, address)
             for name in names:
                 builder.export_symbol(name)
             self._tracker = builder.link(_Engine.get(), f"graphc_{next(_COUNTER)}")

@@ -9,6 +9,8 @@ may hold anything and need not be aligned, though 64 bytes is faster.
 
 from __future__ import annotations
 
+from functools import cache
+
 from graphc.base.target import Target
 from graphc.codegen.emitter import ModuleEmitter
 from graphc.codegen.gemm.blocking import gemm_workspace_bytes, packed_b_bytes
@@ -28,6 +30,7 @@ __all__ = [
     "emit_gemm",
     "emit_gemm_packed",
     "emit_pack_b",
+    "gemm_library",
     "gemm_workspace_bytes",
     "packed_b_bytes",
 ]
@@ -44,6 +47,18 @@ def emit_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> str:
     if dtype.is_float:
         return emit_float_gemm(module, dtype, target)
     return emit_integer_gemm(module, dtype, target)
+
+
+@cache
+def gemm_library(dtype: DType, target: Target, has_fma: bool, packed: bool) -> tuple[str, str]:
+    """The product as a module of its own: its symbol and its text.
+
+    One serves all programs of a target, so that its code is generated once.
+    """
+    module = ModuleEmitter(has_fma)
+    emit = emit_gemm_packed if packed else emit_gemm
+    symbol = emit(module, dtype, target)
+    return symbol, module.text()
 
 
 def emit_pack_b(module: ModuleEmitter, dtype: DType, target: Target) -> str:

@@ -1,0 +1,269 @@
+"""Starts one worker a peer, checks their results and lets them take turns.
+
+Invariant: at most one worker computes at any time, and in every round each peer measures once, so
+that a disturbance of the machine falls on all of them alike.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.workloads import Array, Workload
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Set on some machines for the sake of old builds of OpenBLAS; they hold back a current one.
+UNSET = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+ONE_THREAD = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "JAX_PLATFORMS": "cpu",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+}
+LEAST_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to measure.
+
+    Attributes:
+        rounds: how often each peer measures a workload.
+        batch_seconds: how long one measurement takes.
+        workload_seconds: after this time no further rounds are begun, once three are done.
+        cpu: the CPU that the workers are tied to.
+        quick: tiny workloads, to see that everything works.
+        clock: "wall", or "cpu": processor time of all threads, which leaves out the time that
+            other processes took.
+    """
+
+    rounds: int
+    batch_seconds: float
+    workload_seconds: float
+    cpu: int
+    quick: bool
+    clock: str = "wall"
+
+
+@dataclass(slots=True)
+class Measurement:
+    """One peer on one workload.
+
+    Attributes:
+        status: "timed", "unsupported" (the peer cannot do it), "wrong" or "failed".
+        detail: what is wrong, if something is.
+        first_seconds: from definition to first result, the first time.
+        error: the largest difference from the reference, as a part of what is tolerated.
+        samples: microseconds a call, one a round.
+    """
+
+    status: str
+    detail: str = ""
+    first_seconds: float = 0.0
+    error: float = 0.0
+    samples: list[float] = field(default_factory=list)
+
+
+def worker_environment(present: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a worker: one thread, nothing that steers OpenBLAS."""
+    return {name: text for name, text in present.items() if name not in UNSET} | ONE_THREAD
+
+
+class WorkerFailed(RuntimeError):
+    """A worker ended when an answer was expected."""
+
+
+class WorkerProcess:
+    """A worker and the pipes to it."""
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        self.name = name
+        scale = "quick" if settings.quick else "full"
+        self._log = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - closed with the process
+        self._process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "benchmarks.worker"),
+                *(name, str(settings.cpu), scale, settings.clock),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env=worker_environment(os.environ),
+            cwd=ROOT,
+            text=True,
+            bufsize=1,
+        )
+        try:
+            hello = self._answer()
+        except WorkerFailed:
+            self.close()
+            raise
+        self.missing: str | None = hello.get("missing")
+        self.versions: dict[str, str] = hello.get("versions", {})
+
+    def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
+        """Sends a command and waits for the answer.
+
+        Raises:
+            WorkerFailed: the worker ended; the error carries the last lines it wrote.
+        """
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps({"do": command, **arguments}) + "\n")
+        except BrokenPipeError:
+            raise self._failure() from None
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise self._failure()
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _failure(self) -> WorkerFailed:
+        code = self._process.wait()
+        self._log.seek(0)
+        lines = self._log.read().strip().splitlines()[-3:]
+        return WorkerFailed(f"ended with {code}: {' / '.join(lines)}")
+
+    def close(self) -> None:
+        """Lets the worker end."""
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None and not stream.closed:
+                stream.close()
+        self._process.wait()
+        self._log.close()
+
+
+class Conductor:
+    """All workers of a run, in the order the peers were asked for.
+
+    Attributes:
+        versions: versions of what was measured, by distribution.
+        absent: peers that could not start, and why.
+        peers: those that take part.
+    """
+
+    def __init__(self, peers: Sequence[str], settings: Settings) -> None:
+        self.settings = settings
+        self.versions: dict[str, str] = {}
+        self.absent: dict[str, str] = {}
+        self._workers: dict[str, WorkerProcess] = {}
+        for name in peers:
+            self._start(name)
+        self.peers = tuple(self._workers)
+
+    def _start(self, name: str) -> None:
+        try:
+            worker = WorkerProcess(name, self.settings)
+        except WorkerFailed as error:
+            self.absent[name] = str(error)
+            return
+        if worker.missing is not None:
+            self.absent[name] = worker.missing
+            worker.close()
+            return
+        self._workers[name] = worker
+        self.versions |= worker.versions
+
+    def run(self, workloads: Sequence[Workload]) -> Iterator[dict[str, Measurement]]:
+        """Measures each workload on each peer."""
+        for workload in workloads:
+            yield self._measured(workload)
+
+    def close(self) -> None:
+        """Ends all workers."""
+        for worker in self._workers.values():
+            worker.close()
+
+    def _measured(self, workload: Workload) -> dict[str, Measurement]:
+        expected = workload.expected()
+        results: dict[str, Measurement] = {}
+        calls: dict[str, int] = {}
+        for name in self.peers:
+            results[name] = self._checked(name, workload, expected)
+            if results[name].status == "timed" and workload.timed == "call":
+                answer = self._ask(name, results[name], "calibrate", self.settings.batch_seconds)
+                calls[name] = answer.get("calls", 0)
+        deadline = time.monotonic() + self.settings.workload_seconds
+        for turn in range(self.settings.rounds):
+            if turn >= LEAST_ROUNDS and time.monotonic() > deadline:
+                break
+            timed = [name for name in results if results[name].status == "timed"]
+            first = turn % len(timed) if timed else 0
+            for name in timed[first:] + timed[:first]:
+                if workload.timed == "first":
+                    answer = self._ask(name, results[name], "measure_first")
+                else:
+                    answer = self._ask(name, results[name], "measure", calls[name])
+                if answer:
+                    results[name].samples.append(answer["microseconds"])
+        for name in self.peers:
+            self._ask(name, results[name], "drop")
+        return results
+
+    def _checked(self, name: str, workload: Workload, expected: tuple[Array, ...]) -> Measurement:
+        measurement = Measurement("timed")
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder) / "outputs.npz")
+            answer = self._ask(name, measurement, "build", workload.name, path)
+            if measurement.status == "failed":
+                return measurement
+            if answer.get("unsupported"):
+                return Measurement("unsupported")
+            with np.load(path) as saved:
+                outputs = [saved[f"arr_{n}"] for n in range(len(saved.files))]
+        measurement.first_seconds = answer["first_seconds"]
+        measurement.error, measurement.detail = compared(outputs, expected, workload)
+        if measurement.detail:
+            measurement.status = "wrong"
+        return measurement
+
+    def _ask(
+        self, name: str, measurement: Measurement, command: str, *arguments: Any
+    ) -> dict[str, Any]:
+        """Asks a worker; one that ends is replaced, and what it was at counts as failed."""
+        keys = {"build": ("name", "outputs"), "calibrate": ("seconds",), "measure": ("calls",)}
+        named = dict(zip(keys.get(command, ()), arguments, strict=True))
+        worker = self._workers.get(name)
+        if worker is None:
+            measurement.status, measurement.detail = "failed", self.absent[name]
+            return {}
+        try:
+            return worker.ask(command, **named)
+        except WorkerFailed as error:
+            measurement.status, measurement.detail = "failed", str(error)
+            del self._workers[name]
+            worker.close()
+            self._start(name)
+            return {}
+
+
+def compared(
+    outputs: Sequence[Array], expected: Sequence[Array], workload: Workload
+) -> tuple[float, str]:
+    """The largest error as a part of the tolerance, and what is wrong (nothing: an empty text)."""
+    if len(outputs) != len(expected):
+        return float("inf"), f"{len(outputs)} results instead of {len(expected)}"
+    worst = 0.0
+    for output, reference in zip(outputs, expected, strict=True):
+        if output.shape != reference.shape:
+            return float("inf"), f"shape {output.shape} instead of {reference.shape}"
+        allowed = workload.absolute + workload.relative * np.abs(reference)
+        parts = np.abs(output - reference) / allowed
+        worst = max(worst, float(np.max(parts, initial=0.0)) if not np.isnan(parts).any() else 1e99)
+    return worst, f"{worst:.3g} times the tolerance away" if worst > 1 else ""

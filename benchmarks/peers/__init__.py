@@ -1,0 +1,3 @@
+"""One module a peer, each giving ``PEER``; loaded only inside the peer's own process."""
+
+PEERS = ("graphc", "numpy", "jax", "onnxruntime")

@@ -1,0 +1,116 @@
+"""One peer in one process, driven by lines of JSON.
+
+``python -m benchmarks.worker PEER CPU SCALE CLOCK`` is how the conductor starts one.
+
+Invariant: the process is tied to its CPU before any library is imported, and while it does not
+measure it waits for a line, so that the peers don't disturb each other.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, TextIO
+
+LONGEST_BATCH_CALLS = 1 << 20
+CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.process_time}
+
+
+class Worker:
+    """Answers the conductor's commands; each public method is one."""
+
+    def __init__(self, peer: Any, workloads: Any, clock: Callable[[], float]) -> None:
+        self._peer = peer
+        self._clock = clock
+        self._workloads = {workload.name: workload for workload in workloads}
+        self._prepared: Any = None
+        self._make: Any = None
+
+    def build(self, name: str, outputs: str) -> dict[str, Any]:
+        """Makes the program, calls it once and saves what it gave; tells the time of that."""
+        import numpy as np
+
+        workload = self._workloads[name]
+        arrays = workload.inputs()
+        given = {n: a for n, a in arrays.items() if n not in workload.weights}
+        fixed = {n: a for n, a in arrays.items() if n in workload.weights}
+        inputs, weights = self._peer.native(given), self._peer.native_weights(fixed)
+        self._make = lambda: self._peer.build(workload.kind, inputs, weights)
+        gc.collect()
+        start = self._clock()
+        self._prepared = self._make()
+        if self._prepared is None:
+            return {"unsupported": True}
+        first = self._prepared.call()
+        seconds = self._clock() - start
+        np.savez(outputs, *self._prepared.outputs(first))
+        return {"first_seconds": seconds}
+
+    def calibrate(self, seconds: float) -> dict[str, Any]:
+        """How many calls take about so long."""
+        calls = 1
+        while True:
+            taken = self._timed(calls)
+            if taken >= seconds / 2 or calls >= LONGEST_BATCH_CALLS:
+                return {"calls": max(1, round(calls * seconds / taken))}
+            calls = min(4 * calls, LONGEST_BATCH_CALLS)
+
+    def measure(self, calls: int) -> dict[str, Any]:
+        """Microseconds a call, over so many calls."""
+        return {"microseconds": self._timed(calls) / calls * 1e6}
+
+    def measure_first(self) -> dict[str, Any]:
+        """Microseconds from the definition to the first result, made anew."""
+        self._prepared = None
+        gc.collect()
+        start = self._clock()
+        self._prepared = self._make()
+        self._prepared.call()
+        return {"microseconds": (self._clock() - start) * 1e6}
+
+    def drop(self) -> dict[str, Any]:
+        """Frees the program."""
+        self._prepared = self._make = None
+        gc.collect()
+        return {}
+
+    def _timed(self, calls: int) -> float:
+        if self._prepared.reset is not None:
+            self._prepared.reset()
+        call, clock = self._prepared.call, self._clock
+        call()
+        start = clock()
+        for _ in range(calls):
+            call()
+        return clock() - start
+
+
+def main(arguments: list[str]) -> None:
+    """Serves until standard input ends."""
+    name, cpu, scale, clock = arguments
+    os.sched_setaffinity(0, {int(cpu)})
+    # Whatever a library prints goes to standard error; the answers have the stream to themselves.
+    answers: TextIO = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    from benchmarks.workloads import workloads
+
+    try:
+        peer = importlib.import_module(f"benchmarks.peers.{name}").PEER()
+    except ImportError as error:
+        print(json.dumps({"missing": str(error)}), file=answers)
+        return
+    peer.warm_up()
+    worker = Worker(peer, workloads(quick=scale == "quick"), CLOCKS[clock])
+    print(json.dumps({"versions": peer.versions()}), file=answers)
+    for line in sys.stdin:
+        request = json.loads(line)
+        print(json.dumps(getattr(worker, request.pop("do"))(**request)), file=answers)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
