@@ -10,9 +10,11 @@ from graphc.base.target import Target
 from graphc.codegen.walker import ProgramText, emit_program, emit_walker
 from graphc.extract import Extraction
 from graphc.ir.graph import Graph
+from graphc.kernel.verify import verify_kernel
 from graphc.lower.program import plan_program
 from graphc.plan.ir import Plan
 from graphc.plan.table import WALKER
+from graphc.plan.verify import verify_plan
 from graphc.runtime.jit import Library, compile_object, load
 from graphc.runtime.program import Code, Program
 from passes.arena import place
@@ -58,9 +60,18 @@ def compile_graph(extraction: Extraction, options: Options, target: Target) -> C
     graph, records = run_pipeline(extraction.graph, PIPELINE, context)
     plan = plan_program(graph, len(extraction.states), extraction.guards, target)
     plan = place(plan, inplace_groups(plan))
+    if options.verify:
+        _verify(plan)
     text = emit_program(plan, target)
     program = Program(plan, load_code(text, target))
     return Compiled(extraction.graph, graph, tuple(records), program, text.kernels, target)
+
+
+def _verify(plan: Plan) -> None:
+    """Checks the invariants of the levels below the graph."""
+    for kernel in plan.kernels:
+        verify_kernel(kernel)
+    verify_plan(plan)
 
 
 def load_code(text: ProgramText, target: Target) -> Code:

@@ -21,7 +21,7 @@ from graphc.ir.value import Value
 from graphc.ops.control import cond_op, while_op
 from graphc.ops.convert import as_value
 from graphc.ops.state import assign_op
-from graphc.state import Effect, effect_values
+from graphc.state import Effect
 from graphc.structure import leaves, rebuild
 
 
@@ -179,7 +179,9 @@ def _trace(region: _Region, function: Callable[[], Any], like: Any = None) -> di
     results: dict[int, Value] = {}
     with region:
         region.structure = given = function()
-        found = leaves(given) if like is None else _leaves_like(like, given, "the else branch gives")
+        found = list(leaves(given))
+        if like is not None:
+            found = _leaves_like(like, given, "the else branch gives")
         for position, leaf in enumerate(found):
             if leaf is not None and not isinstance(leaf, Effect):
                 results[position] = region.local(as_value(leaf))

@@ -16,14 +16,14 @@ from passes.manager import Before, Needs, Step, check_order
 from passes.rules.algebra import ALGEBRA
 from passes.schedule import schedule
 from passes.simplify import simplify
-from passes.stabilize import stabilize
+from passes.stabilize import REWRITES, stabilize
 
 PIPELINE: tuple[Step, ...] = (
     Step(canonicalize),
     Step(cse),
     Step(fold),
     Step(simplify, parts=ALGEBRA.names),
-    Step(stabilize),
+    Step(stabilize, parts=REWRITES),
     Step(dce),
     Step(decompose, required=True, leaves=is_core),
     Step(canonicalize),

@@ -62,6 +62,10 @@ from passes.log_domain import (
 )
 
 
+REWRITES = frozenset({"softmax", "log-sum-exp", "log-exp"})
+"""What this pass calls its decisions; each can be switched off."""
+
+
 def stabilize(graph: Graph, context: PassContext) -> Graph:
     """The graph with unstable spellings of softmax and logsumexp replaced; one walk."""
     ops = {node.op for node in graph.nodes}
@@ -112,9 +116,13 @@ class _Stabilizer:
             not term.logs or self.logs.share(term.logs) is not None for term in terms
         )
 
+    def decide(self, rewrite: str, node: Node) -> bool:
+        """Whether the options and the fuel let this rewrite of the node happen."""
+        return rewrite not in self.context.options.off and self.context.decide(rewrite, node)
+
     def replace(self, node: Node, terms: Terms) -> None:
         """The node's value from its description."""
-        if not self.context.decide("softmax", node):
+        if not self.decide("softmax", node):
             return
         with self.editor.rewriting(node, "softmax"):
             parts = [self.value_of(term, node.output) for term in terms]
@@ -131,9 +139,10 @@ class _Stabilizer:
         (term,) = terms
         if term.factor is not None and not term.summed:
             return
-        if not self.context.decide("log-sum-exp" if term.summed else "log-exp", node):
+        rewrite = "log-sum-exp" if term.summed else "log-exp"
+        if not self.decide(rewrite, node):
             return
-        with self.editor.rewriting(node, "log-sum-exp" if term.summed else "log-exp"):
+        with self.editor.rewriting(node, rewrite):
             share = self.logs.share(term.logs)
             if share is not None and share.views is not None:
                 exponent = self.picked(share, log_softmax_op)
@@ -463,5 +472,3 @@ _DESCRIPTIONS: dict[OpDef, Description] = {
     scatter_add_op: _scatter,
     scatter_along_op: _scatter,
 }
-STABILITY = frozenset({"softmax", "log-sum-exp", "log-exp"})
-"""Names of the rewrites."""

@@ -71,7 +71,7 @@ class _Guarded:
     def __init__(self, array: Array) -> None:
         self._original = array
         room = np.full(array.nbytes + 2 * GUARD + 64, 0xA5, np.uint8)
-        self._start = GUARD + (-room.ctypes.data - GUARD) % 64 % 64
+        self._start = GUARD + (-room.ctypes.data - GUARD) % 64
         if array.dtype.itemsize > 1:
             self._start += array.dtype.itemsize
         self._room = room

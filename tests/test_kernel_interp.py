@@ -28,6 +28,8 @@ from graphc.ir.op import Combine
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.interp import CheckFailure, run_kernel
 from graphc.kernel.ir import (
+    CHUNK,
+    LEVELS,
     Check,
     Order,
     lanes,
@@ -119,23 +121,27 @@ def cascade(terms: Any, width: int) -> Any:
     steps = len(terms) // width
     totals = []
     for lane in range(width):
-        l1 = l2 = l3 = kind(-0.0)
-        filled1 = filled2 = 0
+        levels = [kind(-0.0) for _ in range(LEVELS)]
         for step in range(steps):
-            l1 = l1 + terms[step * width + lane]
-            filled1 += 1
-            if filled1 == 64:
-                l2, l1, filled1, filled2 = l2 + l1, kind(-0.0), 0, filled2 + 1
-            if filled2 == 64:
-                l3, l2, filled2 = l3 + l2, kind(-0.0), 0
-        totals.append(l3 + (l2 + l1))
+            levels[0] = levels[0] + terms[step * width + lane]
+            filled = step + 1
+            for level in range(LEVELS - 1):
+                if filled % CHUNK:
+                    break
+                filled //= CHUNK
+                levels[level + 1] = levels[level + 1] + levels[level]
+                levels[level] = kind(-0.0)
+        total = levels[0]
+        for level in levels[1:]:
+            total = level + total
+        totals.append(total)
     while len(totals) > 1:
         half = len(totals) // 2
         totals = [a + b for a, b in zip(totals[:half], totals[half:], strict=True)]
-    total = totals[0]
+    rest = kind(-0.0)
     for term in terms[steps * width :]:
-        total = total + term
-    return total if len(terms) else kind(0.0)
+        rest = rest + term
+    return totals[0] + rest if len(terms) else kind(0.0)
 
 
 @pytest.mark.parametrize("dtype", [float32, float64])

@@ -5,7 +5,6 @@ The tests walk the registry; an op is covered by being declared.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +24,7 @@ from op_contract import (
 )
 
 import graphc as gx
+from graphc.base.target import Target, host
 from graphc.interp import evaluate
 from graphc.ir.dims import evaluate as evaluate_dim
 from graphc.ir.dtypes import FLOATS, DType, dtype, float64
@@ -51,11 +51,14 @@ OPS = sampled_ops()
 EACH_OP = pytest.mark.parametrize("op", OPS, ids=[op.name for op in OPS])
 
 
-def compiled(recorder: Recorder, traced: Sequence[Traced], fed: Sequence[Sequence[Any]]) -> Any:
-    """Several traces in one graph run by a session; skips only while there are no sessions."""
-    if importlib.util.find_spec("graphc.session") is None:
-        pytest.skip("there is no graphc.session yet")
-    session = gx.Session(recorder)
+TARGETS = {"host": host(), "without_fma": host().without_fma()}
+
+
+def compiled(
+    recorder: Recorder, traced: Sequence[Traced], fed: Sequence[Sequence[Any]], target: Target
+) -> Any:
+    """Several traces in one graph run by a session."""
+    session = gx.Session(recorder, target=target)
     feeds = {
         value: array
         for trace_, arrays in zip(traced, fed, strict=True)
@@ -162,15 +165,16 @@ def test_the_decompose_pass_leaves_core_ops(op: OpDef, element: DType, symbolic:
         assert_close(op, got, reference)
 
 
+@pytest.mark.parametrize("target", TARGETS)
 @EACH_CASE
-def test_compiled_is_the_reference(op: OpDef, element: DType) -> None:
+def test_compiled_is_the_reference(op: OpDef, element: DType, target: str) -> None:
     samples = [sample(op, element, seed) for seed in SEEDS]
     if isinstance(op.lowering, Pointwise):
         samples.append(special_sample(op, element))
     recorder = Recorder("compiled")
     traced = [trace(op, arrays, attrs, recorder=recorder) for arrays, attrs in samples]
     fed = [arrays for arrays, _ in samples]
-    results = compiled(recorder, traced, fed)
+    results = compiled(recorder, traced, fed, TARGETS[target])
     for trace_, arrays, attrs, outputs in zip(
         traced, fed, (attrs for _, attrs in samples), results, strict=True
     ):

@@ -16,7 +16,7 @@ from graphc.codegen.binding import Linear
 from graphc.codegen.emitter import I64, FunctionEmitter, LType, Reg, element_of, ltype
 from graphc.codegen.scalar import emit_primitive
 from graphc.ir.dtypes import DType
-from graphc.kernel.ir import CHUNK, Reduce, Reducer, lanes
+from graphc.kernel.ir import CHUNK, LEVELS, Reduce, Reducer, lanes
 
 if TYPE_CHECKING:
     from graphc.codegen.kernel import KernelEmitter
@@ -147,11 +147,11 @@ def _run(
             loop.yields = _flat(state)
         return _grouped(reducers, loop.results)
 
-    depth = 2
+    depth = LEVELS - 1
     if not any(_cascades(reducer) for reducer in reducers):
         depth = 0
-    elif known_steps is not None:
-        depth = 0 if known_steps <= CHUNK else 1 if known_steps <= CHUNK**2 else 2
+    while known_steps is not None and depth and known_steps <= CHUNK**depth:
+        depth -= 1
     return level(depth, e.const(0, I64), steps, neutral())
 
 
@@ -206,7 +206,8 @@ def _lanes_reduce(k: KernelEmitter, statement: Reduce) -> None:
         k.lanes = 1
         state = [_fold(e, reducer, acc) for reducer, acc in zip(reducers, vectors, strict=True)]
     if known is None or known % width:
-        with e.loop(whole, extent, 1, _flat(state)) as loop:
+        rest = [_neutral(e, reducer, 1) for reducer in reducers]
+        with e.loop(whole, extent, 1, _flat(rest)) as loop:
             k.bind(statement.index, loop.index)
             k.statements(statement.body)
             loop.yields = _flat(
@@ -215,7 +216,11 @@ def _lanes_reduce(k: KernelEmitter, statement: Reduce) -> None:
                     for reducer, acc in zip(reducers, _grouped(reducers, loop.carries), strict=True)
                 ]
             )
-        state = _grouped(reducers, loop.results)
+        rest = _grouped(reducers, loop.results)
+        state = [
+            _combine(e, reducer, acc, last, ordered=True)
+            for reducer, acc, last in zip(reducers, state, rest, strict=True)
+        ]
     _bind_results(k, statement, state, extent)
 
 

@@ -106,10 +106,10 @@ def _cascade(ufunc: np.ufunc, terms: Array, width: int) -> Array:
     while folded > 1:
         folded //= 2
         total = ufunc(total[:folded], total[folded:])
-    result = np.asarray(total[0])
+    rest = np.full(terms.shape[:-1], neutral, terms.dtype)
     for place in range(steps * width, count):
-        result = np.asarray(ufunc(result, terms[..., place]))
-    return result
+        rest = ufunc(rest, terms[..., place])
+    return np.asarray(ufunc(total[0], rest))
 
 
 def _level(ufunc: np.ufunc, parts: Array, neutral: Any, last: bool) -> Array:

@@ -34,21 +34,22 @@ def lanes(dtype: DType) -> int:
     return 16 if dtype.bits == 64 else 32
 
 
-CHUNK = 64
+CHUNK = 16
 """Float sums and products are cascaded, which bounds their error at any length.
 
 THE definition, on which the bits of class R sums rest. For order "lanes" with L lanes let the full
 steps be n div L; step s gives lane l the term s·L + l. For order "chain" L is 1. Each lane keeps
-three partial results l1, l2, l3, each starting from the neutral element (-0.0 for sums, so that a
+LEVELS partial results l1, l2, …, each starting from the neutral element (-0.0 for sums, so that a
 sum of -0.0 keeps its sign; 1 for products). Terms go to l1; after CHUNK of them l1 is combined
-into l2 (l2 = l2 + l1) and starts anew; after CHUNK of those l2 goes into l3 likewise, which takes
-all the rest. At the end the lane is l3 + (l2 + l1), and lanes are folded by halves: lane i += lane
-i + L/2, then L/4, down to one. Last the n mod L terms of the incomplete step are added to that, one
-by one in order; so a row shorter than L is a plain chain. An empty sum is +0.0, an empty product 1.
+into l2 (l2 = l2 + l1) and starts anew; after CHUNK of those l2 goes into l3 likewise, and so on;
+the last level takes all the rest. At the end the lane is …(l3 + (l2 + l1)), and lanes are folded by
+halves: lane i += lane i + L/2, then L/4, down to one. The n mod L terms of the incomplete step are
+chained among themselves, in order from the neutral element, and the chain is added last. So a row
+shorter than L is a plain chain. An empty sum is +0.0, an empty product 1.
 """
 
-LEVELS = 3
-"""Levels of the cascade."""
+LEVELS = 5
+"""Levels of the cascade: chains stay short up to millions of terms a lane."""
 
 
 class Var:

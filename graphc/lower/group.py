@@ -76,8 +76,9 @@ def _collapse(region: Graph, shape: Sequence[Dim]) -> tuple[Graph, tuple[Dim, ..
         patterns.append([d == 1 and full != 1 for d, full in zip(padded, shape, strict=True)])
     groups: list[list[int]] = [[0]]
     for axis in range(1, rank):
-        previous = groups[-1][-1]
-        alike = all(pattern[axis] == pattern[previous] for pattern in patterns)
+        # axes of size 1 go with any other, so they say nothing about how their group broadcasts
+        real = [other for other in groups[-1] if shape[other] != 1]
+        alike = not real or all(pattern[axis] == pattern[real[-1]] for pattern in patterns)
         if alike or shape[axis] == 1:
             groups[-1].append(axis)
         else:

@@ -112,7 +112,7 @@ class Plan:
         constants: the content of constant slots.
         guards: checked before the first step.
         layout: where temporaries lie; None before memory planning.
-        loops: (first step, step past the last) of every loop, outer ones first.
+        loops: (first step, step past the last) of every loop, inner ones first.
     """
 
     name: str

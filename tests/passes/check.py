@@ -1,0 +1,193 @@
+"""Tests of passes as text in, text out.
+
+``check_pass(cse, before, after)`` parses, verifies, runs, compares up to renaming, prints and parses
+back, evaluates both sides on random inputs with special values, and runs again: on the result (which
+must stay) and on shuffled orders. ``GRAPHC_BLESS=1`` writes what the pass gives into the test file.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import random
+import re
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphc.base.options import Options
+from graphc.interp import evaluate
+from graphc.ir.dims import symbol_name
+from graphc.ir.equal import difference
+from graphc.ir.graph import Graph
+from graphc.ir.parser import parse_graph
+from graphc.ir.printer import payloads, print_graph, symbols_in
+from graphc.ir.types import TensorType
+from graphc.ir.verify import verify
+from passes.base import PassContext, PassFunction, on_regions
+from passes.dce import dce
+from passes.instruments import shuffled
+
+BLESS = "GRAPHC_BLESS"
+SIZE = 3
+"""What symbolic dims are while both sides are evaluated."""
+
+
+def check_pass(
+    pass_: PassFunction,
+    before: str,
+    after: str,
+    *,
+    options: Options | None = None,
+    tolerance: float | None = None,
+    idempotent: bool = True,
+) -> PassContext:
+    """Checks what a pass makes of a graph; gives back its context, with the decisions.
+
+    Args:
+        pass_: the pass.
+        before: the graph's text.
+        after: the text of what the pass shall give.
+        options: what the pass is told.
+        tolerance: None if both sides must agree to the bit on all inputs; else how far, relatively,
+            they may differ on ordinary ones.
+        idempotent: running the pass on its result must give the identical graph.
+    """
+    options = options or Options()
+    run = on_regions(pass_)
+    graph = parse_graph(before)
+    verify(graph)
+    context = PassContext(options)
+    result = run(graph, context)
+    verify(result)
+    _compare(result, after)
+    text = print_graph(result)
+    again = parse_graph(text, payloads(result))
+    assert again.structural_hash == result.structural_hash
+    assert print_graph(again) == text
+    same_meaning(graph, result, tolerance)
+    if idempotent:
+        assert run(result, PassContext(options)) is result, "the pass changes its own result"
+    for seed in range(3):
+        other = run(shuffled(graph, random.Random(seed)), PassContext(options))
+        verify(other)
+        found = difference(normal(other), normal(result))
+        assert found is None, f"in another order of the nodes: {found}\n{other}"
+    return context
+
+
+def normal(graph: Graph) -> Graph:
+    """The live nodes in the order in which the outputs need them."""
+    live = dce(graph, PassContext())
+    done = set(live.inputs)
+    order = []
+    stack: list[Any] = list(reversed(live.outputs))
+    while stack:
+        value = stack[-1]
+        if value in done:
+            stack.pop()
+            continue
+        node = live.producers[value]
+        missing = [operand for operand in node.inputs if operand not in done]
+        if missing:
+            stack.extend(reversed(missing))
+            continue
+        order.append(node)
+        done.update(node.outputs)
+    return Graph(graph.name, graph.inputs, order, graph.outputs)
+
+
+# --- expectations --------------------------------------------------------------------------------
+
+
+def _compare(result: Graph, after: str) -> None:
+    if os.environ.get(BLESS):
+        _bless(after, print_graph(result))
+        return
+    expected = parse_graph(after)
+    found = difference(result, expected)
+    assert found is None, f"{found}\nthe pass gives\n{result}"
+
+
+def _bless(old: str, new: str) -> None:
+    """Replaces the expectation in the test file that called ``check_pass``."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    assert frame is not None
+    path = Path(frame.f_code.co_filename)
+    source = path.read_text(encoding="utf-8")
+    assert source.count(old) == 1, f"the expectation is not unique in {path.name}"
+    found = re.search(r"^( *)\S", old.lstrip("\n"), re.MULTILINE)
+    indent = found.group(1) if found else ""
+    tail = old[len(old.rstrip(" ")) :]
+    path.write_text(source.replace(old, "\n" + textwrap.indent(new, indent) + tail), "utf-8")
+
+
+# --- meaning -------------------------------------------------------------------------------------
+
+
+def same_meaning(before: Graph, after: Graph, tolerance: float | None = None) -> None:
+    """Evaluates both graphs on random inputs; to the bit unless a tolerance is given."""
+    for seed in range(4):
+        inputs = sample(before, np.random.default_rng(seed), special=tolerance is None)
+        with np.errstate(all="ignore"):
+            expected, given = evaluate(before, inputs), evaluate(after, inputs)
+        for one, other in zip(expected, given, strict=True):
+            if tolerance is None:
+                assert_same_bits(one, other)
+            else:
+                np.testing.assert_allclose(other, one, rtol=tolerance, atol=0)
+
+
+def assert_same_bits(expected: Any, given: Any) -> None:
+    """Equal dtypes, shapes and bits; any NaN equals any other."""
+    assert (expected.dtype, expected.shape) == (given.dtype, given.shape)
+    if expected.dtype.kind == "f":
+        nan = np.isnan(expected)
+        np.testing.assert_array_equal(np.isnan(given), nan)
+        expected, given = np.where(nan, 0, expected), np.where(nan, 0, given)
+        np.testing.assert_array_equal(np.signbit(given), np.signbit(expected))
+    np.testing.assert_array_equal(given, expected)
+
+
+def sample(graph: Graph, rng: np.random.Generator, *, special: bool) -> list[Any]:
+    """An array for each input."""
+    sizes = {symbol_name(symbol): SIZE for symbol in symbols_in(graph)}
+    return [array_of(value.type, sizes, rng, special) for value in graph.inputs]
+
+
+def specials(dtype: np.dtype[Any]) -> Any:
+    """Values at which rules go wrong."""
+    if dtype.kind == "b":
+        return np.array([False, True])
+    if dtype.kind == "f":
+        info = np.finfo(dtype)
+        tiny = info.smallest_subnormal
+        numbers = [0.0, 1.0, 0.5, 3.0, tiny, info.tiny, info.max, np.inf]
+        return np.array([*numbers, *(-n for n in numbers), np.nan], dtype)
+    limits = np.iinfo(dtype)
+    numbers = {limits.min, limits.min + 1, 0, 1, 2, 3, limits.max - 1, limits.max}
+    if limits.min < 0:
+        numbers |= {-1, -2}
+    return np.array(sorted(numbers), dtype)
+
+
+def array_of(
+    type_: TensorType, sizes: dict[str, int], rng: np.random.Generator, special: bool
+) -> Any:
+    """Random elements; special ones often, if wanted."""
+    from graphc.ir.dims import evaluate as size_of
+
+    shape = tuple(size_of(dim, sizes) for dim in type_.shape)
+    dtype = type_.dtype.numpy
+    if dtype.kind == "f":
+        array = rng.uniform(-4, 4, shape).astype(dtype)
+    else:
+        array = rng.integers(0, 2 if dtype.kind == "b" else 7, shape).astype(dtype)
+    if special:
+        chosen = rng.choice(specials(np.dtype(dtype)), shape)
+        array = np.where(rng.random(shape) < 0.7, chosen, array)
+    return np.asarray(array, dtype)
