@@ -127,8 +127,12 @@ class Executable:
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        """The distinct kernels; print one to read it."""
+        """The distinct kernels, as data; ``kernel_ir`` is their text."""
         return self.compiled.plan.kernels
+
+    def kernel_ir(self) -> str:
+        """The text of all kernels: loops over scalars."""
+        return "\n".join(map(print_kernel, self.kernels))
 
     @property
     def memory(self) -> Memory:

@@ -6,11 +6,12 @@ written become outputs, and no node mutates anything: ``assign`` is gone, its va
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from graphc.base.errors import FeedError, GraphError
-from graphc.ir.dims import Dim, symbols_of
+from graphc.ir.dims import Dim, DimExpr, symbols_of
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Pointwise
 from graphc.ir.recorder import Recorder
@@ -121,14 +122,17 @@ def _sources_of_dims(
     recorder: Recorder, nodes: Sequence[Node], feeds: Sequence[Value]
 ) -> list[Value]:
     """Placeholders that nothing reads but whose sizes the graph speaks of."""
-    spoken_of = [*(value for node in nodes for value in node.outputs), *feeds]
-    unknown = {
-        symbol
-        for value in spoken_of
-        for dim in value.shape
-        if not isinstance(dim, int)
-        for symbol in symbols_of(dim)
-    } - {dim for value in feeds for dim in value.shape if not isinstance(dim, int)}
+    spoken_of: set[DimExpr] = set()
+    everything = [*nodes, *(n for node in nodes for r in node.regions for n in r.walk())]
+    for node in everything:
+        for value in node.outputs:
+            spoken_of.update(_symbolic(value.shape))
+        for attribute in node.attrs.values():
+            spoken_of.update(_symbolic(attribute))
+    for value in feeds:
+        spoken_of.update(_symbolic(value.shape))
+    unknown = {symbol for dim in spoken_of for symbol in symbols_of(dim)}
+    unknown.difference_update(dim for value in feeds for dim in _symbolic(value.shape))
     result: list[Value] = []
     if unknown:
         for node in recorder.nodes:
@@ -136,6 +140,17 @@ def _sources_of_dims(
                 unknown.difference_update(node.output.shape)
                 result.append(node.output)
     return result
+
+
+def _symbolic(attribute: Any) -> Iterator[DimExpr]:
+    """The symbolic dims in an attribute: itself, or in tuples of any depth."""
+    stack = [attribute]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, DimExpr):
+            yield item
+        elif isinstance(item, tuple):
+            stack.extend(item)
 
 
 def missing_feed(value: Value, recorder: Recorder) -> FeedError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -30,6 +31,20 @@ from graphc.state import Effect, Variable
 from graphc.structure import leaves, rebuild
 
 
+def _options(given: Options | None, threads: int | None) -> Options:
+    """What applies: arguments beat the environment, which beats the defaults."""
+    try:
+        if given is not None and not isinstance(given, Options):
+            raise GraphError(
+                f"options={given!r}", hint="give gx.Options, for example gx.Options(verify=True)"
+            )
+        resolved = Options.resolved(given)
+        return resolved if threads is None else replace(resolved, threads=threads)
+    except GraphError as error:
+        error.where = caller()
+        raise
+
+
 class Session:
     """Runs a graph; holds the values of its variables.
 
@@ -38,9 +53,13 @@ class Session:
 
     Args:
         graph: what to run; the current graph by default.
-        threads: how many threads kernels may use (one today).
+        threads: how many threads kernels may use (one today); beats ``options.threads``.
         seed: the seed of random operations.
-        options: overrides the options from the environment.
+        options: an ``Options``; what it leaves at its default may be set by the environment
+            variable ``GRAPHC``.
+
+    Raises:
+        GraphError: for options or a number of threads that cannot be.
     """
 
     def __init__(
@@ -53,9 +72,9 @@ class Session:
         target: Target | None = None,
     ) -> None:
         self.graph = graph if graph is not None else current_recorder()
-        self.threads = threads
+        self.options = _options(options, threads)
+        self.threads = self.options.threads
         self.seed = seed
-        self.options = options if options is not None else Options.from_environment()
         self.target = target if target is not None else host()
         self.compile_count = 0
         self._state: dict[Value, Array] = {}
@@ -97,7 +116,7 @@ class Session:
             FeedError: a feed is missing or does not fit.
             NameLookupError: an unknown or ambiguous name.
         """
-        given = self._resolve_feeds(feeds or {})
+        given = self._resolve_feeds({} if feeds is None else feeds)
         executable = self._executable(fetches, [value for value, _ in given.values()])
         arrays = []
         for value in executable.needed:
@@ -212,7 +231,11 @@ class Session:
         if array is None:
             node = self.graph.producer(variable)
             if node is None or node.op.name != "variable":
-                raise GraphError(f"{variable!r} is not a variable of this session's graph")
+                raise GraphError(
+                    f"{variable!r} is not a variable of this session's graph",
+                    where=caller(),
+                    hint="fetch values that are computed with session.run",
+                )
             payload: Payload = node.attrs["initial"]
             array = self._state.setdefault(variable, payload.array)
         return array
@@ -273,6 +296,12 @@ class Session:
 
     def _resolve_feeds(self, feeds: Mapping[Any, Any]) -> dict[int, tuple[Value, Any]]:
         result: dict[int, tuple[Value, Any]] = {}
+        if not isinstance(feeds, Mapping):
+            raise FeedError(
+                f"feeds are a {type(feeds).__name__}, not a mapping",
+                where=caller(),
+                hint="give a dict of arrays by value or name, {x: array}",
+            )
         for key, array in feeds.items():
             if not isinstance(key, (Value, str)):
                 raise FeedError(

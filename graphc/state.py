@@ -8,7 +8,7 @@ or a loop body is carried out of it explicitly (``control_flow.py``).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from graphc.base.errors import GraphError, ShapeError
@@ -171,13 +171,26 @@ def effect_values(item: Any) -> Sequence[Value]:
     raise GraphError(f"{item!r} is neither a value nor an effect", where=caller())
 
 
-@contextmanager
-def control_dependencies(items: Sequence[Any]) -> Iterator[None]:
-    """What is built in the block runs only together with these values and effects."""
+def control_dependencies(items: Any) -> AbstractContextManager[None]:
+    """What is built in the block runs only together with these values and effects.
+
+    Args:
+        items: a value, an effect or a nested structure of them.
+
+    Raises:
+        GraphError: for anything else.
+    """
+    from graphc.structure import leaves
+
     recorder = current_recorder()
-    values = [value for item in items for value in effect_values(item)]
+    values = [value for item in leaves(items) for value in effect_values(item)]
     if recorder.parent is None and values and values[0].graph is not None:
         recorder = values[0].graph
+    return _controlled(recorder, values)
+
+
+@contextmanager
+def _controlled(recorder: Recorder, values: Sequence[Value]) -> Iterator[None]:
     recorder.push_control(values)
     try:
         yield

@@ -30,6 +30,7 @@ from graphc.ops.pointwise_logic import (
 from graphc.ops.shape import broadcast_to_op, reshape_op, transpose_op
 from passes.base import PassContext
 from passes.constants import known
+from passes.rewrite import remove_dead
 
 _MIRRORED: dict[OpDef, OpDef] = {
     less_op: greater_op,
@@ -85,7 +86,7 @@ def _still(editor: GraphEditor, node: Node, context: PassContext) -> bool:
     if node.op is transpose_op and node.attrs["axes"] != tuple(range(source.ndim)):
         return False
     if context.decide(f"{node.op.name}-nothing", node):
-        editor.substitute(node.output, source)
+        _give(editor, node, source)
     return True
 
 
@@ -113,7 +114,7 @@ def _move(editor: GraphEditor, node: Node, context: PassContext) -> None:
         axes = tuple(inner.attrs["axes"][axis] for axis in node.attrs["axes"])
         if axes == tuple(range(origin.ndim)):
             if context.decide("transpose-back", node):
-                editor.substitute(node.output, origin)
+                _give(editor, node, origin)
         else:
             _replace(
                 editor, node, context, "transpose-twice",
@@ -123,7 +124,7 @@ def _move(editor: GraphEditor, node: Node, context: PassContext) -> None:
     guards = (*inner.attrs.get("guards", ()), *node.attrs.get("guards", ()))
     if node.op is reshape_op and origin.type == node.output.type and not guards:
         if context.decide("reshape-back", node):
-            editor.substitute(node.output, origin)
+            _give(editor, node, origin)
         return
     _replace(
         editor, node, context, f"{node.op.name}-twice",
@@ -131,6 +132,12 @@ def _move(editor: GraphEditor, node: Node, context: PassContext) -> None:
             node.op, origin, shape=node.attrs["shape"], **guarded(tuple(dict.fromkeys(guards)))
         ),
     )  # fmt: skip
+
+
+def _give(editor: GraphEditor, node: Node, value: Value) -> None:
+    """An older value takes the node's place, which is not needed any more."""
+    editor.substitute(node.output, value)
+    remove_dead(editor, node)
 
 
 def _convert(editor: GraphEditor, node: Node, context: PassContext) -> None:

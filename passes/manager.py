@@ -175,15 +175,19 @@ def _check_names(steps: Sequence[Step], context: PassContext) -> None:
     parts = {part for step in steps for part in step.parts}
     for name in sorted(options.off):
         if name in required:
-            raise GraphError(f"the pass {name!r} is required and cannot be switched off")
+            raise GraphError(
+                f"the pass {name!r} is required and cannot be switched off", where=caller()
+            )
         if name not in optional and name not in parts:
             raise GraphError(
                 f"there is no pass or rule {name!r} to switch off",
+                where=caller(),
                 hint=f"passes are {', '.join(sorted(optional))}",
             )
     for name in options.dump:
         if name != "all" and name.partition("#")[0] not in required | optional:
             raise GraphError(
                 f"there is no pass {name!r} to dump after",
+                where=caller(),
                 hint=f"passes are {', '.join(sorted(required | optional))}, or all",
             )

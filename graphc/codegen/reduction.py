@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _PRIMITIVE = {"add": "add", "multiply": "multiply", "minimum": "minimum", "maximum": "maximum",
               "and": "and", "or": "or"}  # fmt: skip
 
+MAX_FREE_LANES = 128
+"""Accumulated lanes of a reduction whose order is free."""
+
 Accumulator = tuple[Reg, ...]
 """One register, or value and position for argmin and argmax."""
 
@@ -80,6 +83,11 @@ def _combine(
         earlier = e.icmp("slt", position, place)
         better = e.binary("or", better, e.binary("and", same, earlier))
     return (e.select(better, term, best), e.select(better, position, place))
+
+
+def _is_free(reducer: Reducer) -> bool:
+    """True if terms may be combined in any order to the same bits."""
+    return not _cascades(reducer) and not reducer.combine.startswith("arg")
 
 
 def _cascades(reducer: Reducer) -> bool:
@@ -179,6 +187,10 @@ def _lanes_reduce(k: KernelEmitter, statement: Reduce) -> None:
     width = max(lanes(reducer.term.dtype) for reducer in reducers)
     extent = k.dim(statement.extent)
     known = statement.extent if isinstance(statement.extent, int) else None
+    if known is not None and all(_is_free(reducer) for reducer in reducers):
+        # any order gives the same bits, and more accumulators hide the latency of combining
+        while width < MAX_FREE_LANES and known >= 8 * width:
+            width *= 2
     if known is not None and known < width:
         # no full step: a plain chain
         state: State = [_neutral(e, reducer, 1) for reducer in reducers]

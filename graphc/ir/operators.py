@@ -5,6 +5,7 @@ The mixin knows no op: it reaches the user-level functions through the registry,
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -271,7 +272,27 @@ class Operators:
         return _numpy_function(ufunc.__name__)(*inputs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return _numpy_function(function.__name__)(*args, **kwargs)
+        name = function.__name__
+        if name in ("shape", "ndim", "size"):
+            return _measure(name, *args, **kwargs)
+        chosen = _numpy_function(name)
+        try:
+            inspect.signature(chosen).bind(*args, **kwargs)
+        except TypeError as error:
+            raise UnsupportedError(
+                f"np.{name} of a symbolic value: {error}",
+                where=caller(),
+                hint=f"gx.{chosen.__name__.rstrip('_')}{inspect.signature(chosen)} is what there "
+                "is; convert with astype before or after",
+            ) from None
+        return chosen(*args, **kwargs)
+
+
+def _measure(name: str, a: Value, axis: int | None = None) -> Any:
+    """np.shape, np.ndim and np.size: dims, which need no run."""
+    if name == "size" and axis is not None:
+        return a.shape[axis]
+    return getattr(a, name)
 
 
 def _numpy_function(name: str) -> Any:

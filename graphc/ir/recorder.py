@@ -146,14 +146,17 @@ class Recorder:
             recorder = recorder.parent
         return False
 
-    def fresh_symbol(self, hint: str = "d") -> Dim:
-        """A dim that no other dim of this graph is known to equal."""
+    def fresh_symbol(self) -> Dim:
+        """A dim that no other dim of this graph is known to equal.
+
+        Its name starts with an underscore, which no name given by a user does.
+        """
         with self._lock:
             top = self
             while top.parent is not None:
                 top = top.parent
             top._symbols += 1
-            return symbol(f"{hint}{top._symbols}")
+            return symbol(f"_d{top._symbols}")
 
     def home(self, inputs: Sequence[Value]) -> Recorder:
         """The operands' own graph, or the region being traced, which captures them."""

@@ -115,7 +115,11 @@ def size_beside(size: Dim, element: DType, beside: Value | None) -> Value:
 
 @surface
 def dim(size: Dim) -> Value:
-    """A dim, such as ``x.shape[0]``, as an int64 scalar in the current graph."""
+    """A dim, such as ``x.shape[0]``, as an int64 scalar in the current graph.
+
+    A dim does not know which graph it comes from: call this within ``with graph`` if the graph is
+    not the default one.
+    """
     return size_beside(size, int64, None)
 
 

@@ -73,13 +73,22 @@ def payload_of(value: Any, dtype_: DTypeLike | None = None) -> Payload:
             hint="give numbers or booleans of one shape",
         )
     if dtype_ is not None:
-        array = array.astype(dtype(dtype_).numpy)
+        array = array.astype(_supported(dtype_).numpy)
     elif not strong and not _holds_arrays(value):
         weak = {"f": float32, "i": int64, "u": int64}.get(array.dtype.kind)
         if weak is not None and array.dtype.kind != "u":
             array = array.astype(weak.numpy)
-    dtype(array.dtype)
+    _supported(array.dtype)
     return Payload(array)
+
+
+def _supported(spec: DTypeLike) -> DType:
+    """The dtype; an error names the user's line."""
+    try:
+        return dtype(spec)
+    except DTypeError as error:
+        error.where = caller()
+        raise
 
 
 def _holds_arrays(value: Any) -> bool:
@@ -117,6 +126,12 @@ def _placeholder_dim(dim: Any, recorder: Recorder) -> Dim:
     if dim is None:
         return recorder.fresh_symbol()
     if isinstance(dim, str):
+        if not dim or dim.startswith("_"):
+            raise ShapeError(
+                f"{dim!r} is not a name of a dim",
+                hint="names are not empty and do not start with an underscore, as those that "
+                "graphc makes up do; use None for a dim without a name",
+            )
         return symbol(dim)
     if isinstance(dim, DimExpr):
         return dim

@@ -12,6 +12,7 @@ import os
 import random
 import re
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,14 @@ import numpy as np
 
 from graphc.base.options import Options
 from graphc.interp import evaluate
+from graphc.ir.dims import evaluate as size_of
 from graphc.ir.dims import symbol_name
 from graphc.ir.equal import difference
-from graphc.ir.graph import Graph
+from graphc.ir.graph import Graph, Node
 from graphc.ir.parser import parse_graph
 from graphc.ir.printer import payloads, print_graph, symbols_in
 from graphc.ir.types import TensorType
+from graphc.ir.value import Value
 from graphc.ir.verify import verify
 from passes.base import PassContext, PassFunction, on_regions
 from passes.dce import dce
@@ -82,6 +85,7 @@ def normal(graph: Graph) -> Graph:
     """The live nodes in the order in which the outputs need them."""
     live = dce(graph, PassContext())
     done = set(live.inputs)
+    numbers = {value: number for number, value in enumerate(live.inputs)}
     order = []
     stack: list[Any] = list(reversed(live.outputs))
     while stack:
@@ -94,9 +98,17 @@ def normal(graph: Graph) -> Graph:
         if missing:
             stack.extend(reversed(missing))
             continue
-        order.append(node)
+        order.append(_ordered(node, numbers))
         done.update(node.outputs)
+        numbers.update((value, len(numbers)) for value in node.outputs)
     return Graph(graph.name, graph.inputs, order, graph.outputs)
+
+
+def _ordered(node: Node, numbers: dict[Value, int]) -> Node:
+    """The operands of commutative ops in the order in which they were made."""
+    if not node.op.algebra.commutative:
+        return node
+    return replace(node, inputs=tuple(sorted(node.inputs, key=lambda value: numbers[value])))
 
 
 # --- expectations --------------------------------------------------------------------------------
@@ -179,8 +191,6 @@ def array_of(
     type_: TensorType, sizes: dict[str, int], rng: np.random.Generator, special: bool
 ) -> Any:
     """Random elements; special ones often, if wanted."""
-    from graphc.ir.dims import evaluate as size_of
-
     shape = tuple(size_of(dim, sizes) for dim in type_.shape)
     dtype = type_.dtype.numpy
     if dtype.kind == "f":
