@@ -16,6 +16,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from graphc.base.target import warn_of_platform
+
+warn_of_platform()
+
 _MODULES = ("aot", "nn", "optim")
 
 _NAMES = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from graphc.base.errors import FeedError
@@ -15,6 +16,7 @@ from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph
 from graphc.ir.value import Value
 from graphc.kernel.ir import Kernel
+from graphc.kernel.text import print_kernel
 from graphc.structure import rebuild
 from passes.arena import bytes_at
 from passes.manager import PassRecord
@@ -61,8 +63,6 @@ class Executable:
         self._results = results
         self.compiled = compiled
         self.feeds = tuple(feeds)
-        order = {id(value): position for position, value in enumerate(self.feeds)}
-        self._needed = [(value, order[id(value)]) for value in extraction.feeds]
 
     def __call__(self, *arguments: Any) -> Any:
         """Runs once; results come in the structure of the fetches.
@@ -77,6 +77,12 @@ class Executable:
             )
         arrays = [converted_feed(value, arguments[n]) for value, n in self._needed]
         return self.arranged(self.run(arrays))
+
+    @cached_property
+    def _needed(self) -> list[tuple[Value, int]]:
+        """Each value to feed and its position among the arguments."""
+        order = {id(value): position for position, value in enumerate(self.feeds)}
+        return [(value, order[id(value)]) for value in self._extraction.feeds]
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
         """Runs with converted feeds, in the order of the extraction; commits variables."""

@@ -16,6 +16,7 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Pointwise
 from graphc.ir.recorder import Recorder
 from graphc.ir.value import Value
+from graphc.ops.guards import operand_guard, run_time_guard
 from graphc.plan.ir import Guard
 
 
@@ -168,13 +169,15 @@ def missing_feed(value: Value, recorder: Recorder) -> FeedError:
 
 def guards_of(graph: Graph) -> list[Guard]:
     """What must hold of the dims at run time: equalities that ops ask for, and broadcasts."""
-    result: dict[tuple[Dim, Dim, bool], Guard] = {}
+    result: dict[tuple[Dim, Dim, bool, bool], Guard] = {}
+
+    def add(guard: Guard) -> None:
+        result.setdefault((guard.left, guard.right, guard.broadcasts, guard.index), guard)
+
     for node in graph.walk():
-        for left, right in node.attrs.get("guards", ()):
-            message = f"{node.op.name}: dims {left} and {right} must be equal"
-            result.setdefault(
-                (left, right, False), Guard(left, right, message, node.provenance.where)
-            )
+        where = node.provenance.where
+        for given in node.attrs.get("guards", ()):
+            add(run_time_guard(node.op.name, given, where))
         if not isinstance(node.op.lowering, Pointwise) or len(node.inputs) < 2:
             continue
         target = node.output.shape
@@ -184,9 +187,6 @@ def guards_of(graph: Graph) -> list[Guard]:
                 full = target[axis + offset]
                 if dim == 1 or dim == full:
                     continue
-                shapes = " and ".join(f"[{', '.join(map(str, v.shape))}]" for v in node.inputs)
-                message = f"{node.op.name}: shapes {shapes} do not broadcast: dims {dim} and {full}"
-                result.setdefault(
-                    (dim, full, True), Guard(dim, full, message, node.provenance.where, True)
-                )
+                shapes = [value.shape for value in node.inputs]
+                add(operand_guard(node.op.name, shapes, dim, full, where))
     return list(result.values())

@@ -74,7 +74,7 @@ def _cast(value: Value, array: Array, dtype: DType, given: Any) -> Array:
     if kind == "f":
         if not dtype.is_float:
             raise _wrong(value, f"dtype {array.dtype}", given, f"round it with .astype('{dtype}')")
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             return array.astype(dtype.numpy, copy=False)
     raise _wrong(value, f"dtype {array.dtype}", given)
 

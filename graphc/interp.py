@@ -19,6 +19,7 @@ from graphc.ir.dims import evaluate as evaluate_dim
 from graphc.ir.graph import Graph, Node
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
+from graphc.ops.guards import run_time_guard
 
 
 def bind_dims(
@@ -100,7 +101,7 @@ def evaluate(
     Raises:
         FeedError: if inputs are missing.
         ShapeError: if sizes disagree.
-        UnsupportedError: for an op that has no meaning here (one that touches state).
+        UnsupportedError: for control flow that is not known here.
     """
     values = _bound(graph, inputs)
     known = bind_dims([value.type for value in values], list(values.values()), sizes)
@@ -116,14 +117,12 @@ def evaluate(
 def _check_guards(graph: Graph, sizes: Mapping[str, int]) -> None:
     """Equalities of dims that nodes need, before anything is computed."""
     for node in graph.nodes:
-        for left, right in node.attrs.get("guards", ()):
-            one, other = evaluate_dim(left, sizes), evaluate_dim(right, sizes)
-            if one != other:
-                raise ShapeError(
-                    f"{node.op.name} needs {left} = {right}, but they are {one} and {other}",
-                    where=node.provenance.where,
-                    node=repr(node),
-                )
+        for guard in node.attrs.get("guards", ()):
+            checked = run_time_guard(node.op.name, guard, node.provenance.where)
+            failure = checked.failure(sizes)
+            if failure is not None:
+                failure.node = repr(node)
+                raise failure
 
 
 def _bound(graph: Graph, inputs: Sequence[Any] | Mapping[Value, Any]) -> dict[Value, Array]:
@@ -175,8 +174,6 @@ def _results(node: Node, arrays: Sequence[Array], sizes: Mapping[str, int]) -> l
         if name != "guards"
     }
     results = node.op.reference(*arrays, **attrs)
-    if results is NotImplemented:
-        raise UnsupportedError(f"{node.op.name} has no value outside a session")
     if not isinstance(results, tuple):
         results = (results,)
     return [np.asarray(result) for result in results]

@@ -2,10 +2,8 @@
 
 The file is the graph's text (``ir.text_io``) as the user built it, with placeholders, variables and
 assignments. What a recorder knows beside its nodes is written as nodes at the end, which ``load``
-takes out again: ``requires`` (whenever its first operand's node runs, those of the others run too),
-``effect`` (a group) and ``structure`` (how the fetches are nested). Nothing read is executed or
-unpickled. Graphs with inputs, as ``print(executable.source)`` gives them, load too: their inputs
-become placeholders.
+takes out again (``ops.files``). Nothing read is executed or unpickled. Graphs with inputs, as
+``print(executable.source)`` gives them, load too: their inputs become placeholders.
 """
 
 from __future__ import annotations
@@ -21,59 +19,20 @@ from graphc.base.errors import ArtifactError, GraphError, ParseError
 from graphc.base.source import caller
 from graphc.extract import needed
 from graphc.ir import dims
-from graphc.ir.archive import read_arrays
-from graphc.ir.attributes import Array, Attributes
 from graphc.ir.builder import make_node
-from graphc.ir.dtypes import bool_
 from graphc.ir.graph import Graph, Node, Provenance
-from graphc.ir.op import NotDifferentiable, OpDef, Structural, register
-from graphc.ir.parser import parse_graph
+from graphc.ir.op import OpDef
 from graphc.ir.printer import symbols_in
 from graphc.ir.recorder import Recorder
-from graphc.ir.text_io import save_graph
-from graphc.ir.types import TensorType
+from graphc.ir.text_io import load_graph, save_graph
 from graphc.ir.value import Value
+from graphc.ops.files import effect_op, requires_op, structure_op
 from graphc.ops.source import placeholder_op
 from graphc.state import Effect, Variable
 from graphc.structure import leaves
 from graphc.structure_data import structure_data, structure_of
 
-_NUMBERED = re.compile(r".*?([0-9]{1,18})", re.ASCII)
-
-
-def _not_run(*arrays: object, **attrs: object) -> None:
-    raise GraphError("this operation stands in files only")
-
-
-def _file_op(name: str, doc: str, infer: Any) -> OpDef:
-    return register(
-        OpDef(
-            name=name,
-            doc=doc,
-            infer=infer,
-            reference=_not_run,
-            derivative=NotDifferentiable("it stands in files only"),
-            lowering=Structural(),
-            effect="state",
-        )
-    )
-
-
-def _first_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
-    return [inputs[0]]
-
-
-def _no_value(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
-    return [TensorType(bool_, ())]
-
-
-requires_op = _file_op(
-    "requires",
-    "In files: whenever the node of the first operand runs, those of the others run too.",
-    _first_type,
-)
-effect_op = _file_op("effect", "In files: a group of values to be computed.", _no_value)
-structure_op = _file_op("structure", "In files: how the fetches are nested.", _no_value)
+_FRESH = re.compile(r"_d([0-9]{1,18})", re.ASCII)
 
 
 # --- writing -------------------------------------------------------------------------------------
@@ -177,26 +136,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ParseError: if the file is damaged or no graph.
         OSError: if it can't be read.
     """
-    path = os.fspath(path)
-    with open(path, "rb") as file:
-        content = file.read()
-    try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        raise ParseError(f"{path} is not UTF-8 text: {error}") from error
-    return _Loader(parse_graph(text, _arrays(path + ".npz"), filename=path)).fetches()
-
-
-def _arrays(path: str) -> dict[str, Array]:
-    """The large constants, from the file beside the text if there is one."""
-    try:
-        with open(path, "rb") as file:
-            return read_arrays(file.read())
-    except FileNotFoundError:
-        return {}
-    except ParseError as error:
-        error.message = f"{path}: {error.message}"
-        raise
+    return _Loader(load_graph(path)).fetches()
 
 
 class _Loader:
@@ -275,9 +215,9 @@ def _data_of(node: Node) -> Any:
 
 
 def _largest_number(graph: Graph) -> int:
-    """The largest number that a symbol's name ends in, so that fresh symbols are new."""
+    """The largest number of a symbol that a graph made up, so that fresh symbols are new."""
     names: Iterable[str] = (dims.symbol_name(symbol) for symbol in symbols_in(graph))
-    found = (_NUMBERED.fullmatch(name) for name in names)
+    found = (_FRESH.fullmatch(name) for name in names)
     return max((int(match[1]) for match in found if match is not None), default=0)
 
 

@@ -170,9 +170,10 @@ class Session:
         return known.arranged_as(resolved)
 
     def _compile(self, extraction: Extraction) -> Compiled:
-        """The program of an extraction; graphs that are equal share one."""
+        """The program of an extraction; equal graphs whose errors name the same lines share one."""
         key = (
             extraction.graph.structural_hash,
+            _lines(extraction),
             len(extraction.states),
             len(extraction.written),
             tuple((guard.left, guard.right, guard.broadcasts) for guard in extraction.guards),
@@ -338,3 +339,10 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session of {self.graph!r}>"
+
+
+def _lines(extraction: Extraction) -> tuple[tuple[str, int] | None, ...]:
+    """The user's lines that errors at run time would name."""
+    found = [n.provenance.where for n in extraction.graph.walk() if n.op.checks_indices]
+    found += [guard.where for guard in extraction.guards]
+    return tuple(None if where is None else (where.filename, where.line) for where in found)

@@ -21,11 +21,14 @@ from passes.sizes import hint_bytes
 ALIGNMENT = 64
 """Temporaries start on cache lines."""
 
+EFFORT_PER_BYTE = 100
+"""How long to search for a byte less, in array elements touched: a megabyte is worth 0.3 s."""
+
 
 def place(plan: Plan, must_alias: tuple[tuple[int, ...], ...] = ()) -> Plan:
     """The plan with a layout; slots in a group of ``must_alias`` share their memory."""
     slots, problem = _problem(plan, must_alias, hint_bytes)
-    solution = solve(problem)
+    solution = solve(problem, effort_per_byte=EFFORT_PER_BYTE)
     check(problem, solution)
     sizes = tuple(buffer.size for buffer in problem.buffers)
     return replace(plan, layout=Layout(slots, solution, sizes))

@@ -290,8 +290,12 @@ class _Fuser:
     # --- upkeep ----------------------------------------------------------------------------------
 
     def _producers(self, node: Node) -> list[_Group]:
-        found = (self.group.get(value) for value in node.inputs)
-        return list(dict.fromkeys(group for group in found if group is not None))
+        found: list[_Group] = []
+        for value in node.inputs:
+            group = self.group.get(value)
+            if group is not None and group not in found:
+                found.append(group)
+        return found
 
     def _raise(self, group: _Group, rank: int) -> None:
         group.rank = rank
@@ -307,8 +311,9 @@ class _Fuser:
         self._join(self._new(kind, node, shape), node)
 
     def _join(self, group: _Group, node: Node) -> None:
-        for producer in self._producers(node):
-            if producer is not group:
+        for value in node.inputs:
+            producer = self.group.get(value)
+            if producer is not None and producer is not group:
                 producer.has_dependents = True
         group.nodes.append(node)
         for value in node.outputs:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from graphc.base.errors import GraphcError, GraphError, VerifyError
+from graphc.base.source import caller
 from graphc.ir.graph import Graph, Node
 from passes.base import Decision, Pass, PassContext, on_regions, open_nodes
 from passes.instruments import Instrument, instruments_of, time_table

@@ -63,18 +63,24 @@ def plan_offsets(intervals: Sequence[tuple[int, int, int]]) -> list[int]:
 
 
 def solve(
-    problem: MemoryProblem, *, effort: int = QUICK_EFFORT, slack: float = 0.02
+    problem: MemoryProblem,
+    *,
+    effort: int = QUICK_EFFORT,
+    slack: float = 0.02,
+    effort_per_byte: int | None = None,
 ) -> MemorySolution:
     """Place all buffers of a problem.
 
     Greedy fits in time order come first, near-linear in the number of buffers. While the best
     peak is more than `slack` above the lower bound and the problem is small enough, greedy fits
-    by size, area, lifetime and start follow, then a search that spends at most `effort`.
+    by size, area, lifetime and start follow, then a search that spends at most `effort`. With
+    `effort_per_byte` it also spends at most that for each byte between peak and bound, so that it
+    takes no longer than what it can save is worth.
     """
     groups = _alias_groups(problem)
     occupants = [root for root in groups.members if _extent(problem, groups, root)]
     blocks = _blocks(problem, groups, occupants)
-    placed, steps = _place(blocks, effort, slack)
+    placed, steps = _place(blocks, effort, slack, effort_per_byte)
 
     # Buffers without bytes lie at 0, below all others, where they can't lift anything.
     roots = list(groups.members)
@@ -171,7 +177,9 @@ def _lower_bound(problem: MemoryProblem, groups: _Groups) -> int:
     return largest
 
 
-def _place(blocks: Blocks, effort: int, slack: float) -> tuple[list[int], int]:
+def _place(
+    blocks: Blocks, effort: int, slack: float, effort_per_byte: int | None
+) -> tuple[list[int], int]:
     """Offsets of blocks of positive size, and the work done."""
     if not len(blocks):
         return [], 0
@@ -198,6 +206,8 @@ def _place(blocks: Blocks, effort: int, slack: float) -> tuple[list[int], int]:
         for part in sorted(components(blocks), key=lambda part: (-len(part), part[0]))
         if blocks.select(part).peak([best[block] for block in part]) > acceptable
     ]
+    if effort_per_byte is not None:
+        effort = min(effort, effort_per_byte * (blocks.peak(best) - bound))
     unspent = effort
     for position, part in enumerate(parts):
         selected = blocks.select(part)

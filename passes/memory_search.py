@@ -291,6 +291,10 @@ def improve(
     `neighbours` is the result of `overlaps`. The beam works on sizes rounded up to each block's
     alignment; the order it finds is then placed exactly, which decides.
     """
+    # Every placed block costs a beam at least one child, and a child seven elements a block: with
+    # less than that no beam comes to its end, and cutting time into sections is wasted too.
+    if effort.remaining < 7 * len(blocks) ** 2:
+        return offsets
     sections = sections_of(blocks)
     sizes = np.array(
         [align_up(s, a) for s, a in zip(blocks.sizes, blocks.alignments, strict=True)],

@@ -84,7 +84,7 @@ def rewrite(graph: Graph, rules: RuleSet, context: PassContext) -> Graph:
     first = [
         node
         for node in graph.nodes
-        if _find(rules, active, node, graph.producers.get) is not None
+        if next(_matches(rules, active, node, graph.producers.get), None) is not None
     ]
     if not first:
         return graph
@@ -95,16 +95,12 @@ def rewrite(graph: Graph, rules: RuleSet, context: PassContext) -> Graph:
         node = editor.producer(pending.pop().outputs[0])
         if node is None:
             continue
-        found = _find(rules, active, node, editor.producer)
+        found = _first_replacement(rules, active, node, editor.producer)
         if found is None:
             continue
-        pattern, binding = found
-        replacement = _replacement(pattern, binding, node)
-        if replacement is None:
-            continue
+        pattern, sketch, new = found
         if not context.decide(pattern.rule.name, node):
             break
-        sketch, new = replacement
         for made in sketch.needed(new):
             editor.put(made)
         editor.substitute(node.output, new)
@@ -119,14 +115,24 @@ def rewrite(graph: Graph, rules: RuleSet, context: PassContext) -> Graph:
     return editor.finish()
 
 
-def _find(
+def _matches(
     rules: RuleSet, active: frozenset[str], node: Node, producer: Producer
-) -> tuple[Pattern, Binding] | None:
+) -> Iterator[tuple[Pattern, Binding]]:
     for pattern in rules.candidates(node):
         if pattern.rule.name in active:
             binding = match(pattern, node, producer)
             if binding is not None and _fits(pattern, binding, node):
-                return pattern, binding
+                yield pattern, binding
+
+
+def _first_replacement(
+    rules: RuleSet, active: frozenset[str], node: Node, producer: Producer
+) -> tuple[Pattern, Sketch, Value] | None:
+    """The first pattern that matches and whose right side has the node's type, with that side."""
+    for pattern, binding in _matches(rules, active, node, producer):
+        replacement = _replacement(pattern, binding, node)
+        if replacement is not None:
+            return pattern, *replacement
     return None
 
 

@@ -61,8 +61,7 @@ from passes.log_domain import (
     small,
 )
 
-
-REWRITES = frozenset({"softmax", "log-sum-exp", "log-exp"})
+REWRITES = frozenset({"softmax", "log-sum-exp"})
 """What this pass calls its decisions; each can be switched off."""
 
 
@@ -137,12 +136,10 @@ class _Stabilizer:
         if len(terms) != 1:
             return
         (term,) = terms
-        if term.factor is not None and not term.summed:
+        # The logarithm of an exponential alone is left: it is spelled to overflow.
+        if not term.summed or not self.decide("log-sum-exp", node):
             return
-        rewrite = "log-sum-exp" if term.summed else "log-exp"
-        if not self.decide(rewrite, node):
-            return
-        with self.editor.rewriting(node, rewrite):
+        with self.editor.rewriting(node, "log-sum-exp"):
             share = self.logs.share(term.logs)
             if share is not None and share.views is not None:
                 exponent = self.picked(share, log_softmax_op)

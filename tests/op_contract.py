@@ -236,14 +236,19 @@ class ArrayElements:
             return Lanes(dtype(array.dtype), np.broadcast_to(other.array, full[0].shape))
         return Lanes(dtype(array.dtype), np.where(full[0], array[safe], other.array))
 
-    def checked_index(self, index: Any, bound: Dim, axis: int) -> Lanes:
+    def checked_index(self, index: Any, bound: Dim, axis: int, wraps: bool = True) -> Lanes:
         assert isinstance(bound, int)
-        assert np.all((index.array >= -bound) & (index.array < bound))
+        assert np.all((index.array >= (-bound if wraps else 0)) & (index.array < bound))
         return Lanes(int64, np.where(index.array < 0, index.array + bound, index.array))
 
 
+def has_element_rule(op: OpDef) -> bool:
+    """Whether the op's lowering says what one element of its output is."""
+    return isinstance(op.lowering, (Pointwise, View, Element))
+
+
 def run_lowering(op: OpDef, traced: Traced, arrays: Sequence[Any], attrs: Attributes) -> Any:
-    """The op's lowering rule on whole arrays; None for kinds without a rule per element."""
+    """The op's lowering rule on whole arrays, for an op that has a rule per element."""
     output = traced.outputs[0]
     shape, element = tuple(int(size) for size in output.shape), output.dtype  # type: ignore[call-overload]
     builder: Any = ArrayElements(arrays)
@@ -260,10 +265,9 @@ def run_lowering(op: OpDef, traced: Traced, arrays: Sequence[Any], attrs: Attrib
     elif isinstance(op.lowering, View):
         source = op.lowering.index(builder, types[0], output.type, attrs, index)
         result = builder.load(0, source)
-    elif isinstance(op.lowering, Element):
-        result = op.lowering.rule(builder, types, output.type, attrs, index)
     else:
-        return None
+        assert isinstance(op.lowering, Element)
+        result = op.lowering.rule(builder, types, output.type, attrs, index)
     assert result.dtype is element
     return np.broadcast_to(result.array, shape)
 
@@ -274,6 +278,7 @@ __all__ = [
     "assert_close",
     "assert_same_bits",
     "cases",
+    "has_element_rule",
     "is_pointwise",
     "placeholders",
     "run",

@@ -74,9 +74,11 @@ class Elements:
         assert condition.dtype is bool_
         return self.load(operand, index) if condition.value else other
 
-    def checked_index(self, index: Number, bound: Dim, axis: int) -> Number:
+    def checked_index(
+        self, index: Number, bound: Dim, axis: int, wraps: bool = True
+    ) -> Number:
         size = evaluate(bound, self.sizes)
-        if not -size <= index.value < size:
+        if not (-size if wraps else 0) <= index.value < size:
             raise IndexRangeError(f"index {index.value} out of range for axis {axis} of {size}")
         return Number(np.int64(index.value % size), int64)
 
@@ -110,7 +112,7 @@ class Run:
 
     def compute(self, node: Node) -> None:
         attrs = {name: resolve(item, self.sizes) for name, item in node.attrs.items()}
-        for one, other in attrs.get("guards", ()):
+        for one, other, *_ in attrs.get("guards", ()):
             if one != other:
                 raise ShapeError(f"{one} is not {other} in {node!r}")
         arrays = [self.arrays[value] for value in node.inputs]

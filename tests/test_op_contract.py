@@ -5,7 +5,7 @@ The tests walk the registry; an op is covered by being declared.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from op_contract import (
     Traced,
     assert_close,
     cases,
+    has_element_rule,
     is_pointwise,
     run_lowering,
     sample,
@@ -43,12 +44,43 @@ from passes.base import PassContext
 from passes.decompose import decompose, is_core
 
 SEEDS = range(3)
-CASES = cases()
-EACH_CASE = pytest.mark.parametrize(
-    ("op", "element"), CASES, ids=[f"{op.name}-{element}" for op, element in CASES]
-)
-OPS = sampled_ops()
-EACH_OP = pytest.mark.parametrize("op", OPS, ids=[op.name for op in OPS])
+
+
+def each_case(applies: Callable[[OpDef, DType], bool]) -> pytest.MarkDecorator:
+    """A test of every op with every dtype of its domain that the test applies to."""
+    chosen = [(op, element) for op, element in cases() if applies(op, element)]
+    assert chosen
+    names = [f"{op.name}-{element}" for op, element in chosen]
+    return pytest.mark.parametrize(("op", "element"), chosen, ids=names)
+
+
+def each_op(applies: Callable[[OpDef], bool]) -> pytest.MarkDecorator:
+    """A test of every op that the test applies to."""
+    chosen = [op for op in sampled_ops() if applies(op)]
+    assert chosen
+    return pytest.mark.parametrize("op", chosen, ids=[op.name for op in chosen])
+
+
+EACH_CASE = each_case(lambda op, element: True)
+EACH_POINTWISE_CASE = each_case(lambda op, element: is_pointwise(op))
+
+
+def takes_symbolic_dims(op: OpDef, element: DType) -> bool:
+    """Whether the shapes of its operands may be unknown: its attributes speak of no sizes."""
+    arrays, attrs = sample(op, element, 0)
+    sized = {"shape", "sizes", "index", "repeats", "low", "high"}
+    return bool(arrays) and not sized & attrs.keys()
+
+
+def decomposes(op: OpDef, element: DType) -> bool:
+    """Whether other ops stand for it."""
+    return isinstance(op.lowering, Decompose)
+
+
+def has_derivative(op: OpDef) -> bool:
+    """Whether it has slopes, and float64 operands to find them by."""
+    flat = isinstance(op.derivative, (Flat, NotDifferentiable))
+    return not flat and float64 in op.domain.dtypes
 
 
 TARGETS = {"host": host(), "without_fma": host().without_fma()}
@@ -86,12 +118,9 @@ def test_inferred_type_is_the_reference_s(op: OpDef, element: DType) -> None:
             assert array.shape == value.shape
 
 
-@EACH_CASE
+@each_case(takes_symbolic_dims)
 def test_symbolic_dims(op: OpDef, element: DType) -> None:
     arrays, attrs = sample(op, element, 0)
-    sized = {"shape", "sizes", "index", "repeats", "low", "high"}
-    if not arrays or sized & attrs.keys():
-        pytest.skip("its attributes speak of sizes")
     traced = trace(op, arrays, attrs, symbolic=True)
     sizes = {f"n{size}": size for array in arrays for size in array.shape}
     results = evaluate(traced.graph, arrays)
@@ -99,24 +128,19 @@ def test_symbolic_dims(op: OpDef, element: DType) -> None:
         assert tuple(evaluate_dim(dim, sizes) for dim in value.shape) == array.shape
 
 
-@EACH_CASE
+@EACH_POINTWISE_CASE
 def test_special_values(op: OpDef, element: DType) -> None:
-    if not is_pointwise(op):
-        pytest.skip("not pointwise")
     arrays, attrs = special_sample(op, element)
     traced = trace(op, arrays, attrs)
     (result,) = evaluate(traced.graph, arrays)
     assert result.dtype == traced.outputs[0].dtype.numpy
-    lowered = run_lowering(op, traced, arrays, attrs)
-    if lowered is not None:
-        assert_close(op, lowered, result)
+    if has_element_rule(op):
+        assert_close(op, run_lowering(op, traced, arrays, attrs), result)
 
 
-@EACH_CASE
+@EACH_POINTWISE_CASE
 @pytest.mark.parametrize("size", [0, 1])
 def test_empty_and_single(op: OpDef, element: DType, size: int) -> None:
-    if not is_pointwise(op):
-        pytest.skip("not pointwise")
     arrays, attrs = special_sample(op, element)
     few = [array.reshape(-1)[:size].reshape(size, 1) for array in arrays]
     traced = trace(op, few, attrs)
@@ -124,22 +148,18 @@ def test_empty_and_single(op: OpDef, element: DType, size: int) -> None:
     assert result.shape == traced.outputs[0].shape == (size, 1)
 
 
-@EACH_CASE
+@each_case(lambda op, element: has_element_rule(op))
 def test_lowering_rule_means_the_reference(op: OpDef, element: DType) -> None:
     for seed in SEEDS:
         arrays, attrs = sample(op, element, seed)
         traced = trace(op, arrays, attrs)
         lowered = run_lowering(op, traced, arrays, attrs)
-        if lowered is None:
-            pytest.skip("no rule per element")
         (wanted,) = evaluate(traced.graph, arrays)
         assert_close(op, lowered, wanted)
 
 
-@EACH_CASE
+@each_case(decomposes)
 def test_decomposition_is_the_reference(op: OpDef, element: DType) -> None:
-    if not isinstance(op.lowering, Decompose):
-        pytest.skip("a core op")
     for seed in SEEDS:
         arrays, attrs = sample(op, element, seed)
         whole = trace(op, arrays, attrs)
@@ -151,18 +171,25 @@ def test_decomposition_is_the_reference(op: OpDef, element: DType) -> None:
             assert_close(op, got, reference)
 
 
-@EACH_CASE
-@pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
-def test_the_decompose_pass_leaves_core_ops(op: OpDef, element: DType, symbolic: bool) -> None:
+def assert_decomposes_to_core_ops(op: OpDef, element: DType, symbolic: bool) -> None:
+    """The pass leaves core ops alone, and they compute the same."""
     arrays, attrs = sample(op, element, 1)
-    if not isinstance(op.lowering, Decompose) or (symbolic and "shape" in attrs):
-        pytest.skip("a core op, or its attributes speak of sizes")
     graph = trace(op, arrays, attrs, symbolic=symbolic).graph
     core = decompose(graph, PassContext())
     assert all(is_core(node) for node in core.nodes)
     wanted = evaluate(graph, arrays)
     for got, reference in zip(evaluate(core, arrays), wanted, strict=True):
         assert_close(op, got, reference)
+
+
+@each_case(decomposes)
+def test_the_decompose_pass_leaves_core_ops(op: OpDef, element: DType) -> None:
+    assert_decomposes_to_core_ops(op, element, symbolic=False)
+
+
+@each_case(lambda op, dtype: decomposes(op, dtype) and "shape" not in sample(op, dtype, 1)[1])
+def test_the_decompose_pass_leaves_core_ops_of_symbolic_dims(op: OpDef, element: DType) -> None:
+    assert_decomposes_to_core_ops(op, element, symbolic=True)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -215,12 +242,8 @@ def _slopes(traced: Traced, arrays: list[Any], weights: Any, position: int) -> A
     return result
 
 
-@EACH_OP
+@each_op(has_derivative)
 def test_gradient_by_finite_differences(op: OpDef) -> None:
-    if isinstance(op.derivative, (Flat, NotDifferentiable)):
-        pytest.skip("no derivative")
-    if float64 not in op.domain.dtypes:
-        pytest.skip("not of floats")
     for seed in range(2):
         arrays, attrs = _smooth_sample(op, seed)
         traced = trace(op, arrays, attrs)
@@ -240,15 +263,19 @@ def test_gradient_by_finite_differences(op: OpDef) -> None:
             np.testing.assert_allclose(got, wanted, rtol=room, atol=room)
 
 
-@EACH_OP
+def keeps_float64(op: OpDef) -> bool:
+    """Whether float64 operands have derivatives and give float64."""
+    if not has_derivative(op):
+        return False
+    arrays, attrs = _smooth_sample(op, 0)
+    return trace(op, arrays, attrs).outputs[0].dtype is float64
+
+
+@each_op(keeps_float64)
 def test_jvp_agrees_with_vjp(op: OpDef) -> None:
-    if isinstance(op.derivative, (Flat, NotDifferentiable)) or float64 not in op.domain.dtypes:
-        pytest.skip("no derivative")
     arrays, attrs = _smooth_sample(op, 0)
     traced = trace(op, arrays, attrs)
     output = traced.outputs[0]
-    if output.dtype is not float64:
-        pytest.skip("its output is no float64")
     rng = np.random.default_rng(7)
     weights = rng.uniform(0.5, 2, output.shape)
     moving = [value for value in traced.inputs if value.dtype is float64]

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from graphc.base.errors import ArtifactError
+from graphc.ir import dtypes
 
 FORMAT = "graphc package"
 FORMAT_VERSION = 1
@@ -32,7 +33,6 @@ PLAN_DIGEST = "graphc_plan_sha256"
 
 _LARGEST_SIGNATURE = 64 * 1024 * 1024
 _HEXADECIMAL = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_DTYPE = re.compile(r"bool|u?int(8|16|32|64)|float(32|64)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +132,6 @@ def signed(data: Mapping[str, Any]) -> bytes:
     rest = {key: value for key, value in data.items() if key != "sha256"}
     digest = hashlib.sha256(json.dumps(rest, indent=1).encode()).hexdigest()
     return (json.dumps({**rest, "sha256": digest}, indent=1) + "\n").encode()
-
-
-def kernel_symbols(count: int) -> tuple[str, ...]:
-    """The functions of an object with so many kernels."""
-    return tuple(f"kernel_{number}" for number in range(count))
 
 
 # --- reading -------------------------------------------------------------------------------------
@@ -287,7 +282,7 @@ def _info(item: Any, where: str) -> TensorInfo:
     name, dtype, shape = item.get("name"), item.get("dtype"), item.get("shape")
     if name is not None and not isinstance(name, str):
         _damaged(where)
-    if not isinstance(dtype, str) or not _DTYPE.fullmatch(dtype):
+    if not isinstance(dtype, str) or dtypes.named(dtype) is None:
         _damaged(where)
     if not isinstance(shape, list):
         _damaged(where)

@@ -23,7 +23,6 @@ from graphc.aot.artifact import (
     Package,
     Signature,
     TensorInfo,
-    kernel_symbols,
     read_package,
 )
 from graphc.base.errors import (
@@ -43,7 +42,7 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.plan.ir import Plan, Slot
 from graphc.plan.parser import parse_plan
-from graphc.plan.table import WALKER
+from graphc.plan.table import WALKER, kernel_symbols
 from graphc.plan.verify import verify_plan
 from graphc.runtime.jit import Library
 from graphc.runtime.program import Code, Program
@@ -71,23 +70,9 @@ class LoadedProgram:
             Value(slots[info.read].type, info.name) if info.read is not None else None
             for info in signature.arguments
         ]
-        self._order = [
-            position
-            for _, position in sorted(
-                (info.read, position)
-                for position, info in enumerate(signature.arguments)
-                if info.read is not None
-            )
-        ]
+        self._order = _feed_order(signature.arguments)
         self._variables = [_variable_value(info) for info in signature.variables]
-        self._reads = [
-            position
-            for _, position in sorted(
-                (info.read, position)
-                for position, info in enumerate(signature.variables)
-                if info.read is not None
-            )
-        ]
+        self._reads = _feed_order(signature.variables)
         self._writes = [
             (position, info.written)
             for position, info in enumerate(signature.variables)
@@ -187,6 +172,12 @@ class LoadedProgram:
             f"<LoadedProgram {counts.name!r}: {len(counts.arguments)} arguments, "
             f"{len(counts.results)} results, {len(counts.variables)} variables>"
         )
+
+
+def _feed_order(infos: Sequence[TensorInfo]) -> list[int]:
+    """The positions of those that the plan reads, in the order of its feeds."""
+    read = [(info.read, position) for position, info in enumerate(infos) if info.read is not None]
+    return [position for _, position in sorted(read)]
 
 
 def _position(

@@ -22,7 +22,6 @@ from graphc.aot.artifact import (
     STATE,
     Signature,
     TensorInfo,
-    kernel_symbols,
     signature_text,
 )
 from graphc.base.errors import ArtifactError, UnsupportedError

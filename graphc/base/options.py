@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from graphc.base.errors import GraphError
+from graphc.base.source import caller
 
 VARIABLE = "GRAPHC"
 FAST_MATH = ("nnan", "ninf", "nsz", "reassoc", "contract", "approx")
@@ -58,12 +59,12 @@ class Options:
             object.__setattr__(self, name, frozenset(_names(name, getattr(self, name))))
         object.__setattr__(self, "dump", tuple(_names("dump", self.dump)))
         if self.numerics not in ("default", "strict"):
-            raise GraphError(
+            raise _refusal(
                 f"numerics={self.numerics!r}", hint='numerics is "default" or "strict"'
             )
         unknown = sorted(self.fast_math.difference(FAST_MATH))
         if unknown:
-            raise GraphError(
+            raise _refusal(
                 f"unknown fast-math flag {', '.join(map(repr, unknown))}",
                 hint=f"known are {', '.join(FAST_MATH)}",
             )
@@ -71,7 +72,7 @@ class Options:
             _check_number(name, getattr(self, name), least)
         for name in ("verify", "time"):
             if not isinstance(getattr(self, name), bool):
-                raise GraphError(f"{name}={getattr(self, name)!r}", hint=f"{name} is True or False")
+                raise _refusal(f"{name}={getattr(self, name)!r}", hint=f"{name} is True or False")
 
     @classmethod
     def from_environment(
@@ -113,17 +114,22 @@ class Options:
 # --- checking ------------------------------------------------------------------------------------
 
 
+def _refusal(message: str, *, hint: str) -> GraphError:
+    """The error for an option, at the user's line."""
+    return GraphError(message, where=caller(), hint=hint)
+
+
 def _names(option: str, given: Any) -> list[str]:
     items = None if isinstance(given, str) else list(given)
     if items is None or not all(isinstance(item, str) and item for item in items):
-        raise GraphError(f"{option}={given!r}", hint=f"{option} is a collection of names")
+        raise _refusal(f"{option}={given!r}", hint=f"{option} is a collection of names")
     return items
 
 
 def _check_number(name: str, value: Any, least: int) -> None:
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= least):
         return
-    raise GraphError(f"{name}={value!r}", hint=f"{name} is None or an int of at least {least}")
+    raise _refusal(f"{name}={value!r}", hint=f"{name} is None or an int of at least {least}")
 
 
 # --- the environment -----------------------------------------------------------------------------
@@ -148,14 +154,14 @@ def _parse(text: str) -> dict[str, Any]:
     for item in filter(None, (part.strip() for part in text.split(","))):
         setting, equals, value = (part.strip() for part in item.partition("="))
         if setting not in _SETTINGS:
-            raise GraphError(
+            raise _refusal(
                 f"{VARIABLE} has the unknown setting {setting!r}",
                 hint=f"known are {', '.join(_SETTINGS)}",
             )
         option, kind = _SETTINGS[setting]
         if bool(equals) is (kind == "flag") or (equals and not value):
             form = setting if kind == "flag" else f"{setting}=…"
-            raise GraphError(f"{VARIABLE} has {item!r}", hint=f"write {form}")
+            raise _refusal(f"{VARIABLE} has {item!r}", hint=f"write {form}")
         if kind == "flag":
             result[option] = True
         elif kind == "names":
@@ -165,7 +171,7 @@ def _parse(text: str) -> dict[str, Any]:
             try:
                 result[option] = int(value)
             except ValueError:
-                raise GraphError(
+                raise _refusal(
                     f"{VARIABLE} has {item!r}", hint=f"{setting} takes a whole number"
                 ) from None
         else:

@@ -5,6 +5,9 @@ Loads LLVM's binding only when the host is asked for, so that loading an exporte
 
 from __future__ import annotations
 
+import platform
+import sys
+import warnings
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -47,22 +50,42 @@ class Target:
         return replace(self, features=",".join([*kept, "-fma", "-fma4"]), has_fma=False)
 
 
+def unsupported_platform() -> str | None:
+    """The name of the platform this runs on if it is not Linux on x86-64, else None."""
+    system, machine = platform.system(), platform.machine()
+    if system == "Linux" and machine.lower() in ("x86_64", "amd64"):
+        return None
+    return f"{system or sys.platform} on {machine or 'an unknown machine'}"
+
+
+def warn_of_platform() -> None:
+    """Warns where graphc was never tried, so that later failures surprise nobody."""
+    name = unsupported_platform()
+    if name is not None:
+        warnings.warn(
+            f"graphc is tested on Linux x86-64 only; it does not run graphs on {name}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
 @cache
 def host() -> Target:
     """The machine this runs on.
 
     Raises:
-        UnsupportedError: on anything but 64-bit x86 with SSE4.2.
+        UnsupportedError: on anything but Linux on 64-bit x86 with SSE4.2.
     """
+    unsupported = unsupported_platform()
+    if unsupported is not None:
+        raise UnsupportedError(
+            f"graphc is tested on Linux x86-64 only, this is {unsupported}",
+            hint="run it on Linux on an x86-64 machine",
+        )
     import llvmlite.binding as llvm
 
     triple = llvm.get_process_triple()
     features = llvm.get_host_cpu_features()
-    if not triple.startswith("x86_64"):
-        raise UnsupportedError(
-            f"graphc is tested on Linux x86-64 only, this machine is {triple}",
-            hint="run it on an x86-64 machine",
-        )
     if not features.get("sse4.2"):
         raise UnsupportedError("this CPU lacks SSE4.2 (x86-64-v2), which graphc needs")
     bits = 512 if features.get("avx512f") else 256 if features.get("avx2") else 128

@@ -21,6 +21,7 @@ from graphc.codegen.emitter import (
     element_of,
     ltype,
 )
+from graphc.codegen.gemm import gemm_library
 from graphc.codegen.memory import load_element, store_element
 from graphc.codegen.reduction import emit_reduce
 from graphc.codegen.scalar import emit_cast, emit_primitive
@@ -114,7 +115,6 @@ class KernelEmitter:
         if isinstance(dim, int):
             return e.const(dim, I64)
         stack: list[Reg] = []
-        binary = {"add": "add", "mul": "mul"}
         for step in postfix(dim):
             kind = step[0]
             if kind == "const":
@@ -128,8 +128,8 @@ class KernelEmitter:
                 stack.append(e.select(e.icmp(predicate, left, right), yes, no))
             else:
                 right, left = stack.pop(), stack.pop()
-                if kind in binary:
-                    stack.append(e.binary(binary[kind], left, right))
+                if kind in ("add", "mul"):
+                    stack.append(e.binary(kind, left, right))
                 elif kind in ("min", "max"):
                     stack.append(e.intrinsic(f"s{kind}", I64, left, right))
                 else:
@@ -226,7 +226,9 @@ class KernelEmitter:
         bound_scalar = self.dim(statement.bound)
         bound = e.splat(bound_scalar, lanes)
         zero = e.const(0, index.type)
-        wrapped = e.select(e.icmp("slt", index, zero), e.binary("add", index, bound), index)
+        wrapped = index
+        if statement.wraps:
+            wrapped = e.select(e.icmp("slt", index, zero), e.binary("add", index, bound), index)
         bad = e.icmp("uge", wrapped, bound)
         some, first = bad, index
         if lanes > 1:
@@ -293,12 +295,10 @@ class KernelEmitter:
     # --- matrix products -------------------------------------------------------------------------
 
     def _contract(self, statement: Contract) -> None:
-        from graphc.codegen import gemm
-
         e = self.e
         dtype = statement.c.buffer.type.dtype
         packed = statement.template == "packed"
-        symbol, library = gemm.gemm_library(dtype, self.target, self.module.has_fma, packed)
+        symbol, library = gemm_library(dtype, self.target, self.module.has_fma, packed)
         self.module.libraries[symbol] = library
         a, b, c = (self._matrix(m) for m in (statement.a, statement.b, statement.c))
         sizes = [self.dim(size) for size in (statement.m, statement.n, statement.k)]

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from graphc.base.target import Target
-from graphc.codegen.emitter import I32, I64, PTR, FunctionEmitter, ModuleEmitter, Reg
+from graphc.codegen.emitter import I32, I64, PTR, FunctionEmitter, ModuleEmitter, Reg, ltype
 from graphc.codegen.kernel import emit_kernel
 from graphc.plan.ir import Plan
-from graphc.plan.table import STEP_WORDS, WALKER
+from graphc.plan.table import STEP_WORDS, WALKER, kernel_symbols
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ _DEFINED = re.compile(r"^define [^@\n]*@([A-Za-z0-9_.]+)\(", re.MULTILINE)
 def emit_program(plan: Plan, target: Target) -> ProgramText:
     """The text of all kernels of a plan."""
     module = ModuleEmitter(target.has_fma)
-    symbols = tuple(f"kernel_{number}" for number in range(len(plan.kernels)))
+    symbols = kernel_symbols(len(plan.kernels))
     for kernel, symbol in zip(plan.kernels, symbols, strict=True):
         emit_kernel(module, kernel, symbol, target)
     return ProgramText(module.text(), symbols, module.libraries)
@@ -122,7 +122,7 @@ def emit_walker() -> str:
     e.line(f"ret {position}")
 
     e.start(branch)
-    predicate = e.load(e.load(buffers, PTR, 8), Reg("", I64).type.of("i8"), 1)
+    predicate = e.load(e.load(buffers, PTR, 8), ltype("i8"), 1)
     taken = e.label("taken")
     e.branch(e.icmp("eq", predicate, e.const(0, predicate.type)), taken, head)
     e.start(taken)

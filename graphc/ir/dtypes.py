@@ -107,6 +107,11 @@ def dtype(spec: DTypeLike) -> DType:
     return found
 
 
+def named(name: str) -> DType | None:
+    """The dtype of exactly this name."""
+    return _BY_NAME.get(name)
+
+
 _PROMOTED: dict[tuple[DType, DType], DType] = {
     (a, b): _BY_NUMPY[np.promote_types(a.numpy, b.numpy)] for a in ALL for b in ALL
 }

@@ -142,9 +142,12 @@ class ElementBuilder(Protocol):
     ) -> Scalar:
         """Like ``load`` where the condition holds, else ``other``; nothing is read there."""
 
-    def checked_index(self, index: Scalar, bound: Dim, axis: int) -> Scalar:
-        """A user's index made non-negative (negative counts from the end) and checked.
+    def checked_index(
+        self, index: Scalar, bound: Dim, axis: int, wraps: bool = True
+    ) -> Scalar:
+        """A user's index made non-negative and checked.
 
+        Negative counts from the end if ``wraps``, and is out of range if not.
         Out of range raises IndexRangeError at run time, naming index, position and user line.
         """
 
@@ -293,6 +296,7 @@ class OpDef:
         domain: where tests sample it.
         effect: pure, or state (reads or writes variables), or control (owns regions).
         max_ulp: documented accuracy of a class R function.
+        checks_indices: whether an index may be found out of range at run time.
     """
 
     name: str
@@ -306,6 +310,7 @@ class OpDef:
     domain: Domain = field(default_factory=Domain)
     effect: Effect = "pure"
     max_ulp: float = 0.0
+    checks_indices: bool = False
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

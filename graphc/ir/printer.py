@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphc.base.errors import GraphError
+from graphc.base.source import Location
 from graphc.ir import dims
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.dims import Dim, DimExpr
@@ -169,13 +170,26 @@ def symbol_order(symbol: DimExpr) -> tuple[str, int, int]:
     return dims.symbol_name(symbol), lower or 0, -1 if upper is None else upper
 
 
-def _bounds_clause(symbols: Sequence[DimExpr]) -> str:
+def bounds_clause(symbols: Sequence[DimExpr]) -> str:
+    """The bounds of symbols, in their order; a size of at least 0 goes without saying."""
     stated = []
     for symbol in symbols:
         lower, upper = dims.bounds(symbol)
         if (lower, upper) != (0, None):
             stated.append(f"{symbol}: {lower}..{'' if upper is None else upper}")
     return f" dims ({', '.join(stated)})" if stated else ""
+
+
+def where_text(where: Location | None) -> str:
+    """A place in the user's source, as clause of a line; empty if there is none."""
+    if where is None:
+        return ""
+    text = f" at {quote(where.filename)}:{where.line}"
+    if where.column is not None:
+        text += f":{where.column}"
+        if where.end_column is not None:
+            text += f"..{where.end_column}"
+    return text
 
 
 def _provenance_text(provenance: Provenance) -> str:
@@ -251,5 +265,5 @@ def print_graph(graph: Graph, *, provenance: bool = False) -> str:
         GraphError: for attributes that are not plain data.
     """
     printer = _Printer(provenance)
-    printer.graph(graph, "graph", _bounds_clause(symbols_in(graph)), "")
+    printer.graph(graph, "graph", bounds_clause(symbols_in(graph)), "")
     return "\n".join(printer.lines) + "\n"

@@ -11,11 +11,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from graphc.base.errors import ParseError
 from graphc.ir import dims, dtypes
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.dims import Dim
 from graphc.ir.dtypes import DType
+from graphc.ir.excerpt import parse_error, unescape
 from graphc.ir.numbers import array_of, float_of
 from graphc.ir.printer import MAXIMUM_NESTING
 from graphc.ir.types import TensorType
@@ -37,10 +37,6 @@ _TYPE = re.compile(
 )
 _DIM_PIECE = re.compile(r'[^()",\n]++|"(?:[^"\\\n]|\\[^\n])*+"|[(),]')
 _INTEGER = re.compile(r"-?[0-9]+")
-# What is neither group is an error.
-_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt])|u([0-9a-fA-F]{4}))|\\|[\x00-\x1f]')
-_ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_EXCERPT = 60
 _LARGEST_EXTENT = 2**63 - 1
 
 
@@ -64,19 +60,7 @@ class Reader:
     def fail(self, problem: str, start: int | None = None) -> NoReturn:
         """Raises the ParseError, at the next token unless told where."""
         start = self.start if start is None else start
-        line = self.text.count("\n", 0, start) + 1
-        first = self.text.rfind("\n", 0, start) + 1
-        last = self.text.find("\n", start)
-        content = self.text[first : last if last >= 0 else len(self.text)]
-        column = start - first
-        shown_from = max(0, column - _EXCERPT)
-        shown = content[shown_from : column + _EXCERPT]
-        clean = "".join(c if c.isprintable() else " " for c in shown)
-        place = f"line {line}, column {column + 1}"
-        if self.filename is not None:
-            place += f" of {self.filename}"
-        caret = " " * (column - shown_from) + "^"
-        raise ParseError(f"{problem}\n  at {place}\n    {clean}\n    {caret}")
+        raise parse_error(problem, self.text, start, self.filename)
 
     def seek(self, position: int) -> None:
         """Makes the token at or after the position the next one."""
@@ -114,17 +98,7 @@ class Reader:
 
     def string(self, what: str) -> str:
         start, token = self.start, self.expect_kind("string", what)[1:-1]
-        if "\\" not in token and token.isprintable():
-            return token
-
-        def decode(escape: re.Match[str]) -> str:
-            if escape[1]:
-                return _ESCAPED.get(escape[1], escape[1])
-            if escape[2]:
-                return chr(int(escape[2], 16))
-            self.fail("bad escape or control character in a string", start + 1 + escape.start())
-
-        return _ESCAPE.sub(decode, token)
+        return unescape(token, lambda problem, place: self.fail(problem, start + 1 + place))
 
     def word(self, what: str) -> str:
         return self.string(what) if self.kind == "string" else self.expect_kind("name", what)
@@ -142,10 +116,10 @@ class Reader:
 
     def read_dtype(self) -> DType:
         start, name = self.start, self.expect_kind("name", "a dtype")
-        for known in dtypes.ALL:
-            if known.name == name:
-                return known
-        self.fail(f"unknown dtype {name!r}", start)
+        found = dtypes.named(name)
+        if found is None:
+            self.fail(f"unknown dtype {name!r}", start)
+        return found
 
     def dim(self, text: str, start: int) -> Dim:
         try:
@@ -162,7 +136,7 @@ class Reader:
         result = self.types.get(found.group())
         if result is None:
             start = self.start
-            dtype = next((d for d in dtypes.ALL if d.name == found.group(1)), None)
+            dtype = dtypes.named(found.group(1))
             if dtype is None:
                 self.fail(f"unknown dtype {found.group(1)!r}")
             shape = self.shape(found.start(2), found.end(2))

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Callable
 from typing import IO
 
 import numpy as np
 
 from graphc.base.errors import ParseError
+from graphc.ir.archive import read_arrays
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph
 from graphc.ir.parser import parse_graph
@@ -57,14 +56,18 @@ def save_graph(path: str | os.PathLike[str], graph: Graph) -> None:
         os.unlink(beside)
 
 
-def _read_arrays(path: str) -> dict[str, Array]:
+def _arrays_beside(path: str) -> dict[str, Array]:
+    """The large constants, from the file beside the text if there is one."""
+    beside = path + ".npz"
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {digest: archive[digest] for digest in archive.files}
+        with open(beside, "rb") as file:
+            content = file.read()
     except FileNotFoundError:
         return {}
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise ParseError(f"the constants in {path} can't be read: {error}") from error
+    try:
+        return read_arrays(content)
+    except ParseError as error:
+        raise ParseError(f"{beside}: {error.message}") from error
 
 
 def load_graph(path: str | os.PathLike[str]) -> Graph:
@@ -81,4 +84,4 @@ def load_graph(path: str | os.PathLike[str]) -> Graph:
         text = content.decode()
     except UnicodeDecodeError as error:
         raise ParseError(f"{path} is not UTF-8 text: {error}") from error
-    return parse_graph(text, _read_arrays(path + ".npz"), filename=path)
+    return parse_graph(text, _arrays_beside(path), filename=path)

@@ -50,4 +50,3 @@ class TensorType:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
     __repr__ = __str__
-

@@ -230,15 +230,16 @@ class KernelBuilder:
             self._place(block, memo, known, Load(known, buffer, index, condition, other))
         return known
 
-    def check(self, index: Var, bound: Dim, site: Site) -> Var:
-        """A user's index, checked against ``bound``."""
+    def check(self, index: Var, bound: Dim, site: Site, wraps: bool = True) -> Var:
+        """A user's index, checked against ``bound``; negative counts from the end if it wraps."""
         block = self._deepest((index,))
-        memo = ("check", index, bound, site.axis, site.what, site.where)
+        memo = ("check", index, bound, site.axis, site.what, site.where, wraps)
         known = block.memo.get(memo)
         if known is None:
             known = Var(int64)
             self._sites.append(site)
-            self._place(block, memo, known, Check(known, index, bound, len(self._sites) - 1))
+            number = len(self._sites) - 1
+            self._place(block, memo, known, Check(known, index, bound, number, wraps))
         return known
 
     # --- statements ------------------------------------------------------------------------------

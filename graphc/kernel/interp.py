@@ -298,7 +298,7 @@ class _Interpreter:
     def _check(self, statement: Check) -> None:
         index = self._read(statement.index)
         bound = self._size(statement.bound)
-        wrapped = np.where(index < 0, index + bound, index)
+        wrapped = np.where(index < 0, index + bound, index) if statement.wraps else index
         bad = (wrapped < 0) | (wrapped >= bound)
         if bad.any():
             first = np.unravel_index(int(np.argmax(bad)), bad.shape)

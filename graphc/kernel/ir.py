@@ -119,8 +119,9 @@ class Load:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Check:
-    """A user's index: negative counts from the end; out of range is reported and replaced by 0.
+    """A user's index; out of range is reported and replaced by 0.
 
+    A negative one counts from the end if ``wraps``, and is out of range if not.
     ``site`` numbers the kernel's checks; the kernel's ``sites`` say what each one guards.
     """
 
@@ -128,6 +129,7 @@ class Check:
     index: Var
     bound: Dim
     site: int
+    wraps: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ evaluated. Names and dtypes are resolved here; whether the kernel is well-formed
     site    := "axis" INT "of" STRING ["at" STRING ":" INT [":" INT [".." INT]]]
     statement := %v "=" "const" DTYPE LITERAL | %v "=" "dim" dim | %v "=" "cast" DTYPE %v
                | %v "=" PRIMITIVE %v, … | %v "=" "load" %name "[" %v "]" ["if" %v "else" %v]
-               | %v "=" "check" SITE %v "<" dim | "store" %name "[" %v "]" "," %v
+               | %v "=" "check" SITE ["0" "<="] %v "<" dim | "store" %name "[" %v "]" "," %v
                | ("parallel" | "vector" | "serial") %v "<" dim "{" statement* "}"
                | %v, … "=" "serial" %v "<" dim "carry" "(" %v "=" %v, … ")" "{" … "yield" %v, … "}"
                | %v, … "=" "reduce" ORDER %v "<" dim "{" … "yield" COMBINE %v, … "}"
@@ -24,12 +24,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import get_args
 
-from graphc.base.source import Location
-from graphc.ir import dtypes
 from graphc.ir.dtypes import DType, int64
 from graphc.ir.numbers import float_of
 from graphc.ir.op import Combine
-from graphc.ir.types import TensorType
 from graphc.kernel.ir import (
     Apply,
     Buffer,
@@ -57,7 +54,6 @@ from graphc.kernel.text import MAXIMUM_NESTING
 
 _ROLES: tuple[Role, ...] = get_args(Role)
 _COMBINES: tuple[Combine, ...] = get_args(Combine)
-_BY_NAME = {known.name: known for known in dtypes.ALL}
 
 
 def parse_kernel(text: str) -> Kernel:
@@ -99,8 +95,7 @@ class _Parser(Scanner):
         self.skip_lines()
         self.word("kernel")
         name = self.string("the kernel's name in quotes")
-        if self.accept_word("dims"):
-            self._bounds()
+        self.bounds()
         self._buffer_list()
         sites: list[Site] = []
         if self.accept_word("sites"):
@@ -116,20 +111,6 @@ class _Parser(Scanner):
             self.fail("expected the end of the text")
         return Kernel(name, tuple(self._buffers.values()), body, tuple(sites))
 
-    def _bounds(self) -> None:
-        self.expect("(")
-        while True:
-            start = self.position
-            name = self.symbol_name()
-            self.expect(":")
-            lower = self.integer()
-            self.expect("..")
-            upper = self.integer() if self.looking_at(NUMBER) else None
-            self.add_symbol(name, lower, upper, start)
-            if not self.accept(","):
-                break
-        self.expect(")")
-
     def _buffer_list(self) -> None:
         self.expect("(")
         if self.accept(")"):
@@ -143,8 +124,7 @@ class _Parser(Scanner):
             if key in self._buffers:
                 self.fail(f"{key} is a buffer already", start)
             self.expect(":")
-            dtype = self._dtype()
-            self._buffers[key] = Buffer(name, role, TensorType(dtype, tuple(self.dim_list())))
+            self._buffers[key] = Buffer(name, role, self.tensor_type())
             if not self.accept(","):
                 break
         self.expect(")")
@@ -155,28 +135,12 @@ class _Parser(Scanner):
         name = self.string("a name") if self.looking_at_sign('"') else self.match(NAME, "a name")
         return start, f"%{name}", name
 
-    def _dtype(self) -> DType:
-        start, name = self.position, self.match(NAME, "a dtype")
-        if name not in _BY_NAME:
-            self.fail(f"unknown dtype {name!r}", start)
-        return _BY_NAME[name]
-
     def _site(self) -> Site:
         self.word("axis")
         axis = self.integer()
         self.word("of")
         what = self.string("what the check guards")
-        if not self.accept_word("at"):
-            return Site(axis, what)
-        filename = self.string("a file's name")
-        self.expect(":")
-        line = self.integer()
-        column = end_column = None
-        if self.accept(":"):
-            column = self.integer()
-            if self.accept(".."):
-                end_column = self.integer()
-        return Site(axis, what, Location(filename, line, column, end_column))
+        return Site(axis, what, self.where())
 
     # --- bodies ----------------------------------------------------------------------------------
 
@@ -348,16 +312,22 @@ class _Parser(Scanner):
 
     def _expression(self, word: str, start: int) -> Const | DimValue | Apply | Cast | Load | Check:
         if word == "const":
-            dtype = self._dtype()
+            dtype = self.dtype()
             return Const(Var(dtype), self._literal(dtype))
         if word == "dim":
             return DimValue(Var(int64), self.dim())
         if word == "cast":
-            return Cast(Var(self._dtype()), self._read())
+            return Cast(Var(self.dtype()), self._read())
         if word == "check":
-            site, index = self.integer(), self._read()
+            site, start = self.integer(), self.position
+            wraps = not self.looking_at(NUMBER)
+            if not wraps:
+                if self.integer() != 0:
+                    self.fail("a check has no lower bound but 0", start)
+                self.expect("<=")
+            index = self._read()
             self.expect("<")
-            return Check(Var(int64), index, self.dim(), site)
+            return Check(Var(int64), index, self.dim(), site, wraps)
         if word == "load":
             buffer = self._buffer()
             self.expect("[")

@@ -1,13 +1,17 @@
-"""Characters of the kernel text: words, signs, strings, numbers and dims, with their positions."""
+"""What the texts of kernels and plans are made of: words, numbers, strings, dims, types, places."""
 
 from __future__ import annotations
 
+import json
 import re
 from typing import NoReturn
 
-from graphc.base.errors import ParseError
-from graphc.ir import dims
+from graphc.base.source import Location
+from graphc.ir import dims, dtypes
 from graphc.ir.dims import Dim
+from graphc.ir.dtypes import DType
+from graphc.ir.excerpt import WIDTH, parse_error, unescape
+from graphc.ir.types import TensorType
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
 NUMBER = re.compile(
@@ -25,11 +29,6 @@ _CARRY = re.compile(r"carry[ \t]*\(")
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _BLANKS = re.compile(r"[ \t]*")
 _LINES = re.compile(r"[ \t\r\n]*")
-_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt])|u([0-9a-fA-F]{4}))')
-_GOOD = re.compile(r'(?:[^\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
-_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-_ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_EXCERPT = 60
 
 
 class Scanner:
@@ -43,19 +42,7 @@ class Scanner:
 
     def fail(self, problem: str, start: int | None = None) -> NoReturn:
         """Raises the ParseError, at the position unless told where."""
-        start = self.position if start is None else start
-        line = self.text.count("\n", 0, start) + 1
-        first = self.text.rfind("\n", 0, start) + 1
-        last = self.text.find("\n", start)
-        content = self.text[first : last if last >= 0 else len(self.text)]
-        column = start - first
-        shown_from = max(0, column - _EXCERPT)
-        shown = content[shown_from : column + _EXCERPT]
-        clean = "".join(c if c.isprintable() else " " for c in shown)
-        raise ParseError(
-            f"{problem}\n  at line {line}, column {column + 1}\n"
-            f"    {clean}\n    {' ' * (column - shown_from)}^"
-        )
+        raise parse_error(problem, self.text, self.position if start is None else start)
 
     # --- blanks ----------------------------------------------------------------------------------
 
@@ -82,7 +69,7 @@ class Scanner:
         for pattern in (NAME, NUMBER, _SCALAR):
             found = pattern.match(self.text, self.position)
             if found is not None:
-                return repr(found.group()[:_EXCERPT])
+                return repr(found.group()[:WIDTH])
         return repr(rest)
 
     def looking_at(self, pattern: re.Pattern[str]) -> bool:
@@ -140,32 +127,74 @@ class Scanner:
     def string(self, what: str) -> str:
         """A string in double quotes with JSON's escapes."""
         start, token = self.position, self.match(_STRING, what)[1:-1]
-        good = _GOOD.match(token)
-        if good is not None and good.end() < len(token):
-            self.fail("bad escape in a string", start + 1 + good.end())
-        return _ESCAPE.sub(
-            lambda e: chr(int(e[2], 16)) if e[2] else _ESCAPED.get(e[1], e[1]), token
-        )
+        return unescape(token, lambda problem, place: self.fail(problem, start + 1 + place))
+
+    def not_negative(self, what: str) -> int:
+        """An integer of at least 0."""
+        start, number = self.position, self.integer()
+        if number < 0:
+            self.fail(f"{what} is not negative", start)
+        return number
+
+    # --- types and places ------------------------------------------------------------------------
+
+    def dtype(self) -> DType:
+        """A dtype by its name."""
+        start, name = self.position, self.match(NAME, "a dtype")
+        found = dtypes.named(name)
+        if found is None:
+            self.fail(f"unknown dtype {name!r}", start)
+        return found
+
+    def tensor_type(self) -> TensorType:
+        """A dtype and a shape."""
+        return TensorType(self.dtype(), tuple(self.dim_list()))
+
+    def where(self) -> Location | None:
+        """What ``printer.where_text`` prints, if it is next."""
+        if not self.accept_word("at"):
+            return None
+        filename = self.string("a file's name")
+        self.expect(":")
+        line = self.not_negative("a line")
+        column = end_column = None
+        if self.accept(":"):
+            column = self.not_negative("a column")
+            if self.accept(".."):
+                end_column = self.not_negative("a column")
+        return Location(filename, line, column, end_column)
 
     # --- dims ------------------------------------------------------------------------------------
 
-    def symbol_name(self) -> str:
-        """The name of a symbol, quoted if it is no plain word."""
+    def bounds(self) -> None:
+        """What ``printer.bounds_clause`` prints, if it is next: the symbols and their bounds."""
+        if not self.accept_word("dims"):
+            return
+        self.expect("(")
+        while True:
+            start = self.position
+            name = self._symbol_name()
+            self.expect(":")
+            lower = self.integer()
+            self.expect("..")
+            upper = self.integer() if self.looking_at(NUMBER) else None
+            if name in self._symbols:
+                self.fail(f"symbol {name!r} has bounds already", start)
+            try:
+                self._symbols[name] = dims.symbol(name, lower, upper)
+            except ValueError as error:
+                self.fail(str(error), start)
+            if not self.accept(","):
+                break
+        self.expect(")")
+
+    def _symbol_name(self) -> str:
+        """The name of a symbol, quoted as in dims if it is no plain word."""
         if not self.looking_at_sign('"'):
             return self.match(_SYMBOL, "a symbol")
-        # Dims are quoted by JSON, which writes characters beyond 16 bits as surrogate pairs.
-        joined = _PAIR.sub(
-            lambda pair: pair.group().encode("utf-16", "surrogatepass").decode("utf-16"),
-            self.string("a symbol"),
-        )
-        return joined
-
-    def add_symbol(self, name: str, lower: int, upper: int | None, start: int) -> None:
-        """Gives a symbol its bounds."""
-        if name in self._symbols:
-            self.fail(f"symbol {name!r} has bounds already", start)
+        start, token = self.position, self.match(_STRING, "a symbol")
         try:
-            self._symbols[name] = dims.symbol(name, lower, upper)
+            return str(json.loads(token))
         except ValueError as error:
             self.fail(str(error), start)
 

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from graphc.ir import dims
 from graphc.ir.dims import DimExpr
 from graphc.ir.dtypes import DType
-from graphc.ir.printer import float_text, quote, symbol_order
+from graphc.ir.printer import bounds_clause, float_text, quote, symbol_order, where_text
 from graphc.kernel.ir import (
     Apply,
     Buffer,
@@ -56,7 +56,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
 def print_kernel(kernel: Kernel) -> str:
     """The text of a kernel, ending in a newline; ``parse_kernel`` reads it back."""
     names = {buffer: _buffer_name(buffer.name) for buffer in kernel.buffers}
-    sites = [_site_text(site) + _where_text(site) for site in kernel.sites]
+    sites = [_site_text(site) + where_text(site.where) for site in kernel.sites]
     return f"kernel {quote(kernel.name)}{_rest(kernel, names, sites)}"
 
 
@@ -81,7 +81,7 @@ def _rest(kernel: Kernel, names: dict[Buffer, str], sites: Sequence[str]) -> str
     printer.block(kernel.body, "  ")
     buffers = ", ".join(f"{b.role} {names[b]}: {b.type}" for b in kernel.buffers)
     sites_clause = f" sites ({', '.join(sites)})" if sites else ""
-    head = f"{_bounds_clause(kernel)} ({buffers}){sites_clause} {{"
+    head = f"{bounds_clause(_symbols(kernel))} ({buffers}){sites_clause} {{"
     return "\n".join([head, *printer.lines, "}", ""])
 
 
@@ -89,7 +89,7 @@ def _buffer_name(name: str) -> str:
     return f"%{name}" if _PLAIN_NAME.fullmatch(name) else f"%{quote(name)}"
 
 
-def _bounds_clause(kernel: Kernel) -> str:
+def _symbols(kernel: Kernel) -> list[DimExpr]:
     found: set[DimExpr] = set()
     for buffer in kernel.buffers:
         for dim in buffer.type.shape:
@@ -97,28 +97,11 @@ def _bounds_clause(kernel: Kernel) -> str:
     for statement in walk(kernel.body):
         for dim in dims_in(statement):
             found |= dims.symbols_of(dim)
-    stated = []
-    for symbol in sorted(found, key=symbol_order):
-        lower, upper = dims.bounds(symbol)
-        if (lower, upper) != (0, None):
-            stated.append(f"{symbol}: {lower}..{'' if upper is None else upper}")
-    return f" dims ({', '.join(stated)})" if stated else ""
+    return sorted(found, key=symbol_order)
 
 
 def _site_text(site: Site) -> str:
     return f"axis {site.axis} of {quote(site.what)}"
-
-
-def _where_text(site: Site) -> str:
-    where = site.where
-    if where is None:
-        return ""
-    text = f" at {quote(where.filename)}:{where.line}"
-    if where.column is not None:
-        text += f":{where.column}"
-        if where.end_column is not None:
-            text += f"..{where.end_column}"
-    return text
 
 
 def const_text(value: bool | int | float, dtype: DType) -> str:
@@ -223,7 +206,8 @@ class _Printer:
                 text += f" else {self._read(statement.other)}"
             return text
         assert isinstance(statement, Check)
-        return f"check {statement.site} {self._read(statement.index)} < {statement.bound}"
+        least = "" if statement.wraps else "0 <= "
+        return f"check {statement.site} {least}{self._read(statement.index)} < {statement.bound}"
 
     def _matrix(self, operand: MatrixOperand) -> str:
         name = self._names.get(operand.buffer, "%??")

@@ -182,6 +182,8 @@ class _Operands:
         computed = self._evaluator.at(value, tuple(index))
         return self._b.apply("select", condition, computed, other)
 
-    def checked_index(self, index: Any, bound: Dim, axis: int) -> Var:
+    def checked_index(self, index: Any, bound: Dim, axis: int, wraps: bool = True) -> Var:
+        if not self._node.op.checks_indices:
+            raise VerifyError(f"{self._node!r} checks an index but does not say so in its OpDef")
         site = Site(axis, self._node.op.name, self._node.provenance.where)
-        return self._b.check(index, bound, site)
+        return self._b.check(index, bound, site, wraps)

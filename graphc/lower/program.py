@@ -16,7 +16,7 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Reshape
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
-from graphc.kernel.ir import Kernel
+from graphc.kernel.ir import Kernel, Site
 from graphc.kernel.text import kernel_key
 from graphc.lower.group import lower_group
 from graphc.plan.ir import Branch, Copy, Guard, Jump, Launch, Plan, Slot, SlotKind, Step
@@ -31,7 +31,8 @@ class _Planner:
         self.constants: dict[int, Array] = {}
         self.slot_of: dict[Value, int] = {}
         self.loops: list[tuple[int, int]] = []
-        self._kernel_of: dict[str, int] = {}
+        self._kernel_of: dict[tuple[str, tuple[Site, ...]], int] = {}
+        self._kernel_of_region: dict[str, int] = {}
         self._destination: dict[Value, int] = {}
 
     # --- slots -----------------------------------------------------------------------------------
@@ -116,11 +117,8 @@ class _Planner:
             )
 
     def launch(self, node: Node) -> None:
-        kernel = lower_group(node, self.target)
-        key = kernel_key(kernel)
-        if key not in self._kernel_of:
-            self._kernel_of[key] = len(self.kernels)
-            self.kernels.append(kernel)
+        number = self._kernel(node)
+        kernel = self.kernels[number]
         where = node.provenance.where
         arguments = [self.slot_of[value] for value in node.inputs]
         arguments += [self.made(value, where) for value in node.outputs]
@@ -128,7 +126,25 @@ class _Planner:
             arguments.append(
                 self.slot("scratch", buffer.type, f"{kernel.name} {buffer.name}", where)
             )
-        self.steps.append(Launch(self._kernel_of[key], tuple(arguments), where))
+        self.steps.append(Launch(number, tuple(arguments), where))
+
+    def _kernel(self, node: Node) -> int:
+        """The number of a fused node's kernel; nodes that need the same code share it.
+
+        Errors of checks name a user's line, which is of the kernel: where there are checks, kernels
+        are shared only if their lines are the same, so equal regions don't settle it.
+        """
+        region = node.regions[0].structural_hash
+        known = self._kernel_of_region.get(region)
+        if known is not None:
+            return known
+        kernel = lower_group(node, self.target)
+        number = self._kernel_of.setdefault((kernel_key(kernel), kernel.sites), len(self.kernels))
+        if number == len(self.kernels):
+            self.kernels.append(kernel)
+        if not kernel.sites:
+            self._kernel_of_region[region] = number
+        return number
 
     def cond(self, node: Node) -> None:
         where = node.provenance.where

@@ -23,11 +23,8 @@ from graphc.lower.index import Index, flat_index, reshape_index
 from graphc.lower.region import open_loop, open_loops, open_region
 
 
-class _Stage:
-    """Reductions that run in one loop over the row, and the values they need there."""
-
-    def __init__(self) -> None:
-        self.nodes: list[Node] = []
+_Stage = list[Node]
+"""Reductions that run in one loop over the row."""
 
 
 def lower_rows(region: Graph) -> Kernel:
@@ -38,7 +35,7 @@ def lower_rows(region: Graph) -> Kernel:
     b, evaluator, outputs = open_region(region)
     inner = axis == len(full) - 1
     outer = full[:axis] + full[axis + 1 :]
-    stages = _stages(region, reductions)
+    stages = _stages(region)
     wanted = list(zip(outputs, region.outputs, strict=True))
     in_full = [pair for pair in wanted if pair[1].shape == full and not _is_row(pair[1], region)]
     in_row = [pair for pair in wanted if not any(pair is other for other in in_full)]
@@ -84,14 +81,14 @@ def _reduce(
     kept: dict[Value, Buffer],
 ) -> None:
     """One stage: a loop over the row that feeds all its reductions."""
-    extent = stage.nodes[0].inputs[0].shape[axis]
+    extent = stage[0].inputs[0].shape[axis]
     with b.reduce(extent, "lanes" if inner else "chain") as scope:
         evaluator.push()
         index = _full_index(row, axis, scope.index)
         _recall(b, evaluator, kept, index, scope.index)
         for value, buffer in keep.items():
             b.store(buffer, scope.index, evaluator.at(value, index))
-        for node in stage.nodes:
+        for node in stage:
             assert isinstance(node.op.lowering, Reduction)
             term = evaluator.at(node.inputs[0], index)
             if term.dtype is not node.output.dtype and not node.op.lowering.combine.startswith(
@@ -100,7 +97,7 @@ def _reduce(
                 term = b.cast(term, node.output.dtype)
             scope.terms.append((node.op.lowering.combine, term))
         evaluator.pop()
-    for node, result in zip(stage.nodes, scope.results, strict=True):
+    for node, result in zip(stage, scope.results, strict=True):
         evaluator.know(node.output, row, result)
 
 
@@ -116,7 +113,7 @@ def _recall(
         evaluator.know(value, index, b.load(buffer, position))
 
 
-def _stages(region: Graph, reductions: list[Node]) -> list[_Stage]:
+def _stages(region: Graph) -> list[_Stage]:
     """Reductions by how many others they wait for; different lane counts don't share a loop."""
     depth: dict[Value, int] = {}
     stages: dict[tuple[int, int], _Stage] = {}
@@ -124,7 +121,7 @@ def _stages(region: Graph, reductions: list[Node]) -> list[_Stage]:
         level = max((depth.get(value, 0) for value in node.inputs), default=0)
         if isinstance(node.op.lowering, Reduction):
             key = (level, lanes(_term_dtype(node)))
-            stages.setdefault(key, _Stage()).nodes.append(node)
+            stages.setdefault(key, []).append(node)
             level += 1
         for value in node.outputs:
             depth[value] = level
@@ -139,7 +136,7 @@ def _term_dtype(node: Node) -> DType:
 
 
 def _is_row(value: Value, region: Graph) -> bool:
-    """True if the value is a reduction's result or reshaped from one, whatever its shape."""
+    """True if the value is a reduction's result, which may have the full shape by chance."""
     node = region.producers.get(value)
     return node is not None and isinstance(node.op.lowering, Reduction)
 
@@ -152,7 +149,7 @@ def _worth_saving(
     region: Graph, stages: list[_Stage], full: tuple[Dim, ...], last: list[Value]
 ) -> dict[Value, int]:
     """Costly full-shape values that more than one stage reads, with the first that does."""
-    roots = [[node.inputs[0] for node in stage.nodes] for stage in stages]
+    roots = [[node.inputs[0] for node in stage] for stage in stages]
     if last:
         roots.append(last)
     readers: dict[Value, list[int]] = {}

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 
 from graphc.base.errors import UnsupportedError
 from graphc.base.target import Target
+from graphc.codegen.gemm import gemm_workspace_bytes
 from graphc.ir.dims import Dim, product
 from graphc.ir.dtypes import int8, int64
 from graphc.ir.graph import Graph, Node
@@ -27,8 +28,6 @@ def _only(region: Graph, kind: type) -> Node:
 
 def lower_contraction(region: Graph, target: Target) -> Kernel:
     """[*B, m, k] by [*B, k, n]: a loop over the batch around one product."""
-    from graphc.codegen.gemm import gemm_workspace_bytes
-
     node = _only(region, Contraction)
     b, evaluator, (out,) = open_region(region)
     left, right = (evaluator.buffers[value] for value in node.inputs)

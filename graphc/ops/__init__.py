@@ -3,6 +3,7 @@
 from graphc.ops import (
     control,
     creation,
+    files,
     fused,
     getitem,
     indexing,
@@ -24,6 +25,7 @@ from graphc.ops import (
 __all__ = [
     "control",
     "creation",
+    "files",
     "fused",
     "getitem",
     "indexing",

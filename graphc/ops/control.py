@@ -17,8 +17,9 @@ from graphc.ir.op import NotDifferentiable, OpDef, Structural, register
 from graphc.ir.types import TensorType
 
 
-def _region_only(*arrays: object, **attrs: object) -> None:
-    raise TypeError("control flow is interpreted through its regions")
+def through_regions(*arrays: object, **attrs: object) -> None:
+    """The reference of ops that own regions: whoever evaluates them evaluates those."""
+    raise TypeError("what owns regions is interpreted through them")
 
 
 def _predicate(type_: TensorType, what: str) -> None:
@@ -65,7 +66,7 @@ cond_op = register(
         name="cond",
         doc="Runs one of two branches, by a scalar bool.",
         infer=_cond_types,
-        reference=_region_only,
+        reference=through_regions,
         derivative=NotDifferentiable("gradients through cond are not built yet"),
         lowering=Structural(),
         effect="control",
@@ -77,7 +78,7 @@ while_op = register(
         name="while",
         doc="Repeats a body while a scalar bool condition holds.",
         infer=_while_types,
-        reference=_region_only,
+        reference=through_regions,
         derivative=NotDifferentiable("gradients through while are not built yet"),
         lowering=Structural(),
         effect="control",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from graphc.ir.attributes import Attributes
 from graphc.ir.op import NotDifferentiable, OpDef, Structural, register
 from graphc.ir.types import TensorType
+from graphc.ops.control import through_regions
 
 
 def _fused_types(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
@@ -19,7 +20,7 @@ fused_op = register(
         name="fused",
         doc="A group of operations that becomes one kernel; its region computes its outputs.",
         infer=_fused_types,
-        reference=lambda *arrays, **attrs: NotImplemented,
+        reference=through_regions,
         derivative=NotDifferentiable("fusion runs after differentiation"),
         lowering=Structural(),
         effect="control",

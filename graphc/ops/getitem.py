@@ -54,7 +54,7 @@ class _Plan:
     axes: list[int] = field(default_factory=list)
     arrays: list[Any] = field(default_factory=list)
     advanced: list[int] = field(default_factory=list)
-    sliced_guards: list[tuple[Dim, Dim]] = field(default_factory=list)
+    sliced_guards: list[tuple[Any, ...]] = field(default_factory=list)
     taken_guards: list[tuple[Dim, Dim]] = field(default_factory=list)
 
     def whole(self, length: Dim) -> None:
@@ -173,7 +173,7 @@ def _plan_int(plan: _Plan, index: Dim, axis: int, length: Dim) -> None:
             f"index {index} is out of range for axis {axis} of size {length}", where=caller()
         )
     if within is None:
-        plan.sliced_guards.append(index_guard(index, length))
+        plan.sliced_guards.append(index_guard(index, axis, length))
     from_end = isinstance(index, int) and index < 0
     plan.start.append(length + index if from_end else index)
     plan.step.append(1)

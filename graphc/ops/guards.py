@@ -1,9 +1,15 @@
 """Equalities of dims that a node needs and that could not be proved: its run-time guards.
 
-Role: a node whose meaning needs ``a == b`` carries the attribute ``guards``, a tuple of pairs of
-dims. Whoever runs a graph evaluates all pairs before anything else and raises ShapeError with the
-node's line for a pair that differs. Invariant: the attribute is there only where something is left
-to check, and pairs that are proved or refuted never get into it.
+Role: a node whose meaning needs ``a == b`` carries the attribute ``guards``, a tuple of ``(a, b)``
+or, to say more than that they differ, ``(a, b, kind, …)``:
+
+* ``(a, b, "index", index, axis, size)``: an index into an axis of this size;
+* ``(a, b, "empty", name)``: a reduction of an axis that may not be empty;
+* ``(a, b, "broadcast", shape, target)``: a shape that must broadcast to another.
+
+Whoever runs a graph evaluates all of them before anything else and raises an error with the node's
+line for dims that differ. Invariant: the attribute is there only where something is left to check,
+and what is proved or refuted never gets into it.
 """
 
 from __future__ import annotations
@@ -12,27 +18,28 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from graphc.base.errors import ShapeError
-from graphc.base.source import caller
+from graphc.base.source import Location, caller
 from graphc.ir.dims import Dim, dim_max, dim_min, equal, product, select
+from graphc.plan.ir import Guard
 
-Guards: TypeAlias = tuple[tuple[Dim, Dim], ...]
+Guards: TypeAlias = tuple[tuple[Any, ...], ...]
 
 _LARGEST_SIZE = 2**63 - 1
 
 
-def unproved(pairs: Iterable[tuple[Dim, Dim]], message: str) -> Guards:
-    """The pairs that are left to check at run time, each once.
+def unproved(guards: Iterable[tuple[Any, ...]], message: str) -> Guards:
+    """The guards that are left to check at run time, each once.
 
     Raises:
-        ShapeError: with the message, if a pair is proved to differ.
+        ShapeError: with the message, if dims are proved to differ.
     """
-    left: dict[tuple[Dim, Dim], None] = {}
-    for one, other in pairs:
-        same = equal(one, other)
+    left: dict[tuple[Any, ...], None] = {}
+    for guard in guards:
+        same = equal(guard[0], guard[1])
         if same is False:
             raise ShapeError(message, where=caller())
         if same is None:
-            left[one, other] = None
+            left[guard] = None
     return tuple(left)
 
 
@@ -46,11 +53,45 @@ def broadcast_guard(dim: Dim, target: Dim) -> tuple[Dim, Dim]:
     return select("eq", dim, 1, target, dim), target
 
 
-def index_guard(index: Dim, bound: Dim) -> tuple[Dim, Dim]:
-    """The pair that is equal just when the index, an int below 0 from the end, is in the axis."""
+def index_guard(index: Dim, axis: int, size: Dim) -> tuple[Any, ...]:
+    """Holds just when the index, an int below 0 from the end, is in the axis."""
+    told = ("index", index, axis, size)
     if isinstance(index, int) and index < 0:
-        return dim_max(bound + index, 0), bound + index
-    return dim_min(bound - 1, index), index
+        return (dim_max(size + index, 0), size + index, *told)
+    return (dim_min(size - 1, index), index, *told)
+
+
+def nonempty_guard(name: str, size: Dim) -> tuple[Any, ...]:
+    """Holds just when the size is not 0."""
+    return select("eq", size, 0, 1, 0), 0, "empty", name
+
+
+def run_time_guard(op: str, guard: tuple[Any, ...], where: Location | None) -> Guard:
+    """What a plan checks for a guard of a node of this op."""
+    left, right, *told = guard
+    match told:
+        case ["index", index, int(axis), size]:
+            text = f"index {{}} is out of range for axis {axis} of size {{}}"
+            return Guard(left, right, text, where, shown=(index, size), index=True)
+        case ["empty", str(name)]:
+            return Guard(left, right, f"{name} of an empty axis has no value", where, shown=())
+        case ["broadcast", shape, target]:
+            text = f"{op}: shape {_holes(shape)} does not broadcast to {_holes(target)}"
+            return Guard(left, right, text, where, shown=(*shape, *target))
+    return Guard(left, right, f"{op}: dims {left} and {right} must be equal", where)
+
+
+def operand_guard(
+    op: str, shapes: Sequence[Sequence[Dim]], dim: Dim, full: Dim, where: Location | None
+) -> Guard:
+    """The check of a dim of an operand that must be 1 or that of the result."""
+    text = f"{op}: shapes {' and '.join(map(_holes, shapes))} do not broadcast"
+    shown = tuple(dim for shape in shapes for dim in shape)
+    return Guard(dim, full, text, where, broadcasts=True, shown=shown)
+
+
+def _holes(shape: Sequence[Dim]) -> str:
+    return f"[{', '.join('{}' for _ in shape)}]"
 
 
 def show(shape: Sequence[Dim]) -> str:

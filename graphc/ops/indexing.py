@@ -38,14 +38,14 @@ from graphc.ops.shape import broadcast_to, ravel, sample, with_shape
 from graphc.ops.source import constant_beside
 
 
-def checked(indices: Any, bound: int, axis: int) -> Any:
+def checked(indices: Any, bound: int, axis: int, wraps: bool = True) -> Any:
     """Indices made non-negative; the references' form of ``ElementBuilder.checked_index``.
 
     Raises:
         IndexRangeError: for the first one out of range, naming it and its position.
     """
     places = np.asarray(indices)
-    wrong = np.argwhere((places < -bound) | (places >= bound))
+    wrong = np.argwhere((places < (-bound if wraps else 0)) | (places >= bound))
     if len(wrong):
         position = tuple(int(place) for place in wrong[0])
         at = f" at position {position}" if position else ""
@@ -131,6 +131,7 @@ take_op = register(
         reference=_take_reference,
         derivative=Linear(_take_transpose, fixed=(1,)),
         lowering=Element(_take_rule),
+        checks_indices=True,
         domain=Domain(dtypes=ALL, example=_take_example),
     )
 )
@@ -160,12 +161,15 @@ def _along_rule(
     index: Sequence[Scalar],
 ) -> Scalar:
     axis: int = attrs["axis"]
-    place = b.checked_index(b.cast(b.load(1, index), int64), inputs[0].shape[axis], axis)
+    given = b.cast(b.load(1, index), int64)
+    place = b.checked_index(given, inputs[0].shape[axis], axis, attrs.get("wraps", True))
     return b.load(0, [*index[:axis], place, *index[axis + 1 :]])
 
 
-def _along_reference(x: Any, indices: Any, *, axis: int, guards: Any = ()) -> Any:
-    return np.take_along_axis(x, checked(indices, x.shape[axis], axis), axis)
+def _along_reference(
+    x: Any, indices: Any, *, axis: int, wraps: bool = True, guards: Any = ()
+) -> Any:
+    return np.take_along_axis(x, checked(indices, x.shape[axis], axis, wraps), axis)
 
 
 def _along_transpose(
@@ -185,12 +189,14 @@ take_along_axis_op = register(
         name="take_along_axis",
         doc=(
             "``out[i, j, k] = x[i, indices[i, j, k], k]`` for axis 1, likewise for others; the "
-            "shapes agree beside the axis."
+            "shapes agree beside the axis. Negative indices count from the end unless ``wraps`` is "
+            "False."
         ),
         infer=_along_type,
         reference=_along_reference,
         derivative=Linear(_along_transpose, fixed=(1,)),
         lowering=Element(_along_rule),
+        checks_indices=True,
         domain=Domain(dtypes=ALL, example=_along_example),
     )
 )
@@ -238,12 +244,14 @@ scatter_add_op = register(
         name="scatter_add",
         doc=(
             "The first input with the third added at the places along ``axis`` that the second "
-            "names; what meets at one place is added in the order of the indices."
+            "names; what meets at one place is added one by one in the order of the indices, so "
+            "that floats have the bits of np.add.at."
         ),
         infer=_scatter_type,
         reference=_scatter_reference,
         derivative=Linear(_scatter_transpose, fixed=(1,)),
         lowering=ScatterAdd(),
+        checks_indices=True,
         domain=Domain(dtypes=ALL, example=_scatter_example),
     )
 )
@@ -310,6 +318,7 @@ scatter_along_op = register(
         reference=_scatter_along_reference,
         derivative=Linear(_scatter_along_transpose, fixed=(1,)),
         lowering=Decompose(_scatter_along_rule),
+        checks_indices=True,
         domain=Domain(dtypes=ALL, example=_scatter_along_example),
     )
 )
@@ -374,6 +383,7 @@ ravel_index_op = register(
         reference=_ravel_reference,
         derivative=Flat(),
         lowering=Element(_ravel_rule),
+        checks_indices=True,
         domain=Domain(dtypes=tuple(d for d in ALL if d.is_integer), example=_ravel_example),
     )
 )

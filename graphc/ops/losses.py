@@ -15,19 +15,85 @@ from graphc.base.errors import DTypeError, ShapeError
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims import compare
-from graphc.ir.dtypes import FLOATS, DType
-from graphc.ir.op import Custom, Decompose, Domain, OpDef, register, surface, surface_function
+from graphc.ir.dtypes import FLOATS, INTEGERS, DType, int64
+from graphc.ir.op import (
+    Custom,
+    Decompose,
+    Domain,
+    Element,
+    ElementBuilder,
+    Flat,
+    OpDef,
+    Scalar,
+    register,
+    surface,
+    surface_function,
+)
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value, promoted
 from graphc.ops.declare import float_operand, refuse
 from graphc.ops.guards import unproved
+from graphc.ops.indexing import checked, take_along_axis_op
 from graphc.ops.nn import log_softmax, log_softmax_reference, shifted, softmax
 from graphc.ops.pointwise_arithmetic import guarded_multiply, square
 from graphc.ops.pointwise_math import exp, log
 from graphc.ops.reduce import sum_
 from graphc.ops.shape import with_shape
 from graphc.ops.statistics import mean
+
+# --- labels --------------------------------------------------------------------------------------
+
+
+def _class_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
+    (labels,) = inputs
+    if not labels.dtype.is_integer:
+        raise DTypeError(f"class_index takes integers, not {labels.dtype}")
+    return [labels]
+
+
+def _class_reference(labels: Any, *, classes: int, axis: int) -> Any:
+    checked(labels, classes, axis, wraps=False)
+    return labels
+
+
+def _class_rule(
+    b: ElementBuilder,
+    inputs: Sequence[TensorType],
+    result: TensorType,
+    attrs: Attributes,
+    index: Sequence[Scalar],
+) -> Scalar:
+    given = b.cast(b.load(0, index), int64)
+    checked = b.checked_index(given, attrs["classes"], attrs["axis"], wraps=False)
+    return b.cast(checked, result.dtype)
+
+
+def _class_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
+    return [rng.integers(0, 5, (3, 4)).astype(element.numpy)], {"classes": 5, "axis": 1}
+
+
+class_index_op = register(
+    OpDef(
+        name="class_index",
+        doc="The integers themselves, each checked to be a class: at least 0 and below "
+        "``classes``, the size of this axis. They do not count from the end.",
+        infer=_class_type,
+        reference=_class_reference,
+        derivative=Flat(),
+        lowering=Element(_class_rule),
+        checks_indices=True,
+        domain=Domain(INTEGERS, example=_class_example),
+    )
+)
+
+
+def _classes(labels: Value, logits: Value) -> Value:
+    last = logits.ndim - 1
+    return apply(class_index_op, labels, classes=logits.shape[last], axis=last)
+
+
+# --- cross entropy -------------------------------------------------------------------------------
 
 
 def _entropy_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
@@ -59,7 +125,7 @@ def _entropy_rule(inputs: Sequence[Value], attrs: Attributes) -> Value:
         return -sum_(guarded_multiply(labels, log_softmax(logits)), last)
     lowered = shifted(logits, (last,))
     column = surface_function("expand_dims")(labels, last)
-    picked = surface_function("take_along_axis")(lowered, column, last)
+    picked = apply(take_along_axis_op, lowered, column, axis=last, wraps=False)
     result: Value = log(sum_(exp(lowered), last)) - surface_function("squeeze")(picked, last)
     return result
 
@@ -70,7 +136,8 @@ def _entropy(logits: Any, labels: Any) -> Any:
         if labels.dtype.kind == "f":
             terms = np.where(labels == 0, 0, labels * logarithms)
             return np.asarray(0 - np.sum(terms, axis=-1)).astype(logits.dtype)
-        picked = np.take_along_axis(logarithms, labels[..., None].astype(np.int64), -1)
+        places = _class_reference(labels, classes=logits.shape[-1], axis=logits.ndim - 1)
+        picked = np.take_along_axis(logarithms, places[..., None].astype(np.int64), -1)
         return np.asarray(0 - picked[..., 0]).astype(logits.dtype)
 
 
@@ -78,8 +145,8 @@ def _entropy_slope(logits: Value, labels: Value) -> Value:
     """d loss / d logits."""
     shares = softmax(logits)
     if labels.dtype.is_integer:
-        classes = surface_function("one_hot")(labels, logits.shape[-1], logits.dtype)
-        slope: Value = shares - classes
+        known = _classes(labels, logits)
+        slope: Value = shares - surface_function("one_hot")(known, logits.shape[-1], logits.dtype)
         return slope
     return shares * sum_(labels, logits.ndim - 1, True) - labels
 
@@ -137,6 +204,7 @@ softmax_cross_entropy_op = register(
         reference=_entropy,
         derivative=Custom(_entropy_jvp, _entropy_vjp),
         lowering=Decompose(_entropy_rule),
+        checks_indices=True,
         numerics="R",
         domain=Domain(FLOATS, example=_entropy_example),
     )
@@ -153,6 +221,9 @@ def softmax_cross_entropy(logits: Any, labels: Any) -> Value:
 
     Returns:
         Losses [*s] in the logits' dtype, finite for any finite logits.
+
+    Raises:
+        IndexRangeError: at run time, for a class that is negative or not below ``classes``.
     """
     scores = float_operand(logits)
     targets = as_value(labels, scores)

@@ -17,7 +17,6 @@ from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dtypes import FLOATS, DType
 from graphc.ir.op import (
-    Custom,
     Decompose,
     Derivative,
     Domain,
@@ -39,6 +38,7 @@ from graphc.ops.declare import (
     pointwise,
     through_float64,
 )
+from graphc.ops.derive import of_one_input
 from graphc.ops.pointwise_arithmetic import guarded_multiply, rsqrt, square
 from graphc.ops.pointwise_math import erf, exp, log, logaddexp, sigmoid, tanh
 from graphc.ops.pointwise_rounding import maximum
@@ -178,31 +178,6 @@ def softplus(x: Any) -> Value:
 # --- ops along rows ------------------------------------------------------------------------------
 
 Row = Callable[[Value, Attributes], Value]
-Mode = Callable[[Value, Value, Value, Attributes], Value]
-
-
-def _along(jvp: Mode, vjp: Mode) -> Custom:
-    """Both modes of a one-input op from rules of (tangent or cotangent, input, output, attrs)."""
-
-    def forward(
-        tangents: Sequence[Value | None],
-        inputs: Sequence[Value],
-        outputs: Sequence[Value],
-        attrs: Attributes,
-    ) -> Sequence[Value | None]:
-        (tangent,) = tangents
-        return (None if tangent is None else jvp(tangent, inputs[0], outputs[0], attrs),)
-
-    def backward(
-        cotangents: Sequence[Value | None],
-        inputs: Sequence[Value],
-        outputs: Sequence[Value],
-        attrs: Attributes,
-    ) -> Sequence[Value | None]:
-        (cotangent,) = cotangents
-        return (None if cotangent is None else vjp(cotangent, inputs[0], outputs[0], attrs),)
-
-    return Custom(forward, backward)
 
 
 def _row_op(
@@ -267,7 +242,7 @@ def _softmax_mode(change: Value, x: Value, y: Value, attrs: Attributes) -> Value
 
 softmax_op = _row_op(
     "softmax", "exp(x) divided by its sum over attrs axes, without overflow.",
-    _softmax_rule, _softmax, _along(_softmax_mode, _softmax_mode), nonempty=True,
+    _softmax_rule, _softmax, of_one_input(_softmax_mode, _softmax_mode), nonempty=True,
 )  # fmt: skip
 
 
@@ -285,7 +260,7 @@ def log_softmax_reference(x: Any, axes: Any) -> Any:
 log_softmax_op = _row_op(
     "log_softmax", "x - logsumexp(x) over attrs axes, without overflow.",
     _log_softmax_rule, log_softmax_reference,
-    _along(
+    of_one_input(
         lambda t, x, y, attrs: t - sum_(guarded_multiply(exp(y), t), attrs["axes"], True),
         lambda ct, x, y, attrs: ct - exp(y) * sum_(ct, attrs["axes"], True),
     ),
@@ -313,7 +288,7 @@ def _layer_norm(x: Any, axes: Any, epsilon: float) -> Any:
 layer_norm_op = _row_op(
     "layer_norm", "(x - mean) / sqrt(variance + attrs epsilon) over attrs axes, in two passes.",
     lambda x, attrs: (x - mean(x, attrs["axes"], True)) * _deviation_scale(x, attrs),
-    _layer_norm, _along(_layer_norm_mode, _layer_norm_mode), epsilon=1e-5,
+    _layer_norm, of_one_input(_layer_norm_mode, _layer_norm_mode), epsilon=1e-5,
 )  # fmt: skip
 
 
@@ -331,7 +306,7 @@ rms_norm_op = _row_op(
     "rms_norm", "x / sqrt(mean(x * x) + attrs epsilon) over attrs axes.",
     lambda x, attrs: x * _square_scale(x, attrs),
     lambda x, axes, epsilon: x / np.sqrt(np.mean(x * x, axis=axes, keepdims=True) + epsilon),
-    _along(_rms_norm_mode, _rms_norm_mode), epsilon=1e-5,
+    of_one_input(_rms_norm_mode, _rms_norm_mode), epsilon=1e-5,
 )  # fmt: skip
 
 

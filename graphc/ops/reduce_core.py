@@ -14,11 +14,10 @@ import numpy as np
 from graphc.base.errors import DTypeError, ShapeError
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
-from graphc.ir.dims import Dim, compare, select
+from graphc.ir.dims import Dim, compare
 from graphc.ir.dtypes import ALL, FLOATS, INTEGERS, DType, bool_, int64
 from graphc.ir.op import (
     Combine,
-    Custom,
     Derivative,
     Domain,
     Flat,
@@ -36,7 +35,8 @@ from graphc.ir.value import Value
 from graphc.ops.convert import as_value, axis_of, converted
 from graphc.ops.creation import iota_beside
 from graphc.ops.declare import like
-from graphc.ops.guards import guarded, unproved
+from graphc.ops.derive import of_one_input
+from graphc.ops.guards import guarded, nonempty_guard, unproved
 
 NUMBERS = (*INTEGERS, *FLOATS)
 
@@ -71,7 +71,7 @@ def element_guards(name: str, value: Value, axes: Sequence[int]) -> Attributes:
     require_elements(name, value.type, axes)
     sizes = (value.shape[axis] for axis in axes)
     message = f"{name} of an empty axis has no value"
-    return guarded(unproved(((select("eq", size, 0, 1, 0), 0) for size in sizes), message))
+    return guarded(unproved((nonempty_guard(name, size) for size in sizes), message))
 
 
 def require_dtype(name: str, operand: TensorType, dtypes: Sequence[DType]) -> None:
@@ -128,46 +128,31 @@ def _sum_transpose(
 SUM_DERIVATIVE = Linear(_sum_transpose)
 
 
-def _tied(inputs: Sequence[Value], output: Value, attrs: Attributes) -> tuple[Value, Value]:
+def _tied(value: Value, output: Value, attrs: Attributes) -> tuple[Value, Value]:
     """Which elements equal the extreme, and how many of them there are, spread."""
     axes, keepdims = _axes(attrs)
-    shape = inputs[0].shape
-    mask = surface_function("equal")(inputs[0], spread(output, shape, axes, keepdims))
+    mask = surface_function("equal")(value, spread(output, value.shape, axes, keepdims))
     count = surface_function("sum")(converted(mask, output.dtype), axis=axes, keepdims=keepdims)
     return mask, count
 
 
-def _extreme_vjp(
-    cotangents: Sequence[Value | None],
-    inputs: Sequence[Value],
-    outputs: Sequence[Value],
-    attrs: Attributes,
-) -> Sequence[Value | None]:
+def _extreme_vjp(cotangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
     """Ties share evenly; a NaN result passes nothing."""
-    (cotangent,) = cotangents
-    if cotangent is None:
-        return (None,)
-    mask, count = _tied(inputs, outputs[0], attrs)
-    share = spread(cotangent / count, inputs[0].shape, *_axes(attrs))
-    return (surface_function("where")(mask, share, 0),)
+    mask, count = _tied(value, output, attrs)
+    share = spread(cotangent / count, value.shape, *_axes(attrs))
+    result: Value = surface_function("where")(mask, share, 0)
+    return result
 
 
-def _extreme_jvp(
-    tangents: Sequence[Value | None],
-    inputs: Sequence[Value],
-    outputs: Sequence[Value],
-    attrs: Attributes,
-) -> Sequence[Value | None]:
-    (tangent,) = tangents
-    if tangent is None:
-        return (None,)
-    mask, count = _tied(inputs, outputs[0], attrs)
+def _extreme_jvp(tangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
+    mask, count = _tied(value, output, attrs)
     axes, keepdims = _axes(attrs)
     kept = surface_function("where")(mask, tangent, 0)
-    return (surface_function("sum")(kept, axis=axes, keepdims=keepdims) / count,)
+    result: Value = surface_function("sum")(kept, axis=axes, keepdims=keepdims) / count
+    return result
 
 
-EXTREME_DERIVATIVE = Custom(_extreme_jvp, _extreme_vjp)
+EXTREME_DERIVATIVE = of_one_input(_extreme_jvp, _extreme_vjp)
 
 
 def exclusive_product(value: Value, axis: int) -> Value:
@@ -189,32 +174,18 @@ def _others(value: Value, axis: int) -> Value:
     return result
 
 
-def _product_vjp(
-    cotangents: Sequence[Value | None],
-    inputs: Sequence[Value],
-    outputs: Sequence[Value],
-    attrs: Attributes,
-) -> Sequence[Value | None]:
-    (cotangent,) = cotangents
-    if cotangent is None:
-        return (None,)
+def _product_vjp(cotangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
     axis = attrs["axis"]
-    share = spread(cotangent, inputs[0].shape, (axis,), False)
-    return (surface_function("guarded_multiply")(share, _others(inputs[0], axis)),)
+    share = spread(cotangent, value.shape, (axis,), False)
+    result: Value = surface_function("guarded_multiply")(share, _others(value, axis))
+    return result
 
 
-def _product_jvp(
-    tangents: Sequence[Value | None],
-    inputs: Sequence[Value],
-    outputs: Sequence[Value],
-    attrs: Attributes,
-) -> Sequence[Value | None]:
-    (tangent,) = tangents
-    if tangent is None:
-        return (None,)
+def _product_jvp(tangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
     axis = attrs["axis"]
-    terms = surface_function("guarded_multiply")(tangent, _others(inputs[0], axis))
-    return (surface_function("sum")(terms, axis=axis),)
+    terms = surface_function("guarded_multiply")(tangent, _others(value, axis))
+    result: Value = surface_function("sum")(terms, axis=axis)
+    return result
 
 
 # --- the core reductions -------------------------------------------------------------------------
@@ -271,7 +242,7 @@ reduce_sum_op = _core(
 )  # fmt: skip
 reduce_prod_op = _core(
     "reduce_prod", "The product along one axis, in the operand's dtype; 1 if it is empty.",
-    "multiply", NUMBERS, product_reference, Custom(_product_jvp, _product_vjp), "R",
+    "multiply", NUMBERS, product_reference, of_one_input(_product_jvp, _product_vjp), "R",
 )  # fmt: skip
 reduce_max_op = _core(
     "reduce_max", "The largest element along one axis; NaN wins.", "maximum",
@@ -338,34 +309,20 @@ def _jacobian(value: Value, axis: int) -> Value:
     return result
 
 
-def _cumprod_vjp(
-    cotangents: Sequence[Value | None],
-    inputs: Sequence[Value],
-    outputs: Sequence[Value],
-    attrs: Attributes,
-) -> Sequence[Value | None]:
-    (cotangent,) = cotangents
-    if cotangent is None:
-        return (None,)
-    swap, rank, axis = surface_function("swapaxes"), inputs[0].ndim, attrs["axis"]
-    matrix = _jacobian(inputs[0], axis)
+def _cumprod_vjp(cotangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
+    swap, rank, axis = surface_function("swapaxes"), value.ndim, attrs["axis"]
     row = surface_function("expand_dims")(swap(cotangent, axis, rank - 1), rank - 1)
-    return (swap(surface_function("sum")(row * matrix, axis=rank), axis, rank - 1),)
+    terms = row * _jacobian(value, axis)
+    result: Value = swap(surface_function("sum")(terms, axis=rank), axis, rank - 1)
+    return result
 
 
-def _cumprod_jvp(
-    tangents: Sequence[Value | None],
-    inputs: Sequence[Value],
-    outputs: Sequence[Value],
-    attrs: Attributes,
-) -> Sequence[Value | None]:
-    (tangent,) = tangents
-    if tangent is None:
-        return (None,)
-    swap, rank, axis = surface_function("swapaxes"), inputs[0].ndim, attrs["axis"]
-    matrix = _jacobian(inputs[0], axis)
+def _cumprod_jvp(tangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
+    swap, rank, axis = surface_function("swapaxes"), value.ndim, attrs["axis"]
     column = surface_function("expand_dims")(swap(tangent, axis, rank - 1), rank)
-    return (swap(surface_function("sum")(column * matrix, axis=rank - 1), axis, rank - 1),)
+    terms = column * _jacobian(value, axis)
+    result: Value = swap(surface_function("sum")(terms, axis=rank - 1), axis, rank - 1)
+    return result
 
 
 def _scan_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
@@ -396,7 +353,7 @@ def _scan(name: str, doc: str, combine: Combine, function: Any, derivative: Deri
 cumsum_op = _scan("cumsum", "Running sums along attrs axis, one after the other.", "add",
                   np.cumsum, Linear(_cumsum_transpose))  # fmt: skip
 cumprod_op = _scan("cumprod", "Running products along attrs axis, one after the other.", "multiply",
-                   np.cumprod, Custom(_cumprod_jvp, _cumprod_vjp))  # fmt: skip
+                   np.cumprod, of_one_input(_cumprod_jvp, _cumprod_vjp))  # fmt: skip
 
 
 def widened(value: Value) -> Value:

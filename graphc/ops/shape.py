@@ -339,7 +339,8 @@ def broadcast_to(x: Any, shape: Any) -> Value:
     if len(wanted) < value.ndim or any(isinstance(dim, int) and dim < 0 for dim in wanted):
         raise ShapeError(message, where=caller())
     pairs = zip(value.shape, wanted[len(wanted) - value.ndim :], strict=True)
-    guards = unproved((broadcast_guard(dim, target) for dim, target in pairs), message)
+    told = ("broadcast", value.shape, wanted)
+    guards = unproved(((*broadcast_guard(dim, target), *told) for dim, target in pairs), message)
     return apply(broadcast_to_op, value, shape=wanted, **guarded(guards))
 
 

@@ -75,8 +75,8 @@ def payload_of(value: Any, dtype_: DTypeLike | None = None) -> Payload:
     if dtype_ is not None:
         array = array.astype(_supported(dtype_).numpy)
     elif not strong and not _holds_arrays(value):
-        weak = {"f": float32, "i": int64, "u": int64}.get(array.dtype.kind)
-        if weak is not None and array.dtype.kind != "u":
+        weak = {"f": float32, "i": int64}.get(array.dtype.kind)
+        if weak is not None:
             array = array.astype(weak.numpy)
     _supported(array.dtype)
     return Payload(array)
@@ -154,13 +154,11 @@ def placeholder(
         dtype: the element type; feeds are converted by the rules of ``Session.run``.
         name: a label; feeds may use it instead of the value.
     """
-    from graphc.ir.dtypes import dtype as as_dtype
-
     recorder = current_recorder()
     given = (shape,) if isinstance(shape, (int, str)) else tuple(shape or ())
     try:
         resolved = tuple(_placeholder_dim(dim, recorder) for dim in given)
-        element = as_dtype(dtype)
+        element = _supported(dtype)
     except (ShapeError, DTypeError) as error:
         error.where = caller()
         raise

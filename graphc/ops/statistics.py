@@ -15,11 +15,13 @@ import numpy as np
 from graphc.ir.attributes import Attributes
 from graphc.ir.dims import Dim, dim_max, product
 from graphc.ir.dtypes import FLOATS, DType, float64
-from graphc.ir.op import Custom, ThroughDecomposition, surface, surface_function
+from graphc.ir.op import ThroughDecomposition, surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value, converted
 from graphc.ops.creation import size_beside
 from graphc.ops.declare import like
+from graphc.ops.derive import of_one_input
+from graphc.ops.pointwise_arithmetic import guarded_multiply
 from graphc.ops.reduce import Axis, coarse, example_of_axes, max_, reduced, sum_
 from graphc.ops.reduce_core import spread
 
@@ -80,30 +82,14 @@ def _var_slope(value: Value, attrs: Attributes) -> Value:
     return deviation * (like(2, value) / _freedom(value, attrs))
 
 
-def _var_vjp(
-    cotangents: Sequence[Value | None],
-    inputs: Sequence[Value],
-    outputs: Sequence[Value],
-    attrs: Attributes,
-) -> Sequence[Value | None]:
-    (cotangent,) = cotangents
-    if cotangent is None:
-        return (None,)
-    share = spread(cotangent, inputs[0].shape, attrs["axes"], attrs["keepdims"])
-    return (surface_function("guarded_multiply")(share, _var_slope(inputs[0], attrs)),)
+def _var_vjp(cotangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
+    share = spread(cotangent, value.shape, attrs["axes"], attrs["keepdims"])
+    return guarded_multiply(share, _var_slope(value, attrs))
 
 
-def _var_jvp(
-    tangents: Sequence[Value | None],
-    inputs: Sequence[Value],
-    outputs: Sequence[Value],
-    attrs: Attributes,
-) -> Sequence[Value | None]:
-    (tangent,) = tangents
-    if tangent is None:
-        return (None,)
-    terms = surface_function("guarded_multiply")(tangent, _var_slope(inputs[0], attrs))
-    return (sum_(terms, attrs["axes"], attrs["keepdims"]),)
+def _var_jvp(tangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
+    terms = guarded_multiply(tangent, _var_slope(value, attrs))
+    return sum_(terms, attrs["axes"], attrs["keepdims"])
 
 
 def _var_reference(array: Any, axis: Any, keepdims: bool, ddof: int) -> Any:
@@ -129,7 +115,7 @@ def _ddof_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, An
 
 var_op = coarse(
     "var", "The mean of squared deviations over attrs axes, divided by the count less attrs ddof; "
-    "two passes.", FLOATS, _var_rule, _var_reference, Custom(_var_jvp, _var_vjp),
+    "two passes.", FLOATS, _var_rule, _var_reference, of_one_input(_var_jvp, _var_vjp),
     example=_ddof_example,
 )  # fmt: skip
 std_op = coarse(
@@ -181,32 +167,14 @@ def _shares(value: Value, output: Value, attrs: Attributes) -> Value:
     return result
 
 
-def _logsumexp_vjp(
-    cotangents: Sequence[Value | None],
-    inputs: Sequence[Value],
-    outputs: Sequence[Value],
-    attrs: Attributes,
-) -> Sequence[Value | None]:
-    (cotangent,) = cotangents
-    if cotangent is None:
-        return (None,)
-    share = spread(cotangent, inputs[0].shape, attrs["axes"], attrs["keepdims"])
-    weights = _shares(inputs[0], outputs[0], attrs)
-    return (surface_function("guarded_multiply")(share, weights),)
+def _logsumexp_vjp(cotangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
+    share = spread(cotangent, value.shape, attrs["axes"], attrs["keepdims"])
+    return guarded_multiply(share, _shares(value, output, attrs))
 
 
-def _logsumexp_jvp(
-    tangents: Sequence[Value | None],
-    inputs: Sequence[Value],
-    outputs: Sequence[Value],
-    attrs: Attributes,
-) -> Sequence[Value | None]:
-    (tangent,) = tangents
-    if tangent is None:
-        return (None,)
-    weights = _shares(inputs[0], outputs[0], attrs)
-    terms = surface_function("guarded_multiply")(tangent, weights)
-    return (sum_(terms, attrs["axes"], attrs["keepdims"]),)
+def _logsumexp_jvp(tangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
+    terms = guarded_multiply(tangent, _shares(value, output, attrs))
+    return sum_(terms, attrs["axes"], attrs["keepdims"])
 
 
 def _logsumexp_reference(array: Any, axis: Any, keepdims: bool) -> Any:
@@ -221,7 +189,7 @@ def _logsumexp_reference(array: Any, axis: Any, keepdims: bool) -> Any:
 logsumexp_op = coarse(
     "logsumexp", "log(sum(exp(x))) over attrs axes without overflow; a row of -inf gives -inf, "
     "with derivative 0.", FLOATS, _logsumexp_rule, _logsumexp_reference,
-    Custom(_logsumexp_jvp, _logsumexp_vjp), nonempty=True,
+    of_one_input(_logsumexp_jvp, _logsumexp_vjp), nonempty=True,
 )  # fmt: skip
 
 

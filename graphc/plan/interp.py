@@ -53,9 +53,9 @@ def run_plan(
         VerifyError: for an ill-formed kernel, or one that writes what is only to be read.
     """
     for guard in plan.guards:
-        left, right = evaluate(guard.left, binding), evaluate(guard.right, binding)
-        if left != right and not (guard.broadcasts and left == 1):
-            raise ShapeError(f"{guard.message}, but are {left} and {right}", where=guard.where)
+        failure = guard.failure(binding)
+        if failure is not None:
+            raise failure
     memory = slot_arrays(plan, arrays, binding)
     position = 0
     while position < len(plan.steps):

@@ -7,13 +7,14 @@ flow is flat: branches and loops are jumps inside the one table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from graphc.base.errors import GraphcError, IndexRangeError, ShapeError
 from graphc.base.source import Location
 from graphc.ir.attributes import Array
-from graphc.ir.dims import Dim
+from graphc.ir.dims import Dim, evaluate
 from graphc.ir.types import TensorType
 from graphc.kernel.ir import Kernel
 from graphc.plan.memory import MemorySolution
@@ -74,7 +75,13 @@ Step: TypeAlias = Launch | Copy | Branch | Jump
 class Guard:
     """Two dims that must be equal at run time, and what to say if they are not.
 
-    With ``broadcasts`` the left one may also be 1.
+    Attributes:
+        left, right: the dims.
+        message: what is wrong; if ``shown`` is given, each ``{}`` in it stands for one of those.
+        where: the user's line.
+        broadcasts: the left one may also be 1.
+        shown: dims whose sizes the message names; None has the two sizes said after it.
+        index: it is an index that is wrong, not a shape.
     """
 
     left: Dim
@@ -82,6 +89,22 @@ class Guard:
     message: str
     where: Location | None = None
     broadcasts: bool = False
+    shown: tuple[Dim, ...] | None = None
+    index: bool = False
+
+    def failure(self, sizes: Mapping[str, int]) -> GraphcError | None:
+        """The error to raise for these sizes of the symbolic dims, if it does not hold."""
+        left, right = evaluate(self.left, sizes), evaluate(self.right, sizes)
+        if left == right or (self.broadcasts and left == 1):
+            return None
+        if self.shown is None:
+            text = f"{self.message}, but are {left} and {right}"
+        else:
+            first, *rest = self.message.split("{}")
+            known = (evaluate(dim, sizes) for dim in self.shown)
+            text = first + "".join(f"{size}{part}" for size, part in zip(known, rest, strict=False))
+        error = IndexRangeError if self.index else ShapeError
+        return error(text, where=self.where)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ evaluated. Slots are resolved here; whether the plan is well-formed is for ``ver
               "feeds" [%slot, …] "outputs" [%slot, …] guard* [layout] ["loops" INT ".." INT, …]
               "steps" (INT ":" step)* "kernels" kernel*
     slot   := %slot "=" KIND STRING DTYPE "[" dim, … "]" ["#" DIGEST] [where]
-    guard  := "guard" ("equal" | "broadcasts") "[" dim "," dim "]" STRING [where]
+    guard  := "guard" ("equal" | "broadcasts" | "index") "[" dim "," dim "]" STRING
+              ["of" "[" dim, … "]"] [where]
     layout := "layout" "peak" INT "bound" INT "steps" INT place* "order" [%slot, …]
     place  := %slot "size" INT "offset" INT "align" INT "in" %slot ["above" %slot, …]
     step   := "launch" INT "(" [%slot, …] ")" [where] | "copy" %slot "to" %slot
@@ -22,8 +23,6 @@ from collections.abc import Mapping
 from typing import get_args
 
 from graphc.base.errors import ParseError
-from graphc.base.source import Location
-from graphc.ir import dtypes
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.types import TensorType
 from graphc.kernel.ir import Kernel
@@ -43,7 +42,6 @@ from graphc.plan.ir import (
 )
 from graphc.plan.memory import MemorySolution
 
-_BY_NAME = {known.name: known for known in dtypes.ALL}
 _KINDS: dict[str, SlotKind] = {kind: kind for kind in get_args(SlotKind)}
 _DIGEST = re.compile(r"[0-9a-f]{1,128}", re.ASCII)
 _KERNELS = re.compile(r"^kernels[ \t\r]*$", re.MULTILINE)
@@ -103,8 +101,7 @@ class _Parser(Scanner):
         self.skip_lines()
         self.word("plan")
         name = self.string("the plan's name in quotes")
-        if self.accept_word("dims"):
-            self._bounds()
+        self.bounds()
         self._line_end()
         self._section("slots")
         while self.looking_at_sign("%"):
@@ -142,26 +139,6 @@ class _Parser(Scanner):
         self.word(word)
         self._line_end()
 
-    def _bounds(self) -> None:
-        self.expect("(")
-        while True:
-            start = self.position
-            name = self.symbol_name()
-            self.expect(":")
-            lower = self.integer()
-            self.expect("..")
-            upper = self.integer() if self.looking_at(NUMBER) else None
-            self.add_symbol(name, lower, upper, start)
-            if not self.accept(","):
-                break
-        self.expect(")")
-
-    def _number(self, what: str) -> int:
-        start, number = self.position, self.integer()
-        if number < 0:
-            self.fail(f"{what} is not negative", start)
-        return number
-
     def _slot_number(self) -> int:
         start, token = self.position, self.scalar()[1:]
         # A longer number than that of the slots names none, and may be too long to convert.
@@ -192,18 +169,12 @@ class _Parser(Scanner):
         if word not in _KINDS:
             self.fail(f"expected one of {', '.join(_KINDS)}, found {word!r}", start)
         name = self.string("the slot's name in quotes")
-        type_ = self._type()
+        type_ = self.tensor_type()
         if self.accept("#"):
             start, digest = self.position, self.match(_DIGEST, "a digest")
             self._constants[number] = self._constant(number, digest, type_, start)
-        self._slots.append(Slot(_KINDS[word], type_, name, self._where()))
+        self._slots.append(Slot(_KINDS[word], type_, name, self.where()))
         self._line_end()
-
-    def _type(self) -> TensorType:
-        start, name = self.position, self.match(NAME, "a dtype")
-        if name not in _BY_NAME:
-            self.fail(f"unknown dtype {name!r}", start)
-        return TensorType(_BY_NAME[name], tuple(self.dim_list()))
 
     def _constant(self, number: int, digest: str, type_: TensorType, start: int) -> Array:
         array = self._given.get(digest, self._given.get(str(number)))
@@ -217,37 +188,28 @@ class _Parser(Scanner):
             self.fail(f"the array given for constant #{digest} is another one", start)
         return payload.array
 
-    def _where(self) -> Location | None:
-        if not self.accept_word("at"):
-            return None
-        filename = self.string("a file's name")
-        self.expect(":")
-        line = self._number("a line")
-        column = end_column = None
-        if self.accept(":"):
-            column = self._number("a column")
-            if self.accept(".."):
-                end_column = self._number("a column")
-        return Location(filename, line, column, end_column)
-
     def _guard(self) -> Guard:
-        start, relation = self.position, self.match(NAME, "equal or broadcasts")
-        if relation not in ("equal", "broadcasts"):
-            self.fail(f"expected equal or broadcasts, found {relation!r}", start)
+        start, relation = self.position, self.match(NAME, "equal, broadcasts or index")
+        if relation not in ("equal", "broadcasts", "index"):
+            self.fail(f"expected equal, broadcasts or index, found {relation!r}", start)
         start, pair = self.position, self.dim_list()
         if len(pair) != 2:
             self.fail("a guard compares two dims", start)
         message = self.string("the guard's message in quotes")
-        guard = Guard(pair[0], pair[1], message, self._where(), relation == "broadcasts")
+        shown = tuple(self.dim_list()) if self.accept_word("of") else None
+        guard = Guard(
+            pair[0], pair[1], message, self.where(), relation == "broadcasts", shown,
+            relation == "index",
+        )  # fmt: skip
         self._line_end()
         return guard
 
     def _loops(self) -> tuple[tuple[int, int], ...]:
         loops: list[tuple[int, int]] = []
         while True:
-            first = self._number("a step")
+            first = self.not_negative("a step")
             self.expect("..")
-            loops.append((first, self._number("a step")))
+            loops.append((first, self.not_negative("a step")))
             if not self.accept(","):
                 break
         self._line_end()
@@ -257,7 +219,7 @@ class _Parser(Scanner):
 
     def _counted(self, word: str) -> int:
         self.word(word)
-        return self._number(word)
+        return self.not_negative(word)
 
     def _layout(self) -> Layout:
         peak, bound, work = self._counted("peak"), self._counted("bound"), self._counted("steps")
@@ -298,13 +260,13 @@ class _Parser(Scanner):
     def _step(self, kernels: int) -> Step:
         start, word = self.position, self.match(NAME, "a step")
         if word == "launch":
-            start, kernel = self.position, self._number("a kernel")
+            start, kernel = self.position, self.not_negative("a kernel")
             if kernel >= kernels:
                 self.fail(f"the plan has no kernel {kernel}", start)
             self.expect("(")
             arguments = self._slot_numbers()
             self.expect(")")
-            return Launch(kernel, arguments, self._where())
+            return Launch(kernel, arguments, self.where())
         if word == "copy":
             source = self._slot_number()
             self.word("to")
@@ -312,9 +274,9 @@ class _Parser(Scanner):
         if word == "branch":
             predicate = self._slot_number()
             self.word("else")
-            return Branch(predicate, self._number("a step"))
+            return Branch(predicate, self.not_negative("a step"))
         if word == "jump":
-            return Jump(self._number("a step"))
+            return Jump(self.not_negative("a step"))
         self.fail(f"expected launch, copy, branch or jump, found {word!r}", start)
 
 

@@ -17,3 +17,8 @@ WALKER = "graphc_walk"
 
 INDEX_ERROR = 1
 """Status code of a kernel: an index is out of range."""
+
+
+def kernel_symbols(count: int) -> tuple[str, ...]:
+    """The functions of a program with so many kernels, in their order."""
+    return tuple(f"kernel_{number}" for number in range(count))

@@ -25,11 +25,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from graphc.base.source import Location
 from graphc.ir import dims
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.dims import Dim, DimExpr
-from graphc.ir.printer import quote, symbol_order
+from graphc.ir.printer import bounds_clause, quote, symbol_order, where_text
 from graphc.kernel.text import print_kernel
 from graphc.plan.ir import Branch, Copy, Guard, Jump, Launch, Layout, Plan, Step
 from graphc.plan.parser import parse_plan
@@ -37,12 +36,12 @@ from graphc.plan.parser import parse_plan
 
 def print_plan(plan: Plan) -> str:
     """The text of a plan, ending in a newline; ``parse_plan`` reads it back."""
-    lines = [f"plan {quote(plan.name)}{_bounds_clause(plan)}", "slots"]
+    lines = [f"plan {quote(plan.name)}{bounds_clause(symbols_in(plan))}", "slots"]
     for number, slot in enumerate(plan.slots):
         text = f"  %{number} = {slot.kind} {quote(slot.name)} {slot.type}"
         if number in plan.constants:
             text += f" #{Payload(plan.constants[number]).digest.hex()}"
-        lines.append(text + _where(slot.where))
+        lines.append(text + where_text(slot.where))
     lines.append(f"feeds {_slots(plan.feeds)}".rstrip())
     lines.append(f"outputs {_slots(plan.outputs)}".rstrip())
     lines += [_guard(guard) for guard in plan.guards]
@@ -76,36 +75,19 @@ def _dims_in(plan: Plan) -> Iterator[Dim]:
     for guard in plan.guards:
         yield guard.left
         yield guard.right
-
-
-def _bounds_clause(plan: Plan) -> str:
-    stated = []
-    for symbol in symbols_in(plan):
-        lower, upper = dims.bounds(symbol)
-        if (lower, upper) != (0, None):
-            stated.append(f"{symbol}: {lower}..{'' if upper is None else upper}")
-    return f" dims ({', '.join(stated)})" if stated else ""
+        yield from guard.shown or ()
 
 
 def _slots(slots: Iterable[int]) -> str:
     return ", ".join(f"%{slot}" for slot in slots)
 
 
-def _where(where: Location | None) -> str:
-    if where is None:
-        return ""
-    text = f" at {quote(where.filename)}:{where.line}"
-    if where.column is not None:
-        text += f":{where.column}"
-        if where.end_column is not None:
-            text += f"..{where.end_column}"
-    return text
-
-
 def _guard(guard: Guard) -> str:
-    relation = "broadcasts" if guard.broadcasts else "equal"
-    dims_text = f"[{guard.left}, {guard.right}]"
-    return f"guard {relation} {dims_text} {quote(guard.message)}{_where(guard.where)}"
+    relation = "index" if guard.index else "broadcasts" if guard.broadcasts else "equal"
+    text = f"guard {relation} [{guard.left}, {guard.right}] {quote(guard.message)}"
+    if guard.shown is not None:
+        text += f" of [{', '.join(map(str, guard.shown))}]"
+    return text + where_text(guard.where)
 
 
 def _layout(layout: Layout) -> list[str]:
@@ -129,7 +111,7 @@ def _layout(layout: Layout) -> list[str]:
 
 def _step(step: Step) -> str:
     if isinstance(step, Launch):
-        return f"launch {step.kernel} ({_slots(step.arguments)}){_where(step.where)}"
+        return f"launch {step.kernel} ({_slots(step.arguments)}){where_text(step.where)}"
     if isinstance(step, Copy):
         return f"copy %{step.source} to %{step.target}"
     if isinstance(step, Branch):

@@ -216,6 +216,8 @@ class _Checker:
         for guard in plan.guards:
             check(guard.left, "a guard")
             check(guard.right, "a guard")
+            for dim in guard.shown or ():
+                check(dim, "the message of a guard")
         for kernel in plan.kernels:
             for name in kernel.dims:
                 if name not in known:

@@ -48,7 +48,5 @@ def can_read_directly(direct: Callable[[Array], int] = direct_address) -> bool:
     return all(direct(array) == documented_address(array) for array in samples)
 
 
-address_of: Callable[[Array], int] = (
-    direct_address if can_read_directly() else documented_address
-)
+address_of: Callable[[Array], int] = direct_address if can_read_directly() else documented_address
 """Where an array's elements start; the array must stay alive while the address is used."""

@@ -29,7 +29,7 @@ class _Engine:
     def get(cls) -> Any:
         if cls.compiler is None:
             initialize()
-            cls.compiler = llvm.create_lljit_compiler(_machine(host(), 1, jit=True))
+            cls.compiler = llvm.create_lljit_compiler(_machine(host(), jit=True))
         return cls.compiler
 
 
@@ -40,51 +40,43 @@ def initialize() -> None:
     llvm.initialize_native_asmparser()
 
 
-def _machine(target: Target, level: int, jit: bool = False) -> Any:
+def _machine(target: Target, jit: bool = False) -> Any:
     found = llvm.Target.from_triple(target.triple)
     return found.create_target_machine(
         cpu=target.cpu,
         features=target.features,
-        opt=level,
+        opt=1,
         reloc="pic",
         codemodel="small",
         jit=jit,
     )
 
 
-def compile_object(
-    text: str, target: Target | None = None, *, optimize: int = 0, codegen: int = 1
-) -> bytes:
+def _parsed(text: str, target: Target) -> tuple[Any, Any]:
+    """A module of LLVM text for a target, and the machine that makes its code."""
+    initialize()
+    module = llvm.parse_assembly(text, llvm.create_context())
+    machine = _machine(target)
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    return module, machine
+
+
+def compile_object(text: str, target: Target | None = None) -> bytes:
     """Machine code for a module of LLVM text, as a relocatable object.
 
-    ``optimize`` is the mid-end level (0 runs no passes: explicit vectors need none), ``codegen``
-    the level of instruction selection.
+    No mid-end passes run: vectors are explicit, so they would take time and find little.
     """
-    target = target or host()
     with _LOCK:
-        initialize()
-        context = llvm.create_context()
-        module = llvm.parse_assembly(text, context)
-        machine = _machine(target, codegen)
-        module.triple = machine.triple
-        module.data_layout = str(machine.target_data)
-        if optimize:
-            options = llvm.create_pipeline_tuning_options(speed_level=optimize)
-            builder = llvm.create_pass_builder(machine, options)
-            builder.getModulePassManager().run(module, builder)
+        module, machine = _parsed(text, target or host())
         result: bytes = machine.emit_object(module)
         return result
 
 
-def assembly(text: str, target: Target | None = None, *, codegen: int = 1) -> str:
+def assembly(text: str, target: Target | None = None) -> str:
     """The assembly LLVM makes of a module, for people."""
-    target = target or host()
     with _LOCK:
-        initialize()
-        module = llvm.parse_assembly(text, llvm.create_context())
-        machine = _machine(target, codegen)
-        module.triple = machine.triple
-        module.data_layout = str(machine.target_data)
+        module, machine = _parsed(text, target or host())
         result: str = machine.emit_assembly(module)
         return result
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from graphc.base.errors import IndexRangeError, ShapeError
 from graphc.ir.attributes import Array
@@ -20,15 +21,16 @@ from graphc.ir.dims import Dim, evaluate, symbol_name, symbols_of
 from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan
 from graphc.plan.memory import offsets_for_sizes
 from graphc.plan.table import BRANCH, COPY, JUMP, LAUNCH, SKIP, STEP_WORDS
+from graphc.runtime.address import address_of
 from graphc.runtime.interrupt import interruptible
 from graphc.runtime.jit import Library
 
 LONG_PROGRAM = 64
 """Programs with loops, or of this many steps, can be interrupted; shorter ones end soon anyway."""
 
-_NEVER = ctypes.c_int32(0)
-_NEVER_ADDRESS = ctypes.addressof(_NEVER)
-"""The cancel flag of runs that are not interrupted."""
+_NO_CANCEL = ctypes.c_int32(0)
+_NEVER = ctypes.c_void_p(ctypes.addressof(_NO_CANCEL))
+"""Points to the cancel flag of runs that are not interrupted."""
 
 MAX_BINDINGS = 64
 """How many bindings of the dims keep their frames; the oldest goes first."""
@@ -58,87 +60,113 @@ _WALK = ctypes.CFUNCTYPE(
 def aligned_empty(size: int) -> Array:
     """Uninitialised bytes that start on a cache line."""
     raw = np.empty(size + 64, np.uint8)
-    start = -raw.ctypes.data % 64
+    start = -address_of(raw) % 64
     return raw[start : start + size]
 
 
-def address_of(array: Array) -> int:
-    """Where an array's elements start."""
-    address: int = array.__array_interface__["data"][0]
-    return address
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """What the frames of a program share: all that no size and no run changes.
+
+    Attributes:
+        steps: the native form of the plan's steps.
+        pointers: the slot of each entry of the pointer table.
+        dims: of each entry of the dims table the symbol's name, or the slot whose bytes it is.
+        written: for each launch its step and the slots it writes.
+        sized: the slots whose bytes are needed, and the bytes.
+    """
+
+    steps: NDArray[np.int64]
+    pointers: tuple[int, ...]
+    dims: tuple[str | int, ...]
+    written: tuple[tuple[int, tuple[int, ...]], ...]
+    sized: tuple[tuple[int, Dim], ...]
+
+
+def _table(plan: Plan, entries: Sequence[int]) -> _Table:
+    """The table of a placed plan whose kernels have these addresses."""
+    kernels = [
+        (kernel.dims, tuple(n for n, b in enumerate(kernel.buffers) if b.role == "out"))
+        for kernel in plan.kernels
+    ]
+    pointers: list[int] = []
+    dims: list[str | int] = []
+    written: list[tuple[int, tuple[int, ...]]] = []
+    words: list[int] = []
+    for position, step in enumerate(plan.steps):
+        kind, function, target = SKIP, 0, 0
+        row = len(pointers), len(dims)
+        if isinstance(step, Launch):
+            kind, function = LAUNCH, entries[step.kernel]
+            names, outs = kernels[step.kernel]
+            pointers += step.arguments
+            dims += names
+            written.append((position, tuple(step.arguments[n] for n in outs)))
+        elif isinstance(step, Copy):
+            kind = COPY
+            pointers += (step.source, step.target)
+            dims.append(step.target)
+        elif isinstance(step, Branch):
+            kind, target = BRANCH, step.target
+            pointers.append(step.predicate)
+        elif isinstance(step, Jump):
+            kind, target = JUMP, step.target
+        words += (kind, function, *row, target, 0)
+    assert plan.layout is not None, "a plan is placed before it runs"
+    sized = {slot for _, slots in written for slot in slots}
+    sized.update(plan.layout.slots, (item for item in dims if isinstance(item, int)))
+    return _Table(
+        np.array(words or [0] * STEP_WORDS, np.int64).reshape(-1, STEP_WORDS),
+        tuple(pointers),
+        tuple(dims),
+        tuple(written),
+        tuple((slot, plan.slots[slot].type.bytes) for slot in sorted(sized)),
+    )
 
 
 class Frame:
     """Tables and arena of one run at one binding of the dims."""
 
-    __slots__ = ("_dims", "_steps", "arena", "arguments", "places", "pointers", "shapes", "status")
+    __slots__ = ("_dims", "_steps", "arena", "arguments", "pointers", "shapes", "status")
 
     def __init__(self, program: Program, binding: Mapping[str, int]) -> None:
-        plan = program.plan
-
-        def known(dim: Dim) -> int:
-            return dim if isinstance(dim, int) else evaluate(dim, binding)
-
-        shapes = [tuple(known(dim) for dim in slot.type.shape) for slot in plan.slots]
-        sizes = [
-            int(np.prod(shape, dtype=object)) * slot.type.dtype.bytes
-            for shape, slot in zip(shapes, plan.slots, strict=True)
-        ]
-        layout = plan.layout
+        plan, table, layout = program.plan, program.table, program.plan.layout
         assert layout is not None, "a plan is placed before it runs"
+        known: dict[Dim, int] = {}
+
+        def number(dim: Dim) -> int:
+            if isinstance(dim, int):
+                return dim
+            if dim not in known:
+                known[dim] = evaluate(dim, binding)
+            return known[dim]
+
+        self.shapes = [tuple(number(dim) for dim in plan.slots[n].type.shape) for n in plan.outputs]
+        sizes = {slot: number(size) for slot, size in table.sized}
         offsets, peak = offsets_for_sizes(layout.solution, [sizes[slot] for slot in layout.slots])
         self.arena = aligned_empty(peak)
         base = address_of(self.arena)
-        address = {s: base + offset for s, offset in zip(layout.slots, offsets, strict=True)}
-        for slot, array in program.constants.items():
-            address[slot] = address_of(array)
-        self.shapes = shapes
-        self.places: dict[int, list[int]] = {}
-        pointers: list[int] = []
-        dims: list[int] = []
-        table: list[list[int]] = []
-
-        def point(slot: int) -> None:
-            known_address = address.get(slot)
-            if known_address is None:
-                self.places.setdefault(slot, []).append(len(pointers))
-            pointers.append(known_address or 0)
-
-        for step in plan.steps:
-            row = [SKIP, 0, len(pointers), len(dims), 0, 0]
-            if isinstance(step, Launch):
-                kernel = plan.kernels[step.kernel]
-                written = [
-                    slot
-                    for buffer, slot in zip(kernel.buffers, step.arguments, strict=True)
-                    if buffer.role == "out"
-                ]
-                if any(sizes[slot] for slot in written):
-                    row[0], row[1] = LAUNCH, program.entries[step.kernel]
-                for slot in step.arguments:
-                    point(slot)
-                dims += [binding[name] for name in kernel.dims]
-            elif isinstance(step, Copy):
-                row[0] = COPY
-                point(step.source)
-                point(step.target)
-                dims.append(sizes[step.target])
-            elif isinstance(step, Branch):
-                row[0], row[4] = BRANCH, step.target
-                point(step.predicate)
-            elif isinstance(step, Jump):
-                row[0], row[4] = JUMP, step.target
-            table.append(row)
+        address = {slot: address_of(array) for slot, array in program.constants.items()}
+        for slot, offset in zip(layout.slots, offsets, strict=True):
+            address[slot] = base + offset
+        pointers = [address.get(slot, 0) for slot in table.pointers]
         self.pointers = (ctypes.c_uint64 * max(1, len(pointers)))(*pointers)
-        self.status = (ctypes.c_int64 * 4)()
+        dims = [binding[d] if isinstance(d, str) else sizes[d] for d in table.dims]
         self._dims = np.array(dims or [0], np.int64)
-        self._steps = np.array(table or [[0] * STEP_WORDS], np.int64)
+        # a launch all of whose results are empty has nothing to do
+        idle = [step for step, slots in table.written if not any(sizes[slot] for slot in slots)]
+        self._steps = table.steps
+        if idle:
+            self._steps = table.steps.copy()
+            self._steps[idle, 0] = SKIP
+        self.status = (ctypes.c_int64 * 4)()
+        # as ctypes objects they need no conversion at each call
         self.arguments = (
-            address_of(self._steps),
-            len(plan.steps),
-            ctypes.addressof(self.pointers),
-            address_of(self._dims),
-            ctypes.addressof(self.status),
+            _POINTER(address_of(self._steps)),
+            ctypes.c_int64(len(plan.steps)),
+            _POINTER(ctypes.addressof(self.pointers)),
+            _POINTER(address_of(self._dims)),
+            _POINTER(ctypes.addressof(self.status)),
         )
 
 
@@ -148,6 +176,8 @@ class Program:
     Attributes:
         plan: what it runs.
         entries: address of each kernel.
+        constants: the content of constant slots, packed.
+        table: what its frames share.
     """
 
     def __init__(self, plan: Plan, code: Code) -> None:
@@ -158,10 +188,22 @@ class Program:
         self.constants = {
             slot: np.ascontiguousarray(array) for slot, array in plan.constants.items()
         }
+        self.table = _table(plan, code.entries)
+        places: dict[int, list[int]] = {}
+        for place, slot in enumerate(self.table.pointers):
+            places.setdefault(slot, []).append(place)
+        self._feed_places = [tuple(places.get(slot, ())) for slot in plan.feeds]
+        self._output_places = [
+            (plan.slots[slot].type.dtype.numpy, tuple(places.get(slot, ())))
+            for slot in plan.outputs
+        ]
+        self._count = len(plan.steps)
+        self._is_long = bool(plan.loops) or self._count >= LONG_PROGRAM
         self._lock = threading.Lock()
         self._frames: dict[tuple[int, ...], list[Frame]] = {}
         self._binders = _binders(plan)
         self._names = tuple(name for name, _, _ in self._binders[0])
+        self._is_bound = bool(self._binders[0] or self._binders[1] or plan.guards)
 
     def bind(self, arrays: Sequence[Array]) -> dict[str, int]:
         """Sizes of the symbolic dims, from the arrays given for ``plan.feeds``.
@@ -176,9 +218,9 @@ class Program:
             if arrays[n].shape[axis] != expected:
                 raise ShapeError(self._mismatch(dim, n, axis, arrays))
         for guard in self.plan.guards:
-            left, right = evaluate(guard.left, binding), evaluate(guard.right, binding)
-            if left != right and not (guard.broadcasts and left == 1):
-                raise ShapeError(f"{guard.message}, but are {left} and {right}", where=guard.where)
+            failure = guard.failure(binding)
+            if failure is not None:
+                raise failure
         return binding
 
     def _mismatch(self, dim: Dim, n: int, axis: int, arrays: Sequence[Array]) -> str:
@@ -202,47 +244,45 @@ class Program:
             ShapeError: where sizes don't fit each other.
             IndexRangeError: where an index is out of range.
         """
-        binding = self.bind(arrays) if self._needs_binding else {}
-        key = tuple(binding[name] for name in self._names)
-        frame = self._take(key, binding)
+        binding = self.bind(arrays) if self._is_bound else {}
+        pool = self._pool(tuple([binding[name] for name in self._names]))
+        frame: Frame | None
         try:
-            pointers, places, shapes = frame.pointers, frame.places, frame.shapes
-            plan = self.plan
-            for slot, array in zip(plan.feeds, arrays, strict=True):
-                if slot in places:
-                    address = address_of(array)
-                    for place in places[slot]:
-                        pointers[place] = address
-            results = []
-            for position, slot in enumerate(plan.outputs):
-                kept = None if into is None else into.get(position)
-                result = (
-                    np.empty(shapes[slot], plan.slots[slot].type.dtype.numpy)
-                    if kept is None
-                    else kept
-                )
-                if slot in places:
-                    address = address_of(result)
-                    for place in places[slot]:
-                        pointers[place] = address
+            frame = pool.pop()
+        except IndexError:
+            frame = None
+        if frame is None:
+            frame = Frame(self, binding)
+        try:
+            pointers = frame.pointers
+            for places, array in zip(self._feed_places, arrays, strict=True):
+                address = address_of(array)
+                for place in places:
+                    pointers[place] = address
+            results: list[Array] = []
+            for shape, (dtype, places) in zip(frame.shapes, self._output_places, strict=True):
+                kept = into.get(len(results)) if into else None
+                result = np.empty(shape, dtype) if kept is None else kept
+                address = address_of(result)
+                for place in places:
+                    pointers[place] = address
                 results.append(result)
             stopped = self._walked(frame)
-            if stopped != len(plan.steps):
+            if stopped != self._count:
                 self._fail(frame, stopped)
             return results
         finally:
-            self._give(key, frame)
+            pool.append(frame)
 
     def _walked(self, frame: Frame) -> int:
         """Runs the steps; long programs can be interrupted."""
-        if not self.plan.loops and len(self.plan.steps) < LONG_PROGRAM:
-            return int(self._walk(*frame.arguments, _NEVER_ADDRESS))
+        stopped: int
+        if not self._is_long:
+            stopped = self._walk(*frame.arguments, _NEVER)
+            return stopped
         with interruptible() as flag:
-            return int(self._walk(*frame.arguments, flag or _NEVER_ADDRESS))
-
-    @property
-    def _needs_binding(self) -> bool:
-        return bool(self._binders[0] or self._binders[1] or self.plan.guards)
+            stopped = self._walk(*frame.arguments, flag or _NEVER)
+        return stopped
 
     def _fail(self, frame: Frame, position: int) -> None:
         _, number, value, bound = (int(item) for item in frame.status)
@@ -257,21 +297,15 @@ class Program:
             where=step.where if site.where is None else site.where,
         )
 
-    # --- frames ----------------------------------------------------------------------------------
-
-    def _take(self, key: tuple[int, ...], binding: Mapping[str, int]) -> Frame:
-        with self._lock:
-            idle = self._frames.get(key)
-            if idle:
-                return idle.pop()
-        return Frame(self, binding)
-
-    def _give(self, key: tuple[int, ...], frame: Frame) -> None:
-        with self._lock:
-            idle = self._frames.setdefault(key, [])
-            idle.append(frame)
-            if len(self._frames) > MAX_BINDINGS:
-                del self._frames[next(iter(self._frames))]
+    def _pool(self, key: tuple[int, ...]) -> list[Frame]:
+        """The idle frames of a binding; taking from and adding to the list needs no lock."""
+        pool = self._frames.get(key)
+        if pool is None:
+            with self._lock:
+                pool = self._frames.setdefault(key, [])
+                if len(self._frames) > MAX_BINDINGS:
+                    del self._frames[next(iter(self._frames))]
+        return pool
 
 
 Binder = tuple[list[tuple[str, int, int]], list[tuple[Dim, int, int]]]

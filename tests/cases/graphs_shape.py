@@ -280,3 +280,18 @@ def deep_diamond(run: CaseRun) -> list[Any]:
             )
         assert whole < 3 * half, "the size of the code is not linear in the depth"
     return run.fetch(build(60, 50))
+
+
+@case("nn-pad")
+def pad_modes(run: CaseRun) -> list[Any]:
+    x, widths = run.input("x"), ((0, 1), (2, 0))
+    return run.fetch(
+        [
+            gx.pad(x, widths),
+            gx.pad(x, widths, constant_values=-np.inf),
+            gx.pad(x, widths, mode="edge"),
+            gx.pad(x, widths, mode="reflect"),
+            gx.pad(x, ((0, 0), (-1, 0))),
+            gx.pad(x.astype("int8"), 1, constant_values=-7),
+        ]
+    )

@@ -21,7 +21,6 @@ WAITING: Final[dict[str, str]] = {
     "ix-scatter-set-dup": "indexed set",
     "nn-bn-fold": "convolution",
     "nn-conv": "convolution",
-    "nn-pad": "pad modes edge and reflect, negative widths",
     "nn-pool-max": "pooling",
     "nn-resize": "resize",
     "rng-fold": "random ops",

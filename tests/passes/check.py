@@ -1,8 +1,9 @@
 """Tests of passes as text in, text out.
 
-``check_pass(cse, before, after)`` parses, verifies, runs, compares up to renaming, prints and parses
-back, evaluates both sides on random inputs with special values, and runs again: on the result (which
-must stay) and on shuffled orders. ``GRAPHC_BLESS=1`` writes what the pass gives into the test file.
+``check_pass(cse, before, after)`` parses, verifies, runs, compares up to renaming, prints and
+parses back, evaluates both sides on random inputs with special values, and runs again: on the
+result (which must stay) and on shuffled orders. ``GRAPHC_BLESS=1`` writes what the pass gives into
+the test file.
 """
 
 from __future__ import annotations

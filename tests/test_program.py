@@ -1,0 +1,145 @@
+"""Programs in memory: addresses of arrays, shared kernels, frames, how long placing takes."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc as gx
+from graphc.base.errors import IndexRangeError
+from graphc.plan.ir import Launch
+from graphc.plan.memory import Buffer, MemoryProblem
+from graphc.runtime import address
+from graphc.runtime.program import MAX_BINDINGS
+from passes.memory_plan import solve
+
+
+def _arrays() -> list[Any]:
+    whole = np.arange(60.0).reshape(5, 12)
+    return [whole, whole[2:, ::-3], whole.T, whole[1:1], np.array(3), np.frombuffer(b"abcd", "u1")]
+
+
+@pytest.mark.parametrize(
+    "way", [address.address_of, address.documented_address], ids=["chosen", "documented"]
+)
+def test_addresses_are_those_of_the_first_elements(way: Callable[[Any], int]) -> None:
+    for array in _arrays():
+        assert way(array) == array.ctypes.data
+
+
+@pytest.mark.skipif(not address.can_read_directly(), reason="arrays of another layout")
+def test_direct_addresses_are_right_where_they_are_used() -> None:
+    assert address.address_of is address.direct_address
+    for array in _arrays():
+        assert address.direct_address(array) == array.ctypes.data
+
+
+def test_wrong_direct_addresses_are_found_out() -> None:
+    right = address.documented_address
+    assert not address.can_read_directly(lambda array: right(array) + 8)
+    # right for the arrays that own their elements only
+    assert not address.can_read_directly(lambda array: right(array) if array.base is None else 0)
+
+
+def test_other_interpreters_get_the_documented_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(array: object) -> int:
+        raise AssertionError("nothing may be read at an id that is no address")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.implementation, "name", "pypy")
+        readable = address.can_read_directly(never)
+    assert not readable
+
+
+def test_equal_nodes_share_a_kernel() -> None:
+    with gx.Graph() as g:
+        x = gx.placeholder((4, 4), name="x")
+        y = x
+        for _ in range(6):
+            y = gx.tanh(y @ y)
+    exe = gx.Session(g).compile(y, [x])
+    steps = [step for step in exe.compiled.plan.steps if isinstance(step, Launch)]
+    assert (len(steps), len(exe.kernels)) == (12, 2)
+
+
+def test_sizes_of_other_names_are_not_shared() -> None:
+    with gx.Graph() as g:
+        a = gx.placeholder(("n",), name="a")
+        b = gx.placeholder(("m",), name="b")
+        total = gx.exp(a), gx.exp(b)
+    exe = gx.Session(g).compile(total, [a, b])
+    one, two = exe(np.zeros(3, "f4"), np.zeros(5, "f4"))
+    assert (one.shape, two.shape) == ((3,), (5,))
+    np.testing.assert_array_equal(two, np.ones(5, "f4"))
+
+
+def test_failed_checks_of_equal_nodes_name_their_own_lines() -> None:
+    with gx.Graph() as g:
+        table = gx.placeholder((8,), name="table")
+        one = gx.placeholder((2,), "int64", name="one")
+        two = gx.placeholder((2,), "int64", name="two")
+        first = gx.take(table, one)
+        second = gx.take(table, two)
+    exe = gx.Session(g).compile([first, second], [table, one, two])
+    lines = []
+    for wrong in ([[9, 0], [0, 0]], [[0, 0], [9, 0]]):
+        with pytest.raises(IndexRangeError) as caught:
+            exe(np.zeros(8, "f4"), *map(np.array, wrong))
+        assert caught.value.where is not None
+        lines.append(caught.value.where.line)
+    assert lines[1] == lines[0] + 1
+
+
+def test_only_so_many_bindings_keep_their_frames() -> None:
+    with gx.Graph() as g:
+        x = gx.placeholder(("n",), name="x")
+        y = (x * 2).sum() + x
+    exe = gx.Session(g).compile(y, [x])
+    for size in range(MAX_BINDINGS + 10):
+        np.testing.assert_array_equal(exe(np.ones(size, "f4")), np.full(size, 2.0 * size + 1))
+    assert len(exe.compiled.program._frames) == MAX_BINDINGS
+
+
+def test_threads_have_frames_of_their_own() -> None:
+    with gx.Graph() as g:
+        x = gx.placeholder(("n", "n"), name="x")
+        y = gx.tanh(x @ x) @ x
+    exe = gx.Session(g).compile(y, [x])
+    inputs = [np.full((size, size), 0.01 * size, "f4") for size in (3, 17, 40, 40)]
+    expected = [exe(array) for array in inputs]
+    failures: list[str] = []
+
+    def work(number: int) -> None:
+        for _ in range(50):
+            if not np.array_equal(exe(inputs[number]), expected[number]):
+                failures.append(f"thread {number}")
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(inputs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_the_search_spends_what_a_byte_is_worth() -> None:
+    random = np.random.default_rng(4)
+    buffers = []
+    for number in range(120):
+        start, length, size = (int(random.integers(0, high)) for high in (60, 25, 5000))
+        buffers.append(Buffer(f"b{number}", size + 1, start, start + length + 1))
+    problem = MemoryProblem(tuple(buffers))
+    greedy = solve(problem, slack=0.0, effort=0)
+    gap = greedy.peak - greedy.lower_bound
+    assert gap > 0
+    assert solve(problem, slack=0.0, effort_per_byte=0) == greedy
+    for worth in (10, 1000):
+        spent = solve(problem, slack=0.0, effort_per_byte=worth)
+        assert greedy.lower_bound <= spent.peak <= greedy.peak
+        assert spent.steps - greedy.steps <= worth * gap * 2
+    assert spent.steps > greedy.steps

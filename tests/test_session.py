@@ -1,0 +1,482 @@
+"""Sessions: fetch structures, names, effects, feeds of any value, errors, threads, copies."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import sys
+import threading
+from collections import OrderedDict, namedtuple
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc as gx
+
+Pair = namedtuple("Pair", ["first", "second"])
+
+
+def small() -> tuple[Any, Any, Any, Any]:
+    with gx.Graph() as graph:
+        x = gx.placeholder((3,), name="x")
+        y = gx.placeholder((3,), name="y")
+        z = gx.add(x, y)
+    return graph, x, y, z
+
+
+def counter() -> tuple[Any, Any, Any]:
+    with gx.Graph() as graph:
+        v = gx.variable(np.zeros(3, np.float32), name="v")
+        step = v.assign_add(1.0)
+    return gx.Session(graph), v, step
+
+
+# --- fetches -------------------------------------------------------------------------------------
+
+
+def test_structures_come_back_as_given() -> None:
+    graph, x, y, z = small()
+    session = gx.Session(graph)
+    fetches = {"a": [x, (z, y)], "b": Pair(z, "x"), "c": OrderedDict(k=z), "d": [], "e": {}}
+    got = session.run(fetches, {x: [1, 2, 3], y: [10, 20, 30]})
+    assert list(got) == ["a", "b", "c", "d", "e"]
+    assert isinstance(got["a"][1], tuple) and isinstance(got["b"], Pair)
+    assert isinstance(got["c"], OrderedDict) and got["d"] == [] and got["e"] == {}
+    np.testing.assert_array_equal(got["a"][1][0], [11, 22, 33])
+    np.testing.assert_array_equal(got["b"].second, [1, 2, 3])
+
+
+def test_results_are_fresh_writable_packed_and_independent() -> None:
+    graph, x, y, z = small()
+    session = gx.Session(graph)
+    fed = np.array([1, 2, 3], np.float32)
+    got = session.run([z, z, x, x, y], {x: fed, y: fed})
+    again = session.run(z, {x: fed, y: fed})
+    arrays = [*got, again]
+    for position, array in enumerate(arrays):
+        assert array.flags.writeable and array.flags.c_contiguous and array.flags.owndata
+        assert not np.shares_memory(array, fed)
+        for other in arrays[position + 1 :]:
+            assert not np.shares_memory(array, other)
+    got[0][:] = -1
+    np.testing.assert_array_equal(got[1], [2, 4, 6])
+
+
+def test_constants_and_variables_that_are_fetched_are_copies() -> None:
+    with gx.Graph() as graph:
+        c = gx.constant(np.arange(3.0))
+        v = gx.variable(np.arange(3.0))
+    session = gx.Session(graph)
+    for value in (c, v):
+        session.run(value)[:] = 7
+        np.testing.assert_array_equal(session.run(value), [0, 1, 2])
+    session.get(v)[:] = 7
+    np.testing.assert_array_equal(session.get(v), [0, 1, 2])
+
+
+def test_scalars_come_as_arrays() -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder((), "float64", name="x")
+        y = x * 2.0
+    got = gx.Session(graph).run(y, {x: 1.5})
+    assert isinstance(got, np.ndarray) and got.shape == () and got.dtype == np.float64
+
+
+def test_effects_give_none_and_run() -> None:
+    session, v, step = counter()
+    with session.graph:
+        effect = gx.group(step)
+    assert session.run(effect) is None
+    assert session.run([effect, {"v": v}])[0] is None
+    np.testing.assert_array_equal(session.get(v), [2, 2, 2])
+
+
+def test_only_what_is_fetched_runs() -> None:
+    session, v, step = counter()
+    session.run(v)
+    session.run(step, {})
+    session.run(v)
+    np.testing.assert_array_equal(session.get(v), [1, 1, 1])
+
+
+def test_three_hundred_outputs() -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder((2,), name="x")
+        values, last = [], x
+        for _ in range(300):
+            last = last + x
+            values.append(last)
+    got = gx.Session(graph).run(values, {x: [1, 2]})
+    for position, array in enumerate(got):
+        np.testing.assert_array_equal(array, [position + 2, 2 * position + 4])
+
+
+@pytest.mark.parametrize("wrong", [None, 3, 1.5, object(), [None], {"a": 2}])
+def test_what_cannot_be_fetched(wrong: Any) -> None:
+    graph, x, y, z = small()
+    session = gx.Session(graph)
+    with pytest.raises(gx.GraphError, match="cannot be fetched"):
+        session.run(wrong, {x: [0, 0, 0]})
+    assert session.run(z, {x: [1, 1, 1], y: [1, 1, 1]})[0] == 2
+
+
+# --- names ---------------------------------------------------------------------------------------
+
+
+def test_names_look_up_fetches_and_feeds() -> None:
+    graph, *_ = small()
+    np.testing.assert_array_equal(gx.Session(graph).run("x", {"x": [1, 2, 3]}), [1, 2, 3])
+
+
+@pytest.mark.parametrize("name", ["", "π", 'a "quoted"\nline', "%0", "a b", "{}", "\x00"])
+def test_any_string_is_a_name(name: str) -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder((2,), name=name)
+        y = gx.exp(x) + 1.0
+    session = gx.Session(graph)
+    session.run(y, {name: [0, 0]})
+    executable = session.compile(y)
+    assert str(executable.source) and str(executable.graph) and executable.llvm_ir()
+
+
+def test_unknown_and_ambiguous_names() -> None:
+    with gx.Graph() as graph:
+        gx.placeholder((2,), name="twice")
+        gx.placeholder((2,), name="twice")
+        gx.placeholder((2,), name="once")
+    session = gx.Session(graph)
+    with pytest.raises(gx.NameLookupError, match="once"):
+        session.run("nothing")
+    with pytest.raises(gx.NameLookupError, match=r"test_session\.py.*test_session\.py"):
+        session.run("twice")
+    with pytest.raises(KeyError):
+        session.run("once", {"nothing": [1, 2]})
+
+
+# --- feeds ---------------------------------------------------------------------------------------
+
+
+def test_missing_feed_names_the_placeholder() -> None:
+    graph, x, _, z = small()
+    session = gx.Session(graph)
+    with pytest.raises(gx.FeedError, match=r"placeholder y of type float32\[3\]"):
+        session.run(z, {x: [1, 2, 3]})
+    with pytest.raises(gx.FeedError, match="placeholder y"):
+        session.compile(z, [x])
+    with pytest.raises(ValueError):
+        session.run(z)
+
+
+def test_feeds_that_are_not_needed_are_accepted() -> None:
+    graph, x, y, _ = small()
+    np.testing.assert_array_equal(
+        gx.Session(graph).run(x, {x: [1, 2, 3], y: "of no matter"}), [1, 2, 3]
+    )
+
+
+def test_intermediate_values_can_be_fed_fetched_and_both() -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder((2,), name="x")
+        y = x * 2.0
+        z = y + 1.0
+        w = z * y
+    session = gx.Session(graph)
+    np.testing.assert_array_equal(session.run(z, {y: [5, 6]}), [6, 7])
+    got = session.run([y, z, w, x], {y: [5, 6], x: [0, 0]})
+    np.testing.assert_array_equal(got, [[5, 6], [6, 7], [30, 42], [0, 0]])
+    np.testing.assert_array_equal(session.run(w, {z: [1, 1], x: [1, 2]}), [2, 4])
+
+
+def test_one_of_several_results_of_a_node_can_be_fed() -> None:
+    with gx.Graph() as graph:
+        p = gx.placeholder((), "bool", name="p")
+        x = gx.placeholder((3,), name="x")
+        a, b = gx.cond(p, lambda: (x + 1.0, x + 2.0), lambda: (x * 2.0, x * 3.0))
+        c = a + 1.0
+    feeds = {p: True, x: [1, 2, 3]}
+    session = gx.Session(graph)
+    got = session.run([c, b, a], {**feeds, a: [10, 10, 10]})
+    np.testing.assert_array_equal(got, [[11] * 3, [3, 4, 5], [10] * 3])
+    got = session.run([c, b], {**feeds, b: [10, 10, 10]})
+    np.testing.assert_array_equal(got, [[3, 4, 5], [10] * 3])
+
+
+def test_a_fed_value_of_derived_size_needs_the_size() -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder(("n",), name="x")
+        y = gx.concatenate([x, x])
+        z = y + 1.0
+    session = gx.Session(graph)
+    np.testing.assert_array_equal(session.run(z, {y: [1, 2, 3, 4], x: [0, 0]}), [2, 3, 4, 5])
+    with pytest.raises(gx.FeedError, match="placeholder x"):
+        session.run(y, {y: [1, 2, 3, 4]})
+    with pytest.raises(gx.ShapeError):
+        session.run(z, {y: [1, 2, 3], x: [0, 0]})
+
+
+def test_feeding_a_variable_lasts_one_run() -> None:
+    session, v, step = counter()
+    np.testing.assert_array_equal(session.run(v, {v: [5, 5, 5]}), [5, 5, 5])
+    np.testing.assert_array_equal(session.get(v), [0, 0, 0])
+    np.testing.assert_array_equal(session.run(step, {v: [5, 5, 5]}), [6, 6, 6])
+    np.testing.assert_array_equal(session.get(v), [6, 6, 6])
+
+
+def test_feeds_by_value_and_by_name_are_one() -> None:
+    graph, x, y, z = small()
+    session = gx.Session(graph)
+    with pytest.raises(gx.FeedError, match="fed twice"):
+        session.run(z, {x: [1, 2, 3], "x": [1, 2, 3], y: [0, 0, 0]})
+    with pytest.raises(gx.FeedError, match="by value or name"):
+        session.run(z, {3: [1, 2, 3]})
+
+
+def test_equal_names_of_dims_are_checked_naming_both_feeds() -> None:
+    with gx.Graph() as graph:
+        a = gx.placeholder(("n", 2), name="left")
+        b = gx.placeholder(("n",), name="right")
+        c = a.sum() + b.sum()
+    session = gx.Session(graph)
+    with pytest.raises(gx.ShapeError, match=r"left.*right"):
+        session.run(c, {a: np.zeros((3, 2)), b: np.zeros(4)})
+    assert session.run(c, {a: np.ones((3, 2)), b: np.ones(3)}) == 9
+
+
+def test_values_of_another_graph() -> None:
+    graph, x, y, z = small()
+    _, other, _, _ = small()
+    session = gx.Session(graph)
+    for attempt in (
+        lambda: session.run(other, {}),
+        lambda: session.run(z, {x: [1, 2, 3], other: [1, 2, 3]}),
+        lambda: session.run(gx.group(other)),
+        lambda: session.compile(z, [x, other]),
+        lambda: session.get(other),
+        lambda: session.set({other: [1, 2, 3]}),
+        lambda: x + other,
+        lambda: gx.gradients(z.sum(), other),
+    ):
+        with pytest.raises(gx.GraphError):
+            attempt()
+    assert session.run(z, {x: [1, 1, 1], y: [1, 1, 1]})[0] == 2
+
+
+# --- compile -------------------------------------------------------------------------------------
+
+
+def test_compile_takes_feeds_in_the_order_given() -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder((2,), name="x")
+        unused = gx.placeholder((2,), name="unused")
+        y = gx.placeholder((2,), name="y")
+        z = x - y
+    session = gx.Session(graph)
+    np.testing.assert_array_equal(session.compile(z)([5, 5], [1, 2]), [4, 3])
+    np.testing.assert_array_equal(session.compile(z, [y, x])([5, 5], [1, 2]), [-4, -3])
+    with_unused = session.compile({"z": z}, ["y", unused, "x"])
+    np.testing.assert_array_equal(with_unused([5, 5], None, [1, 2])["z"], [-4, -3])
+    with pytest.raises(gx.FeedError, match="1 arguments for 2 feeds"):
+        session.compile(z)([1, 2])
+    np.testing.assert_array_equal(session.compile(z * 2.0, [z])([1, 2]), [2, 4])
+
+
+def test_programs_are_compiled_once() -> None:
+    graph, x, y, z = small()
+    session = gx.Session(graph)
+    for size in range(3):
+        session.run([z, {"again": z}], {x: [size] * 3, y: [1] * 3})
+        session.run([z, (z,)], {"x": [size] * 3, "y": [1] * 3})
+        session.compile([z, z])
+    assert session.compile_count == 1
+    session.run(z, {x: [1] * 3, y: [1] * 3})
+    assert session.compile_count == 2
+
+
+def test_symbolic_sizes_compile_once() -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder(("n", None))
+        y = gx.nn.softmax(x) @ x.T
+    session = gx.Session(graph)
+    for shape in [(3, 4), (1, 1), (7, 2), (0, 3), (40, 40)]:
+        assert session.run(y, {x: np.ones(shape)}).shape == (shape[0], shape[0])
+    assert session.compile_count == 1
+
+
+# --- errors leave everything as it was -----------------------------------------------------------
+
+
+def test_a_failing_index_after_an_assignment_leaves_the_variables() -> None:
+    with gx.Graph() as graph:
+        v = gx.variable(np.zeros(3, np.float32), name="v")
+        w = gx.variable(np.ones(2, np.float32), name="w")
+        x = gx.placeholder((5,), name="x")
+        indices = gx.placeholder((2,), "int64", name="indices")
+        writes = [v.assign_add(1.0), w.assign_add(v.read()[:2])]
+        with gx.control_dependencies(writes):
+            y = gx.take(x, indices)
+    session = gx.Session(graph)
+    good = {x: range(5), indices: [0, -5]}
+    for count in range(1, 6):
+        np.testing.assert_array_equal(session.run(y, good), [0, 0])
+        before = session.get([v, w])
+        for bad in ([0, 5], [-6, 0], [2**62, 0]):
+            with pytest.raises(gx.IndexRangeError, match="out of range for axis 0 of size 5"):
+                session.run(y, {x: range(5), indices: bad})
+        after = session.get([v, w])
+        np.testing.assert_array_equal(before[0], [count] * 3)
+        np.testing.assert_array_equal(before[0], after[0])
+        np.testing.assert_array_equal(before[1], after[1])
+
+
+def test_a_bad_feed_leaves_the_session_usable() -> None:
+    session, v, step = counter()
+    with pytest.raises(gx.FeedError):
+        session.run(step, {v: [1, 2]})
+    with pytest.raises(gx.FeedError):
+        session.set({v: "text"})
+    np.testing.assert_array_equal(session.run(step), [1, 1, 1])
+
+
+# --- variables -----------------------------------------------------------------------------------
+
+
+def test_set_and_get() -> None:
+    with gx.Graph() as graph:
+        v = gx.variable(np.zeros(2, np.float32), name="v")
+        w = gx.variable(1, name="w")
+        y = v * 1.0
+    session = gx.Session(graph)
+    given = np.array([1, 2], np.float32)
+    session.set({v: given, "w": np.uint8(7)})
+    given[:] = 9
+    got = session.get({"v": v, "both": [w, "v"]})
+    np.testing.assert_array_equal(got["v"], [1, 2])
+    assert got["both"][0] == 7 and got["both"][0].dtype == np.int64
+    with pytest.raises(gx.FeedError):
+        session.set({w: 3, v: [1, 2, 3]})
+    assert session.get(w) == 7, "all or none"
+    with pytest.raises(gx.GraphError, match="not a variable"):
+        session.set({y: [1, 2]})
+    with pytest.raises(gx.GraphError, match="not a variable"):
+        session.get(y)
+
+
+def test_sessions_share_no_state() -> None:
+    one, v, step = counter()
+    other = gx.Session(one.graph)
+    one.run(step)
+    np.testing.assert_array_equal(one.get(v), [1, 1, 1])
+    np.testing.assert_array_equal(other.get(v), [0, 0, 0])
+
+
+# --- copies, forks, threads ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))])
+def test_copies_have_the_variables_and_a_life_of_their_own(duplicate: Any) -> None:
+    session, v, step = counter()
+    session.run(step)
+    other, its_step = duplicate((session, step))
+    np.testing.assert_array_equal(other.get("v"), [1, 1, 1])
+    other.run(its_step)
+    np.testing.assert_array_equal(other.get("v"), [2, 2, 2])
+    np.testing.assert_array_equal(session.get(v), [1, 1, 1])
+
+
+def test_a_copy_keeps_options_and_target() -> None:
+    from graphc.base.target import host
+
+    graph, *_ = small()
+    session = gx.Session(graph, target=host().without_fma(), seed=3)
+    other = pickle.loads(pickle.dumps(session))
+    assert other.target == session.target and other.seed == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_runs_after_a_fork() -> None:
+    session, v, step = counter()
+    with session.graph:
+        late = gx.exp(v).sum()
+    session.run(step)
+    child = os.fork()
+    if child == 0:
+        right = session.run(step)[0] == 2 and session.run(late) > 3
+        os._exit(0 if right else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    np.testing.assert_array_equal(session.get(v), [1, 1, 1])
+
+
+def _in_threads(work: list[Any]) -> None:
+    """Runs all at once, switching often; the first error is raised."""
+    errors: list[BaseException] = []
+
+    def guarded(function: Any) -> None:
+        try:
+            function()
+        except BaseException as error:
+            errors.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=guarded, args=(item,)) for item in work]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    if errors:
+        raise errors[0]
+
+
+def test_eight_threads_read_and_write() -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder((None,), name="x")
+        parts = [gx.variable(np.zeros(500, np.float32)) for _ in range(4)]
+        write = gx.group(*[part.assign_add(1.0) for part in parts])
+        spread = gx.stack([part[0] - parts[-1][-1] for part in parts])
+        double = x * 2.0 + parts[0][0] * 0.0
+    session = gx.Session(graph)
+
+    def writer() -> None:
+        for _ in range(100):
+            session.run(write)
+
+    def reader() -> None:
+        for size in range(100):
+            assert not session.run(spread).any(), "all of a write is seen or nothing"
+            got = session.run(double, {x: np.full(size, size)})
+            np.testing.assert_array_equal(got, np.full(size, 2 * size))
+
+    _in_threads([writer, reader, writer, reader, writer, reader, writer, reader])
+    for part in parts:
+        np.testing.assert_array_equal(session.get(part), np.full(500, 400))
+
+
+def test_threads_build_and_run_one_graph() -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder((3,), name="x")
+    session = gx.Session(graph)
+
+    def work(number: int) -> None:
+        value = x
+        for step in range(15):
+            value = value * 1.0 + float(number)
+            got = session.run(value, {x: [0, 0, 0]})
+            np.testing.assert_array_equal(got, [number * (step + 1)] * 3)
+
+    _in_threads([lambda n=n: work(n) for n in range(4)])
+
+
+def test_entering_a_session_enters_its_graph() -> None:
+    graph, *_ = small()
+    with gx.Session(graph) as session:
+        late = gx.placeholder((2,), name="late")
+        with pytest.raises(ZeroDivisionError), gx.Session(gx.Graph()):
+            raise ZeroDivisionError
+        assert gx.constant(1.0).graph is graph
+    assert late.graph is graph and gx.constant(1.0).graph is not graph
+    assert session.run(late, {late: [1, 2]})[1] == 2
