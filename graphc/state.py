@@ -14,7 +14,6 @@ from typing import Any
 from graphc.base.errors import GraphError, ShapeError
 from graphc.base.source import caller
 from graphc.ir.builder import current
-from graphc.ir.dims import compare
 from graphc.ir.dtypes import DTypeLike
 from graphc.ir.op import surface_function
 from graphc.ir.recorder import Recorder, current_recorder
@@ -23,6 +22,7 @@ from graphc.ir.value import Value
 from graphc.ops.convert import as_value
 from graphc.ops.source import payload_of
 from graphc.ops.state import assign_op, variable_op
+from graphc.structure import leaves
 
 
 class Variable(Value):
@@ -54,13 +54,7 @@ class Variable(Value):
         if new.dtype is not self.dtype:
             new = surface_function("astype")(new, self.dtype)
         if new.shape != self.shape:
-            if (
-                any(
-                    compare("eq", a, b) is not True
-                    for a, b in zip(new.shape, self.shape, strict=False)
-                )
-                and new.ndim > self.ndim
-            ):
+            if new.ndim > self.ndim:
                 raise ShapeError(
                     f"a value of shape {list(new.shape)} does not fit variable "
                     f"{self.name or ''} of shape {list(self.shape)}",
@@ -125,12 +119,10 @@ def variable(
             where=caller(),
             hint="make it outside and assign to it inside",
         )
-    payload = payload_of(initial, dtype)
-    from graphc.ir.dtypes import dtype as as_dtype
-
-    type_ = TensorType(as_dtype(payload.array.dtype), tuple(payload.array.shape))
+    attrs = {"initial": payload_of(initial, dtype)}
+    (type_,) = variable_op.infer((), attrs)
     result = Variable(type_, name, recorder, trainable)
-    recorder.add(variable_op, (), {"initial": payload}, outputs=(result,))
+    recorder.add(variable_op, (), attrs, outputs=(result,))
     return result
 
 
@@ -153,8 +145,6 @@ class Effect:
 
 def group(*items: Any, name: str | None = None) -> Effect:
     """One effect that runs all given values and effects (or nested structures of them)."""
-    from graphc.structure import leaves
-
     return Effect([value for item in leaves(list(items)) for value in effect_values(item)], name)
 
 
@@ -180,8 +170,6 @@ def control_dependencies(items: Any) -> AbstractContextManager[None]:
     Raises:
         GraphError: for anything else.
     """
-    from graphc.structure import leaves
-
     recorder = current_recorder()
     values = [value for item in leaves(items) for value in effect_values(item)]
     if recorder.parent is None and values and values[0].graph is not None:

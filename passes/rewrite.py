@@ -8,7 +8,7 @@ looked at again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 from graphc.base.errors import VerifyError

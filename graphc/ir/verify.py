@@ -27,6 +27,12 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 
 
+# What a type rule, written for right arguments, raises for wrong ones.
+_TRIPPED = (
+    LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError,
+)  # fmt: skip
+
+
 def infer_types(
     op: OpDef, inputs: Sequence[Value], attrs: Attributes, regions: Sequence[Graph]
 ) -> tuple[TensorType, ...]:
@@ -46,12 +52,10 @@ def infer_types(
         raise
     except KeyError as error:
         raise VerifyError(f"{op.name} lacks the attribute {error}") from error
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+    except _TRIPPED as error:
         raise VerifyError(
             f"{op.name} does not take these operands and attributes: {error}"
         ) from error
-    except AssertionError as error:
-        raise VerifyError(f"{op.name} does not take these operands: {error}") from error
 
 
 def call_problem(op: OpDef, count: int, attrs: Mapping[str, Any]) -> str | None:

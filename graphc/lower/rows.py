@@ -22,7 +22,6 @@ from graphc.lower.evaluate import Evaluator
 from graphc.lower.index import Index, flat_index, reshape_index
 from graphc.lower.region import open_loop, open_loops, open_region
 
-
 _Stage = list[Node]
 """Reductions that run in one loop over the row."""
 
