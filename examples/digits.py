@@ -16,6 +16,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -137,12 +138,7 @@ def show_progress(line: str, last: bool) -> None:
 def report(exe: gx.Executable) -> None:
     """What each pass did, the fused kernels, and the memory of the training step."""
     print("\nthe training step, pass by pass")
-    print(f"  {'pass':<16} {'nodes before':>12} {'after':>7} {'decisions':>10} {'ms':>8}")
-    for record in exe.passes:
-        print(
-            f"  {record.name:<16} {record.nodes_before:>12} {record.nodes_after:>7} "
-            f"{len(record.decisions):>10} {record.seconds * 1e3:>8.2f}"
-        )
+    print(textwrap.indent(exe.pass_table(), "  "))
     fused = [node for node in exe.graph.nodes if node.regions and node.op.name == "fused"]
     print(f"\n{len(fused)} fused groups, {len(exe.kernels)} distinct kernels:")
     for node in fused:

@@ -72,9 +72,23 @@ def __getattr__(name: str) -> Any:
         try:
             found = importlib.import_module("graphc.ir.op").surface_function(name)
         except KeyError:
-            raise AttributeError(f"module 'graphc' has no attribute {name!r}") from None
+            raise AttributeError(
+                f"module 'graphc' has no attribute {name!r}{_close_to(name)}"
+            ) from None
     globals()[name] = found
     return found
+
+
+def _close_to(name: str) -> str:
+    """The known names that one may have meant, those of optimisers included, as text."""
+    import difflib
+
+    spellings = {known: f"gx.{known}" for known in __dir__()}
+    for optimiser in importlib.import_module("graphc.optim").Optimizer.__subclasses__():
+        spellings.setdefault(optimiser.__name__, f"gx.optim.{optimiser.__name__}")
+    lowered = {known.lower(): text for known, text in spellings.items()}
+    close = difflib.get_close_matches(name.lower(), lowered)
+    return f"; did you mean {' or '.join(lowered[known] for known in close)}?" if close else ""
 
 
 def __dir__() -> list[str]:

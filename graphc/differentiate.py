@@ -17,7 +17,7 @@ from graphc.base.source import caller
 from graphc.ir.builder import builder_for
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import surface_function
-from graphc.ir.recorder import Recorder
+from graphc.ir.recorder import Recorder, origin
 from graphc.ir.value import Value
 from graphc.ops.convert import PYTHON_SCALARS, as_value
 from graphc.ops.source import constant_beside
@@ -131,7 +131,8 @@ class _Scope:
         for value in (*ys, *xs):
             if not recorder.encloses(value):
                 raise GraphError(
-                    f"value {_name(value)} belongs to another graph",
+                    f"value {_name(value)} belongs to another graph: it is of {origin(value)}, "
+                    f"the gradient of graph {recorder.name!r}",
                     where=caller(),
                     hint="ys and xs must be built in one graph",
                 )

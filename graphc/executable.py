@@ -131,6 +131,16 @@ class Executable:
         """One record a pass: name, seconds, nodes before and after, decisions."""
         return self.compiled.records
 
+    def pass_table(self) -> str:
+        """The passes as a table for people: nodes before and after, decisions, milliseconds."""
+        rows = [f"{'pass':<16} {'nodes before':>12} {'after':>7} {'decisions':>10} {'ms':>8}"]
+        for record in self.passes:
+            rows.append(
+                f"{record.name:<16} {record.nodes_before:>12} {record.nodes_after:>7} "
+                f"{len(record.decisions):>10} {record.seconds * 1e3:>8.2f}"
+            )
+        return "\n".join(rows)
+
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         """The distinct kernels, as data; ``kernel_ir`` is their text."""

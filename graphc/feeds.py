@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphc.base.errors import FeedError
+from graphc.base.source import caller
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import DType
 from graphc.ir.value import Value
@@ -36,7 +37,7 @@ def converted_feed(value: Value, given: Any) -> Array:
         array = _as_array(value, given)
     for dim, size in zip(value.shape, array.shape, strict=True):
         if isinstance(dim, int) and dim != size:
-            raise _wrong(value, f"an array of shape {_shape(array)}", given)
+            raise _misshapen(value, array, given)
     return array
 
 
@@ -53,7 +54,7 @@ def _as_array(value: Value, given: Any) -> Array:
     except (ValueError, TypeError) as error:
         raise _wrong(value, f"what NumPy cannot make an array of ({error})", given) from error
     if array.ndim != type_.rank:
-        raise _wrong(value, f"an array of shape {_shape(array)}", given)
+        raise _misshapen(value, array, given)
     array = _cast(value, array, type_.dtype, given)
     return np.require(array, type_.dtype.numpy, ["C", "A"]).reshape(array.shape)
 
@@ -83,15 +84,50 @@ def _shape(array: Array) -> str:
     return f"({', '.join(map(str, array.shape))}{',' if array.ndim == 1 else ''})"
 
 
+def _misshapen(value: Value, array: Array, given: Any) -> FeedError:
+    """The error for a shape: it names the first axis that is wrong, or the number of axes."""
+    what = f"an array of shape {_shape(array)}"
+    rank = len(value.shape)
+    if array.ndim != rank:
+        what += f": {array.ndim} {'axis' if array.ndim == 1 else 'axes'} instead of {rank}"
+        hint = None
+        if array.ndim == rank - 1:
+            hint = "add an axis with array[None], or at the end with array[..., None]"
+        elif array.ndim > rank and 1 in array.shape:
+            hint = "drop axes of size 1 with array.squeeze()"
+        elif _is_placeholder(value):
+            hint = "reshape the array, or declare the placeholder with its number of axes"
+        return _wrong(value, what, given, hint)
+    axis, expected = next(
+        (axis, dim)
+        for axis, (dim, size) in enumerate(zip(value.shape, array.shape, strict=True))
+        if isinstance(dim, int) and dim != size
+    )
+    what += f": axis {axis} has size {array.shape[axis]}, not {expected}"
+    hint = None
+    fixed = [dim for dim in value.shape if isinstance(dim, int)]
+    if len(fixed) == rank and sorted(fixed) == sorted(array.shape):
+        hint = "the sizes are right in another order: transpose the array"
+    elif _is_placeholder(value):
+        hint = f"to take any size here, declare the placeholder with None or a name as dim {axis}"
+    return _wrong(value, what, given, hint)
+
+
+def _is_placeholder(value: Value) -> bool:
+    node = value.graph.producer(value) if value.graph is not None else None
+    return node is not None and node.op.name == "placeholder"
+
+
 def _wrong(value: Value, what: str, given: Any, hint: str | None = None) -> FeedError:
     dims = ", ".join(str(d) if isinstance(d, int) else f"?{d}" for d in value.shape)
     expected = f"{value.dtype}({dims}{',' if len(value.shape) == 1 else ''})"
-    where = None
+    built, called = None, caller()
     if value.graph is not None:
         node = value.graph.producer(value)
-        where = node.provenance.where if node is not None else None
+        built = node.provenance.where if node is not None else None
     return FeedError(
         f"feed for {value.name or 'an unnamed value'}: expected {expected}, given {what}",
-        where=where,
+        where=built or called,
+        node=f"the call at {called}" if built is not None and called is not None else None,
         hint=hint,
     )

@@ -6,7 +6,7 @@ before it, and the order of fetches does not matter. An optimiser itself holds n
 of ``minimize`` or ``apply_gradients`` makes the variables that its step keeps between runs (slots,
 named after their parameter, as in ``w/first_moment``, and a counter of steps), none trainable.
 
-In the formulas p is a parameter, g its gradient (the sum of the loss's elements differentiated by
+In the formulas p is a parameter, g its gradient (the loss differentiated by
 it), η the learning rate, λ the weight decay, t the number of the step, counted from 1; what has an
 arrow is kept. Slots start at zero.
 """
@@ -51,7 +51,7 @@ class Optimizer(ABC):
         one built last wins. To descend on two losses at once, minimise their sum.
 
         Args:
-            loss: a float value; of a tensor the sum of its elements is minimised.
+            loss: a float scalar.
             variables: what to change; by default all trainable variables the loss depends on, in
                 the order they were made.
 
@@ -61,9 +61,16 @@ class Optimizer(ABC):
         Raises:
             GraphError: if there is nothing to train, or in a branch or loop body.
             GradientError: if the loss does not depend on one of ``variables``.
+            ShapeError: if the loss is not a scalar.
         """
         if not isinstance(loss, Value):
             raise GraphError(f"a loss is a value of a graph, not {loss!r}", where=caller())
+        if loss.ndim:
+            raise ShapeError(
+                f"a loss is a scalar, not {loss.type}",
+                where=caller(),
+                hint="reduce it with .mean() or .sum()",
+            )
         _refuse_regions()
         chosen = trainable_variables(loss) if variables is None else list(variables)
         if not chosen:

@@ -24,7 +24,7 @@ from graphc.executable import Executable
 from graphc.extract import Extraction, extract, missing_feed
 from graphc.feeds import converted_feed
 from graphc.ir.attributes import Array, Payload
-from graphc.ir.recorder import Recorder, current_recorder
+from graphc.ir.recorder import Recorder, current_recorder, origin
 from graphc.ir.value import Value
 from graphc.runtime.program import Program
 from graphc.state import Effect, Variable
@@ -176,7 +176,7 @@ class Session:
             _lines(extraction),
             len(extraction.states),
             len(extraction.written),
-            tuple((guard.left, guard.right, guard.broadcasts) for guard in extraction.guards),
+            extraction.guards,
         )
         known = self._programs.get(key)
         if known is None:
@@ -271,7 +271,8 @@ class Session:
         if isinstance(item, Value):
             if item.graph is not self.graph:
                 raise GraphError(
-                    f"{item!r} belongs to another graph than the session's",
+                    f"{item!r} belongs to another graph than the session's: it is of "
+                    f"{origin(item)}, the session of graph {self.graph.name!r}",
                     where=caller(),
                     hint="make a session of the graph the value was built in",
                 )
@@ -342,7 +343,6 @@ class Session:
 
 
 def _lines(extraction: Extraction) -> tuple[tuple[str, int] | None, ...]:
-    """The user's lines that errors at run time would name."""
+    """The user's lines that failing index checks would name; guards hold their own."""
     found = [n.provenance.where for n in extraction.graph.walk() if n.op.checks_indices]
-    found += [guard.where for guard in extraction.guards]
     return tuple(None if where is None else (where.filename, where.line) for where in found)

@@ -28,10 +28,29 @@ def compile(exe: Executable, path: str | os.PathLike[str], kind: str = "package"
     Raises:
         UnsupportedError: for another kind, or a structure of results that files can't hold.
         ArtifactError: if something else than a package is at ``path``.
+        GraphError: if ``exe`` is not an executable or ``path`` not a path.
         OSError: if it can't be written; what was there before then stays.
     """
     from graphc.aot.package import write_package
+    from graphc.base.errors import GraphError
+    from graphc.base.source import caller
+    from graphc.executable import Executable
 
+    if not isinstance(exe, Executable):
+        swapped = isinstance(path, Executable)
+        raise GraphError(
+            f"what is exported is an executable, not {type(exe).__name__}",
+            where=caller(),
+            hint="the executable comes first: gx.aot.compile(exe, path)"
+            if swapped
+            else "compile first: gx.aot.compile(session.compile(fetches, feeds), path)",
+        )
+    if not isinstance(path, (str, os.PathLike)):
+        raise GraphError(
+            f"a package is written to a path, not to {path!r}",
+            where=caller(),
+            hint='give the name of a directory: gx.aot.compile(exe, "model")',
+        )
     write_package(exe, path, kind)
 
 

@@ -27,14 +27,13 @@ class Options:
         fast_math: flags that open inexact rewriting: ``nnan`` (no NaN occurs), ``ninf`` (no
             infinity), ``nsz`` (the sign of zero does not matter), ``reassoc`` (sums and products
             may be regrouped), ``contract`` (multiply and add may be fused), ``approx`` (faster and
-            less accurate functions).
+            less accurate functions). They permit; so far no rule needs any of them.
         verify: check all invariants after every pass.
         shuffle_seed: put nodes into another random topological order before every pass.
         off: names of optional passes and of rules that don't run.
         dump: names of passes after which the graph is printed; "all" stands for every one.
-        fuel: how many optional decisions may be made; None is no limit.
-        threads: how many threads run kernels; None lets graphc choose.
-        memory_limit: bytes that a program may need beside its feeds and results.
+        fuel: how many optional decisions of rules, CSE and folding may be made; None is no limit.
+        threads: how many threads may run kernels; one does, whatever is allowed.
         time: print what each pass took.
     """
 
@@ -46,7 +45,6 @@ class Options:
     dump: tuple[str, ...] = ()
     fuel: int | None = None
     threads: int | None = None
-    memory_limit: int | None = None
     time: bool = False
 
     def __post_init__(self) -> None:
@@ -68,7 +66,7 @@ class Options:
                 f"unknown fast-math flag {', '.join(map(repr, unknown))}",
                 hint=f"known are {', '.join(FAST_MATH)}",
             )
-        for name, least in (("fuel", 0), ("threads", 1), ("memory_limit", 0), ("shuffle_seed", 0)):
+        for name, least in (("fuel", 0), ("threads", 1), ("shuffle_seed", 0)):
             _check_number(name, getattr(self, name), least)
         for name in ("verify", "time"):
             if not isinstance(getattr(self, name), bool):
@@ -143,7 +141,6 @@ _SETTINGS: dict[str, tuple[str, Literal["flag", "names", "int", "word"]]] = {
     "seed": ("shuffle_seed", "int"),
     "fuel": ("fuel", "int"),
     "threads": ("threads", "int"),
-    "memory_limit": ("memory_limit", "int"),
     "numerics": ("numerics", "word"),
     "fast_math": ("fast_math", "names"),
 }

@@ -10,19 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from graphc.codegen.binding import Linear
 from graphc.codegen.emitter import I64, FunctionEmitter, LType, Reg, element_of, ltype
 from graphc.codegen.scalar import emit_primitive
-from graphc.ir.dtypes import DType
+from graphc.kernel.combine import neutral_element
 from graphc.kernel.ir import CHUNK, LEVELS, Reduce, Reducer, lanes
 
 if TYPE_CHECKING:
     from graphc.codegen.kernel import KernelEmitter
-
-_PRIMITIVE = {"add": "add", "multiply": "multiply", "minimum": "minimum", "maximum": "maximum",
-              "and": "and", "or": "or"}  # fmt: skip
 
 MAX_FREE_LANES = 128
 """Accumulated lanes of a reduction whose order is free."""
@@ -31,34 +26,12 @@ Accumulator = tuple[Reg, ...]
 """One register, or value and position for argmin and argmax."""
 
 
-def _extreme(dtype: DType, largest: bool) -> bool | int | float:
-    if dtype.is_float:
-        return float("inf") if largest else float("-inf")
-    if dtype.kind == "bool":
-        return largest
-    info = np.iinfo(dtype.numpy)  # type: ignore[type-var]
-    return int(info.max if largest else info.min)
-
-
 def _neutral(e: FunctionEmitter, reducer: Reducer, width: int) -> Accumulator:
     dtype = reducer.term.dtype
-    type_ = ltype(element_of(dtype), width)
-    combine = reducer.combine
-    if combine in ("argmin", "argmax"):
-        worst = _extreme(dtype, largest=combine == "argmin")
-        return (e.const(worst, type_), e.const(0, ltype("i64", width)))
-    value: bool | int | float
-    if combine == "add":
-        value = -0.0 if dtype.is_float else 0
-    elif combine == "multiply":
-        value = 1
-    elif combine == "and":
-        value = -1 if dtype.is_integer else True
-    elif combine == "or":
-        value = 0
-    else:
-        value = _extreme(dtype, largest=combine == "minimum")
-    return (e.const(value, type_),)
+    value = e.const(neutral_element(reducer.combine, dtype), ltype(element_of(dtype), width))
+    if reducer.combine.startswith("arg"):
+        return (value, e.const(0, ltype("i64", width)))
+    return (value,)
 
 
 def _combine(
@@ -67,7 +40,7 @@ def _combine(
     """``a`` then ``b``; with ``ordered`` the positions of b all come after those of a."""
     dtype = reducer.term.dtype
     if len(a) == 1:
-        return (emit_primitive(e, _PRIMITIVE[reducer.combine], (a[0], b[0]), dtype),)
+        return (emit_primitive(e, reducer.combine, (a[0], b[0]), dtype),)
     (best, place), (term, position) = a, b
     relation = "greater" if reducer.combine == "argmax" else "less"
     better = emit_primitive(e, relation, (term, best), dtype)

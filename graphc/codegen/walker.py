@@ -13,7 +13,7 @@ from graphc.base.target import Target
 from graphc.codegen.emitter import I32, I64, PTR, FunctionEmitter, ModuleEmitter, Reg, ltype
 from graphc.codegen.kernel import emit_kernel
 from graphc.plan.ir import Plan
-from graphc.plan.table import STEP_WORDS, WALKER, kernel_symbols
+from graphc.plan.table import BRANCH, COPY, JUMP, LAUNCH, STEP_WORDS, WALKER, kernel_symbols
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +107,31 @@ def emit_walker() -> str:
     buffers = e.element_pointer(pointers, bufs, "ptr")
     sizes = e.element_pointer(dims, dim, "i64")
     e.store(e.binary("add", position, e.const(1, I64)), at, 8)
-    labels = [e.label(name) for name in ("launch", "branch", "jump", "copy")]
-    cases = " ".join(f"i64 {n}, label %{label}" for n, label in enumerate(labels))
+    launch, branch, jump, copy = (e.label(name) for name in ("launch", "branch", "jump", "copy"))
+    labels = {LAUNCH: launch, BRANCH: branch, JUMP: jump, COPY: copy}
+    cases = " ".join(f"i64 {number}, label %{label}" for number, label in labels.items())
     e.line(f"switch {kind}, label %{head} [ {cases} ]")
-    launch, branch, jump, copy = labels
-
     e.start(launch)
+    _emit_launch(e, head, position, function, buffers, sizes)
+    e.start(branch)
+    _emit_branch(e, head, at, goal, buffers)
+    e.start(jump)
+    e.store(goal, at, 8)
+    e.jump(head)
+    e.start(copy)
+    _emit_copy(e, head, buffers, sizes)
+    e.start(done)
+    e.finish("ret i64 %count")
+    return module.text()
+
+
+# Each ends the block that was started for it.
+
+
+def _emit_launch(
+    e: FunctionEmitter, head: str, position: Reg, function: Reg, buffers: Reg, sizes: Reg
+) -> None:
+    """Calls a kernel; a status that it filled in ends the run at this step."""
     code = e.assign(PTR, f"inttoptr {function} to ptr")
     e.line(f"call void {code.text}({buffers}, {sizes}, ptr %status)")
     failed = e.label("failed")
@@ -121,7 +140,9 @@ def emit_walker() -> str:
     e.start(failed)
     e.line(f"ret {position}")
 
-    e.start(branch)
+
+def _emit_branch(e: FunctionEmitter, head: str, at: Reg, goal: Reg, buffers: Reg) -> None:
+    """Goes to the goal if the bool in the first buffer is false."""
     predicate = e.load(e.load(buffers, PTR, 8), ltype("i8"), 1)
     taken = e.label("taken")
     e.branch(e.icmp("eq", predicate, e.const(0, predicate.type)), taken, head)
@@ -129,18 +150,12 @@ def emit_walker() -> str:
     e.store(goal, at, 8)
     e.jump(head)
 
-    e.start(jump)
-    e.store(goal, at, 8)
-    e.jump(head)
 
-    e.start(copy)
+def _emit_copy(e: FunctionEmitter, head: str, buffers: Reg, sizes: Reg) -> None:
+    """Copies the first buffer to the second."""
     source = e.load(buffers, PTR, 8)
     target = e.load(e.element_pointer(buffers, e.const(1, I64), "ptr"), PTR, 8)
     size = e.load(sizes, I64, 8)
-    module.declare("memcpy", "ptr", "ptr, ptr, i64")
+    e.module.declare("memcpy", "ptr", "ptr, ptr, i64")
     e.assign(PTR, f"call ptr @memcpy({target}, {source}, {size})")
     e.jump(head)
-
-    e.start(done)
-    e.finish("ret i64 %count")
-    return module.text()

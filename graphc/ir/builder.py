@@ -106,10 +106,18 @@ def infer(op: OpDef, inputs: Sequence[Value], attrs: Attributes) -> tuple[Tensor
         return tuple(op.infer([value.type for value in inputs], attrs))
     except GraphcError as error:
         if error.node is None:
-            operands = ", ".join(f"{v.name + ': ' if v.name else ''}{v.type}" for v in inputs)
-            shown = ", ".join(f"{key}={value!r}" for key, value in attrs.items())
-            error.node = f"{op.name}({operands}{'; ' + shown if shown else ''})"
+            error.node = operation_text(op.name, inputs, attrs)
         raise
+
+
+def operation_text(name: str, inputs: Sequence[Value], attrs: Attributes) -> str:
+    """An operation as errors show it: operands with their names and types, then attributes.
+
+    Regions are graphs of their own and left out.
+    """
+    operands = ", ".join(f"{v.name + ': ' if v.name else ''}{v.type.brief()}" for v in inputs)
+    shown = ", ".join(f"{key}={value!r}" for key, value in attrs.items() if key != "regions")
+    return f"{name}({operands}{'; ' + shown if shown else ''})"
 
 
 def make_node(

@@ -13,7 +13,6 @@ from typing import TypeAlias
 Interval: TypeAlias = tuple[float, float]
 
 INFINITY = math.inf
-EVERYTHING: Interval = (-INFINITY, INFINITY)
 
 
 def _sum(a: float, b: float) -> float:

@@ -148,6 +148,13 @@ class Operators:
     def __getitem__(self, key: Any) -> Value:
         return _call("getitem", self, key)  # type: ignore[no-any-return]
 
+    def __setitem__(self, key: Any, new: Any) -> NoReturn:
+        raise UnsupportedError(
+            "a symbolic value cannot be assigned to: values are immutable",
+            where=caller(),
+            hint="build a new one, with gx.concatenate of the parts or gx.where of a mask",
+        )
+
     # --- what Python would want a number for -----------------------------------------------------
 
     def __bool__(self) -> NoReturn:
@@ -167,6 +174,13 @@ class Operators:
 
     def __array__(self, *arguments: object, **options: object) -> NoReturn:
         _refuse("array", "fetch it with session.run")
+
+    def __format__(self, specification: str) -> str:
+        if specification:
+            _refuse(
+                f"number to format as {specification!r}", "fetch it with session.run and format that"
+            )
+        return str(self)
 
     def __len__(self) -> int:
         first = self._first_dim("len()")
@@ -263,6 +277,8 @@ class Operators:
     # --- NumPy's own functions -------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if options.pop("out", None) is not None:
+            raise _no_out(f"np.{ufunc.__name__}")
         if method != "__call__" or options:
             raise UnsupportedError(
                 f"np.{ufunc.__name__}.{method} with {sorted(options)} of a symbolic value",
@@ -275,12 +291,16 @@ class Operators:
         name = function.__name__
         if name in ("shape", "ndim", "size"):
             return _measure(name, *args, **kwargs)
-        chosen = _numpy_function(name)
+        full = f"{function.__module__}.{name}".replace("numpy", "np", 1)
+        if kwargs.get("out") is not None:
+            raise _no_out(full)
+        kwargs = {key: given for key, given in kwargs.items() if key != "out"}
+        chosen = _numpy_function(name, full)
         try:
             inspect.signature(chosen).bind(*args, **kwargs)
         except TypeError as error:
             raise UnsupportedError(
-                f"np.{name} of a symbolic value: {error}",
+                f"{full} of a symbolic value: {error}",
                 where=caller(),
                 hint=f"gx.{chosen.__name__.rstrip('_')}{inspect.signature(chosen)} is what there "
                 "is; convert with astype before or after",
@@ -295,12 +315,22 @@ def _measure(name: str, a: Value, axis: int | None = None) -> Any:
     return getattr(a, name)
 
 
-def _numpy_function(name: str) -> Any:
+def _no_out(function: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{function} of a symbolic value with out=: there is no array to write to yet",
+        where=caller(),
+        hint="leave out= away; session.run gives the result as an array",
+    )
+
+
+def _numpy_function(name: str, full: str | None = None) -> Any:
     renamed = {"absolute": "abs", "amax": "max", "amin": "min", "true_divide": "divide",
                "remainder": "mod", "invert": "bitwise_not", "rint": "round"}  # fmt: skip
     try:
         return surface_function(renamed.get(name, name))
     except KeyError:
         raise UnsupportedError(
-            f"np.{name} of a symbolic value", where=caller(), hint="graphc has no op of that name"
+            f"{full or 'np.' + name} of a symbolic value",
+            where=caller(),
+            hint="graphc has no op of that name",
         ) from None

@@ -123,7 +123,8 @@ class Recorder:
             return self.captures[value]
         if self.parent is None or not self.encloses(value):
             raise GraphError(
-                f"value {value.name or value.type} belongs to another graph",
+                f"value {value.name or value.type} belongs to another graph: it is of "
+                f"{origin(value)}, the operation of graph {self.name!r}",
                 where=caller(),
                 hint="build all operands of an operation in one graph",
             )
@@ -218,6 +219,16 @@ class Recorder:
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._lock = threading.RLock()
+
+
+def origin(value: Value) -> str:
+    """The graph of a value and the line it was built at, as errors name them."""
+    graph = value.graph
+    if graph is None:
+        return "no graph of a user"
+    node = graph.producer(value)
+    where = node.provenance.where if node is not None else None
+    return f"graph {graph.name!r}" + (f", built at {where}" if where is not None else "")
 
 
 install_default(Recorder("default"))

@@ -10,6 +10,8 @@ from graphc.ir.dtypes import DType
 
 Shape = tuple[Dim, ...]
 
+_WIDTH = 60
+
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
@@ -45,6 +47,11 @@ class TensorType:
     def with_dtype(self, dtype: DType) -> TensorType:
         """The same shape with another dtype."""
         return TensorType(dtype, self.shape)
+
+    def brief(self) -> str:
+        """As text for errors; of a long type, whose dims are formulas, beginning and end."""
+        text = str(self)
+        return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 20]} … {text[-17:]}"
 
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"

@@ -26,7 +26,6 @@ from graphc.ir.printer import MAXIMUM_NESTING, symbols_in
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 
-
 # What a type rule, written for right arguments, raises for wrong ones.
 _TRIPPED = (
     LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError,

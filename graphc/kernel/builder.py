@@ -41,6 +41,7 @@ from graphc.kernel.ir import (
     Statement,
     Store,
     Var,
+    reduced_dtype,
 )
 from graphc.kernel.scalar import PRIMITIVES
 
@@ -286,7 +287,7 @@ class KernelBuilder:
         yield scope
         self._close(block)
         reducers = tuple(
-            Reducer(combine, Var(int64 if combine.startswith("arg") else term.dtype), term)
+            Reducer(combine, Var(reduced_dtype(combine, term.dtype)), term)
             for combine, term in scope.terms
         )
         scope.results = tuple(reducer.result for reducer in reducers)

@@ -6,7 +6,7 @@ bit. NaN wins in minima and maxima, +0 is above -0, and of equal bests the first
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
 from typing import Any
 
 import numpy as np
@@ -17,38 +17,32 @@ from graphc.ir.op import Combine
 from graphc.kernel.ir import CHUNK, LEVELS, Order, lanes
 
 
-def _largest(dtype: DType) -> Any:
-    return _extreme(dtype, True)
+def neutral_element(combine: Combine, term: DType) -> bool | int | float:
+    """What combines with any term to that term, bits included; for positions the worst value."""
+    if combine == "add":
+        return -0.0 if term.is_float else 0
+    if combine == "multiply":
+        return 1
+    if combine == "or":
+        return 0
+    if combine == "and":
+        return -1 if term.kind == "int" else _extreme(term, largest=True)
+    return _extreme(term, largest=combine in ("minimum", "argmin"))
 
 
-def _smallest(dtype: DType) -> Any:
-    return _extreme(dtype, False)
-
-
-def _extreme(dtype: DType, largest: bool) -> Any:
+def _extreme(dtype: DType, *, largest: bool) -> bool | int | float:
     if dtype.is_float:
-        return np.inf if largest else -np.inf
+        return math.inf if largest else -math.inf
     if dtype.kind == "bool":
         return largest
     info = np.iinfo(dtype.numpy.name)
-    return info.max if largest else info.min
-
-
-_EMPTY: Mapping[Combine, Callable[[DType], Any]] = {
-    "add": lambda dtype: 0,
-    "multiply": lambda dtype: 1,
-    "minimum": _largest,
-    "maximum": _smallest,
-    "and": lambda dtype: -1 if dtype.kind == "int" else _largest(dtype),
-    "or": lambda dtype: 0,
-    "argmin": lambda dtype: 0,
-    "argmax": lambda dtype: 0,
-}
+    return int(info.max if largest else info.min)
 
 
 def combine_nothing(combine: Combine, term: DType, result: DType) -> Array:
     """The result of a reduction without terms, as an array of rank 0."""
-    return np.array(_EMPTY[combine](term), result.numpy)
+    zero = combine in ("add", "argmin", "argmax")
+    return np.array(0 if zero else neutral_element(combine, term), result.numpy)
 
 
 def combine_terms(combine: Combine, terms: Array, dtype: DType, order: Order) -> Array:
@@ -127,4 +121,4 @@ def _level(ufunc: np.ufunc, parts: Array, neutral: Any, last: bool) -> Array:
     return result
 
 
-__all__ = ["combine_nothing", "combine_terms"]
+__all__ = ["combine_nothing", "combine_terms", "neutral_element"]

@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 
 from graphc.base.source import Location
 from graphc.ir.dims import Dim, DimExpr, symbol_name, symbols_of
-from graphc.ir.dtypes import DType
+from graphc.ir.dtypes import DType, int64
 from graphc.ir.op import Combine
 from graphc.ir.types import TensorType
 
@@ -162,9 +162,14 @@ class Loop:
     carries: tuple[Carry, ...] = ()
 
 
+def reduced_dtype(combine: str, term: DType) -> DType:
+    """The dtype of a reduction of terms: int64 positions for argmin and argmax."""
+    return int64 if combine.startswith("arg") else term
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Reducer:
-    """One result of a reduction; for argmin and argmax an int64 position, else the term's dtype."""
+    """One result of a reduction, of the dtype that ``reduced_dtype`` says."""
 
     combine: Combine
     result: Var
@@ -239,16 +244,16 @@ class Kernel:
     sites: tuple[Site, ...] = field(default=())
 
     @property
+    def symbols(self) -> frozenset[DimExpr]:
+        """The symbols that shapes and statements mention."""
+        mentioned = {dim for buffer in self.buffers for dim in buffer.type.shape}
+        mentioned.update(dim for statement in walk(self.body) for dim in dims_in(statement))
+        return frozenset(symbol for dim in mentioned for symbol in symbols_of(dim))
+
+    @property
     def dims(self) -> tuple[str, ...]:
         """Names of the symbols it needs, sorted: the order in which their values are passed."""
-        found: set[DimExpr] = set()
-        for buffer in self.buffers:
-            for dim in buffer.type.shape:
-                found |= symbols_of(dim)
-        for statement in walk(self.body):
-            for dim in dims_in(statement):
-                found |= symbols_of(dim)
-        return tuple(sorted(symbol_name(dim) for dim in found))
+        return tuple(sorted(map(symbol_name, self.symbols)))
 
 
 def walk(body: Sequence[Statement]) -> Iterator[Statement]:

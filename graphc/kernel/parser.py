@@ -47,6 +47,7 @@ from graphc.kernel.ir import (
     Statement,
     Store,
     Var,
+    reduced_dtype,
 )
 from graphc.kernel.scalar import PRIMITIVES
 from graphc.kernel.scanner import NAME, NUMBER, Scanner
@@ -193,9 +194,7 @@ class _Parser(Scanner):
         statement: Statement
         body = tuple(block.statements)
         if block.kind == "reduce":
-            results = [
-                Var(int64 if combine.startswith("arg") else term.dtype) for combine, term in items
-            ]
+            results = [Var(reduced_dtype(combine, term.dtype)) for combine, term in items]
             reducers = tuple(
                 Reducer(combine, result, term)  # type: ignore[arg-type]
                 for (combine, term), result in zip(items, results, strict=True)

@@ -22,8 +22,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from graphc.ir import dims
-from graphc.ir.dims import DimExpr
 from graphc.ir.dtypes import DType
 from graphc.ir.printer import bounds_clause, float_text, quote, symbol_order, where_text
 from graphc.kernel.ir import (
@@ -43,8 +41,6 @@ from graphc.kernel.ir import (
     Statement,
     Store,
     Var,
-    dims_in,
-    walk,
 )
 
 MAXIMUM_NESTING = 32
@@ -81,23 +77,12 @@ def _rest(kernel: Kernel, names: dict[Buffer, str], sites: Sequence[str]) -> str
     printer.block(kernel.body, "  ")
     buffers = ", ".join(f"{b.role} {names[b]}: {b.type}" for b in kernel.buffers)
     sites_clause = f" sites ({', '.join(sites)})" if sites else ""
-    head = f"{bounds_clause(_symbols(kernel))} ({buffers}){sites_clause} {{"
+    head = f"{bounds_clause(sorted(kernel.symbols, key=symbol_order))} ({buffers}){sites_clause} {{"
     return "\n".join([head, *printer.lines, "}", ""])
 
 
 def _buffer_name(name: str) -> str:
     return f"%{name}" if _PLAIN_NAME.fullmatch(name) else f"%{quote(name)}"
-
-
-def _symbols(kernel: Kernel) -> list[DimExpr]:
-    found: set[DimExpr] = set()
-    for buffer in kernel.buffers:
-        for dim in buffer.type.shape:
-            found |= dims.symbols_of(dim)
-    for statement in walk(kernel.body):
-        for dim in dims_in(statement):
-            found |= dims.symbols_of(dim)
-    return sorted(found, key=symbol_order)
 
 
 def _site_text(site: Site) -> str:

@@ -35,10 +35,9 @@ from graphc.kernel.ir import (
     Statement,
     Store,
     Var,
-    dims_in,
     lanes,
     operands_of,
-    walk,
+    reduced_dtype,
 )
 from graphc.kernel.scalar import PRIMITIVES
 from graphc.kernel.text import MAXIMUM_NESTING, print_statement
@@ -124,13 +123,10 @@ class _Verifier:
 
     def _check_symbols(self) -> None:
         bounds: dict[str, tuple[int | None, int | None]] = {}
-        shapes = [dim for buffer in self._kernel.buffers for dim in buffer.type.shape]
-        inside = [dim for statement in walk(self._kernel.body) for dim in dims_in(statement)]
-        for dim in {*shapes, *inside}:
-            for symbol in dims.symbols_of(dim):
-                name = dims.symbol_name(symbol)
-                known = bounds.setdefault(name, dims.bounds(symbol))
-                self._require(known == dims.bounds(symbol), f"symbol {name!r} has two bounds")
+        for symbol in self._kernel.symbols:
+            name = dims.symbol_name(symbol)
+            known = bounds.setdefault(name, dims.bounds(symbol))
+            self._require(known == dims.bounds(symbol), f"symbol {name!r} has two bounds")
 
     def _define(self, var: Var, dtype: DType | None = None) -> None:
         self._require(var not in self._ever, "a scalar is defined twice")
@@ -220,7 +216,7 @@ class _Verifier:
                 or lanes(dtype) == width,
                 f"a lanes reduction of {dtype} beside one that has {width} lanes",
             )
-            self._define(reducer.result, int64 if combine.startswith("arg") else dtype)
+            self._define(reducer.result, reduced_dtype(combine, dtype))
 
     # --- statements ------------------------------------------------------------------------------
 

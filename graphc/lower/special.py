@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from graphc.base.errors import UnsupportedError
+from graphc.base.errors import VerifyError
 from graphc.base.target import Target
 from graphc.codegen.gemm import gemm_workspace_bytes
 from graphc.ir.dims import Dim, product
@@ -12,6 +12,7 @@ from graphc.ir.dtypes import int8, int64
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Contraction, Scan, ScatterAdd
 from graphc.ir.types import TensorType
+from graphc.kernel.combine import neutral_element
 from graphc.kernel.ir import Buffer, Kernel, MatrixOperand, Site, Var
 from graphc.lower.index import flat_index
 from graphc.lower.region import open_loop, open_loops, open_region
@@ -22,7 +23,7 @@ _UNBOUNDED = 2**40
 def _only(region: Graph, kind: type) -> Node:
     (node,) = (n for n in region.nodes if isinstance(n.op.lowering, kind))
     if len(region.nodes) != 1:
-        raise UnsupportedError(f"{node.op.name} is not fused with other operations")
+        raise VerifyError(f"{node.op.name} is not fused with other operations", node=repr(node))
     return node
 
 
@@ -71,7 +72,7 @@ def lower_scan(region: Graph) -> Kernel:
     with ExitStack() as loops:
         before = open_loops(b, evaluator, loops, shape[:axis], "parallel")
         behind = open_loops(b, evaluator, loops, shape[axis + 1 :])
-        neutral = (-0.0 if dtype.is_float else 0) if combine == "add" else 1
+        neutral = neutral_element(combine, dtype)
         with b.loop(shape[axis], "serial", (b.constant(neutral, dtype),)) as scope:
             evaluator.push()
             index = (*before, scope.index, *behind)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphc.base.errors import DTypeError, ShapeError
+from graphc.base.errors import DTypeError, GraphcError, ShapeError
 from graphc.ir.attributes import Attributes
 from graphc.ir.dtypes import bool_
 from graphc.ir.op import NotDifferentiable, OpDef, Structural, register
@@ -47,6 +47,25 @@ def _cond_types(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorT
     return first
 
 
+def _changed(position: int, name: str | None, before: TensorType, after: TensorType) -> GraphcError:
+    """The error for a loop variable that does not keep its type."""
+    number = f"loop variable {position}"
+    label, what = (name, f"{number} ({name})") if name else ("x", number)
+    where = "" if name else f", where x is {number}"
+    message = f"{what} starts as {before.brief()} but the body gives {after.brief()}"
+    if before.dtype is not after.dtype:
+        return DTypeError(
+            message,
+            hint="loop variables keep their dtype; give the body's value "
+            f".astype({label}.dtype){where}, or start with that dtype",
+        )
+    return ShapeError(
+        message,
+        hint=f"loop variables keep their shape; give the body's value .reshape({label}.shape), "
+        f"or gx.broadcast_to(value, {label}.shape){where}",
+    )
+
+
 def _while_types(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
     condition, body = attrs["regions"]
     carried = list(inputs[: attrs["carried"]])
@@ -54,10 +73,7 @@ def _while_types(inputs: Sequence[TensorType], attrs: Attributes) -> list[Tensor
     given = [value.type for value in body.outputs]
     for position, (before, after) in enumerate(zip(carried, given, strict=True)):
         if before != after:
-            raise ShapeError(
-                f"loop variable {position} starts as {before} but the body gives {after}",
-                hint="loop variables keep their dtype and shape; use astype or reshape",
-            )
+            raise _changed(position, body.inputs[position].name, before, after)
     return carried
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from graphc.base.errors import DTypeError, ShapeError
 from graphc.base.source import caller
 from graphc.ir.builder import current
-from graphc.ir.dims import Dim, DimExpr
-from graphc.ir.dtypes import DType, promote, promote_weak, scalar_dtype
+from graphc.ir.dims import Dim, DimExpr, equal, select
+from graphc.ir.dtypes import DType, dtype, promote, promote_weak, scalar_dtype
 from graphc.ir.op import surface_function
 from graphc.ir.value import Value
 from graphc.ops.source import constant, constant_beside, payload_of
@@ -33,8 +33,6 @@ def as_value(operand: Any, beside: Value | None = None) -> Value:
     if beside is None or current() is not None:
         return constant(operand)
     payload = payload_of(operand)
-    from graphc.ir.dtypes import dtype
-
     return constant_beside(payload.array, dtype(payload.array.dtype), beside)
 
 
@@ -73,11 +71,11 @@ def promoted(*operands: Any) -> tuple[Value, ...]:
     return tuple(result)
 
 
-def converted(value: Value, dtype: DType) -> Value:
+def converted(value: Value, element: DType) -> Value:
     """The value in another dtype; itself if it has it."""
-    if value.dtype is dtype:
+    if value.dtype is element:
         return value
-    result: Value = surface_function("astype")(value, dtype)
+    result: Value = surface_function("astype")(value, element)
     return result
 
 
@@ -137,8 +135,6 @@ def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
     Raises:
         ShapeError: if two dims are proved to differ and neither is 1.
     """
-    from graphc.ir.dims import compare, select
-
     rank = max(len(shape) for shape in shapes)
     result: list[Dim] = []
     for axis in range(rank):
@@ -153,14 +149,13 @@ def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
             if dim == 1:
                 dim = other
                 continue
-            equal = compare("eq", dim, other)
-            if equal:
+            if equal(dim, other):
                 continue
             if isinstance(other, int) and _cannot_be(dim, other):
                 raise _mismatch(shapes)
             if isinstance(dim, int) and _cannot_be(other, dim):
                 raise _mismatch(shapes)
-            if isinstance(dim, int) and dim != 1:
+            if isinstance(dim, int):
                 continue  # the other is 1 or the same; the result is this one either way
             if isinstance(other, int):
                 dim = other
@@ -172,9 +167,7 @@ def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
 
 def _cannot_be(dim: Dim, size: int) -> bool:
     """Proved to be neither ``size`` nor 1."""
-    from graphc.ir.dims import compare
-
-    return compare("eq", dim, size) is False and compare("eq", dim, 1) is False
+    return equal(dim, size) is False and equal(dim, 1) is False
 
 
 def _mismatch(shapes: Sequence[Sequence[Dim]]) -> ShapeError:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.base.errors import DTypeError, IndexRangeError, UnsupportedError
+from graphc.base.errors import DTypeError, IndexRangeError, ShapeError, UnsupportedError
 from graphc.base.source import caller
 from graphc.ir.dims import Dim, DimExpr, equal, less, less_equal, product
 from graphc.ir.dtypes import bool_
@@ -244,7 +244,7 @@ def _gathered(part: Value, plan: _Plan, indices: list[Value], adjacent: bool) ->
         return permuted(result, (*others[:target], *moved, *others[target:]))
     try:
         common = broadcast_shapes(*(index.shape for index in indices))
-    except ValueError:
+    except ShapeError:
         shown = " and ".join(show(index.shape) for index in indices)
         raise IndexRangeError(
             f"index arrays of shapes {shown} do not broadcast", where=caller()

@@ -15,7 +15,7 @@ import numpy as np
 from graphc.base.errors import ShapeError
 from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
-from graphc.ir.builder import apply
+from graphc.ir.builder import apply, operation_text
 from graphc.ir.dims import Dim, equal, product
 from graphc.ir.dtypes import ALL, DType
 from graphc.ir.op import (
@@ -136,11 +136,31 @@ def matmul(a: Any, b: Any) -> Value:
             be compared now are compared when the graph runs.
     """
     left, right = promoted(a, b)
+    try:
+        return _product(left, right)
+    except ShapeError as error:
+        shown = [
+            given if isinstance(given, Value) else value
+            for given, value in ((a, left), (b, right))
+        ]
+        error.node = operation_text("matmul", shown, {})
+        raise
+
+
+def _product(left: Value, right: Value) -> Value:
+    """``matmul`` of values of one dtype."""
     message = f"shapes {show(left.shape)} and {show(right.shape)} do not multiply as matrices"
     if left.ndim == 0 or right.ndim == 0:
         raise ShapeError(message, where=caller(), hint="multiply by a scalar with *")
     inner = (left.shape[-1], right.shape[max(right.ndim - 2, 0)])
-    guards = unproved([inner], message)
+    try:
+        guards = unproved([inner], message)
+    except ShapeError as error:
+        error.hint = (
+            f"the left operand's last axis ({inner[0]}) must equal the right operand's "
+            f"{'only' if right.ndim == 1 else 'last but one'} axis ({inner[1]}); .T transposes"
+        )
+        raise
     if right.ndim == 1 and left.dtype.is_float:
         return _times_vector(left, right, guards)
     if left.ndim == 1:
@@ -179,6 +199,7 @@ def matmul_of_matrices(left: Value, right: Value, guards: Guards) -> Value:
             f"shapes {show(left.shape)} and {show(right.shape)} do not multiply: "
             "the leading dims do not broadcast",
             where=caller(),
+            hint="the leading dims, all but the last two, must be equal or 1",
         ) from None
     left = broadcast_to(left, (*batch, *left.shape[-2:]))
     right = broadcast_to(right, (*batch, *right.shape[-2:]))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphc.base.errors import DTypeError, ShapeError
+from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims import compare
@@ -246,6 +247,24 @@ def _fitted(labels: Value, logits: Value) -> Value:
 
 @surface
 def mse(prediction: Any, target: Any) -> Value:
-    """The mean of squared differences over all elements, a scalar."""
+    """The mean of squared differences over all elements, a scalar.
+
+    Args:
+        prediction, target: tensors of one shape. Nothing is broadcast: [n, 1] and [n] would give
+            n² differences, which nobody wants of a loss.
+
+    Raises:
+        ShapeError: if the shapes are proved to differ; what is not proved is checked when the
+            graph runs.
+    """
     left, right = promoted(prediction, target)
-    return mean(square(left - right))
+    message = f"mse of {left.type} and {right.type}: the shapes must be equal"
+    hint = "reshape one to the other's shape, for example with target.reshape(prediction.shape)"
+    if left.ndim != right.ndim:
+        raise ShapeError(message, where=caller(), hint=hint)
+    try:
+        guards = unproved(zip(left.shape, right.shape, strict=True), message)
+    except ShapeError as error:
+        error.hint = hint
+        raise
+    return mean(square(left - with_shape(right, left.shape, guards)))

@@ -142,13 +142,12 @@ def _over(core: OpDef) -> Callable[[Value, Attributes], Value]:
     return lambda value, attrs: _reduce_axes(core, value, attrs)
 
 
-_NEED_ELEMENTS = frozenset({"max", "min", "logsumexp"})
-
-
-def reduced(op: OpDef, value: Value, axis: Axis, keepdims: bool, **attrs: Any) -> Value:
+def reduced(
+    op: OpDef, value: Value, axis: Axis, keepdims: bool, *, nonempty: bool = False, **attrs: Any
+) -> Value:
     """Applies a coarse reduction over the axes that the user names."""
     axes = axes_of(axis, value.ndim)
-    if op.name in _NEED_ELEMENTS:
+    if nonempty:
         attrs.update(element_guards(op.name, value, axes))
     return apply(op, value, axes=axes, keepdims=bool(keepdims), **attrs)
 
@@ -217,7 +216,7 @@ def max_(x: Any, axis: Axis = None, keepdims: bool = False) -> Value:
     Raises:
         ShapeError: if an axis is empty: here where it is known, else when the graph runs.
     """
-    return reduced(max_op, as_value(x), axis, keepdims)
+    return reduced(max_op, as_value(x), axis, keepdims, nonempty=True)
 
 
 @surface
@@ -227,7 +226,7 @@ def min_(x: Any, axis: Axis = None, keepdims: bool = False) -> Value:
     Raises:
         ShapeError: if an axis is empty: here where it is known, else when the graph runs.
     """
-    return reduced(min_op, as_value(x), axis, keepdims)
+    return reduced(min_op, as_value(x), axis, keepdims, nonempty=True)
 
 
 @surface

@@ -1,8 +1,8 @@
 """The core ops ``slice`` and ``pad``, each the derivative of the other.
 
-Invariant: the attributes of a
-``slice`` are normalised, so that every element it reads is within its input for all sizes for
-which the guards hold; an empty slice reads nothing and its start means nothing.
+Invariant: the attributes of a ``slice`` are normalised, so that every element it reads is within
+its input for all sizes for which the guards hold; an empty slice reads nothing and its start means
+nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from graphc.ir.builder import apply
 from graphc.ir.dims import Dim, dim_max, equal, less, less_equal, select
 from graphc.ir.dtypes import ALL, DType, bool_, int64
 from graphc.ir.op import (
-    Custom,
     Domain,
     Element,
     ElementBuilder,
@@ -33,6 +32,7 @@ from graphc.ir.op import (
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.creation import iota_beside, size_beside
+from graphc.ops.derive import of_one_input
 from graphc.ops.guards import Guards, check_size, guarded, show
 from graphc.ops.shape import sample
 from graphc.ops.source import constant_beside
@@ -253,41 +253,24 @@ def _pad_reference(
     return wide[tuple(crop)].copy()
 
 
-def _pad_jvp(
-    tangents: Sequence[Value | None],
-    inputs: Sequence[Value],
-    outputs: Sequence[Value],
-    attrs: Attributes,
-) -> list[Value | None]:
-    (tangent,) = tangents
-    if tangent is None:
-        return [None]
-    zero = 0.0 if tangent.dtype.is_float else attrs["value"]
-    return [apply(pad_op, tangent, **{**attrs, "value": zero})]
+def _pad_jvp(tangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
+    return apply(pad_op, tangent, **{**attrs, "value": 0.0})
 
 
-def _pad_vjp(
-    cotangents: Sequence[Value | None],
-    inputs: Sequence[Value],
-    outputs: Sequence[Value],
-    attrs: Attributes,
-) -> list[Value | None]:
-    (cotangent,) = cotangents
-    if cotangent is None:
-        return [None]
+def _pad_vjp(cotangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
     before: tuple[Dim, ...] = attrs["before"]
     after: tuple[Dim, ...] = attrs["after"]
-    shape = inputs[0].shape
+    shape = value.shape
     if attrs["mode"] != "constant":
         for axis, size in enumerate(shape):
             if before[axis] != 0 or after[axis] != 0:
                 cotangent = _gathered_margin(cotangent, axis, size, before[axis], attrs["mode"])
-        return [cotangent]
+        return cotangent
     steps = [interior + 1 for interior in attrs["interior"]]
     if all(less_equal(0, width) for width in (*before, *after)):
-        return [sliced(cotangent, before, steps, shape)]
+        return sliced(cotangent, before, steps, shape)
     cropped = padded(cotangent, tuple(-width for width in before), tuple(-w for w in after))
-    return [sliced(cropped, [0] * len(shape), steps, shape)]
+    return sliced(cropped, [0] * len(shape), steps, shape)
 
 
 def _gathered_margin(cotangent: Value, axis: int, size: Dim, before: Dim, mode: str) -> Value:
@@ -322,7 +305,7 @@ pad_op = register(
         ),
         infer=_pad_type,
         reference=_pad_reference,
-        derivative=Custom(_pad_jvp, _pad_vjp),
+        derivative=of_one_input(_pad_jvp, _pad_vjp),
         lowering=Element(_pad_rule),
         domain=Domain(
             dtypes=ALL,

@@ -200,4 +200,4 @@ def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Value:
     Raises:
         ShapeError: if an axis is empty: here where it is known, else when the graph runs.
     """
-    return reduced(logsumexp_op, _float_value(x), axis, keepdims)
+    return reduced(logsumexp_op, _float_value(x), axis, keepdims, nonempty=True)

@@ -17,7 +17,15 @@ from collections.abc import Sequence
 from graphc.base.errors import VerifyError
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Custom, Flat, Linear, Multilinear, Partials, surface_function
+from graphc.ir.op import (
+    Custom,
+    Flat,
+    Linear,
+    Multilinear,
+    NotDifferentiable,
+    Partials,
+    surface_function,
+)
 from graphc.ir.value import Value
 from passes.autodiff.tape import (
     Alias,
@@ -127,6 +135,8 @@ class _Sweep:
         """One term per input, in the input's shape or the output's."""
         rule = node.op.derivative
         inputs, attrs = node.inputs, node.attrs
+        if isinstance(rule, NotDifferentiable):
+            raise refuse(node)
         if isinstance(rule, Custom):
             return rule.vjp(cotangents, inputs, node.outputs, attrs)
         cotangent = cotangents[0]

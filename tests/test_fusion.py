@@ -1,0 +1,258 @@
+"""Fusion: how many kernels a graph becomes, and that what is fused changes no bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc as gx
+from graphc.kernel.ir import walk
+from graphc.plan.ir import Launch
+from passes.fusion import MAX_NODES
+
+Build = Callable[[], Any]
+
+
+def executable(build: Build) -> gx.Executable:
+    with gx.Graph() as graph:
+        fetches = build()
+    return gx.Session(graph).compile(fetches)
+
+
+def launches(build: Build) -> int:
+    steps = executable(build).compiled.plan.steps
+    assert all(isinstance(step, Launch) for step in steps)
+    return len(steps)
+
+
+def p(*shape: Any, dtype: str = "float32") -> Any:
+    return gx.placeholder(shape, dtype)
+
+
+def of(*shapes: tuple[Any, ...]) -> Callable[[Callable[..., Any]], Build]:
+    """Builds a function over placeholders of these shapes."""
+    return lambda function: lambda: function(*(p(*shape) for shape in shapes))
+
+
+ONE_KERNEL: dict[str, Build] = {
+    "pointwise chain": of((4, 8))(lambda x: gx.tanh(gx.exp(x) * 2.0 + 1.0) - x),
+    "broadcasts": of((4, 8), (8,), (4, 1), ())(lambda x, row, col, c: (x + row) * col - c),
+    "where": of((40,))(lambda x: gx.where(x > 0.0, gx.exp(x), x)),
+    "symbolic chain": of((None, 8), (8,))(lambda x, b: gx.nn.relu(x + b)),
+    "transpose": of((4, 8))(lambda x: x.T + 1.0),
+    "views of work": of((8, 8))(lambda x: gx.exp(x)[::-1, 2:4].T * 2.0),
+    "sum": of((4, 8))(lambda x: x.sum()),
+    "work into a sum and on": of((4, 8))(lambda x: gx.exp(x).sum(axis=1) * 2.0 + 1.0),
+    "sum of another axis": of((4, 8))(lambda x: gx.exp(x).sum(axis=0) * 2.0 + 1.0),
+    "row broadcast back": of((4, 8))(lambda x: x / gx.exp(x).sum(axis=1, keepdims=True)),
+    "softmax": of((4, 8))(gx.nn.softmax),
+    "softmax, symbolic": of((None, None))(gx.nn.softmax),
+    "softmax over rows": of((4, 8))(lambda x: gx.nn.softmax(x, axis=0)),
+    "softmax of a transpose": of((4, 8))(lambda x: gx.nn.softmax(x.T)),
+    "log_softmax": of((4, 8))(gx.nn.log_softmax),
+    "logsumexp": of((4, 8))(lambda x: gx.logsumexp(x, axis=-1)),
+    "layer_norm": of((8, 32), (32,), (32,))(gx.nn.layer_norm),
+    "rms_norm": of((8, 32))(gx.nn.rms_norm),
+    "mean and variance": of((4, 8))(lambda x: (x.mean(axis=1), gx.var(x, axis=1))),
+    "cross-entropy of probabilities": of((4, 8), (4, 8))(gx.nn.softmax_cross_entropy),
+    "two results": of((4, 8))(lambda x: (gx.exp(x), gx.exp(x) * 2.0)),
+    "matrix product": of((4, 8), (8, 3))(gx.matmul),
+}
+
+
+@pytest.mark.parametrize("name", ONE_KERNEL)
+def test_one_kernel(name: str) -> None:
+    assert launches(ONE_KERNEL[name]) == 1
+
+
+def test_products_stand_alone_between_fused_work() -> None:
+    def layers(x: Any, w: Any, b: Any, v: Any) -> Any:
+        return gx.nn.softmax(gx.nn.relu((x * 2.0) @ w + b) @ v)
+
+    build = of((4, 8), (8, 6), (6,), (6, 3))(layers)
+    # scale, product, bias and relu, product, softmax
+    assert launches(build) <= 5
+
+
+def test_cross_entropy_of_classes() -> None:
+    def loss() -> Any:
+        return gx.nn.softmax_cross_entropy(p(4, 8), p(4, dtype="int64"))
+
+    assert launches(loss) <= 2
+    assert launches(lambda: loss().mean()) <= 3
+
+
+def test_equal_groups_are_one_kernel() -> None:
+    def build() -> Any:
+        x, w = p(8, 8), p(8, 8)
+        for _ in range(10):
+            x = gx.tanh(x @ w + 1.0)
+        return x
+
+    compiled = executable(build).compiled
+    assert len(compiled.plan.steps) == 20
+    assert len(compiled.plan.kernels) == 2
+
+
+# --- size and repetition -------------------------------------------------------------------------
+
+
+def statements(run: gx.Executable) -> int:
+    return sum(len(list(walk(kernel.body))) for kernel in run.kernels)
+
+
+def diamonds(step: Callable[[Any], Any], levels: int) -> Build:
+    def build() -> Any:
+        x = p(8, 8)
+        for _ in range(levels):
+            x = step(x)
+        return x
+
+    return build
+
+
+DIAMONDS: dict[str, Callable[[Any], Any]] = {
+    "pointwise": lambda x: x * 0.5 + gx.sin(x),
+    "square": lambda x: x * x * 0.5,
+    "transposed": lambda x: (x + x.T) * 0.5,
+    "reversed": lambda x: (x + x[::-1]) * 0.5,
+    "rows": lambda x: x - x.mean(axis=1, keepdims=True) * 0.5,
+    "columns": lambda x: x - x.mean(axis=0, keepdims=True) * 0.5,
+    "softmax": lambda x: gx.nn.softmax(x) + x * 0.5,
+}
+
+
+@pytest.mark.parametrize("name", DIAMONDS)
+def test_nothing_is_computed_over_and_over(name: str) -> None:
+    shallow = executable(diamonds(DIAMONDS[name], 8))
+    deep = executable(diamonds(DIAMONDS[name], 64))
+    assert statements(deep) <= 16 * statements(shallow)
+    assert len(deep.compiled.plan.steps) <= 16 * len(shallow.compiled.plan.steps)
+    given = np.random.default_rng(0).normal(size=(8, 8))
+    expected = given.astype(np.float32)
+    for _ in range(64):
+        expected = {
+            "pointwise": lambda x: x * np.float32(0.5) + np.sin(x),
+            "square": lambda x: x * x * np.float32(0.5),
+            "transposed": lambda x: (x + x.T) * np.float32(0.5),
+            "reversed": lambda x: (x + x[::-1]) * np.float32(0.5),
+            "rows": lambda x: x - x.mean(1, keepdims=True) * np.float32(0.5),
+            "columns": lambda x: x - x.mean(0, keepdims=True) * np.float32(0.5),
+            "softmax": lambda x: np.exp(x) / np.exp(x).sum(1, keepdims=True) + x * np.float32(0.5),
+        }[name](expected)
+    np.testing.assert_allclose(deep(given), expected, rtol=1e-3, atol=1e-5)
+
+
+def test_groups_have_a_largest_size() -> None:
+    def build() -> Any:
+        x, y = p(16), p(16)
+        for _ in range(10 * MAX_NODES):
+            x = x * y + y
+        return x
+
+    compiled = executable(build).compiled
+    groups = [node for node in compiled.graph.nodes if node.op.name == "fused"]
+    assert len(groups) >= 20
+    # constants are copied into groups and count for nothing
+    for group in groups:
+        work = [node for node in group.regions[0].nodes if node.op.name != "constant"]
+        assert len(work) <= MAX_NODES
+
+
+# --- bits do not depend on what is fused ---------------------------------------------------------
+
+
+def tangle() -> tuple[dict[Any, Any], list[Any]]:
+    """A graph in which most values have several readers of different kinds."""
+    rng = np.random.default_rng(3)
+    x, w, row = p(33, 40), p(40, 40), p(40)
+    a = gx.tanh(x + row)
+    b = gx.nn.softmax(a)
+    c = b @ w
+    d = (c * a).sum(axis=1, keepdims=True)
+    e = (c - d) / (1.0 + gx.exp(a.T.T))
+    f = e.mean(axis=0)
+    h = gx.nn.layer_norm(e + f)
+    i = gx.concatenate([h[:, ::2], b[:, :3]], axis=1)
+    j = gx.cumsum(i, axis=1).sum()
+    grads = gx.gradients(j + (h * a).sum(), [x, w, row])
+    feeds = {v: rng.normal(size=v.shape) for v in (x, w, row)}
+    return feeds, [a, b, c, d, e, f, h, i, j, *grads]
+
+
+def test_results_are_the_same_bits_whatever_else_is_fetched() -> None:
+    with gx.Graph() as graph:
+        feeds, values = tangle()
+    session = gx.Session(graph)
+    together = session.run(values, feeds)
+    for position, (value, expected) in enumerate(zip(values, together, strict=True)):
+        assert session.run(value, feeds).tobytes() == expected.tobytes(), position
+    for start in range(0, len(values), 3):
+        got = session.run(values[start : start + 5], feeds)
+        for one, other in zip(got, together[start : start + 5], strict=True):
+            assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_broadcasts_across_axes_of_size_one(rows: int) -> None:
+    # an axis of size 1 between an axis that is broadcast and one that is not
+    with gx.Graph() as graph:
+        x, y = p(1, "n"), p(rows, 1, "n")
+        z = x - y
+        pair = (y * 2.0, z + x)
+    session = gx.Session(graph)
+    for size in (1, 3, 40):
+        one = np.arange(size, dtype=np.float32)[None]
+        other = np.arange(rows * size, dtype=np.float32).reshape(rows, 1, size) ** 2
+        got = session.run([z, *pair], {x: one, y: other})
+        np.testing.assert_array_equal(got[0], one - other)
+        np.testing.assert_array_equal(got[1], other * 2)
+        np.testing.assert_array_equal(got[2], one - other + one)
+
+
+def test_broadcasts_of_every_pattern() -> None:
+    rng = np.random.default_rng(0)
+    sizes = (2, 1, 3, 1, 4)
+    for mask in range(32):
+        small = tuple(1 if mask >> axis & 1 else size for axis, size in enumerate(sizes))
+        with gx.Graph() as graph:
+            x, y = p(*sizes), p(*small)
+            z = x * y + y
+        a, b = (rng.integers(-9, 9, shape).astype(np.float32) for shape in (sizes, small))
+        got = gx.Session(graph).run(z, {x: a, y: b})
+        np.testing.assert_array_equal(got, a * b + b)
+
+
+def test_padded_constants_beside_computed_ones() -> None:
+    with gx.Graph() as graph:
+        x = p(6)
+        c = gx.full((4,), 2.0)
+        y = x + gx.broadcast_to(c[:1], (6,)) + gx.pad(c, 1)
+    got = gx.Session(graph).run(y, {x: np.zeros(6)})
+    np.testing.assert_array_equal(got, [2, 4, 4, 4, 4, 2])
+
+
+def test_dims_that_are_one_at_run_time_broadcast() -> None:
+    with gx.Graph() as graph:
+        x, y = p(None, None), p(None, None)
+        z = gx.exp(x * 0.0) + y
+        total = (x * y).sum(axis=1)
+        grads = gx.gradients((x * y).sum(), [x, y])
+    session = gx.Session(graph)
+    rng = np.random.default_rng(0)
+    for left, right in [((3, 4), (3, 4)), ((3, 1), (1, 4)), ((1, 4), (3, 1)), ((1, 1), (2, 3))]:
+        a, b = (rng.integers(-9, 9, shape).astype(np.float32) for shape in (left, right))
+        got = session.run([z, total, *grads], {x: a, y: b})
+        np.testing.assert_array_equal(got[0], 1 + 0 * a + b)
+        np.testing.assert_array_equal(got[1], (a * b).sum(axis=1))
+        full = np.broadcast_shapes(left, right)
+        for gradient, one, other in ((got[2], a, b), (got[3], b, a)):
+            axes = tuple(n for n in range(2) if one.shape[n] == 1 and full[n] != 1)
+            expected = np.broadcast_to(other, full).sum(axis=axes, keepdims=True)
+            np.testing.assert_array_equal(gradient, expected)
+    assert session.compile_count == 1
+    with pytest.raises(gx.ShapeError):
+        session.run(z, {x: np.zeros((2, 3)), y: np.zeros((3, 3))})

@@ -1,0 +1,286 @@
+"""What newcomers stumble over: each mistake is an error that says what is wrong and how to mend it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc as gx
+
+HERE = Path(__file__).name
+
+
+@pytest.fixture
+def graph() -> Any:
+    with gx.Graph("mine") as graph:
+        yield graph
+
+
+def raised(kind: type[gx.GraphcError], call: Any) -> gx.GraphcError:
+    """The error that a call raises, which names a line of this file and fits a screen."""
+    with pytest.raises(kind) as caught:
+        call()
+    where = caught.value.where
+    assert where is not None and Path(where.filename).name == HERE
+    text = str(caught.value)
+    assert len(text.splitlines()) <= 8 and max(map(len, text.splitlines())) < 250, text
+    return caught.value
+
+
+def hint_of(error: gx.GraphcError) -> str:
+    assert error.hint is not None
+    return error.hint
+
+
+# --- control flow --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unconnected", ["raise", "zeros"])
+def test_gradient_through_while_loop_is_unsupported(graph: Any, unconnected: str) -> None:
+    u = gx.placeholder((5,), name="u")
+    r = gx.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 2), (0, u))
+    loss = gx.sum(r[1])
+    error = raised(gx.UnsupportedError, lambda: gx.gradients(loss, u, unconnected=unconnected))
+    assert error.message == "gradient of while"
+    assert error.where is not None and "gx.while_loop" in error.where.excerpt()
+    assert "gx.stop_gradient" in hint_of(error)
+
+
+def test_jvp_through_while_loop_is_unsupported(graph: Any) -> None:
+    u = gx.placeholder((5,), name="u")
+    r = gx.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 2), (0, u))
+    error = raised(gx.UnsupportedError, lambda: gx.jvp(r[1], [u], [gx.ones_like(u)]))
+    assert error.message == "gradient of while"
+
+
+def test_loop_variable_of_another_shape(graph: Any) -> None:
+    u = gx.placeholder((5,), name="u")
+    error = raised(
+        gx.ShapeError,
+        lambda: gx.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a[1:]), (0, u)),
+    )
+    assert error.message == (
+        "loop variable 1 (u) starts as float32[5] but the body gives float32[4]"
+    )
+    assert ".reshape(u.shape)" in hint_of(error)
+    assert "gx.broadcast_to(value, u.shape)" in hint_of(error)
+    assert error.node is not None and error.node.startswith("while(") and "<" not in error.node
+
+    error = raised(
+        gx.ShapeError, lambda: gx.while_loop(lambda a: gx.all(a < 3), lambda a: a[1:], [u * 2])
+    )
+    assert "gx.broadcast_to(value, x.shape), where x is loop variable 0" in hint_of(error)
+
+
+def test_loop_variable_of_a_long_shape_is_shortened(graph: Any) -> None:
+    u = gx.placeholder(("rows", "columns", "channels"), name="u")
+    long = gx.concatenate([gx.ravel(u[1:, 2:, 3:]), gx.ravel(u[4:, 5:])])
+    assert len(str(long.type)) > 80
+    error = raised(
+        gx.ShapeError,
+        lambda: gx.while_loop(lambda a: gx.all(a < 3), lambda a: long, [gx.ravel(u)]),
+    )
+    assert " … " in error.message and len(error.message) < 200
+
+
+def test_loop_variable_of_another_dtype(graph: Any) -> None:
+    error = raised(
+        gx.DTypeError,
+        lambda: gx.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 0.5), (0, 1)),
+    )
+    assert "loop variable 1 starts as int64[] but the body gives float" in error.message
+    assert ".astype(x.dtype), where x is loop variable 1" in hint_of(error)
+
+
+def test_branches_do_not_print_their_graphs(graph: Any) -> None:
+    flag, u = gx.placeholder((), "bool"), gx.placeholder((3,))
+    error = raised(gx.ShapeError, lambda: gx.cond(flag, lambda: u, lambda: u[1:]))
+    assert error.node is not None and error.node.startswith("cond(") and "Graph" not in error.node
+
+
+# --- losses --------------------------------------------------------------------------------------
+
+
+def test_mse_does_not_broadcast(graph: Any) -> None:
+    prediction = gx.placeholder(("batch", 1), name="prediction")
+    target = gx.placeholder(("batch",), name="target")
+    error = raised(gx.ShapeError, lambda: gx.nn.mse(prediction, target))
+    assert "float32[batch, 1]" in error.message and "float32[batch]" in error.message
+    assert "target.reshape(prediction.shape)" in hint_of(error)
+    gx.nn.mse(prediction, target.reshape(prediction.shape))
+
+    three, four = gx.placeholder((3,)), gx.placeholder((4,))
+    assert "reshape" in hint_of(raised(gx.ShapeError, lambda: gx.nn.mse(three, four)))
+    assert "reshape" in hint_of(raised(gx.ShapeError, lambda: gx.nn.mse(three, 0.0)))
+
+
+def test_mse_checks_unknown_dims_when_it_runs(graph: Any) -> None:
+    prediction, target = (gx.placeholder((None,), "float64") for _ in range(2))
+    loss = gx.nn.mse(prediction, target)
+    slope = gx.gradients(loss, prediction)
+    session = gx.Session(graph)
+    feeds = {prediction: [1.0, 2.0, 3.0], target: [1.0, 4.0, 3.0]}
+    value, gradient = session.run([loss, slope], feeds)
+    assert value == pytest.approx(4 / 3)
+    np.testing.assert_allclose(gradient, [0, -4 / 3, 0])
+    raised(gx.ShapeError, lambda: session.run(loss, {**feeds, target: [1.0]}))
+
+
+def test_a_loss_to_minimise_is_a_scalar(graph: Any) -> None:
+    w = gx.variable(np.ones(3), name="w")
+    error = raised(gx.ShapeError, lambda: gx.optim.SGD(0.1).minimize(w * w))
+    assert "float64[3]" in error.message and ".mean()" in hint_of(error)
+
+
+# --- building ------------------------------------------------------------------------------------
+
+
+def test_a_value_of_another_graph_says_where_it_was_built() -> None:
+    with gx.Graph("first"):
+        z = gx.placeholder((3,), name="z")
+    with gx.Graph("second") as second:
+        y = gx.placeholder((3,), name="y")
+    for call in (lambda: y + z, lambda: gx.gradients(gx.sum(y), z)):
+        message = raised(gx.GraphError, call).message
+        assert "value z belongs to another graph" in message or "'z'" in message
+        assert "graph 'first', built at " in message and HERE in message
+        assert "graph 'second'" in message
+    message = raised(gx.GraphError, lambda: gx.Session(second).run(z)).message
+    assert "graph 'first', built at " in message and "graph 'second'" in message
+
+
+def test_matmul_names_its_operands(graph: Any) -> None:
+    x, w = gx.placeholder(("batch", 3), name="x"), gx.placeholder((4, 2), name="w")
+    error = raised(gx.ShapeError, lambda: x @ w)
+    assert error.node == "matmul(x: float32[batch, 3], w: float32[4, 2])"
+    assert "last axis (3)" in hint_of(error) and "axis (4)" in hint_of(error)
+    error = raised(gx.ShapeError, lambda: x @ np.ones(4, np.float32))
+    assert error.node == "matmul(x: float32[batch, 3], float32[4])"
+    a, b = gx.placeholder((2, 3, 3), name="a"), gx.placeholder((4, 3, 3), name="b")
+    error = raised(gx.ShapeError, lambda: a @ b)
+    assert error.node is not None and "a: float32[2, 3, 3]" in error.node
+    assert "leading dims" in hint_of(error)
+    error = raised(gx.ShapeError, lambda: x @ 2)
+    assert error.node is not None and "multiply by a scalar with *" in hint_of(error)
+
+
+def test_values_cannot_be_assigned_to(graph: Any) -> None:
+    u = gx.placeholder((5,), name="u")
+
+    def assign() -> None:
+        u[1:-1] = 3
+
+    def add() -> None:
+        u[0] += 1
+
+    for call in (assign, add):
+        error = raised(gx.GraphcError, call)
+        assert "immutable" in error.message
+        assert "gx.concatenate" in hint_of(error) and "gx.where" in hint_of(error)
+
+
+def test_values_have_no_number_to_format(graph: Any) -> None:
+    y = gx.placeholder((), name="y")
+    error = raised(gx.ConcreteValueError, lambda: f"{y:.3f}")
+    assert "'.3f'" in error.message and "session.run" in hint_of(error)
+    assert f"{y}" == str(y) == "<Value 'y' float32[]>"
+
+
+def test_unknown_names_suggest_close_ones() -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'nme'.*gx\.mse"):
+        _ = gx.nme
+    with pytest.raises(AttributeError, match=r"did you mean gx\.placeholder"):
+        _ = gx.placehodler
+    with pytest.raises(AttributeError, match=r"gx\.softmax"):
+        _ = gx.softmaxx
+    with pytest.raises(AttributeError, match=r"no attribute 'qqqqqq'$"):
+        _ = gx.qqqqqq
+    with pytest.raises(AttributeError, match=r"gx\.optim\.Adam"):
+        _ = gx.Adam
+    assert not hasattr(gx, "nothing_of_that_kind")
+
+
+def test_numpy_functions_are_named_in_full(graph: Any) -> None:
+    x = gx.placeholder((3,), name="x")
+    error = raised(gx.UnsupportedError, lambda: np.linalg.norm(x))
+    assert error.message.startswith("np.linalg.norm of")
+    error = raised(gx.UnsupportedError, lambda: np.partition(x, 2))
+    assert error.message.startswith("np.partition of")
+
+
+def test_numpy_functions_take_no_out(graph: Any) -> None:
+    x = gx.placeholder((3,), name="x")
+    room = np.empty(3, np.float32)
+    calls = {"np.sum": lambda: np.sum(x, out=room), "np.add": lambda: np.add(x, x, out=room)}
+    for name, call in calls.items():
+        error = raised(gx.UnsupportedError, call)
+        assert error.message.startswith(f"{name} of a symbolic value with out=")
+        assert "leave out= away" in hint_of(error)
+    assert np.sum(x, out=None).shape == ()
+
+
+# --- feeding -------------------------------------------------------------------------------------
+
+
+def test_a_feed_of_a_wrong_shape_names_the_axis(graph: Any) -> None:
+    x = gx.placeholder(("rows", 4), name="x")
+    session = gx.Session(graph)
+    exe = session.compile(x * 2, [x])
+
+    error = raised(gx.FeedError, lambda: exe(np.zeros((4, 3))))
+    assert "axis 1 has size 3, not 4" in error.message and "dim 1" in hint_of(error)
+    assert error.where is not None and "gx.placeholder" in error.where.excerpt()
+    assert error.node is not None and error.node.startswith("the call at ")
+    assert HERE in error.node
+
+    error = raised(gx.FeedError, lambda: session.run(x * 2, {x: np.zeros(4)}))
+    assert "1 axis instead of 2" in error.message and "array[None]" in hint_of(error)
+    error = raised(gx.FeedError, lambda: exe(np.zeros((1, 2, 4))))
+    assert "3 axes instead of 2" in error.message and "squeeze" in hint_of(error)
+    error = raised(gx.FeedError, lambda: exe(np.zeros((2, 2, 4))))
+    assert "declare the placeholder" in hint_of(error)
+
+
+def test_a_transposed_feed_is_recognised(graph: Any) -> None:
+    x = gx.placeholder((2, 3), name="x")
+    error = raised(gx.FeedError, lambda: gx.Session(graph).run(x * 2, {x: np.zeros((3, 2))}))
+    assert "axis 0 has size 3, not 2" in error.message and "transpose" in hint_of(error)
+
+
+def test_a_variable_of_fixed_shape_is_not_told_to_be_a_placeholder(graph: Any) -> None:
+    w = gx.variable(np.ones(3), name="w")
+    error = raised(gx.FeedError, lambda: gx.Session(graph).set({w: np.ones(4)}))
+    assert "axis 0 has size 4, not 3" in error.message and error.hint is None
+
+
+# --- exporting and inspecting --------------------------------------------------------------------
+
+
+def test_export_of_something_else(graph: Any, tmp_path: Path) -> None:
+    x = gx.placeholder((3,), name="x")
+    session = gx.Session(graph)
+    exe = session.compile(x * 2, [x])
+    path: Any = tmp_path / "model"
+
+    error = raised(gx.GraphError, lambda: gx.aot.compile(path, exe))
+    assert "gx.aot.compile(exe, path)" in hint_of(error)
+    error = raised(gx.GraphError, lambda: gx.aot.compile(session, path))
+    assert "not Session" in error.message and "session.compile" in hint_of(error)
+    error = raised(gx.GraphError, lambda: gx.aot.compile(exe, 3))
+    assert "written to a path, not to 3" in error.message
+    assert not path.exists()
+
+
+def test_pass_table(graph: Any) -> None:
+    x = gx.placeholder((None, 4), name="x")
+    exe = gx.Session(graph).compile(gx.nn.softmax(x), [x])
+    head, *rows = exe.pass_table().splitlines()
+    assert head.split() == ["pass", "nodes", "before", "after", "decisions", "ms"]
+    assert [row.split()[0] for row in rows] == [record.name for record in exe.passes]
+    for row, record in zip(rows, exe.passes, strict=True):
+        counts = [record.nodes_before, record.nodes_after, len(record.decisions)]
+        assert list(map(int, row.split()[1:4])) == counts
+        assert len(row) == len(head)
