@@ -332,7 +332,7 @@ def test_mistakes_are_told_when_building_and_the_graph_stays_usable() -> None:
             (gx.ShapeError, "predicate", lambda: gx.cond(x > 0, lambda: x, lambda: x)),
             (gx.GraphError, "nothing", lambda: gx.cond(p, lambda: None, lambda: None)),
             (gx.GraphError, "variable", lambda: gx.cond(p, lambda: gx.variable(1.0), lambda: 1.0)),
-            (gx.ShapeError, "float64", lambda: times(3, lambda i, a: a.astype("float64"), x)),
+            (gx.DTypeError, "float64", lambda: times(3, lambda i, a: a.astype("float64"), x)),
             (gx.ShapeError, "loop", lambda: times(3, lambda i, a: gx.concatenate([a, a]), n)),
             (gx.ShapeError, "tuple of", lambda: times(3, lambda i, a: (a, a), x)),
             (gx.DTypeError, "condition", lambda: gx.while_loop(lambda i: i, lambda i: i, zero())),

@@ -1,4 +1,4 @@
-"""What newcomers stumble over: each mistake is an error that says what is wrong and how to mend it."""
+"""What newcomers stumble over: each mistake is an error that tells how to mend it."""
 
 from __future__ import annotations
 

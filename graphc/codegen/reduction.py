@@ -19,7 +19,7 @@ from graphc.kernel.ir import CHUNK, LEVELS, Reduce, Reducer, lanes
 if TYPE_CHECKING:
     from graphc.codegen.kernel import KernelEmitter
 
-MAX_FREE_LANES = 128
+MAX_FREE_LANES = 64
 """Accumulated lanes of a reduction whose order is free."""
 
 Accumulator = tuple[Reg, ...]

@@ -177,9 +177,8 @@ class Operators:
 
     def __format__(self, specification: str) -> str:
         if specification:
-            _refuse(
-                f"number to format as {specification!r}", "fetch it with session.run and format that"
-            )
+            what = f"number to format as {specification!r}"
+            _refuse(what, "fetch it with session.run and format the result")
         return str(self)
 
     def __len__(self) -> int:

@@ -1,0 +1,143 @@
+"""Long and wide graphs: nothing recurses over a graph and nothing grows faster than it."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc as gx
+from graphc.plan.ir import Launch
+
+LENGTH = 20_000
+
+
+@pytest.fixture(scope="module")
+def chain() -> tuple[Any, Any, Any]:
+    with gx.Graph() as graph:
+        x = gx.placeholder((4,), "float64", name="x")
+        y = x
+        for _ in range(LENGTH):
+            y = y + x
+    return graph, x, y
+
+
+def test_a_long_chain_runs(chain: tuple[Any, Any, Any]) -> None:
+    graph, _, y = chain
+    session = gx.Session(graph)
+    executable = session.compile(y)
+    np.testing.assert_array_equal(executable([1, 2, 3, 4]), (LENGTH + 1) * np.arange(1, 5))
+    assert len(executable.source.nodes) == LENGTH
+    assert len(executable.compiled.plan.steps) <= LENGTH // 50
+    assert len(executable.kernels) <= 4, "equal groups are one kernel"
+
+
+def test_a_long_chain_differentiates(chain: tuple[Any, Any, Any]) -> None:
+    graph, x, y = chain
+    with graph:
+        before = len(graph.nodes)
+        gradient = gx.gradients(y.sum(), x)
+        assert len(graph.nodes) - before <= 3 * LENGTH
+    got = gx.Session(graph).run(gradient, {x: [1, 2, 3, 4]})
+    np.testing.assert_array_equal(got, np.full(4, LENGTH + 1))
+
+
+def test_a_long_chain_prints_and_hashes(chain: tuple[Any, Any, Any]) -> None:
+    graph, _, y = chain
+    executable = gx.Session(graph).compile(y)
+    text = str(executable.source)
+    assert text.count("add(") == LENGTH and repr(graph) and repr(y)
+    again = gx.Session(graph).compile([y]).source
+    assert executable.source.structural_hash == again.structural_hash
+    assert str(executable.graph)
+
+
+def test_a_long_chain_pickles_and_copies(chain: tuple[Any, Any, Any]) -> None:
+    _, x, y = chain
+    for value, fed in (pickle.loads(pickle.dumps((y, x))), copy.deepcopy((y, x))):
+        assert value.graph is fed.graph and value.graph is not y.graph
+        assert len(value.graph.nodes) >= LENGTH
+        assert value.graph.producer(value).op is y.graph.producer(y).op
+
+
+def test_a_long_chain_saves_and_loads(chain: tuple[Any, Any, Any], tmp_path: Any) -> None:
+    _, _, y = chain
+    gx.save(tmp_path / "chain.gir", y)
+    loaded = gx.load(tmp_path / "chain.gir")
+    assert loaded is not None
+
+
+def test_a_long_chain_of_different_steps() -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder((3, 3), "float64", name="x")
+        y = x
+        for step in range(1000):
+            y = (y.T if step % 3 else y[::-1]) * 0.5 + x
+            if step % 10 == 0:
+                y = y - y.mean(axis=1, keepdims=True)
+        gradient = gx.gradients(y.sum(), x)
+    session = gx.Session(graph)
+    executable = session.compile([y, gradient])
+    given = np.arange(9.0).reshape(3, 3)
+    expected = given
+    for step in range(1000):
+        expected = (expected.T if step % 3 else expected[::-1]) * 0.5 + given
+        if step % 10 == 0:
+            expected = expected - expected.mean(axis=1, keepdims=True)
+    got = executable(given)
+    np.testing.assert_allclose(got[0], expected, rtol=1e-9)
+    assert got[1].shape == (3, 3) and np.isfinite(got[1]).all()
+
+
+def test_wide_graphs() -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder((2,), name="x")
+        scale = gx.placeholder((2000,), name="scale")
+        branches = [x * scale[n] for n in range(2000)]
+        joined = gx.concatenate(branches)
+        level = branches
+        while len(level) > 1:
+            odd = level[len(level) // 2 * 2 :]
+            level = [level[n] + level[n + 1] for n in range(0, len(level) - 1, 2)] + odd
+        (total,) = level
+    session = gx.Session(graph)
+    feeds = {x: [1, 2], scale: np.arange(2000)}
+    got = session.run([joined, total], feeds)
+    np.testing.assert_array_equal(got[0].reshape(2000, 2), np.outer(np.arange(2000), [1, 2]))
+    np.testing.assert_array_equal(got[1], [1999000, 3998000])
+
+
+def test_wide_structures_of_feeds_and_fetches() -> None:
+    with gx.Graph() as graph:
+        feeds = [gx.placeholder((2,), name=f"x{n}") for n in range(500)]
+        values = {n: feed * 2.0 for n, feed in enumerate(feeds)}
+    session = gx.Session(graph)
+    executable = session.compile(values)
+    assert len(executable.kernels) == 1
+    assert all(isinstance(step, Launch) for step in executable.compiled.plan.steps)
+    got = executable(*[np.full(2, n) for n in range(500)])
+    assert all((got[n] == 2 * n).all() for n in range(500))
+
+
+def test_many_variables() -> None:
+    with gx.Graph() as graph:
+        variables = [gx.variable(np.full(3, n, np.float32)) for n in range(300)]
+        loss = gx.concatenate([(v * v)[None] for v in variables]).sum()
+        step = gx.optim.SGD(0.25).minimize(loss)
+    session = gx.Session(graph)
+    session.run(step)
+    for number, array in enumerate(session.get(variables)):
+        np.testing.assert_array_equal(array, np.full(3, number / 2))
+
+
+def test_large_constants_are_no_text() -> None:
+    with gx.Graph() as graph:
+        c = gx.constant(np.arange(2_000_000, dtype=np.float32))
+        x = gx.placeholder((1,), name="x")
+        y = (c + x)[::-1]
+    executable = gx.Session(graph).compile(y)
+    assert len(executable.llvm_ir()) < 100_000
+    assert executable([1])[0] == 2_000_000

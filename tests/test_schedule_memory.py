@@ -1,0 +1,248 @@
+"""The schedule's peak, in-place reuse, the arena: decisions about memory that change no result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc as gx
+from graphc.plan.ir import Launch, Plan
+from passes.inplace import inplace_groups
+from passes.liveness import live_intervals
+from passes.schedule import peak_bytes
+
+SIZE = 64
+
+
+def compiled(build: Callable[[], Any]) -> tuple[gx.Executable, gx.Session]:
+    with gx.Graph() as graph:
+        fetches = build()
+    session = gx.Session(graph)
+    return session.compile(fetches), session
+
+
+def p(*shape: Any, **rest: Any) -> Any:
+    return gx.placeholder(shape, **rest)
+
+
+def placement(plan: Plan) -> dict[int, tuple[int, int]]:
+    """Where each temporary begins and ends in the arena."""
+    assert plan.layout is not None
+    offsets = plan.layout.solution.offsets
+    return {
+        slot: (offset, offset + size)
+        for slot, offset, size in zip(plan.layout.slots, offsets, plan.layout.sizes, strict=True)
+    }
+
+
+def shared_in_launches(plan: Plan) -> list[Launch]:
+    """Launches one of whose results lies where one of their operands does."""
+    places = placement(plan)
+    found = []
+    for step in plan.steps:
+        if isinstance(step, Launch):
+            buffers = plan.kernels[step.kernel].buffers
+            read, written = (
+                [
+                    places[slot]
+                    for buffer, slot in zip(buffers, step.arguments, strict=True)
+                    if buffer.role == role and slot in places
+                ]
+                for role in ("in", "out")
+            )
+            if any(a < d and c < b for a, b in read for c, d in written):
+                found.append(step)
+    return found
+
+
+# --- schedule ------------------------------------------------------------------------------------
+
+
+def test_the_schedule_lowers_the_peak() -> None:
+    # built breadth first: all large products, then their sums; depth first needs one at a time
+    def build() -> Any:
+        x = p(SIZE, SIZE)
+        large = [x @ (x + float(n)) for n in range(8)]
+        small = [value @ x[:, :1] for value in large]
+        total = small[0]
+        for value in small[1:]:
+            total = total + value
+        return total
+
+    executable, _ = compiled(build)
+    graph = executable.graph
+    one = 4 * SIZE * SIZE
+    made = [node for node in graph.nodes if node.op.name == "fused"]
+    breadth_first = sorted(made, key=lambda node: _depth(graph, node))
+    others = [node for node in graph.nodes if node.op.name != "fused"]
+    assert peak_bytes(graph, [*others, *breadth_first]) >= 8 * one
+    assert peak_bytes(graph, graph.nodes) <= 4 * one
+
+
+def _depth(graph: Any, node: Any) -> int:
+    """The longest way from the inputs."""
+    depth: dict[Any, int] = {}
+    for other in graph.nodes:
+        level = 1 + max((depth.get(value, 0) for value in other.inputs), default=0)
+        for value in other.outputs:
+            depth[value] = level
+    return depth[node.outputs[0]]
+
+
+# --- in-place ------------------------------------------------------------------------------------
+
+
+def test_a_chain_across_barriers_works_in_place() -> None:
+    # scans close their kernels, so the pointwise steps between them are launches of their own
+    def build() -> Any:
+        x = p(1000)
+        for _ in range(6):
+            x = gx.cumsum(gx.tanh(x) * 0.5)
+        return x * 2.0
+
+    executable, _ = compiled(build)
+    plan = executable.compiled.plan
+    assert len(plan.steps) >= 12
+    assert shared_in_launches(plan)
+    memory = executable.memory
+    assert memory.peak_bytes == memory.lower_bound_bytes < memory.unplanned_bytes
+
+
+def test_an_operand_that_is_needed_later_keeps_its_memory() -> None:
+    def build() -> Any:
+        x = p(SIZE, SIZE)
+        y = x @ x
+        z = gx.exp(y * 0.01)
+        w = z @ y
+        return w + y, z @ w
+
+    executable, _ = compiled(build)
+    plan = executable.compiled.plan
+    intervals, places = live_intervals(plan), placement(plan)
+    groups = inplace_groups(plan)
+    for group in groups:
+        ordered = sorted(group, key=lambda slot: intervals[slot])
+        for old, new in pairwise(ordered):
+            assert intervals[old][1] == intervals[new][0] + 1, "the old value dies at that launch"
+    together = {frozenset((a, b)) for group in groups for a in group for b in group}
+    for one, (first, last) in intervals.items():
+        for other, (start, end) in intervals.items():
+            apart = places[one][1] <= places[other][0] or places[other][1] <= places[one][0]
+            if one < other and first < end and start < last and not apart:
+                assert frozenset((one, other)) in together
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda y: y[::-1] + 1.0,
+        lambda y: y.T + y,
+        lambda y: y - y[0],
+        lambda y: y - y[:, :1],
+        lambda y: gx.concatenate([y[1:], y[:1]]),
+        lambda y: y[:, ::-1] * 2.0 + y,
+        lambda y: gx.take(y, np.arange(SIZE)[::-1].copy(), axis=0),
+        lambda y: y - y.mean(axis=0),
+        lambda y: y - y.mean(axis=1, keepdims=True),
+        lambda y: gx.nn.softmax(y * 0.01),
+        lambda y: gx.nn.softmax(y.T * 0.01),
+        lambda y: gx.cumsum(y, axis=0),
+        lambda y: gx.cumsum(y[::-1], axis=1),
+        lambda y: gx.where(y.T > 0.0, y, -y),
+        lambda y: gx.reshape(gx.reshape(y, (-1,))[::-1], (SIZE, SIZE)) + y,
+    ],
+)
+def test_kernels_that_read_elsewhere_are_right(change: Callable[[Any], Any]) -> None:
+    # y is a temporary that dies where it is changed, so its memory is there for the taking
+    with gx.Graph() as graph:
+        x = p(SIZE, SIZE)
+        apart = change(p(SIZE, SIZE, name="y"))
+        y = x @ x
+        z = change(y) @ x
+    session = gx.Session(graph)
+    given = np.random.default_rng(1).integers(-4, 4, (SIZE, SIZE)).astype(np.float32)
+    changed = session.run(apart, {"y": given @ given})
+    np.testing.assert_allclose(session.run(z, {x: given}), changed @ given, rtol=1e-4, atol=1e-2)
+
+
+# --- peak and bound ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layers", [1, 4, 16])
+def test_the_peak_does_not_grow_with_depth(layers: int) -> None:
+    def build() -> Any:
+        x, w = p(SIZE, SIZE), p(SIZE, SIZE)
+        for _ in range(layers):
+            x = gx.nn.relu(x @ w + 1.0)
+        return x
+
+    executable, _ = compiled(build)
+    memory = executable.memory
+    assert memory.lower_bound_bytes <= memory.peak_bytes <= memory.unplanned_bytes
+    assert memory.peak_bytes <= 1.05 * memory.lower_bound_bytes
+    one, _ = compiled(lambda: p(SIZE, SIZE) @ p(SIZE, SIZE))
+    assert memory.peak_bytes <= one.memory.peak_bytes + 3 * 4 * SIZE * SIZE
+
+
+def training() -> tuple[Any, ...]:
+    with gx.Graph() as graph:
+        x, t = p(None, 20, name="x"), p(None, dtype="int64", name="t")
+        rng = np.random.default_rng(0)
+        w = gx.variable(rng.normal(size=(20, 30)).astype(np.float32))
+        v = gx.variable(rng.normal(size=(30, 5)).astype(np.float32))
+        hidden = gx.nn.relu(x @ w)
+        loss = gx.nn.softmax_cross_entropy(gx.nn.layer_norm(hidden) @ v, t).mean()
+        step = gx.optim.Adam(1e-2).minimize(loss, [w, v])
+        total, _ = gx.while_loop(
+            lambda s, i: i < 4, lambda s, i: (s * 0.5 + hidden.sum(axis=0), i + 1), (v[:, 0], 0)
+        )
+    return graph, x, t, [w, v], [loss, total, gx.gradients(loss, [w, v])], step
+
+
+def test_the_peak_of_a_training_step_is_near_its_bound() -> None:
+    graph, _, _, _, fetches, step = training()
+    memory = gx.Session(graph).compile([fetches, step]).memory
+    assert memory.peak_bytes <= 1.1 * memory.lower_bound_bytes
+    assert memory.peak_bytes < 0.7 * memory.unplanned_bytes
+
+
+@pytest.mark.parametrize("poison", [0xFF, 0x7F, 0x00])
+def test_what_the_arena_held_before_does_not_matter(poison: int) -> None:
+    graph, x, t, variables, fetches, step = training()
+    clean, poisoned = gx.Session(graph), gx.Session(graph)
+    rng = np.random.default_rng(0)
+    for trip, rows in enumerate([7, 7, 1, 40, 7, 40]):
+        feeds = {x: rng.normal(size=(rows, 20)), t: rng.integers(0, 5, rows)}
+        executable = poisoned.compile([fetches, step])
+        frames = executable.compiled.program._frames
+        for idle in frames.values():
+            for frame in idle:
+                frame.arena[:] = poison
+        assert trip == 0 or frames, "frames are kept"
+        got, expected = poisoned.run([fetches, step], feeds), clean.run([fetches, step], feeds)
+        for one, other in zip(
+            [*got[0][:2], *got[0][2]], [*expected[0][:2], *expected[0][2]], strict=True
+        ):
+            assert one.tobytes() == other.tobytes()
+        for one, other in zip(poisoned.get(variables), clean.get(variables), strict=True):
+            assert one.tobytes() == other.tobytes()
+
+
+def test_no_write_leaves_the_arena() -> None:
+    graph, x, t, _, fetches, step = training()
+    session = gx.Session(graph)
+    executable = session.compile([fetches, step])
+    feeds = {x: np.ones((13, 20)), t: np.zeros(13, np.int64)}
+    session.run([fetches, step], feeds)
+    (frame,) = (f for idle in executable.compiled.program._frames.values() for f in idle)
+    whole = frame.arena.base
+    start = frame.arena.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    outside = np.ones(whole.size, bool)
+    outside[start : start + frame.arena.size] = False
+    whole[outside] = 0xA5
+    session.run([fetches, step], feeds)
+    assert (whole[outside] == 0xA5).all()
