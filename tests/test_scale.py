@@ -67,7 +67,8 @@ def test_a_long_chain_saves_and_loads(chain: tuple[Any, Any, Any], tmp_path: Any
     _, _, y = chain
     gx.save(tmp_path / "chain.gir", y)
     loaded = gx.load(tmp_path / "chain.gir")
-    assert loaded is not None
+    got = gx.Session(loaded.graph).run(loaded, {"x": [1, 2, 3, 4]})
+    np.testing.assert_array_equal(got, (LENGTH + 1) * np.arange(1, 5))
 
 
 def test_a_long_chain_of_different_steps() -> None:

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from graphc.ir.value import Value
 
 
-def _call(name: str, *operands: Any, **options: Any) -> Any:
-    return surface_function(name)(*operands, **options)
+def _call(name: str, *operands: Any, **options: Any) -> Value:
+    result: Value = surface_function(name)(*operands, **options)
+    return result
 
 
 def _refuse(what: str, hint: str) -> NoReturn:
@@ -36,117 +37,117 @@ class Operators:
     __array_priority__ = 1000
 
     def __add__(self, other: Any) -> Value:
-        return _call("add", self, other)  # type: ignore[no-any-return]
+        return _call("add", self, other)
 
     def __radd__(self, other: Any) -> Value:
-        return _call("add", other, self)  # type: ignore[no-any-return]
+        return _call("add", other, self)
 
     def __sub__(self, other: Any) -> Value:
-        return _call("subtract", self, other)  # type: ignore[no-any-return]
+        return _call("subtract", self, other)
 
     def __rsub__(self, other: Any) -> Value:
-        return _call("subtract", other, self)  # type: ignore[no-any-return]
+        return _call("subtract", other, self)
 
     def __mul__(self, other: Any) -> Value:
-        return _call("multiply", self, other)  # type: ignore[no-any-return]
+        return _call("multiply", self, other)
 
     def __rmul__(self, other: Any) -> Value:
-        return _call("multiply", other, self)  # type: ignore[no-any-return]
+        return _call("multiply", other, self)
 
     def __truediv__(self, other: Any) -> Value:
-        return _call("divide", self, other)  # type: ignore[no-any-return]
+        return _call("divide", self, other)
 
     def __rtruediv__(self, other: Any) -> Value:
-        return _call("divide", other, self)  # type: ignore[no-any-return]
+        return _call("divide", other, self)
 
     def __floordiv__(self, other: Any) -> Value:
-        return _call("floor_divide", self, other)  # type: ignore[no-any-return]
+        return _call("floor_divide", self, other)
 
     def __rfloordiv__(self, other: Any) -> Value:
-        return _call("floor_divide", other, self)  # type: ignore[no-any-return]
+        return _call("floor_divide", other, self)
 
     def __mod__(self, other: Any) -> Value:
-        return _call("mod", self, other)  # type: ignore[no-any-return]
+        return _call("mod", self, other)
 
     def __rmod__(self, other: Any) -> Value:
-        return _call("mod", other, self)  # type: ignore[no-any-return]
+        return _call("mod", other, self)
 
     def __pow__(self, other: Any) -> Value:
-        return _call("power", self, other)  # type: ignore[no-any-return]
+        return _call("power", self, other)
 
     def __rpow__(self, other: Any) -> Value:
-        return _call("power", other, self)  # type: ignore[no-any-return]
+        return _call("power", other, self)
 
     def __matmul__(self, other: Any) -> Value:
-        return _call("matmul", self, other)  # type: ignore[no-any-return]
+        return _call("matmul", self, other)
 
     def __rmatmul__(self, other: Any) -> Value:
-        return _call("matmul", other, self)  # type: ignore[no-any-return]
+        return _call("matmul", other, self)
 
     def __and__(self, other: Any) -> Value:
-        return _call("bitwise_and", self, other)  # type: ignore[no-any-return]
+        return _call("bitwise_and", self, other)
 
     def __rand__(self, other: Any) -> Value:
-        return _call("bitwise_and", other, self)  # type: ignore[no-any-return]
+        return _call("bitwise_and", other, self)
 
     def __or__(self, other: Any) -> Value:
-        return _call("bitwise_or", self, other)  # type: ignore[no-any-return]
+        return _call("bitwise_or", self, other)
 
     def __ror__(self, other: Any) -> Value:
-        return _call("bitwise_or", other, self)  # type: ignore[no-any-return]
+        return _call("bitwise_or", other, self)
 
     def __xor__(self, other: Any) -> Value:
-        return _call("bitwise_xor", self, other)  # type: ignore[no-any-return]
+        return _call("bitwise_xor", self, other)
 
     def __rxor__(self, other: Any) -> Value:
-        return _call("bitwise_xor", other, self)  # type: ignore[no-any-return]
+        return _call("bitwise_xor", other, self)
 
     def __lshift__(self, other: Any) -> Value:
-        return _call("left_shift", self, other)  # type: ignore[no-any-return]
+        return _call("left_shift", self, other)
 
     def __rlshift__(self, other: Any) -> Value:
-        return _call("left_shift", other, self)  # type: ignore[no-any-return]
+        return _call("left_shift", other, self)
 
     def __rshift__(self, other: Any) -> Value:
-        return _call("right_shift", self, other)  # type: ignore[no-any-return]
+        return _call("right_shift", self, other)
 
     def __rrshift__(self, other: Any) -> Value:
-        return _call("right_shift", other, self)  # type: ignore[no-any-return]
+        return _call("right_shift", other, self)
 
     def __neg__(self) -> Value:
-        return _call("negative", self)  # type: ignore[no-any-return]
+        return _call("negative", self)
 
     def __pos__(self) -> Value:
         return self  # type: ignore[return-value]
 
     def __abs__(self) -> Value:
-        return _call("abs", self)  # type: ignore[no-any-return]
+        return _call("abs", self)
 
     def __invert__(self) -> Value:
-        return _call("bitwise_not", self)  # type: ignore[no-any-return]
+        return _call("bitwise_not", self)
 
     def __eq__(self, other: object) -> Value:  # type: ignore[override]
-        return _call("equal", self, other)  # type: ignore[no-any-return]
+        return _call("equal", self, other)
 
     def __ne__(self, other: object) -> Value:  # type: ignore[override]
-        return _call("not_equal", self, other)  # type: ignore[no-any-return]
+        return _call("not_equal", self, other)
 
     def __lt__(self, other: Any) -> Value:
-        return _call("less", self, other)  # type: ignore[no-any-return]
+        return _call("less", self, other)
 
     def __le__(self, other: Any) -> Value:
-        return _call("less_equal", self, other)  # type: ignore[no-any-return]
+        return _call("less_equal", self, other)
 
     def __gt__(self, other: Any) -> Value:
-        return _call("greater", self, other)  # type: ignore[no-any-return]
+        return _call("greater", self, other)
 
     def __ge__(self, other: Any) -> Value:
-        return _call("greater_equal", self, other)  # type: ignore[no-any-return]
+        return _call("greater_equal", self, other)
 
     __hash__ = object.__hash__
 
     def __getitem__(self, key: Any) -> Value:
-        return _call("getitem", self, key)  # type: ignore[no-any-return]
+        return _call("getitem", self, key)
 
     def __setitem__(self, key: Any, new: Any) -> NoReturn:
         raise UnsupportedError(
@@ -202,76 +203,76 @@ class Operators:
     @property
     def T(self) -> Value:
         """The axes in reverse order."""
-        return _call("transpose", self)  # type: ignore[no-any-return]
+        return _call("transpose", self)
 
     def astype(self, dtype: Any) -> Value:
         """Converts the elements; see ``gx.astype``."""
-        return _call("astype", self, dtype)  # type: ignore[no-any-return]
+        return _call("astype", self, dtype)
 
     def reshape(self, *shape: Any) -> Value:
         """The same elements, in row-major order, in another shape; one dim may be -1."""
-        return _call("reshape", self, shape[0] if len(shape) == 1 else shape)  # type: ignore[no-any-return]
+        return _call("reshape", self, shape[0] if len(shape) == 1 else shape)
 
     def transpose(self, *axes: Any) -> Value:
         """Permutes the axes; reverses them where none are given."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
-        return _call("transpose", self, order)  # type: ignore[no-any-return]
+        return _call("transpose", self, order)
 
     def flatten(self) -> Value:
         """All elements in row-major order, as a vector."""
-        return _call("reshape", self, (-1,))  # type: ignore[no-any-return]
+        return _call("reshape", self, (-1,))
 
     def sum(self, axis: Any = None, keepdims: bool = False) -> Value:
         """See ``gx.sum``."""
-        return _call("sum", self, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+        return _call("sum", self, axis=axis, keepdims=keepdims)
 
     def mean(self, axis: Any = None, keepdims: bool = False) -> Value:
         """See ``gx.mean``."""
-        return _call("mean", self, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+        return _call("mean", self, axis=axis, keepdims=keepdims)
 
     def prod(self, axis: Any = None, keepdims: bool = False) -> Value:
         """See ``gx.prod``."""
-        return _call("prod", self, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+        return _call("prod", self, axis=axis, keepdims=keepdims)
 
     def max(self, axis: Any = None, keepdims: bool = False) -> Value:
         """See ``gx.max``."""
-        return _call("max", self, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+        return _call("max", self, axis=axis, keepdims=keepdims)
 
     def min(self, axis: Any = None, keepdims: bool = False) -> Value:
         """See ``gx.min``."""
-        return _call("min", self, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+        return _call("min", self, axis=axis, keepdims=keepdims)
 
     def any(self, axis: Any = None, keepdims: bool = False) -> Value:
         """See ``gx.any``."""
-        return _call("any", self, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+        return _call("any", self, axis=axis, keepdims=keepdims)
 
     def all(self, axis: Any = None, keepdims: bool = False) -> Value:
         """See ``gx.all``."""
-        return _call("all", self, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+        return _call("all", self, axis=axis, keepdims=keepdims)
 
     def var(self, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Value:
         """See ``gx.var``."""
-        return _call("var", self, axis=axis, keepdims=keepdims, ddof=ddof)  # type: ignore[no-any-return]
+        return _call("var", self, axis=axis, keepdims=keepdims, ddof=ddof)
 
     def std(self, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Value:
         """See ``gx.std``."""
-        return _call("std", self, axis=axis, keepdims=keepdims, ddof=ddof)  # type: ignore[no-any-return]
+        return _call("std", self, axis=axis, keepdims=keepdims, ddof=ddof)
 
     def argmax(self, axis: Any = None, keepdims: bool = False) -> Value:
         """See ``gx.argmax``."""
-        return _call("argmax", self, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+        return _call("argmax", self, axis=axis, keepdims=keepdims)
 
     def argmin(self, axis: Any = None, keepdims: bool = False) -> Value:
         """See ``gx.argmin``."""
-        return _call("argmin", self, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+        return _call("argmin", self, axis=axis, keepdims=keepdims)
 
     def cumsum(self, axis: Any = None) -> Value:
         """See ``gx.cumsum``."""
-        return _call("cumsum", self, axis=axis)  # type: ignore[no-any-return]
+        return _call("cumsum", self, axis=axis)
 
     def clip(self, low: Any = None, high: Any = None) -> Value:
         """See ``gx.clip``."""
-        return _call("clip", self, low, high)  # type: ignore[no-any-return]
+        return _call("clip", self, low, high)
 
     # --- NumPy's own functions -------------------------------------------------------------------
 
