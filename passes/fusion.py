@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from graphc.ir.dims import product
 from graphc.ir.edit import topological
 from graphc.ir.graph import Graph, Node, Provenance
 from graphc.ir.op import (
@@ -210,7 +211,10 @@ class _Fuser:
         """
         if node.op.name == "broadcast_to" or len(group.nodes) >= MAX_NODES:
             return False
+        drops = product(node.output.shape) != product(group.shape)
         for member in group.nodes:
+            if member.op.checks_indices and drops:
+                return False  # all its indices are checked, whatever part is looked at
             for value in member.outputs:
                 if value in self.outputs:
                     return False
@@ -255,14 +259,20 @@ class _Fuser:
         """Same loops, or work on the rows of the other, and neither can depend on the other."""
         if len(a.nodes) + len(b.nodes) >= MAX_NODES:
             return False
-        if a.kind == b.kind == "rows" and a.axis != b.axis:
-            return False
+        if a.kind == b.kind == "rows" and (a.axis != b.axis or not self._share_input(a, b)):
+            return False  # without a common operand it would only keep both operands alive
         if a.shape != b.shape and not (self._works_on_rows(a, b) or self._works_on_rows(b, a)):
             return False
         if a.rank == b.rank:
             return True
         lower = a if a.rank < b.rank else b
         return not lower.has_dependents
+
+    @staticmethod
+    def _share_input(a: _Group, b: _Group) -> bool:
+        """True if the groups read one value of the full shape together."""
+        read = {v for n in a.nodes for v in n.inputs if v.shape == a.shape}
+        return any(value in read for node in b.nodes for value in node.inputs)
 
     def _works_on_rows(self, group: _Group, rows: _Group) -> bool:
         """True if a map group has the shape of the other group's row values."""

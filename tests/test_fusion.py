@@ -256,3 +256,24 @@ def test_dims_that_are_one_at_run_time_broadcast() -> None:
     assert session.compile_count == 1
     with pytest.raises(gx.ShapeError):
         session.run(z, {x: np.zeros((2, 3)), y: np.zeros((3, 3))})
+
+
+def test_reductions_without_a_common_operand_stay_apart() -> None:
+    """Merged they would keep all their operands alive at once."""
+    size = 48
+    with gx.Graph() as graph:
+        x = gx.placeholder((size, size), name="x")
+        total = gx.zeros((size,))
+        for number in range(8):
+            total = total + ((x @ (x + float(number))) @ x).sum(axis=1)
+    executable = gx.Session(graph).compile(total, [x])
+    matrix = size * size * 4
+    assert executable.memory.peak_bytes < 5 * matrix + 300_000
+
+
+def test_an_index_is_checked_whatever_is_fetched() -> None:
+    with gx.Graph() as graph:
+        x, i = gx.placeholder((5, 2)), gx.placeholder((2,), "int64")
+        first = gx.take(x, i, axis=0)[:1]
+    with pytest.raises(gx.IndexRangeError):
+        gx.Session(graph).run(first, {x: np.zeros((5, 2)), i: [0, 9]})

@@ -223,3 +223,18 @@ def test_pad_that_cannot_be() -> None:
         y = pad(x, 1, "edge")
     with pytest.raises(ShapeError):
         Run(graph, {x: np.zeros(0)})[y]
+
+
+def test_methods_of_values() -> None:
+    generator = np.random.default_rng(7)
+    x = generator.standard_normal((1, 3, 2))
+    for function in (
+        lambda v: v.cumprod(1),
+        lambda v: v.swapaxes(0, 2),
+        lambda v: v.squeeze(0),
+        lambda v: v.ravel(),
+        lambda v: v.take([1, 0], axis=1),
+        lambda v: v.repeat(2, axis=2),
+        lambda v: v.round(),
+    ):
+        agrees(function, function(x), x)

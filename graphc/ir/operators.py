@@ -266,6 +266,34 @@ class Operators:
         """See ``gx.argmin``."""
         return _call("argmin", self, axis=axis, keepdims=keepdims)
 
+    def cumprod(self, axis: Any = None) -> Value:
+        """See ``gx.cumprod``."""
+        return _call("cumprod", self, axis=axis)
+
+    def swapaxes(self, first: int, second: int) -> Value:
+        """See ``gx.swapaxes``."""
+        return _call("swapaxes", self, first, second)
+
+    def squeeze(self, axis: Any = None) -> Value:
+        """See ``gx.squeeze``."""
+        return _call("squeeze", self, axis)
+
+    def ravel(self) -> Value:
+        """All elements in row-major order, as a vector."""
+        return _call("ravel", self)
+
+    def take(self, indices: Any, axis: Any = None) -> Value:
+        """See ``gx.take``."""
+        return _call("take", self, indices, axis)
+
+    def repeat(self, repeats: int, axis: Any = None) -> Value:
+        """See ``gx.repeat``."""
+        return _call("repeat", self, repeats, axis)
+
+    def round(self) -> Value:
+        """See ``gx.round``."""
+        return _call("round", self)
+
     def cumsum(self, axis: Any = None) -> Value:
         """See ``gx.cumsum``."""
         return _call("cumsum", self, axis=axis)

@@ -32,6 +32,9 @@ _NO_CANCEL = ctypes.c_int32(0)
 _NEVER = ctypes.c_void_p(ctypes.addressof(_NO_CANCEL))
 """Points to the cancel flag of runs that are not interrupted."""
 
+MAX_IDLE_BYTES = 256 << 20
+"""Arenas that other bindings may keep when a new one comes; the oldest go first."""
+
 MAX_BINDINGS = 64
 """How many bindings of the dims keep their frames; the oldest goes first."""
 
@@ -303,9 +306,15 @@ class Program:
         if pool is None:
             with self._lock:
                 pool = self._frames.setdefault(key, [])
-                if len(self._frames) > MAX_BINDINGS:
+                while len(self._frames) > 1 and (
+                    len(self._frames) > MAX_BINDINGS or self._idle_bytes() > MAX_IDLE_BYTES
+                ):
                     del self._frames[next(iter(self._frames))]
         return pool
+
+    def _idle_bytes(self) -> int:
+        """What the arenas of frames that wait for a run take."""
+        return sum(frame.arena.nbytes for pool in self._frames.values() for frame in list(pool))
 
 
 Binder = tuple[list[tuple[str, int, int]], list[tuple[Dim, int, int]]]
