@@ -15,6 +15,7 @@ from graphc.base.errors import IndexRangeError
 from graphc.plan.ir import Launch
 from graphc.plan.memory import Buffer, MemoryProblem
 from graphc.runtime import address
+from graphc.runtime import program as program_module
 from graphc.runtime.program import MAX_BINDINGS
 from passes.memory_plan import solve
 
@@ -143,3 +144,16 @@ def test_the_search_spends_what_a_byte_is_worth() -> None:
         assert greedy.lower_bound <= spent.peak <= greedy.peak
         assert spent.steps - greedy.steps <= worth * gap * 2
     assert spent.steps > greedy.steps
+
+
+def test_idle_arenas_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program_module, "MAX_IDLE_BYTES", 1 << 20)
+    with gx.Graph() as graph:
+        x = gx.placeholder((None, 64), name="x")
+        y = (x @ gx.constant(np.eye(64, dtype=np.float32))).sum()
+    session = gx.Session(graph)
+    for rows in range(1000, 1020):
+        fed = np.ones((rows, 64), np.float32)
+        assert session.run(y, {x: fed}) == rows * 64
+    program = session.compile(y, [x]).compiled.program
+    assert program._idle_bytes() < 2 << 20
