@@ -21,7 +21,7 @@ from graphc.ir.value import Value
 from graphc.ops.control import cond_op, while_op
 from graphc.ops.convert import as_value
 from graphc.ops.state import assign_op
-from graphc.state import Effect
+from graphc.state import Effect, Variable, latest_value
 from graphc.structure import leaves, rebuild
 
 
@@ -169,9 +169,14 @@ def _outer(*values: Value) -> Recorder:
 
 
 class _Region(Recorder):
-    """A region being traced, with the structure its function gave."""
+    """A region being traced, with the structure its function gave.
+
+    Attributes:
+        loops: whether variables come in as carried values of a loop; a branch captures them.
+    """
 
     structure: Any = None
+    loops: bool = False
 
 
 def _trace(region: _Region, function: Callable[[], Any], like: Any = None) -> dict[int, Value]:
@@ -196,6 +201,7 @@ def _loop_region(
     outer: Recorder, label: str, start: Sequence[Value]
 ) -> tuple[_Region, list[Value]]:
     region = _Region(label, outer)
+    region.loops = True
     variables = [Value(value.type, value.name, region) for value in start]
     return region, variables
 
@@ -218,10 +224,8 @@ def _written(regions: Any) -> list[Value]:
 
 def _state(recorder: Recorder, variable: Value) -> Value:
     """A variable's latest value in a recorder, carried into regions."""
-    from graphc.state import Variable, _latest
-
     assert isinstance(variable, Variable)
-    return _latest(recorder, variable)
+    return latest_value(recorder, variable)
 
 
 def _carried(region: Recorder, variable: Value) -> Value:
@@ -229,27 +233,27 @@ def _carried(region: Recorder, variable: Value) -> Value:
     return region.carried[variable]
 
 
-def _captures(outer: Recorder, regions: Sequence[Recorder]) -> list[Value]:
+def _captures(outer: Recorder, regions: Sequence[_Region]) -> list[Value]:
     """Outer values that any region reads, each once, variables' current values included."""
     found: dict[Value, None] = {}
     for region in regions:
         for value in region.captures:
             found[outer.local(value)] = None
-        if region.name in ("then", "else"):
+        if not region.loops:
             for variable in region.carried:
                 found[_state(outer, variable)] = None
     return list(found)
 
 
 def _freeze(
-    region: Recorder, carried: Sequence[Value], captures: Sequence[Value], outputs: Sequence[Value]
+    region: _Region, carried: Sequence[Value], captures: Sequence[Value], outputs: Sequence[Value]
 ) -> Graph:
     """The region as a graph over carried values and all captures, those it does not read too."""
     outer = region.parent
     assert outer is not None
     inner = {outer.local(value): local for value, local in region.captures.items()}
     aliases: dict[Value, Value] = {}
-    if region.name in ("then", "else"):
+    if not region.loops:
         for variable, local in region.carried.items():
             source = _state(outer, variable)
             if source in inner:

@@ -42,7 +42,7 @@ class Variable(Value):
 
     def read(self) -> Value:
         """The latest value written before this in the order of building."""
-        return _latest(_recorder_of(self), self)
+        return latest_value(_recorder_of(self), self)
 
     def assign(self, value: Any) -> Value:
         """Gives the variable a new value, and gives that value.
@@ -61,7 +61,7 @@ class Variable(Value):
                     where=caller(),
                 )
             new = surface_function("broadcast_to")(new, self.shape)
-        before = _latest(recorder, self)
+        before = latest_value(recorder, self)
         node = recorder.add(assign_op, (before, new), {})
         recorder.written[node.output] = self
         recorder.latest[self] = node.output
@@ -85,7 +85,7 @@ def _recorder_of(variable: Variable) -> Recorder:
     return variable.graph
 
 
-def _latest(recorder: Recorder, variable: Variable) -> Value:
+def latest_value(recorder: Recorder, variable: Variable) -> Value:
     """The variable's current value at this point of building; in regions it is carried in."""
     known = recorder.latest.get(variable)
     if known is not None:
