@@ -11,7 +11,7 @@ and, through its precedence order, for all others. ``passes.plan_check`` proves 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
 from graphc.plan.memory import (
@@ -105,10 +105,7 @@ def solve(
         steps=steps,
     )
     offsets, peak = offsets_for_sizes(unplaced, [buffer.size for buffer in problem.buffers])
-    return MemorySolution(
-        offsets, peak, unplaced.lower_bound, unplaced.roots, unplaced.alignments,
-        unplaced.order, unplaced.predecessors, unplaced.steps,
-    )  # fmt: skip
+    return replace(unplaced, offsets=offsets, peak=peak)
 
 
 def _alias_groups(problem: MemoryProblem) -> _Groups:

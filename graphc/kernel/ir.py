@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from graphc.base.errors import IndexRangeError
 from graphc.base.source import Location
 from graphc.ir.dims import Dim, DimExpr, symbol_name, symbols_of
 from graphc.ir.dtypes import DType, int64
@@ -225,6 +226,13 @@ class Site:
     axis: int
     what: str
     where: Location | None = None
+
+    def failure(self, index: int, bound: int, launch: Location | None) -> IndexRangeError:
+        """The error to raise; ``launch`` is the kernel's line, for a site that knows none."""
+        return IndexRangeError(
+            f"{self.what}: index {index} is out of range for axis {self.axis} of size {bound}",
+            where=launch if self.where is None else self.where,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from graphc.base.errors import IndexRangeError, ShapeError
+from graphc.base.errors import ShapeError
 from graphc.ir.attributes import Array
 from graphc.ir.dims import evaluate
 from graphc.ir.types import TensorType
@@ -146,11 +146,7 @@ def _launch(
     if failures:
         failure = min(failures, key=lambda failed: failed.position)
         site = kernel.sites[failure.site]
-        raise IndexRangeError(
-            f"{site.what}: index {failure.index} is out of range for axis {site.axis} "
-            f"of size {failure.bound}",
-            where=step.where if site.where is None else site.where,
-        )
+        raise site.failure(failure.index, failure.bound, step.where)
 
 
 __all__ = ["Launcher", "Observer", "blank", "run_plan", "slot_arrays"]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from graphc.base.errors import IndexRangeError, ShapeError
+from graphc.base.errors import ShapeError
 from graphc.ir.attributes import Array
 from graphc.ir.dims import Dim, evaluate, symbol_name, symbols_of
 from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan
@@ -295,10 +295,7 @@ class Program:
         step = self.plan.steps[position]
         assert isinstance(step, Launch)
         site = self.plan.kernels[step.kernel].sites[number]
-        raise IndexRangeError(
-            f"{site.what}: index {value} is out of range for axis {site.axis} of size {bound}",
-            where=step.where if site.where is None else site.where,
-        )
+        raise site.failure(value, bound, step.where)
 
     def _pool(self, key: tuple[int, ...]) -> list[Frame]:
         """The idle frames of a binding; taking from and adding to the list needs no lock."""
