@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -10,6 +11,7 @@ from graphc.base.target import Target
 from graphc.codegen.walker import ProgramText, emit_program, emit_walker
 from graphc.extract import Extraction
 from graphc.ir.graph import Graph
+from graphc.ir.value import Value
 from graphc.kernel.verify import verify_kernel
 from graphc.lower.program import plan_program
 from graphc.plan.ir import Plan
@@ -19,8 +21,8 @@ from graphc.runtime.jit import Library, compile_object, load
 from graphc.runtime.program import Code, Program
 from passes.arena import place
 from passes.base import PassContext
-from passes.inplace import inplace_groups
-from passes.manager import PassRecord, run_pipeline
+from passes.inplace import INPLACE, May, inplace_groups
+from passes.manager import PassRecord, print_times, run_pipeline, stage
 from passes.pipeline import PIPELINE
 
 
@@ -33,6 +35,7 @@ class Compiled:
         graph: after all graph passes: fused nodes, each one a kernel.
         records: one record a pass.
         program: the plan with its machine code.
+        slots: the slot of the plan that holds a value of ``graph`` or of its control flow.
         llvm_ir: the text the kernels were compiled from.
         target: the machine they were compiled for.
     """
@@ -41,6 +44,7 @@ class Compiled:
     graph: Graph
     records: tuple[PassRecord, ...]
     program: Program
+    slots: Mapping[Value, int]
     llvm_ir: str
     target: Target
 
@@ -57,14 +61,34 @@ def compile_graph(extraction: Extraction, options: Options, target: Target) -> C
     flow flat into a plan; temporaries get their place in the arena; LLVM compiles the kernels.
     """
     context = PassContext(options=options, target=target)
-    graph, records = run_pipeline(extraction.graph, PIPELINE, context)
-    plan = plan_program(graph, len(extraction.states), extraction.guards, target)
-    plan = place(plan, inplace_groups(plan))
+    graph, records = run_pipeline(extraction.graph, PIPELINE, context, frozenset({INPLACE}))
+    with stage("lower", graph, context, records):
+        plan, slots = plan_program(graph, len(extraction.states), extraction.guards, target)
+    with stage(INPLACE, graph, context, records):
+        shared = inplace_groups(plan, _inplace_decision(plan, slots, context))
+    with stage("memory_plan", graph, context, records):
+        plan = place(plan, shared)
     if options.verify:
         _verify(plan)
-    text = emit_program(plan, target)
-    program = Program(plan, load_code(text, target))
-    return Compiled(extraction.graph, graph, tuple(records), program, text.kernels, target)
+    with stage("codegen", graph, context, records):
+        text = emit_program(plan, target)
+    with stage("llvm", graph, context, records):
+        code = load_code(text, target)
+    if options.time:
+        print_times(records)
+    program = Program(plan, code)
+    return Compiled(extraction.graph, graph, tuple(records), program, slots, text.kernels, target)
+
+
+def _inplace_decision(plan: Plan, slots: Mapping[Value, int], context: PassContext) -> May:
+    """Whether a slot may be taken over: a decision about the value that is made there."""
+    made = {slot: value for value, slot in slots.items()}
+    off = INPLACE in context.options.off
+
+    def may(old: int, new: int) -> bool:
+        return not off and context.spend(INPLACE, made[new], plan.slots[new].where)
+
+    return may
 
 
 def _verify(plan: Plan) -> None:

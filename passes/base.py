@@ -64,12 +64,15 @@ class PassContext:
 
         A pass asks before it changes anything, so a wrong result can be bisected to one decision.
         """
+        return self.spend(rule, node.outputs[0], node.provenance.where)
+
+    def spend(self, rule: str, value: Value, where: Location | None) -> bool:
+        """``decide`` where a value is all there is of the node."""
         fuel = self.options.fuel
         if fuel is not None and self.spent >= fuel:
             return False
         self.spent += 1
-        where = node.provenance.where
-        self.decisions.append(Decision(rule, node.outputs[0], where, self.spent))
+        self.decisions.append(Decision(rule, value, where, self.spent))
         return True
 
     def decline(self, rule: str, node: Node, reason: str) -> None:

@@ -7,6 +7,7 @@ element of the operand after it wrote that place.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from graphc.ir.dims import Dim
@@ -14,9 +15,18 @@ from graphc.kernel.ir import Apply, Buffer, Kernel, Load, Loop, Reduce, Statemen
 from graphc.plan.ir import Launch, Plan
 from passes.liveness import live_intervals
 
+INPLACE = "inplace"
+"""The name under which these decisions are recorded and can be switched off."""
 
-def inplace_groups(plan: Plan) -> tuple[tuple[int, ...], ...]:
-    """Groups of slots that share memory, for the memory planner."""
+May = Callable[[int, int], bool]
+"""Whether the second slot may take over the memory of the first."""
+
+
+def inplace_groups(plan: Plan, may: May) -> tuple[tuple[int, ...], ...]:
+    """Groups of slots that share memory, for the memory planner.
+
+    ``may(old, new)`` is asked before a result takes over an operand's slot.
+    """
     intervals = live_intervals(plan)
     safe = [_safe_pairs(kernel) for kernel in plan.kernels]
     taken: set[int] = set()
@@ -32,7 +42,7 @@ def inplace_groups(plan: Plan) -> tuple[tuple[int, ...], ...]:
             born_here = intervals[new][0] == position
             alone = step.arguments.count(old) == 1
             same = plan.slots[old].type.bytes == plan.slots[new].type.bytes
-            if dies_here and born_here and alone and same:
+            if dies_here and born_here and alone and same and may(old, new):
                 taken.add(old)
                 group = group_of.setdefault(old, [old])
                 group.append(new)

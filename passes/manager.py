@@ -7,7 +7,8 @@ around every pass (regions, timing, verifying, dumping, shuffling) is done here.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from graphc.base.errors import GraphcError, GraphError, VerifyError
@@ -108,16 +109,18 @@ def check_order(steps: Sequence[Step], constraints: Sequence[Before | Needs]) ->
 
 
 def run_pipeline(
-    graph: Graph, steps: Sequence[Step], context: PassContext
+    graph: Graph, steps: Sequence[Step], context: PassContext, below: frozenset[str] = frozenset()
 ) -> tuple[Graph, list[PassRecord]]:
     """The graph after all steps but those switched off, and a record of each that ran.
+
+    ``below`` are names of decisions that are taken after the pipeline and can be switched off too.
 
     Raises:
         GraphError: for options that name a pass or rule that is not there or is required.
         GraphcError: whatever a pass raises, with the name of the pass.
     """
     options = context.options
-    _check_names(steps, context)
+    _check_names(steps, context, below)
     instruments = instruments_of(options)
     records: list[PassRecord] = []
     runs: dict[str, int] = {}
@@ -133,9 +136,26 @@ def run_pipeline(
         graph, record = _run_step(graph, step, name, context, instruments, established, count)
         count = record.nodes_after
         records.append(record)
-    if options.time:
-        time_table([(record.name, record.seconds, str(record)) for record in records])
     return graph, records
+
+
+@contextmanager
+def stage(
+    name: str, graph: Graph, context: PassContext, records: list[PassRecord]
+) -> Iterator[None]:
+    """Records the work of the block, below the level of graphs, beside that of the passes."""
+    decided = len(context.decisions)
+    started = time.perf_counter()
+    yield
+    seconds = time.perf_counter() - started
+    count = records[-1].nodes_after if records else _count(graph)
+    decisions = tuple(context.decisions[decided:])
+    records.append(PassRecord(name, seconds, count, count, decisions, graph))
+
+
+def print_times(records: Sequence[PassRecord]) -> None:
+    """Writes what each pass took."""
+    time_table([(record.name, record.seconds, str(record)) for record in records])
 
 
 def _run_step(
@@ -169,11 +189,11 @@ def _count(graph: Graph) -> int:
     return sum(1 for _ in open_nodes(graph))
 
 
-def _check_names(steps: Sequence[Step], context: PassContext) -> None:
+def _check_names(steps: Sequence[Step], context: PassContext, below: frozenset[str]) -> None:
     options = context.options
     required = {step.name for step in steps if step.required}
     optional = {step.name for step in steps if not step.required}
-    parts = {part for step in steps for part in step.parts}
+    parts = below.union(*(step.parts for step in steps))
     for name in sorted(options.off):
         if name in required:
             raise GraphError(

@@ -11,6 +11,7 @@ from passes.cse import cse
 from passes.dce import dce
 from passes.decompose import decompose, is_core
 from passes.fold import fold
+from passes.fusion import DECISIONS as FUSION_DECISIONS
 from passes.fusion import fusion
 from passes.manager import Before, Needs, Step, check_order
 from passes.rules.algebra import ALGEBRA
@@ -31,7 +32,7 @@ PIPELINE: tuple[Step, ...] = (
     Step(simplify, parts=ALGEBRA.names),
     Step(cse),
     Step(dce),
-    Step(fusion, required=True),
+    Step(fusion, required=True, parts=FUSION_DECISIONS),
     Step(schedule),
 )
 

@@ -11,7 +11,7 @@ import pytest
 import graphc as gx
 from graphc.kernel.ir import walk
 from graphc.plan.ir import Launch
-from passes.fusion import MAX_NODES
+from passes.fusion_groups import MAX_NODES
 
 Build = Callable[[], Any]
 
@@ -277,3 +277,73 @@ def test_an_index_is_checked_whatever_is_fetched() -> None:
         first = gx.take(x, i, axis=0)[:1]
     with pytest.raises(gx.IndexRangeError):
         gx.Session(graph).run(first, {x: np.zeros((5, 2)), i: [0, 9]})
+
+
+# --- siblings, switches and fuel -----------------------------------------------------------------
+
+
+def test_groups_that_read_an_operand_together_are_one_kernel() -> None:
+    def rows() -> Any:
+        x = p(4, 80)
+        return x.max(axis=1), gx.exp(x).sum(axis=1), x * 2.0
+
+    assert launches(lambda: [f(x) for x in [p(4, 8)] for f in (gx.sin, gx.cos, gx.tanh)]) == 1
+    assert launches(rows) == 1
+
+
+def test_short_rows_are_not_merged_with_whole_array_work() -> None:
+    def build() -> Any:
+        x = p(1000, 4)
+        return x.sum(axis=1), x * 2.0
+
+    assert launches(build) == 2
+
+
+def test_what_is_computed_where_it_is_used_is_not_stored_for_a_common_operand() -> None:
+    def build() -> Any:
+        x, w = p(8, 8), p(8, 8)
+        return gx.gradients((gx.sin(x @ w) @ w).sum(), [w])
+
+    run = executable(build)
+    forward = [k for k in run.kernels if "sin" in k.name or k.name.startswith("sin")]
+    outputs = [sum(b.role == "out" for b in kernel.buffers) for kernel in forward]
+    assert all(count == 1 for count in outputs)
+
+
+def test_decisions_can_be_switched_off() -> None:
+    def build() -> tuple[dict[Any, Any], list[Any]]:
+        return tangle()
+
+    with gx.Graph() as graph:
+        feeds, values = build()
+    expected = gx.Session(graph).run(values, feeds)
+    counts = []
+    for off in [(), ("fuse-siblings",), ("fuse-merge", "fuse-siblings"), ("fuse",), ("inplace",)]:
+        session = gx.Session(graph, options=gx.Options(off=off))
+        run = session.compile(values)
+        names = {decision.rule for record in run.passes for decision in record.decisions}
+        assert not names & set(off)
+        counts.append(len(run.compiled.plan.steps))
+        for one, other in zip(session.run(values, feeds), expected, strict=True):
+            assert one.tobytes() == other.tobytes()
+    assert counts[0] <= counts[1] <= counts[2] < counts[3]
+    with pytest.raises(gx.GraphcError, match="required"):
+        gx.Session(graph, options=gx.Options(off=("fusion",))).compile(values)
+
+
+def test_fuel_bounds_fusion_and_memory_reuse_too() -> None:
+    with gx.Graph() as graph:
+        feeds, values = tangle()
+    session = gx.Session(graph, options=gx.Options(numerics="strict"))
+    expected = session.run(values, feeds)
+    records = session.compile(values).passes
+    every = [d for record in records for d in record.decisions if d.number]
+    assert [decision.number for decision in every] == list(range(1, len(every) + 1))
+    assert {"fuse", "inplace"} <= {decision.rule for decision in every}
+    assert all(decision.where is not None for decision in every)
+    for fuel in (0, len(every) // 3, len(every) - 1):
+        limited = gx.Session(graph, options=gx.Options(numerics="strict", fuel=fuel))
+        for one, other in zip(limited.run(values, feeds), expected, strict=True):
+            assert one.tobytes() == other.tobytes()
+        made = [d for record in limited.compile(values).passes for d in record.decisions]
+        assert sum(1 for decision in made if decision.number) == fuel

@@ -123,7 +123,7 @@ def test_an_operand_that_is_needed_later_keeps_its_memory() -> None:
     executable, _ = compiled(build)
     plan = executable.compiled.plan
     intervals, places = live_intervals(plan), placement(plan)
-    groups = inplace_groups(plan)
+    groups = inplace_groups(plan, lambda old, new: True)
     for group in groups:
         ordered = sorted(group, key=lambda slot: intervals[slot])
         for old, new in pairwise(ordered):

@@ -32,7 +32,8 @@ class Options:
         shuffle_seed: put nodes into another random topological order before every pass.
         off: names of optional passes and of rules that don't run.
         dump: names of passes after which the graph is printed; "all" stands for every one.
-        fuel: how many optional decisions of rules, CSE and folding may be made; None is no limit.
+        fuel: how many optional decisions (rules, merging, folding, fusion, reuse of memory) may be
+            made; None is no limit.
         threads: how many threads may run kernels; one does, whatever is allowed.
         time: print what each pass took.
     """

@@ -205,6 +205,10 @@ class _Planner:
         return len(self.steps) - 1
 
 
-def plan_program(graph: Graph, states: int, guards: Sequence[Guard], target: Target) -> Plan:
-    """The plan of a fused graph whose last ``states`` inputs are state; without a layout."""
-    return _Planner(target).program(graph, states, guards)
+def plan_program(
+    graph: Graph, states: int, guards: Sequence[Guard], target: Target
+) -> tuple[Plan, dict[Value, int]]:
+    """The plan of a fused graph whose last ``states`` inputs are state, without a layout, and the
+    slot of each value."""
+    planner = _Planner(target)
+    return planner.program(graph, states, guards), planner.slot_of
