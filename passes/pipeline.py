@@ -13,6 +13,7 @@ from passes.decompose import decompose, is_core
 from passes.fold import fold
 from passes.fusion import DECISIONS as FUSION_DECISIONS
 from passes.fusion import fusion
+from passes.layout import layout
 from passes.manager import Before, Needs, Step, check_order
 from passes.rules.algebra import ALGEBRA
 from passes.schedule import schedule
@@ -32,6 +33,7 @@ PIPELINE: tuple[Step, ...] = (
     Step(simplify, parts=ALGEBRA.names),
     Step(cse),
     Step(dce),
+    Step(layout),
     Step(fusion, required=True, parts=FUSION_DECISIONS),
     Step(schedule),
 )
@@ -43,6 +45,8 @@ ORDER: tuple[Before | Needs, ...] = (
     Needs("stabilize", "cse", "exp(x) on both sides of a quotient must be one value"),
     Before("stabilize", "decompose", "it looks for sums over any axes, not for their parts"),
     Needs("fusion", "decompose", "kernels are made of core operations"),
+    Needs("layout", "decompose", "products stand in many spellings before it"),
+    Before("layout", "fusion", "what a kernel reads is settled before kernels are"),
     Before("decompose", "fusion", "fused bodies are closed"),
     Before("cse", "fusion", "kernels are not compared with each other's parts"),
     Before("fusion", "schedule", "what is scheduled are kernels"),

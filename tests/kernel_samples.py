@@ -124,6 +124,24 @@ def product(dtype: DType = float32, batch: int = 3) -> Kernel:
     return b.finish()
 
 
+def packed_product(dtype: DType = float32) -> Kernel:
+    """[n, 7] by a [7, 10] matrix in panels of 4 columns and 3 rows."""
+    b = KernelBuilder("product of panels")
+    x = b.buffer("x", "in", tensor(dtype, N, 7))
+    w = b.buffer("w", "in", tensor(dtype, 3, 3, 3, 4))
+    y = b.buffer("y", "out", tensor(dtype, N, 10))
+    start = b.constant(0, int64)
+    b.contract(
+        "packed",
+        (N, 10, 7),
+        MatrixOperand(x, start, 7, 1),
+        MatrixOperand(w, start, 4, 1),
+        MatrixOperand(y, start, 10, 1),
+        None,
+    )
+    return b.finish()
+
+
 def best_places() -> Kernel:
     b = KernelBuilder("best")
     x = b.buffer("x", "in", tensor(float32, 4, N))
@@ -168,7 +186,7 @@ def whole(
 
 KERNELS = [
     pointwise(), softmax(), column_sums(), cumulative_sum(), scatter_add(), product(),
-    best_places(), padded(), whole(float32, "add", 100, "lanes"),
+    packed_product(), best_places(), padded(), whole(float32, "add", 100, "lanes"),
 ]  # fmt: skip
 
 

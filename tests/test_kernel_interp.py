@@ -13,6 +13,7 @@ from kernel_samples import (
     column_sums,
     cumulative_sum,
     normal,
+    packed_product,
     padded,
     pointwise,
     product,
@@ -22,7 +23,7 @@ from kernel_samples import (
     whole,
 )
 
-from graphc.base.errors import UnsupportedError, VerifyError
+from graphc.base.errors import VerifyError
 from graphc.ir.dtypes import ALL, DType, bool_, float32, float64, int32, int64
 from graphc.ir.op import Combine
 from graphc.kernel.builder import KernelBuilder
@@ -35,9 +36,11 @@ from graphc.kernel.ir import (
     lanes,
     walk,
 )
+from graphc.kernel.panels import pack
 from graphc.kernel.parser import parse_kernel
 from graphc.kernel.scalar import PRIMITIVES
 from graphc.kernel.text import print_kernel
+from graphc.kernel.verify import verify_kernel
 
 
 @pytest.mark.parametrize("rows", [1, 3, 20_000])
@@ -92,9 +95,22 @@ def test_product(dtype: DType) -> None:
     y = np.empty((3, 5, 4), dtype.numpy)
     run_kernel(product(dtype), [x, w, y, None], {"n": 5})
     np.testing.assert_allclose(y, x @ w.T, rtol=1e-3)
-    kernel = parse_kernel(print_kernel(product(dtype)).replace("panel", "packed"))
-    with pytest.raises(UnsupportedError, match="packed"):
-        run_kernel(kernel, [x, w, y, None], {"n": 5})
+
+
+@pytest.mark.parametrize("dtype", [float32, float64])
+def test_product_of_panels(dtype: DType) -> None:
+    x = GENERATOR.standard_normal((5, 7)).astype(dtype.numpy)
+    w = GENERATOR.standard_normal((7, 10)).astype(dtype.numpy)
+    y = np.empty((5, 10), dtype.numpy)
+    kernel = packed_product(dtype)
+    verify_kernel(kernel)
+    run_kernel(kernel, [x, pack(w, 4, 3), y], {"n": 5})
+    np.testing.assert_allclose(y, x @ w, rtol=1e-3)
+    text = print_kernel(kernel)
+    for right, wrong in (("[3, 3, 3, 4]", "[2, 3, 3, 4]"), ("4, 1]\n", "3, 1]\n")):
+        assert right in text
+        with pytest.raises(VerifyError):
+            verify_kernel(parse_kernel(text.replace(right, wrong)))
 
 
 @pytest.mark.parametrize("size", [1, 31, 100])

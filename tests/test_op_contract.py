@@ -68,7 +68,7 @@ EACH_POINTWISE_CASE = each_case(lambda op, element: is_pointwise(op))
 def takes_symbolic_dims(op: OpDef, element: DType) -> bool:
     """Whether the shapes of its operands may be unknown: its attributes speak of no sizes."""
     arrays, attrs = sample(op, element, 0)
-    sized = {"shape", "sizes", "index", "repeats", "low", "high"}
+    sized = {"shape", "sizes", "index", "repeats", "low", "high", "k", "n"}
     return bool(arrays) and not sized & attrs.keys()
 
 

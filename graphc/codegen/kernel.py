@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graphc.base.errors import UnsupportedError
 from graphc.base.target import Target
 from graphc.codegen.binding import Binding, Linear, is_literal, storage
 from graphc.codegen.emitter import (
@@ -45,6 +46,7 @@ from graphc.kernel.ir import (
     Var,
     walk,
 )
+from graphc.kernel.panels import panel_width
 from graphc.plan.table import INDEX_ERROR
 
 
@@ -303,7 +305,15 @@ class KernelEmitter:
         a, b, c = (self._matrix(m) for m in (statement.a, statement.b, statement.c))
         sizes = [self.dim(size) for size in (statement.m, statement.n, statement.k)]
         strides = [self.dim(statement.a.row_stride), self.dim(statement.a.column_stride)]
-        if statement.template == "panel":
+        if packed:
+            depth, width = statement.b.buffer.type.shape[-2:]
+            if width != panel_width(dtype, self.target):
+                raise UnsupportedError(
+                    f"contract_panels: panels of {width} columns are not for this target, whose "
+                    f"panels have {panel_width(dtype, self.target)}"
+                )
+            strides.append(self.dim(depth))
+        else:
             strides += [self.dim(statement.b.row_stride), self.dim(statement.b.column_stride)]
         strides.append(self.dim(statement.c.row_stride))
         room = (

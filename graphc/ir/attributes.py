@@ -26,11 +26,10 @@ class Payload:
 
     def __init__(self, array: Array) -> None:
         """Copies unless the array already is what a payload may hold."""
-        native = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")).reshape(
-            array.shape
-        )
-        if (native is array and array.flags.writeable) or native.base is not None:
-            native = native.copy()
+        native = array
+        owned = array.base is None and not array.flags.writeable
+        if not (owned and array.flags.c_contiguous and array.dtype.isnative):
+            native = array.astype(array.dtype.newbyteorder("="), order="C", subok=False)
         native.flags.writeable = False
         self.array: Array = native
         self._digest: bytes | None = None

@@ -18,9 +18,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from graphc.base.errors import UnsupportedError, VerifyError
+from graphc.base.errors import VerifyError
 from graphc.ir.attributes import Array
 from graphc.ir.dims import Dim, evaluate
+from graphc.kernel import panels
 from graphc.kernel.combine import combine_nothing, combine_terms
 from graphc.kernel.ir import (
     Apply,
@@ -383,13 +384,15 @@ class _Interpreter:
         return places
 
     def _contract(self, statement: Contract) -> None:
-        if statement.template == "packed":
-            raise UnsupportedError(
-                "the layout of packed panels belongs to the target; the interpreter has none"
-            )
         m, n, k = (self._size(dim) for dim in (statement.m, statement.n, statement.k))
         a = self._fetch(statement.a.buffer, self._matrix(statement.a, m, k), None, None)
-        b = self._fetch(statement.b.buffer, self._matrix(statement.b, k, n), None, None)
+        if statement.template == "packed":
+            shape = tuple(self._size(dim) for dim in statement.b.buffer.type.shape)
+            offset = self._read(statement.b.offset)
+            right = offset[..., None, None] + panels.places(shape, k, n)
+        else:
+            right = self._matrix(statement.b, k, n)
+        b = self._fetch(statement.b.buffer, right, None, None)
         result = self._product(a, b)
         self._store(statement.c.buffer, self._matrix(statement.c, m, n), result)
 

@@ -202,7 +202,9 @@ class MatrixOperand:
 class Contract:
     """c[m, n] = a[m, k] · b[k, n], one ascending-k chain per element (class R).
 
-    ``template`` names the code: "panel" packs b on the way, "packed" takes panels made before.
+    ``template`` names the code: "panel" packs b on the way, if that pays; "packed" reads a b that
+    lies in panels (``graphc.kernel.panels``): its buffer is [blocks, panels, depth, width] from
+    offset 0, with the strides (width, 1) inside a panel.
     """
 
     template: Literal["panel", "packed"]

@@ -16,6 +16,7 @@ from graphc.base.errors import VerifyError
 from graphc.ir import dims
 from graphc.ir.dtypes import DType, bool_, int64
 from graphc.ir.op import Combine
+from graphc.kernel import panels
 from graphc.kernel.index_range import Affine, outside
 from graphc.kernel.ir import (
     Apply,
@@ -339,6 +340,13 @@ class _Verifier:
         self._require(
             statement.template in ("panel", "packed"), f"no template {statement.template!r}"
         )
+        if statement.template == "packed":
+            shape, b = statement.b.buffer.type.shape, statement.b
+            k, n = statement.k, statement.n
+            known = isinstance(k, int) and isinstance(n, int) and panels.fits(shape, k, n)
+            self._require(known, f"a buffer of shape {shape} does not hold a packed [{k}, {n}]")
+            strides = (b.row_stride, b.column_stride)
+            self._require(strides == (shape[3], 1), "strides are not those inside a panel")
         self._require(statement.c.column_stride == 1, "the product's columns are not adjacent")
         self._require(
             statement.c.buffer not in (statement.a.buffer, statement.b.buffer),

@@ -16,6 +16,7 @@ from graphc.kernel.combine import neutral_element
 from graphc.kernel.ir import Buffer, Kernel, MatrixOperand, Site, Var
 from graphc.lower.index import flat_index
 from graphc.lower.region import open_loop, open_loops, open_region
+from graphc.ops.panels import contract_panels_op
 
 _UNBOUNDED = 2**40
 
@@ -30,6 +31,8 @@ def _only(region: Graph, kind: type) -> Node:
 def lower_contraction(region: Graph, target: Target) -> Kernel:
     """[*B, m, k] by [*B, k, n]: a loop over the batch around one product."""
     node = _only(region, Contraction)
+    if node.op is contract_panels_op:
+        return _lower_packed(node, region, target)
     b, evaluator, (out,) = open_region(region)
     left, right = (evaluator.buffers[value] for value in node.inputs)
     *batch, m, n = out.type.shape
@@ -56,6 +59,28 @@ def lower_contraction(region: Graph, target: Target) -> Kernel:
             matrix(out, m, n, False),
             room,
         )
+    return b.finish()
+
+
+def _lower_packed(node: Node, region: Graph, target: Target) -> Kernel:
+    """[m, k] by a constant in panels: one product."""
+    b, evaluator, (out,) = open_region(region)
+    left, right = (evaluator.buffers[value] for value in node.inputs)
+    m, n = out.type.shape
+    k = node.attrs["k"]
+    m_bound = m if isinstance(m, int) else _UNBOUNDED
+    size = gemm_workspace_bytes(out.type.dtype, target, m_bound, node.attrs["n"], k)
+    room = b.buffer("room", "scratch", TensorType(int8, (size,)))
+    start = b.dim(0)
+    a_strides: tuple[Dim, Dim] = (1, m) if node.attrs["transpose_a"] else (k, 1)
+    b.contract(
+        "packed",
+        (m, n, k),
+        MatrixOperand(left, start, *a_strides),
+        MatrixOperand(right, start, right.type.shape[-1], 1),
+        MatrixOperand(out, start, n, 1),
+        room,
+    )
     return b.finish()
 
 

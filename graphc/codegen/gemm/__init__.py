@@ -13,26 +13,16 @@ from functools import cache
 
 from graphc.base.target import Target
 from graphc.codegen.emitter import ModuleEmitter
-from graphc.codegen.gemm.blocking import gemm_workspace_bytes, packed_b_bytes
-from graphc.codegen.gemm.driver import (
-    emit_float_gemm,
-    emit_float_gemm_packed,
-    emit_float_pack_b,
-)
-from graphc.codegen.gemm.integer import (
-    emit_integer_gemm,
-    emit_integer_gemm_packed,
-    emit_integer_pack_b,
-)
+from graphc.codegen.gemm.blocking import gemm_workspace_bytes
+from graphc.codegen.gemm.driver import emit_float_gemm, emit_float_gemm_packed
+from graphc.codegen.gemm.integer import emit_integer_gemm
 from graphc.ir.dtypes import DType
 
 __all__ = [
     "emit_gemm",
     "emit_gemm_packed",
-    "emit_pack_b",
     "gemm_library",
     "gemm_workspace_bytes",
-    "packed_b_bytes",
 ]
 
 
@@ -61,23 +51,11 @@ def gemm_library(dtype: DType, target: Target, has_fma: bool, packed: bool) -> t
     return symbol, module.text()
 
 
-def emit_pack_b(module: ModuleEmitter, dtype: DType, target: Target) -> str:
-    """Defines (once) the packing of a right operand for ``emit_gemm_packed``; returns its name.
-
-    Signature: void (ptr b, ptr packed, i64 n, i64 k, i64 b_row, i64 b_col). It writes exactly
-    ``packed_b_bytes`` bytes, padding included.
-    """
-    if dtype.is_float:
-        return emit_float_pack_b(module, dtype, target)
-    return emit_integer_pack_b(module, dtype, target)
-
-
 def emit_gemm_packed(module: ModuleEmitter, dtype: DType, target: Target) -> str:
-    """Defines (once) the product with a packed right operand and returns its name.
+    """Defines (once) the product of floats with a packed right operand and returns its name.
 
-    Signature: void (ptr a, ptr packed, ptr c, i64 m, i64 n, i64 k, i64 a_row, i64 a_col, i64 c_row,
-    ptr workspace). The bits are those of ``emit_gemm``.
+    Signature: void (ptr a, ptr packed, ptr c, i64 m, i64 n, i64 k, i64 a_row, i64 a_col, i64 depth,
+    i64 c_row, ptr workspace), with panels of ``panel_width`` columns and ``depth`` rows. The bits
+    are those of ``emit_gemm``.
     """
-    if dtype.is_float:
-        return emit_float_gemm_packed(module, dtype, target)
-    return emit_integer_gemm_packed(module, dtype, target)
+    return emit_float_gemm_packed(module, dtype, target)

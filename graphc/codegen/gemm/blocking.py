@@ -1,7 +1,7 @@
 """Tile and block sizes of matrix products, and the memory that follows from them.
 
 Sizes never change a result's bits: each element is one ascending chain over k whatever the blocks.
-The packed form of B, however, follows from them, so packing and product must agree on them.
+How B is packed is said in ``graphc.kernel.panels``.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from graphc.base.target import Target
 from graphc.codegen.emitter import LType, element_of, ltype
 from graphc.ir.dtypes import DType
+from graphc.kernel.panels import depth_limit, panel_width, vector_bits
 
 _ALIGNMENT = 64
 # Rows of C per tile, for vectors of 512, 256 and 128 bits. A tile of two vectors' width needs twice
 # as many accumulators; the rest of the 32 or 16 registers hold B, a broadcast of A and a product.
 _TILE_ROWS = {512: 8, 256: 6, 128: 4}
-_TILE_VECTORS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +86,17 @@ class Blocking:
 
 def blocking(dtype: DType, target: Target) -> Blocking:
     """The block sizes for a float dtype on a target."""
-    bits = min(target.vector_bits, 512)
+    bits = vector_bits(target)
     lanes = bits // dtype.bits
     rows = _TILE_ROWS[bits]
-    # Wide tiles take long to walk a row of their panel, so it may stream from the second level.
     deep = bits == 512
     return Blocking(
         dtype=dtype,
         bits=bits,
         lanes=lanes,
         tile_rows=rows,
-        tile_columns=_TILE_VECTORS * lanes,
-        block_k=(4096 if deep else 2048) // dtype.bytes,
+        tile_columns=panel_width(dtype, target),
+        block_k=depth_limit(dtype, target),
         block_m=96 if deep else 72,
         block_n=256 if deep else 512,
         block_stream=16384 // dtype.bytes,
@@ -130,10 +129,3 @@ def gemm_workspace_bytes(dtype: DType, target: Target, m: int, n: int, k: int) -
     if columns >= sizes.pack_a_columns:
         elements += depth * (min(m, sizes.block_m) + sizes.lanes)
     return round_up(elements * dtype.bytes, _ALIGNMENT)
-
-
-def packed_b_bytes(dtype: DType, target: Target, n: int, k: int) -> int:
-    """The exact size in bytes of a packed right operand of shape (k, n)."""
-    if not dtype.is_float:
-        return n * k * dtype.bytes
-    return round_up(n, blocking(dtype, target).tile_columns) * k * dtype.bytes

@@ -12,7 +12,7 @@ from graphc.codegen.gemm.build import Builder
 from graphc.codegen.gemm.dots import emit_dots
 from graphc.codegen.gemm.move import emit_copy, emit_pack_block, emit_zero
 from graphc.codegen.gemm.stream import emit_stream
-from graphc.codegen.gemm.tile import emit_tile
+from graphc.codegen.gemm.tile import emit_row, emit_tile
 from graphc.ir.dtypes import DType
 
 _STREAM_GROUP = 4
@@ -23,6 +23,8 @@ _STREAM_ROWS_ANY = 8
 _STREAM_ROWS_WIDE = 24
 # up to so many rows, B with contiguous columns is transposed on the way, not packed
 _DOT_ROWS = 2
+# panels that one row meets at a time
+_ROW_PANELS = 4
 
 
 def emit_float_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> str:
@@ -89,42 +91,76 @@ def emit_float_gemm_packed(module: ModuleEmitter, dtype: DType, target: Target) 
     if module.has(name):
         return name
     zero = emit_zero(module, sizes.element, sizes.lanes, sizes.size)
-    blocked = _emit_blocked(module, sizes)
+    blocked, row = _emit_blocked(module, sizes), _emit_packed_row(module, sizes)
     f = Builder(
-        module, name, "*a *packed *c m n k a_row a_col c_row *workspace", internal=False, cold=True
+        module,
+        name,
+        "*a *packed *c m n k a_row a_col depth c_row *workspace",
+        internal=False,
+        cold=True,
     )
     a, packed, c, m, n, k = f.parameter("a", "packed", "c", "m", "n", "k")
-    a_row, a_col, c_row, workspace = f.parameter("a_row", "a_col", "c_row", "workspace")
+    a_row, a_col, depth, c_row = f.parameter("a_row", "a_col", "depth", "c_row")
+    (workspace,) = f.parameter("workspace")
     f.leave_if(f.either(f.compare("slt", m, 1), f.compare("slt", n, 1)))
     _zero_if_empty(f, zero, c, m, n, k, c_row)
+    single = f.compare("eq", m, 1)
+    with f.when(single):
+        f.run(row, a, packed, c, n, k, a_col, depth)
+    f.leave_if(single)
     width, one = f.i64(sizes.tile_columns), f.i64(1)
-    f.run(blocked, a, packed, c, m, n, k, a_row, a_col, width, one, c_row, workspace, one)
+    f.run(blocked, a, packed, c, m, n, k, a_row, a_col, width, one, c_row, workspace, depth)
     f.finish()
     return name
 
 
-def emit_float_pack_b(module: ModuleEmitter, dtype: DType, target: Target) -> str:
-    """Defines the packing of a whole right operand; see ``emit_pack_b``."""
-    sizes = blocking(dtype, target)
-    name = f"gemm_pack_b_{sizes.suffix}"
-    if module.has(name):
-        return name
-    pack = emit_pack_block(module, sizes)
-    f = Builder(module, name, "*b *packed n k b_row b_col", internal=False, cold=True)
-    b, packed, n, k, b_row, b_col = f.parameter("b", "packed", "n", "k", "b_row", "b_col")
-    f.leave_if(f.either(f.compare("slt", k, 1), f.compare("slt", n, 1)))
-    padded = f.rounded_up(n, sizes.tile_columns)
-    with f.blocks(k, _even_depth(f, k, sizes)) as (start, depth):
-        source = f.at(b, sizes.element, f.mul(start, b_row))
-        f.run(
-            pack, source, f.at(packed, sizes.element, f.mul(start, padded)), n, depth, b_row, b_col
-        )
+def _emit_packed_row(module: ModuleEmitter, sizes: Blocking) -> str:
+    """Defines (a, packed, c, n, k, a_col, depth): one row by panels, several of them at a time.
+
+    One panel's few chains would wait for each other.
+    """
+    name = f"gemm_packed_row_{sizes.suffix}"
+    several = emit_row(module, sizes, _ROW_PANELS)
+    sweep = _emit_sweep(module, sizes)
+    f = Builder(module, name, "*a *packed *c n k a_col depth", cold=True)
+    a, packed, c, n, k = f.parameter("a", "packed", "c", "n", "k")
+    a_col, depth = f.parameter("a_col", "depth")
+    element, width = sizes.element, sizes.tile_columns
+    padded, step = f.rounded_up(n, width), f.mul(depth, width)
+    whole = f.rounded_down(n, width * _ROW_PANELS)
+    rest = f.sub(n, whole)
+    edge = f.rounded_down(rest, width)
+    with f.blocks(k, depth) as (start, rows):
+        left = f.at(a, element, f.mul(start, a_col))
+        block = f.at(packed, element, f.mul(start, padded))
+        resume = f.convert("zext", f.compare("ne", start, 0), "i64")
+        with f.blocks(whole, width * _ROW_PANELS) as (column, _):
+            panel = f.at(block, element, f.mul(column, depth))
+            f.run(several, rows, left, a_col, panel, step, f.at(c, element, column), resume)
+        with f.when(f.compare("sgt", rest, 0)):
+            panel = f.at(block, element, f.mul(whole, depth))
+            f.run(
+                sweep,
+                left,
+                f.i64(0),
+                a_col,
+                panel,
+                f.i64(width),
+                step,
+                f.at(panel, element, f.mul(edge, depth)),
+                f.at(c, element, whole),
+                f.i64(0),
+                f.i64(1),
+                rest,
+                rows,
+                resume,
+            )
     f.finish()
     return name
 
 
 def _even_depth(f: Builder, k: Reg, sizes: Blocking) -> Reg:
-    """The part of k handled at once: equal parts, by k alone, since packed panels rely on it."""
+    """The part of k handled at once: equal parts."""
     parts = f.quotient(f.add(k, sizes.block_k - 1), sizes.block_k)
     return f.quotient(f.add(k, f.sub(parts, 1)), parts)
 
@@ -169,7 +205,8 @@ def _emit_blocked(module: ModuleEmitter, sizes: Blocking) -> str:
     """Defines the tiled product.
 
     Signature: (a, b, c, m, n, k, a_row, a_col, b_row, b_col, c_row, workspace, packed); all sizes
-    at least 1. ``packed`` not 0 says that b is packed panels, whose b_row is the panel's width.
+    at least 1. ``packed`` not 0 says that b is packed panels of this depth, whose b_row is the
+    panel's width.
     """
     name = f"gemm_blocked_{sizes.suffix}"
     if module.has(name):
@@ -192,7 +229,7 @@ def _emit_blocked(module: ModuleEmitter, sizes: Blocking) -> str:
         ),
     )
     pack_whole = f.both(is_plain, f.negate(direct))
-    depth_limit = _even_depth(f, k, sizes)
+    depth_limit = f.select(is_packed, packed, _even_depth(f, k, sizes))
     padded = f.rounded_up(n, width)
     a_block = f.at(
         workspace,
@@ -213,15 +250,16 @@ def _emit_blocked(module: ModuleEmitter, sizes: Blocking) -> str:
         edge = f.binary("and", columns, f.i64(width - 1))
         whole = f.sub(columns, edge)
         plain = f.at(b, element, f.mul(start, b_row), f.mul(column, b_col))
-        panels = f.at(b, element, f.mul(start, padded), f.mul(column, depth))
+        held = f.select(is_packed, depth_limit, depth)
+        panels = f.at(b, element, f.mul(start, padded), f.mul(column, held))
         with f.when(pack_whole):
             f.run(pack, plain, workspace, columns, depth, b_row, b_col)
         with f.when(f.both(direct, f.compare("ne", edge, 0))):
             f.run(pack, f.at(plain, element, whole), workspace, edge, depth, b_row, b_col)
         right = f.select(is_packed, panels, f.select(direct, plain, workspace))
         right_row = f.select(direct, b_row, f.i64(width))
-        right_step = f.select(direct, f.i64(width), f.mul(depth, width))
-        right_edge = f.select(direct, workspace, f.at(right, element, f.mul(whole, depth)))
+        right_step = f.select(direct, f.i64(width), f.mul(held, width))
+        right_edge = f.select(direct, workspace, f.at(right, element, f.mul(whole, held)))
         resume = f.convert("zext", f.compare("ne", start, 0), "i64")
         with f.blocks(m, sizes.block_m) as (row, rows):
             source = f.at(a, element, f.mul(row, a_row), f.mul(start, a_col))
@@ -255,6 +293,8 @@ def _emit_sweep(module: ModuleEmitter, sizes: Blocking) -> str:
     lie ``b_step`` apart, the last one, if not whole, at ``b_edge`` with a row of a panel's width.
     """
     name = f"gemm_sweep_{sizes.suffix}"
+    if module.has(name):
+        return name
     copy = emit_copy(module, sizes)
     full = emit_tile(module, sizes, sizes.tile_rows, 2)
     half = emit_tile(module, sizes, sizes.tile_rows // 2, 2)

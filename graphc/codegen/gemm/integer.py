@@ -64,33 +64,3 @@ def emit_integer_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> st
         f.store(step.results[0], place, size)
     f.finish()
     return name
-
-
-def emit_integer_pack_b(module: ModuleEmitter, dtype: DType, target: Target) -> str:
-    """Defines the "packing" of an integer operand: a contiguous copy in row order."""
-    name = f"gemm_pack_b_i{dtype.bits}"
-    if module.has(name):
-        return name
-    element, size, scalar = f"i{dtype.bits}", dtype.bytes, ltype(f"i{dtype.bits}")
-    f = Builder(module, name, "*b *packed n k b_row b_col", internal=False)
-    b, packed, n, k, b_row, b_col = f.parameter("b", "packed", "n", "k", "b_row", "b_col")
-    with f.loop(f.i64(0), k, 1) as row, f.loop(f.i64(0), n, 1) as column:
-        source = f.at(b, element, f.mul(row.index, b_row), f.mul(column.index, b_col))
-        place = f.at(packed, element, f.mul(row.index, n), column.index)
-        f.store(f.load(source, scalar, size), place, size)
-    f.finish()
-    return name
-
-
-def emit_integer_gemm_packed(module: ModuleEmitter, dtype: DType, target: Target) -> str:
-    """Defines the product with an operand packed by ``emit_integer_pack_b``."""
-    plain = emit_integer_gemm(module, dtype, target)
-    name = plain.replace("gemm_", "gemm_packed_", 1)
-    if module.has(name):
-        return name
-    f = Builder(module, name, "*a *packed *c m n k a_row a_col c_row *workspace", internal=False)
-    a, packed, c, m, n, k = f.parameter("a", "packed", "c", "m", "n", "k")
-    a_row, a_col, c_row, workspace = f.parameter("a_row", "a_col", "c_row", "workspace")
-    f.run(plain, a, packed, c, m, n, k, a_row, a_col, n, f.i64(1), c_row, workspace)
-    f.finish()
-    return name

@@ -68,6 +68,52 @@ def emit_tile(module: ModuleEmitter, sizes: Blocking, tile_rows: int, vectors: i
     return name
 
 
+def emit_row(module: ModuleEmitter, sizes: Blocking, panels: int) -> str:
+    """Defines the kernel of one row by several panels; returns its name.
+
+    Signature: (k, a, a_col, b, b_step, c, resume): panels lie ``b_step`` apart. ``resume`` not 0
+    starts from C.
+    """
+    name = f"gemm_row{panels}_{sizes.suffix}"
+    if module.has(name):
+        return name
+    f = Builder(module, name, "k *a a_col *b b_step *c resume")
+    k, a, a_col, b, b_step = f.parameter("k", "a", "a_col", "b", "b_step")
+    c, resume = f.parameter("c", "resume")
+    vector, element, lanes, width = sizes.vector, sizes.element, sizes.lanes, sizes.tile_columns
+    bases = [f.at(b, element, f.mul(b_step, panel)) for panel in range(panels)]
+    offsets = range(0, width, lanes)
+    places = [
+        f.at(c, element, f.i64(panel * width + offset))
+        for panel in range(panels)
+        for offset in offsets
+    ]
+    entry, load, body = f.block, f.label("resume"), f.label("start")
+    f.branch(f.compare("ne", resume, 0), load, body)
+    f.start(load)
+    held = [f.load(place, vector, sizes.size) for place in places]
+    f.jump(body)
+    f.start(body)
+    zero = Reg("zeroinitializer", vector)
+    start = [phi(f, vector, [(zero, entry), (value, load)]) for value in held]
+    with f.loop(f.i64(0), k, 1, start) as loop:
+        place = f.at(a, element, f.mul(loop.index, a_col))
+        left = f.splat(f.load(place, sizes.scalar, sizes.size), lanes)
+        row = f.mul(loop.index, width)
+        rights = [
+            f.load(f.at(base, element, row, f.i64(offset)), vector, sizes.size)
+            for base in bases
+            for offset in offsets
+        ]
+        loop.yields = [
+            f.fma(left, right, total) for right, total in zip(rights, loop.carries, strict=True)
+        ]
+    for value, place in zip(loop.results, places, strict=True):
+        f.store(value, place, sizes.size)
+    f.finish()
+    return name
+
+
 def _prefetch(f: Builder, pointer: Reg) -> None:
     f.module.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
     write, near, data = f.const(1, I32), f.const(3, I32), f.const(1, I32)

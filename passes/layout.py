@@ -1,0 +1,82 @@
+"""Layout: constant right operands of products are stored as the product reads them, in panels.
+
+    %2 = contract(%0, %1)        ->       %2 = contract_panels(%0, %packed) {k = 784, n = 512}
+
+The constant is packed here, once; a run packs nothing. The bits stay, since the order of a
+product's chain does not depend on where its operands lie. Only products of float matrices:
+stacks of matrices and integers have no packed form.
+"""
+
+from __future__ import annotations
+
+from graphc.base.target import Target
+from graphc.ir.attributes import Array, Payload
+from graphc.ir.builder import apply
+from graphc.ir.dtypes import dtype as dtype_of
+from graphc.ir.edit import GraphEditor
+from graphc.ir.graph import Graph, Node
+from graphc.ir.value import Value
+from graphc.kernel.panels import depth_limit, even_depth, pack, panel_width
+from graphc.ops.linalg import contract_op
+from graphc.ops.panels import contract_panels_op
+from graphc.ops.source import constant_op
+from passes.base import PassContext
+from passes.constants import payload_array
+from passes.rewrite import remove_dead
+
+MAX_PADDING = 4
+"""A packed constant may take so many times the bytes of the plain one."""
+
+
+def layout(graph: Graph, context: PassContext) -> Graph:
+    """The graph with products by constants reading panels; one walk."""
+    target = context.target
+    if target is None:
+        return graph
+    editor = GraphEditor(graph, "layout")
+    packed: dict[tuple[Value, bool], Value] = {}
+    for node in graph.nodes:
+        matrix = _constant_matrix(node, editor, target)
+        if matrix is None or not context.decide("layout", node):
+            continue
+        key = node.inputs[1], node.attrs["transpose_b"]
+        if key not in packed:
+            with editor.rewriting(node, "layout"):
+                packed[key] = apply(constant_op, value=_packed(matrix, target))
+        k, n = matrix.shape
+        attrs = {"k": k, "n": n, "transpose_a": node.attrs["transpose_a"]}
+        plain = editor.producer(node.inputs[1])
+        editor.redefine(node.output, contract_panels_op, (node.inputs[0], packed[key]), attrs)
+        if plain is not None:
+            remove_dead(editor, plain)
+    return editor.finish()
+
+
+def _constant_matrix(node: Node, editor: GraphEditor, target: Target) -> Array | None:
+    """The right operand, as the product reads it, if it is worth packing."""
+    if node.op is not contract_op or node.output.type.rank != 2 or "guards" in node.attrs:
+        return None
+    source = editor.producer(node.inputs[1])
+    if source is None or source.op is not constant_op or not node.output.dtype.is_float:
+        return None
+    if node.inputs[0].shape[0 if node.attrs["transpose_a"] else 1] != _rows(source, node):
+        return None
+    matrix = payload_array(source)
+    if node.attrs["transpose_b"]:
+        matrix = matrix.T
+    k, n = matrix.shape
+    wide_enough = n * MAX_PADDING >= panel_width(node.output.dtype, target)
+    return matrix if k and wide_enough else None
+
+
+def _rows(source: Node, node: Node) -> object:
+    """The k of the right operand."""
+    return source.output.shape[1 if node.attrs["transpose_b"] else 0]
+
+
+def _packed(matrix: Array, target: Target) -> Payload:
+    dtype = dtype_of(matrix.dtype)
+    depth = even_depth(matrix.shape[0], depth_limit(dtype, target))
+    panels = pack(matrix, panel_width(dtype, target), depth)
+    panels.flags.writeable = False  # so that the payload takes it as it is
+    return Payload(panels)
