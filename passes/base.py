@@ -7,13 +7,14 @@ left alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from graphc.base.options import Options
 from graphc.base.source import Location
 from graphc.base.target import Target
+from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.fused import fused_op
@@ -50,12 +51,14 @@ class PassContext:
     Attributes:
         options: numerics, switched-off rules and so on.
         target: the machine the code is for; None where that does not matter.
+        execute: runs a graph without inputs natively; None where there is no native code.
         spent: how many optional decisions were made so far.
         decisions: all of them, in order; the manager hands them out pass by pass.
     """
 
     options: Options = field(default_factory=Options)
     target: Target | None = None
+    execute: Callable[[Graph], Sequence[Array]] | None = None
     spent: int = 0
     decisions: list[Decision] = field(default_factory=list)
 

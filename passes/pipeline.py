@@ -15,6 +15,7 @@ from passes.fusion import DECISIONS as FUSION_DECISIONS
 from passes.fusion import fusion
 from passes.layout import layout
 from passes.manager import Before, Needs, Step, check_order
+from passes.precompute import precompute
 from passes.rules.algebra import ALGEBRA
 from passes.schedule import schedule
 from passes.simplify import simplify
@@ -33,6 +34,7 @@ PIPELINE: tuple[Step, ...] = (
     Step(simplify, parts=ALGEBRA.names),
     Step(cse),
     Step(dce),
+    Step(precompute),
     Step(layout),
     Step(fusion, required=True, parts=FUSION_DECISIONS),
     Step(schedule),
@@ -45,6 +47,8 @@ ORDER: tuple[Before | Needs, ...] = (
     Needs("stabilize", "cse", "exp(x) on both sides of a quotient must be one value"),
     Before("stabilize", "decompose", "it looks for sums over any axes, not for their parts"),
     Needs("fusion", "decompose", "kernels are made of core operations"),
+    Needs("precompute", "decompose", "what runs are core operations"),
+    Before("precompute", "layout", "weights that are computed are packed too"),
     Needs("layout", "decompose", "products stand in many spellings before it"),
     Before("layout", "fusion", "what a kernel reads is settled before kernels are"),
     Before("decompose", "fusion", "fused bodies are closed"),

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from graphc.ir.edit import topological
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Reshape
+from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from passes.base import PassContext
 from passes.sizes import hint_bytes
@@ -25,12 +26,16 @@ class _Memory:
         self.root: dict[Value, Value] = {}
         self.bytes: dict[Value, int] = {}
         self.reads: dict[Value, int] = {}
+        sizes: dict[TensorType, int] = {}  # products of dims are costly, and few types recur
         for node in graph.nodes:
             for value in node.outputs:
                 if isinstance(node.op.lowering, Reshape):
                     self.root[value] = self.root.get(node.inputs[0], node.inputs[0])
                 elif node.op.name != "constant":
-                    self.bytes[value] = hint_bytes(value.type.bytes)
+                    size = sizes.get(value.type)
+                    if size is None:
+                        size = sizes[value.type] = hint_bytes(value.type.bytes)
+                    self.bytes[value] = size
         for node in graph.nodes:
             for root in self.roots(node):
                 self.reads[root] = self.reads.get(root, 0) + 1

@@ -1,0 +1,391 @@
+"""Random typed programs for fuzzing: recipes of small numbers, and what they build.
+
+A recipe never fails to build: operands are chosen modulo what there is, and an operation that does
+not fit them is bent until it does. So Hypothesis can cut a recipe anywhere and it shrinks well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+import graphc as gx
+
+SHAPES: tuple[tuple[int, ...], ...] = (
+    (), (1,), (5,), (3, 4), (4, 3), (1, 4), (3, 1), (0, 4), (2, 3, 4), (40,), (3, 70),
+)  # fmt: skip
+DTYPES = ("float32", "float64", "int32", "int64", "uint8", "int8", "bool")
+MOST_ELEMENTS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What to build.
+
+    Attributes:
+        inputs: of each placeholder the number of its shape and of its dtype.
+        steps: of each operation its number and three numbers that choose operands and attributes.
+        symbolic: whether the sizes of placeholders are unknown to the compiler.
+        special: whether feeds hold NaN, infinities, zeros of both signs, extremes.
+        fetched: how many of the last values are fetched.
+        seed: of the feeds.
+    """
+
+    inputs: tuple[tuple[int, int], ...]
+    steps: tuple[tuple[int, int, int, int], ...]
+    symbolic: bool
+    special: bool
+    fetched: int
+    seed: int
+
+
+SMALL = st.integers(0, 60)
+
+
+def recipes(*, special: bool | None = None, most: int = 16) -> st.SearchStrategy[Recipe]:
+    """Recipes of up to ``most`` operations; feeds with special values, without, or both."""
+    return st.builds(
+        Recipe,
+        st.lists(st.tuples(SMALL, SMALL), min_size=1, max_size=3).map(tuple),
+        st.lists(
+            st.tuples(st.integers(0, len(STEPS) - 1), SMALL, SMALL, SMALL),
+            min_size=1,
+            max_size=most,
+        ).map(tuple),
+        st.booleans(),
+        st.booleans() if special is None else st.just(special),
+        st.integers(1, 4),
+        st.integers(0, 1000),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A built recipe: the graph, its fetches and feeds, and each operation's value."""
+
+    graph: gx.Graph
+    fetches: list[Any]
+    feeds: dict[Any, Any]
+    values: list[Any]
+
+
+def build(recipe: Recipe) -> Program:
+    """The program of a recipe."""
+    rng = np.random.default_rng(recipe.seed)
+    feeds: dict[Any, Any] = {}
+    with gx.Graph() as graph:
+        maker = _Maker([])
+        for number, (shape_number, dtype_number) in enumerate(recipe.inputs):
+            shape = SHAPES[shape_number % len(SHAPES)]
+            dtype = DTYPES[dtype_number % len(DTYPES)]
+            known = [f"d{size}" if recipe.symbolic and size > 1 else size for size in shape]
+            value = gx.placeholder(known, dtype, name=f"x{number}")
+            feeds[value] = sample(shape, np.dtype(dtype), rng, recipe.special)
+            maker.add(value, shape)
+        inputs = len(maker.pool)
+        for number, a, b, c in recipe.steps:
+            maker.step(STEPS[number % len(STEPS)], a, b, c)
+    values = [value for value, _ in maker.pool[inputs:]]
+    fetches = values[-recipe.fetched :] or [maker.pool[-1][0]]
+    return Program(graph, fetches, feeds, values)
+
+
+def sample(
+    shape: Sequence[int], dtype: np.dtype[Any], rng: np.random.Generator, special: bool
+) -> Any:
+    """A feed."""
+    if dtype.kind == "b":
+        return rng.random(shape) < 0.5
+    if dtype.kind == "f":
+        array = rng.uniform(-3, 3, shape)
+        if special:
+            info = np.finfo(dtype)
+            odd = [0.0, -0.0, np.nan, np.inf, -np.inf, info.max, info.tiny, info.smallest_subnormal]
+            array = np.where(rng.random(shape) < 0.3, rng.choice(odd, shape), array)
+        return np.asarray(array, dtype)
+    limits = np.iinfo(dtype)
+    array = rng.integers(max(limits.min, -9), 10, shape)
+    if special:
+        odd = [limits.min, limits.max, 0, 1]
+        array = np.where(rng.random(shape) < 0.3, rng.choice(odd, shape), array)
+    return np.asarray(array).astype(dtype)
+
+
+# --- operations ----------------------------------------------------------------------------------
+
+
+class _Maker:
+    """Builds step by step; ``pool`` holds values with the shapes that they have at run time."""
+
+    def __init__(self, pool: list[tuple[Any, tuple[int, ...]]]) -> None:
+        self.pool = pool
+
+    def add(self, value: Any, shape: Sequence[int]) -> None:
+        self.pool.append((value, tuple(shape)))
+
+    def pick(self, number: int) -> tuple[Any, tuple[int, ...]]:
+        return self.pool[-1 - number % len(self.pool)]
+
+    def step(self, make: Step, a: int, b: int, c: int) -> None:
+        value, shape = make(self, a, b, c)
+        if int(np.prod(shape)) <= MOST_ELEMENTS:
+            self.add(value, shape)
+
+    def floats(self, number: int) -> tuple[Any, tuple[int, ...]]:
+        """A float operand; others are converted."""
+        value, shape = self.pick(number)
+        return (value if value.dtype.is_float else value.astype("float32")), shape
+
+    def pair(self, a: int, b: int) -> tuple[Any, Any, tuple[int, ...]]:
+        """Two operands that broadcast; a second one that does not is replaced by a part of it."""
+        (x, left), (y, right) = self.pick(a), self.pick(b)
+        if left != right:
+            try:
+                shape = np.broadcast_shapes(left, right)
+            except ValueError:
+                return x, x, left
+            if not _provably_broadcasts(x.shape, y.shape):
+                return x, x, left
+            return x, y, shape
+        return (x, y, left) if _provably_broadcasts(x.shape, y.shape) else (x, x, left)
+
+
+def _provably_broadcasts(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Dims that are only equal by chance are left alone: they are an error for other sizes."""
+    pairs = zip(reversed(a), reversed(b), strict=False)
+    return all(str(x) == str(y) or 1 in (x, y) for x, y in pairs)
+
+
+Step = Callable[[_Maker, int, int, int], tuple[Any, tuple[int, ...]]]
+
+
+def _unary(function: Callable[[Any], Any]) -> Step:
+    def make(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+        value, shape = m.floats(a)
+        return function(value), shape
+
+    return make
+
+
+def _any_unary(function: Callable[[Any], Any]) -> Step:
+    def make(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+        value, shape = m.pick(a)
+        if value.dtype.kind == "bool":
+            value = value.astype("int32")
+        return function(value), shape
+
+    return make
+
+
+def _binary(function: Callable[[Any, Any], Any], bools: bool = False) -> Step:
+    def make(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+        x, y, shape = m.pair(a, b)
+        if x.dtype.kind == "bool" and y.dtype.kind == "bool" and not bools:
+            x = x.astype("int64")
+        return function(x, y), shape
+
+    return make
+
+
+def _bits(function: Callable[[Any, Any], Any]) -> Step:
+    def make(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+        x, y, shape = m.pair(a, b)
+        x, y = (v.astype("int32") if v.dtype.is_float else v for v in (x, y))
+        return function(x, y), shape
+
+    return make
+
+
+def _scalar(function: Callable[[Any, Any], Any]) -> Step:
+    """With a Python number."""
+
+    def make(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+        value, shape = m.pick(a)
+        number: Any = (0, 1, 2, 3, -1 if value.dtype.kind == "int" else 1)[b % 5]
+        if value.dtype.is_float:
+            number = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0)[b % 7]
+        if value.dtype.kind == "bool":
+            value = value.astype("int32")
+        return (function(value, number) if c % 2 else function(number, value)), shape
+
+    return make
+
+
+def _where(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+    x, y, shape = m.pair(a, b)
+    mask = x > y if c % 2 else x.astype("bool")
+    return gx.where(mask, x, y if y.dtype is x.dtype else y.astype(x.dtype)), shape
+
+
+def _cast(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+    value, shape = m.pick(a)
+    return value.astype(DTYPES[b % len(DTYPES)]), shape
+
+
+def _reduce(name: str, *, empty: bool = True, floats: bool = False) -> Step:
+    def make(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+        value, shape = m.floats(a) if floats else m.pick(a)
+        function = getattr(gx, name)
+        if name in ("sum", "prod", "max", "min", "argmax") and value.dtype.kind == "bool":
+            value = value.astype("int32")
+        axis = b % (len(shape) + 1) - 1 if shape else -1
+        keep = bool(c % 2)
+        extent = int(np.prod(shape)) if axis < 0 else shape[axis]
+        if not shape or (not empty and not extent):
+            return value + value, shape
+        if axis < 0:
+            return function(value, keepdims=keep), (1,) * len(shape) if keep else ()
+        dims = shape[:axis] + ((1,) if keep else ()) + shape[axis + 1 :]
+        return function(value, axis=axis, keepdims=keep), dims
+
+    return make
+
+
+def _scan(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+    value, shape = m.pick(a)
+    if not shape:
+        return value, shape
+    if value.dtype.kind == "bool":
+        value = value.astype("int32")
+    return gx.cumsum(value, axis=b % len(shape)), shape
+
+
+def _transpose(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+    value, shape = m.pick(a)
+    order = list(np.random.default_rng(b).permutation(len(shape)))
+    axes = [int(axis) for axis in order]
+    return gx.transpose(value, axes), tuple(shape[axis] for axis in axes)
+
+
+def _slice(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+    value, shape = m.pick(a)
+    if not shape:
+        return value, shape
+    axis = b % len(shape)
+    part = (slice(1, None), slice(None, None, -1), slice(None, -1), slice(None, None, 2))[c % 4]
+    index = (slice(None),) * axis + (part,)
+    return value[index], np.empty(shape)[index].shape
+
+
+def _expand(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+    value, shape = m.pick(a)
+    if len(shape) > 3:
+        return value, shape
+    axis = b % (len(shape) + 1)
+    return gx.expand_dims(value, axis), (*shape[:axis], 1, *shape[axis:])
+
+
+def _flatten(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+    value, shape = m.pick(a)
+    return gx.reshape(value, (-1,)) if np.prod(shape) else value, (
+        (int(np.prod(shape)),) if np.prod(shape) else shape
+    )
+
+
+def _broadcast(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+    value, shape = m.pick(a)
+    if len(shape) > 3:
+        return value, shape
+    return gx.broadcast_to(value, (b % 3, *value.shape)), (b % 3, *shape)
+
+
+def _concatenate(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+    x, shape = m.pick(a)
+    if not shape:
+        return gx.stack([x, x]), (2,)
+    axis = b % len(shape)
+    joined = (*shape[:axis], 2 * shape[axis], *shape[axis + 1 :])
+    return gx.concatenate([x, x if c % 2 else x[::-1] if len(shape) == 1 else x], axis=axis), joined
+
+
+def _pad(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+    value, shape = m.pick(a)
+    if not shape:
+        return value, shape
+    widths = [(0, 0)] * len(shape)
+    widths[b % len(shape)] = (c % 3, 1)
+    padded = tuple(size + sum(w) for size, w in zip(shape, widths, strict=True))
+    return gx.pad(value, widths), padded
+
+
+def _take(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+    value, shape = m.pick(a)
+    if not shape or not shape[0]:
+        return value, shape
+    places = np.random.default_rng(b).integers(-shape[0], shape[0], 3)
+    return gx.take(value, places, axis=0), (3, *shape[1:])
+
+
+def _matmul(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+    value, shape = m.pick(a)
+    if value.dtype.kind == "bool":
+        value = value.astype("int32")
+    if len(shape) != 2:
+        return value + value, shape
+    kind = c % 3
+    if kind == 0:
+        return value @ value.T, (shape[0], shape[0])
+    if kind == 1:
+        return value.T @ value, (shape[1], shape[1])
+    weights = np.random.default_rng(b).integers(-3, 4, (4, 9)).astype(value.dtype.numpy)
+    if shape[1] != 4 or not isinstance(value.shape[1], int):
+        return value @ value.T, (shape[0], shape[0])
+    return value @ gx.constant(weights), (shape[0], 9)
+
+
+def _rows(function: Callable[[Any], Any]) -> Step:
+    def make(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+        value, shape = m.floats(a)
+        if not shape or not shape[-1]:
+            return value, shape
+        return function(value), shape
+
+    return make
+
+
+def _cond(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+    (x, shape), (y, _) = m.floats(a), m.pick(b)
+    test = (y.astype("float32").sum() > 1.0) if c % 3 else gx.constant(bool(c % 2))
+    return gx.cond(test, lambda: gx.abs(x) + 1, lambda: x * 2 - 1), shape
+
+
+def _loop(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+    x, shape = m.floats(a)
+    trips = b % 4
+
+    def body(count: Any, value: Any, dead: Any) -> Any:
+        return count + 1, value * 0.5 + gx.sin(x), dead + 1.0
+
+    result = gx.while_loop(
+        lambda count, value, dead: count < trips, body, (gx.constant(0), x, x * 0.0)
+    )
+    return result[1], shape
+
+
+STEPS: tuple[Step, ...] = (
+    _binary(lambda x, y: x + y), _binary(lambda x, y: x - y), _binary(lambda x, y: x * y),
+    _binary(gx.divide), _binary(gx.maximum), _binary(gx.minimum), _binary(gx.floor_divide),
+    _binary(gx.mod), _binary(lambda x, y: x > y, True), _binary(lambda x, y: gx.equal(x, y), True),
+    _binary(lambda x, y: x <= y, True), _bits(lambda x, y: x & y), _bits(lambda x, y: x ^ y),
+    _scalar(lambda x, y: x + y), _scalar(lambda x, y: x * y), _scalar(lambda x, y: x - y),
+    _scalar(gx.divide), _scalar(gx.power), _scalar(gx.maximum),
+    _any_unary(lambda x: -x), _any_unary(gx.abs), _any_unary(gx.sign),
+    _any_unary(lambda x: x.astype("bool")),
+    _unary(gx.exp), _unary(gx.log), _unary(gx.tanh), _unary(gx.sqrt), _unary(gx.sigmoid),
+    _unary(gx.sin), _unary(gx.floor), _unary(gx.round), _unary(gx.log1p), _unary(gx.expm1),
+    _unary(gx.nn.relu), _unary(gx.nn.softplus), _unary(gx.nn.gelu),
+    _unary(lambda x: gx.log(1 + gx.exp(x))), _unary(lambda x: 1 / (1 + gx.exp(-x))),
+    _where, _cast, _cast,
+    _reduce("sum"), _reduce("max", empty=False), _reduce("mean", empty=False, floats=True),
+    _reduce("any"), _reduce("prod"), _reduce("argmax", empty=False),
+    _reduce("var", empty=False, floats=True), _reduce("logsumexp", empty=False, floats=True),
+    _scan, _transpose, _transpose, _slice, _slice, _expand, _flatten, _broadcast, _concatenate,
+    _pad, _take, _matmul, _matmul,
+    _rows(gx.nn.softmax), _rows(gx.nn.log_softmax), _rows(gx.nn.layer_norm),
+    _rows(lambda x: gx.exp(x) / gx.exp(x).sum(axis=-1, keepdims=True)),
+    _cond, _loop,
+)  # fmt: skip

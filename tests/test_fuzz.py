@@ -1,0 +1,221 @@
+"""Random programs: no pass changes a meaning, and compiled code computes what the reference does.
+
+Three questions. Are the bits the same with and without all exact passes (class E and R keep them)?
+Does each operation, compiled alone, give what its reference gives on the very operands it had? And
+does each option that opens inexact rewriting stay near the plain result on ordinary numbers?
+Shrunk programs that once failed are kept below. ``make fuzz`` runs many more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from random_programs import STEPS, Program, Recipe, build, recipes
+
+import graphc as gx
+from graphc.base.options import FAST_MATH
+from graphc.extract import extract
+from graphc.interp import bind_dims, evaluate_node
+from graphc.ir.graph import Graph
+
+FEW = settings(
+    max_examples=60,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.explicit, Phase.generate, Phase.shrink),
+)
+MANY = settings(FEW, max_examples=2000, derandomize=False)
+PLAIN = gx.Options(numerics="strict", fuel=0)
+
+
+def same_bits(one: Any, other: Any) -> bool:
+    """Equal dtypes, shapes and bits; any NaN equals any other."""
+    if (one.dtype, one.shape) != (other.dtype, other.shape):
+        return False
+    if one.dtype.kind == "f":
+        nan = np.isnan(one)
+        if not np.array_equal(nan, np.isnan(other)):
+            return False
+        one, other = np.where(nan, 0, one), np.where(nan, 0, other)
+        if not np.array_equal(np.signbit(one), np.signbit(other)):
+            return False
+    return bool(np.array_equal(one, other))
+
+
+def run(program: Program, options: gx.Options, fetches: Any = None) -> list[Any]:
+    session = gx.Session(program.graph, options=options)
+    result: list[Any] = session.run(program.fetches if fetches is None else fetches, program.feeds)
+    return result
+
+
+def check_exact_passes(recipe: Recipe) -> None:
+    program = build(recipe)
+    plain = run(program, PLAIN)
+    for options in (gx.Options(numerics="strict", verify=True), gx.Options(
+        numerics="strict", shuffle_seed=recipe.seed
+    )):
+        for value, one, other in zip(
+            program.fetches, plain, run(program, options), strict=True
+        ):
+            assert same_bits(one, other), f"{value!r}:\n{one!r}\n{other!r}\n{source(program)}"
+
+
+def check_each_operation(recipe: Recipe) -> None:
+    program = build(recipe)
+    values = program.values or program.fetches
+    extraction = extract(program.graph, values, [], {})
+    graph = extraction.graph
+    nodes = [
+        node for node in graph.nodes
+        if not node.regions and all(v.type.size != 0 for v in node.outputs)
+    ]
+    wanted = [value for node in nodes for value in node.outputs]
+    everything = Graph(graph.name, graph.inputs, graph.nodes, wanted)
+    found = _compiled(everything, extraction, program)
+    for node in nodes:
+        operands = [found[value] for value in node.inputs]
+        if any(operand is None for operand in operands):
+            continue
+        types = [value.type for value in graph.inputs]
+        sizes = bind_dims(types, [found[value] for value in graph.inputs])
+        with np.errstate(all="ignore"):
+            expected = evaluate_node(node, operands, sizes)
+        for value, reference in zip(node.outputs, expected, strict=True):
+            assert_near(node, found[value], reference, operands)
+
+
+def _compiled(graph: Graph, extraction: Any, program: Program) -> dict[Any, Any]:
+    """Every value of the graph, computed by kernels of single operations."""
+    from dataclasses import replace
+
+    from graphc.base.target import host
+    from graphc.compiler import compile_graph
+
+    compiled = compile_graph(replace(extraction, graph=graph), PLAIN, host())
+    inputs = [np.asarray(program.feeds[value], order="C") for value in extraction.feeds]
+    results = compiled.program.run(inputs)
+    found: dict[Any, Any] = dict.fromkeys(v for node in graph.nodes for v in node.outputs)
+    found.update(zip(graph.outputs, results, strict=True))
+    found.update(zip(graph.inputs, inputs, strict=True))
+    return found
+
+
+def assert_near(node: Any, given: Any, reference: Any, operands: list[Any]) -> None:
+    """Class E to the bit; R and T within a bound that grows with what was added up."""
+    exact = node.op.numerics == "E" or reference.dtype.kind != "f"
+    if exact and not any(array.dtype.kind == "f" for array in (*operands, reference)):
+        assert np.array_equal(given, reference), f"{node!r}\n{given!r}\n{reference!r}"
+        return
+    if exact:
+        assert same_bits(given, reference) or _zero_ties(node, given, reference), (
+            f"{node!r}\n{operands!r}\n{given!r}\n{reference!r}"
+        )
+        return
+    finite = np.isfinite(reference) & np.isfinite(given)
+    floats = [array for array in operands if array.dtype.kind == "f"]
+    scale = max((float(np.max(np.abs(o), initial=0)) for o in floats), default=1.0)
+    eps = float(np.finfo(reference.dtype).eps)
+    if not scale <= 1e3:
+        return  # cancellation and overflow in between are judged by the op contract test
+    terms = max(1, *(o.size for o in operands)) if operands else 1
+    bound = 64 * eps * (np.abs(reference) + terms * max(scale, 1.0) ** 2)
+    worst = np.abs(np.where(finite, given - reference, 0.0))
+    assert (worst <= bound).all(), f"{node!r}\n{operands!r}\n{given!r}\n{reference!r}"
+
+
+def _zero_ties(node: Any, given: Any, reference: Any) -> bool:
+    """Minima and maxima of zeros of both signs: +0 is greater than −0 here, NumPy's are either."""
+    tie = {"maximum", "minimum", "max", "min", "clip", "relu"}
+    return node.op.name in tie and np.array_equal(given, reference, equal_nan=True)
+
+
+def check_flags(recipe: Recipe) -> None:
+    """Ordinary numbers; where a discontinuity may tip over, nothing can be said."""
+    program = build(recipe)
+    plain = run(program, PLAIN)
+    chosen = [gx.Options(), *(gx.Options(fast_math={flag}) for flag in FAST_MATH)]
+    for options in chosen:
+        for value, one, other in zip(program.fetches, plain, run(program, options), strict=True):
+            assert (one.dtype, one.shape) == (other.dtype, other.shape), options
+            if tame(program):
+                np.testing.assert_allclose(
+                    other.astype(np.float64), one.astype(np.float64), rtol=2e-3, atol=2e-3,
+                    err_msg=f"{options} {value!r}\n{source(program)}",
+                )  # fmt: skip
+
+
+DISCONTINUOUS = {
+    "floor", "ceil", "round", "trunc", "sign", "floor_divide", "mod", "fmod", "greater", "less",
+    "greater_equal", "less_equal", "equal", "not_equal", "astype", "argmax", "argmin", "any", "all",
+    "cond", "while", "divide", "log", "log1p", "power", "prod", "exp", "expm1", "sqrt",
+}  # fmt: skip
+
+
+def tame(program: Program) -> bool:
+    """Whether small differences stay small."""
+    graph = extract(program.graph, program.fetches, [], {}).graph
+    return not any(
+        node.op.name in DISCONTINUOUS and any(v.dtype.is_float for v in node.inputs)
+        for node in graph.walk()
+    )
+
+
+def source(program: Program) -> str:
+    return str(extract(program.graph, program.fetches, [], {}).graph)
+
+
+KEPT: tuple[Recipe, ...] = (
+    Recipe(((3, 0),), tuple((n, 0, 0, 0) for n in range(0, len(STEPS), 5)), False, True, 3, 0),
+    Recipe(((3, 0),), tuple((n, 1, 1, 1) for n in range(1, len(STEPS), 5)), True, True, 3, 1),
+)
+"""Programs that once failed, shrunk, after two that hold many operations."""
+
+
+@pytest.mark.parametrize("number", range(len(KEPT)))
+@pytest.mark.parametrize("check", [check_exact_passes, check_each_operation])
+def test_kept_programs(check: Any, number: int) -> None:
+    check(KEPT[number])
+
+
+@FEW
+@given(recipes())
+def test_random_programs_keep_their_bits(recipe: Recipe) -> None:
+    check_exact_passes(recipe)
+
+
+@FEW
+@given(recipes())
+def test_each_random_operation_is_its_reference(recipe: Recipe) -> None:
+    check_each_operation(recipe)
+
+
+@FEW
+@given(recipes(special=False))
+def test_random_programs_under_each_flag(recipe: Recipe) -> None:
+    check_flags(recipe)
+
+
+@pytest.mark.slow
+@MANY
+@given(recipes(most=30))
+def test_fuzz_bits(recipe: Recipe) -> None:
+    check_exact_passes(recipe)
+
+
+@pytest.mark.slow
+@settings(MANY, max_examples=500)
+@given(recipes(most=30))
+def test_fuzz_operations(recipe: Recipe) -> None:
+    check_each_operation(recipe)
+
+
+@pytest.mark.slow
+@settings(MANY, max_examples=500)
+@given(recipes(special=False, most=30))
+def test_fuzz_flags(recipe: Recipe) -> None:
+    check_flags(recipe)
