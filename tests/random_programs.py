@@ -366,13 +366,18 @@ def _loop(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     return result[1], shape
 
 
+def _power(x: Any, y: Any) -> Any:
+    """Integers have no negative powers."""
+    return gx.power(x, abs(y) if isinstance(y, int) else y)
+
+
 STEPS: tuple[Step, ...] = (
     _binary(lambda x, y: x + y), _binary(lambda x, y: x - y), _binary(lambda x, y: x * y),
     _binary(gx.divide), _binary(gx.maximum), _binary(gx.minimum), _binary(gx.floor_divide),
     _binary(gx.mod), _binary(lambda x, y: x > y, True), _binary(lambda x, y: gx.equal(x, y), True),
     _binary(lambda x, y: x <= y, True), _bits(lambda x, y: x & y), _bits(lambda x, y: x ^ y),
     _scalar(lambda x, y: x + y), _scalar(lambda x, y: x * y), _scalar(lambda x, y: x - y),
-    _scalar(gx.divide), _scalar(gx.power), _scalar(gx.maximum),
+    _scalar(gx.divide), _scalar(_power), _scalar(gx.maximum),
     _any_unary(lambda x: -x), _any_unary(gx.abs), _any_unary(gx.sign),
     _any_unary(lambda x: x.astype("bool")),
     _unary(gx.exp), _unary(gx.log), _unary(gx.tanh), _unary(gx.sqrt), _unary(gx.sigmoid),

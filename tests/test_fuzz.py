@@ -125,7 +125,8 @@ def assert_near(node: Any, given: Any, reference: Any, operands: list[Any]) -> N
     terms = max(1, *(o.size for o in operands)) if operands else 1
     bound = 64 * eps * (np.abs(reference) + terms * max(scale, 1.0) ** 2)
     worst = np.abs(np.where(finite, given - reference, 0.0))
-    assert (worst <= bound).all(), f"{node!r}\n{operands!r}\n{given!r}\n{reference!r}"
+    assert np.array_equal(np.isnan(given), np.isnan(reference)), f"{node!r}\n{operands!r}"
+    assert (worst <= bound)[finite].all(), f"{node!r}\n{operands!r}\n{given!r}\n{reference!r}"
 
 
 def _zero_ties(node: Any, given: Any, reference: Any) -> bool:
