@@ -6,11 +6,16 @@ spread out; it stands for one element, whatever the shape, symbolic shapes inclu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from graphc.interp import evaluate_node
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.graph import Node
+from graphc.ir.op import Pointwise
+from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.shape import broadcast_to_op
 from graphc.ops.source import constant_op
@@ -60,3 +65,27 @@ def payload_array(node: Node) -> Array:
     """The array of a constant node; read-only."""
     payload: Payload = node.attrs["value"]
     return payload.array
+
+
+def is_exact(node: Node) -> bool:
+    """Whether the reference gives the bits of compiled code: class E, or no floats in it."""
+    return node.op.numerics == "E" or not any(
+        value.dtype.is_float for value in (*node.inputs, *node.outputs)
+    )
+
+
+def element_of(node: Node, operands: Sequence[Known]) -> Array | None:
+    """What a pointwise op gives for operands of one element each; None where that is not known.
+
+    Raises:
+        GraphcError: where the operation fails on these elements.
+    """
+    if not isinstance(node.op.lowering, Pointwise) or not all(o.single for o in operands):
+        return None
+    inputs = tuple(Value(TensorType(value.dtype, ())) for value in node.inputs)
+    output = Value(TensorType(node.output.dtype, ()))
+    attrs = {name: value for name, value in node.attrs.items() if name != "guards"}
+    alone = Node(node.op, inputs, attrs, (output,), (), node.provenance)
+    with np.errstate(all="ignore"):
+        (array,) = evaluate_node(alone, [o.array.reshape(()) for o in operands], {})
+    return array

@@ -22,13 +22,11 @@ from graphc.ir.attributes import Array, Payload
 from graphc.ir.builder import apply
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Pointwise
-from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.shape import broadcast_to_op
 from graphc.ops.source import constant_op
 from passes.base import PassContext
-from passes.constants import Known, known
+from passes.constants import Known, element_of, is_exact, known
 
 SMALL_BYTES = 4096
 """Results up to this size are folded even if they are larger than what they are made from."""
@@ -71,35 +69,27 @@ def _obstacle(node: Node) -> str | None:
         return "it has several results"
     if node.op is broadcast_to_op:
         return "broadcasts stay lazy"
-    inexact = node.op.numerics != "E" and any(
-        value.dtype.is_float for value in (*node.inputs, *node.outputs)
-    )
-    return f"{node.op.name} is not exact" if inexact else None
+    return None if is_exact(node) else f"{node.op.name} is not exact"
 
 
 def _fold_node(
     editor: GraphEditor, node: Node, operands: Sequence[Known], context: PassContext
 ) -> str | None:
     """Folds the node, or says why not."""
-    lazy = isinstance(node.op.lowering, Pointwise) and all(
-        operand.single for operand in operands
-    )
-    if lazy:
-        # One element is computed and stays one element, whatever the shape.
-        arrays = [operand.array.reshape(()) for operand in operands]
-        probe = _scalar_node(node)
-    else:
-        reason = _oversize(node, operands)
-        if reason is not None:
-            return reason
-        arrays = [
-            _spread(operand, value) if operand.splat else operand.array
-            for value, operand in zip(node.inputs, operands, strict=True)
-        ]
-        probe = node
     try:
-        with np.errstate(all="ignore"):
-            (array,) = evaluate_node(probe, arrays, {})
+        # One element is computed and stays one element, whatever the shape.
+        array = element_of(node, operands)
+        lazy = array is not None
+        if array is None:
+            reason = _oversize(node, operands)
+            if reason is not None:
+                return reason
+            arrays = [
+                _spread(operand, value) if operand.splat else operand.array
+                for value, operand in zip(node.inputs, operands, strict=True)
+            ]
+            with np.errstate(all="ignore"):
+                (array,) = evaluate_node(node, arrays, {})
     except VerifyError:
         raise
     except GraphcError as error:
@@ -113,17 +103,6 @@ def _fold_node(
     else:
         editor.redefine(node.output, constant_op, (), {"value": Payload(array)})
     return None
-
-
-def _scalar_node(node: Node) -> Node:
-    """The node over operands without axes."""
-
-    def element(value: Value) -> Value:
-        return Value(TensorType(value.dtype, ()))
-
-    inputs = tuple(element(value) for value in node.inputs)
-    attrs = {name: value for name, value in node.attrs.items() if name != "guards"}
-    return Node(node.op, inputs, attrs, (element(node.output),), (), node.provenance)
 
 
 def _oversize(node: Node, operands: Sequence[Known]) -> str | None:

@@ -10,10 +10,10 @@ are equal or named as free. Invariant: a match binds each name to one value thro
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from types import FunctionType
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from graphc.ir.builder import building, make_node
 from graphc.ir.dtypes import ALL, DType, bool_
 from graphc.ir.graph import UNKNOWN, Graph, Node, Provenance
 from graphc.ir.op import OpDef
-from graphc.ir.types import TensorType
+from graphc.ir.types import Shape, TensorType
 from graphc.ir.value import Value
 from graphc.ops.source import constant_op
 from passes.constants import Producer, known, payload_array
@@ -43,10 +43,26 @@ class Rule:
         numerics: E keeps all bits, T may change them within a bound.
         dtypes: what the symbols may be; without any the rule holds whatever they are.
         masks: parameters that are bool whatever the dtype.
-        free: parameters that stand for attributes, with an example each. Every attribute of the
-            left side that is the very object given as example is free.
-        when: a further condition on the arguments, by parameter.
+        constants: parameters that match only constants. What the right side computes of nothing
+            but single-element constants is computed when the rule fires.
+        shapes: the shapes that parameters have while the rule is recorded; ``()`` unless given.
+            A match does not depend on them.
+        free: parameters that stand for attributes, with an example each. An attribute of the left
+            side that equals the example is free, so it must occur nowhere else in the left side.
+        when: a further condition on the arguments, by parameter: values, the ``Known`` of
+            ``constants``, and attributes.
         needs: flags of fast math without which the rule does not hold.
+        exclusive: fires only if nothing outside of the match reads the inner nodes of the left
+            side. For what saves a node only if these go.
+        bound: how far the sides may differ, in epsilons of the dtype, relative to the larger of
+            the results; for rules that change bits.
+        domain: the interval in which ``bound`` holds, if not everywhere.
+        samples: what tests try beside scalars: the shape of each parameter, the array of each
+            constant, each free attribute.
+
+    Raises:
+        VerifyError: if it names parameters that the identity does not have, or is exclusive and
+            yet changes bits: these would then depend on what else is fetched.
     """
 
     name: str
@@ -54,21 +70,40 @@ class Rule:
     numerics: Literal["E", "T"] = "E"
     dtypes: tuple[DType, ...] = ALL
     masks: tuple[str, ...] = ()
+    constants: tuple[str, ...] = ()
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
     free: Mapping[str, Any] = field(default_factory=dict)
     when: Callable[..., bool] | None = None
     needs: frozenset[Flag] = frozenset()
+    exclusive: bool = False
+    bound: float = 0.0
+    domain: tuple[float, float] | None = None
+    samples: Sequence[Mapping[str, Any]] = ()
+
+    def __post_init__(self) -> None:
+        named = {*self.masks, *self.constants, *self.shapes, *self.free}
+        unknown = named.difference(self.parameters)
+        if unknown:
+            raise VerifyError(f"rule {self.name!r} has no parameter {', '.join(sorted(unknown))}")
+        if self.exclusive and (self.numerics != "E" or self.needs):
+            raise VerifyError(
+                f"rule {self.name!r} changes bits and must not depend on who else reads a value"
+            )
 
     @property
     def parameters(self) -> tuple[str, ...]:
         """The names in the identity, in order."""
-        return tuple(inspect.signature(self.identity).parameters)
+        code = cast(FunctionType, self.identity).__code__
+        return code.co_varnames[: code.co_argcount]
 
     def symbols(self, dtype: DType) -> dict[str, Any]:
-        """A scalar symbol for each value, and the examples of the free attributes."""
+        """A symbol for each value, and the examples of the free attributes."""
         return {
             name: self.free[name]
             if name in self.free
-            else Value(TensorType(bool_ if name in self.masks else dtype, ()), name)
+            else Value(
+                TensorType(bool_ if name in self.masks else dtype, self.shapes.get(name, ())), name
+            )
             for name in self.parameters
         }
 
@@ -123,9 +158,10 @@ class Sketch:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """Matches any value, the same one wherever it stands."""
+    """Matches any value, the same one wherever it stands; if it is constant, any constant."""
 
     name: str
+    constant: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,6 +200,7 @@ class Pattern:
         root: what is matched.
         last: the dtype that the last operand of a matching node has.
         result: the parameter that is the right side, None if that has to be built.
+        generic: the same for every dtype of the rule.
     """
 
     rule: Rule
@@ -171,47 +208,120 @@ class Pattern:
     root: Application
     last: DType
     result: str | None
+    generic: bool
+
+    def of(self, dtype: DType) -> Pattern:
+        """The pattern of the same rule for another of its dtypes."""
+        if dtype is self.dtype:
+            return self
+        if not self.generic:
+            return record(self.rule, dtype)
+        last = dtype if self.last is self.dtype else self.last
+        return replace(self, dtype=dtype, last=last)
 
 
 def record(rule: Rule, dtype: DType) -> Pattern:
     """The pattern of a rule's left side.
 
     Raises:
-        VerifyError: if the left side is not an application of an op.
+        VerifyError: if the left side is not an application of an op, or a parameter does not
+            stand in it.
     """
     symbols = rule.symbols(dtype)
     sketch = Sketch()
     with building(sketch):
         left, right = rule.identity(**symbols)
     names = {value: name for name, value in symbols.items() if isinstance(value, Value)}
-    made: dict[Value, Operand] = {value: Variable(name) for value, name in names.items()}
-    for value, node in sketch.producers.items():
+    free = {attributes.key(example): name for name, example in rule.free.items()}
+    if len(free) < len(rule.free):
+        raise VerifyError(f"rule {rule.name!r} has one example for two free attributes")
+    made: dict[Value, Operand] = {
+        value: Variable(name, name in rule.constants) for value, name in names.items()
+    }
+    found: set[str] = set()
+    generic = True
+    for node in sketch.needed(left):
         if node.op is constant_op:
-            made[value] = Constant(payload_array(node).reshape(()))
+            made[node.output] = Constant(payload_array(node).reshape(()))
+            generic = False
             continue
-        attrs = {
-            key: next((Free(n) for n, example in rule.free.items() if given is example), given)
-            for key, given in node.attrs.items()
-        }
-        made[value] = Application(node.op, tuple(made[v] for v in node.inputs), attrs)
+        attrs: dict[str, Any] = {}
+        for key, given in node.attrs.items():
+            name = free.get(attributes.key(given)) if free else None
+            attrs[key] = given if name is None else Free(name)
+            if name is not None:
+                found.add(name)
+            elif isinstance(given, DType):
+                generic = False
+        found.update(names[value] for value in node.inputs if value in names)
+        made[node.output] = Application(node.op, tuple(made[v] for v in node.inputs), attrs)
     root = made[left]
     if not isinstance(root, Application):
         raise VerifyError(f"the left side of rule {rule.name!r} is not an operation for {dtype}")
+    missing = [name for name in symbols if name not in found]
+    if missing:
+        raise VerifyError(
+            f"the left side of rule {rule.name!r} does not have {', '.join(missing)} in it"
+        )
     last = sketch.producers[left].inputs[-1].dtype
-    return Pattern(rule, dtype, root, last, names.get(right))
+    return Pattern(rule, dtype, root, last, names.get(right), generic)
 
 
 # --- matching ------------------------------------------------------------------------------------
 
 Binding: TypeAlias = dict[str, Any]
+Readers: TypeAlias = Callable[[Value], Sequence[Node] | None]
+"""The nodes that read a value; None if others than nodes do."""
+
+_INNER = ""
+"""Under this key a binding holds the inner values of the match; no parameter is called so."""
 
 
-def match(pattern: Pattern, node: Node, producer: Producer) -> Binding | None:
+def match(pattern: Pattern, node: Node, producer: Producer, readers: Readers) -> Binding | None:
     """The arguments under which the node is the rule's left side, None if there are none."""
+    rule = pattern.rule
     for binding in _application(pattern.root, node, producer, {}):
-        if pattern.rule.when is None or pattern.rule.when(**binding):
+        inner = binding.pop(_INNER, ())
+        if not _has_dtype(pattern, binding):
+            continue
+        if rule.when is not None and not rule.when(**_arguments(rule, binding, producer)):
+            continue
+        if not rule.exclusive or _is_closed(node, inner, producer, readers):
             return binding
     return None
+
+
+def _has_dtype(pattern: Pattern, binding: Binding) -> bool:
+    """Whether the symbols have the dtype that the pattern is for."""
+    rule = pattern.rule
+    if not rule.dtypes:
+        return True
+    return all(
+        value.dtype is (bool_ if name in rule.masks else pattern.dtype)
+        for name, value in binding.items()
+        if name not in rule.free
+    )
+
+
+def _arguments(rule: Rule, binding: Binding, producer: Producer) -> Binding:
+    if not rule.constants:
+        return binding
+    return {
+        name: known(value, producer) if name in rule.constants else value
+        for name, value in binding.items()
+    }
+
+
+def _is_closed(
+    root: Node, inner: Sequence[Value], producer: Producer, readers: Readers
+) -> bool:
+    """Whether nothing outside of the match reads its inner values."""
+    inside = {root.outputs[0], *inner}
+    for value in inner:
+        found = readers(value)
+        if found is None or any(node.outputs[0] not in inside for node in found):
+            return False
+    return True
 
 
 def _application(
@@ -220,7 +330,9 @@ def _application(
     """All ways to match; as deep as the pattern is, never as deep as the graph."""
     if node.op is not pattern.op or len(node.inputs) != len(pattern.operands):
         return
-    bound = _attributes(pattern.attrs, node.attrs, binding)
+    bound: Binding | None = binding
+    if pattern.attrs or node.attrs:
+        bound = _attributes(pattern.attrs, node.attrs, binding)
     if bound is None:
         return
     yield from _operands(pattern.operands, node.inputs, producer, bound)
@@ -231,15 +343,15 @@ def _application(
 def _attributes(wanted: Mapping[str, Any], given: Attributes, binding: Binding) -> Binding | None:
     if wanted.keys() != given.keys():
         return None
+    bound = dict(binding)
     for name, value in wanted.items():
         if isinstance(value, Free):
-            bound = binding.setdefault(value.name, given[name])
-            if bound is given[name]:
+            value = bound.setdefault(value.name, given[name])
+            if value is given[name]:
                 continue
-            value = bound
         if attributes.key(value) != attributes.key(given[name]):
             return None
-    return binding
+    return bound
 
 
 def _operands(
@@ -256,7 +368,9 @@ def _operand(
     pattern: Operand, value: Value, producer: Producer, binding: Binding
 ) -> Iterator[Binding]:
     if isinstance(pattern, Variable):
-        if binding.setdefault(pattern.name, value) is value:
+        if binding.setdefault(pattern.name, value) is value and (
+            not pattern.constant or known(value, producer) is not None
+        ):
             yield binding
     elif isinstance(pattern, Constant):
         found = known(value, producer)
@@ -265,6 +379,7 @@ def _operand(
     else:
         node = producer(value)
         if node is not None and node.outputs[0] is value:
+            binding[_INNER] = (*binding.get(_INNER, ()), value)
             yield from _application(pattern, node, producer, binding)
 
 

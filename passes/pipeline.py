@@ -16,7 +16,7 @@ from passes.fusion import fusion
 from passes.layout import layout
 from passes.manager import Before, Needs, Step, check_order
 from passes.precompute import precompute
-from passes.rules.algebra import ALGEBRA
+from passes.rules import ALGEBRA
 from passes.schedule import schedule
 from passes.simplify import simplify
 from passes.stabilize import REWRITES, stabilize

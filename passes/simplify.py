@@ -4,7 +4,7 @@
     %2 = negative(%1)           ->      %3 = abs(%0)
     %3 = abs(%2)
 
-The identities stand in ``passes.rules.algebra``.
+The identities stand in ``passes.rules``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from graphc.ir.graph import Graph
 from passes.base import PassContext
 from passes.rewrite import rewrite
-from passes.rules.algebra import ALGEBRA
+from passes.rules import ALGEBRA
 
 
 def simplify(graph: Graph, context: PassContext) -> Graph:

@@ -1,5 +1,15 @@
-"""The rules, by subject: identities that the drivers in ``passes.rewrite`` apply.
+"""The rules, by subject: identities that the driver in ``passes.rewrite`` applies.
 
+Every file of rules has them in a tuple ``RULES``; here they become the sets that passes apply.
 Invariant: a rule holds exactly under the conditions it states; what is wrong for some input of its
-dtypes (NaN, infinities, -0.0, wrap-around) is not here.
+dtypes (NaN, infinities, -0.0, wrap-around) has a class or flags that say so.
 """
+
+from passes.rewrite import RuleSet
+from passes.rules import algebra
+
+ALGEBRA = RuleSet(rule for subject in (algebra,) for rule in subject.RULES)
+"""What ``simplify`` applies."""
+
+RULE_SETS: tuple[RuleSet, ...] = (ALGEBRA,)
+"""All sets."""

@@ -34,7 +34,6 @@ from graphc.ops.pointwise_rounding import (
     trunc,
 )
 from passes.pattern import Rule, rule
-from passes.rewrite import RuleSet
 
 SIGNED = (*(dtype for dtype in INTEGERS if dtype.kind == "int"), *FLOATS)
 UNSIGNED = tuple(dtype for dtype in INTEGERS if dtype.kind == "uint")
@@ -144,4 +143,4 @@ _TWICE: tuple[Rule, ...] = (
     rule("round-twice", lambda x: (round_(round_(x)), round_(x)), dtypes=FLOATS),
 )
 
-ALGEBRA = RuleSet((*_NUMBERS, *_FLOATS, *_INTEGERS, *_BITS, *_ANY, *_TWICE))
+RULES: tuple[Rule, ...] = (*_NUMBERS, *_FLOATS, *_INTEGERS, *_BITS, *_ANY, *_TWICE)

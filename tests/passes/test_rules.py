@@ -23,7 +23,8 @@ from passes.base import PassContext
 from passes.dce import dce
 from passes.pattern import Rule, Sketch, rule
 from passes.rewrite import RuleSet, rewrite
-from passes.rules.algebra import ALGEBRA, keeps
+from passes.rules import ALGEBRA
+from passes.rules.algebra import keeps
 from passes.simplify import simplify
 
 CASES = [
