@@ -43,8 +43,9 @@ class Rule:
         numerics: E keeps all bits, T may change them within a bound.
         dtypes: what the symbols may be; without any the rule holds whatever they are.
         masks: parameters that are bool whatever the dtype.
-        constants: parameters that match only constants. What the right side computes of nothing
-            but single-element constants is computed when the rule fires.
+        constants: parameters that match only constants; if there are some, the others match
+            none. What the right side computes of nothing but single-element constants is computed
+            when the rule fires.
         shapes: the shapes that parameters have while the rule is recorded; ``()`` unless given.
             A match does not depend on them.
         free: parameters that stand for attributes, with an example each. An attribute of the left
@@ -158,10 +159,15 @@ class Sketch:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """Matches any value, the same one wherever it stands; if it is constant, any constant."""
+    """Matches any value, the same one wherever it stands.
+
+    Attributes:
+        name: the parameter.
+        constant: True for constants only, False for anything but constants.
+    """
 
     name: str
-    constant: bool = False
+    constant: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -198,7 +204,8 @@ class Pattern:
         rule: the rule.
         dtype: of the symbols.
         root: what is matched.
-        last: the dtype that the last operand of a matching node has.
+        last: the dtype that the last operand of a matching node has; None if a free attribute
+            decides that, and the pattern is for all dtypes of the rule.
         result: the parameter that is the right side, None if that has to be built.
         generic: the same for every dtype of the rule.
     """
@@ -206,13 +213,13 @@ class Pattern:
     rule: Rule
     dtype: DType
     root: Application
-    last: DType
+    last: DType | None
     result: str | None
     generic: bool
 
     def of(self, dtype: DType) -> Pattern:
         """The pattern of the same rule for another of its dtypes."""
-        if dtype is self.dtype:
+        if dtype is self.dtype or self.last is None or not self.rule.dtypes:
             return self
         if not self.generic:
             return record(self.rule, dtype)
@@ -236,7 +243,8 @@ def record(rule: Rule, dtype: DType) -> Pattern:
     if len(free) < len(rule.free):
         raise VerifyError(f"rule {rule.name!r} has one example for two free attributes")
     made: dict[Value, Operand] = {
-        value: Variable(name, name in rule.constants) for value, name in names.items()
+        value: Variable(name, name in rule.constants if rule.constants else None)
+        for value, name in names.items()
     }
     found: set[str] = set()
     generic = True
@@ -263,7 +271,9 @@ def record(rule: Rule, dtype: DType) -> Pattern:
         raise VerifyError(
             f"the left side of rule {rule.name!r} does not have {', '.join(missing)} in it"
         )
-    last = sketch.producers[left].inputs[-1].dtype
+    last = None
+    if not any(isinstance(example, DType) for example in rule.free.values()):
+        last = sketch.producers[left].inputs[-1].dtype
     return Pattern(rule, dtype, root, last, names.get(right), generic)
 
 
@@ -296,8 +306,9 @@ def _has_dtype(pattern: Pattern, binding: Binding) -> bool:
     rule = pattern.rule
     if not rule.dtypes:
         return True
+    wanted = rule.dtypes if pattern.last is None else (pattern.dtype,)
     return all(
-        value.dtype is (bool_ if name in rule.masks else pattern.dtype)
+        (value.dtype is bool_ if name in rule.masks else value.dtype in wanted)
         for name, value in binding.items()
         if name not in rule.free
     )
@@ -369,7 +380,8 @@ def _operand(
 ) -> Iterator[Binding]:
     if isinstance(pattern, Variable):
         if binding.setdefault(pattern.name, value) is value and (
-            not pattern.constant or known(value, producer) is not None
+            pattern.constant is None
+            or pattern.constant is (known(value, producer) is not None)
         ):
             yield binding
     elif isinstance(pattern, Constant):

@@ -9,15 +9,14 @@ looked at again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from functools import cached_property
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any
 
 from graphc.base.errors import VerifyError
 from graphc.base.options import Options
 from graphc.ir.attributes import Payload
 from graphc.ir.builder import apply, building
-from graphc.ir.dtypes import DType, bool_, float32
+from graphc.ir.dtypes import DType, float32
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node, Provenance
 from graphc.ir.op import OpDef
@@ -38,11 +37,6 @@ from passes.pattern import (
     record,
 )
 
-CONSTANT: OpDef = constant_op
-"""In a pattern's heads: an operand that must be constant, whatever makes it."""
-
-_Key: TypeAlias = tuple[OpDef, DType | None]
-
 
 class RuleSet:
     """Rules that are applied together."""
@@ -53,59 +47,99 @@ class RuleSet:
         self.names = frozenset(rule.name for rule in self.rules)
         if len(self.names) < len(self.rules):
             raise VerifyError("two rules have one name")
-        self._found: dict[_Key, tuple[tuple[Pattern, frozenset[OpDef]], ...]] = {}
+        self._recorded: dict[str, Pattern] = {}
+        self._selections: dict[frozenset[str], Selection] = {}
 
-    @cached_property
-    def _recorded(self) -> tuple[Pattern, ...]:
-        """Each rule's left side, for one of its dtypes: they tell what stands at the root."""
-        return tuple(
-            record(rule, float32 if float32 in rule.dtypes or not rule.dtypes else rule.dtypes[0])
-            for rule in self.rules
-        )
+    def pattern(self, rule: Rule, dtype: DType) -> Pattern:
+        """A rule's left side; what can be is kept from another dtype."""
+        base = self._recorded.get(rule.name)
+        if base is None:
+            base = self._recorded[rule.name] = record(rule, dtype)
+        return base.of(dtype)
 
-    @cached_property
-    def _by_root(self) -> dict[OpDef, list[Pattern]]:
-        result: dict[OpDef, list[Pattern]] = {}
-        for pattern in self._recorded:
-            result.setdefault(pattern.root.op, []).append(pattern)
-        return result
-
-    @cached_property
-    def depth(self) -> int:
-        """How many ops deep the deepest pattern is."""
-        return max((_depth(pattern.root) for pattern in self._recorded), default=0)
-
-    def patterns(
-        self, op: OpDef, last: DType
-    ) -> Sequence[tuple[Pattern, frozenset[OpDef]]]:
-        """The patterns of that root whose last operand has that dtype, each with its heads.
-
-        They are recorded when first asked for, so that a graph pays for the dtypes it has.
-        """
-        if op not in self._by_root:
-            return ()
-        found = self._found.get((op, last))
+    def selection(self, options: Options) -> Selection:
+        """The rules that the options let run."""
+        active = tuple(rule for rule in self.rules if applies(rule, options))
+        names = frozenset(rule.name for rule in active)
+        found = self._selections.get(names)
         if found is None:
-            made = [pattern for base in self._by_root[op] for pattern in _of_last(base, last)]
-            found = tuple((pattern, _heads(pattern.root)) for pattern in made)
-            self._found[op, last] = found
+            found = self._selections[names] = Selection(self, active)
         return found
 
 
-def _of_last(base: Pattern, last: DType) -> list[Pattern]:
-    """A rule's patterns for all dtypes that give its root a last operand of that dtype."""
-    dtypes = base.rule.dtypes
-    if not dtypes:
-        return [base]
-    if base.last is base.dtype and base.dtype is not bool_:
-        return [base.of(last)] if last in dtypes else []
-    return [p for p in (base.of(dtype) for dtype in dtypes) if p.last is last]
+class Selection:
+    """Those rules of a set that run, found by what a node is and what makes its operands.
+
+    Left sides are recorded when a graph is first seen to have their dtype, so that a process pays
+    for the dtypes it uses.
+
+    Attributes:
+        exclusive: whether a rule asks who reads the values.
+        depth: how many ops deep the deepest left side is, of those recorded.
+    """
+
+    def __init__(self, rules: RuleSet, active: Sequence[Rule]) -> None:
+        self._rules = rules
+        self._active = active
+        self.exclusive = any(rule.exclusive for rule in active)
+        self.depth = 0
+        self._dtypes: set[DType] = set()
+        self._index: dict[tuple[OpDef, DType | None], list[_Entry]] = {}
+        self._chosen: dict[tuple[Any, ...], tuple[Pattern, ...]] = {}
+
+    def candidates(self, node: Node, producer: Producer) -> Sequence[Pattern]:
+        """The patterns that the node may match, in the order of the rules."""
+        if not node.inputs:
+            return ()
+        for value in node.inputs:
+            if value.dtype not in self._dtypes:
+                self._learn(value.dtype)
+        makers = tuple(None if made is None else made.op for made in map(producer, node.inputs))
+        last = node.inputs[-1].dtype
+        key = (node.op, last, *makers)
+        chosen = self._chosen.get(key)
+        if chosen is None:
+            present = set(makers)
+            if broadcast_to_op in present:
+                present.add(constant_op)
+            found = (*self._index.get((node.op, last), ()), *self._index.get((node.op, None), ()))
+            chosen = tuple(
+                entry.pattern
+                for entry in sorted(found, key=lambda entry: entry.place)
+                if entry.heads <= present
+            )
+            self._chosen[key] = chosen
+        return chosen
+
+    def _learn(self, dtype: DType) -> None:
+        """Records the left sides for a dtype."""
+        first = not self._dtypes
+        self._dtypes.add(dtype)
+        self._chosen.clear()
+        for place, rule in enumerate(self._active):
+            if not (dtype in rule.dtypes or (first and not rule.dtypes)):
+                continue
+            pattern = self._rules.pattern(rule, dtype if rule.dtypes else float32)
+            entries = self._index.setdefault((pattern.root.op, pattern.last), [])
+            # What holds whatever the dtype is recorded once.
+            if all(entry.pattern is not pattern for entry in entries):
+                entries.append(_Entry(place, pattern, _heads(pattern.root)))
+                self.depth = max(self.depth, _depth(pattern.root))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Entry:
+    """A pattern, its rule's place among the rules, and what must make operands of a match."""
+
+    place: int
+    pattern: Pattern
+    heads: frozenset[OpDef]
 
 
 def _heads(pattern: Application) -> frozenset[OpDef]:
-    """What must make the operands of a match."""
+    """What must make the operands of a match; ``constant`` stands for whatever is constant."""
     return frozenset(
-        operand.op if isinstance(operand, Application) else CONSTANT
+        operand.op if isinstance(operand, Application) else constant_op
         for operand in pattern.operands
         if not isinstance(operand, Variable) or operand.constant
     )
@@ -114,39 +148,6 @@ def _heads(pattern: Application) -> frozenset[OpDef]:
 def _depth(pattern: Application) -> int:
     inner = [_depth(p) for p in pattern.operands if isinstance(p, Application)]
     return 1 + max(inner, default=0)
-
-
-class Selection:
-    """The patterns of the rules that the options let run, by what a node and its operands are."""
-
-    def __init__(self, rules: RuleSet, options: Options) -> None:
-        self._rules = rules
-        self._active = frozenset(rule.name for rule in rules.rules if applies(rule, options))
-        self._chosen: dict[tuple[Any, ...], tuple[Pattern, ...]] = {}
-
-    @property
-    def exclusive(self) -> bool:
-        """Whether a rule asks who reads the values."""
-        return any(rule.exclusive and rule.name in self._active for rule in self._rules.rules)
-
-    def candidates(self, node: Node, producer: Producer) -> Sequence[Pattern]:
-        """The patterns that the node may match."""
-        if not node.inputs:
-            return ()
-        makers = tuple(None if made is None else made.op for made in map(producer, node.inputs))
-        key = (node.op, node.inputs[-1].dtype, *makers)
-        chosen = self._chosen.get(key)
-        if chosen is None:
-            present = {op for op in makers if op is not None}
-            if broadcast_to_op in present:
-                present.add(CONSTANT)
-            chosen = tuple(
-                pattern
-                for pattern, heads in self._rules.patterns(node.op, node.inputs[-1].dtype)
-                if pattern.rule.name in self._active and heads <= present
-            )
-            self._chosen[key] = chosen
-        return chosen
 
 
 def applies(rule: Rule, options: Options) -> bool:
@@ -160,7 +161,7 @@ def applies(rule: Rule, options: Options) -> bool:
 
 def rewrite(graph: Graph, rules: RuleSet, context: PassContext) -> Graph:
     """The graph after all rules have been applied as often as they match."""
-    selection = Selection(rules, context.options)
+    selection = rules.selection(context.options)
     readers = _readers_of(graph) if selection.exclusive else _unasked
     first = [
         node
@@ -195,10 +196,10 @@ def rewrite(graph: Graph, rules: RuleSet, context: PassContext) -> Graph:
             if node.output in kept:
                 kept.add(new)
             remove_dead(editor, node)
-            again += _through(editor, again, rules.depth - 2)
+            again += _through(editor, again, selection.depth - 2)
         else:
             # The node's own value is computed by the right side now.
-            again += _through(editor, [editor.producer(node.output)], rules.depth - 1)
+            again += _through(editor, [editor.producer(node.output)], selection.depth - 1)
         pending.extend(reversed(again))
     return editor.finish()
 

@@ -2,14 +2,19 @@
 
 Every file of rules has them in a tuple ``RULES``; here they become the sets that passes apply.
 Invariant: a rule holds exactly under the conditions it states; what is wrong for some input of its
-dtypes (NaN, infinities, -0.0, wrap-around) has a class or flags that say so.
+dtypes (NaN, infinities, -0.0, wrap-around) has a class or flags that say so. Of several rules that
+match, the first one fires.
 """
 
 from passes.rewrite import RuleSet
-from passes.rules import algebra
+from passes.rules import arithmetic, casts, fast_math, integers, logic, order, strength
 
-ALGEBRA = RuleSet(rule for subject in (algebra,) for rule in subject.RULES)
+ALGEBRA = RuleSet(
+    rule
+    for subject in (arithmetic, integers, logic, order, casts, strength, fast_math)
+    for rule in subject.RULES
+)
 """What ``simplify`` applies."""
 
 RULE_SETS: tuple[RuleSet, ...] = (ALGEBRA,)
-"""All sets."""
+"""All sets, in the order in which they run."""

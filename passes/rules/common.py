@@ -1,0 +1,48 @@
+"""What rules of several subjects share: groups of dtypes, and conditions on constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphc.ir.attributes import Array
+from graphc.ir.dtypes import FLOATS, INTEGERS, DType
+from graphc.ir.op import surface_function
+from graphc.ir.value import Value
+from graphc.ops.convert import broadcast_shapes
+from passes.constants import Known
+
+SIGNED_INTEGERS: tuple[DType, ...] = tuple(d for d in INTEGERS if d.kind == "int")
+UNSIGNED: tuple[DType, ...] = tuple(d for d in INTEGERS if d.kind == "uint")
+SIGNED: tuple[DType, ...] = (*SIGNED_INTEGERS, *FLOATS)
+
+Function = Callable[..., Value]
+
+
+def spread(constant: Value, like: Value) -> Value:
+    """The constant in the shape that an operation on it and ``like`` has."""
+    shape = broadcast_shapes(constant.shape, like.shape)
+    result: Value = surface_function("broadcast_to")(constant, shape)
+    return result
+
+
+def combine(*constants: Known) -> bool:
+    """Whether an operation on the constants is no larger than the largest of them."""
+    shapes = {constant.array.shape for constant in constants if not constant.single}
+    return len(shapes) <= 1
+
+
+def powers_of_two(array: Array) -> bool:
+    """Whether all are powers of two; of floats also negative ones and those below 1."""
+    if array.dtype.kind == "f":
+        mantissa, _ = np.frexp(array)
+        return bool(np.all(np.abs(mantissa) == 0.5))
+    return bool(np.all((array > 0) & ((array & (array - array.dtype.type(1))) == 0)))
+
+
+def normal(array: Any) -> bool:
+    """Whether all floats are finite, and neither 0 nor subnormal."""
+    size = np.abs(array)
+    return bool(np.all((size >= np.finfo(array.dtype).tiny) & np.isfinite(array)))

@@ -1,0 +1,257 @@
+"""Integers: what holds under wrap-around, with division that rounds down and by zero gives 0."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphc.ir.dtypes import INTEGERS
+from graphc.ir.value import Value
+from graphc.ops.creation import full_like, ones_like, zeros_like
+from graphc.ops.pointwise_arithmetic import fmod, power
+from graphc.ops.pointwise_logic import astype, equal, not_equal
+from graphc.ops.pointwise_rounding import abs_, sign
+from passes.constants import Known
+from passes.pattern import Rule, rule
+from passes.rules.common import SIGNED_INTEGERS, UNSIGNED, combine, powers_of_two
+
+_BITS_OF_EXPONENT = 6
+
+
+def exponent(power_of_two: Value) -> Value:
+    """The logarithm of a power of two: its bit i is set if bit i is set in the power's place.
+
+    An unsigned 64-bit integer has places 0 to 63, so six bits are enough.
+    """
+    bits = power_of_two.dtype.bits
+    info = np.iinfo(power_of_two.dtype.numpy.name)
+    result = power_of_two ^ power_of_two
+    for bit in range(_BITS_OF_EXPONENT):
+        places = sum(1 << place for place in range(bits) if place >> bit & 1)
+        if places == 0:
+            break
+        mask = places - (1 << bits) if places > info.max else places
+        stands = not_equal(power_of_two & full_like(power_of_two, mask), 0)
+        result = result | (astype(stands, power_of_two.dtype) << bit)
+    return result
+
+
+def _is_power(x: Value, c: Known) -> bool:
+    return c.single and powers_of_two(c.array)
+
+
+def _is_other_divisor(x: Value, c: Known) -> bool:
+    """A divisor that no rule turns to a shift first."""
+    return c.single and bool(np.all(c.array != 0)) and not powers_of_two(c.array)
+
+
+def _shifts(x: Value, c: Known, d: Known | None = None) -> bool:
+    """Whether all are single shifts within the width."""
+    amounts = [c] if d is None else [c, d]
+    return all(
+        amount.single and bool(np.all((amount.array >= 0) & (amount.array < x.dtype.bits)))
+        for amount in amounts
+    )
+
+
+def _nested_division(x: Value, c: Known, d: Known) -> bool:
+    """Positive divisors whose product does not wrap, and none of which becomes a shift."""
+    if not (_is_other_divisor(x, c) and _is_other_divisor(x, d)):
+        return False
+    first, second = int(c.array.reshape(())), int(d.array.reshape(()))
+    return first > 0 and second > 0 and first * second <= np.iinfo(c.array.dtype).max
+
+
+def _shift_then_division(x: Value, c: Known, d: Known) -> bool:
+    """A shift by ``c`` and a positive divisor ``d`` that, shifted back, does not wrap."""
+    if not (_shifts(x, c) and _is_other_divisor(x, d)):
+        return False
+    shift, divisor = int(c.array.reshape(())), int(d.array.reshape(()))
+    return divisor > 0 and divisor << shift <= np.iinfo(d.array.dtype).max
+
+
+def _all_ones(x: Value, c: Known) -> bool:
+    return bool(np.all(~c.array == 0))
+
+
+_NEUTRAL: tuple[Rule, ...] = (
+    rule("int-add-zero", lambda x: (x + 0, x), dtypes=INTEGERS),
+    rule("int-sub-zero", lambda x: (x - 0, x), dtypes=INTEGERS),
+    rule("int-mul-zero", lambda x: (x * 0, zeros_like(x)), dtypes=INTEGERS),
+    rule("int-sub-self", lambda x: (x - x, zeros_like(x)), dtypes=INTEGERS),
+    rule("int-floor-one", lambda x: (x // 1, x), dtypes=INTEGERS),
+    rule("int-mod-one", lambda x: (x % 1, zeros_like(x)), dtypes=INTEGERS),
+    rule("int-fmod-one", lambda x: (fmod(x, 1), zeros_like(x)), dtypes=INTEGERS),
+    rule("int-floor-minus-one", lambda x: (x // -1, -x), dtypes=SIGNED_INTEGERS),
+    rule("int-mod-minus-one", lambda x: (x % -1, zeros_like(x)), dtypes=SIGNED_INTEGERS),
+    rule("int-zero-floor", lambda x: (0 // x, zeros_like(x)), dtypes=INTEGERS),
+    rule("int-zero-mod", lambda x: (0 % x, zeros_like(x)), dtypes=INTEGERS),
+    rule("int-mod-self", lambda x: (x % x, zeros_like(x)), dtypes=INTEGERS),
+    rule("shift-left-zero", lambda x: (x << 0, x), dtypes=INTEGERS),
+    rule("shift-right-zero", lambda x: (x >> 0, x), dtypes=INTEGERS),
+    rule("zero-shift-left", lambda x: (0 << x, zeros_like(x)), dtypes=INTEGERS),
+    rule("zero-shift-right", lambda x: (0 >> x, zeros_like(x)), dtypes=INTEGERS),
+    rule("int-or-zero", lambda x: (x | 0, x), dtypes=INTEGERS),
+    rule("int-xor-zero", lambda x: (x ^ 0, x), dtypes=INTEGERS),
+    rule("int-and-zero", lambda x: (x & 0, zeros_like(x)), dtypes=INTEGERS),
+    rule(
+        "int-and-ones", lambda x, c: (x & c, x), constants=("c",), when=_all_ones, dtypes=INTEGERS
+    ),
+    rule(
+        "int-or-ones", lambda x, c: (x | c, ~zeros_like(x)), constants=("c",), when=_all_ones,
+        dtypes=INTEGERS,
+    ),
+)  # fmt: skip
+
+_INVERSES: tuple[Rule, ...] = (
+    rule("int-sub-from-zero", lambda x: (0 - x, -x), dtypes=INTEGERS),
+    rule("int-neg-sub", lambda x, y: (-(x - y), y - x), dtypes=INTEGERS),
+    rule(
+        "int-neg-add-constant", lambda x, c: (-(x + c), -c - x), constants=("c",), dtypes=INTEGERS
+    ),
+    rule("int-add-sub", lambda x, y: ((x + y) - y, x), dtypes=INTEGERS),
+    rule("int-sub-add", lambda x, y: ((x - y) + y, x), dtypes=INTEGERS),
+    rule("int-sub-sub", lambda x, y: (x - (x - y), y), dtypes=INTEGERS),
+    rule("int-sub-sum", lambda x, y: (x - (x + y), -y), dtypes=INTEGERS),
+    rule("int-difference-sub", lambda x, y: ((x - y) - x, -y), dtypes=INTEGERS),
+    rule("int-xor-xor", lambda x, y: ((x ^ y) ^ y, x), dtypes=INTEGERS),
+    rule("int-not-add-one", lambda x: (~x + 1, -x), dtypes=INTEGERS),
+    rule("int-neg-sub-one", lambda x: (-x - 1, ~x), dtypes=INTEGERS),
+    rule("int-neg-not", lambda x: (-(~x), x + 1), dtypes=INTEGERS),
+    rule("int-not-neg", lambda x: (~(-x), x - 1), dtypes=INTEGERS),
+    rule("int-sign-abs", lambda x: (sign(x) * abs_(x), x), dtypes=SIGNED_INTEGERS),
+)
+
+_FACTORS: tuple[Rule, ...] = (
+    rule(
+        "int-factor-constants", lambda x, c, d: (x * c + x * d, x * (c + d)), constants=("c", "d"),
+        when=lambda x, c, d: combine(c, d), dtypes=INTEGERS,
+    ),
+    rule(
+        "int-factor-add", lambda x, y, z: (x * z + y * z, (x + y) * z), dtypes=INTEGERS,
+        exclusive=True,
+    ),
+    rule(
+        "int-factor-sub", lambda x, y, z: (x * z - y * z, (x - y) * z), dtypes=INTEGERS,
+        exclusive=True,
+    ),
+    rule(
+        "int-multiple-add", lambda x, c: (x * c + x, x * (c + 1)), constants=("c",),
+        dtypes=INTEGERS,
+    ),
+    rule(
+        "int-multiple-sub", lambda x, c: (x * c - x, x * (c - 1)), constants=("c",),
+        dtypes=INTEGERS,
+    ),
+    rule(
+        "int-sub-multiple", lambda x, c: (x - x * c, x * (1 - c)), constants=("c",),
+        dtypes=INTEGERS,
+    ),
+)  # fmt: skip
+
+_DIVISIONS: tuple[Rule, ...] = (
+    rule(
+        "int-floor-power", lambda x, c: (x // c, x >> exponent(c)), constants=("c",),
+        when=_is_power, dtypes=INTEGERS,
+    ),
+    rule(
+        "int-mod-power", lambda x, c: (x % c, x & (c - 1)), constants=("c",),
+        when=_is_power, dtypes=INTEGERS,
+    ),
+    rule(
+        "int-fmod-power", lambda x, c: (fmod(x, c), x & (c - 1)), constants=("c",),
+        when=_is_power, dtypes=UNSIGNED,
+    ),
+    rule(
+        "int-floor-floor", lambda x, c, d: ((x // c) // d, x // (c * d)), constants=("c", "d"),
+        when=_nested_division, dtypes=INTEGERS,
+    ),
+    rule(
+        "shift-then-floor", lambda x, c, d: ((x >> c) // d, x // (d << c)), constants=("c", "d"),
+        when=_shift_then_division, dtypes=INTEGERS,
+    ),
+    rule(
+        "floor-then-shift", lambda x, c, d: ((x // d) >> c, x // (d << c)), constants=("c", "d"),
+        when=_shift_then_division, dtypes=INTEGERS,
+    ),
+    rule("int-mod-mod", lambda x, y: ((x % y) % y, x % y), dtypes=INTEGERS),
+    rule(
+        "int-mod-spelled", lambda x, c: (x - (x // c) * c, x % c), constants=("c",),
+        when=_is_other_divisor, dtypes=INTEGERS,
+    ),
+    rule(
+        "int-divided-again", lambda x, c: ((x // c) * c + x % c, x), constants=("c",),
+        when=_is_other_divisor, dtypes=INTEGERS,
+    ),
+)  # fmt: skip
+
+_SHIFTS: tuple[Rule, ...] = (
+    rule(
+        "shift-left-left", lambda x, c, d: ((x << c) << d, x << (c + d)), constants=("c", "d"),
+        when=_shifts, dtypes=INTEGERS,
+    ),
+    rule(
+        "shift-right-right", lambda x, c, d: ((x >> c) >> d, x >> (c + d)), constants=("c", "d"),
+        when=_shifts, dtypes=INTEGERS,
+    ),
+    rule(
+        "shift-right-left", lambda x, c: ((x >> c) << c, x & (~(c ^ c) << c)), constants=("c",),
+        when=_shifts, dtypes=INTEGERS,
+    ),
+    rule(
+        "shift-left-right", lambda x, c: ((x << c) >> c, x & (~(c ^ c) >> c)), constants=("c",),
+        when=_shifts, dtypes=UNSIGNED,
+    ),
+)  # fmt: skip
+
+_POWERS: tuple[Rule, ...] = (
+    rule("int-power-zero", lambda x: (power(x, 0), ones_like(x)), dtypes=INTEGERS),
+    rule("int-power-one", lambda x: (power(x, 1), x), dtypes=INTEGERS),
+    rule("int-power-two", lambda x: (power(x, 2), x * x), dtypes=INTEGERS),
+    rule("int-power-three", lambda x: (power(x, 3), x * x * x), dtypes=INTEGERS),
+    rule("int-power-four", lambda x: (power(x, 4), (x * x) * (x * x)), dtypes=INTEGERS),
+    rule("int-power-of-one", lambda x: (power(1, x), ones_like(x)), dtypes=INTEGERS),
+)
+
+_REGROUPED: tuple[Rule, ...] = tuple(
+    rule(name, identity, constants=("c", "d"), when=lambda x, c, d: combine(c, d), dtypes=INTEGERS)
+    for name, identity in (
+        ("int-add-add", lambda x, c, d: ((x + c) + d, x + (c + d))),
+        ("int-add-then-sub", lambda x, c, d: ((x + c) - d, x + (c - d))),
+        ("int-sub-then-add", lambda x, c, d: ((x - c) + d, x + (d - c))),
+        ("int-sub-then-sub", lambda x, c, d: ((x - c) - d, x - (c + d))),
+        ("int-from-then-add", lambda x, c, d: ((c - x) + d, (c + d) - x)),
+        ("int-from-then-sub", lambda x, c, d: ((c - x) - d, (c - d) - x)),
+        ("int-from-sum", lambda x, c, d: (d - (x + c), (d - c) - x)),
+        ("int-from-difference", lambda x, c, d: (d - (x - c), (d + c) - x)),
+        ("int-from-from", lambda x, c, d: (d - (c - x), x + (d - c))),
+        ("int-mul-mul", lambda x, c, d: ((x * c) * d, x * (c * d))),
+        ("int-and-and", lambda x, c, d: ((x & c) & d, x & (c & d))),
+        ("int-or-or", lambda x, c, d: ((x | c) | d, x | (c | d))),
+        ("int-xor-constants", lambda x, c, d: ((x ^ c) ^ d, x ^ (c ^ d))),
+        ("int-eq-add", lambda x, c, d: (equal(x + c, d), equal(x, d - c))),
+        ("int-eq-sub", lambda x, c, d: (equal(x - c, d), equal(x, d + c))),
+        ("int-eq-from", lambda x, c, d: (equal(c - x, d), equal(x, c - d))),
+        ("int-eq-xor", lambda x, c, d: (equal(x ^ c, d), equal(x, c ^ d))),
+        ("int-ne-add", lambda x, c, d: (not_equal(x + c, d), not_equal(x, d - c))),
+        ("int-ne-sub", lambda x, c, d: (not_equal(x - c, d), not_equal(x, d + c))),
+        ("int-ne-from", lambda x, c, d: (not_equal(c - x, d), not_equal(x, c - d))),
+        ("int-ne-xor", lambda x, c, d: (not_equal(x ^ c, d), not_equal(x, c ^ d))),
+    )
+)
+
+_SUMS: tuple[Rule, ...] = (
+    rule(
+        "int-add-sums", lambda x, y, c, d: ((x + c) + (y + d), (x + y) + (c + d)),
+        constants=("c", "d"), when=lambda x, y, c, d: combine(c, d), dtypes=INTEGERS,
+        exclusive=True,
+    ),
+    rule(
+        "int-mul-products", lambda x, y, c, d: ((x * c) * (y * d), (x * y) * (c * d)),
+        constants=("c", "d"), when=lambda x, y, c, d: combine(c, d), dtypes=INTEGERS,
+        exclusive=True,
+    ),
+)  # fmt: skip
+
+RULES: tuple[Rule, ...] = (
+    *_NEUTRAL, *_INVERSES, *_FACTORS, *_DIVISIONS, *_SHIFTS, *_POWERS, *_REGROUPED, *_SUMS
+)  # fmt: skip
