@@ -19,13 +19,14 @@ import numpy as np
 
 from graphc.base.errors import VerifyError
 from graphc.ir import attributes
-from graphc.ir.attributes import Array, Attributes
-from graphc.ir.builder import building, make_node
+from graphc.ir.attributes import Array, Attributes, Payload
+from graphc.ir.builder import apply, building, make_node
 from graphc.ir.dtypes import ALL, DType, bool_
 from graphc.ir.graph import UNKNOWN, Graph, Node, Provenance
 from graphc.ir.op import OpDef
 from graphc.ir.types import Shape, TensorType
 from graphc.ir.value import Value
+from graphc.ops.shape import broadcast_to_op
 from graphc.ops.source import constant_op
 from passes.constants import Producer, known, payload_array
 
@@ -46,6 +47,8 @@ class Rule:
         constants: parameters that match only constants; if there are some, the others match
             none. What the right side computes of nothing but single-element constants is computed
             when the rule fires.
+        derived: parameters of the right side only: constants of the shape and dtype of the first
+            of ``constants``, whose elements are computed from what ``when`` gets.
         shapes: the shapes that parameters have while the rule is recorded; ``()`` unless given.
             A match does not depend on them.
         free: parameters that stand for attributes, with an example each. An attribute of the left
@@ -72,6 +75,7 @@ class Rule:
     dtypes: tuple[DType, ...] = ALL
     masks: tuple[str, ...] = ()
     constants: tuple[str, ...] = ()
+    derived: Mapping[str, Callable[..., Array]] = field(default_factory=dict)
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     free: Mapping[str, Any] = field(default_factory=dict)
     when: Callable[..., bool] | None = None
@@ -82,7 +86,7 @@ class Rule:
     samples: Sequence[Mapping[str, Any]] = ()
 
     def __post_init__(self) -> None:
-        named = {*self.masks, *self.constants, *self.shapes, *self.free}
+        named = {*self.masks, *self.constants, *self.derived, *self.shapes, *self.free}
         unknown = named.difference(self.parameters)
         if unknown:
             raise VerifyError(f"rule {self.name!r} has no parameter {', '.join(sorted(unknown))}")
@@ -266,7 +270,7 @@ def record(rule: Rule, dtype: DType) -> Pattern:
     root = made[left]
     if not isinstance(root, Application):
         raise VerifyError(f"the left side of rule {rule.name!r} is not an operation for {dtype}")
-    missing = [name for name in symbols if name not in found]
+    missing = [name for name in symbols if name not in found and name not in rule.derived]
     if missing:
         raise VerifyError(
             f"the left side of rule {rule.name!r} does not have {', '.join(missing)} in it"
@@ -294,7 +298,7 @@ def match(pattern: Pattern, node: Node, producer: Producer, readers: Readers) ->
         inner = binding.pop(_INNER, ())
         if not _has_dtype(pattern, binding):
             continue
-        if rule.when is not None and not rule.when(**_arguments(rule, binding, producer)):
+        if rule.when is not None and not rule.when(**arguments_of(rule, binding, producer)):
             continue
         if not rule.exclusive or _is_closed(node, inner, producer, readers):
             return binding
@@ -314,13 +318,32 @@ def _has_dtype(pattern: Pattern, binding: Binding) -> bool:
     )
 
 
-def _arguments(rule: Rule, binding: Binding, producer: Producer) -> Binding:
+def arguments_of(rule: Rule, binding: Binding, producer: Producer) -> Binding:
+    """What a rule's conditions get: values, what is known of its constants, and attributes."""
     if not rule.constants:
         return binding
     return {
         name: known(value, producer) if name in rule.constants else value
         for name, value in binding.items()
     }
+
+
+def complete(rule: Rule, binding: Binding, producer: Producer) -> Binding:
+    """The arguments of the identity: the binding, and what is derived from it, built as constants.
+
+    To be called while a builder is current.
+    """
+    if not rule.derived:
+        return binding
+    given = arguments_of(rule, binding, producer)
+    like: Value = binding[rule.constants[0]]
+    result = dict(binding)
+    for name, compute in rule.derived.items():
+        array = np.asarray(compute(**given), like.dtype.numpy)
+        result[name] = apply(constant_op, value=Payload(array))
+        if array.shape != like.shape:
+            result[name] = apply(broadcast_to_op, result[name], shape=like.shape)
+    return result
 
 
 def _is_closed(

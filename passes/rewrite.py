@@ -33,6 +33,7 @@ from passes.pattern import (
     Rule,
     Sketch,
     Variable,
+    complete,
     match,
     record,
 )
@@ -91,25 +92,30 @@ class Selection:
         """The patterns that the node may match, in the order of the rules."""
         if not node.inputs:
             return ()
+        # Dtypes by name, since the hash of a dtype is NumPy's and slow.
+        key: list[Any] = [node.op]
         for value in node.inputs:
-            if value.dtype not in self._dtypes:
-                self._learn(value.dtype)
-        makers = tuple(None if made is None else made.op for made in map(producer, node.inputs))
+            maker = producer(value)
+            key.append(value.type.dtype.name)
+            key.append(None if maker is None else maker.op)
+        found = self._chosen.get(tuple(key))
+        if found is None:
+            for value in node.inputs:
+                if value.dtype not in self._dtypes:
+                    self._learn(value.dtype)
+            found = self._chosen[tuple(key)] = self._choose(node, set(key[2::2]))
+        return found
+
+    def _choose(self, node: Node, makers: set[OpDef | None]) -> tuple[Pattern, ...]:
+        if broadcast_to_op in makers:
+            makers.add(constant_op)
         last = node.inputs[-1].dtype
-        key = (node.op, last, *makers)
-        chosen = self._chosen.get(key)
-        if chosen is None:
-            present = set(makers)
-            if broadcast_to_op in present:
-                present.add(constant_op)
-            found = (*self._index.get((node.op, last), ()), *self._index.get((node.op, None), ()))
-            chosen = tuple(
-                entry.pattern
-                for entry in sorted(found, key=lambda entry: entry.place)
-                if entry.heads <= present
-            )
-            self._chosen[key] = chosen
-        return chosen
+        found = (*self._index.get((node.op, last), ()), *self._index.get((node.op, None), ()))
+        return tuple(
+            entry.pattern
+            for entry in sorted(found, key=lambda entry: entry.place)
+            if entry.heads <= makers
+        )
 
     def _learn(self, dtype: DType) -> None:
         """Records the left sides for a dtype."""
@@ -171,10 +177,9 @@ def rewrite(graph: Graph, rules: RuleSet, context: PassContext) -> Graph:
     if not first:
         return graph
     editor = GraphEditor(graph)
-    kept = set(graph.outputs)
 
     def readers_now(value: Value) -> Sequence[Node] | None:
-        return None if value in kept else editor.users(value)
+        return None if editor.is_fetched(value) else editor.users(value)
 
     pending = list(reversed(first))
     while pending:
@@ -193,8 +198,6 @@ def rewrite(graph: Graph, rules: RuleSet, context: PassContext) -> Graph:
         editor.substitute(node.output, new)
         again = editor.take_made()
         if editor.alive(node):
-            if node.output in kept:
-                kept.add(new)
             remove_dead(editor, node)
             again += _through(editor, again, selection.depth - 2)
         else:
@@ -255,7 +258,7 @@ def _replacement(
     origin = node.provenance
     sketch = Sketch(Provenance(origin.where, pattern.rule.name, origin.parents))
     with building(sketch):
-        _, right = pattern.rule.identity(**binding)
+        _, right = pattern.rule.identity(**complete(pattern.rule, binding, producer))
     if right.type != node.output.type:
         return None
     made = sketch.needed(right)

@@ -41,6 +41,7 @@ class GraphEditor:
                 self._users.setdefault(value, {})[node.outputs[0]] = None
         self.inputs: list[Value] = list(graph.inputs)
         self.outputs: list[Value] = list(graph.outputs)
+        self._fetched: set[Value] = set(graph.outputs)
         self._made: dict[Value, Node] = {}
         self._changed = False
 
@@ -55,13 +56,17 @@ class GraphEditor:
         key = self._producer.get(value)
         return None if key is None else self._nodes[key]
 
+    def is_fetched(self, value: Value) -> bool:
+        """True if the value is a graph output."""
+        return value in self._fetched
+
     def users(self, value: Value) -> list[Node]:
         """The nodes that read the value."""
         return [self._nodes[key] for key in self._users.get(value, ())]
 
     def is_used(self, value: Value) -> bool:
         """True if a node reads the value or it is a graph output."""
-        return bool(self._users.get(value)) or any(out is value for out in self.outputs)
+        return bool(self._users.get(value)) or value in self._fetched
 
     def alive(self, node: Node) -> bool:
         """True while exactly this node stands in the graph."""
@@ -156,10 +161,11 @@ class GraphEditor:
         for user in self.users(old):
             inputs = tuple(new if value is old else value for value in user.inputs)
             self.put(replace(user, inputs=inputs))
-        for position, output in enumerate(self.outputs):
-            if output is old:
-                self.outputs[position] = new
-                self._changed = True
+        if old in self._fetched:
+            self._fetched.discard(old)
+            self._fetched.add(new)
+            self.outputs = [new if output is old else output for output in self.outputs]
+            self._changed = True
 
     def remove(self, node: Node) -> None:
         """Takes out a node that nobody reads."""

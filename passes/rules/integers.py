@@ -4,35 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphc.ir.attributes import Array
 from graphc.ir.dtypes import INTEGERS
 from graphc.ir.value import Value
-from graphc.ops.creation import full_like, ones_like, zeros_like
+from graphc.ops.creation import ones_like, zeros_like
 from graphc.ops.pointwise_arithmetic import fmod, power
-from graphc.ops.pointwise_logic import astype, equal, not_equal
+from graphc.ops.pointwise_logic import equal, not_equal
 from graphc.ops.pointwise_rounding import abs_, sign
 from passes.constants import Known
 from passes.pattern import Rule, rule
 from passes.rules.common import SIGNED_INTEGERS, UNSIGNED, combine, powers_of_two
 
-_BITS_OF_EXPONENT = 6
 
-
-def exponent(power_of_two: Value) -> Value:
-    """The logarithm of a power of two: its bit i is set if bit i is set in the power's place.
-
-    An unsigned 64-bit integer has places 0 to 63, so six bits are enough.
-    """
-    bits = power_of_two.dtype.bits
-    info = np.iinfo(power_of_two.dtype.numpy.name)
-    result = power_of_two ^ power_of_two
-    for bit in range(_BITS_OF_EXPONENT):
-        places = sum(1 << place for place in range(bits) if place >> bit & 1)
-        if places == 0:
-            break
-        mask = places - (1 << bits) if places > info.max else places
-        stands = not_equal(power_of_two & full_like(power_of_two, mask), 0)
-        result = result | (astype(stands, power_of_two.dtype) << bit)
-    return result
+def _place(x: Value, c: Known) -> Array:
+    """The logarithm of a power of two: how many bits of ``c - 1`` are set."""
+    places: Array = np.bitwise_count(c.array - c.array.dtype.type(1))
+    return places
 
 
 def _is_power(x: Value, c: Known) -> bool:
@@ -150,8 +137,8 @@ _FACTORS: tuple[Rule, ...] = (
 
 _DIVISIONS: tuple[Rule, ...] = (
     rule(
-        "int-floor-power", lambda x, c: (x // c, x >> exponent(c)), constants=("c",),
-        when=_is_power, dtypes=INTEGERS,
+        "int-floor-power", lambda x, c, k: (x // c, x >> k), constants=("c",),
+        derived={"k": _place}, when=_is_power, dtypes=INTEGERS,
     ),
     rule(
         "int-mod-power", lambda x, c: (x % c, x & (c - 1)), constants=("c",),

@@ -29,9 +29,8 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.source import constant_op
 from passes.base import PassContext
-from passes.constants import known
 from passes.dce import dce
-from passes.pattern import Rule, Sketch
+from passes.pattern import Rule, Sketch, arguments_of, complete
 from passes.rewrite import RuleSet, rewrite
 
 LARGEST_GRID = 30_000
@@ -117,6 +116,8 @@ def _case(rule: Rule, dtype: DType, given: Mapping[str, Any]) -> Case | None:
     for name, symbol in rule.symbols(dtype).items():
         if name in rule.free:
             arguments[name] = given.get(name, symbol)
+        elif name in rule.derived:
+            continue
         elif name in rule.constants:
             array = np.asarray(given[name]).astype(symbol.dtype.numpy)
             with building(sketch):
@@ -128,23 +129,16 @@ def _case(rule: Rule, dtype: DType, given: Mapping[str, Any]) -> Case | None:
         types = {name: type_.with_shape((size,)) for name, type_ in types.items()}
     inputs = {name: Value(type_, name) for name, type_ in types.items()}
     arguments |= inputs
-    arguments = {name: arguments[name] for name in rule.parameters}
-    if rule.when is not None and not rule.when(**_for_condition(rule, arguments, sketch)):
+    producer = sketch.producers.get
+    if rule.when is not None and not rule.when(**arguments_of(rule, arguments, producer)):
         return None
     with building(sketch):
-        results = rule.identity(**arguments)
+        results = rule.identity(**complete(rule, arguments, producer))
     left, right = (
         Graph("side", list(inputs.values()), sketch.needed(result), [result]) for result in results
     )
     case = Case(rule, dtype, left, right)
     return case if case.rewritten(RuleSet([rule]))[1][:1] == [rule.name] else None
-
-
-def _for_condition(rule: Rule, arguments: dict[str, Any], sketch: Sketch) -> dict[str, Any]:
-    return {
-        name: known(value, sketch.producers.get) if name in rule.constants else value
-        for name, value in arguments.items()
-    }
 
 
 def is_elementwise(rule: Rule) -> bool:
