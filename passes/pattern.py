@@ -208,8 +208,8 @@ class Pattern:
         rule: the rule.
         dtype: of the symbols.
         root: what is matched.
-        last: the dtype that the last operand of a matching node has; None if a free attribute
-            decides that, and the pattern is for all dtypes of the rule.
+        last: the dtype that the last operand of a matching node has; None if the rule names no
+            dtypes or a free attribute decides it: then the pattern is for all dtypes of the rule.
         result: the parameter that is the right side, None if that has to be built.
         generic: the same for every dtype of the rule.
     """
@@ -223,7 +223,7 @@ class Pattern:
 
     def of(self, dtype: DType) -> Pattern:
         """The pattern of the same rule for another of its dtypes."""
-        if dtype is self.dtype or self.last is None or not self.rule.dtypes:
+        if dtype is self.dtype or self.last is None:
             return self
         if not self.generic:
             return record(self.rule, dtype)
@@ -276,7 +276,7 @@ def record(rule: Rule, dtype: DType) -> Pattern:
             f"the left side of rule {rule.name!r} does not have {', '.join(missing)} in it"
         )
     last = None
-    if not any(isinstance(example, DType) for example in rule.free.values()):
+    if rule.dtypes and not any(isinstance(example, DType) for example in rule.free.values()):
         last = sketch.producers[left].inputs[-1].dtype
     return Pattern(rule, dtype, root, last, names.get(right), generic)
 
