@@ -199,8 +199,8 @@ def _operations() -> str:
 def _row(op: OpDef) -> str:
     cells = (
         f"`{op.name}`",
-        _escaped(op.doc),
-        _dtypes(op.domain.dtypes),
+        escaped(op.doc),
+        dtypes_label(op.domain.dtypes),
         _gradient(op),
         op.numerics,
         _ulp(op),
@@ -209,14 +209,14 @@ def _row(op: OpDef) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Prose for a cell of a table: code stays code, other signs are no markup."""
     parts = text.replace("``", "`").replace("|", "\\|").split("`")
     parts[::2] = [part.replace("*", "\\*").replace("_", "\\_") for part in parts[::2]]
     return "`".join(parts)
 
 
-def _dtypes(dtypes: Sequence[DType]) -> str:
+def dtypes_label(dtypes: Sequence[DType]) -> str:
     known = (
         ("–", ()),
         ("any", ALL),
@@ -258,17 +258,20 @@ def _ulp(op: OpDef) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes or checks the page; the exit code."""
-    parser = argparse.ArgumentParser(description="Write docs/ops.md from the op registry.")
+    return write(PAGE, page(), "docs/generate_ops.py", arguments)
+
+
+def write(path: Path, text: str, script: str, arguments: Sequence[str] | None) -> int:
+    """Writes or checks a generated page; the exit code."""
+    parser = argparse.ArgumentParser(description=f"Write docs/{path.name}.")
     parser.add_argument("--check", action="store_true", help="only compare")
-    options = parser.parse_args(arguments)
-    text = page()
-    if options.check:
-        if PAGE.read_text(encoding="utf-8") != text:
-            print("docs/ops.md is out of date; run python docs/generate_ops.py", file=sys.stderr)
-            return 1
+    if not parser.parse_args(arguments).check:
+        path.write_text(text, encoding="utf-8")
         return 0
-    PAGE.write_text(text, encoding="utf-8")
-    return 0
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return 0
+    print(f"docs/{path.name} is out of date; run python {script}", file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":

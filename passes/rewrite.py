@@ -201,7 +201,11 @@ def rewrite(graph: Graph, rules: RuleSet, context: PassContext) -> Graph:
             remove_dead(editor, node)
             again += _through(editor, again, selection.depth - 2)
         else:
-            # The node's own value is computed by the right side now.
+            # The node's own value is computed by the right side now; what only the left side read
+            # must not count as a reader of anything.
+            for maker in [editor.producer(value) for value in node.inputs]:
+                if maker is not None:
+                    remove_dead(editor, maker)
             again += _through(editor, [editor.producer(node.output)], selection.depth - 1)
         pending.extend(reversed(again))
     return editor.finish()

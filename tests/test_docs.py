@@ -103,9 +103,10 @@ def test_nobody_is_sent_to_a_package_index() -> None:
         assert "pip install graphc" not in path.read_text(encoding="utf-8")
 
 
-def test_the_reference_of_operations_is_up_to_date() -> None:
+@pytest.mark.parametrize("script", ["docs/generate_ops.py", "docs/generate_rules.py"])
+def test_generated_references_are_up_to_date(script: str) -> None:
     blessing = os.environ.get("GRAPHC_BLESS") == "1"
-    finished = _python("docs/generate_ops.py", *([] if blessing else ["--check"]))
+    finished = _python(script, *([] if blessing else ["--check"]))
     assert finished.returncode == 0, finished.stdout
 
 

@@ -27,7 +27,7 @@ class Options:
         fast_math: flags that open inexact rewriting: ``nnan`` (no NaN occurs), ``ninf`` (no
             infinity), ``nsz`` (the sign of zero does not matter), ``reassoc`` (sums and products
             may be regrouped), ``contract`` (multiply and add may be fused), ``approx`` (faster and
-            less accurate functions). They permit; so far no rule needs any of them.
+            less accurate functions). They permit; each rule says which it needs.
         verify: check all invariants after every pass.
         shuffle_seed: put nodes into another random topological order before every pass.
         off: names of optional passes and of rules that don't run.

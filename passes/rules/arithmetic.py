@@ -7,8 +7,6 @@ assumption each needs.
 
 from __future__ import annotations
 
-import numpy as np
-
 from graphc.ir.dtypes import FLOATS
 from graphc.ops.creation import zeros_like
 from graphc.ops.declare import NUMBERS
@@ -29,7 +27,7 @@ from graphc.ops.pointwise_math import (
 )
 from graphc.ops.pointwise_rounding import abs_, ceil, floor, maximum, round_, sign, trunc
 from passes.pattern import Rule, rule
-from passes.rules.common import SIGNED, UNSIGNED, Function
+from passes.rules.common import SIGNED, UNSIGNED, Function, is_nowhere_zero, is_zero
 
 _SIGNS: tuple[Rule, ...] = (
     rule("neg-neg", lambda x: (negative(negative(x)), x), dtypes=NUMBERS),
@@ -77,14 +75,14 @@ _GUARDS: tuple[Rule, ...] = (
         "guard-zero",
         lambda x, c: (guarded_multiply(c, x), zeros_like(x)),
         constants=("c",),
-        when=lambda x, c: bool(np.all(c.array == 0)),
+        when=is_zero,
         dtypes=FLOATS,
     ),
     rule(
         "guard-constant",
         lambda x, c: (guarded_multiply(c, x), x * c),
         constants=("c",),
-        when=lambda x, c: bool(np.all(c.array != 0)),
+        when=is_nowhere_zero,
         dtypes=FLOATS,
     ),
 )

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from graphc.ir.dtypes import DType, bool_, int8, int64, uint16
 from graphc.ir.value import Value
 from graphc.ops.declare import BITS, NUMBERS
@@ -24,7 +22,7 @@ from graphc.ops.pointwise_logic import (
 )
 from graphc.ops.pointwise_rounding import maximum, minimum
 from passes.pattern import Rule, rule
-from passes.rules.common import Function
+from passes.rules.common import Function, is_one, is_zero
 from passes.rules.logic import COMPARISONS
 
 _MANTISSA = {32: 24, 64: 53}
@@ -61,11 +59,18 @@ def _chain_is_one(x: Value, middle: DType, last: DType) -> bool:
 
 
 def _both_kept(x: Value, y: Value, to: DType) -> bool:
+    """x and y have one dtype, whose values the other has too."""
     return x.dtype is y.dtype and keeps(x.dtype, to)
 
 
+def _same_dtype(c: Value, x: Value, y: Value, to: DType) -> bool:
+    """x and y have one dtype."""
+    return x.dtype is y.dtype
+
+
 def _bits_kept(x: Value, y: Value, to: DType) -> bool:
-    """Sign and zero extension commute with bit operations."""
+    """x and y have one dtype of bits, whose values the other has too."""
+    # sign and zero extension commute with bit operations
     return _both_kept(x, y, to) and not x.dtype.is_float and to.is_integer
 
 
@@ -114,7 +119,7 @@ RULES: tuple[Rule, ...] = (
         lambda c, x, y, to: (where(c, astype(x, to), astype(y, to)), astype(where(c, x, y), to)),
         masks=("c",),
         free={"to": uint16},
-        when=lambda c, x, y, to: x.dtype is y.dtype,
+        when=_same_dtype,
         dtypes=(),
         exclusive=True,
     ),
@@ -123,7 +128,7 @@ RULES: tuple[Rule, ...] = (
         lambda x, c: (not_equal(astype(x, c.dtype), c), x),
         masks=("x",),
         constants=("c",),
-        when=lambda x, c: bool(np.all(c.array == 0)),
+        when=is_zero,
         dtypes=NUMBERS,
     ),
     rule(
@@ -131,7 +136,7 @@ RULES: tuple[Rule, ...] = (
         lambda x, c: (equal(astype(x, c.dtype), c), x),
         masks=("x",),
         constants=("c",),
-        when=lambda x, c: bool(np.all(c.array == 1)),
+        when=is_one,
         dtypes=NUMBERS,
     ),
 )

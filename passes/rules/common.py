@@ -34,6 +34,26 @@ def combine(*constants: Known) -> bool:
     return len(shapes) <= 1
 
 
+def combines(c: Known, d: Known, **others: object) -> bool:
+    """What c and d give is no larger than they are."""
+    return combine(c, d)
+
+
+def is_zero(c: Known, **others: object) -> bool:
+    """c is 0."""
+    return bool(np.all(c.array == 0))
+
+
+def is_nowhere_zero(c: Known, **others: object) -> bool:
+    """c is nowhere 0."""
+    return bool(np.all(c.array != 0))
+
+
+def is_one(c: Known, **others: object) -> bool:
+    """c is 1."""
+    return bool(np.all(c.array == 1))
+
+
 def powers_of_two(array: Array) -> bool:
     """Whether all are powers of two; of floats also negative ones and those below 1."""
     if array.dtype.kind == "f":

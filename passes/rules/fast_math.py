@@ -116,10 +116,12 @@ _ASSUMPTIONS: tuple[Rule, ...] = (
 
 
 def _above(x: Value, c: Known, d: Known) -> bool:
+    """d is nowhere below c."""
     return combine(c, d) and bool(np.all(c.array <= d.array))
 
 
 def _below(x: Value, c: Known, d: Known) -> bool:
+    """d is nowhere above c."""
     return combine(c, d) and bool(np.all(c.array >= d.array))
 
 
@@ -142,7 +144,7 @@ _LIMITS: tuple[Rule, ...] = (
 
 
 def _finite_sums(x: Value, c: Known, d: Known) -> bool:
-    """Sums and differences are finite; adding 0 is a matter of other rules."""
+    """c and d are nowhere 0, and their sum and differences finite."""
     if not (np.all(c.array != 0) and np.all(d.array != 0)):
         return False
     with np.errstate(all="ignore"):
@@ -152,7 +154,7 @@ def _finite_sums(x: Value, c: Known, d: Known) -> bool:
 
 
 def _usual_product(x: Value, c: Known, d: Known) -> bool:
-    """Neither the product nor its factors overflow or lose bits to underflow."""
+    """c, d and their product are normal numbers."""
     with np.errstate(all="ignore"):
         return (
             combine(c, d)
@@ -163,6 +165,7 @@ def _usual_product(x: Value, c: Known, d: Known) -> bool:
 
 
 def _usual_quotients(x: Value, c: Known, d: Known) -> bool:
+    """c, d and their quotients are normal numbers."""
     with np.errstate(all="ignore"):
         return (
             combine(c, d)
@@ -171,6 +174,12 @@ def _usual_quotients(x: Value, c: Known, d: Known) -> bool:
             and normal(np.divide(c.array, d.array))
             and normal(np.divide(d.array, c.array))
         )
+
+
+def _usual_reciprocal(x: Value, c: Known) -> bool:
+    """c and its reciprocal are normal numbers."""
+    with np.errstate(all="ignore"):
+        return normal(c.array) and normal(np.divide(1, c.array, dtype=c.array.dtype))
 
 
 def _constants(
@@ -262,7 +271,7 @@ _REASSOCIATED: tuple[Rule, ...] = (
     _regroups("exp-div", lambda x, y: (exp(x) / exp(y), exp(x - y)), "nnan", "ninf", bound=12.0),
     rule(
         "div-constant", lambda x, c: (x / c, x * (1 / c)), constants=("c",),
-        when=lambda x, c: normal(c.array) and normal(np.divide(1, c.array, dtype=c.array.dtype)),
+        when=_usual_reciprocal,
         numerics="T", needs=frozenset({"approx"}), bound=1.0, domain=(0.25, 4.0), dtypes=FLOATS,
     ),
 )  # fmt: skip

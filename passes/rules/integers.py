@@ -13,26 +13,28 @@ from graphc.ops.pointwise_logic import equal, not_equal
 from graphc.ops.pointwise_rounding import abs_, sign
 from passes.constants import Known
 from passes.pattern import Rule, rule
-from passes.rules.common import SIGNED_INTEGERS, UNSIGNED, combine, powers_of_two
+from passes.rules.common import SIGNED_INTEGERS, UNSIGNED, combines, powers_of_two
 
 
 def _place(x: Value, c: Known) -> Array:
-    """The logarithm of a power of two: how many bits of ``c - 1`` are set."""
+    """the logarithm of c"""
+    # of a power of two, it is how many bits below it there are
     places: Array = np.bitwise_count(c.array - c.array.dtype.type(1))
     return places
 
 
 def _is_power(x: Value, c: Known) -> bool:
+    """c is a power of two."""
     return c.single and powers_of_two(c.array)
 
 
 def _is_other_divisor(x: Value, c: Known) -> bool:
-    """A divisor that no rule turns to a shift first."""
+    """c is neither 0 nor a power of two, which becomes a shift."""
     return c.single and bool(np.all(c.array != 0)) and not powers_of_two(c.array)
 
 
 def _shifts(x: Value, c: Known, d: Known | None = None) -> bool:
-    """Whether all are single shifts within the width."""
+    """The shifts are within the width."""
     amounts = [c] if d is None else [c, d]
     return all(
         amount.single and bool(np.all((amount.array >= 0) & (amount.array < x.dtype.bits)))
@@ -41,7 +43,7 @@ def _shifts(x: Value, c: Known, d: Known | None = None) -> bool:
 
 
 def _nested_division(x: Value, c: Known, d: Known) -> bool:
-    """Positive divisors whose product does not wrap, and none of which becomes a shift."""
+    """The divisors are positive, none is a power of two, and their product does not wrap."""
     if not (_is_other_divisor(x, c) and _is_other_divisor(x, d)):
         return False
     first, second = int(c.array.reshape(())), int(d.array.reshape(()))
@@ -49,7 +51,7 @@ def _nested_division(x: Value, c: Known, d: Known) -> bool:
 
 
 def _shift_then_division(x: Value, c: Known, d: Known) -> bool:
-    """A shift by ``c`` and a positive divisor ``d`` that, shifted back, does not wrap."""
+    """c is within the width, d is positive and no power of two, and d << c does not wrap."""
     if not (_shifts(x, c) and _is_other_divisor(x, d)):
         return False
     shift, divisor = int(c.array.reshape(())), int(d.array.reshape(()))
@@ -57,6 +59,7 @@ def _shift_then_division(x: Value, c: Known, d: Known) -> bool:
 
 
 def _all_ones(x: Value, c: Known) -> bool:
+    """All bits of c are set."""
     return bool(np.all(~c.array == 0))
 
 
@@ -111,7 +114,7 @@ _INVERSES: tuple[Rule, ...] = (
 _FACTORS: tuple[Rule, ...] = (
     rule(
         "int-factor-constants", lambda x, c, d: (x * c + x * d, x * (c + d)), constants=("c", "d"),
-        when=lambda x, c, d: combine(c, d), dtypes=INTEGERS,
+        when=combines, dtypes=INTEGERS,
     ),
     rule(
         "int-factor-add", lambda x, y, z: (x * z + y * z, (x + y) * z), dtypes=INTEGERS,
@@ -200,7 +203,7 @@ _POWERS: tuple[Rule, ...] = (
 )
 
 _REGROUPED: tuple[Rule, ...] = tuple(
-    rule(name, identity, constants=("c", "d"), when=lambda x, c, d: combine(c, d), dtypes=INTEGERS)
+    rule(name, identity, constants=("c", "d"), when=combines, dtypes=INTEGERS)
     for name, identity in (
         ("int-add-add", lambda x, c, d: ((x + c) + d, x + (c + d))),
         ("int-add-then-sub", lambda x, c, d: ((x + c) - d, x + (c - d))),
@@ -229,12 +232,12 @@ _REGROUPED: tuple[Rule, ...] = tuple(
 _SUMS: tuple[Rule, ...] = (
     rule(
         "int-add-sums", lambda x, y, c, d: ((x + c) + (y + d), (x + y) + (c + d)),
-        constants=("c", "d"), when=lambda x, y, c, d: combine(c, d), dtypes=INTEGERS,
+        constants=("c", "d"), when=combines, dtypes=INTEGERS,
         exclusive=True,
     ),
     rule(
         "int-mul-products", lambda x, y, c, d: ((x * c) * (y * d), (x * y) * (c * d)),
-        constants=("c", "d"), when=lambda x, y, c, d: combine(c, d), dtypes=INTEGERS,
+        constants=("c", "d"), when=combines, dtypes=INTEGERS,
         exclusive=True,
     ),
 )  # fmt: skip

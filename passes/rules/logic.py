@@ -27,7 +27,7 @@ from graphc.ops.pointwise_logic import (
 from graphc.ops.pointwise_rounding import abs_, maximum, minimum
 from passes.constants import Known
 from passes.pattern import Identity, Rule, rule
-from passes.rules.common import SIGNED_INTEGERS, Function
+from passes.rules.common import SIGNED_INTEGERS, Function, is_zero
 
 DISCRETE = BITS
 """What has neither NaN nor two zeros."""
@@ -113,6 +113,7 @@ def _at_limit(name: str, answer: bool, lowest: bool) -> Rule:
     function = COMPARISONS[name]
 
     def limit(x: object, c: Known) -> bool:
+        """c is the extreme of the dtype that the name says."""
         info = np.iinfo(c.array.dtype)
         return bool(np.all(c.array == (info.min if lowest else info.max)))
 
@@ -131,7 +132,7 @@ def _equality(name: str, identity: Identity) -> Rule:
         name,
         identity,
         constants=("c",),
-        when=lambda x, y, c: bool(np.all(c.array == 0)),
+        when=is_zero,
         dtypes=INTEGERS,
     )
 

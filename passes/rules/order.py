@@ -18,23 +18,27 @@ from passes.rules.common import combine, spread
 
 
 def _combine(x: Value, **constants: Known) -> bool:
+    """What the constants give is no larger than they are."""
     return combine(*constants.values())
 
 
 def _ordered(x: Value, c: Known, d: Known) -> bool:
-    """The second limit is not below the first."""
+    """d is nowhere below c."""
     return combine(c, d) and bool(np.all(c.array <= d.array))
 
 
 def _reversed(x: Value, c: Known, d: Known) -> bool:
+    """d is nowhere above c."""
     return combine(c, d) and bool(np.all(c.array >= d.array))
 
 
 def _lowest(x: Value, c: Known) -> bool:
+    """c is the least of the dtype."""
     return bool(np.all(c.array == np.iinfo(c.array.dtype).min))
 
 
 def _highest(x: Value, c: Known) -> bool:
+    """c is the greatest of the dtype."""
     return bool(np.all(c.array == np.iinfo(c.array.dtype).max))
 
 

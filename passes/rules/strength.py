@@ -25,7 +25,7 @@ def _square(x: Value) -> Value:
 
 
 def _exact_reciprocal(x: Value, c: Known) -> bool:
-    """Powers of two whose reciprocals are normal numbers."""
+    """c is a power of two, and it and its reciprocal are normal numbers."""
     if not powers_of_two(c.array) or not normal(c.array):
         return False
     with np.errstate(all="ignore"):
