@@ -16,6 +16,7 @@ from passes.fusion import fusion
 from passes.layout import layout
 from passes.manager import Before, Needs, Step, check_order
 from passes.precompute import precompute
+from passes.prune_regions import prune_regions
 from passes.rules import ALGEBRA
 from passes.schedule import schedule
 from passes.simplify import simplify
@@ -23,17 +24,19 @@ from passes.stabilize import REWRITES, stabilize
 
 PIPELINE: tuple[Step, ...] = (
     Step(canonicalize),
+    Step(prune_regions, regions=False),
     Step(cse),
     Step(fold),
     Step(simplify, parts=ALGEBRA.names),
     Step(stabilize, parts=REWRITES),
-    Step(dce),
+    Step(dce, regions=False),
     Step(decompose, required=True, leaves=is_core),
     Step(canonicalize),
     Step(fold),
     Step(simplify, parts=ALGEBRA.names),
+    Step(prune_regions, regions=False),
     Step(cse),
-    Step(dce),
+    Step(dce, regions=False),
     Step(precompute),
     Step(layout),
     Step(fusion, required=True, parts=FUSION_DECISIONS),

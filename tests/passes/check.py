@@ -30,7 +30,7 @@ from graphc.ir.printer import payloads, print_graph, symbols_in
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ir.verify import verify
-from passes.base import PassContext, PassFunction, on_regions
+from passes.base import PassContext, PassFunction, has_open_regions, on_regions
 from passes.dce import dce
 from passes.instruments import shuffled
 
@@ -106,7 +106,9 @@ def normal(graph: Graph) -> Graph:
 
 
 def _ordered(node: Node, numbers: dict[Value, int]) -> Node:
-    """The operands of commutative ops in the order in which they were made."""
+    """Operands of commutative ops in the order in which they were made, regions normal too."""
+    if has_open_regions(node):
+        return replace(node, regions=tuple(normal(region) for region in node.regions))
     if not node.op.algebra.commutative:
         return node
     return replace(node, inputs=tuple(sorted(node.inputs, key=lambda value: numbers[value])))
