@@ -6,6 +6,8 @@ when the user built the gradients, so the surface graph already holds them.
 
 from __future__ import annotations
 
+from passes.branches import REWRITES as BRANCHES
+from passes.branches import branches
 from passes.canonicalize import canonicalize
 from passes.cse import cse
 from passes.dce import dce
@@ -13,6 +15,7 @@ from passes.decompose import decompose, is_core
 from passes.fold import fold
 from passes.fusion import DECISIONS as FUSION_DECISIONS
 from passes.fusion import fusion
+from passes.hoist import hoist
 from passes.layout import layout
 from passes.manager import Before, Needs, Step, check_order
 from passes.precompute import precompute
@@ -28,13 +31,16 @@ PIPELINE: tuple[Step, ...] = (
     Step(cse),
     Step(fold),
     Step(simplify, parts=ALGEBRA.names),
+    Step(branches, parts=BRANCHES, regions=False),
     Step(stabilize, parts=REWRITES),
     Step(dce, regions=False),
     Step(decompose, required=True, leaves=is_core),
     Step(canonicalize),
     Step(fold),
     Step(simplify, parts=ALGEBRA.names),
+    Step(branches, parts=BRANCHES, regions=False),
     Step(prune_regions, regions=False),
+    Step(hoist),
     Step(cse),
     Step(dce, regions=False),
     Step(precompute),
@@ -49,6 +55,10 @@ ORDER: tuple[Before | Needs, ...] = (
     Needs("simplify", "cse", "a rule that wants one value twice finds it only after merging"),
     Needs("stabilize", "cse", "exp(x) on both sides of a quotient must be one value"),
     Before("stabilize", "decompose", "it looks for sums over any axes, not for their parts"),
+    Needs("branches", "fold", "a predicate is known once it is a constant"),
+    Needs("hoist", "decompose", "what a coarse operation is made of may be invariant in part"),
+    Needs("hoist", "prune_regions", "a carried value that stands still is invariant as a capture"),
+    Before("hoist", "fusion", "what moves are operations, not kernels"),
     Needs("fusion", "decompose", "kernels are made of core operations"),
     Needs("precompute", "decompose", "what runs are core operations"),
     Before("precompute", "layout", "weights that are computed are packed too"),

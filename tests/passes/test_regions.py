@@ -6,7 +6,9 @@ from check import check_pass
 
 from graphc.ir.parser import parse_graph
 from passes.base import PassContext
+from passes.branches import branches
 from passes.dce import dce
+from passes.hoist import hoist
 from passes.prune_regions import prune_regions
 
 # --- dead results, carries and captures ----------------------------------------------------------
@@ -334,6 +336,353 @@ def test_loops_inside_loops_hand_values_down() -> None:
             }
           }
           return %1, %3
+        }
+        """,
+    )
+
+
+# --- known ways ----------------------------------------------------------------------------------
+
+
+def test_branches_with_a_known_predicate_are_taken() -> None:
+    """The second cond is in a branch of the first, which gives a capture, and a value twice."""
+    context = check_pass(
+        branches,
+        """
+        graph "g" (%x: float32[4], %y: float32[4]) {
+          %t = constant() {value = bool[] True} : bool[]
+          %f = constant() {value = bool[] False} : bool[]
+          %a "first", %b, %c = cond(%t, %x, %y, %f) : float32[4], float32[4], float32[4] {
+            region "then" (%s: float32[4], %r: float32[4], %f: bool[]) {
+              %u = exp(%s) : float32[4]
+              %v = cond(%f, %u, %r) : float32[4] {
+                region "then" (%s: float32[4], %r: float32[4]) { return %s }
+                region "else" (%s: float32[4], %r: float32[4]) {
+                  %w = add(%s, %r) : float32[4]
+                  return %w
+                }
+              }
+              return %v, %r, %v
+            }
+            region "else" (%s: float32[4], %r: float32[4], %f: bool[]) { return %s, %s, %s }
+          }
+          return %a, %b, %c
+        }
+        """,
+        """
+        graph "g" (%0: float32[4], %1: float32[4]) {
+          %2 = constant() {value = bool[] True} : bool[]
+          %3 = constant() {value = bool[] False} : bool[]
+          %4 = exp(%0) : float32[4]
+          %5 "first" = add(%4, %1) : float32[4]
+          return %5, %1, %5
+        }
+        """,
+    )
+    assert [decision.rule for decision in context.decisions].count("known-branch") == 2
+
+
+def test_branches_know_their_predicate() -> None:
+    """then: p and q hold, so not p does not; else: nothing is known of p or q alone."""
+    check_pass(
+        branches,
+        """
+        graph "g" (%p: bool[], %q: bool[], %x: float32[4]) {
+          %n = bitwise_not(%p) : bool[]
+          %b = bitwise_and(%p, %q) : bool[]
+          %a, %m = cond(%b, %x, %p, %n) : float32[4], bool[] {
+            region "then" (%x: float32[4], %p: bool[], %n: bool[]) {
+              %a = cond(%p, %x) : float32[4] {
+                region "then" (%x: float32[4]) { %e = exp(%x) : float32[4] return %e }
+                region "else" (%x: float32[4]) { return %x }
+              }
+              return %a, %n
+            }
+            region "else" (%x: float32[4], %p: bool[], %n: bool[]) {
+              %a = cond(%p, %x) : float32[4] {
+                region "then" (%x: float32[4]) { %l = log(%x) : float32[4] return %l }
+                region "else" (%x: float32[4]) { return %x }
+              }
+              return %a, %n
+            }
+          }
+          return %a, %m
+        }
+        """,
+        """
+        graph "g" (%0: bool[], %1: bool[], %2: float32[4]) {
+          %3 = bitwise_not(%0) : bool[]
+          %4 = bitwise_and(%0, %1) : bool[]
+          %5, %6 = cond(%4, %2, %0, %3) : float32[4], bool[] {
+            region "then" (%0: float32[4], %1: bool[], %2: bool[]) {
+              %3 = constant() {value = bool[] True} : bool[]
+              %4 = constant() {value = bool[] False} : bool[]
+              %5 = exp(%0) : float32[4]
+              return %5, %4
+            }
+            region "else" (%0: float32[4], %1: bool[], %2: bool[]) {
+              %3 = cond(%1, %0) : float32[4] {
+                region "then" (%0: float32[4]) {
+                  %1 = log(%0) : float32[4]
+                  return %1
+                }
+                region "else" (%0: float32[4]) {
+                  return %0
+                }
+              }
+              return %3, %2
+            }
+          }
+          return %5, %6
+        }
+        """,
+    )
+
+
+def test_negated_predicates_swap_branches() -> None:
+    check_pass(
+        branches,
+        """
+        graph "g" (%p: bool[], %x: float32[4]) {
+          %n = bitwise_not(%p) : bool[]
+          %a = cond(%n, %x) : float32[4] {
+            region "then" (%x: float32[4]) { %e = exp(%x) : float32[4] return %e }
+            region "else" (%x: float32[4]) { %l = log(%x) : float32[4] return %l }
+          }
+          return %a
+        }
+        """,
+        """
+        graph "g" (%0: bool[], %1: float32[4]) {
+          %2 = bitwise_not(%0) : bool[]
+          %3 = cond(%0, %1) : float32[4] {
+            region "then" (%0: float32[4]) {
+              %1 = log(%0) : float32[4]
+              return %1
+            }
+            region "else" (%0: float32[4]) {
+              %1 = exp(%0) : float32[4]
+              return %1
+            }
+          }
+          return %3
+        }
+        """,
+    )
+
+
+def test_loops_that_never_run_give_their_start() -> None:
+    check_pass(
+        branches,
+        """
+        graph "g" (%x: float32[4]) {
+          %three = constant() {value = int64[] 3} : int64[]
+          %i, %y = while(%three, %x, %three) {carried = 2} : int64[], float32[4] {
+            region "condition" (%i: int64[], %y: float32[4], %n: int64[]) {
+              %u = less(%i, %n) : bool[]
+              return %u
+            }
+            region "body" (%i: int64[], %y: float32[4], %n: int64[]) {
+              %z = exp(%y) : float32[4]
+              return %n, %z
+            }
+          }
+          return %i, %y
+        }
+        """,
+        """
+        graph "g" (%0: float32[4]) {
+          %1 = constant() {value = int64[] 3} : int64[]
+          return %1, %0
+        }
+        """,
+    )
+
+
+# --- invariants ----------------------------------------------------------------------------------
+
+
+def test_hoist_moves_what_pays_with_what_it_reads() -> None:
+    """The product moves with its transposed operand, exp and what follows it; scalars stay."""
+    context = check_pass(
+        hoist,
+        """
+        graph "g" (%n: int64[], %x: float32[3, 3], %w: float32[3, 3], %s: float32[]) {
+          %z = constant() {value = int64[] 0} : int64[]
+          %i, %y = while(%z, %x, %n, %w, %s) {carried = 2} : int64[], float32[3, 3] {
+            region "condition" (%i: int64[], %y: float32[3, 3], %n: int64[], %w: float32[3, 3],
+                %s: float32[]) {
+              %one = constant() {value = int64[] 1} : int64[]
+              %m = minimum(%n, %one) : int64[]
+              %u = less(%i, %m) : bool[]
+              return %u
+            }
+            region "body" (%i: int64[], %y: float32[3, 3], %n: int64[], %w: float32[3, 3],
+                %s: float32[]) {
+              %one = constant() {value = int64[] 1} : int64[]
+              %t = add(%i, %one) : int64[]
+              %v = transpose(%w) {axes = (1, 0)} : float32[3, 3]
+              %a = contract(%v, %w) {transpose_a = False, transpose_b = False} : float32[3, 3]
+              %r = multiply(%s, %s) : float32[]
+              %b = multiply(%a, %r) : float32[3, 3]
+              %e = exp(%w) : float32[3, 3]
+              %c = add(%b, %e) : float32[3, 3]
+              %d = add(%y, %c) : float32[3, 3]
+              %f = subtract(%d, %v) : float32[3, 3]
+              %o = broadcast_to(%s) {shape = (3, 3)} : float32[3, 3]
+              %h = add(%f, %o) : float32[3, 3]
+              return %t, %h
+            }
+          }
+          return %y
+        }
+        """,
+        """
+        graph "g" (%0: int64[], %1: float32[3, 3], %2: float32[3, 3], %3: float32[]) {
+          %4 = constant() {value = int64[] 0} : int64[]
+          %5 = transpose(%2) {axes = (1, 0)} : float32[3, 3]
+          %6 = contract(%5, %2) {transpose_a = False, transpose_b = False} : float32[3, 3]
+          %7 = multiply(%3, %3) : float32[]
+          %8 = multiply(%6, %7) : float32[3, 3]
+          %9 = exp(%2) : float32[3, 3]
+          %10 = add(%8, %9) : float32[3, 3]
+          %11, %12 = while(%4, %1, %0, %2, %3, %5, %10) {carried = 2} : int64[], float32[3, 3] {
+            region "condition" (%0: int64[], %1: float32[3, 3], %2: int64[], %3: float32[3, 3],
+                %4: float32[], %5: float32[3, 3], %6: float32[3, 3]) {
+              %7 = constant() {value = int64[] 1} : int64[]
+              %8 = minimum(%2, %7) : int64[]
+              %9 = less(%0, %8) : bool[]
+              return %9
+            }
+            region "body" (%0: int64[], %1: float32[3, 3], %2: int64[], %3: float32[3, 3], %4:
+                float32[], %5: float32[3, 3], %6: float32[3, 3]) {
+              %7 = constant() {value = int64[] 1} : int64[]
+              %8 = add(%0, %7) : int64[]
+              %9 = multiply(%4, %4) : float32[]
+              %10 = add(%1, %6) : float32[3, 3]
+              %11 = subtract(%10, %5) : float32[3, 3]
+              %12 = broadcast_to(%4) {shape = (3, 3)} : float32[3, 3]
+              %13 = add(%11, %12) : float32[3, 3]
+              return %8, %13
+            }
+          }
+          return %12
+        }
+        """,
+    )
+    assert {decision.rule for decision in context.decisions} == {"hoist"}
+
+
+def test_hoist_leaves_what_may_fail_and_what_would_grow() -> None:
+    text = """
+        graph "g" (%n: int64[], %x: float32[4], %w: float32[4, 1], %k: int64[4]) {
+          %i, %y = while(%n, %x, %w, %k, %x) {carried = 2} : int64[], float32[4] {
+            region "condition" (%i: int64[], %y: float32[4], %w: float32[4, 1], %k: int64[4],
+                %x: float32[4]) {
+              %z = constant() {value = int64[] 0} : int64[]
+              %u = greater(%i, %z) : bool[]
+              return %u
+            }
+            region "body" (%i: int64[], %y: float32[4], %w: float32[4, 1], %k: int64[4],
+                %x: float32[4]) {
+              %one = constant() {value = int64[] 1} : int64[]
+              %t = subtract(%i, %one) : int64[]
+              %a = take(%x, %k) {axis = 0} : float32[4]
+              %b = add(%w, %x) : float32[4, 4]
+              %v = transpose(%b) {axes = (1, 0)} : float32[4, 4]
+              %c = multiply(%v, %y) : float32[4, 4]
+              %d = reduce_sum(%c) {axis = 1, order = "lanes"} : float32[4]
+              %e = add(%d, %a) : float32[4]
+              return %t, %e
+            }
+          }
+          return %y
+        }
+        """
+    graph = parse_graph(text)
+    assert hoist(graph, PassContext()) is graph
+
+
+def test_hoist_moves_through_nested_loops_and_with_branches() -> None:
+    check_pass(
+        hoist,
+        """
+        graph "g" (%x: float32[4], %w: float32[4], %p: bool[]) {
+          %three = constant() {value = int64[] 3} : int64[]
+          %i, %y = while(%three, %x, %w, %p) {carried = 2} : int64[], float32[4] {
+            region "condition" (%i: int64[], %y: float32[4], %w: float32[4], %p: bool[]) {
+              %z = constant() {value = int64[] 0} : int64[]
+              %u = greater(%i, %z) : bool[]
+              return %u
+            }
+            region "body" (%i: int64[], %y: float32[4], %w: float32[4], %p: bool[]) {
+              %one = constant() {value = int64[] 1} : int64[]
+              %t = subtract(%i, %one) : int64[]
+              %j, %v = while(%t, %y, %w, %p) {carried = 2} : int64[], float32[4] {
+                region "condition" (%i: int64[], %y: float32[4], %w: float32[4], %p: bool[]) {
+                  %z = constant() {value = int64[] 0} : int64[]
+                  %u = greater(%i, %z) : bool[]
+                  return %u
+                }
+                region "body" (%i: int64[], %y: float32[4], %w: float32[4], %p: bool[]) {
+                  %one = constant() {value = int64[] 1} : int64[]
+                  %t = subtract(%i, %one) : int64[]
+                  %c = cond(%p, %w) : float32[4] {
+                    region "then" (%w: float32[4]) { %e = exp(%w) : float32[4] return %e }
+                    region "else" (%w: float32[4]) { return %w }
+                  }
+                  %v = add(%y, %c) : float32[4]
+                  return %t, %v
+                }
+              }
+              return %t, %v
+            }
+          }
+          return %y
+        }
+        """,
+        """
+        graph "g" (%0: float32[4], %1: float32[4], %2: bool[]) {
+          %3 = constant() {value = int64[] 3} : int64[]
+          %4 = cond(%2, %1) : float32[4] {
+            region "then" (%0: float32[4]) {
+              %1 = exp(%0) : float32[4]
+              return %1
+            }
+            region "else" (%0: float32[4]) {
+              return %0
+            }
+          }
+          %5, %6 = while(%3, %0, %1, %2, %4) {carried = 2} : int64[], float32[4] {
+            region "condition" (%0: int64[], %1: float32[4], %2: float32[4], %3: bool[], %4:
+                float32[4]) {
+              %5 = constant() {value = int64[] 0} : int64[]
+              %6 = greater(%0, %5) : bool[]
+              return %6
+            }
+            region "body" (%0: int64[], %1: float32[4], %2: float32[4], %3: bool[], %4:
+                float32[4]) {
+              %5 = constant() {value = int64[] 1} : int64[]
+              %6 = subtract(%0, %5) : int64[]
+              %7, %8 = while(%6, %1, %2, %3, %4) {carried = 2} : int64[], float32[4] {
+                region "condition" (%0: int64[], %1: float32[4], %2: float32[4], %3: bool[], %4:
+                    float32[4]) {
+                  %5 = constant() {value = int64[] 0} : int64[]
+                  %6 = greater(%0, %5) : bool[]
+                  return %6
+                }
+                region "body" (%0: int64[], %1: float32[4], %2: float32[4], %3: bool[], %4:
+                    float32[4]) {
+                  %5 = constant() {value = int64[] 1} : int64[]
+                  %6 = subtract(%0, %5) : int64[]
+                  %7 = add(%1, %4) : float32[4]
+                  return %6, %7
+                }
+              }
+              return %6, %8
+            }
+          }
+          return %6
         }
         """,
     )

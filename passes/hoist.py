@@ -1,0 +1,170 @@
+"""Loop-invariant code: what every trip of a loop would compute alike is computed once before it.
+
+    %3 = while(%i, %w) {                        %2 = exp(%w)
+      body: %1 = exp(%w)                ->      %3 = while(%i, %w, %2) {
+            %2 = add(%x, %1) ... }                body: %2 = add(%x, %e) ... }
+
+A loop may run no trip at all, so only what cannot fail moves: no index checks, no guards, no loops.
+And only what pays: matrix products, reductions, scans, branches and functions always do; arithmetic
+does if its result takes no more memory than its operands, and a view if what reads it needs it in
+memory. Scalars, counters, constants and other views stay, since kernels recompute them for nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from graphc.ir.graph import Graph, Node
+from graphc.ir.op import (
+    Contraction,
+    Decompose,
+    Element,
+    Pointwise,
+    Reduction,
+    Reshape,
+    Scan,
+    ScatterAdd,
+    View,
+)
+from graphc.ir.value import Value
+from graphc.ops.source import constant_op
+from passes.base import PassContext, has_open_regions
+from passes.regions import carried_count, is_loop, operands
+from passes.sizes import hint_bytes
+
+_HEAVY = (Contraction, Reduction, Scan, ScatterAdd, Decompose)
+_FROM_MEMORY = (Contraction, Scan, ScatterAdd)
+"""What reads its operands from memory: a view is made there, however cheap it would be."""
+
+
+def hoist(graph: Graph, context: PassContext) -> Graph:
+    """The graph with invariant nodes of its loops before them; linear."""
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if has_open_regions(node) and is_loop(node):
+            nodes.extend(_with_invariants_outside(node, context))
+        else:
+            nodes.append(node)
+    if len(nodes) == len(graph.nodes):
+        return graph
+    return Graph(graph.name, graph.inputs, nodes, graph.outputs)
+
+
+def _with_invariants_outside(node: Node, context: PassContext) -> list[Node]:
+    """What is computed before the loop, then the loop."""
+    outside: list[Node] = []
+    exported: list[tuple[Value, Value, int]] = []
+    regions = list(node.regions)
+    for number, region in enumerate(node.regions):
+        first = carried_count(node)
+        captured = dict(zip(region.inputs[first:], operands(node)[first:], strict=True))
+        moved = _Invariants(region, captured, context).moved
+        if not moved:
+            continue
+        clones = _clones(region, captured, moved, outside)
+        kept = [inner for inner in region.nodes if inner not in moved]
+        read = {value for inner in kept for value in inner.inputs} | set(region.outputs)
+        for inner in region.nodes:
+            if inner in moved:
+                exported += [(v, clones[v], number) for v in inner.outputs if v in read]
+        regions[number] = Graph(region.name, region.inputs, kept, region.outputs)
+    if not exported:
+        return [node]
+    for number, region in enumerate(regions):
+        # the value keeps its identity inside, as an input; other regions get one they don't read
+        new = [v if home == number else Value(v.type, v.name) for v, _, home in exported]
+        inputs = (*region.inputs, *new)
+        regions[number] = Graph(region.name, inputs, region.nodes, region.outputs)
+    inputs = (*node.inputs, *(clone for _, clone, _ in exported))
+    return [*outside, replace(node, inputs=inputs, regions=tuple(regions))]
+
+
+def _clones(
+    region: Graph, captured: dict[Value, Value], moved: set[Node], outside: list[Node]
+) -> dict[Value, Value]:
+    """Appends what moves, and what that reads, as nodes outside; gives what stands for each."""
+    needed = set(moved)
+    wanted = {value for node in moved for value in node.inputs}
+    for node in reversed(region.nodes):
+        if any(value in wanted for value in node.outputs):
+            needed.add(node)
+            wanted.update(node.inputs)
+    clones = dict(captured)
+    for node in region.nodes:
+        if node in needed:
+            outputs = tuple(Value(value.type, value.name) for value in node.outputs)
+            clones.update(zip(node.outputs, outputs, strict=True))
+            inputs = tuple(clones[value] for value in node.inputs)
+            provenance = replace(node.provenance, cause="hoist")
+            outside.append(
+                replace(node, inputs=inputs, outputs=outputs, provenance=provenance)
+            )
+    return clones
+
+
+class _Invariants:
+    """The nodes of a region that give the same in every trip.
+
+    Attributes:
+        moved: those that pay to be moved.
+    """
+
+    def __init__(self, region: Graph, captured: dict[Value, Value], context: PassContext) -> None:
+        self.moved: set[Node] = set()
+        self._made: set[Value] = set()
+        self._stored = {value: hint_bytes(value.type.bytes) for value in captured}
+        users = region.users()
+        for node in region.nodes:
+            if not all(value in self._stored for value in node.inputs) or not _movable(node):
+                continue
+            stored = sum(self._stored[value] for value in dict.fromkeys(node.inputs))
+            if self._pays(node, stored, users) and context.decide("hoist", node):
+                self.moved.add(node)
+                self._made.update(node.outputs)
+            for value in node.outputs:
+                size = hint_bytes(value.type.bytes)
+                # a value that is not stored costs at most what it is made from
+                kept = node in self.moved or node.op is constant_op
+                self._stored[value] = size if kept else min(size, stored)
+
+    def _pays(self, node: Node, stored: int, users: dict[Value, list[Node]]) -> bool:
+        if has_open_regions(node) or isinstance(node.op.lowering, _HEAVY):
+            return True
+        follows = any(value in self._made for value in node.inputs)
+        if isinstance(node.op.lowering, Reshape):
+            return follows
+        readers = users.get(node.output, ())
+        if node.inputs and any(isinstance(user.op.lowering, _FROM_MEMORY) for user in readers):
+            return True
+        if isinstance(node.op.lowering, View) or not node.inputs:
+            return False
+        if node.output.size == 1:
+            return follows or node.op.numerics != "E"
+        inflates = hint_bytes(node.output.type.bytes) > stored
+        return isinstance(node.op.lowering, (Pointwise, Element)) and (
+            not inflates or node.op.numerics != "E"
+        )
+
+
+def _movable(node: Node) -> bool:
+    """True for what may run although the loop would not have run it."""
+    if not has_open_regions(node):
+        return node.op.effect == "pure" and not node.regions and not _may_fail(node)
+    owners = (node, *(inner for region in node.regions for inner in region.walk()))
+    return not any(
+        is_loop(inner) if has_open_regions(inner) else not _movable(inner) for inner in owners
+    )
+
+
+def _may_fail(node: Node) -> bool:
+    """True if a check at run time belongs to the node."""
+    if node.op.checks_indices or node.attrs.get("guards"):
+        return True
+    if not isinstance(node.op.lowering, Pointwise):
+        return False
+    shape = node.output.shape
+    return any(
+        dim not in (1, full)
+        for value in node.inputs
+        for dim, full in zip(reversed(value.shape), reversed(shape), strict=False)
+    )
