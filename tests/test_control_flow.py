@@ -326,7 +326,8 @@ def test_mistakes_are_told_when_building_and_the_graph_stays_usable() -> None:
             (gx.ShapeError, "0 and 1", lambda: gx.cond(p, lambda: gx.group(x), lambda: x)),
             (gx.ShapeError, None, lambda: gx.cond(p, lambda: (x, None), lambda: (None, x))),
             (gx.ShapeError, r"float32\[2\]", lambda: gx.cond(p, lambda: x, lambda: x[:2])),
-            (gx.ShapeError, "int32", lambda: gx.cond(p, lambda: x, lambda: x.astype("int32"))),
+            (gx.DTypeError, "int32", lambda: gx.cond(p, lambda: x, lambda: x.astype("int32"))),
+            (gx.ShapeError, "int32", lambda: gx.cond(p, lambda: x, lambda: x[0].astype("int32"))),
             (gx.ShapeError, "branches", lambda: gx.cond(p, lambda: n, lambda: m)),
             (gx.DTypeError, "predicate", lambda: gx.cond(x, lambda: x, lambda: x)),
             (gx.ShapeError, "predicate", lambda: gx.cond(x > 0, lambda: x, lambda: x)),
@@ -374,3 +375,39 @@ def test_values_of_a_branch_stay_inside() -> None:
     with pytest.raises(gx.GraphError, match="another graph"):
         session.run(y, {p: True, x: [1, 2, 3], kept[0]: [1, 2, 3]})
     np.testing.assert_array_equal(session.run(y, {p: True, x: [1, 2, 3]}), [2, 3, 4])
+
+
+def test_values_that_leave_their_region_are_refused_where_they_are_used() -> None:
+    with gx.Graph() as graph:
+        p = gx.placeholder((), "bool", name="p")
+        x = gx.placeholder((3,), name="x")
+        kept: list[Any] = []
+
+        def keep(value: Any) -> Any:
+            kept.append(value)
+            return value
+
+        gx.cond(p, lambda: keep(gx.exp(x)), lambda: x)
+        uses: list[Callable[[], Any]] = [
+            lambda: kept[0] + 1.0,
+            lambda: x + kept[0],
+            lambda: gx.exp(kept[0]),
+            lambda: gx.cond(p, lambda: kept[0], lambda: x),
+            lambda: gx.cond(p, lambda: x, lambda: x * kept[0]),
+            lambda: times(3, lambda i, y: y + kept[0], x),
+            lambda: times(3, lambda i, y: y, kept[0]),
+            lambda: gx.cond(p, lambda: keep(x * 2.0), lambda: kept.pop() + 1.0),
+        ]
+        for use in uses:
+            with pytest.raises(gx.GraphError, match="branch or loop body") as caught:
+                use()
+            assert caught.value.where is not None and caught.value.where.filename == __file__
+            assert "return it from the function" in str(caught.value)
+        variables: list[Any] = []
+        times(3, lambda i, y: (variables.append(y), y)[1], x)
+        with pytest.raises(gx.GraphError, match="graph 'body'"):
+            variables[0] * 2.0
+        y = gx.cond(p, lambda: x * 2.0, lambda: x)
+    np.testing.assert_array_equal(
+        gx.Session(graph).run(y, {p: True, x: [1, 2, 3]}), [2, 4, 6]
+    )

@@ -122,6 +122,8 @@ class Recorder:
         if value in self.captures:
             return self.captures[value]
         if self.parent is None or not self.encloses(value):
+            if value.graph.parent is not None:
+                raise _leaked(value)
             raise GraphError(
                 f"value {value.name or value.type} belongs to another graph: it is of "
                 f"{origin(value)}, the operation of graph {self.name!r}",
@@ -160,10 +162,16 @@ class Recorder:
             return symbol(f"_d{top._symbols}")
 
     def home(self, inputs: Sequence[Value]) -> Recorder:
-        """The operands' own graph, or the region being traced, which captures them."""
+        """The operands' own graph, or the region being traced, which captures them.
+
+        Raises:
+            GraphError: for a value of a branch or loop body, used outside of it.
+        """
         if self.parent is None:
             for value in inputs:
                 if value.graph is not None:
+                    if value.graph.parent is not None:
+                        raise _leaked(value)
                     return value.graph
         return self
 
@@ -229,6 +237,18 @@ def origin(value: Value) -> str:
     node = graph.producer(value)
     where = node.provenance.where if node is not None else None
     return f"graph {graph.name!r}" + (f", built at {where}" if where is not None else "")
+
+
+def _leaked(value: Value) -> GraphError:
+    """The error for a value of a region that is used where the region has not been entered."""
+    label = f"{value.name!r} " if value.name is not None else ""
+    return GraphError(
+        f"value {label}of type {value.type} is of {origin(value)}, a branch or loop body that "
+        "does not enclose this operation: outside of it there is no such value",
+        where=caller(),
+        hint="return it from the function given to gx.cond or gx.while_loop and use what those "
+        "give back",
+    )
 
 
 install_default(Recorder("default"))

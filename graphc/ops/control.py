@@ -39,10 +39,16 @@ def _cond_types(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorT
     first = [value.type for value in then.outputs]
     second = [value.type for value in otherwise.outputs]
     if first != second:
-        raise ShapeError(
+        message = (
             f"the branches of cond give {', '.join(map(str, first)) or 'nothing'} and "
-            f"{', '.join(map(str, second)) or 'nothing'}",
-            hint="both branches must give values of the same dtypes and shapes",
+            f"{', '.join(map(str, second)) or 'nothing'}"
+        )
+        if [type_.shape for type_ in first] == [type_.shape for type_ in second]:
+            raise DTypeError(
+                message, hint="both branches must give the same dtypes; convert one with .astype"
+            )
+        raise ShapeError(
+            message, hint="both branches must give values of the same dtypes and shapes"
         )
     return first
 
