@@ -7,22 +7,27 @@
 Two nodes are the same if op, operands, attributes and regions are. Attributes are compared by what
 they mean (0.0 is not -0.0, True is not 1), regions by their structural hash. Operands of a
 commutative op may be swapped. What touches state or is fed has an identity and is never merged.
+A region that computes what the graph around it computes too, from the same values, takes it from
+there if it costs more than arithmetic: fused into a kernel, arithmetic is cheaper than memory.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Hashable
 from dataclasses import replace
 
 from graphc.ir import attributes
+from graphc.ir.edit import topological
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.source import placeholder_op
-from passes.base import PassContext
+from passes.base import PassContext, has_open_regions
+from passes.regions import carried_count, is_heavy, operands, with_captured
 
 
 def cse(graph: Graph, context: PassContext) -> Graph:
-    """The graph without repetitions; one walk, the first of equal nodes stays."""
+    """The graph without repetitions; linear, the first of equal nodes stays."""
     first: dict[Hashable, Node] = {}
     stands_for: dict[Value, Value] = {}
     nodes: list[Node] = []
@@ -37,19 +42,58 @@ def cse(graph: Graph, context: PassContext) -> Graph:
             nodes.append(node)
             continue
         stands_for.update(zip(node.outputs, same.outputs, strict=True))
-    if not stands_for:
+    merged = [
+        _taking_from_outside(node, first, context) if has_open_regions(node) else node
+        for node in nodes
+    ]
+    if any(map(operator.is_not, merged, nodes)):
+        # what a region now reads may stand after it
+        by_key = {node.outputs[0]: node for node in merged}
+        producer = {value: node.outputs[0] for node in merged for value in node.outputs}
+        nodes = topological(merged, by_key, producer)
+    elif not stands_for:
         return graph
     outputs = [stands_for.get(value, value) for value in graph.outputs]
     return Graph(graph.name, graph.inputs, nodes, outputs)
 
 
-def _key(node: Node) -> Hashable:
-    operands = [id(value) for value in node.inputs]
+def _taking_from_outside(node: Node, known: dict[Hashable, Node], context: PassContext) -> Node:
+    """The node whose regions capture what is known outside.
+
+    What is known reads only what the node captures, so it never waits for the node itself.
+    """
+    regions = list(node.regions)
+    captured: list[tuple[int, Value, Value]] = []
+    first = carried_count(node)
+    for number, region in enumerate(node.regions):
+        outside = dict(zip(region.inputs[first:], operands(node)[first:], strict=True))
+        kept: list[Node] = []
+        for inner in region.nodes:
+            same = None
+            if all(value in outside for value in inner.inputs) and _mergeable(inner):
+                inputs = tuple(outside[value] for value in inner.inputs)
+                same = known.get(_key(inner, inputs))
+            if same is None or not _same_types(same, inner):
+                kept.append(inner)
+                continue
+            outside.update(zip(inner.outputs, same.outputs, strict=True))
+            if not is_heavy(inner) or not context.decide("cse", inner):
+                kept.append(inner)
+                continue
+            pairs = zip(inner.outputs, same.outputs, strict=True)
+            captured += [(number, value, outer) for value, outer in pairs]
+        regions[number] = Graph(region.name, region.inputs, kept, region.outputs)
+    return with_captured(node, regions, captured) if captured else node
+
+
+def _key(node: Node, inputs: tuple[Value, ...] | None = None) -> Hashable:
+    """Equal for equal nodes; over other operands than its own if given."""
+    places = [id(value) for value in (node.inputs if inputs is None else inputs)]
     if node.op.algebra.commutative:
-        operands.sort()
+        places.sort()
     attrs = attributes.keys(node.attrs) if node.attrs else ()
     regions = tuple(region.structural_hash for region in node.regions)
-    return (node.op, tuple(operands), attrs, regions)
+    return (node.op, tuple(places), attrs, regions)
 
 
 def _same_types(a: Node, b: Node) -> bool:

@@ -15,24 +15,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import (
-    Contraction,
-    Decompose,
-    Element,
-    Pointwise,
-    Reduction,
-    Reshape,
-    Scan,
-    ScatterAdd,
-    View,
-)
+from graphc.ir.op import Contraction, Element, Pointwise, Reshape, Scan, ScatterAdd, View
 from graphc.ir.value import Value
 from graphc.ops.source import constant_op
 from passes.base import PassContext, has_open_regions
-from passes.regions import carried_count, is_loop, operands
+from passes.regions import carried_count, is_heavy, is_loop, operands, with_captured
 from passes.sizes import hint_bytes
 
-_HEAVY = (Contraction, Reduction, Scan, ScatterAdd, Decompose)
 _FROM_MEMORY = (Contraction, Scan, ScatterAdd)
 """What reads its operands from memory: a view is made there, however cheap it would be."""
 
@@ -53,34 +42,26 @@ def hoist(graph: Graph, context: PassContext) -> Graph:
 def _with_invariants_outside(node: Node, context: PassContext) -> list[Node]:
     """What is computed before the loop, then the loop."""
     outside: list[Node] = []
-    exported: list[tuple[Value, Value, int]] = []
+    captured: list[tuple[int, Value, Value]] = []
     regions = list(node.regions)
     for number, region in enumerate(node.regions):
         first = carried_count(node)
-        captured = dict(zip(region.inputs[first:], operands(node)[first:], strict=True))
-        moved = _Invariants(region, captured, context).moved
+        given = dict(zip(region.inputs[first:], operands(node)[first:], strict=True))
+        moved = _Invariants(region, given, context).moved
         if not moved:
             continue
-        clones = _clones(region, captured, moved, outside)
+        clones = _clones(region, given, moved, outside)
         kept = [inner for inner in region.nodes if inner not in moved]
         read = {value for inner in kept for value in inner.inputs} | set(region.outputs)
         for inner in region.nodes:
             if inner in moved:
-                exported += [(v, clones[v], number) for v in inner.outputs if v in read]
+                captured += [(number, v, clones[v]) for v in inner.outputs if v in read]
         regions[number] = Graph(region.name, region.inputs, kept, region.outputs)
-    if not exported:
-        return [node]
-    for number, region in enumerate(regions):
-        # the value keeps its identity inside, as an input; other regions get one they don't read
-        new = [v if home == number else Value(v.type, v.name) for v, _, home in exported]
-        inputs = (*region.inputs, *new)
-        regions[number] = Graph(region.name, inputs, region.nodes, region.outputs)
-    inputs = (*node.inputs, *(clone for _, clone, _ in exported))
-    return [*outside, replace(node, inputs=inputs, regions=tuple(regions))]
+    return [*outside, with_captured(node, regions, captured)] if captured else [node]
 
 
 def _clones(
-    region: Graph, captured: dict[Value, Value], moved: set[Node], outside: list[Node]
+    region: Graph, given: dict[Value, Value], moved: set[Node], outside: list[Node]
 ) -> dict[Value, Value]:
     """Appends what moves, and what that reads, as nodes outside; gives what stands for each."""
     needed = set(moved)
@@ -89,7 +70,7 @@ def _clones(
         if any(value in wanted for value in node.outputs):
             needed.add(node)
             wanted.update(node.inputs)
-    clones = dict(captured)
+    clones = dict(given)
     for node in region.nodes:
         if node in needed:
             outputs = tuple(Value(value.type, value.name) for value in node.outputs)
@@ -109,10 +90,10 @@ class _Invariants:
         moved: those that pay to be moved.
     """
 
-    def __init__(self, region: Graph, captured: dict[Value, Value], context: PassContext) -> None:
+    def __init__(self, region: Graph, given: dict[Value, Value], context: PassContext) -> None:
         self.moved: set[Node] = set()
         self._made: set[Value] = set()
-        self._stored = {value: hint_bytes(value.type.bytes) for value in captured}
+        self._stored = {value: hint_bytes(value.type.bytes) for value in given}
         users = region.users()
         for node in region.nodes:
             if not all(value in self._stored for value in node.inputs) or not _movable(node):
@@ -128,7 +109,7 @@ class _Invariants:
                 self._stored[value] = size if kept else min(size, stored)
 
     def _pays(self, node: Node, stored: int, users: dict[Value, list[Node]]) -> bool:
-        if has_open_regions(node) or isinstance(node.op.lowering, _HEAVY):
+        if has_open_regions(node) or is_heavy(node):
             return True
         follows = any(value in self._made for value in node.inputs)
         if isinstance(node.op.lowering, Reshape):
@@ -139,11 +120,9 @@ class _Invariants:
         if isinstance(node.op.lowering, View) or not node.inputs:
             return False
         if node.output.size == 1:
-            return follows or node.op.numerics != "E"
-        inflates = hint_bytes(node.output.type.bytes) > stored
-        return isinstance(node.op.lowering, (Pointwise, Element)) and (
-            not inflates or node.op.numerics != "E"
-        )
+            return follows
+        arithmetic = isinstance(node.op.lowering, (Pointwise, Element))
+        return arithmetic and hint_bytes(node.output.type.bytes) <= stored
 
 
 def _movable(node: Node) -> bool:

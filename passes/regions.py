@@ -10,7 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from graphc.ir.graph import Graph, Node
+from graphc.ir.op import Contraction, Decompose, Pointwise, Reduction, Scan, ScatterAdd
 from graphc.ir.value import Value
+
+_HEAVY = (Contraction, Reduction, Scan, ScatterAdd, Decompose)
 
 
 def carried_count(node: Node) -> int:
@@ -32,6 +35,32 @@ def operands(node: Node) -> tuple[Value, ...]:
 def captures(node: Node) -> range:
     """Places of captured values among the regions' inputs."""
     return range(carried_count(node), len(node.regions[0].inputs))
+
+
+def is_heavy(node: Node) -> bool:
+    """True for what costs more than arithmetic per element: products, reductions, functions."""
+    return isinstance(node.op.lowering, _HEAVY) or (
+        isinstance(node.op.lowering, Pointwise) and node.op.numerics != "E"
+    )
+
+
+def with_captured(
+    node: Node, regions: Sequence[Graph], captured: Sequence[tuple[int, Value, Value]]
+) -> Node:
+    """The node with values of its regions captured from outside instead of made.
+
+    Args:
+        node: a ``cond`` or ``while``.
+        regions: its regions, without the nodes that made the values.
+        captured: for each value the number of its region, the value, and what it equals outside.
+            Inside it keeps its identity, as an input; other regions get one that they don't read.
+    """
+    changed = []
+    for number, region in enumerate(regions):
+        new = [v if home == number else Value(v.type, v.name) for home, v, _ in captured]
+        changed.append(Graph(region.name, (*region.inputs, *new), region.nodes, region.outputs))
+    inputs = (*node.inputs, *(outer for _, _, outer in captured))
+    return replace(node, inputs=inputs, regions=tuple(changed))
 
 
 def with_signature(node: Node, results: Sequence[int], captured: Sequence[int]) -> Node:

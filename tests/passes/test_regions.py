@@ -7,6 +7,7 @@ from check import check_pass
 from graphc.ir.parser import parse_graph
 from passes.base import PassContext
 from passes.branches import branches
+from passes.cse import cse
 from passes.dce import dce
 from passes.hoist import hoist
 from passes.prune_regions import prune_regions
@@ -683,6 +684,57 @@ def test_hoist_moves_through_nested_loops_and_with_branches() -> None:
             }
           }
           return %6
+        }
+        """,
+    )
+
+
+# --- what is computed inside and outside ---------------------------------------------------------
+
+
+def test_cse_takes_costly_values_from_outside() -> None:
+    """exp(2x) is had from outside, though it is computed after the cond; 2x is cheaper made."""
+    check_pass(
+        cse,
+        """
+        graph "g" (%p: bool[], %x: float32[4]) {
+          %two = constant() {value = float32[] 0x1p+1} : float32[]
+          %a = cond(%p, %x, %two) : float32[4] {
+            region "then" (%x: float32[4], %t: float32[]) {
+              %m = multiply(%t, %x) : float32[4]
+              %e = exp(%m) : float32[4]
+              %f = log(%m) : float32[4]
+              %g = add(%e, %f) : float32[4]
+              return %g
+            }
+            region "else" (%x: float32[4], %t: float32[]) {
+              %m = multiply(%x, %t) : float32[4]
+              return %m
+            }
+          }
+          %m = multiply(%x, %two) : float32[4]
+          %e = exp(%m) : float32[4]
+          return %a, %e
+        }
+        """,
+        """
+        graph "g" (%0: bool[], %1: float32[4]) {
+          %2 = constant() {value = float32[] 0x1p+1} : float32[]
+          %3 = multiply(%1, %2) : float32[4]
+          %4 = exp(%3) : float32[4]
+          %5 = cond(%0, %1, %2, %4) : float32[4] {
+            region "then" (%0: float32[4], %1: float32[], %2: float32[4]) {
+              %3 = multiply(%1, %0) : float32[4]
+              %4 = log(%3) : float32[4]
+              %5 = add(%2, %4) : float32[4]
+              return %5
+            }
+            region "else" (%0: float32[4], %1: float32[], %2: float32[4]) {
+              %3 = multiply(%0, %1) : float32[4]
+              return %3
+            }
+          }
+          return %5, %4
         }
         """,
     )
