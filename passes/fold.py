@@ -6,8 +6,9 @@
 
 Only exact operations are folded (class E, and sums and products of integers), by their reference,
 so that folded equals unfolded to the bit; everything else keeps its place and its bits. A result
-may not be larger than the constants it is made from (or 4 KB), broadcasts stay lazy, and an error
-stays an error of the run. What is not folded is recorded with the reason.
+may not be larger than the constants it is made from, nor than all constants that the graph had (or
+4 KB), so that doubling again and again ends; broadcasts stay lazy, and an error stays an error of
+the run. What is not folded is recorded with the reason.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from graphc.ir.value import Value
 from graphc.ops.shape import broadcast_to_op
 from graphc.ops.source import constant_op
 from passes.base import PassContext
-from passes.constants import Known, element_of, is_exact, known
+from passes.constants import Known, element_of, is_exact, known, payload_array
 
 SMALL_BYTES = 4096
 """Results up to this size are folded even if they are larger than what they are made from."""
@@ -36,6 +37,7 @@ def fold(graph: Graph, context: PassContext) -> Graph:
     """The graph with constant subgraphs computed; one walk."""
     editor = GraphEditor(graph, "fold")
     constants: dict[Value, Known] = {}
+    given = sum(payload_array(node).nbytes for node in graph.nodes if node.op is constant_op)
     for original in graph.nodes:
         node = editor.producer(original.outputs[0])
         if node is None:
@@ -49,7 +51,7 @@ def fold(graph: Graph, context: PassContext) -> Graph:
         operands = [constants[value] for value in node.inputs]
         reason = _obstacle(node)
         if reason is None:
-            reason = _fold_node(editor, node, operands, context)
+            reason = _fold_node(editor, node, operands, given, context)
         if reason is not None:
             context.decline("fold", node, reason)
             continue
@@ -73,15 +75,15 @@ def _obstacle(node: Node) -> str | None:
 
 
 def _fold_node(
-    editor: GraphEditor, node: Node, operands: Sequence[Known], context: PassContext
+    editor: GraphEditor, node: Node, operands: Sequence[Known], given: int, context: PassContext
 ) -> str | None:
-    """Folds the node, or says why not."""
+    """Folds the node, or says why not; ``given`` are the bytes of the graph's own constants."""
     try:
         # One element is computed and stays one element, whatever the shape.
         array = element_of(node, operands)
         lazy = array is not None
         if array is None:
-            reason = _oversize(node, operands)
+            reason = _oversize(node, operands, given)
             if reason is not None:
                 return reason
             arrays = [
@@ -105,17 +107,18 @@ def _fold_node(
     return None
 
 
-def _oversize(node: Node, operands: Sequence[Known]) -> str | None:
+def _oversize(node: Node, operands: Sequence[Known], given: int) -> str | None:
     """Why the result may not be stored: its size is unknown or too large."""
     values = (*node.inputs, node.output)
     if not all(value.type.is_static for value in values) or node.attrs.get("guards"):
         return "its size is known only when the graph runs"
-    stored = sum(operand.array.nbytes for operand in operands)
-    limit = max(stored, SMALL_BYTES)
+    distinct = dict(zip(node.inputs, operands, strict=True))
+    stored = sum(operand.array.nbytes for operand in distinct.values())
+    limit = max(min(stored, given), SMALL_BYTES)
     for value in values:
         size = _bytes(value)
         if size > limit:
-            return f"{size} bytes would be made of {stored}"
+            return f"{size} bytes would be made of {min(stored, given)}"
     return None
 
 

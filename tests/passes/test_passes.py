@@ -18,7 +18,7 @@ from passes.canonicalize import canonicalize
 from passes.cse import cse
 from passes.dce import dce
 from passes.decompose import decompose, is_core
-from passes.fold import fold
+from passes.fold import SMALL_BYTES, fold
 from passes.manager import Step, run_pipeline
 from passes.simplify import simplify
 from passes.stabilize import stabilize
@@ -288,6 +288,51 @@ def test_fold_raises_nothing_and_divides_integers_by_zero() -> None:
         y = gx.constant(np.array([1, -3])) // gx.constant(np.array([0, 2]))
     (node,) = dce(fold(extract(g, [y]).graph, PassContext()), PassContext()).nodes
     assert node.attrs["value"].array.tolist() == [0, -2]
+
+
+def test_fold_does_not_double_without_end() -> None:
+    """Each joint holds two constants of its own size, which were made of eight bytes in the end."""
+    with gx.Graph() as g:
+        y = gx.constant(np.array([1.0]))
+        for _ in range(60):
+            y = gx.concatenate([y, -y])
+    context = PassContext()
+    result = fold(extract(g, [y[:1]]).graph, context)
+    sizes = [n.attrs["value"].array.nbytes for n in result.nodes if n.op.name == "constant"]
+    assert max(sizes) == SMALL_BYTES
+    assert any("8192 bytes would be made of 8" in decision.reason for decision in context.decisions)
+
+
+def test_fold_declines_in_linear_time() -> None:
+    """Every one of many nodes over constants says why it stays."""
+    with gx.Graph() as g:
+        y = gx.constant(np.arange(3.0))
+        values = []
+        for _ in range(20_000):
+            values.append(gx.exp(y))
+    graph = extract(g, values).graph
+    context = PassContext()
+    started = time.process_time()
+    assert fold(graph, context) is graph
+    assert time.process_time() - started < 2
+    assert len(context.decisions) == 20_000
+
+
+def test_cse_tells_nan_bits_and_types_apart() -> None:
+    values = [
+        np.array(bits, np.uint32).view(np.float32)
+        for bits in (0x7FC00000, 0x7FC00001, 0xFFC00000, 0x00000000, 0x80000000)
+    ]
+    values += [np.array(1, dtype) for dtype in ("bool", "int8", "int64", "float32", "float64")]
+    with gx.Graph() as g:
+        constants = [gx.constant(value) for value in (*values, *values)]
+    result = cse(extract(g, constants).graph, PassContext())
+    assert len(result.nodes) == len(values)
+    for value, output in zip((*values, *values), result.outputs, strict=True):
+        array = result.producers[output].attrs["value"].array
+        assert array.dtype == value.dtype and array.tobytes() == value.tobytes()
+    first, second = result.outputs[: len(values)], result.outputs[len(values) :]
+    assert all(a is b for a, b in zip(first, second, strict=True))
 
 
 # --- decompose -----------------------------------------------------------------------------------
