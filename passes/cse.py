@@ -92,8 +92,26 @@ def _key(node: Node, inputs: tuple[Value, ...] | None = None) -> Hashable:
     if node.op.algebra.commutative:
         places.sort()
     attrs = attributes.keys(node.attrs) if node.attrs else ()
-    regions = tuple(region.structural_hash for region in node.regions)
+    regions = _Regions(node.regions) if node.regions else None
     return (node.op, tuple(places), attrs, regions)
+
+
+class _Regions:
+    """Regions as part of a key; hashed to the end only if another node is alike but for them."""
+
+    __slots__ = ("_regions",)
+
+    def __init__(self, regions: tuple[Graph, ...]) -> None:
+        self._regions = regions
+
+    def __hash__(self) -> int:
+        return hash(tuple(len(region.nodes) for region in self._regions))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Regions) and all(
+            a is b or a.structural_hash == b.structural_hash
+            for a, b in zip(self._regions, other._regions, strict=True)
+        )
 
 
 def _same_types(a: Node, b: Node) -> bool:

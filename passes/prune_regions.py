@@ -14,12 +14,14 @@ its operand; a result of ``cond`` is what both branches give, if that is one val
 is its start, if its successor is the same. The equations are solved together over all levels,
 starting from the assumption that all hold, so values that loops merely exchange or hand down are
 found. Where one does not hold, its value stands for itself. A solution is a fact about values,
-whatever is then done with it.
+whatever is then done with it. A loop none of whose values changes is left out, as one whose results
+nobody reads is: that it might never end is no reason to keep it.
 """
 
 from __future__ import annotations
 
 import operator
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -305,7 +307,8 @@ class _Origins:
                 source = producer(node.inputs[0])
                 assert source is not None
                 nodes = (source, node)
-            key = (value.type, Payload(found.array).digest, found.splat)
+            payload: Payload = nodes[0].attrs["value"]
+            key = (value.type, payload.digest, found.splat)
             self._origin[value] = self._constants.setdefault(key, Constant(value.type, nodes))
 
     def _solve(self) -> None:
@@ -313,11 +316,12 @@ class _Origins:
         for equation in self._equations.values():
             for source in equation.sources:
                 readers.setdefault(source, []).append(equation)
-        waiting = dict.fromkeys(self._equations.values())
+        waiting = deque(self._equations.values())
+        queued = set(self._equations)
         while waiting:
-            equation = next(iter(waiting))
-            del waiting[equation]
+            equation = waiting.popleft()
             value = equation.value
+            queued.discard(value)
             if value in self._own:
                 continue
             origins = {
@@ -334,7 +338,10 @@ class _Origins:
                 self._own.add(value)
             if self._origin.get(value) is not origin:
                 self._origin[value] = origin
-                waiting.update(dict.fromkeys(readers.get(value, ())))
+                for reader in readers.get(value, ()):
+                    if reader.value not in queued:
+                        queued.add(reader.value)
+                        waiting.append(reader)
 
 
 def _shared(owners: Iterable[Node]) -> set[Graph]:

@@ -15,7 +15,7 @@ from graphc.extract import extract
 from graphc.interp import evaluate
 from graphc.ir.parser import parse_graph
 from passes.base import PassContext
-from passes.branches import branches
+from passes.branches import REWRITES, branches
 from passes.cse import cse
 from passes.dce import dce
 from passes.hoist import hoist
@@ -832,6 +832,59 @@ def test_random_control_flow_keeps_its_meaning(seed: int) -> None:
             expected = evaluate(source, [fed[value] for value in source.inputs])
             for one, other in zip(got, expected, strict=True):
                 np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("trips", [0, 1, 3])
+def test_invariants_leave_a_compiled_loop_and_fail_only_inside(trips: int) -> None:
+    """exp is computed before the loop; the element out of range is an error only if it is read."""
+    with gx.Graph() as graph:
+        n, k = (gx.placeholder((), "int64", name=name) for name in "nk")
+        x, w = (gx.placeholder((4,), name=name) for name in "xw")
+        scale = gx.constant(2.0)
+        _, y, same, _ = gx.while_loop(
+            lambda i, *_: i < n,
+            lambda i, y, same, unread: (
+                i + 1, y * scale + gx.exp(w) + gx.take(w, k), same, unread + y
+            ),
+            (0, x, w, x),
+        )  # fmt: skip
+    session = gx.Session(graph)
+    executable = session.compile([y, same])
+    (loop,) = (node for node in executable.graph.nodes if node.op.name == "while")
+    assert loop.attrs["carried"] == 2
+    assert "exp" not in {node.op.name for region in loop.regions for node in region.walk()}
+    start, weights = np.arange(4, dtype=np.float32), np.array([1, -1, 0.5, 0], np.float32)
+    expected = start
+    for _ in range(trips):
+        expected = expected * 2 + np.exp(weights) + weights[1]
+    feeds = {n: trips, k: 1, x: start, w: weights}
+    got = session.run([y, same], feeds)
+    np.testing.assert_allclose(got[0], expected, rtol=1e-6)
+    np.testing.assert_array_equal(got[1], weights)
+    if trips:
+        with pytest.raises(gx.IndexRangeError):
+            session.run(y, {**feeds, k: 9})
+    else:
+        np.testing.assert_array_equal(session.run(y, {**feeds, k: 9}), start)
+
+
+def test_what_can_be_switched_off() -> None:
+    graph = parse_graph(
+        """
+        graph "g" (%p: bool[], %x: float32[4]) {
+          %t = constant() {value = bool[] True} : bool[]
+          %a = cond(%t, %x) : float32[4] {
+            region "then" (%x: float32[4]) { %e = exp(%x) : float32[4] return %e }
+            region "else" (%x: float32[4]) { return %x }
+          }
+          return %a
+        }
+        """
+    )
+    for rewrite in REWRITES:
+        result, _ = run_pipeline(graph, PIPELINE, PassContext(Options(off=frozenset({rewrite}))))
+        kept = any(node.op.name == "cond" for node in result.nodes)
+        assert kept is (rewrite == "known-branch")
 
 
 def test_forty_levels_of_loops_take_linear_time() -> None:
