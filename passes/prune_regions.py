@@ -6,8 +6,8 @@
 
 What is found: a value captured twice; a carried value that every trip gives back unchanged (it
 becomes a capture, and its result is its start); a result that both branches take from the same
-place; two results that are always equal; a small constant that is captured (the region makes it
-itself, so that folding and rules see it there).
+place; two results that are always equal; a constant that is captured (the region makes it itself,
+so that folding, rules and layouts see it there; its elements stay one array).
 
 For every input of a region and every result of control flow there is an equation: a capture is
 its operand; a result of ``cond`` is what both branches give, if that is one value; a carried value
@@ -36,13 +36,10 @@ from passes.base import PassContext, has_open_regions, open_nodes
 from passes.constants import known
 from passes.regions import captures, carried_count, is_loop, operands, with_signature
 
-SMALL_BYTES = 4096
-"""Captured constants up to this size are made inside the region."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant:
-    """All small constants of one type and one content.
+    """All constants of one type and one content.
 
     Attributes:
         type: the type.
@@ -300,7 +297,7 @@ class _Origins:
                 continue
             value = node.output
             found = known(value, producer)
-            if found is None or found.array.nbytes > SMALL_BYTES:
+            if found is None:
                 continue
             nodes: tuple[Node, ...] = (node,)
             if found.splat:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from graphc.base.errors import UnsupportedError
 from graphc.base.source import Location
 from graphc.base.target import Target
-from graphc.ir.attributes import Array
+from graphc.ir.attributes import Array, Payload
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Reshape
 from graphc.ir.types import TensorType
@@ -29,6 +29,7 @@ class _Planner:
         self.steps: list[Step] = []
         self.kernels: list[Kernel] = []
         self.constants: dict[int, Array] = {}
+        self._constant_slots: dict[bytes, int] = {}
         self.slot_of: dict[Value, int] = {}
         self.loops: list[tuple[int, int]] = []
         self._kernel_of: dict[tuple[str, tuple[Site, ...]], int] = {}
@@ -100,9 +101,7 @@ class _Planner:
     def node(self, node: Node) -> None:
         name = node.op.name
         if name == "constant":
-            slot = self.slot("constant", node.output.type, node.output.name or "")
-            self.constants[slot] = node.attrs["value"].array
-            self.slot_of[node.output] = slot
+            self.constant(node)
         elif isinstance(node.op.lowering, Reshape):
             self.slot_of[node.output] = self.slot_of[node.inputs[0]]
         elif name == "fused":
@@ -115,6 +114,16 @@ class _Planner:
             raise UnsupportedError(
                 f"operation {name} cannot be compiled", where=node.provenance.where
             )
+
+    def constant(self, node: Node) -> None:
+        """One slot serves all constants of one content, whichever regions they stand in."""
+        payload: Payload = node.attrs["value"]
+        slot = self._constant_slots.get(payload.digest)
+        if slot is None:
+            slot = self.slot("constant", node.output.type, node.output.name or "")
+            self._constant_slots[payload.digest] = slot
+            self.constants[slot] = payload.array
+        self.slot_of[node.output] = slot
 
     def launch(self, node: Node) -> None:
         number = self._kernel(node)

@@ -230,7 +230,7 @@ def test_zeros_of_both_signs_are_not_one_result() -> None:
     assert prune_regions(graph, PassContext()) is graph
 
 
-def test_small_constants_are_made_inside_at_every_depth() -> None:
+def test_constants_are_made_inside_at_every_depth() -> None:
     check_pass(
         prune_regions,
         """
@@ -866,6 +866,30 @@ def test_invariants_leave_a_compiled_loop_and_fail_only_inside(trips: int) -> No
             session.run(y, {**feeds, k: 9})
     else:
         np.testing.assert_array_equal(session.run(y, {**feeds, k: 9}), start)
+
+
+def test_constant_weights_of_a_loop_are_packed_and_stored_once() -> None:
+    weights = np.random.default_rng(0).normal(size=(32, 32)).astype(np.float32) / 8
+    with gx.Graph() as graph:
+        x = gx.placeholder((2, 32), name="x")
+        w = gx.constant(weights)
+        first, second = (
+            gx.while_loop(
+                lambda i, y, n=n: i < n, lambda i, y: (i + 1, gx.tanh(y @ w)), (0, x)
+            )[1]
+            for n in (3, 2)
+        )
+    executable = gx.Session(graph).compile([first, second], [x])
+    names = [node.op.name for node in executable.graph.walk()]
+    assert names.count("contract_panels") == 2 and "contract" not in names
+    stored = [a for a in executable.compiled.plan.constants.values() if a.nbytes >= weights.nbytes]
+    assert len(stored) == 1
+    given = np.ones((2, 32), np.float32)
+    for got, trips in zip(executable(given), (3, 2), strict=True):
+        expected = given
+        for _ in range(trips):
+            expected = np.tanh(expected @ weights)
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_what_can_be_switched_off() -> None:
