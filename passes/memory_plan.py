@@ -108,6 +108,56 @@ def solve(
     return replace(unplaced, offsets=offsets, peak=peak)
 
 
+def solve_at_many(
+    problem: MemoryProblem,
+    others: Sequence[Sequence[int]],
+    *,
+    slack: float = 0.02,
+    effort_per_byte: int | None = None,
+) -> MemorySolution:
+    """A solution of a problem that also suits other sizes of its buffers.
+
+    `others` lists the sizes of all buffers, once for each binding. If the order found for the
+    problem leaves the arena more than `slack` above the bound at some of them, orders are also
+    looked for there, with the aim of reaching the bound, and of all orders the one is kept whose
+    worst excess over all sizes is least.
+    Raises ValueError when the number of sizes is wrong or one is negative.
+    """
+    problems = [problem]
+    for sizes in others:
+        if len(sizes) != len(problem.buffers):
+            raise ValueError(f"{len(sizes)} sizes for {len(problem.buffers)} buffers")
+        buffers = tuple(
+            Buffer(b.name, size, b.start, b.end, b.alignment)
+            for b, size in zip(problem.buffers, sizes, strict=True)
+        )
+        problems.append(MemoryProblem(buffers, problem.must_alias))
+    groups = _alias_groups(problem)
+    bounds = [_lower_bound(each, groups) for each in problems]
+
+    def worst(solution: MemorySolution) -> float:
+        return max(
+            offsets_for_sizes(solution, [b.size for b in each.buffers])[1] / max(1, bound)
+            for each, bound in zip(problems, bounds, strict=True)
+        )
+
+    best: MemorySolution | None = None
+    excess = 0.0
+    steps = 0
+    for each in problems:
+        aim = slack if each is problem else 0.0
+        found = solve(each, slack=aim, effort_per_byte=effort_per_byte)
+        steps += found.steps
+        now = worst(found) if others else 1.0
+        if best is None or now < excess:
+            best, excess = found, now
+        if excess <= 1.0 + slack:
+            break
+    assert best is not None, "there is at least the problem itself"
+    offsets, peak = offsets_for_sizes(best, [buffer.size for buffer in problem.buffers])
+    return replace(best, offsets=offsets, peak=peak, lower_bound=bounds[0], steps=steps)
+
+
 def _alias_groups(problem: MemoryProblem) -> _Groups:
     parent = list(range(len(problem.buffers)))
 
@@ -152,6 +202,10 @@ def _lower_bound(problem: MemoryProblem, groups: _Groups) -> int:
     """The largest sum of live bytes, a group counting as its largest member then live."""
     changes: list[tuple[int, int]] = []
     for members in groups.members.values():
+        if len(members) == 1:
+            alone = problem.buffers[members[0]]
+            changes += ((alone.start, alone.size), (alone.end, -alone.size))
+            continue
         live: list[tuple[int, int]] = []
         current = 0
         buffers = sorted((problem.buffers[member] for member in members), key=lambda b: b.start)

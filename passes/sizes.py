@@ -8,8 +8,8 @@ HINT = 32
 """The size a symbolic dim is planned for; any other size is still right."""
 
 
-def hint_bytes(size: Dim) -> int:
-    """The number of bytes at hint sizes."""
+def hint_bytes(size: Dim, hint: int = HINT) -> int:
+    """The number of bytes where every symbolic dim is `hint`."""
     if isinstance(size, int):
         return size
-    return evaluate(size, {symbol_name(symbol): HINT for symbol in symbols_of(size)})
+    return evaluate(size, {symbol_name(symbol): hint for symbol in symbols_of(size)})

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from graphc.base.errors import VerifyError
 from graphc.plan.memory import Buffer, MemoryProblem, MemorySolution, offsets_for_sizes
-from passes.memory_plan import plan_offsets, solve
+from passes.memory_plan import lower_bound, plan_offsets, solve, solve_at_many
 from passes.plan_check import check
 
 INSTANCES = sorted((Path(__file__).parent / "data" / "minimalloc").glob("*.csv"))
@@ -209,6 +209,42 @@ def test_plans_with_aliases_pass_the_check(buffers: list[Buffer], data: st.DataO
     # The old plan, evaluated at the new sizes, is a right plan of the resized problem.
     bound = solve(resized, effort=0).lower_bound
     check(resized, replace(solution, offsets=offsets, peak=peak, lower_bound=bound))
+
+
+# --- several sizes ------------------------------------------------------------------------------
+
+
+def network(batch: int, seed: int) -> MemoryProblem:
+    """Activations grow with the batch and gradients of weights don't, in some order."""
+    generator = random.Random(seed)
+    buffers = []
+    for index in range(24):
+        size = generator.randint(1, 64) * (4 * batch if index % 2 else 900)
+        start = generator.randint(0, 20)
+        buffers.append(Buffer(f"b{index}", size, start, start + generator.randint(1, 9), 64))
+    return MemoryProblem(tuple(buffers))
+
+
+def test_one_plan_for_several_sizes() -> None:
+    before, after = [], []
+    for seed in range(8):
+        problems = [network(batch, seed) for batch in (32, 1, 256, 2048)]
+        sizes = [[buffer.size for buffer in problem.buffers] for problem in problems]
+        alone = solve_at_many(problems[0], [], effort_per_byte=100)
+        together = solve_at_many(problems[0], sizes[1:], effort_per_byte=100)
+        assert alone == solve(problems[0], effort_per_byte=100)
+        check(problems[0], together)
+        for solution, excess in ((alone, before), (together, after)):
+            peaks = (offsets_for_sizes(solution, each)[1] for each in sizes)
+            excess.append(max(p / lower_bound(q) for p, q in zip(peaks, problems, strict=True)))
+        assert after[-1] <= before[-1]
+    print("worst excess", [f"{b:.3f} -> {a:.3f}" for b, a in zip(before, after, strict=True)])
+    assert sum(after) / 8 <= 1.1 < 1.2 <= sum(before) / 8
+
+
+def test_sizes_for_all_buffers_are_needed() -> None:
+    with pytest.raises(ValueError, match="1 sizes for 24"):
+        solve_at_many(network(1, 0), [[3]])
 
 
 # --- size ---------------------------------------------------------------------------------------
