@@ -34,9 +34,9 @@ from passes.memory_fit import (
 )
 from passes.memory_search import Effort, improve
 
-# Work of the improving search, in array elements touched: about 0.3 s and 3 s of one core.
+# Work of the improving search, in array elements touched: about 0.3 s and 4 s of one core.
 QUICK_EFFORT = 100_000_000
-THOROUGH_EFFORT = 1_000_000_000
+THOROUGH_EFFORT = 1_400_000_000
 # Beyond these, listing the pairs of overlapping blocks, or a beam over them, costs too much.
 _PAIR_LIMIT = 250_000
 _SEARCH_LIMIT = 1_500

@@ -28,17 +28,19 @@ Indices = NDArray[np.intp]
 Words = NDArray[np.uint64]
 
 _SEED = 20230325
-_CANDIDATES_PER_STATE = 8
+# Children of which the height is estimated, and of which it is worked out; by trials.
+_CANDIDATES_PER_STATE = 16
+_FINALISTS_PER_STATE = 2
 # (width, sharpness, weight of the preference); the order and the values were found by trials.
 _ROUNDS = (
     (12, 100.0, 0.1),
-    (24, 100.0, 0.03),
+    (40, 100.0, 0.03),
     (24, 200.0, 0.3),
     (24, 50.0, 0.1),
     (24, 200.0, 0.1),
     (24, 400.0, 0.03),
     (24, 100.0, 0.1),
-    (64, 100.0, 0.1),
+    (96, 100.0, 0.1),
 )
 
 
@@ -148,12 +150,14 @@ class Effort:
 class _States:
     """A beam: one row per state.
 
-    `floor` and `rest` per section: height already reached, bytes still to place. `open` and `base`
-    per block: not yet placed, and the lowest offset it can have. `bottom`: offset of the last
-    placed block. `merit`: preference collected. `key`: hash of the set of placed blocks.
+    Per section `floor`: height already reached, `start`: where blocks still to come can begin at
+    the earliest, `rest`: their bytes. `open` and `base` per block: not yet placed, and the lowest
+    offset it can have. `bottom`: offset of the last placed block. `merit`: preference collected.
+    `key`: hash of the set of placed blocks.
     """
 
     floor: Floats
+    start: Floats
     rest: Floats
     open: NDArray[np.bool_]
     base: Floats
@@ -174,7 +178,9 @@ def beam_order(
 
     `sizes` are block sizes as exact floats, `bound` the height to aim at. A state is dropped when
     some section cannot stay below `limit`: the lowest block still to come there, or what stands
-    there, plus all that is still to come. None when no state is left, or the effort is spent.
+    there, plus all that is still to come. That is worked out for the most promising children;
+    which these are is judged by what their parents know of other blocks. None when no state is
+    left, or the effort is spent.
     """
     count, section_count = sections.live.shape
     preference = preferences(sections, sizes)[settings.preference]
@@ -186,6 +192,7 @@ def beam_order(
     block_words, section_words = words(count), words(section_count)
     states = _States(
         floor=np.zeros((1, section_count)),
+        start=np.zeros((1, section_count)),
         rest=(sizes @ sections.live)[None, :],
         open=np.ones((1, count), dtype=np.bool_),
         base=np.zeros((1, count)),
@@ -194,7 +201,8 @@ def beam_order(
         key=np.zeros(1, dtype=np.uint64),
     )
     history: list[tuple[Indices, Indices]] = []
-    per_child = len(sections.members) + 8 * section_count + 6 * count
+    per_child = 6 * section_count
+    per_finalist = len(sections.members) + 4 * section_count + 6 * count
     for step in range(count):
         offset = np.maximum(states.base, states.bottom[:, None])
         lowest_end = np.where(states.open, offset + sizes, np.inf).min(axis=1)
@@ -205,16 +213,24 @@ def beam_order(
             parent, block = parent[chosen], block[chosen]
         if not effort.spend(len(parent) * per_child):
             return None
-        collected = preference[block] * ((1.0 - step / count) / count)
-        children = _place(sections, sizes, states, parent, block, collected, block_words)
-        reach = _reach(sections, children)
+        merit = states.merit[parent] + preference[block] * ((1.0 - step / count) / count)
+        finalists = settings.width * _FINALISTS_PER_STATE
+        if len(parent) > finalists:
+            rough = _rough_reach(sections, sizes, states, parent, block)
+            hopeful = np.flatnonzero(rough.max(axis=1) < limit)
+            score = _score(rough[hopeful], bound, settings) - settings.weight * merit[hopeful]
+            chosen = np.sort(hopeful[np.argsort(np.round(score, 9), kind="stable")[:finalists]])
+            parent, block, merit = parent[chosen], block[chosen], merit[chosen]
+        if not effort.spend(len(parent) * per_finalist):
+            return None
+        children = _place(sections, sizes, states, parent, block, merit, block_words)
+        reach = children.start + children.rest
         hopeful = np.flatnonzero(reach.max(axis=1) < limit)
         if not len(hopeful):
             return None
-        exponent = settings.sharpness * (reach[hopeful] / bound - 1.0)
-        score = np.log(np.exp(np.minimum(exponent, 600.0)).sum(axis=1)) / settings.sharpness
         # Rounded, so that the last bits of a machine's exp and log don't choose between states.
-        score = np.round(score - settings.weight * children.merit[hopeful], 9)
+        score = _score(reach[hopeful], bound, settings) - settings.weight * merit[hopeful]
+        score = np.round(score, 9)
         # What is placed and how high it stands is all that the future depends on.
         floors = children.floor[hopeful].astype(np.uint64)
         identity = children.key[hopeful] + (floors * section_words).sum(axis=1, dtype=np.uint64)
@@ -232,10 +248,29 @@ def beam_order(
     return order
 
 
+def _score(reach: Floats, bound: int, settings: BeamSettings) -> Floats:
+    """How far the fullest sections are above the bound: a soft maximum over them."""
+    exponent = np.minimum(settings.sharpness * (reach / bound - 1.0), 600.0)
+    total: Floats = np.exp(exponent).sum(axis=1)
+    return np.log(total) / settings.sharpness
+
+
+def _rough_reach(
+    sections: Sections, sizes: Floats, states: _States, parent: Indices, block: Indices
+) -> Floats:
+    """How high the sections of children get at least, but for what they do to other blocks."""
+    bottom = np.maximum(states.base[parent, block], states.bottom[parent])
+    size = sizes[block][:, None]
+    inside = sections.live[block] > 0
+    start = np.maximum(states.start[parent], bottom[:, None])
+    start = np.where(inside, np.maximum(start, bottom[:, None] + size), start)
+    return start + states.rest[parent] - size * sections.live[block]
+
+
 def _rows(states: _States, rows: Indices) -> _States:
     return _States(
-        states.floor[rows], states.rest[rows], states.open[rows], states.base[rows],
-        states.bottom[rows], states.merit[rows], states.key[rows],
+        states.floor[rows], states.start[rows], states.rest[rows], states.open[rows],
+        states.base[rows], states.bottom[rows], states.merit[rows], states.key[rows],
     )  # fmt: skip
 
 
@@ -245,7 +280,7 @@ def _place(
     states: _States,
     parent: Indices,
     block: Indices,
-    collected: Floats,
+    merit: Floats,
     block_words: Words,
 ) -> _States:
     """The states after placing `block[i]` in row `parent[i]`."""
@@ -254,29 +289,22 @@ def _place(
     spans = sections.live[block]
     still_open = states.open[parent]
     still_open[np.arange(len(block)), block] = False
+    floor = np.where(spans > 0, top[:, None], states.floor[parent])
+    base = np.where(
+        sections.overlap[block], np.maximum(states.base[parent], top[:, None]), states.base[parent]
+    )
+    waiting = np.where(still_open, np.maximum(base, bottom[:, None]), np.inf)
+    lowest = np.minimum.reduceat(waiting[:, sections.members], sections.cuts, axis=1)
     return _States(
-        floor=np.where(spans > 0, top[:, None], states.floor[parent]),
+        floor=floor,
+        start=np.where(np.isinf(lowest), floor, np.maximum(lowest, floor)),
         rest=states.rest[parent] - sizes[block][:, None] * spans,
         open=still_open,
-        base=np.where(
-            sections.overlap[block],
-            np.maximum(states.base[parent], top[:, None]),
-            states.base[parent],
-        ),
+        base=base,
         bottom=bottom,
-        merit=states.merit[parent] + collected,
+        merit=merit,
         key=states.key[parent] + block_words[block],
     )
-
-
-def _reach(sections: Sections, states: _States) -> Floats:
-    """For each state and section a height that its blocks cannot stay below."""
-    waiting: Floats = np.where(
-        states.open, np.maximum(states.base, states.bottom[:, None]), np.inf
-    )
-    lowest = np.minimum.reduceat(waiting[:, sections.members], sections.cuts, axis=1)
-    start: Floats = np.where(np.isinf(lowest), states.floor, np.maximum(lowest, states.floor))
-    return start + states.rest
 
 
 def improve(
