@@ -22,8 +22,8 @@ from passes.plan_check import check
 
 INSTANCES = sorted((Path(__file__).parent / "data" / "minimalloc").glob("*.csv"))
 
-# Peak over capacity that the long search reaches, rounded up; 1.0 is known to be possible. The search
-# counts its work instead of seconds, so these hold on any machine (about 3 s each on one core).
+# Peak over capacity that the long search reaches, rounded up; 1.0 is known to be possible. The
+# search counts its work instead of seconds, so these hold on any machine (about 3 s each).
 REACHED = {"A": 1.06, "B": 1.05, "C": 1.0, "D": 1.0, "E": 1.06, "F": 1.03, "G": 1.0, "input": 1.0}
 MEAN_REACHED = 1.02
 
