@@ -23,7 +23,7 @@ from passes.sizes import hint_bytes
 ALIGNMENT = 64
 """Temporaries start on cache lines; smaller ones only stay inside of one."""
 
-SCALES = (1, 256, 2048)
+SCALES = (1, 512, 2048)
 """Further sizes of the symbolic dims at which the arena is kept near its bound.
 
 Which buffers are the large ones changes with the dims, so an order that is perfect at one size may
@@ -66,7 +66,9 @@ def _problem(
     intervals = live_intervals(plan)
     slots = tuple(sorted(intervals))
     number = {slot: position for position, slot in enumerate(slots)}
-    bytes_of = [plan.slots[slot].type.bytes for slot in slots]
+    types = [plan.slots[slot].type for slot in slots]
+    bytes_by_type = {type_: type_.bytes for type_ in dict.fromkeys(types)}
+    bytes_of = [bytes_by_type[type_] for type_ in types]
     buffers = tuple(
         Buffer(plan.slots[slot].name or f"slot {slot}", size, *intervals[slot], _alignment(bytes_))
         for slot, bytes_, size in zip(slots, bytes_of, _evaluated(bytes_of, size_of), strict=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
+from itertools import product
 
 from graphc.plan.memory import (
     Buffer,
@@ -119,8 +120,8 @@ def solve_at_many(
 
     `others` lists the sizes of all buffers, once for each binding. If the order found for the
     problem leaves the arena more than `slack` above the bound at some of them, orders are also
-    looked for there, with the aim of reaching the bound, and of all orders the one is kept whose
-    worst excess over all sizes is least.
+    looked for there, then with the aim of reaching the bound, until one is within `slack` at all.
+    Of all orders the one is kept whose worst excess over all sizes is least.
     Raises ValueError when the number of sizes is wrong or one is negative.
     """
     problems = [problem]
@@ -144,8 +145,7 @@ def solve_at_many(
     best: MemorySolution | None = None
     excess = 0.0
     steps = 0
-    for each in problems:
-        aim = slack if each is problem else 0.0
+    for aim, each in product((slack, 0.0) if others else (slack,), problems):
         found = solve(each, slack=aim, effort_per_byte=effort_per_byte)
         steps += found.steps
         now = worst(found) if others else 1.0

@@ -1,16 +1,16 @@
 """Schedule: the order of a fused graph's nodes that keeps the fewest bytes alive.
 
-Three orders are tried and the one of least peak is kept: the order given, depth first from the
-outputs, and greedily the ready node that grows live memory least. All three are linear up to a
+Some orders are tried and the one of least peak is kept: the order given, depth first from the
+outputs, and greedily from either end the node that grows live memory least. All are linear up to a
 logarithm, and any topological order computes the same bits.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from graphc.ir.edit import topological
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Reshape
 from graphc.ir.types import TensorType
@@ -19,115 +19,234 @@ from passes.base import PassContext
 from passes.sizes import hint_bytes
 
 
-class _Memory:
-    """Which values share storage, how big it is and how often it is read."""
+@dataclass(frozen=True, slots=True)
+class _Tasks:
+    """A graph as numbers: nodes in the order given, and the storages that live in the arena.
 
-    def __init__(self, graph: Graph) -> None:
-        self.root: dict[Value, Value] = {}
-        self.bytes: dict[Value, int] = {}
-        self.reads: dict[Value, int] = {}
-        sizes: dict[TensorType, int] = {}  # products of dims are costly, and few types recur
-        for node in graph.nodes:
-            for value in node.outputs:
-                if isinstance(node.op.lowering, Reshape):
-                    self.root[value] = self.root.get(node.inputs[0], node.inputs[0])
-                elif node.op.name != "constant":
-                    size = sizes.get(value.type)
-                    if size is None:
-                        size = sizes[value.type] = hint_bytes(value.type.bytes)
-                    self.bytes[value] = size
-        for node in graph.nodes:
-            for root in self.roots(node):
-                self.reads[root] = self.reads.get(root, 0) + 1
-        for value in graph.outputs:
-            root = self.root.get(value, value)
-            self.reads[root] = self.reads.get(root, 0) + 1
+    Inputs, constants and outputs of the graph take the same memory whatever the order is, so they
+    are no storages. A reshape stands for the value it reshapes.
 
-    def roots(self, node: Node) -> list[Value]:
-        """The storages a node reads, each once."""
-        return list(dict.fromkeys(self.root.get(value, value) for value in node.inputs))
+    * `size`: bytes of each storage; `readers`: the nodes that read it.
+    * `reads`, `makes`: the storages of each node, each once.
+    * `sources`, `users`: the nodes right before and after each node, each once.
+    * `ends`: the nodes that make outputs.
+    """
 
-    def made(self, node: Node) -> int:
+    size: list[int]
+    readers: list[list[int]]
+    reads: list[list[int]]
+    makes: list[list[int]]
+    sources: list[list[int]]
+    users: list[list[int]]
+    ends: list[int]
+
+    def made(self, node: int) -> int:
         """Bytes that a node adds."""
-        return sum(self.bytes.get(value, 0) for value in node.outputs)
+        return sum(self.size[storage] for storage in self.makes[node])
+
+    def least(self) -> int:
+        """What no order is below: some node's operands and results."""
+        return max(
+            (
+                self.made(node) + sum(self.size[storage] for storage in reads)
+                for node, reads in enumerate(self.reads)
+            ),
+            default=0,
+        )
+
+    def peak(self, order: Sequence[int]) -> int:
+        """The most bytes alive at once in an order."""
+        left = list(map(len, self.readers))
+        live = peak = 0
+        for node in order:
+            live += self.made(node)
+            peak = max(peak, live)
+            for storage in self.reads[node]:
+                left[storage] -= 1
+                if left[storage] == 0:
+                    live -= self.size[storage]
+            live -= sum(self.size[storage] for storage in self.makes[node] if not left[storage])
+        return peak
+
+
+def _tasks(graph: Graph) -> _Tasks:
+    root: dict[Value, Value] = {}
+    for node in graph.nodes:
+        if isinstance(node.op.lowering, Reshape):
+            root[node.outputs[0]] = root.get(node.inputs[0], node.inputs[0])
+    free = {root.get(value, value) for value in graph.outputs}
+    maker: dict[Value, int] = {}
+    storage: dict[Value, int] = {}
+    known: dict[TensorType, int] = {}  # products of dims are costly, and few types recur
+    size: list[int] = []
+    count = len(graph.nodes)
+    tasks = _Tasks(size, [], [], [[] for _ in range(count)], [], [[] for _ in range(count)], [])
+    for place, node in enumerate(graph.nodes):
+        reads = dict.fromkeys(root.get(value, value) for value in node.inputs)
+        tasks.reads.append([storage[value] for value in reads if value in storage])
+        for read in tasks.reads[-1]:
+            tasks.readers[read].append(place)
+        sources = dict.fromkeys(maker[value] for value in node.inputs if value in maker)
+        tasks.sources.append(list(sources))
+        for source in sources:
+            tasks.users[source].append(place)
+        for value in node.outputs:
+            maker[value] = place
+            if value in root or value in free or node.op.name == "constant":
+                continue
+            storage[value] = len(size)
+            tasks.makes[place].append(len(size))
+            if value.type not in known:
+                known[value.type] = hint_bytes(value.type.bytes)
+            size.append(known[value.type])
+            tasks.readers.append([])
+    tasks.ends.extend(dict.fromkeys(maker[value] for value in graph.outputs if value in maker))
+    return tasks
 
 
 def peak_bytes(graph: Graph, nodes: Sequence[Node]) -> int:
-    """The most bytes alive at once in this order."""
-    memory = _Memory(graph)
-    left = dict(memory.reads)
-    live = peak = 0
-    for node in nodes:
-        live += memory.made(node)
-        peak = max(peak, live)
-        for root in memory.roots(node):
-            left[root] -= 1
-            if left[root] == 0:
-                live -= memory.bytes.get(root, 0)
-    return peak
+    """The most bytes of temporaries alive at once when a graph's nodes run in this order."""
+    place = {node.outputs[0]: number for number, node in enumerate(graph.nodes)}
+    return _tasks(graph).peak([place[node.outputs[0]] for node in nodes])
 
 
 def schedule(graph: Graph, context: PassContext) -> Graph:
     """The graph in its best order; the identical one if that is the order it has."""
-    orders = [list(graph.nodes), _depth_first(graph), _greedy(graph)]
-    peaks = [peak_bytes(graph, order) for order in orders]
-    best = orders[peaks.index(min(peaks))]
-    if best is orders[0]:
+    tasks = _tasks(graph)
+    best: Sequence[int] = range(len(graph.nodes))
+    given = peak = tasks.peak(best)
+    least = tasks.least()
+    makers: tuple[Callable[[_Tasks], list[int]], ...] = (_depth_first, _greedy, _greedy_backwards)
+    for make in makers:
+        if peak == least:
+            break
+        order = make(tasks)
+        reached = tasks.peak(order)
+        if reached < peak:
+            best, peak = order, reached
+    if peak == given:
         return graph
-    return Graph(graph.name, graph.inputs, best, graph.outputs)
+    return Graph(graph.name, graph.inputs, [graph.nodes[n] for n in best], graph.outputs)
 
 
-def _depth_first(graph: Graph) -> list[Node]:
-    """Producers just before the consumer that needs them, from the outputs back."""
-    by_key = {node.outputs[0]: node for node in graph.nodes}
-    producer = {value: node.outputs[0] for node in graph.nodes for value in node.outputs}
-    roots = [graph.producers[value] for value in graph.outputs if value in graph.producers]
-    return topological([*roots, *graph.nodes], by_key, producer)
+def _depth_first(tasks: _Tasks) -> list[int]:
+    """Producers just before the consumer that needs them, from the outputs back.
 
-
-def _greedy(graph: Graph) -> list[Node]:
-    """Always the ready node that adds least memory, freed operands counted."""
-    memory = _Memory(graph)
-    left = dict(memory.reads)
-    waiting = {
-        node.outputs[0]: len({v for v in node.inputs if v in graph.producers})
-        for node in graph.nodes
-    }
-    users = graph.users()
-    readers: dict[Value, list[Node]] = {}
-    position = {node.outputs[0]: n for n, node in enumerate(graph.nodes)}
-    for node in graph.nodes:
-        for root in memory.roots(node):
-            readers.setdefault(root, []).append(node)
-
-    def growth(node: Node) -> int:
-        freed = sum(memory.bytes.get(r, 0) for r in memory.roots(node) if left[r] == 1)
-        return memory.made(node) - freed
-
-    heap: list[tuple[int, int]] = []
-    for node in graph.nodes:
-        if waiting[node.outputs[0]] == 0:
-            heapq.heappush(heap, (growth(node), position[node.outputs[0]]))
-    done: set[int] = set()
-    order: list[Node] = []
-    while heap:
-        _, place = heapq.heappop(heap)
-        if place in done:
-            continue
-        done.add(place)
-        node = graph.nodes[place]
-        order.append(node)
-        for root in memory.roots(node):
-            left[root] -= 1
-            if left[root] == 1:  # its last reader has become cheaper
-                for reader in readers[root]:
-                    at = position[reader.outputs[0]]
-                    if at not in done and waiting[reader.outputs[0]] == 0:
-                        heapq.heappush(heap, (growth(reader), at))
-        for value in node.outputs:
-            for user in users.get(value, ()):
-                key = user.outputs[0]
-                waiting[key] -= 1
-                if waiting[key] == 0:
-                    heapq.heappush(heap, (growth(user), position[key]))
+    The operand that needs most beyond what is left of it comes first; for trees that is the best
+    order (R. Sethi and J. D. Ullman, "The generation of optimal code for arithmetic expressions",
+    1970, for one register a value).
+    """
+    need: list[int] = []
+    ordered: list[list[int]] = []
+    made = [tasks.made(node) for node in range(len(tasks.reads))]
+    for node, sources in enumerate(tasks.sources):
+        operands = sorted(sources, key=lambda other: (made[other] - need[other], other))
+        held = most = 0
+        for operand in operands:
+            most = max(most, held + need[operand])
+            held += made[operand]
+        need.append(max(most, held + made[node]))
+        ordered.append(operands)
+    order: list[int] = []
+    seen = [False] * len(need)
+    for start in (*tasks.ends, *range(len(need))):
+        stack = [] if seen[start] else [(start, 0)]
+        seen[start] = True
+        while stack:
+            node, position = stack.pop()
+            if position == len(ordered[node]):
+                order.append(node)
+                continue
+            stack.append((node, position + 1))
+            operand = ordered[node][position]
+            if not seen[operand]:
+                seen[operand] = True
+                stack.append((operand, 0))
     return order
+
+
+def _greedy(tasks: _Tasks) -> list[int]:
+    """Always the ready node that adds least memory, freed operands counted."""
+    left = list(map(len, tasks.readers))
+    size, reads = tasks.size, tasks.reads
+
+    def growth(node: int) -> int:
+        return tasks.made(node) - sum(
+            size[storage] for storage in reads[node] if left[storage] == 1
+        )
+
+    queue = _Queue(tasks.sources, growth)
+    order: list[int] = []
+    while (node := queue.pop()) is not None:
+        order.append(node)
+        for storage in reads[node]:
+            left[storage] -= 1
+            if left[storage] == 1:  # its last reader has become cheaper
+                queue.cheaper(tasks.readers[storage])
+        queue.release(tasks.users[node])
+    return order
+
+
+def _greedy_backwards(tasks: _Tasks) -> list[int]:
+    """The same from the end: always the node before which least memory is alive."""
+    live = [False] * len(tasks.size)
+    size, reads = tasks.size, tasks.reads
+
+    def growth(node: int) -> int:
+        return sum(size[storage] for storage in reads[node] if not live[storage]) - tasks.made(node)
+
+    queue = _Queue(tasks.users, growth, latest_first=True)
+    order: list[int] = []
+    while (node := queue.pop()) is not None:
+        order.append(node)
+        for storage in reads[node]:
+            if not live[storage]:
+                live[storage] = True
+                queue.cheaper(tasks.readers[storage])
+        queue.release(tasks.sources[node])
+    order.reverse()
+    return order
+
+
+class _Queue:
+    """Nodes that are ready, cheapest first; a cost may only fall while a node waits."""
+
+    def __init__(
+        self,
+        before: Sequence[Sequence[int]],
+        cost: Callable[[int], int],
+        latest_first: bool = False,
+    ) -> None:
+        self._waiting = list(map(len, before))
+        self._done = [False] * len(before)
+        self._cost = cost
+        self._sign = -1 if latest_first else 1
+        self._heap: list[tuple[int, int]] = []
+        for node, waiting in enumerate(self._waiting):
+            if not waiting:
+                self._push(node)
+
+    def _push(self, node: int) -> None:
+        heapq.heappush(self._heap, (self._cost(node), self._sign * node))
+
+    def pop(self) -> int | None:
+        """The cheapest node that is ready, or None at the end."""
+        while self._heap:
+            node = self._sign * heapq.heappop(self._heap)[1]
+            if not self._done[node]:
+                self._done[node] = True
+                return node
+        return None
+
+    def cheaper(self, nodes: Sequence[int]) -> None:
+        """Costs of these may have fallen."""
+        for node in nodes:
+            if not self._done[node] and not self._waiting[node]:
+                self._push(node)
+
+    def release(self, nodes: Sequence[int]) -> None:
+        """One of the nodes that these waited for is done."""
+        for node in nodes:
+            self._waiting[node] -= 1
+            if not self._waiting[node]:
+                self._push(node)

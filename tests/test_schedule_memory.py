@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -10,12 +11,17 @@ import numpy as np
 import pytest
 
 import graphc as gx
+from graphc.extract import extract
+from graphc.ir.graph import Graph
+from graphc.ir.verify import verify
 from graphc.plan.ir import Launch, Plan
+from passes.base import PassContext
 from passes.inplace import inplace_groups
 from passes.liveness import live_intervals
-from passes.schedule import peak_bytes
+from passes.schedule import peak_bytes, schedule
 
 SIZE = 64
+EDGES = (4, 8, 16, 32)
 
 
 def compiled(build: Callable[[], Any]) -> tuple[gx.Executable, gx.Session]:
@@ -91,6 +97,69 @@ def _depth(graph: Any, node: Any) -> int:
         for value in other.outputs:
             depth[value] = level
     return depth[node.outputs[0]]
+
+
+def random_products(seed: int, count: int, window: int) -> Graph:
+    """Products of matrices of very different sizes, each of recent ones; sinks are outputs."""
+    generator = random.Random(seed)
+    with gx.Graph() as recorder:
+        values = [p(generator.choice(EDGES), generator.choice(EDGES)) for _ in range(2)]
+        for _ in range(count):
+            recent = values[-window:]
+            left = generator.choice(recent)
+            fitting = [value for value in recent if value.shape[0] == left.shape[1]]
+            right = p(left.shape[1], generator.choice(EDGES))
+            if fitting and generator.random() < 0.8:
+                right = generator.choice(fitting)
+            values.append(left @ right)
+    graph = extract(recorder, values[2:], [], {}).graph
+    read = {value for node in graph.nodes for value in node.inputs}
+    outputs = tuple(value for value in graph.outputs if value not in read)
+    return Graph(graph.name, graph.inputs, graph.nodes, outputs)
+
+
+def least_peak(graph: Graph) -> int:
+    """The peak of the best order, from the best ways to run each subset of the nodes."""
+    nodes = list(graph.nodes)
+    place = {node.outputs[0]: n for n, node in enumerate(nodes)}
+    outputs = set(graph.outputs)
+    made = [node.outputs[0] for node in nodes]
+    size = [0 if value in outputs else int(value.type.bytes) for value in made]
+    needs = [{place[value] for value in node.inputs if value in place} for node in nodes]
+    readers = [
+        sum(1 << n for n, sources in enumerate(needs) if source in sources)
+        for source in range(len(nodes))
+    ]
+    reached = {0: 0}
+    for _ in nodes:
+        following: dict[int, int] = {}
+        for done, peak in reached.items():
+            live = sum(size[n] for n in range(len(nodes)) if done >> n & 1 and readers[n] & ~done)
+            for n, sources in enumerate(needs):
+                if not done >> n & 1 and all(done >> source & 1 for source in sources):
+                    now, then = done | 1 << n, max(peak, live + size[n])
+                    following[now] = min(then, following.get(now, then))
+        reached = following
+    return reached[(1 << len(nodes)) - 1]
+
+
+@pytest.mark.parametrize(("window", "mean"), [(5, 1.05), (100, 1.05)])
+def test_schedules_are_close_to_the_best_order(window: int, mean: float) -> None:
+    found, given = [], []
+    for seed in range(40):
+        graph = random_products(seed, 11, window)
+        best = least_peak(graph)
+        result = schedule(graph, PassContext())
+        verify(result)
+        reached = peak_bytes(graph, result.nodes)
+        assert reached >= best
+        assert peak_bytes(graph, schedule(result, PassContext()).nodes) <= reached
+        if best:
+            found.append(reached / best)
+            given.append(peak_bytes(graph, graph.nodes) / best)
+    print(f"mean {sum(found) / len(found):.3f}, as given {sum(given) / len(given):.3f}")
+    assert sum(found) / len(found) <= mean
+    assert sum(given) / len(given) >= 1.1
 
 
 # --- in-place ------------------------------------------------------------------------------------
