@@ -145,7 +145,9 @@ def solve_at_many(
     best: MemorySolution | None = None
     excess = 0.0
     steps = 0
-    for aim, each in product((slack, 0.0) if others else (slack,), problems):
+    # In large problems a higher aim finds nothing more: no search follows the greedy fits there.
+    aims = (slack, 0.0) if others and len(problem.buffers) <= _SEARCH_LIMIT else (slack,)
+    for aim, each in product(aims, problems):
         found = solve(each, slack=aim, effort_per_byte=effort_per_byte)
         steps += found.steps
         now = worst(found) if others else 1.0
