@@ -2,9 +2,9 @@
 
 A value is described as a sum of terms ``factor * exp(exponent)``, where the exponent is an integer
 combination of values of the graph ("logs"): ``exp(x)`` has the exponent x, its sum over a row the
-exponent logsumexp(x), their quotient x - logsumexp(x). Exponents are added, never exponentiated, so
-what overflows in the value and cancels in the end (softmax, and the gradients of all its
-spellings) never overflows at all.
+exponent logsumexp(x), their quotient x - logsumexp(x); ``1 + exp(x)`` has the exponent softplus(x).
+Exponents are added, never exponentiated, so what overflows in the value and cancels in the end
+(softmax, sigmoid, and the gradients of all their spellings) never overflows at all.
 
 Invariant: a description holds for the whole shape of its value, to which factors and logs are
 broadcast; in real arithmetic it equals what the graph computes.
@@ -12,17 +12,23 @@ broadcast; in real arithmetic it equals what the graph computes.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 from graphc.ir import attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims import Dim
 from graphc.ir.op import OpDef
-from graphc.ir.types import Shape
+from graphc.ir.types import Shape, TensorType
 from graphc.ir.value import Value
+from graphc.ops.convert import broadcast_shapes
+from graphc.ops.declare import like
 from graphc.ops.indexing import take_along_axis_op, take_op
+from graphc.ops.nn import softplus
+from graphc.ops.pointwise_math import logaddexp
 from graphc.ops.shape import (
     broadcast_to,
     broadcast_to_op,
@@ -34,6 +40,7 @@ from graphc.ops.shape import (
 from graphc.ops.slicing import slice_op
 from graphc.ops.statistics import logsumexp_op
 
+Exponent: TypeAlias = Mapping[Value, int]
 Factor: TypeAlias = Callable[[], Value]
 """Makes the factor when it is wanted: most descriptions are never turned into nodes."""
 
@@ -45,7 +52,7 @@ MAXIMUM_DEPTH = 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Term:
-    """factor * exp(sum of count * log).
+    """sign * factor * exp(sum of count * log).
 
     Attributes:
         logs: the exponent: how often each value counts, never 0 times.
@@ -53,13 +60,20 @@ class Term:
         depth: how many factors are inside the factor.
         guarded: the factor is 0 where a cotangent is, whatever it is multiplied with.
         summed: a sum of exponentials went into the exponent.
+        sign: 1 or -1.
     """
 
-    logs: Mapping[Value, int]
+    logs: Exponent
     factor: Factor | None = None
     depth: int = 0
     guarded: bool = False
     summed: bool = False
+    sign: int = 1
+
+    @property
+    def bare(self) -> bool:
+        """Whether it is an exponential and nothing else."""
+        return self.factor is None and self.sign == 1
 
 
 Terms: TypeAlias = tuple[Term, ...]
@@ -71,6 +85,14 @@ class Row:
 
     value: Value
     axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pair:
+    """What a log is the logaddexp of: two different exponents, the second one perhaps 0."""
+
+    left: Exponent
+    right: Exponent
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,7 +166,20 @@ class Logs:
         self._views: dict[tuple[Value, OpDef, object], Value] = {}
         self._made: dict[Value, tuple[View, Value]] = {}
         self._sums: dict[tuple[Value, tuple[int, ...]], Value] = {}
+        self._pairs: dict[frozenset[frozenset[tuple[Value, int]]], Value] = {}
+        self._made_pairs: dict[Value, Value] = {}
+        self._gaps: dict[Value, Value] = {}
+        self._renamed: dict[Value, Value] = {}
         self.rows: dict[Value, Row] = {}
+        self.pairs: dict[Value, Pair] = {}
+
+    def rename(self, old: Value, new: Value) -> None:
+        """Says that a value which was made here has become another one."""
+        self._renamed[old] = new
+
+    def real(self, value: Value) -> Value:
+        """The value that stands in the graph for a log."""
+        return self._renamed.get(value, value)
 
     def view(self, view: View, value: Value) -> Value:
         """What the view picks of a log of the view's source shape."""
@@ -161,7 +196,7 @@ class Logs:
                 return origin
         place = (value, view.op, view.key)
         if place not in self._views:
-            made = view.apply(value)
+            made = view.apply(self.real(value))
             self._views[place] = made
             if made is not value:
                 self._made.setdefault(made, (view, value))
@@ -202,7 +237,7 @@ class Logs:
         place = (value, axes)
         if place not in self._sums:
             # Without guards: an axis that turns out empty gives -inf, as the sum's logarithm.
-            made = apply(logsumexp_op, value, axes=axes, keepdims=True)
+            made = apply(logsumexp_op, self.real(value), axes=axes, keepdims=True)
             self._sums[place] = made
             self.rows[made] = Row(value, axes)
         return self._sums[place]
@@ -216,8 +251,113 @@ class Logs:
         views.reverse()
         return value, views
 
+    def pair(self, left: Exponent, right: Exponent) -> Value:
+        """The logaddexp of two exponents: a stand-in of which ``exponent`` makes nodes if need be.
 
-    def share(self, logs: Mapping[Value, int]) -> Share | None:
+        Most of them cancel.
+        """
+        place = frozenset((frozenset(left.items()), frozenset(right.items())))
+        if place not in self._pairs:
+            values = [*left, *right]
+            shape = broadcast_shapes(*(value.shape for value in values))
+            made = Value(TensorType(values[0].dtype, shape))
+            self._pairs[place] = made
+            self.pairs[made] = Pair(left, right)
+        return self._pairs[place]
+
+    def exponent(self, logs: Exponent, like_: Value) -> Value:
+        """The sum of counted logs: what is positive first, so that differences stay exact."""
+        total: Value | None = None
+        for log, count in sorted(logs.items(), key=lambda item: -item[1]):
+            value = self.real(self._made_pair(log) if log in self.pairs else log)
+            scaled = value if abs(count) == 1 else value * abs(count)
+            if total is None:
+                total = scaled if count > 0 else -scaled
+            else:
+                total = total + scaled if count > 0 else total - scaled
+        return like(0, like_) if total is None else total
+
+    def gap(self, share: PairShare) -> Value:
+        """What the share is the sigmoid of: its exponent less the other one."""
+        if share.whole not in self._gaps:
+            pair = self.pairs[share.whole]
+            difference = added(pair.left, pair.right, -1)
+            self._gaps[share.whole] = self.exponent(difference, share.whole)
+        gap = self.real(self._gaps[share.whole])
+        return gap if share.left else -gap
+
+    def _made_pair(self, log: Value) -> Value:
+        if log not in self._made_pairs:
+            left, right = self.pairs[log].left, self.pairs[log].right
+            if left and right:
+                made = logaddexp(self.exponent(left, log), self.exponent(right, log))
+            else:
+                made = softplus(self.exponent(left or right, log))
+            self._made_pairs[log] = made
+        return self._made_pairs[log]
+
+    def shares(self, logs: Exponent) -> list[Share | PairShare] | None:
+        """The exponential as a product of parts of wholes, each of them at most one.
+
+        None if it is none; an empty list for exp(0).
+        """
+        rest, found = dict(logs), list[Share | PairShare]()
+        for whole in [log for log in logs if log in self.pairs]:
+            pair = self.pairs[whole]
+            count = -rest.pop(whole)
+            if not 0 < count <= MAXIMUM_LOGS:
+                return None
+            for _ in range(count):
+                ends = [added(rest, end, -1) for end in (pair.left, pair.right)]
+                costs = [0 if self._share(end) else _size(end) for end in ends]
+                left = costs[0] <= costs[1]
+                rest = ends[0 if left else 1]
+                found.append(PairShare(whole, left))
+        if rest:
+            share = self._share(rest)
+            if share is None:
+                return None
+            found.append(share)
+        return found
+
+    def total(self, terms: Sequence[Term], beside: Value) -> Terms:
+        """The sum of terms; a whole less one part of a pair is the other part."""
+        result = list(merged(terms, partial(like, 1, beside)))
+        # Each success leaves one term less.
+        while (found := self._complement(result)) is not None:
+            whole, less, rest = found
+            result = [term for term in result if term is not whole and term is not less]
+            depth = 1 + max(whole.depth, less.depth)
+            result.append(replace(whole, logs=rest, depth=depth, summed=True))
+        return tuple(result)
+
+    def _complement(self, terms: Sequence[Term]) -> tuple[Term, Term, Exponent] | None:
+        """Two terms, the second one a part of the first and subtracted, and what is left."""
+        for whole, less in itertools.permutations(terms, 2):
+            if whole.sign == less.sign or not alike((whole, less)):
+                continue
+            shares = self.shares(added(less.logs, whole.logs, -1)) or []
+            if len(shares) == 1 and isinstance(shares[0], PairShare):
+                found = shares[0]
+                pair = self.pairs[found.whole]
+                other = added(pair.right if found.left else pair.left, {found.whole: 1}, -1)
+                return whole, less, added(whole.logs, other)
+        return None
+
+    def single(self, terms: Terms) -> Term | None:
+        """Terms as one term: two exponentials are the logaddexp of their exponents."""
+        if len(terms) == 1:
+            return terms[0]
+        if len(terms) != 2 or terms[0].sign != terms[1].sign or not alike(terms):
+            return None
+        left, right = (term.logs for term in terms)
+        if any(log in self.pairs for log in (*left, *right)):
+            return None
+        depth = 1 + max(term.depth for term in terms)
+        logs = {self.pair(left, right): 1}
+        return replace(terms[0], logs=logs, depth=depth, summed=True)
+
+    def _share(self, logs: Exponent) -> Share | None:
         """What part of its row an exponential is, if the exponent says that: x - logsumexp(x)."""
         if len(logs) != 2:
             return None
@@ -254,10 +394,22 @@ class Share:
     views: list[View] | None
 
 
+@dataclass(frozen=True, slots=True)
+class PairShare:
+    """exp(left - whole) or exp(right - whole), where whole is the logaddexp of the two."""
+
+    whole: Value
+    left: bool
+
+
 # --- arithmetic of terms -------------------------------------------------------------------------
 
 
-def added(a: Mapping[Value, int], b: Mapping[Value, int], sign: int = 1) -> dict[Value, int]:
+def _size(logs: Exponent) -> int:
+    return sum(map(abs, logs.values()))
+
+
+def added(a: Exponent, b: Exponent, sign: int = 1) -> dict[Value, int]:
     """a + sign * b."""
     result = dict(a)
     for value, count in b.items():
@@ -269,35 +421,40 @@ def added(a: Mapping[Value, int], b: Mapping[Value, int], sign: int = 1) -> dict
     return result
 
 
-def same_logs(a: Mapping[Value, int], b: Mapping[Value, int]) -> bool:
+def same_logs(a: Exponent, b: Exponent) -> bool:
     """Equal exponents."""
     return len(a) == len(b) and all(b.get(value) == count for value, count in a.items())
 
 
-def merged(terms: Sequence[Term], add: Callable[[Value, Value], Value],
-           one: Callable[[], Value]) -> Terms:  # fmt: skip
+def merged(terms: Sequence[Term], one: Factor) -> Terms:
     """Terms of one exponent are one term."""
     result: list[Term] = []
     for term in terms:
         for place, other in enumerate(result):
             if same_logs(term.logs, other.logs):
-                result[place] = _joined(other, term, add, one)
+                result[place] = _joined(other, term, one)
                 break
         else:
             result.append(term)
     return tuple(result)
 
 
-def _joined(a: Term, b: Term, add: Callable[[Value, Value], Value],
-            one: Callable[[], Value]) -> Term:  # fmt: skip
+def _joined(a: Term, b: Term, one: Factor) -> Term:
     left, right = a.factor or one, b.factor or one
     return Term(
         a.logs,
-        lambda: add(left(), right()),
+        (lambda: left() + right()) if a.sign == b.sign else (lambda: left() - right()),
         1 + max(a.depth, b.depth),
         a.guarded and b.guarded,
         a.summed or b.summed,
+        a.sign,
     )
+
+
+def alike(terms: Terms) -> bool:
+    """Whether terms have one and the same factor."""
+    first = terms[0]
+    return all(t.factor is first.factor and t.guarded == first.guarded for t in terms)
 
 
 def small(terms: Terms) -> bool:

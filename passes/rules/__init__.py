@@ -7,7 +7,7 @@ match, the first one fires.
 """
 
 from passes.rewrite import RuleSet
-from passes.rules import arithmetic, casts, fast_math, integers, logic, order, strength
+from passes.rules import arithmetic, casts, fast_math, integers, logic, order, stability, strength
 
 ALGEBRA = RuleSet(
     rule
@@ -16,5 +16,8 @@ ALGEBRA = RuleSet(
 )
 """What ``simplify`` applies."""
 
-RULE_SETS: tuple[RuleSet, ...] = (ALGEBRA,)
+STABILITY = RuleSet(stability.RULES)
+"""What ``stabilize`` applies, before and after it looks at exponents."""
+
+RULE_SETS: tuple[RuleSet, ...] = (ALGEBRA, STABILITY)
 """All sets, in the order in which they run."""

@@ -1,0 +1,48 @@
+"""Spellings that cancel or overflow on the way, and the functions that do not.
+
+Class T throughout: what is rewritten gets more accurate, or finite where it was not, and is
+elsewhere within the bound. Spellings that need more than their looks to be recognised, all those
+with sums over rows and all gradients, are the business of ``passes.exponents``.
+
+Left alone: ``sqrt(x * x + y * y)`` and ``sqrt(sum(x * x))``. They are of class E, so their bits are
+NumPy's; scaling them by the larger operand would cost a division an element and give these bits up
+everywhere for the sake of operands beyond the square root of the largest number. For the same
+reason ``log(x * y)`` stays: a sum of logarithms is less accurate wherever the product is a number.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from graphc.ir.dtypes import FLOATS
+from graphc.ops.pointwise_math import cosh, exp, expm1, log, log1p, sigmoid, sinh, tanh
+from passes.pattern import Rule, rule
+
+_better = partial(rule, numerics="T", dtypes=FLOATS, bound=8.0, domain=(0.5, 4.0))
+"""The domain is where nothing cancels yet; beyond it only the right side is accurate."""
+
+_NEAR_ZERO: tuple[Rule, ...] = (
+    _better("log1p", lambda x: (log(x + 1), log1p(x))),
+    _better("log1p-minus", lambda x: (log(1 - x), log1p(-x)), domain=(-4.0, -0.5)),
+    _better("expm1", lambda x: (exp(x) - 1, expm1(x))),
+    _better("expm1-add", lambda x: (exp(x) + -1, expm1(x))),
+    _better("one-minus-exp", lambda x: (1 - exp(x), -expm1(x))),
+)
+
+_HYPERBOLIC: tuple[Rule, ...] = (
+    _better("sinh", lambda x: ((exp(x) - exp(-x)) * 0.5, sinh(x))),
+    _better("sinh-halves", lambda x: ((exp(x) - exp(-x)) / 2, sinh(x))),
+    _better("cosh", lambda x: ((exp(x) + exp(-x)) * 0.5, cosh(x))),
+    _better("cosh-halves", lambda x: ((exp(x) + exp(-x)) / 2, cosh(x))),
+    _better("tanh-sinh", lambda x: (sinh(x) / cosh(x), tanh(x))),
+    _better("tanh-exp", lambda x: ((exp(x) - exp(-x)) / (exp(x) + exp(-x)), tanh(x))),
+    _better("tanh-expm1", lambda x: (expm1(x * 2) / (exp(x * 2) + 1), tanh(x))),
+    _better("tanh-half-expm1", lambda x: (expm1(x) / (exp(x) + 1), tanh(x * 0.5))),
+    _better("tanh-expm1-minus", lambda x: ((-expm1(x * -2)) / (exp(x * -2) + 1), tanh(x))),
+    _better("tanh-half-expm1-minus", lambda x: ((-expm1(x)) / (exp(x) + 1), tanh(x * -0.5))),
+    _better("tanh-sigmoid", lambda x: (sigmoid(x * 2) * 2 - 1, tanh(x))),
+    _better("tanh-two-sigmoids", lambda x: (sigmoid(x) - sigmoid(-x), tanh(x * 0.5))),
+    _better("tanh-half-sigmoid", lambda x: (sigmoid(x) * 2 - 1, tanh(x * 0.5))),
+)
+
+RULES: tuple[Rule, ...] = (*_NEAR_ZERO, *_HYPERBOLIC)
