@@ -49,7 +49,6 @@ from passes.log_domain import (
     Exponent,
     Factor,
     Logs,
-    PairShare,
     Row,
     Term,
     Terms,
@@ -294,7 +293,9 @@ def _negative(s: Describer, node: Node) -> Terms:
 
 def _sum_of_two(s: Describer, node: Node) -> Terms:
     left, right = (s.of(value) for value in node.inputs)
-    return s.logs.total((*left, *(negated(right) if node.op is subtract_op else right)), node.output)
+    if node.op is subtract_op:
+        right = negated(right)
+    return s.logs.total((*left, *right), node.output)
 
 
 def _reduced(s: Describer, node: Node) -> Terms | None:

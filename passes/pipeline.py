@@ -18,6 +18,8 @@ from passes.fusion import fusion
 from passes.hoist import hoist
 from passes.layout import layout
 from passes.manager import Before, Needs, Step, check_order
+from passes.network import REWRITES as NETWORK_DECISIONS
+from passes.network import network
 from passes.precompute import precompute
 from passes.prune_regions import prune_regions
 from passes.rules import ALGEBRA
@@ -34,6 +36,7 @@ PIPELINE: tuple[Step, ...] = (
     Step(branches, parts=BRANCHES, regions=False),
     Step(stabilize, parts=REWRITES),
     Step(dce, regions=False),
+    Step(network, parts=NETWORK_DECISIONS),
     Step(decompose, required=True, leaves=is_core),
     Step(canonicalize),
     Step(fold),
@@ -54,6 +57,8 @@ ORDER: tuple[Before | Needs, ...] = (
     Needs("fold", "canonicalize", "folding looks for elements that are moved in one spelling"),
     Needs("simplify", "cse", "a rule that wants one value twice finds it only after merging"),
     Needs("stabilize", "cse", "exp(x) on both sides of a quotient must be one value"),
+    Needs("network", "fold", "weights and factors must have been computed"),
+    Needs("network", "dce", "it asks who else reads a product"),
     Before("stabilize", "decompose", "it looks for sums over any axes, not for their parts"),
     Needs("branches", "fold", "a predicate is known once it is a constant"),
     Needs("hoist", "decompose", "what a coarse operation is made of may be invariant in part"),
