@@ -7,11 +7,21 @@ match, the first one fires.
 """
 
 from passes.rewrite import RuleSet
-from passes.rules import arithmetic, casts, fast_math, integers, logic, order, stability, strength
+from passes.rules import (
+    arithmetic,
+    casts,
+    fast_math,
+    integers,
+    logic,
+    network,
+    order,
+    stability,
+    strength,
+)
 
 ALGEBRA = RuleSet(
     rule
-    for subject in (arithmetic, integers, logic, order, casts, strength, fast_math)
+    for subject in (arithmetic, integers, logic, order, casts, strength, fast_math, network)
     for rule in subject.RULES
 )
 """What ``simplify`` applies."""
