@@ -221,8 +221,17 @@ def _row_op(
 
 
 def shifted(x: Value, axes: Sequence[int]) -> Value:
-    """x less its largest element over the axes."""
-    return x - max_(x, axes, True)
+    """x less its largest element over the axes, where that is finite.
+
+    Beside an infinite one the others keep their share of nothing, instead of becoming NaN.
+    """
+    largest = max_(x, axes, True)
+    return x - _select(surface_function("isfinite")(largest), largest, like(0, largest))
+
+
+def _shifted(x: Any, axes: Any) -> Any:
+    largest = np.max(x, axis=axes, keepdims=True, initial=-np.inf)
+    return x - np.where(np.isfinite(largest), largest, 0)
 
 
 def _softmax_rule(x: Value, attrs: Attributes) -> Value:
@@ -231,7 +240,7 @@ def _softmax_rule(x: Value, attrs: Attributes) -> Value:
 
 
 def _softmax(x: Any, axes: Any) -> Any:
-    powers = np.exp(x - np.max(x, axis=axes, keepdims=True, initial=-np.inf))
+    powers = np.exp(_shifted(x, axes))
     return powers / np.sum(powers, axis=axes, keepdims=True)
 
 
@@ -253,8 +262,8 @@ def _log_softmax_rule(x: Value, attrs: Attributes) -> Value:
 
 def log_softmax_reference(x: Any, axes: Any) -> Any:
     """log_softmax in NumPy."""
-    shifted = x - np.max(x, axis=axes, keepdims=True, initial=-np.inf)
-    return shifted - np.log(np.sum(np.exp(shifted), axis=axes, keepdims=True))
+    lowered = _shifted(x, axes)
+    return lowered - np.log(np.sum(np.exp(lowered), axis=axes, keepdims=True))
 
 
 log_softmax_op = _row_op(

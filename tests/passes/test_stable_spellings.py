@@ -283,3 +283,48 @@ def test_softmax_shifted_by_hand(largest: str, shape: Any) -> None:
                 truth = mpmath.mpf(number) - row.max() - mp.log(total)
                 assert abs(log_share - truth) <= 1e-15 * max(abs(truth), 1)
                 assert abs(share - mp.exp(truth)) <= 1e-15
+
+
+WHOLE: dict[str, Callable[[gx.Value], gx.Value]] = {
+    "softmax": lambda x: E(x) / E(x).sum(1, keepdims=True),
+    "log softmax": lambda x: gx.log(E(x) / E(x).sum(1, keepdims=True)),
+    "log of softmax": lambda x: gx.log(gx.nn.softmax(x)),
+    "log-sum-exp": lambda x: gx.log(E(x).sum(1)),
+    "log-mean-exp": lambda x: gx.log(E(x).mean(1)),
+    "shifted": lambda x: shares(x, x.max(1, keepdims=True)),
+    "with a zero": lambda x: E(x) / (1 + E(x).sum(1, keepdims=True)),
+    "two": lambda x: E(x[:, :1]) / (E(x[:, :1]) + E(x[:, -1:])),
+    "log of two": lambda x: gx.log(E(x[:, 0]) + E(x[:, -1])),
+}
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+@pytest.mark.parametrize("name", WHOLE)
+def test_rows_of_special_values(name: str, columns: int) -> None:
+    """What is a number as spelled is the same number; NaN in a row does not get lost."""
+    special = [-np.inf, np.inf, np.nan, 0.0, -0.0, 5e-324, 1.0, -30.0, 1e3, -1e3]
+    grid = np.stack(np.meshgrid(*[special] * columns), -1).reshape(-1, columns)
+    for rows in (grid, grid[:0]):
+        with gx.Graph() as g:
+            x = gx.placeholder((None, columns), "float64", name="x")
+            value = WHOLE[name](x)
+            slope = gx.gradients(value, x)
+        given = gx.Session(g).run([value, slope], {x: rows})
+        strict = gx.Session(g, options=gx.Options(numerics="strict"))
+        with np.errstate(all="ignore"):
+            spelled = strict.run([value, slope], {x: rows})
+        ordinary = (np.abs(rows) < 700).all(1)
+        for one, other in zip(given, spelled, strict=True):
+            assert one.shape == other.shape
+            np.testing.assert_allclose(one[ordinary], other[ordinary], rtol=1e-12, atol=1e-15)
+        # Of a value, finite as spelled, nothing is lost for infinite operands either.
+        (one, _), (other, _) = given, spelled
+        usual = (~(np.abs(rows) == 1e3)).all(1).reshape(-1, *[1] * (other.ndim - 1))
+        right = np.isfinite(other) & usual
+        np.testing.assert_allclose(
+            one[right], other[right], rtol=1e-12, atol=1e-15, err_msg=f"{rows}"
+        )
+        missing = np.isnan(rows).any(1)
+        if name not in ("two", "log of two"):
+            lost = ~np.isnan(one) if one.ndim == 1 else ~np.isnan(one).any(1)
+            assert not lost[missing].any()
