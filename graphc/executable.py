@@ -22,6 +22,7 @@ from passes.arena import bytes_at
 from passes.manager import PassRecord
 
 if TYPE_CHECKING:
+    from graphc.audit import Audit
     from graphc.session import Session
 
 
@@ -70,13 +71,16 @@ class Executable:
         Raises:
             FeedError: for a wrong number of arguments, or one that does not fit.
         """
+        return self.arranged(self.run(self._converted(arguments)))
+
+    def _converted(self, arguments: Sequence[Any]) -> list[Array]:
+        """The arrays to run with, in the order of the extraction."""
         if len(arguments) != len(self.feeds):
             names = ", ".join(value.name or str(value.type) for value in self.feeds)
             raise FeedError(
                 f"{len(arguments)} arguments for {len(self.feeds)} feeds ({names})", where=caller()
             )
-        arrays = [converted_feed(value, arguments[n]) for value, n in self._needed]
-        return self.arranged(self.run(arrays))
+        return [converted_feed(value, arguments[n]) for value, n in self._needed]
 
     @cached_property
     def _needed(self) -> list[tuple[Value, int]]:
@@ -164,6 +168,25 @@ class Executable:
             solution = layout.solution
             return Memory(solution.peak, sum(layout.sizes), solution.lower_bound)
         return Memory(*bytes_at(plan, dims))
+
+    def audit(self, *arguments: Any, precision: str = "float64") -> Audit:
+        """How far results are from what the program means, line by line; see ``graphc.audit``.
+
+        Runs once on the arguments and the variables' present values; writes no variable.
+
+        Args:
+            arguments: the feeds, in order.
+            precision: of the numbers to compare with, ``float64`` or ``double-double``.
+
+        Raises:
+            FeedError: as a call does.
+            GraphError: for another precision.
+            UnsupportedError: for an op that those numbers don't have.
+        """
+        from graphc.audit import audit
+
+        arrays = [*self._converted(arguments), *self._session.get(list(self._extraction.states))]
+        return audit(self._extraction, self.compiled, self._session.options, arrays, precision)
 
     def llvm_ir(self) -> str:
         """The LLVM text of all kernels."""
