@@ -23,7 +23,10 @@ from passes.manager import PassRecord
 
 if TYPE_CHECKING:
     from graphc.audit import Audit
-    from graphc.session import Session
+    from graphc.base.options import Options
+    from graphc.base.source import Location
+    from graphc.explain import Explainer, Explanation, Fusion
+    from graphc.session import Compilation, Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,18 @@ class Executable:
         """One record a pass: name, seconds, nodes before and after, decisions."""
         return self.compiled.records
 
+    @property
+    def options(self) -> Options:
+        """What it was compiled with."""
+        return self._session.options
+
+    @property
+    def recompilations(self) -> tuple[Compilation, ...]:
+        """What its session has compiled since this program, and why."""
+        known = self._session.compilations
+        own = next(n for n, made in enumerate(known) if made.compiled is self.compiled)
+        return tuple(known[own + 1 :])
+
     def pass_table(self) -> str:
         """The passes as a table for people: nodes before and after, decisions, milliseconds."""
         rows = [f"{'pass':<16} {'nodes before':>12} {'after':>7} {'decisions':>10} {'ms':>8}"]
@@ -187,6 +202,29 @@ class Executable:
 
         arrays = [*self._converted(arguments), *self._session.get(list(self._extraction.states))]
         return audit(self._extraction, self.compiled, self._session.options, arrays, precision)
+
+    def explain(self, value: Value | str) -> Explanation:
+        """What the compiler did to a value: rules, fusion, kernel, memory; print it.
+
+        Raises:
+            NameLookupError: for a name that not exactly one value of the program bears.
+            GraphError: for a value that the program does not compute.
+        """
+        return self._explainer(caller()).explain(value)
+
+    def why_not_fused(self, a: Value | str, b: Value | str) -> Fusion:
+        """Whether one kernel computes both values, and if not, why; print it, or test its truth.
+
+        Raises:
+            NameLookupError: for a name that not exactly one value of the program bears.
+            GraphError: for a value that the program does not compute.
+        """
+        return self._explainer(caller()).why_not_fused(a, b)
+
+    def _explainer(self, place: Location | None) -> Explainer:
+        from graphc.explain import Explainer
+
+        return Explainer(self._extraction.graph, self.compiled, self._session.options, place)
 
     def llvm_ir(self) -> str:
         """The LLVM text of all kernels."""

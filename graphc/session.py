@@ -9,15 +9,15 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from graphc.base.errors import FeedError, GraphError, NameLookupError
 from graphc.base.options import Options
-from graphc.base.source import caller
+from graphc.base.source import Location, caller
 from graphc.base.target import Target, host
 from graphc.compiler import Compiled, compile_graph
 from graphc.executable import Executable
@@ -29,6 +29,9 @@ from graphc.ir.value import Value
 from graphc.runtime.program import Program
 from graphc.state import Effect, Variable
 from graphc.structure import leaves, rebuild
+
+_Key: TypeAlias = tuple[tuple[int, ...], frozenset[int]]
+"""The fetches and the fed values of an executable, by identity."""
 
 
 def _options(given: Options | None, threads: int | None) -> Options:
@@ -43,6 +46,24 @@ def _options(given: Options | None, threads: int | None) -> Options:
     except GraphError as error:
         error.where = caller()
         raise
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """One compilation of a session; equal programs are compiled once.
+
+    Attributes:
+        reason: what was new: the fetches, or which values were fed.
+        where: the user's line that asked for it.
+        compiled: what it gave.
+    """
+
+    reason: str
+    where: Location | None
+    compiled: Compiled
+
+    def __str__(self) -> str:
+        return f"{self.reason}, asked for at {self.where or 'no line'}"
 
 
 class Session:
@@ -76,14 +97,19 @@ class Session:
         self.threads = self.options.threads
         self.seed = seed
         self.target = target if target is not None else host()
-        self.compile_count = 0
+        self.compilations: list[Compilation] = []
         self._state: dict[Value, Array] = {}
         self._spare: dict[Value, Array] = {}
-        self._compiled: dict[tuple[tuple[int, ...], frozenset[int]], Executable] = {}
+        self._compiled: dict[_Key, Executable] = {}
         self._programs: dict[Hashable, Compiled] = {}
         self._lock = threading.RLock()
         self._commit = threading.Lock()
         self._scopes: list[Recorder] = []
+
+    @property
+    def compile_count(self) -> int:
+        """How many programs were compiled; ``compilations`` says why."""
+        return len(self.compilations)
 
     # --- context ---------------------------------------------------------------------------------
 
@@ -162,14 +188,22 @@ class Session:
             known = self._compiled.get(key)
             if known is None:
                 extraction = extract(self.graph, values, effects, dict.fromkeys(overrides))
-                compiled = self._compile(extraction)
+                compiled = self._compile(extraction, self._reason(key, resolved, overrides))
                 known = Executable(
                     self, resolved, extraction, compiled, extraction.feeds, len(values)
                 )
                 self._compiled[key] = known
         return known.arranged_as(resolved)
 
-    def _compile(self, extraction: Extraction) -> Compiled:
+    def _reason(self, key: _Key, fetches: Any, overrides: Sequence[Value]) -> str:
+        """Why nothing compiled before serves a fetch list."""
+        shown = ", ".join(_label(leaf) for leaf in leaves(fetches))
+        if not any(known[0] == key[0] for known in self._compiled):
+            return f"new fetches {shown}"
+        fed = ", ".join(map(_label, overrides)) or "placeholders only"
+        return f"the fetches {shown} with other values fed: {fed}"
+
+    def _compile(self, extraction: Extraction, reason: str) -> Compiled:
         """The program of an extraction; equal graphs whose errors name the same lines share one."""
         key = (
             extraction.graph.structural_hash,
@@ -181,7 +215,7 @@ class Session:
         known = self._programs.get(key)
         if known is None:
             known = compile_graph(extraction, self.options, self.target)
-            self.compile_count += 1
+            self.compilations.append(Compilation(reason, caller(), known))
             self._programs[key] = known
         return known
 
@@ -340,6 +374,12 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session of {self.graph!r}>"
+
+
+def _label(leaf: Any) -> str:
+    if isinstance(leaf, Value):
+        return repr(leaf.name) if leaf.name is not None else str(leaf.type)
+    return str(leaf)
 
 
 def _lines(extraction: Extraction) -> tuple[tuple[str, int] | None, ...]:

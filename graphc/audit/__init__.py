@@ -23,11 +23,14 @@ from graphc.audit.shadow import Doubles, DoubleShadow, Shadow
 from graphc.base.errors import GraphError
 from graphc.base.options import Options
 from graphc.base.source import caller
+from graphc.base.target import Target
 from graphc.compiler import Compiled, compile_graph
 from graphc.extract import Extraction
 from graphc.ir.attributes import Array
+from graphc.ir.graph import Graph
 from passes.base import Decision, PassContext
-from passes.manager import PassRecord, run_pipeline
+from passes.inplace import INPLACE
+from passes.manager import run_pipeline
 from passes.pipeline import PIPELINE
 
 _SHADOWS: dict[str, Callable[[], Shadow]] = {
@@ -57,7 +60,7 @@ def audit(
     """
     shadow = _shadow(precision)
     outputs = compiled.program.run(arrays)
-    source = compiled.source
+    source = extraction.graph
     native = Native(options, compiled.target, dict(zip(source.inputs, arrays, strict=True)))
     run = ShadowRun(native, shadow)
     pairs = run.walk(source, [run.pair(np.asarray(array)) for array in arrays])
@@ -134,12 +137,10 @@ def _contributions(
     measured: _Results,
 ) -> Iterator[Contribution]:
     """The rewrites that the strict program does not have, each switched off in turn."""
-    context = PassContext(options=strict(options), target=compiled.target)
-    _, records = run_pipeline(compiled.source, PIPELINE, context)
-    allowed = set(_fired(records))
+    allowed = _fired(extraction.graph, strict(options), compiled.target)
     switches = {step.name for step in PIPELINE if not step.required}
     switches.update(*(step.parts for step in PIPELINE if not step.required))
-    for rewrite, decisions in _fired(compiled.records).items():
+    for rewrite, decisions in _fired(extraction.graph, options, compiled.target).items():
         if rewrite in allowed or rewrite not in switches:
             continue
         without = replace(strict(options), numerics=options.numerics, fast_math=options.fast_math)
@@ -155,13 +156,17 @@ def _contributions(
         )
 
 
-def _fired(records: Sequence[PassRecord]) -> dict[str, list[Decision]]:
-    """The decisions made, by the name of the rewrite."""
+def _fired(graph: Graph, options: Options, target: Target) -> dict[str, list[Decision]]:
+    """The decisions that the passes make, by the name of the rewrite.
+
+    The records of the program would do but for their lines: equal graphs share a program.
+    """
+    context = PassContext(options=replace(options, dump=(), time=False), target=target)
+    run_pipeline(graph, PIPELINE, context, frozenset({INPLACE}))
     found: dict[str, list[Decision]] = {}
-    for record in records:
-        for decision in record.decisions:
-            if decision.number:
-                found.setdefault(decision.rule, []).append(decision)
+    for decision in context.decisions:
+        if decision.number:
+            found.setdefault(decision.rule, []).append(decision)
     return found
 
 
