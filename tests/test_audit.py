@@ -296,3 +296,13 @@ def test_a_long_chain() -> None:
             y = y * 0.5 + x
     report = audited(y, {x: np.ones(4, np.float32)})
     assert report.lines[0].elements == 4 * 6000
+
+
+def test_values_too_large_to_store() -> None:
+    with gx.Graph():
+        x = gx.placeholder((), name="x")
+        y = gx.sum(gx.broadcast_to(x, (20_000, 20_000)) * 0.5)
+        line = line_here(-1)
+    with pytest.raises(gx.UnsupportedError, match="stores every value") as caught:
+        audited(y, {x: 1.0})
+    assert caught.value.where is not None and caught.value.where.line == line

@@ -8,7 +8,7 @@ contribute is found by switching each off. ``Executable.audit`` is the way in.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -105,9 +105,10 @@ class _Results:
         """The errors of a result of the strict program."""
         return ulp_errors(self._pairs[place].computed, *self._exact[place])
 
-    def worst(self, outputs: Sequence[Array]) -> float:
-        """The largest error of a result, NaN if none can be measured."""
-        return max((_extent(errors)[0] for _, errors in self.errors(outputs)), default=math.nan)
+    def worst(self, outputs: Sequence[Array], places: Collection[int]) -> float:
+        """The largest error of the results at these places, NaN if none can be measured."""
+        errors = (errors for place, errors in self.errors(outputs) if place in places)
+        return max((_extent(error)[0] for error in errors), default=math.nan)
 
 
 def _extent(errors: Doubles) -> tuple[float, float]:
@@ -146,13 +147,15 @@ def _contributions(
         without = replace(strict(options), numerics=options.numerics, fast_math=options.fast_math)
         without = replace(without, off=options.off | {rewrite})
         others = compile_graph(extraction, without, compiled.target).program.run(arrays)
+        changed = [_changed(one, other) for one, other in zip(outputs, others, strict=True)]
+        places = [n for n, count in enumerate(changed) if count] or range(len(outputs))
         lines = {str(decision.where): decision.where for decision in decisions}
         yield Contribution(
             rewrite,
             tuple(where for where in lines.values() if where is not None),
-            measured.worst(outputs),
-            measured.worst(others),
-            sum(_changed(one, other) for one, other in zip(outputs, others, strict=True)),
+            measured.worst(outputs, places),
+            measured.worst(others, places),
+            sum(changed),
         )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from graphc.base.errors import UnsupportedError
 from graphc.base.options import Options
 from graphc.base.target import Target
 from graphc.compiler import compile_graph
@@ -25,6 +26,9 @@ from graphc.runtime.program import Program
 PART_NODES = 96
 PART_BYTES = 64 << 20
 """A part of a graph is cut here, so that not all values of a large graph exist at once."""
+
+LARGEST_BYTES = 1 << 30
+"""A program may compute larger values without ever storing them; the audit would have to."""
 
 
 def strict(options: Options) -> Options:
@@ -81,7 +85,11 @@ class Native:
         self._programs: dict[str, Program] = {}
 
     def parts(self, graph: Graph, sizes: Mapping[str, int]) -> tuple[Part, ...]:
-        """The graph in parts, in order."""
+        """The graph in parts, in order.
+
+        Raises:
+            UnsupportedError: for a value too large to store.
+        """
         known = self._parts.get(graph)
         if known is None:
             known = self._parts[graph] = tuple(self._cut(graph, sizes))
@@ -92,6 +100,13 @@ class Native:
         held = 0
         for node in graph.nodes:
             size = sum(int(resolve(value.type.bytes, sizes)) for value in node.outputs)
+            if size > LARGEST_BYTES:
+                raise UnsupportedError(
+                    f"an audit stores every value, and this one has {size} bytes",
+                    where=node.provenance.where,
+                    node=repr(node),
+                    hint="audit the program at smaller sizes",
+                )
             full = not groups or len(groups[-1]) >= PART_NODES or held + size > PART_BYTES
             if full or node.regions or groups[-1][-1].regions:
                 groups.append([])

@@ -95,7 +95,8 @@ class Contribution:
     Attributes:
         rewrite: its name, as ``Options(off=...)`` takes it.
         where: the lines it was applied at.
-        max_ulp: the largest error of a result with it.
+        max_ulp: the largest error, with it, of a result that it changes; of any result if it
+            changes none.
         without_ulp: the same with this rewrite switched off.
         changed: in how many elements of the results it changes bits.
     """
@@ -109,7 +110,8 @@ class Contribution:
     def __str__(self) -> str:
         lines = ", ".join(map(str, self.where)) or "no line"
         effect = f"{_ulp(self.max_ulp)} ulp with it, {_ulp(self.without_ulp)} without"
-        bits = f"{self.changed} elements change" if self.changed else "no bits change"
+        several = "elements change" if self.changed > 1 else "element changes"
+        bits = f"{self.changed} {several}" if self.changed else "no bits change"
         return f"{self.rewrite}: {effect}, {bits}, {lines}"
 
 
