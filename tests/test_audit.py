@@ -12,8 +12,9 @@ import pytest
 
 import graphc as gx
 from graphc.audit import Audit
-from graphc.audit.double_double import add, divide, fold, multiply, pack, sqrt
+from graphc.audit.double_double import DoubleDoubleShadow, add, divide, fold, multiply, pack, sqrt
 from graphc.audit.measure import ulp_errors
+from graphc.audit.shadow import DoubleShadow
 from graphc.ir.builder import apply
 from graphc.ir.dtypes import float64
 from graphc.ir.op import Element, OpDef, Pointwise, Reshape, View, all_ops
@@ -306,3 +307,34 @@ def test_values_too_large_to_store() -> None:
     with pytest.raises(gx.UnsupportedError, match="stores every value") as caught:
         audited(y, {x: 1.0})
     assert caught.value.where is not None and caught.value.where.line == line
+
+
+def _pointwise_floats(op: OpDef) -> bool:
+    return isinstance(op.lowering, Pointwise) and _auditable(op) and op.name != "astype"
+
+
+@pytest.mark.parametrize("op", list(filter(_pointwise_floats, all_ops())), ids=lambda op: op.name)
+def test_pairs_take_special_values_as_the_references_do(op: OpDef) -> None:
+    special = np.array([0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 1e300, -1e300, np.inf, -np.inf, np.nan])
+    assert op.domain.example is not None
+    examples, attrs = op.domain.example(np.random.default_rng(0), float64)
+    grids = iter(np.meshgrid(*[special] * len(examples), indexing="ij"))
+    arrays = [
+        grid > 0 if np.asarray(example).dtype == bool else grid
+        for example, grid in zip(examples, grids, strict=True)
+    ]
+    with gx.Graph() as graph:
+        feeds = [gx.placeholder(array.shape, array.dtype) for array in arrays]
+        result = apply(op, *feeds, **attrs)
+    if not result.dtype.is_float:
+        return
+    (node,) = gx.Session(graph).compile(result, feeds).source.nodes
+    pairs, plain = DoubleDoubleShadow(), DoubleShadow()
+    wide = [a if a.dtype == bool else pairs.widen(a) for a in arrays]
+    (found,) = pairs.evaluate(node, wide, {})
+    (expected,) = plain.evaluate(node, arrays, {})
+    assert found is not None and expected is not None
+    np.testing.assert_allclose(found.real, expected, rtol=1e-12)
+    if op.name in ("add", "subtract", "multiply", "divide", "negative", "sqrt"):
+        zero = expected == 0
+        np.testing.assert_array_equal(np.signbit(found.real[zero]), np.signbit(expected[zero]))

@@ -68,7 +68,8 @@ def add(x: Wide, y: Wide) -> Wide:
     other, rest = _two_sum(x.imag, y.imag)
     top, error = _two_sum(high, low + other)
     total = top + (error + rest)
-    return pack(np.where(np.isfinite(high), total, high), (error + rest) - (total - top))
+    keeps = ~np.isfinite(high) | ((high == 0) & (total == 0))  # -0 + 0 would be 0
+    return pack(np.where(keeps, high, total), (error + rest) - (total - top))
 
 
 def negative(x: Wide) -> Wide:
@@ -100,6 +101,7 @@ def sqrt(x: Wide) -> Wide:
 def _normal(high: Any, low: Any) -> Wide:
     """A pair whose low part may reach into the high one."""
     total = high + np.where(np.isfinite(high) & np.isfinite(low), low, 0.0)
+    total = np.where((high == 0) & (total == 0), high, total)  # -0 + 0 would be 0
     return pack(total, low - (total - high))
 
 
@@ -135,7 +137,8 @@ def _matrix_product(a: Wide, b: Wide, transpose_a: bool, transpose_b: bool) -> W
 
 
 def _long(x: Wide) -> Any:
-    return np.asarray(x.real, np.longdouble) + np.asarray(x.imag, np.longdouble)
+    total = np.asarray(x.real, np.longdouble) + np.asarray(x.imag, np.longdouble)
+    return np.where(x.imag == 0, np.asarray(x.real, np.longdouble), total)  # -0 + 0 would be 0
 
 
 def _from_long(number: Any) -> Wide:
