@@ -271,7 +271,7 @@ class History:
     def replay_fusion(self, options: Options, target: Target) -> FusionReplay:
         """The decisions of fusion once more, with what was refused."""
         spent = sum(1 for r, _, _ in self._stages for d in r.decisions if d.number)
-        return FusionReplay(self.fused_from, PassContext(options, target, spent))
+        return FusionReplay(self.fused_from, PassContext(options, target, spent=spent))
 
 
 def _values(graph: Graph) -> Iterator[Value]:

@@ -101,7 +101,9 @@ def test_units_of_the_last_place() -> None:
 
 
 def _auditable(op: OpDef) -> bool:
-    return op.domain.example is not None and float64 in op.domain.dtypes
+    # what only the compiler makes is in no graph that is audited
+    ours = op.name != "contract_panels"
+    return ours and op.domain.example is not None and float64 in op.domain.dtypes
 
 
 @pytest.mark.parametrize("op", list(filter(_auditable, all_ops())), ids=lambda op: op.name)

@@ -30,17 +30,17 @@ def line_here(offset: int = 0) -> int:
 def test_a_rule_that_replaces_a_value() -> None:
     with gx.Graph():
         x = gx.placeholder((3,), name="x")
-        y = gx.negative(gx.negative(x * 2.0))
+        y = gx.negative(gx.negative(gx.tanh(x)))
         line = line_here(-1)
         z = gx.exp(y)
     found = compiled(z, [x]).explain(y)
     assert found.where is not None and found.where.line == line
     (change,) = found.changes
     assert (change.kind, change.rule) == ("replaced", "neg-neg")
-    assert change.before == "negative(negative(multiply(x, 2.0)))"
-    assert change.after.startswith("multiply(x, 2.0)")
+    assert change.before == "negative(negative(tanh(x)))"
+    assert change.after.startswith("tanh(x)")
     assert found.decisions[0][1].rule == "neg-neg"
-    assert "multiply_exp" in found.kernel and found.memory.startswith("none: it stays inside")
+    assert "tanh_exp" in found.kernel and found.memory.startswith("none: it stays inside")
     assert str(found).startswith(f"float32[3] at {__file__}:{line}\n  built: negative(negative(")
 
 

@@ -23,14 +23,10 @@ from graphc.audit.shadow import Doubles, DoubleShadow, Shadow
 from graphc.base.errors import GraphError
 from graphc.base.options import Options
 from graphc.base.source import caller
-from graphc.base.target import Target
 from graphc.compiler import Compiled, compile_graph
 from graphc.extract import Extraction
 from graphc.ir.attributes import Array
-from graphc.ir.graph import Graph
-from passes.base import Decision, PassContext
-from passes.inplace import INPLACE
-from passes.manager import run_pipeline
+from passes.base import Decision
 from passes.pipeline import PIPELINE
 
 _SHADOWS: dict[str, Callable[[], Shadow]] = {
@@ -138,15 +134,19 @@ def _contributions(
     measured: _Results,
 ) -> Iterator[Contribution]:
     """The rewrites that the strict program does not have, each switched off in turn."""
-    allowed = _fired(extraction.graph, strict(options), compiled.target)
+    target = compiled.target
+    allowed = _fired(compile_graph(extraction, strict(options), target))
+    # Equal graphs share a program, whose records name the lines of the first of them.
+    own = extraction.graph is compiled.source
+    program = compiled if own else compile_graph(extraction, options, target)
     switches = {step.name for step in PIPELINE if not step.required}
     switches.update(*(step.parts for step in PIPELINE if not step.required))
-    for rewrite, decisions in _fired(extraction.graph, options, compiled.target).items():
+    for rewrite, decisions in _fired(program).items():
         if rewrite in allowed or rewrite not in switches:
             continue
         without = replace(strict(options), numerics=options.numerics, fast_math=options.fast_math)
         without = replace(without, off=options.off | {rewrite})
-        others = compile_graph(extraction, without, compiled.target).program.run(arrays)
+        others = compile_graph(extraction, without, target).program.run(arrays)
         changed = [_changed(one, other) for one, other in zip(outputs, others, strict=True)]
         places = [n for n, count in enumerate(changed) if count] or range(len(outputs))
         lines = {str(decision.where): decision.where for decision in decisions}
@@ -159,17 +159,13 @@ def _contributions(
         )
 
 
-def _fired(graph: Graph, options: Options, target: Target) -> dict[str, list[Decision]]:
-    """The decisions that the passes make, by the name of the rewrite.
-
-    The records of the program would do but for their lines: equal graphs share a program.
-    """
-    context = PassContext(options=replace(options, dump=(), time=False), target=target)
-    run_pipeline(graph, PIPELINE, context, frozenset({INPLACE}))
+def _fired(program: Compiled) -> dict[str, list[Decision]]:
+    """The decisions made, by the name of the rewrite."""
     found: dict[str, list[Decision]] = {}
-    for decision in context.decisions:
-        if decision.number:
-            found.setdefault(decision.rule, []).append(decision)
+    for record in program.records:
+        for decision in record.decisions:
+            if decision.number:
+                found.setdefault(decision.rule, []).append(decision)
     return found
 
 

@@ -20,7 +20,8 @@ from graphc.audit.shadow import Doubles, Wide, numeric_attributes
 from graphc.base.errors import UnsupportedError
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Contraction, Decompose, Element, Reshape, View
+from graphc.ir.op import Decompose, Element, Reshape, View
+from graphc.ops.linalg import contract_op
 from passes.base import PassContext
 from passes.decompose import decompose
 
@@ -268,7 +269,7 @@ class DoubleDoubleShadow:
             return operands[0]
         if op.name in _ARITHMETIC:
             return np.asarray(_ARITHMETIC[op.name](*operands, **attrs))
-        if isinstance(op.lowering, Contraction):
+        if op is contract_op:
             left, right = operands
             return _matrix_product(left, right, attrs["transpose_a"], attrs["transpose_b"])
         if isinstance(op.lowering, (View, Reshape, Element)):
