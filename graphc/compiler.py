@@ -74,13 +74,17 @@ def _collection_paused() -> Iterator[None]:
         gc.enable()
 
 
-@_collection_paused()
 def compile_graph(extraction: Extraction, options: Options, target: Target) -> Compiled:
     """From an extracted graph to a program.
 
     Graph passes rewrite and fuse; lowering makes one kernel of each fused node and lays control
     flow flat into a plan; temporaries get their place in the arena; LLVM compiles the kernels.
     """
+    with _collection_paused():
+        return _compile(extraction, options, target)
+
+
+def _compile(extraction: Extraction, options: Options, target: Target) -> Compiled:
     context = PassContext(options, target, lambda graph: _execute(graph, options, target))
     graph, records = run_pipeline(extraction.graph, PIPELINE, context, frozenset({INPLACE}))
     with stage("lower", graph, context, records):

@@ -1,4 +1,4 @@
-"""Accuracy of sums and products: the bounds the numerics contract gives, on both kinds of target."""
+"""Accuracy of sums and products: the bounds of the numerics contract, on both kinds of target."""
 
 from __future__ import annotations
 
