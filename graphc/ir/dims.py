@@ -38,9 +38,11 @@ from graphc.ir.dim_interval import INFINITY
 from graphc.ir.dim_text import Instruction, parse_program
 
 __all__ = [
+    "HINT",
     "Dim",
     "DimExpr",
     "Instruction",
+    "at_hint",
     "bounds",
     "ceil_div",
     "compare",
@@ -64,6 +66,9 @@ _ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {
     "floordiv": operator.floordiv,
     "mod": operator.mod,
 }
+HINT = 32
+"""The size a symbolic dim is planned for; any other size is still right."""
+
 # Of a sum or number in text; a single symbol or call has no limit.
 _LARGEST_POWER = 64
 
@@ -266,6 +271,13 @@ def _evaluate_call(kind: str, arguments: list[int | None]) -> int | None:
     if kind in ("min", "max"):
         return min(known) if kind == "min" else max(known)
     return _ARITHMETIC[kind](known[0], known[1]) if known[1] else None
+
+
+def at_hint(dim: Dim, hint: int = HINT) -> int:
+    """The dim's value where every symbol is the hint: for planners, which need some number."""
+    if isinstance(dim, int):
+        return dim
+    return evaluate(dim, {symbol_name(symbol): hint for symbol in symbols_of(dim)})
 
 
 def substitute(dim: Dim, mapping: Mapping[str, Dim]) -> Dim:

@@ -3,6 +3,7 @@
 from graphc.ops import (
     control,
     creation,
+    einsum,
     files,
     fused,
     getitem,
@@ -26,6 +27,7 @@ from graphc.ops import (
 __all__ = [
     "control",
     "creation",
+    "einsum",
     "files",
     "fused",
     "getitem",

@@ -5,7 +5,8 @@ or, to say more than that they differ, ``(a, b, kind, …)``:
 
 * ``(a, b, "index", index, axis, size)``: an index into an axis of this size;
 * ``(a, b, "empty", name)``: a reduction of an axis that may not be empty;
-* ``(a, b, "broadcast", shape, target)``: a shape that must broadcast to another.
+* ``(a, b, "broadcast", shape, target)``: a shape that must broadcast to another;
+* ``(a, b, "axes", subscripts, letter)``: axes that an einsum gives one letter.
 
 Whoever runs a graph evaluates all of them before anything else and raises an error with the node's
 line for dims that differ. Invariant: the attribute is there only where something is left to check,
@@ -78,6 +79,9 @@ def run_time_guard(op: str, guard: tuple[Any, ...], where: Location | None) -> G
         case ["broadcast", shape, target]:
             text = f"{op}: shape {_holes(shape)} does not broadcast to {_holes(target)}"
             return Guard(left, right, text, where, shown=(*shape, *target))
+        case ["axes", str(subscripts), str(letter)]:
+            text = f"einsum {subscripts!r}: the axes {letter!r} are of {{}} and {{}} elements"
+            return Guard(left, right, text, where, shown=(left, right))
     return Guard(left, right, f"{op}: dims {left} and {right} must be equal", where)
 
 
