@@ -18,14 +18,16 @@ from passes.fusion import fusion
 from passes.hoist import hoist
 from passes.layout import layout
 from passes.manager import Before, Needs, Step, check_order
+from passes.moves import moves
 from passes.network import REWRITES as NETWORK_DECISIONS
 from passes.network import network
 from passes.precompute import precompute
 from passes.prune_regions import prune_regions
-from passes.rules import ALGEBRA
+from passes.rules import ALGEBRA, SHAPES
 from passes.schedule import schedule
 from passes.simplify import simplify
 from passes.stabilize import REWRITES, stabilize
+from passes.views import PARTS, views
 
 PIPELINE: tuple[Step, ...] = (
     Step(canonicalize),
@@ -37,12 +39,15 @@ PIPELINE: tuple[Step, ...] = (
     Step(stabilize, parts=REWRITES),
     Step(dce, regions=False),
     Step(network, parts=NETWORK_DECISIONS),
+    Step(moves, parts=SHAPES.names),
     Step(decompose, required=True, leaves=is_core),
     Step(canonicalize),
     Step(fold),
     Step(simplify, parts=ALGEBRA.names),
     Step(branches, parts=BRANCHES, regions=False),
     Step(prune_regions, regions=False),
+    Step(views, parts=PARTS),
+    Step(moves, parts=SHAPES.names),
     Step(hoist),
     Step(cse),
     Step(dce, regions=False),
@@ -64,6 +69,9 @@ ORDER: tuple[Before | Needs, ...] = (
     Needs("hoist", "decompose", "what a coarse operation is made of may be invariant in part"),
     Needs("hoist", "prune_regions", "a carried value that stands still is invariant as a capture"),
     Before("hoist", "fusion", "what moves are operations, not kernels"),
+    Before("stabilize", "moves", "it follows moves to where their gradient moves back"),
+    Needs("decompose", "moves", "they look for reductions of any axes, not for their parts"),
+    Needs("views", "decompose", "it moves through pointwise work, which some ops only become"),
     Needs("fusion", "decompose", "kernels are made of core operations"),
     Needs("precompute", "decompose", "what runs are core operations"),
     Before("precompute", "layout", "weights that are computed are packed too"),

@@ -64,6 +64,11 @@ class GraphEditor:
         """The nodes that read the value."""
         return [self._nodes[key] for key in self._users.get(value, ())]
 
+    def reader(self, value: Value) -> Node | None:
+        """The one node that reads the value; None if none or several do."""
+        users = self._users.get(value, {})
+        return self._nodes[next(iter(users))] if len(users) == 1 else None
+
     def is_used(self, value: Value) -> bool:
         """True if a node reads the value or it is a graph output."""
         return bool(self._users.get(value)) or value in self._fetched

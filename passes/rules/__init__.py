@@ -15,6 +15,9 @@ from passes.rules import (
     logic,
     network,
     order,
+    products,
+    reduce,
+    shape,
     stability,
     strength,
 )
@@ -29,5 +32,8 @@ ALGEBRA = RuleSet(
 STABILITY = RuleSet(stability.RULES)
 """What ``stabilize`` applies, before and after it looks at exponents."""
 
-RULE_SETS: tuple[RuleSet, ...] = (ALGEBRA, STABILITY)
+SHAPES = RuleSet(rule for subject in (shape, reduce, products) for rule in subject.RULES)
+"""What ``moves`` applies."""
+
+RULE_SETS: tuple[RuleSet, ...] = (ALGEBRA, STABILITY, SHAPES)
 """All sets, in the order in which they run."""
