@@ -27,7 +27,7 @@ from graphc.ops.pointwise_logic import (
     less_equal_op,
     less_op,
 )
-from graphc.ops.shape import broadcast_to_op, reshape_op, transpose_op
+from graphc.ops.shape import broadcast_to_op, renames, reshape_op, transpose_op
 from passes.base import PassContext
 from passes.constants import known
 from passes.rewrite import remove_dead
@@ -92,6 +92,7 @@ def _still(editor: GraphEditor, node: Node, context: PassContext) -> bool:
 
 def _move(editor: GraphEditor, node: Node, context: PassContext) -> None:
     """A reshape, transpose or broadcast: nothing, or of a single element, or after another."""
+    node = _renamed(editor, node, context)
     if _still(editor, node, context):
         return
     (source,) = node.inputs
@@ -115,11 +116,10 @@ def _move(editor: GraphEditor, node: Node, context: PassContext) -> None:
         if axes == tuple(range(origin.ndim)):
             if context.decide("transpose-back", node):
                 _give(editor, node, origin)
-        else:
-            _replace(
-                editor, node, context, "transpose-twice",
-                lambda: apply(transpose_op, origin, axes=axes),
-            )  # fmt: skip
+        elif context.decide("transpose-twice", node):
+            with editor.rewriting(node, "transpose-twice"):
+                made = editor.redefine(node.output, transpose_op, (origin,), {"axes": axes})
+            _move(editor, made, context)
         return
     guards = (*inner.attrs.get("guards", ()), *node.attrs.get("guards", ()))
     if node.op is reshape_op and origin.type == node.output.type and not guards:
@@ -132,6 +132,15 @@ def _move(editor: GraphEditor, node: Node, context: PassContext) -> None:
             node.op, origin, shape=node.attrs["shape"], **guarded(tuple(dict.fromkeys(guards)))
         ),
     )  # fmt: skip
+
+
+def _renamed(editor: GraphEditor, node: Node, context: PassContext) -> Node:
+    """A transpose that only moves axes of one element moves nothing: it is a reshape."""
+    if node.op is not transpose_op or not renames(node.inputs[0].shape, node.attrs["axes"]):
+        return node
+    if not context.decide("transpose-renames", node):
+        return node
+    return editor.redefine(node.output, reshape_op, node.inputs, {"shape": node.output.shape})
 
 
 def _give(editor: GraphEditor, node: Node, value: Value) -> None:

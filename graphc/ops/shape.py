@@ -220,6 +220,19 @@ def permuted(value: Value, axes: Sequence[int]) -> Value:
     return apply(transpose_op, value, axes=tuple(axes))
 
 
+def renames(shape: Sequence[Dim], axes: Sequence[int]) -> bool:
+    """Whether permuting the axes only moves axes of one element, and so no element."""
+    long = [axis for axis in axes if shape[axis] != 1]
+    return long == sorted(long)
+
+
+def rearranged(value: Value, axes: Sequence[int]) -> Value:
+    """The value with its axes permuted: reshaped where that moves no element."""
+    if renames(value.shape, axes):
+        return with_shape(value, tuple(value.shape[axis] for axis in axes), ())
+    return permuted(value, axes)
+
+
 @surface
 def transpose(x: Any, axes: Sequence[int] | None = None) -> Value:
     """Axis ``i`` of the result is axis ``axes[i]`` of ``x``; without axes all are reversed.

@@ -22,7 +22,7 @@ from graphc.ops.declare import NUMBERS, like
 from graphc.ops.pointwise_arithmetic import negative
 from graphc.ops.reduce import all_op, any_op, max_op, min_op, prod_op, sum_op
 from graphc.ops.reduce_core import reduced_shape
-from graphc.ops.shape import broadcast_to_op, permuted, with_shape
+from graphc.ops.shape import broadcast_to_op, permuted, rearranged, with_shape
 from passes.constants import Known
 from passes.pattern import Rule, rule
 
@@ -243,9 +243,9 @@ def _of_moved(op: OpDef, x: Value, p: Axes, axes: Axes, keep: bool) -> tuple[Val
     inner = tuple(sorted(p[axis] for axis in axes))
     moved = _over(op, x, inner, keep)
     if keep:
-        return left, permuted(moved, p)
+        return left, rearranged(moved, p)
     old = _left(x.ndim, inner)
-    return left, permuted(moved, [old.index(p[axis]) for axis in _left(x.ndim, axes)])
+    return left, rearranged(moved, [old.index(p[axis]) for axis in _left(x.ndim, axes)])
 
 
 def _moves_less(x: Value, p: Axes, axes: Axes, keep: bool) -> bool:

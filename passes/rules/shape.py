@@ -11,6 +11,7 @@ from typing import Any
 
 from graphc.ir.builder import apply
 from graphc.ir.dims import Dim, equal, less_equal, symbol
+from graphc.ir.dtypes import ALL
 from graphc.ir.value import Value
 from graphc.ops.shape import broadcast_to_op
 from graphc.ops.slicing import pad_op, slice_op, sliced
@@ -78,7 +79,7 @@ def _of_broadcast(x: Value, shape: Dims, a: Dims, s: Steps, n: Dims) -> tuple[Va
 _BROADCASTS: tuple[dict[str, Any], ...] = (
     {"x": (3, 1), "shape": (2, 3, 4), "a": (0, 2, 1), "s": (1, -2, 1), "n": (1, 2, 3)},
     {"x": (), "shape": (5,), "a": (1,), "s": (1,), "n": (2,)},
-    {"x": (1, 4), "shape": (1, 4), "a": (0, 1), "s": (1, 1), "n": (1, 2)},
+    {"x": (1, 4), "shape": (2, 4), "a": (0, 1), "s": (1, 1), "n": (1, 2)},
     {"x": (1,), "shape": (3,), "a": (0,), "s": (1,), "n": (0,)},
     {"x": (0,), "shape": (3, 0), "a": (1, 0), "s": (1, 1), "n": (2, 0)},
     {"x": (_N,), "shape": (4, _N), "a": (1, _N - 1), "s": (1, -1), "n": (2, _N)},
@@ -161,7 +162,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         "slice-of-slice",
         _of_slice,
-        dtypes=(),
+        dtypes=ALL,
         shapes={"x": (900,)},
         free={"a": (1,), "s": (2,), "n": (50,), "b": (3,), "t": (4,), "m": (5,)},
         samples=_SLICES,
@@ -169,7 +170,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         "slice-of-broadcast",
         _of_broadcast,
-        dtypes=(),
+        dtypes=ALL,
         shapes={"x": (1, 90)},
         free={"shape": (30, 90), "a": (1, 2), "s": (2, 3), "n": (4, 5)},
         when=_repeats_or_keeps,
@@ -178,7 +179,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         "pad-of-pad",
         _of_pad,
-        dtypes=(),
+        dtypes=ALL,
         shapes={"x": (90,)},
         free={**_pad_example("bacd"), "gap": (0,), "v": 0.5},
         when=_is_joint,
@@ -187,7 +188,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         "slice-of-pad",
         _slice_of_pad,
-        dtypes=(),
+        dtypes=ALL,
         shapes={"x": (90,)},
         free={**_pad_example("bd"), "gap": (0,), "v": 0.5, "a": (14,), "s": (2,), "n": (5,)},
         when=_inside,

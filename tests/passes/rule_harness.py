@@ -19,11 +19,11 @@ from graphc.base.options import Options
 from graphc.interp import evaluate
 from graphc.ir.attributes import Payload
 from graphc.ir.builder import apply, building
+from graphc.ir.dims import Dim, symbol_name
 from graphc.ir.dims import evaluate as size_of
-from graphc.ir.dims import symbol_name
 from graphc.ir.dtypes import ALL, DType, bool_, float32
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Contraction, Decompose, Pointwise
+from graphc.ir.op import Contraction, Decompose, Pointwise, Reshape
 from graphc.ir.printer import symbols_in
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
@@ -253,6 +253,10 @@ _COSTS = {
     "floor_divide": 8, "mod": 8, "fmod": 8,
 }  # fmt: skip
 _FUNCTION = 12
+LEAST_WORK = 0.25
+"""No operation that computes or moves something costs less."""
+_RENAMING = 2**-10
+"""Of a reshape, which moves nothing: less than anything that does."""
 _CHEAP_POWERS = 8
 
 
@@ -263,15 +267,22 @@ def cost(graph: Graph) -> float:
 
 
 def _elements(value: Value, sizes: Mapping[str, int]) -> int:
-    return int(np.prod([size_of(dim, sizes) for dim in value.shape], dtype=int))
+    # An empty axis counts like any other: what there is to compute is asked in general.
+    return int(np.prod([size_of(dim, sizes) or SIZE for dim in value.shape], dtype=int))
+
+
+def _summed(node: Node) -> Dim:
+    return node.inputs[0].shape[-2 if node.attrs["transpose_a"] else -1]
 
 
 def _cost(node: Node, sizes: Mapping[str, int]) -> float:
     if node.op.name in _FREE:
         return 0
+    if isinstance(node.op.lowering, Reshape):
+        return _RENAMING
     touched = max(_elements(value, sizes) for value in (*node.inputs, *node.outputs))
     if isinstance(node.op.lowering, Contraction):
-        touched = _elements(node.output, sizes) * size_of(node.inputs[0].shape[-1], sizes)
+        touched = _elements(node.output, sizes) * size_of(_summed(node), sizes)
     weight = _COSTS.get(node.op.name, 1)
     if node.op.numerics == "R" and isinstance(node.op.lowering, (Pointwise, Decompose)):
         weight = max(weight, _FUNCTION)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from check import assert_same_bits, specials
-from rule_harness import assert_agree, cases_of, cost, dtypes_of, inputs_of
+from rule_harness import LEAST_WORK, assert_agree, cases_of, cost, dtypes_of, inputs_of
 
 import graphc as gx
 from graphc.base.errors import VerifyError
@@ -49,7 +49,8 @@ def test_rule(rules: RuleSet, rule: Rule, dtype: DType) -> None:
         alone, _ = case.rewritten(RuleSet([rule]))
         assert_agree(case, case.left, alone, inputs)
         assert cost(alone) < cost(case.left)
-        assert cost(_after(case.left, rules, case.options)) <= cost(alone), "the rule is blinded"
+        left = cost(_after(case.left, rules, case.options))
+        assert left < cost(alone) + LEAST_WORK, "the rule is blinded"
     assert compared or not cases, "the flags leave nothing to compare"
 
 
