@@ -9,6 +9,7 @@ from __future__ import annotations
 from passes.branches import REWRITES as BRANCHES
 from passes.branches import branches
 from passes.canonicalize import canonicalize
+from passes.chains import chains
 from passes.cse import cse
 from passes.dce import dce
 from passes.decompose import decompose, is_core
@@ -47,6 +48,7 @@ PIPELINE: tuple[Step, ...] = (
     Step(branches, parts=BRANCHES, regions=False),
     Step(prune_regions, regions=False),
     Step(views, parts=PARTS),
+    Step(chains),
     Step(moves, parts=SHAPES.names),
     Step(hoist),
     Step(cse),
@@ -72,6 +74,7 @@ ORDER: tuple[Before | Needs, ...] = (
     Before("stabilize", "moves", "it follows moves to where their gradient moves back"),
     Needs("decompose", "moves", "they look for reductions of any axes, not for their parts"),
     Needs("views", "decompose", "it moves through pointwise work, which some ops only become"),
+    Needs("chains", "decompose", "what stands between two products is taken apart by then"),
     Needs("fusion", "decompose", "kernels are made of core operations"),
     Needs("precompute", "decompose", "what runs are core operations"),
     Before("precompute", "layout", "weights that are computed are packed too"),
