@@ -121,8 +121,12 @@ def _sides(rule: Rule, dtype: DType) -> tuple[str, str]:
         sides = rule.identity(**symbols)
     texts = {value: name for name, value in symbols.items() if isinstance(value, Value)}
     free = {attributes.key(example): name for name, example in rule.free.items()}
+    flags = [key for key in free if key in (attributes.key(False), attributes.key(True))]
+    # With both truth values taken, what the right side computes would look like the other one.
+    right_free = {**free, **dict.fromkeys(flags, "…")} if len(flags) > 1 else free
+    left_nodes = {node.outputs[0] for node in sketch.needed(sides[0])}
     for value, node in sketch.producers.items():
-        texts[value] = _expression(node, texts, free)
+        texts[value] = _expression(node, texts, free if value in left_nodes else right_free)
     left, right = (_outer(texts[side]) for side in sides)
     return left, right
 

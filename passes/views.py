@@ -61,7 +61,6 @@ class _Walk:
     def __init__(self, graph: Graph, context: PassContext) -> None:
         self.editor = GraphEditor(graph, "views")
         self.context = context
-        self.kept = set(graph.outputs)
 
     # --- upkeep ----------------------------------------------------------------------------------
 
@@ -84,7 +83,7 @@ class _Walk:
         node = self.editor.producer(value)
         if node is None or not isinstance(node.op.lowering, Pointwise) or node.attrs.get("guards"):
             return None
-        if value in self.kept or self.editor.reader(value) is None:
+        if self.editor.is_fetched(value) or self.editor.reader(value) is None:
             return None
         return node
 

@@ -29,6 +29,7 @@ def _swapped(value: Value) -> Value:
 
 
 def _when(p: Axes, **others: Any) -> bool:
+    """Whether the last two axes are exchanged and no others."""
     return swaps_last(p)
 
 

@@ -51,6 +51,7 @@ def _result(value: Value, shape: Sequence[Dim], axes: Axes, keepdims: bool) -> V
 
 
 def _one_each(x: Value, axes: Axes, keep: bool) -> bool:
+    """Whether the reduced axes have one element each."""
     return all(x.shape[axis] == 1 for axis in axes)
 
 
@@ -152,6 +153,7 @@ def _is_repeated(x: Value, shape: tuple[Dim, ...], axes: Axes, keep: bool) -> bo
 
 
 def _may_be_empty(x: Value, shape: tuple[Dim, ...], axes: Axes, keep: bool) -> bool:
+    """Whether a reduced axis is repeated."""
     found = _repeated(x, shape)
     return found is not None and any(axis in axes for axis in found)
 
@@ -249,6 +251,7 @@ def _of_moved(op: OpDef, x: Value, p: Axes, axes: Axes, keep: bool) -> tuple[Val
 
 
 def _moves_less(x: Value, p: Axes, axes: Axes, keep: bool) -> bool:
+    """Whether an axis is reduced."""
     return bool(axes)
 
 
@@ -275,6 +278,7 @@ def _of_transpose(op: OpDef, dtypes: tuple[DType, ...]) -> Rule:
 
 
 def _is_all(x: Value, shape: tuple[Dim, ...], axes: Axes) -> bool:
+    """Whether all axes are reduced."""
     return axes == tuple(range(len(shape))) and bool(axes) and x.ndim > 0
 
 
@@ -307,6 +311,7 @@ def _of_all(op: OpDef, dtypes: tuple[DType, ...]) -> Rule:
 
 
 def _is_scale(x: Value, c: Value, axes: Axes, keep: bool) -> bool:
+    """Whether the factor is a single number."""
     return c.ndim == 0 and x.ndim > 0 and bool(axes)
 
 
@@ -333,6 +338,11 @@ def _of_scaled(suffix: str = "", samples: Any = _SCALE_SAMPLES, **details: Any) 
     )
 
 
+def _is_reduced(x: Value, axes: Axes, keep: bool) -> bool:
+    """Whether an axis is reduced."""
+    return bool(axes)
+
+
 def _of_negative(
     op: OpDef, other: OpDef, dtypes: tuple[DType, ...], suffix: str = "", **details: Any
 ) -> Rule:
@@ -345,7 +355,7 @@ def _of_negative(
         dtypes=dtypes,
         shapes={"x": (2, 2)},
         free={"axes": (0,), "keep": False},
-        when=lambda x, axes, keep: bool(axes),
+        when=_is_reduced,
         samples=[{name: s[name] for name in ("x", "axes", "keep")} for s in _SCALE_SAMPLES],
         **details,
     )
@@ -358,7 +368,7 @@ def _of_not(op: OpDef, other: OpDef) -> Rule:
         dtypes=_TRUTH,
         shapes={"x": (2, 2)},
         free={"axes": (0,), "keep": False},
-        when=lambda x, axes, keep: bool(axes),
+        when=_is_reduced,
         samples=[
             {name: s[name] for name in ("x", "axes", "keep")}
             for s in (*_SCALE_SAMPLES, *_SCALE_EMPTY)

@@ -60,6 +60,7 @@ _SLICES: tuple[dict[str, Any], ...] = (
 
 
 def _repeats_or_keeps(x: Value, shape: Dims, a: Dims, s: Steps, n: Dims) -> bool:
+    """Whether each axis is known to be repeated, or known not to be."""
     lead = len(shape) - x.ndim
     return all(dim == 1 or equal(dim, shape[lead + axis]) for axis, dim in enumerate(x.shape))
 
