@@ -377,8 +377,8 @@ def _of_not(op: OpDef, other: OpDef) -> Rule:
 
 
 RULES: tuple[Rule, ...] = (
-    *(_of_one(op, dtypes) for op, dtypes in _EXACT),
-    _of_one(prod_op, FLOATS, "-float"),
+    *(_of_one(op, dtypes) for op, dtypes in (*_EXTREMES, (sum_op, INTEGERS), (prod_op, NUMBERS))),
+    # A sum of -0.0 alone is -0.0 in a kernel and 0.0 in NumPy.
     _of_one(sum_op, FLOATS, "-float", needs=frozenset({"nsz"})),
     *(_twice(op, dtypes) for op, dtypes in _EXACT),
     _twice(sum_op, FLOATS, "-float", needs=_REASSOC, bound=64.0, domain=(-4.0, 4.0)),
