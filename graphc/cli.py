@@ -113,7 +113,9 @@ def _parser() -> argparse.ArgumentParser:
 def _show(options: argparse.Namespace) -> None:
     if options.level is not None and (options.before or options.after):
         raise GraphError(f"--{options.level} and --before or --after exclude each other")
-    extraction = _extraction(options.file)
+    from graphc.saving import load_extraction
+
+    extraction = load_extraction(options.file)
     if options.level is not None and options.level != "passes":
         print(_compiled_text(extraction, options.level), end="")
         return
@@ -137,21 +139,6 @@ def _show(options: argparse.Namespace) -> None:
         if len(wanted) > 1:
             print(f"// {label}")
         print(graph, end="")
-
-
-def _extraction(path: str) -> Extraction:
-    from graphc.extract import extract
-    from graphc.ir.recorder import Recorder
-    from graphc.ir.value import Value
-    from graphc.saving import load
-    from graphc.state import Effect
-    from graphc.structure import leaves
-
-    flat = list(leaves(load(path)))
-    fetches = [leaf for leaf in flat if isinstance(leaf, Value)]
-    effects = [value for leaf in flat if isinstance(leaf, Effect) for value in leaf.values]
-    recorder = next((value.graph for value in (*fetches, *effects)), None)
-    return extract(recorder if recorder is not None else Recorder("graph"), fetches, effects)
 
 
 def _records(extraction: Extraction) -> list[PassRecord]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from graphc.base.errors import FeedError
+from graphc.base.errors import FeedError, GraphError
 from graphc.base.source import caller
 from graphc.compiler import Compiled
 from graphc.extract import Extraction
@@ -17,11 +17,16 @@ from graphc.ir.graph import Graph
 from graphc.ir.value import Value
 from graphc.kernel.ir import Kernel
 from graphc.kernel.text import print_kernel
+from graphc.profile import Profile, profiled
 from graphc.structure import rebuild
 from passes.arena import bytes_at
 from passes.manager import PassRecord
 
 if TYPE_CHECKING:
+    import os
+
+    import networkx
+
     from graphc.audit import Audit
     from graphc.base.options import Options
     from graphc.base.source import Location
@@ -50,6 +55,7 @@ class Executable:
     Attributes:
         feeds: the values that the positional arguments stand for.
         compiled: the graphs, the plan and the machine code.
+        last_profile: what ``profile`` measured last; None before.
     """
 
     def __init__(
@@ -67,6 +73,7 @@ class Executable:
         self._results = results
         self.compiled = compiled
         self.feeds = tuple(feeds)
+        self.last_profile: Profile | None = None
 
     def __call__(self, *arguments: Any) -> Any:
         """Runs once; results come in the structure of the fetches.
@@ -235,6 +242,72 @@ class Executable:
         from graphc.runtime.jit import assembly
 
         return assembly(self.llvm_ir(), self.compiled.target)
+
+    def profile(self, *arguments: Any, runs: int = 20) -> Profile:
+        """Times each kernel; ``report`` shows the last measurement.
+
+        The program is run once to warm up and then ``runs`` times, step by step from Python, which
+        adds about a microsecond to each launch. Variables keep their values: what runs would write
+        to them is dropped.
+
+        Args:
+            arguments: the feeds, as for a call.
+            runs: how many runs to time; for each kernel the median over them counts.
+
+        Raises:
+            FeedError: for a wrong number of arguments, or one that does not fit.
+            GraphError: for a number of runs below 1.
+        """
+        if runs < 1:
+            raise GraphError(f"runs={runs}", where=caller(), hint="time at least 1 run")
+        arrays = self._converted(arguments)
+        states = self._session.get(list(self._extraction.states))
+        self.last_profile = profiled(self.compiled.program, [*arrays, *states], runs)
+        return self.last_profile
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Writes one HTML page that shows the whole compilation; it needs no network.
+
+        The page has every pass with the graph before and after it, the kernels down to their
+        assembly, the memory plan, and times of kernels if ``profile`` was called before.
+
+        Raises:
+            OSError: if the file can't be written.
+        """
+        from graphc.report import write_report
+
+        write_report(self.compiled, path, self.last_profile)
+
+    def to_networkx(self) -> networkx.MultiDiGraph[int]:
+        """The graph after all passes for networkx, as ``Graph.to_networkx`` describes."""
+        return self.graph.to_networkx()
+
+    def to_dot(self) -> str:
+        """The graph after all passes in Graphviz's language."""
+        return self.graph.to_dot()
+
+    def to_svg(self) -> str:
+        """The graph after all passes drawn, as the text of an SVG file."""
+        return self.graph.to_svg()
+
+    def _repr_html_(self) -> str:
+        from graphc.ir.draw.html import html_of, table
+        from graphc.ir.draw.svg import text
+
+        rows = [
+            (
+                record.name,
+                str(record.nodes_before),
+                str(record.nodes_after),
+                str(len(record.decisions)),
+                f"{record.seconds * 1e3:.2f}",
+            )
+            for record in self.passes
+        ]
+        head = ("pass", "nodes before", "nodes after", "decisions", "ms")
+        passes = f"<details><summary>Passes</summary>{table(head, rows)}</details>"
+        title = f"<div><code>{text(repr(self))}</code></div>"
+        return f"{title}\n{html_of(self.graph)}\n{passes}"
 
     def __repr__(self) -> str:
         plan = self.compiled.plan

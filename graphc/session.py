@@ -217,6 +217,10 @@ class Session:
             known = compile_graph(extraction, self.options, self.target)
             self.compilations.append(Compilation(reason, caller(), known))
             self._programs[key] = known
+            if self.options.html is not None:
+                from graphc.report import numbered, write_report
+
+                write_report(known, numbered(self.options.html, self.compile_count))
         return known
 
     def execute(

@@ -253,12 +253,14 @@ class KernelWatch:
             if not self.paused:
                 self._made(program, self._targets.pop(code.entries))
 
-        def watched_run(program: Program, arrays: Sequence[Array], *rest: Any) -> Any:
+        def watched_run(
+            program: Program, arrays: Sequence[Array], *rest: Any, **named: Any
+        ) -> Any:
             if self.paused or not self._pending.get(program):
-                return run(program, arrays, *rest)
+                return run(program, arrays, *rest, **named)
             stepped = self._walk(program, arrays)
             try:
-                results = run(program, arrays, *rest)
+                results = run(program, arrays, *rest, **named)
             except IndexRangeError:
                 if isinstance(stepped, list):
                     self._report("only the program as a whole fails a check of an index")

@@ -36,6 +36,8 @@ class Options:
             made; None is no limit.
         threads: how many threads may run kernels; one does, whatever is allowed.
         time: print what each pass took.
+        html: write a report of each program that a session compiles: of the first to this file,
+            of the second to one whose name has ``-2`` before its ending, and so on.
     """
 
     numerics: Literal["default", "strict"] = "default"
@@ -47,6 +49,7 @@ class Options:
     fuel: int | None = None
     threads: int | None = None
     time: bool = False
+    html: str | None = None
 
     def __post_init__(self) -> None:
         """Takes any collection of names.
@@ -69,6 +72,8 @@ class Options:
             )
         for name, least in (("fuel", 0), ("threads", 1), ("shuffle_seed", 0)):
             _check_number(name, getattr(self, name), least)
+        if self.html is not None and not (isinstance(self.html, str) and self.html):
+            raise _refusal(f"html={self.html!r}", hint="html is None or the name of a file")
         for name in ("verify", "time"):
             if not isinstance(getattr(self, name), bool):
                 raise _refusal(f"{name}={getattr(self, name)!r}", hint=f"{name} is True or False")
@@ -144,6 +149,7 @@ _SETTINGS: dict[str, tuple[str, Literal["flag", "names", "int", "word"]]] = {
     "threads": ("threads", "int"),
     "numerics": ("numerics", "word"),
     "fast_math": ("fast_math", "names"),
+    "html": ("html", "word"),
 }
 
 

@@ -71,9 +71,18 @@ class Location:
         self._resolve()
         return self._end_column
 
+    @property
+    def brief(self) -> str:
+        """The last part of the file's name, and the line."""
+        return f"{os.path.basename(self.filename)}:{self.line}"
+
+    def source_line(self) -> str:
+        """The text of the line; empty where the file can't be read."""
+        return linecache.getline(self.filename, self.line).rstrip("\n")
+
     def excerpt(self) -> str:
         """The source line with a caret line under it; empty where the file can't be read."""
-        text = linecache.getline(self.filename, self.line).rstrip("\n")
+        text = self.source_line()
         if not text.strip():
             return ""
         indent = len(text) - len(text.lstrip())

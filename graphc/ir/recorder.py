@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from graphc.base.errors import GraphcError, GraphError, NameLookupError
 from graphc.base.source import caller
@@ -19,6 +20,9 @@ from graphc.ir.dims import Dim, symbol
 from graphc.ir.graph import Graph, Node, Provenance
 from graphc.ir.op import OpDef
 from graphc.ir.value import Value
+
+if TYPE_CHECKING:
+    import networkx
 
 
 class Recorder:
@@ -215,8 +219,44 @@ class Recorder:
         inputs = (*self.inputs, *distinct)
         return Graph(self.name, inputs, self.nodes, results), tuple(distinct.values())
 
+    # --- showing ---------------------------------------------------------------------------------
+
+    def to_networkx(self) -> networkx.MultiDiGraph[int]:
+        """The graph for networkx: nodes numbered in topological order, an edge for each operand.
+
+        Attributes of nodes: ``op``, ``kind`` ("input", "parameter", "constant", "operation",
+        "fused" or "control"), ``name``, ``type``, ``where``, ``outputs``, ``results``; of edges:
+        ``operand``, ``value``, ``type``.
+        """
+        from graphc.ir.draw.export import networkx_of
+
+        return networkx_of(self)
+
+    def to_dot(self) -> str:
+        """The graph in Graphviz's language."""
+        from graphc.ir.draw.export import dot_of
+
+        return dot_of(self)
+
+    def to_svg(self) -> str:
+        """The graph drawn, as the text of an SVG file."""
+        from graphc.ir.draw.svg import svg_of
+
+        return svg_of(self)
+
+    def _repr_html_(self) -> str:
+        from graphc.ir.draw.html import html_of
+
+        return html_of(self)
+
     def __repr__(self) -> str:
-        return f"<Graph {self.name!r}: {len(self.nodes)} nodes>"
+        parts = [f"{len(self.nodes)} nodes"]
+        for op in ("placeholder", "variable"):
+            found = [n.output.name or "unnamed" for n in self.nodes if n.op.name == op]
+            if found:
+                shown = ", ".join(found[:4]) + ", …" * (len(found) > 4)
+                parts.append(f"{len(found)} {op}{'s' * (len(found) > 1)} ({shown})")
+        return f"<Graph {self.name!r}: {', '.join(parts)}>"
 
     def __getstate__(self) -> dict[str, object]:
         state = dict(self.__dict__)

@@ -61,4 +61,9 @@ class Value(Operators):
 
     def __repr__(self) -> str:
         label = f" {self.name!r}" if self.name is not None else ""
-        return f"<Value{label} {self.type}>"
+        node = self.graph.producer(self) if self.graph is not None else None
+        if node is None:
+            return f"<Value{label} {self.type}>"
+        where = node.provenance.where
+        line = f" at {where.brief}" if where is not None else ""
+        return f"<Value{label} {self.type} = {node.op.name}{line}>"

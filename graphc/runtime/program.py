@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,6 +54,9 @@ class Code:
     entries: tuple[int, ...]
     walker: int
 
+
+Observer = Callable[[int, int], None]
+"""Is told of each step that ran, and the nanoseconds it took."""
 
 _POINTER = ctypes.c_void_p
 _WALK = ctypes.CFUNCTYPE(
@@ -237,11 +241,17 @@ class Program:
                 )
         return f"axis {axis} of {slots[self.plan.feeds[n]].name!r} must be {dim}"
 
-    def run(self, arrays: Sequence[Array], into: Mapping[int, Array] | None = None) -> list[Array]:
+    def run(
+        self,
+        arrays: Sequence[Array],
+        into: Mapping[int, Array] | None = None,
+        observer: Observer | None = None,
+    ) -> list[Array]:
         """Runs once.
 
         ``arrays`` are given for ``plan.feeds``: C-contiguous, of the right dtype and rank. Results
-        are fresh arrays, but for those whose position ``into`` gives an array to write to.
+        are fresh arrays, but for those whose position ``into`` gives an array to write to. With an
+        ``observer`` the steps are run one at a time, from Python.
 
         Raises:
             ShapeError: where sizes don't fit each other.
@@ -270,7 +280,7 @@ class Program:
                 for place in places:
                     pointers[place] = address
                 results.append(result)
-            stopped = self._walked(frame)
+            stopped = self._walked(frame) if observer is None else self._stepped(frame, observer)
             if stopped != self._count:
                 self._fail(frame, stopped)
             return results
@@ -286,6 +296,32 @@ class Program:
         with interruptible() as flag:
             stopped = self._walk(*frame.arguments, flag or _NEVER)
         return stopped
+
+    def _stepped(self, frame: Frame, observer: Observer) -> int:
+        """Runs the steps as ``_walked`` does, the native loop called for each launch and copy."""
+        steps = frame.arguments[0].value
+        assert steps is not None
+        one = ctypes.c_int64(1)
+        position = 0
+        while position < self._count:
+            step = self.plan.steps[position]
+            if isinstance(step, Jump):
+                position = step.target
+                continue
+            if isinstance(step, Branch):
+                place = int(self.table.steps[position, 2])
+                predicate = ctypes.c_bool.from_address(frame.pointers[place])
+                position = position + 1 if predicate.value else step.target
+                continue
+            row = _POINTER(steps + position * STEP_WORDS * 8)
+            started = time.perf_counter_ns()
+            ran = self._walk(row, one, *frame.arguments[2:], _NEVER)
+            spent = time.perf_counter_ns() - started
+            if ran != 1:
+                return position
+            observer(position, spent)
+            position += 1
+        return self._count
 
     def _fail(self, frame: Frame, position: int) -> None:
         _, number, value, bound = (int(item) for item in frame.status)

@@ -1,0 +1,110 @@
+"""Times of kernels: a program run step by step, and what each kernel took.
+
+Invariant: measuring changes nothing; results of the runs are dropped.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from graphc.ir.attributes import Array
+from graphc.plan.ir import Launch
+from graphc.runtime.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTime:
+    """What one kernel took in a run, its launches together.
+
+    Attributes:
+        kernel: its number in ``Executable.kernels``; -1 for copies.
+        name: its label.
+        launches: how often it ran in a run.
+        seconds: the median over the runs.
+        share: of the time of all kernels and copies.
+    """
+
+    kernel: int
+    name: str
+    launches: int
+    seconds: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A measurement of a program.
+
+    Attributes:
+        kernels: the slowest first.
+        steps: the median seconds of each step of the plan, its repetitions in a run together.
+        runs: how many runs were timed.
+        sizes: the sizes of the symbolic dims in them.
+    """
+
+    kernels: tuple[KernelTime, ...]
+    steps: Mapping[int, float]
+    runs: int
+    sizes: Mapping[str, int]
+
+    @property
+    def seconds(self) -> float:
+        """Of all kernels and copies of a run."""
+        return sum(kernel.seconds for kernel in self.kernels)
+
+    def __str__(self) -> str:
+        width = max([len(kernel.name) for kernel in self.kernels] + [6])
+        lines = [f"{'kernel':<{width}} {'launches':>8} {'µs':>10} {'share':>6}"]
+        for kernel in self.kernels:
+            lines.append(
+                f"{kernel.name:<{width}} {kernel.launches:>8} {kernel.seconds * 1e6:>10.1f} "
+                f"{kernel.share:>6.1%}"
+            )
+        return "\n".join(lines)
+
+
+def profiled(program: Program, arrays: Sequence[Array], runs: int) -> Profile:
+    """Runs a program once and then ``runs`` times more, which are timed.
+
+    Raises:
+        ShapeError, IndexRangeError: as ``Program.run``.
+    """
+    program.run(arrays)
+    plan = program.plan
+    launches: Counter[int] = Counter()
+
+    def timed() -> Counter[int]:
+        spent: Counter[int] = Counter()
+
+        def observe(position: int, nanoseconds: int) -> None:
+            spent[position] += nanoseconds
+            launches[position] += 1
+
+        program.run(arrays, observer=observe)
+        return spent
+
+    measured = [timed() for _ in range(runs)]
+    steps_of: dict[int, list[int]] = {}
+    for position in sorted(launches):
+        step = plan.steps[position]
+        steps_of.setdefault(step.kernel if isinstance(step, Launch) else -1, []).append(position)
+    seconds = {
+        kernel: statistics.median(sum(spent[n] for n in steps) for spent in measured) / 1e9
+        for kernel, steps in steps_of.items()
+    }
+    total = sum(seconds.values())
+    kernels = [
+        KernelTime(
+            kernel,
+            plan.kernels[kernel].name if kernel >= 0 else "copies",
+            sum(launches[position] for position in steps_of[kernel]) // runs,
+            seconds[kernel],
+            seconds[kernel] / total,
+        )
+        for kernel in sorted(seconds, key=lambda kernel: (-seconds[kernel], kernel))
+    ]
+    medians = {n: statistics.median(spent[n] for spent in measured) / 1e9 for n in launches}
+    return Profile(tuple(kernels), medians, runs, program.bind(arrays))

@@ -1,0 +1,52 @@
+"""Reports: one HTML page that shows a whole compilation, for reading in a browser.
+
+``content`` gathers what there is to show as plain data, ``page`` puts it into one file together
+with the script in ``assets/``. The page needs no network and runs in any recent browser.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from graphc.base.options import Options
+from graphc.base.target import host
+from graphc.compiler import Compiled, compile_graph
+from graphc.profile import Profile
+from graphc.report.content import content_of, kernel_texts
+from graphc.report.page import page_of
+from graphc.saving import load_extraction
+
+
+def write_report(
+    compiled: Compiled, path: str | os.PathLike[str], profile: Profile | None = None
+) -> None:
+    """Writes the report of a compilation to a file.
+
+    Raises:
+        OSError: if the file can't be written.
+    """
+    page = page_of(content_of(compiled, profile), kernel_texts(compiled))
+    Path(path).write_text(page, encoding="utf-8")
+
+
+def numbered(path: str, number: int) -> Path:
+    """The file for a session's report of that number, from 1: ``r.html``, ``r-2.html``, …"""
+    first = Path(path)
+    return first if number == 1 else first.with_name(f"{first.stem}-{number}{first.suffix}")
+
+
+def report_file(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
+    """Compiles a graph saved by ``graphc.save`` and writes its report to ``out``.
+
+    The environment variable ``GRAPHC`` gives options of the compiler.
+
+    Raises:
+        ParseError: if the file is damaged or no graph.
+        OSError: if a file can't be read or written.
+    """
+    compiled = compile_graph(load_extraction(path), Options.from_environment(), host())
+    write_report(compiled, out)
+
+
+__all__ = ["numbered", "report_file", "write_report"]
