@@ -78,7 +78,7 @@ class Kernels {
     const kernel = D.kernels[this.kernel];
     if (kernel === undefined) { this.title.textContent = "No kernels: nothing is computed."; return; }
     this.title.textContent = kernel.name;
-    const facts = [`${counted(kernel.launches.length, "launch").replace("launchs", "launches")} in the plan`];
+    const facts = [`${counted(kernel.launches.length, "launch", "launches")} in the plan`];
     if (kernel.seconds !== null) facts.push(`${duration(kernel.seconds)} in ${kernel.runs === 1 ? "1 call" : `${kernel.runs} calls`} a run`);
     this.facts.textContent = facts.join(", ");
     this.lines.hidden = kernel.lines.length === 0;

@@ -14,7 +14,7 @@ class Memory {
   build() {
     const m = D.memory;
     const sizes = Object.entries(m.sizes).map(([name, size]) => `${name} = ${size}`).join(", ");
-    const facts = [`arena ${bytes(m.peak)}`, `lower bound ${bytes(m.lower)}`, `without sharing ${bytes(m.unplanned)}`, counted(m.buffers.length, "temporary").replace("temporarys", "temporaries")];
+    const facts = [`arena ${bytes(m.peak)}`, `lower bound ${bytes(m.lower)}`, `without sharing ${bytes(m.unplanned)}`, counted(m.buffers.length, "temporary", "temporaries")];
     if (sizes) facts.push(`at ${sizes}${m.measured ? " (as profiled)" : " (the sizes planned for)"}`);
     this.groups = new Map();
     for (const buffer of m.buffers) this.groups.set(buffer[ROOT], (this.groups.get(buffer[ROOT]) || 0) + 1);

@@ -60,7 +60,7 @@ function bytes(count) {
   while (count >= 1000 && unit < units.length - 1) { count /= 1024; unit += 1; }
   return `${unit && count < 100 ? count.toFixed(1) : Math.round(count)} ${units[unit]}`;
 }
-const counted = (count, what) => `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
+const counted = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 
 // A graph as vertices (its inputs, then its nodes) and edges between them.
 const drawn = new Map();
