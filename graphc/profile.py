@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from graphc.base.source import Location
 from graphc.ir.attributes import Array
 from graphc.plan.ir import Launch
 from graphc.runtime.program import Program
@@ -25,6 +26,7 @@ class KernelTime:
         launches: how often it ran in a run.
         seconds: the median over the runs.
         share: of the time of all kernels and copies.
+        where: the user's line of its first launch.
     """
 
     kernel: int
@@ -32,6 +34,7 @@ class KernelTime:
     launches: int
     seconds: float
     share: float
+    where: Location | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +60,11 @@ class Profile:
 
     def __str__(self) -> str:
         width = max([len(kernel.name) for kernel in self.kernels] + [6])
-        lines = [f"{'kernel':<{width}} {'launches':>8} {'µs':>10} {'share':>6}"]
+        lines = [f"{'kernel':<{width}} {'launches':>8} {'µs':>10} {'share':>6}  line"]
         for kernel in self.kernels:
-            lines.append(
-                f"{kernel.name:<{width}} {kernel.launches:>8} {kernel.seconds * 1e6:>10.1f} "
-                f"{kernel.share:>6.1%}"
-            )
+            line = f"{kernel.name:<{width}} {kernel.launches:>8} {kernel.seconds * 1e6:>10.1f}"
+            where = kernel.where.brief if kernel.where is not None else ""
+            lines.append(f"{line} {kernel.share:>6.1%}  {where}".rstrip())
         return "\n".join(lines)
 
 
@@ -103,6 +105,7 @@ def profiled(program: Program, arrays: Sequence[Array], runs: int) -> Profile:
             sum(launches[position] for position in steps_of[kernel]) // runs,
             seconds[kernel],
             seconds[kernel] / total,
+            step.where if isinstance(step := plan.steps[steps_of[kernel][0]], Launch) else None,
         )
         for kernel in sorted(seconds, key=lambda kernel: (-seconds[kernel], kernel))
     ]

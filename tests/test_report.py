@@ -337,6 +337,7 @@ def no_faults(request: pytest.FixtureRequest) -> Iterator[None]:
     if "browser" in request.fixturenames:
         found: Browser = request.getfixturevalue("browser")
         assert not found.faults
+        assert texts_of(found, ".fault") == []
         assert all(
             address.startswith("file://") and address.partition("#")[0].endswith(".html")
             for address in found.requests
@@ -509,6 +510,20 @@ def test_memory_blocks_name_values_and_lines(browser: Browser, pages: dict[str, 
     browser.settle()
     assert "written by" in browser.evaluate("document.querySelector('#memory .foot').textContent")
     assert browser.evaluate("document.querySelectorAll('.plot .block.hit').length") == 0
+
+
+def test_a_plan_of_many_steps_scrolls(browser: Browser, tmp_path: Path) -> None:
+    with gx.Graph() as graph:
+        value = gx.placeholder((8,), name="x")
+        for _ in range(700):
+            value = gx.cumsum(value, axis=0)
+    gx.Session(graph).compile(value).report(tmp_path / "out.html")
+    browser.open((tmp_path / "out.html").as_uri() + "#memory")
+    wide, high = browser.evaluate(
+        "(() => { const plot = document.querySelector('.plot'); return ["
+        "plot.scrollWidth - plot.clientWidth, plot.scrollHeight - plot.clientHeight]; })()"
+    )
+    assert wide > 0 and high == 0
 
 
 def test_hostile_names_stay_text(browser: Browser, pages: dict[str, Path]) -> None:

@@ -23,7 +23,7 @@ class Drawing {
     this.svg = svg("svg", { role: "group", "aria-label": "Drawing of the graph" }, this.world);
     host.append(this.svg);
     this.listen();
-    new ResizeObserver(() => this.render()).observe(host);
+    new ResizeObserver(() => this.schedule()).observe(host);
   }
 
   listen() {

@@ -27,21 +27,24 @@ class Memory {
         el("div", { class: "legend" }, key("temporary", "temporary"), key("shared", "taken over in place"), key("scratch", "scratch of a kernel"),
           el("span", {}, el("i", { class: "key-use" }), "bytes in use"), el("span", {}, el("i", { class: "key-bound" }), "lower bound"))),
       this.plot, el("div", { class: "foot" }, this.about, this.around)));
-    new ResizeObserver(() => this.draw()).observe(this.plot);
+    // drawing may make a scroll bar appear, so it waits for the next frame and for another size
+    new ResizeObserver(() => requestAnimationFrame(() => this.draw())).observe(this.plot);
     this.describe();
   }
 
   draw() {
     const m = D.memory;
-    if (this.plot.clientWidth === 0) return;
+    const room = [this.plot.offsetWidth, this.plot.offsetHeight];
+    if (room[0] === 0 || String(room) === this.drawn) return;
+    this.drawn = String(room);
     if (m.buffers.length === 0 || m.peak === 0) {
       this.plot.replaceChildren(el("p", { class: "empty" }, "This program needs no memory for temporaries: what its kernels compute goes straight to the results."));
       return;
     }
     const steps = m.steps.length;
     const left = 74, top = 16, bottom = 40;
-    const width = Math.max(this.plot.clientWidth - 28, left + 20 + steps * 3);
-    const height = Math.max(240, this.plot.clientHeight - 16);
+    const width = Math.max(room[0] - 28, left + 20 + steps * 3);
+    const height = Math.max(200, room[1] - (width > room[0] - 28 ? 26 : 8));
     const x = (step) => left + ((width - left - 12) * step) / steps;
     const y = (address) => height - bottom - ((height - bottom - top) * address) / (m.peak * 1.02);
     const art = svg("svg", { width, height, role: "group", "aria-label": "Memory plan: addresses upwards, steps to the right" });
