@@ -47,6 +47,8 @@ def run_case(identifier: str, directory: Path, *, constants: bool) -> None:
     with gx.Graph():
         run = CaseRun(case, inputs, expected, directory, constants=constants)
         outputs = REGISTRY[identifier].build(run)
+    waiting = REGISTRY[identifier].parts_waiting
+    expected = [array for place, array in enumerate(expected) if place not in waiting]
     assert_agree(outputs, expected, case.tolerance)
 
 
@@ -84,4 +86,10 @@ def test_every_case_has_a_graph_or_a_reason() -> None:
 def test_document_lists_the_waiting_cases() -> None:
     rows = re.findall(r"^\| `([^`]+)` \| (.+?) \|$", DOCUMENT.read_text("utf-8"), re.MULTILINE)
     assert len(rows) == len(dict(rows))
-    assert dict(rows) == WAITING
+    parts = {
+        name: f"{feature} (outputs {', '.join(map(str, places))} only)"
+        for name, entry in REGISTRY.items()
+        for feature in dict.fromkeys(entry.parts_waiting.values())
+        for places in [[k for k, v in entry.parts_waiting.items() if v == feature]]
+    }
+    assert dict(rows) == WAITING | parts

@@ -366,3 +366,25 @@ def test_constants_join_the_graph_of_their_operand() -> None:
     assert outside.graph is first
     assert all(made.graph is first for node in first.nodes for made in node.outputs)
     assert outside.dtype is float64
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_arctan2_in_every_quadrant_and_at_every_special_value(dtype: str) -> None:
+    info = np.finfo(dtype)
+    odd = [0.0, 1.0, 3.0, np.inf, info.max, info.tiny, info.smallest_subnormal]
+    values = np.array([*odd, *(-value for value in odd), np.nan], dtype)
+    y, x = (grid.ravel() for grid in np.meshgrid(values, values))
+    with gx.Graph() as graph:
+        up, right = gx.placeholder((None,), dtype), gx.placeholder((None,), dtype)
+        angle = gx.arctan2(up, right)
+        slopes = gx.gradients(angle.sum(), [up, right])
+    session = gx.Session(graph)
+    found = session.run(angle, {up: y, right: x})
+    expected = np.arctan2(y.astype(np.longdouble), x.astype(np.longdouble))
+    np.testing.assert_allclose(found, expected.astype(dtype), rtol=2 * info.eps)
+    nan = np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(found)[~nan], np.signbit(expected)[~nan])
+    # r² would overflow and underflow here
+    large = np.array([info.max / 4, info.tiny * 4], dtype)
+    for given in session.run(slopes, {up: large, right: large}):
+        np.testing.assert_allclose(np.abs(given), 0.5 / large, rtol=8 * info.eps)

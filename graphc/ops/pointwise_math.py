@@ -225,3 +225,68 @@ logaddexp_op = pointwise(
 def logaddexp(x: Any, y: Any) -> Value:
     """log(exp(x) + exp(y)) without overflow; integers give floats."""
     return apply(logaddexp_op, *float_operands(x, y))
+
+
+# --- arctan2 -------------------------------------------------------------------------------------
+
+_PI = math.pi
+_PI_REST = {32: math.pi - float(np.float32(math.pi)), 64: 1.2246467991473532e-16}
+"""What π has beyond the nearest number of a dtype."""
+
+
+def _is_negative(x: Value) -> Value:
+    """The sign bit of a number: also of -0, whose inverse is -inf."""
+    less, equal = surface_function("less"), surface_function("equal")
+    negative_zero = surface_function("bitwise_and")(equal(x, 0), less(like(1, x) / x, 0))
+    result: Value = surface_function("bitwise_or")(less(x, 0), negative_zero)
+    return result
+
+
+def _arctan2_rule(inputs: Sequence[Value], attrs: Attributes) -> Value:
+    """The angle to the nearer half of the x axis, then the quadrant.
+
+    Equal lengths need no quotient, which both zeros and both infinities don't have.
+    """
+    y, x = inputs
+    where, equal = surface_function("where"), surface_function("equal")
+    height, width = surface_function("abs")(y), surface_function("abs")(x)
+    diagonal = where(equal(height, 0), like(0, y), like(1, y))
+    acute = arctan(where(equal(height, width), diagonal, height / width))
+    obtuse = like(_PI, y) - (acute - like(_PI_REST[y.dtype.bits], y))
+    angle = where(_is_negative(x), obtuse, acute)
+    result: Value = where(_is_negative(y), -angle, angle)
+    return result
+
+
+def _arctan2_partials(
+    inputs: Sequence[Value], output: Value, attrs: Attributes
+) -> Sequence[Value | None]:
+    """x / r² and -y / r², scaled by the longer side so that r² neither overflows nor vanishes."""
+    y, x = inputs
+    longer = surface_function("maximum")(*(surface_function("abs")(v) for v in inputs))
+    up, right = y / longer, x / longer
+    scale = longer * (up * up + right * right)
+    return right / scale, -up / scale
+
+
+arctan2_op = pointwise(
+    "arctan2",
+    "The angle of the point (x, y), in [-pi, pi]; signed zeros choose the side of the cut.",
+    FLOATS,
+    partials=_arctan2_partials,
+    lowering=Decompose(_arctan2_rule),
+    reference=through_float64(np.arctan2),
+    arity=2,
+    numerics="R",
+    differentiable=(0.5, 4.0),
+    max_ulp=3.0,
+)
+
+
+@surface
+def arctan2(y: Any, x: Any) -> Value:
+    """The angle in [-pi, pi] of the point (x, y); integers give floats.
+
+    Quadrants and signed zeros as in NumPy. The gradient at the origin is NaN.
+    """
+    return apply(arctan2_op, *float_operands(y, x))

@@ -209,3 +209,13 @@ def identity_transpose_before_matmul(run: CaseRun) -> list[Any]:
             (x @ q).T @ x,
         ]
     )
+
+
+@case("alg-noncommutative")
+def both_orders(run: CaseRun) -> list[Any]:
+    a, b = run.input("a"), run.input("b")
+    pairs = [
+        (a - b, b - a), (a / b, b / a), (a @ b, b @ a), (a**b, b**a),
+        (gx.arctan2(a, b), gx.arctan2(b, a)),
+    ]  # fmt: skip
+    return run.fetch([value for pair in pairs for value in pair])

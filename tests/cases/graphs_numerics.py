@@ -198,3 +198,18 @@ def integer_power(run: CaseRun) -> list[Any]:
     a, e, b = run.input("a"), run.input("e"), run.input("b")
     short = run.enter(np.array([222, -222], np.int16))
     return run.fetch([a**e, b**-2.0, short ** np.int16(2)])
+
+
+@case("dtype-promotion", parts_waiting={4: "float16"})
+def promotion(run: CaseRun) -> list[Any]:
+    names = ("i4", "f4", "i8", "u1", "i1", "u8", "b")
+    i4, f4, i8, u1, i1, u8, b = map(run.input, names)
+    return run.fetch(
+        [i4 + f4, i8 + f4, u1 + i1, u8 + i8, b + u1, f4 * 2.0, gx.divide(i4, i4), i4 * 2.0]
+    )
+
+
+@case("dtype-int-reduce", parts_waiting={4: "float16", 5: "float16"})
+def integer_accumulators(run: CaseRun) -> list[Any]:
+    u, i, m = (run.input(name) for name in "uim")
+    return run.fetch([u.sum(), u.mean(), i.sum(), gx.cumsum(i), m @ m.T, i.mean()])

@@ -105,22 +105,34 @@ GraphFunction = Callable[[CaseRun], "list[Any] | None"]
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A graph function; ``feeds_only`` where constants would miss the point of the case."""
+    """A graph function.
+
+    Attributes:
+        build: the function.
+        feeds_only: constants would miss the point of the case.
+        parts_waiting: positions of expected outputs that it leaves out, with what they wait for.
+    """
 
     build: GraphFunction
     feeds_only: bool
+    parts_waiting: Mapping[int, str]
 
 
 REGISTRY: dict[str, Registered] = {}
 
 
-def case(identifier: str, *, feeds_only: bool = False) -> Callable[[GraphFunction], GraphFunction]:
+def case(
+    identifier: str,
+    *,
+    feeds_only: bool = False,
+    parts_waiting: Mapping[int, str] | None = None,
+) -> Callable[[GraphFunction], GraphFunction]:
     """Register the decorated function as the graph of a case."""
 
     def register(build: GraphFunction) -> GraphFunction:
         if identifier in REGISTRY:
             raise ValueError(f"case {identifier} has two graph functions")
-        REGISTRY[identifier] = Registered(build, feeds_only)
+        REGISTRY[identifier] = Registered(build, feeds_only, parts_waiting or {})
         return build
 
     return register

@@ -8,13 +8,10 @@ from __future__ import annotations
 from typing import Final
 
 WAITING: Final[dict[str, str]] = {
-    "alg-noncommutative": "arctan2",
     "aot-target": "object cache and export for a chosen target",
     "cse-rng": "random ops",
     "dbg-bisect": "bisecting a wrong result to the guilty rule",
     "dbg-nan-origin": "numerics check that reports the first NaN with its op and line",
-    "dtype-int-reduce": "float16",
-    "dtype-promotion": "float16",
     "gr-cond": "gradient of cond",
     "gr-scan": "gradient of a loop",
     "ix-adv-mixed": "boolean mask indexing",
