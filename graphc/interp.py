@@ -22,6 +22,31 @@ from graphc.ir.value import Value
 from graphc.ops.guards import run_time_guard
 
 
+class OutOfBudget(GraphcError):
+    """An evaluation touches more elements than it was allowed to."""
+
+
+class Budget:
+    """How many elements an evaluation may still make; a node counts as ``LEAST`` at least."""
+
+    LEAST = 100
+
+    __slots__ = ("left",)
+
+    def __init__(self, elements: int) -> None:
+        self.left = elements
+
+    def spend(self, arrays: Sequence[Array]) -> None:
+        """Takes off what a node made.
+
+        Raises:
+            OutOfBudget: if nothing is left.
+        """
+        self.left -= max(self.LEAST, sum(array.size for array in arrays))
+        if self.left < 0:
+            raise OutOfBudget("the evaluation takes too long")
+
+
 def bind_dims(
     types: Sequence[TensorType],
     arrays: Sequence[Array],
@@ -89,6 +114,7 @@ def evaluate(
     graph: Graph,
     inputs: Sequence[Any] | Mapping[Value, Any],
     sizes: Mapping[str, int] | None = None,
+    budget: Budget | None = None,
 ) -> tuple[Array, ...]:
     """The outputs of a graph for given inputs.
 
@@ -97,10 +123,13 @@ def evaluate(
         inputs: arrays in the order of ``graph.inputs``, or by value; given by value, any value of
             the graph may be fed and its node is then not evaluated.
         sizes: sizes of symbols bound already, as of an enclosing graph.
+        budget: how much may be computed, loops included; without one there is no end to a loop
+            that has none.
 
     Raises:
         FeedError: if inputs are missing.
         ShapeError: if sizes disagree.
+        OutOfBudget: if the budget does not suffice.
         UnsupportedError: for control flow that is not known here.
     """
     values = _bound(graph, inputs)
@@ -109,7 +138,7 @@ def evaluate(
     for node in graph.nodes:
         if all(value in values for value in node.outputs):
             continue
-        results = evaluate_node(node, [values[value] for value in node.inputs], known)
+        results = evaluate_node(node, [values[value] for value in node.inputs], known, budget)
         values.update(zip(node.outputs, results, strict=True))
     return tuple(values[value] for value in graph.outputs)
 
@@ -139,10 +168,17 @@ def _bound(graph: Graph, inputs: Sequence[Any] | Mapping[Value, Any]) -> dict[Va
     return {value: np.asarray(array) for value, array in zip(graph.inputs, inputs, strict=True)}
 
 
-def evaluate_node(node: Node, arrays: Sequence[Array], sizes: Mapping[str, int]) -> list[Array]:
+def evaluate_node(
+    node: Node,
+    arrays: Sequence[Array],
+    sizes: Mapping[str, int],
+    budget: Budget | None = None,
+) -> list[Array]:
     """The outputs of one node, checked against its dtypes and ranks."""
     try:
-        results = _results(node, arrays, sizes)
+        results = _results(node, arrays, sizes, budget)
+        if budget is not None:
+            budget.spend(results)
     except GraphcError as error:
         error.where = error.where or node.provenance.where
         error.node = error.node or repr(node)
@@ -158,14 +194,16 @@ def evaluate_node(node: Node, arrays: Sequence[Array], sizes: Mapping[str, int])
     return results
 
 
-def _results(node: Node, arrays: Sequence[Array], sizes: Mapping[str, int]) -> list[Array]:
+def _results(
+    node: Node, arrays: Sequence[Array], sizes: Mapping[str, int], budget: Budget | None
+) -> list[Array]:
     if node.op.name == "fused":
-        return list(evaluate(node.regions[0], arrays, sizes))
+        return list(evaluate(node.regions[0], arrays, sizes, budget))
     if node.op.name == "cond":
         predicate, *operands = arrays
-        return list(evaluate(node.regions[0 if predicate else 1], operands, sizes))
+        return list(evaluate(node.regions[0 if predicate else 1], operands, sizes, budget))
     if node.op.name == "while":
-        return _loop(node, arrays, sizes)
+        return _loop(node, arrays, sizes, budget)
     if node.regions:
         raise UnsupportedError(f"the interpreter does not know the control flow of {node.op.name}")
     attrs = {
@@ -179,11 +217,13 @@ def _results(node: Node, arrays: Sequence[Array], sizes: Mapping[str, int]) -> l
     return [np.asarray(result) for result in results]
 
 
-def _loop(node: Node, arrays: Sequence[Array], sizes: Mapping[str, int]) -> list[Array]:
+def _loop(
+    node: Node, arrays: Sequence[Array], sizes: Mapping[str, int], budget: Budget | None
+) -> list[Array]:
     """Condition and body take the carried values, then what they capture."""
     condition, body = node.regions
     carried = list(arrays[: len(node.outputs)])
     captured = list(arrays[len(node.outputs) :])
-    while bool(evaluate(condition, [*carried, *captured], sizes)[0]):
-        carried = list(evaluate(body, [*carried, *captured], sizes))
+    while bool(evaluate(condition, [*carried, *captured], sizes, budget)[0]):
+        carried = list(evaluate(body, [*carried, *captured], sizes, budget))
     return carried

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from graphc.base.options import Options
 from graphc.base.source import Location
@@ -18,6 +18,11 @@ from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.fused import fused_op
+from passes import decision_file
+
+if TYPE_CHECKING:
+    from passes.constants import Producer
+    from passes.pattern import Rule
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +49,18 @@ class Decision:
         return f"{text}, not done: {self.reason}" if self.reason else f"{text}, #{self.number}"
 
 
+class Observer(Protocol):
+    """Who wants to know which rules fire."""
+
+    def fired(
+        self, rule: Rule, node: Node, made: Sequence[Node], new: Value, producer: Producer
+    ) -> None:
+        """A rule replaces the node's output by ``new``, which the nodes of ``made`` compute.
+
+        The graph still is as it was; ``producer`` knows its nodes.
+        """
+
+
 @dataclass(slots=True)
 class PassContext:
     """What passes are told, and where they record what they decide.
@@ -54,6 +71,7 @@ class PassContext:
         execute: runs a graph without inputs natively; None where there is no native code.
         spent: how many optional decisions were made so far.
         decisions: all of them, in order; the manager hands them out pass by pass.
+        observer: is told of each rule that fires; None if nobody wants to know.
     """
 
     options: Options = field(default_factory=Options)
@@ -61,6 +79,12 @@ class PassContext:
     execute: Callable[[Graph], Sequence[Array]] | None = None
     spent: int = 0
     decisions: list[Decision] = field(default_factory=list)
+    observer: Observer | None = None
+
+    def __post_init__(self) -> None:
+        """Counts on where the programs before have left the file of decisions."""
+        if self.options.decisions is not None:
+            self.spent += decision_file.count(self.options.decisions)
 
     def decide(self, rule: str, node: Node) -> bool:
         """Spends one unit of fuel on an optional change of the node; False if none is left.
@@ -75,8 +99,18 @@ class PassContext:
         if fuel is not None and self.spent >= fuel:
             return False
         self.spent += 1
-        self.decisions.append(Decision(rule, value, where, self.spent))
+        decision = Decision(rule, value, where, self.spent)
+        self.decisions.append(decision)
+        if self.options.decisions is not None:
+            decision_file.append(self.options.decisions, str(decision))
         return True
+
+    def observe(
+        self, rule: Rule, node: Node, made: Sequence[Node], new: Value, producer: Producer
+    ) -> None:
+        """Tells the observer, if there is one, that a rule fires; see ``Observer.fired``."""
+        if self.observer is not None:
+            self.observer.fired(rule, node, made, new, producer)
 
     def decline(self, rule: str, node: Node, reason: str) -> None:
         """Records a change that was considered and not made."""

@@ -1,4 +1,4 @@
-"""What can be done around every pass from outside: verify, dump, shuffle, and the time table.
+"""What can be done around every pass from outside: verify, check, dump, shuffle, time.
 
 Invariant: an instrument never changes what a graph means; shuffling only changes an order that no
 pass may rely on.
@@ -13,31 +13,42 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from graphc.base.errors import VerifyError
-from graphc.base.options import Options
 from graphc.ir.graph import Graph, Node
 from graphc.ir.printer import print_graph
 from graphc.ir.value import Value
 from graphc.ir.verify import verify
-from passes.base import has_open_regions, open_nodes
+from passes.base import PassContext, PassFunction, has_open_regions, open_nodes
+from passes.checking import Check
 
 
 class Instrument(Protocol):
     """Something that looks at the graph around each pass."""
 
-    def before(self, name: str, graph: Graph) -> Graph:
-        """The graph that the pass shall get: the given one, or one of the same meaning."""
+    def before(self, name: str, graph: Graph, run: PassFunction) -> Graph:
+        """The graph that the pass shall get: the given one, or one of the same meaning.
+
+        ``run`` is the pass, on the graph and the regions of its control flow.
+        """
 
     def after(self, name: str, graph: Graph, holds: Sequence[Callable[[Node], bool]]) -> None:
         """Looks at what the pass gave; ``holds`` are the conditions all nodes must meet by now."""
 
 
-def instruments_of(options: Options) -> list[Instrument]:
-    """The instruments that the options ask for, in the order they apply."""
+def instruments_of(context: PassContext) -> list[Instrument]:
+    """The instruments that the options ask for, in the order they apply.
+
+    Checking needs to hear of rules too, and becomes the context's observer.
+    """
+    options = context.options
     result: list[Instrument] = []
     if options.shuffle_seed is not None:
         result.append(Shuffle(options.shuffle_seed))
     if options.verify:
         result.append(Verify())
+    if options.check:
+        check = Check(context)
+        context.observer = check
+        result.append(check)
     if options.dump:
         result.append(Dump(options.dump, _to_stderr))
     return result
@@ -51,7 +62,7 @@ def _to_stderr(text: str) -> None:
 class Verify:
     """Checks all invariants of the graph after every pass."""
 
-    def before(self, name: str, graph: Graph) -> Graph:
+    def before(self, name: str, graph: Graph, run: PassFunction) -> Graph:
         """Leaves the graph alone."""
         return graph
 
@@ -76,7 +87,7 @@ class Dump:
     names: tuple[str, ...]
     write: Callable[[str], None]
 
-    def before(self, name: str, graph: Graph) -> Graph:
+    def before(self, name: str, graph: Graph, run: PassFunction) -> Graph:
         """Leaves the graph alone."""
         return graph
 
@@ -92,7 +103,7 @@ class Shuffle:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
-    def before(self, name: str, graph: Graph) -> Graph:
+    def before(self, name: str, graph: Graph, run: PassFunction) -> Graph:
         """The same graph in another order, regions of control flow too."""
         return shuffled(graph, self._random)
 

@@ -121,7 +121,7 @@ def run_pipeline(
     """
     options = context.options
     _check_names(steps, context, below)
-    instruments = instruments_of(options)
+    instruments = instruments_of(context)
     records: list[PassRecord] = []
     runs: dict[str, int] = {}
     established: list[Callable[[Node], bool]] = []
@@ -171,7 +171,7 @@ def _run_step(
     function = on_regions(step.run) if step.regions else step.run
     try:
         for instrument in instruments:
-            graph = instrument.before(name, graph)
+            graph = instrument.before(name, graph, function)
         started = time.perf_counter()
         result = function(graph, context)
         seconds = time.perf_counter() - started

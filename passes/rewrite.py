@@ -193,6 +193,7 @@ def rewrite(graph: Graph, rules: RuleSet, context: PassContext) -> Graph:
         pattern, made, new = found
         if not context.decide(pattern.rule.name, node):
             break
+        context.observe(pattern.rule, node, made, new, editor.producer)
         for part in made:
             editor.put(part)
         editor.substitute(node.output, new)

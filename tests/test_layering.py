@@ -30,6 +30,8 @@ LAYERS = {
     "graphc.plan": 3,
     "graphc.ops": 4,
     "graphc.interp": 4,
+    "graphc.debug.compare": 4,
+    "graphc.debug.samples": 4,
     "graphc.extract": 5,
     "passes": 5,
     "graphc.lower": 6,

@@ -75,7 +75,7 @@ def test_names_of_dims_that_are_refused(graph: Any, name: str) -> None:
 def test_arguments_beat_the_environment_field_by_field(
     graph: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("GRAPHC", "check,fuel=7,threads=2")
+    monkeypatch.setenv("GRAPHC", "verify,fuel=7,threads=2")
     session = gx.Session(graph, options=gx.Options(fuel=9))
     assert (session.options.fuel, session.options.verify, session.threads) == (9, True, 2)
     session = gx.Session(graph, options=gx.Options(threads=1), threads=3)

@@ -29,11 +29,17 @@ class Options:
             may be regrouped), ``contract`` (multiply and add may be fused), ``approx`` (faster and
             less accurate functions). They permit; each rule says which it needs.
         verify: check all invariants after every pass.
+        check: evaluate every pass and every rule that fires before and after, on random inputs with
+            special values, and every kernel at its three levels; a difference is an error that
+            names what made it. Slow.
         shuffle_seed: put nodes into another random topological order before every pass.
         off: names of optional passes and of rules that don't run.
         dump: names of passes after which the graph is printed; "all" stands for every one.
         fuel: how many optional decisions (rules, merging, folding, fusion, reuse of memory) may be
             made; None is no limit.
+        decisions: a file to which each decision is appended as a line when it is made. Numbers of
+            decisions, and fuel, then count on from what is in it, so that all programs that write
+            to it have one numbering.
         threads: how many threads may run kernels; one does, whatever is allowed.
         time: print what each pass took.
         html: write a report of each program that a session compiles: of the first to this file,
@@ -43,10 +49,12 @@ class Options:
     numerics: Literal["default", "strict"] = "default"
     fast_math: frozenset[str] = frozenset()
     verify: bool = False
+    check: bool = False
     shuffle_seed: int | None = None
     off: frozenset[str] = frozenset()
     dump: tuple[str, ...] = ()
     fuel: int | None = None
+    decisions: str | None = None
     threads: int | None = None
     time: bool = False
     html: str | None = None
@@ -72,9 +80,11 @@ class Options:
             )
         for name, least in (("fuel", 0), ("threads", 1), ("shuffle_seed", 0)):
             _check_number(name, getattr(self, name), least)
-        if self.html is not None and not (isinstance(self.html, str) and self.html):
-            raise _refusal(f"html={self.html!r}", hint="html is None or the name of a file")
-        for name in ("verify", "time"):
+        for name, what in (("html", "the name of a file"), ("decisions", "a path")):
+            given = getattr(self, name)
+            if given is not None and not (isinstance(given, str) and given):
+                raise _refusal(f"{name}={given!r}", hint=f"{name} is None or {what}")
+        for name in ("verify", "check", "time"):
             if not isinstance(getattr(self, name), bool):
                 raise _refusal(f"{name}={getattr(self, name)!r}", hint=f"{name} is True or False")
 
@@ -140,12 +150,14 @@ def _check_number(name: str, value: Any, least: int) -> None:
 
 # setting -> (option, kind of value)
 _SETTINGS: dict[str, tuple[str, Literal["flag", "names", "int", "word"]]] = {
-    "check": ("verify", "flag"),
+    "verify": ("verify", "flag"),
+    "check": ("check", "flag"),
     "time": ("time", "flag"),
     "dump": ("dump", "names"),
     "off": ("off", "names"),
     "seed": ("shuffle_seed", "int"),
     "fuel": ("fuel", "int"),
+    "decisions": ("decisions", "word"),
     "threads": ("threads", "int"),
     "numerics": ("numerics", "word"),
     "fast_math": ("fast_math", "names"),

@@ -117,9 +117,10 @@ def from_text(text: str, **arguments: Any) -> Options:
 
 
 def test_environment() -> None:
-    text = "check, time,dump=fusion,off=cse+dce,seed=7,fuel=412,off=fold,fast_math=nnan+nsz"
+    text = "verify, check, time,dump=fusion,off=cse+dce,seed=7,fuel=412,off=fold,fast_math=nnan+nsz"
     assert from_text(text) == Options(
         verify=True,
+        check=True,
         time=True,
         dump=("fusion",),
         off=frozenset({"cse", "dce", "fold"}),
@@ -133,7 +134,7 @@ def test_environment() -> None:
 
 def test_arguments_beat_the_environment() -> None:
     assert from_text("fuel=3,threads=2", fuel=5) == Options(fuel=5, threads=2)
-    environment = {"GRAPHC": "fuel=3,check"}
+    environment = {"GRAPHC": "fuel=3,verify"}
     assert Options.resolved(None, environment) == Options(fuel=3, verify=True)
     assert Options.resolved(Options(fuel=9), environment) == Options(fuel=9, verify=True)
 

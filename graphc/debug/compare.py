@@ -1,0 +1,95 @@
+"""Where two arrays that should be equal differ.
+
+Invariant: any NaN equals any other; apart from that, equal means every bit unless a tolerance is
+given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.ir.attributes import Array
+
+SLACK = 1000
+"""How many units in the last place of an array's largest element class R and T may differ by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first of the elements that differ.
+
+    Attributes:
+        index: its place.
+        expected, given: its values; for arrays of unlike types these are the types, as text.
+        count: how many elements differ.
+        size: how many there are.
+    """
+
+    index: tuple[int, ...]
+    expected: Any
+    given: Any
+    count: int
+    size: int
+
+    def __str__(self) -> str:
+        others = f" ({self.count} of {self.size} elements differ)" if self.size > 1 else ""
+        place = f"element {list(self.index)}" if self.index else "it"
+        return f"{place} is {self.given!s} instead of {self.expected!s}{others}"
+
+
+def same_bits(left: Array, right: Array) -> Array:
+    """Where two arrays of one dtype and shape agree: every bit, or both NaN."""
+    bits = f"u{left.dtype.itemsize}"
+    same: Array = np.ascontiguousarray(left).view(bits) == np.ascontiguousarray(right).view(bits)
+    same = same.reshape(left.shape)
+    return same | (np.isnan(left) & np.isnan(right)) if left.dtype.kind == "f" else same
+
+
+def tolerance_of(dtype: np.dtype[Any]) -> float:
+    """The relative tolerance for results that class R or T leaves open; 0 for what is no float."""
+    return SLACK * float(np.finfo(dtype).eps) if dtype.kind == "f" else 0.0
+
+
+def difference(
+    expected: Array,
+    given: Array,
+    tolerance: float = 0.0,
+    *,
+    allowance: Array | float = 0.0,
+    finite: bool = False,
+) -> Difference | None:
+    """The first difference between two arrays, None if there is none.
+
+    Args:
+        expected: what is right.
+        given: what is to be judged.
+        tolerance: relative to the element and to the largest finite element of ``expected``.
+        allowance: what is allowed beyond that, absolutely; not for integers and bools.
+        finite: judge only where ``expected`` is finite.
+    """
+    if expected.dtype != given.dtype or expected.shape != given.shape:
+        types = [f"{array.dtype}{list(array.shape)}" for array in (expected, given)]
+        return Difference((), types[0], types[1], 1, 1)
+    same = same_bits(expected, given)
+    if same.all():
+        return None
+    if expected.dtype.kind == "f":
+        with np.errstate(all="ignore"):
+            regular = np.isfinite(expected)
+            if tolerance or np.any(allowance):
+                magnitude = np.abs(np.where(regular, expected, 0))
+                allowed = tolerance * (magnitude + magnitude.max()) + allowance
+                near = np.abs(given - expected) <= allowed
+                same |= near & regular & np.isfinite(given)
+            if finite:
+                same |= ~regular
+    if same.all():
+        return None
+    index = tuple(int(n) for n in np.argwhere(~same)[0]) if same.ndim else ()
+    return Difference(index, expected[index], given[index], int((~same).sum()), int(same.size))
+
+
+__all__ = ["SLACK", "Difference", "difference", "same_bits", "tolerance_of"]

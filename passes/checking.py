@@ -1,0 +1,373 @@
+"""Check mode: evaluates graphs before and after each pass, and both sides of each rule that fires.
+
+Role: names the pass, the decision and the user's line that change what a graph computes. A value
+that a pass keeps means the same before and after, so each is compared on its own, computed from the
+values *before*: a difference is found where it arises, and does not grow on the way. Invariant:
+what is not compared, because it would take too long or random inputs don't fit, is recorded.
+
+Exact work must keep every bit, special values included. Where functions, sums of floats or rules of
+class T are at work, results of ordinary inputs must agree within ``compare.SLACK`` units in the
+last place, and a thousand times what a change of one unit in each operand makes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from graphc.base.errors import GraphcError, VerifyError
+from graphc.base.source import Location
+from graphc.debug.compare import SLACK, Difference, difference, same_bits, tolerance_of
+from graphc.debug.samples import ATTEMPTS, cost, feeds, sizes_of
+from graphc.extract import guards_of
+from graphc.interp import Budget, OutOfBudget, evaluate_node
+from graphc.ir.attributes import Array
+from graphc.ir.edit import topological
+from graphc.ir.graph import Graph, Node
+from graphc.ir.printer import symbols_in
+from graphc.ir.value import Value
+from graphc.ops.source import constant_op
+from passes.base import Decision, PassContext, PassFunction
+from passes.constants import Producer
+from passes.dce import dce
+from passes.pattern import Rule
+
+ELEMENTS = 4_000_000
+"""Graphs that make more elements, or loops that run on and on, are not evaluated."""
+
+LEFT_SIDE = 16
+"""A rule's left side is taken to have no more nodes; what lies behind is drawn at random."""
+
+RULE_ROUNDS = 12
+"""So many inputs both sides of a rule are tried on; they are small."""
+
+NUDGES = 3
+"""How often a result is computed from operands that are off by one unit, to see how it reacts."""
+
+
+# --- evaluating ----------------------------------------------------------------------------------
+
+Lookup = Mapping[Value, Array]
+
+
+def _evaluated(
+    nodes: Sequence[Node],
+    given: Lookup,
+    sizes: Mapping[str, int],
+    nudge: Callable[[Array], Array] | None = None,
+) -> dict[Value, Array]:
+    """What the nodes make; an operand is what is given for it, else what a node before made.
+
+    Raises:
+        GraphcError: whatever a node raises, or OutOfBudget.
+    """
+    budget = Budget(ELEMENTS)
+    made: dict[Value, Array] = {}
+    with np.errstate(all="ignore"):
+        for node in nodes:
+            # packed, since the order of a sum in NumPy may depend on the layout
+            operands = [np.array(given[v] if v in given else made[v]) for v in node.inputs]
+            results = evaluate_node(node, operands, sizes, budget)
+            for value, result in zip(node.outputs, results, strict=True):
+                made[value] = result if nudge is None else nudge(result)
+    return made
+
+
+def _nudged(array: Array, random: np.random.Generator) -> Array:
+    """Each float off by one unit in the last place, up or down."""
+    if array.dtype.kind != "f":
+        return array
+    with np.errstate(all="ignore"):
+        up = random.random(array.shape) < 0.5
+        toward = np.where(up, np.inf, -np.inf).astype(array.dtype)
+        return np.where(np.isfinite(array), np.nextafter(array, toward), array)
+
+
+def _inexact_values(nodes: Sequence[Node], common: Lookup) -> set[Value]:
+    """Values whose bits are open, for what the nodes compute from common values."""
+    result: set[Value] = set()
+    for node in nodes:
+        if _is_inexact(node) or any(v in result and v not in common for v in node.inputs):
+            result.update(node.outputs)
+    return result
+
+
+def _is_inexact(node: Node) -> bool:
+    inner = (other for region in node.regions for other in region.walk())
+    return node.op.numerics != "E" or any(other.op.numerics != "E" for other in inner)
+
+
+# --- comparing -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A value that is another one after the change.
+
+    Attributes:
+        node: what makes it after the change; before it, where nothing does then.
+        value: the value.
+        problem: how it differs.
+    """
+
+    node: Node | None
+    value: Value
+    problem: str
+
+
+class _Comparison:
+    """A graph before and after a change, on one set of inputs."""
+
+    def __init__(
+        self, before: Graph, after: Graph, arrays: Sequence[Array], sizes: Mapping[str, int]
+    ) -> None:
+        self.before, self.after, self.sizes = before, after, sizes
+        given = dict(zip(before.inputs, arrays, strict=True))
+        self.base = given | _evaluated(before.nodes, given, sizes)
+        old = {node.outputs[0]: node for node in before.nodes}
+        new = {node.outputs[0]: node for node in after.nodes}
+        self.changed = [n for n in after.nodes if old.get(n.outputs[0]) is not n]
+        kept = {value: self.base[value] for value in before.inputs}
+        kept |= {v: self.base[v] for n in after.nodes for v in n.outputs if v in self.base}
+        self.kept: dict[Value, Array] = kept
+        self.replaced = [n for n in before.nodes if new.get(n.outputs[0]) is not n]
+
+    def mismatch(self, special: bool, inexact: bool) -> Mismatch | None:
+        """The first value that is another one.
+
+        Args:
+            special: the inputs hold special values, so that only exact work can be judged.
+            inexact: the bits of all that changed are open.
+        """
+        open_ = _inexact_values(self.replaced, self.kept) | _inexact_values(
+            self.changed, self.base
+        )
+        try:
+            made = _evaluated(self.changed, self.base, self.sizes)
+        except OutOfBudget:
+            raise
+        except GraphcError as error:
+            node = self.changed[-1]
+            return Mismatch(node, node.outputs[0], f"now raises: {error.message}")
+        producers = self.after.producers
+        pairs = [(v, v) for n in self.changed for v in n.outputs if v in self.base]
+        pairs += [
+            (old, new)
+            for old, new in zip(self.before.outputs, self.after.outputs, strict=True)
+            if old is not new
+        ]
+        for old, new in pairs:
+            given = made[new] if new in made else self.base[new]
+            loose = inexact or old in open_ or new in open_
+            if special and loose:
+                continue
+            found = self._difference(old, given, loose, inexact)
+            if found is not None:
+                maker = producers.get(new) or self.before.producers.get(old)
+                return Mismatch(maker, old, str(found))
+        return None
+
+    def _difference(
+        self, value: Value, given: Array, loose: bool, finite: bool
+    ) -> Difference | None:
+        expected = self.base[value]
+        if not loose:
+            return difference(expected, given)
+        tolerance = tolerance_of(expected.dtype)
+        found = difference(expected, given, tolerance, finite=finite)
+        if found is None or expected.shape != given.shape:
+            return found
+        spread, unstable = self._reaction(value)
+        # where a tiny change makes another integer, or a number of a NaN, both results are right
+        judged = np.where(unstable, expected, given)
+        return difference(expected, judged, tolerance, allowance=spread, finite=finite)
+
+    def _reaction(self, value: Value) -> tuple[Array, Array]:
+        """How far a value moves when operands are off by a unit, and where it is not a distance."""
+        expected = self.base[value]
+        spread = np.zeros(expected.shape)
+        unstable = np.zeros(expected.shape, bool)
+        for seed in range(NUDGES):
+            random = np.random.default_rng(seed)
+
+            def nudge(array: Array, random: np.random.Generator = random) -> Array:
+                return _nudged(array, random)
+
+            given = {v: nudge(array) for v, array in self.kept.items()}
+            moved = _evaluated(self.replaced, given, self.sizes, nudge).get(value)
+            if moved is None:
+                continue
+            if expected.dtype.kind != "f":
+                unstable |= ~same_bits(expected, moved)
+                continue
+            with np.errstate(all="ignore"):
+                distance = np.abs(moved.astype(np.float64) - expected)
+                finite = np.isfinite(distance)
+                unstable |= ~finite & ~same_bits(expected, moved)
+                spread = np.maximum(spread, np.where(finite, distance, 0))
+        return SLACK * spread, unstable
+
+
+def compare(
+    before: Graph, after: Graph, *, inexact: bool = False, rounds: int = 3
+) -> tuple[Mismatch | None, str]:
+    """The first value that a change makes another one, on random inputs.
+
+    Args:
+        before: the graph before the change.
+        after: the graph after it; values of both are the same values.
+        inexact: the change may change bits; then only ordinary inputs with finite results count.
+        rounds: how many inputs to try.
+
+    Returns:
+        the mismatch, if any, and why nothing could be compared, if nothing could.
+    """
+    symbols = symbols_in(before)
+    reason = "no random inputs fit"
+    for attempt in range(ATTEMPTS):
+        sizes = sizes_of(symbols, attempt)
+        if cost(before, sizes) + cost(after, sizes) > ELEMENTS:
+            return None, f"more than {ELEMENTS} elements"
+        failure = next((f for g in guards_of(before) if (f := g.failure(sizes)) is not None), None)
+        if failure is not None:
+            reason = f"sizes that are tried don't fit: {failure.message}"
+            continue
+        compared = False
+        for special, arrays in feeds(before, sizes, rounds):
+            try:
+                comparison = _Comparison(before, after, arrays, sizes)
+                found = comparison.mismatch(special, inexact)
+            except GraphcError as error:
+                reason = f"random inputs don't fit: {error.message}"
+                continue
+            if found is not None:
+                return found, ""
+            compared = True
+        if compared:
+            return None, ""
+    return None, reason
+
+
+# --- the instrument ------------------------------------------------------------------------------
+
+
+class Check:
+    """Compares around each pass, and both sides of each rule."""
+
+    def __init__(self, context: PassContext) -> None:
+        self._context = context
+        self._graph: Graph | None = None
+        self._run: PassFunction | None = None
+        self._decided = 0
+        self._inexact = False
+
+    def before(self, name: str, graph: Graph, run: PassFunction) -> Graph:
+        """Remembers the graph and the pass."""
+        self._graph, self._run, self._inexact = graph, run, False
+        self._decided = len(self._context.decisions)
+        return graph
+
+    def after(self, name: str, graph: Graph, holds: Sequence[Callable[[Node], bool]]) -> None:
+        """Raises VerifyError, naming pass, decision and line, if a value is another one now."""
+        before, run = self._graph, self._run
+        if before is None or run is None or graph is before or not before.nodes:
+            return
+        inexact = self._inexact
+        found, reason = compare(before, graph, inexact=inexact)
+        if found is None:
+            if reason:
+                self._context.decline("check", before.nodes[-1], f"{name} is not checked: {reason}")
+            return
+        decision = self._guilty(before, run, inexact)
+        guilty = f"the pass {name}"
+        where = found.node.provenance.where if found.node is not None else None
+        hint = None
+        if decision is not None:
+            guilty = f"{decision.rule!r} in {name}, decision #{decision.number},"
+            where = decision.where or where
+            hint = f"GRAPHC=off={decision.rule} leaves it out"
+        raise _error(guilty, found, where, hint)
+
+    def _guilty(self, graph: Graph, run: PassFunction, inexact: bool) -> Decision | None:
+        """The first decision of the pass after which a value is another one."""
+        made = [d for d in self._context.decisions[self._decided :] if d.number]
+
+        def is_bad(fuel: int) -> bool:
+            options = replace(self._context.options, fuel=fuel, check=False, decisions=None)
+            result = run(graph, PassContext(options, self._context.target))
+            return compare(graph, result, inexact=inexact)[0] is not None
+
+        good, bad = 0, len(made)
+        if not made or is_bad(0):
+            return None
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            good, bad = (good, middle) if is_bad(middle) else (middle, bad)
+        return made[bad - 1]
+
+    def fired(
+        self, rule: Rule, node: Node, made: Sequence[Node], new: Value, producer: Producer
+    ) -> None:
+        """Compares both sides of a rule; raises VerifyError if they differ."""
+        inexact = rule.numerics != "E" or bool(rule.needs)
+        self._inexact |= inexact
+        left, right = _sides(node, made, new, producer)
+        found, reason = compare(left, right, inexact=inexact, rounds=RULE_ROUNDS)
+        if found is not None:
+            hint = f"GRAPHC=off={rule.name} leaves it out"
+            guilty = f"the rule {rule.name!r}"
+            raise _error(guilty, replace(found, node=node), node.provenance.where, hint)
+        if reason:
+            self._context.decline("check", node, f"{rule.name} is not checked: {reason}")
+
+
+def _error(
+    guilty: str, found: Mismatch, where: Location | None, hint: str | None
+) -> VerifyError:
+    name = f" {found.value.name!r}" if found.value.name is not None else ""
+    return VerifyError(
+        f"{guilty} changes the value{name} of type {found.value.type}: {found.problem}",
+        where=where,
+        node=repr(found.node) if found.node is not None else None,
+        hint=hint,
+    )
+
+
+def _sides(
+    node: Node, made: Sequence[Node], new: Value, producer: Producer
+) -> tuple[Graph, Graph]:
+    """Both sides of a rule as graphs of the same inputs.
+
+    The left side ends at what the right side reads: rules know nothing of their surroundings but
+    constants, so that what they read may be anything.
+    """
+    made_here = {value for other in made for value in other.outputs}
+    ends = {v for other in made for v in other.inputs if v not in made_here}
+    ends.add(new)
+    found: dict[Value, Node] = {node.outputs[0]: node}
+    level = [node]
+    while level:
+        operands = [value for other in level for value in other.inputs]
+        level = []
+        for value in operands:
+            other = producer(value)
+            if other is None or other.regions or other.outputs[0] in found:
+                continue
+            is_inner = value not in ends and len(found) < LEFT_SIDE
+            if is_inner or other.op is constant_op:
+                found[other.outputs[0]] = other
+                level.append(other)
+    owner = {value: other.outputs[0] for other in found.values() for value in other.outputs}
+    nodes = topological(list(found.values()), found, owner)
+    own = {value for other in (*nodes, *made) for value in other.outputs}
+    read = (value for other in (*nodes, *made) for value in other.inputs)
+    inputs = [value for value in dict.fromkeys((*read, new)) if value not in own]
+    left = Graph("left", inputs, nodes, node.outputs)
+    rest = [other for other in nodes if other is not node]
+    outputs = [new if value is node.output else value for value in node.outputs]
+    return left, dce(Graph("right", inputs, [*rest, *made], outputs), PassContext())
+
+
+__all__ = ["Check", "Mismatch", "compare"]

@@ -1,0 +1,40 @@
+"""Errors planted in the compiler on purpose, for the tests of what must find them."""
+
+from __future__ import annotations
+
+import pytest
+
+import graphc as gx
+import passes.simplify
+from graphc.ir.dtypes import FLOATS
+from graphc.kernel.ir import Kernel
+from passes import fusion_groups, inplace
+from passes.pattern import rule
+from passes.rewrite import RuleSet
+from passes.rules.algebra import ALGEBRA
+
+WRONG_RULE = "sinh-times"
+
+
+def wrong_rule(patch: pytest.MonkeyPatch) -> None:
+    """sinh(x) * y becomes x * y, as it nearly is for small x."""
+    wrong = rule(WRONG_RULE, lambda x, y: (gx.sinh(x) * y, x * y), dtypes=FLOATS)
+    rules = RuleSet([*ALGEBRA.rules, wrong])
+    patch.setattr(passes.simplify, "ALGEBRA", rules)
+
+
+def wrong_fusion(patch: pytest.MonkeyPatch) -> None:
+    """A value of each row is taken to belong to the row even if it is spread over columns."""
+    patch.setattr(fusion_groups, "_aligned", lambda shape, kept: len(shape) == len(kept) - 1)
+
+
+def wrong_reuse(patch: pytest.MonkeyPatch) -> None:
+    """Any operand of the same type may be overwritten, in whatever order it is read."""
+
+    def pairs(kernel: Kernel) -> list[tuple[int, int]]:
+        ins = [n for n, b in enumerate(kernel.buffers) if b.role == "in"]
+        outs = [n for n, b in enumerate(kernel.buffers) if b.role == "out"]
+        types = [buffer.type for buffer in kernel.buffers]
+        return [(i, o) for i in ins for o in outs if types[i] == types[o]][:1]
+
+    patch.setattr(inplace, "_safe_pairs", pairs)
