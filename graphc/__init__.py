@@ -20,7 +20,7 @@ from graphc.base.target import warn_of_platform
 
 warn_of_platform()
 
-_MODULES = ("aot", "nn", "optim", "testing")
+_MODULES = ("aot", "debug", "nn", "optim", "testing")
 
 _NAMES = {
     "Graph": ("graphc.ir.recorder", "Recorder"),

@@ -74,18 +74,28 @@ def _collection_paused() -> Iterator[None]:
         gc.enable()
 
 
-def compile_graph(extraction: Extraction, options: Options, target: Target) -> Compiled:
+def compile_graph(
+    extraction: Extraction,
+    options: Options,
+    target: Target,
+    context: PassContext | None = None,
+) -> Compiled:
     """From an extracted graph to a program.
 
     Graph passes rewrite and fuse; lowering makes one kernel of each fused node and lays control
     flow flat into a plan; temporaries get their place in the arena; LLVM compiles the kernels.
+    Whoever gives a ``context`` can read the decisions there even if this fails half-way.
     """
+    if context is None:
+        context = PassContext(options=options, target=target)
+    context.execute = lambda graph: _execute(graph, options, target)
     with _collection_paused():
-        return _compile(extraction, options, target)
+        return _compile(extraction, options, target, context)
 
 
-def _compile(extraction: Extraction, options: Options, target: Target) -> Compiled:
-    context = PassContext(options, target, lambda graph: _execute(graph, options, target))
+def _compile(
+    extraction: Extraction, options: Options, target: Target, context: PassContext
+) -> Compiled:
     graph, records = run_pipeline(extraction.graph, PIPELINE, context, frozenset({INPLACE}))
     with stage("lower", graph, context, records):
         plan, slots = plan_program(graph, len(extraction.states), extraction.guards, target)

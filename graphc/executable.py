@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from graphc.base.errors import FeedError, GraphError
+from graphc.base.errors import FeedError, GraphcError, GraphError
 from graphc.base.source import caller
 from graphc.compiler import Compiled
 from graphc.extract import Extraction
@@ -308,6 +309,34 @@ class Executable:
         passes = f"<details><summary>Passes</summary>{table(head, rows)}</details>"
         title = f"<div><code>{text(repr(self))}</code></div>"
         return f"{title}\n{html_of(self.graph)}\n{passes}"
+
+    def capture(self, path: str | os.PathLike[str], *arguments: Any) -> None:
+        """Runs once and writes all that this depends on, and what came of it, to a replay capsule.
+
+        Variables keep their values, whatever the run assigns. A run that ends with an error is
+        captured too. See ``graphc replay``.
+
+        Args:
+            path: the file, by habit ``*.gxr``; readable for its owner only.
+            arguments: as for a call.
+
+        Raises:
+            FeedError: for arguments that don't fit.
+            OSError: if the file can't be written.
+        """
+        from graphc.debug.capsule import capture
+        from graphc.debug.case import Case, Outcome
+
+        arrays = [*self._converted(arguments)]
+        arrays += self._session.get(list(self._extraction.states))
+        options, target = self._session.options, self.compiled.target
+        states = len(self._extraction.states)
+        outcome: Outcome
+        try:
+            outcome = self.compiled.program.run(arrays)
+        except GraphcError as error:
+            outcome = error
+        capture(path, Case(self.source, tuple(arrays), states, options, target), outcome)
 
     def __repr__(self) -> str:
         plan = self.compiled.plan

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import graphc as gx
 import passes.simplify
+from graphc.codegen import scalar
 from graphc.ir.dtypes import FLOATS
+from graphc.ir.graph import Node
 from graphc.kernel.ir import Kernel
-from passes import fusion_groups, inplace
+from passes import fusion, fusion_groups, inplace
 from passes.pattern import rule
 from passes.rewrite import RuleSet
 from passes.rules.algebra import ALGEBRA
@@ -24,7 +28,21 @@ def wrong_rule(patch: pytest.MonkeyPatch) -> None:
 
 
 def wrong_fusion(patch: pytest.MonkeyPatch) -> None:
-    """A value of each row is taken to belong to the row even if it is spread over columns."""
+    """Sums over different axes are taken for the same loops."""
+    right = fusion.reduction_obstacle
+
+    def obstacle(group: fusion_groups.Group, node: Node) -> str | None:
+        found = right(group, node)
+        return None if found == "they reduce different axes" else found
+
+    patch.setattr(fusion, "reduction_obstacle", obstacle)
+
+
+def refused_fusion(patch: pytest.MonkeyPatch) -> None:
+    """A value of each row is taken to belong to the row even if it is spread over columns.
+
+    Lowering sees that and breaks down.
+    """
     patch.setattr(fusion_groups, "_aligned", lambda shape, kept: len(shape) == len(kept) - 1)
 
 
@@ -38,3 +56,16 @@ def wrong_reuse(patch: pytest.MonkeyPatch) -> None:
         return [(i, o) for i in ins for o in outs if types[i] == types[o]][:1]
 
     patch.setattr(inplace, "_safe_pairs", pairs)
+
+
+def wrong_code(patch: pytest.MonkeyPatch) -> None:
+    """Machine code of additions is a little off."""
+    right = scalar._EMITTERS["add"]
+
+    def emit(e: Any, operands: Any, dtype: Any) -> Any:
+        result = right(e, operands, dtype)
+        if not dtype.is_float:
+            return result
+        return e.binary("fmul", result, e.const(1.25, result.type))
+
+    patch.setitem(scalar._EMITTERS, "add", emit)

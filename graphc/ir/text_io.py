@@ -22,7 +22,7 @@ from graphc.ir.parser import parse_graph
 from graphc.ir.printer import payloads, print_graph
 
 
-def _replace(path: str, write: Callable[[IO[bytes]], object]) -> None:
+def replace_file(path: str, write: Callable[[IO[bytes]], object]) -> None:
     """Writes a file that only its owner may read, in place of what has that name."""
     directory = os.path.dirname(path) or "."
     descriptor, temporary = tempfile.mkstemp(dir=directory, prefix=".", suffix=".part")
@@ -50,8 +50,8 @@ def save_graph(path: str | os.PathLike[str], graph: Graph) -> None:
     beside = path + ".npz"
 
     if arrays:
-        _replace(beside, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
-    _replace(path, lambda file: file.write(text.encode()))
+        replace_file(beside, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+    replace_file(path, lambda file: file.write(text.encode()))
     if not arrays and os.path.exists(beside):
         os.unlink(beside)
 
