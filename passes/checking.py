@@ -85,6 +85,44 @@ def _nudged(array: Array, random: np.random.Generator) -> Array:
         return np.where(np.isfinite(array), np.nextafter(array, toward), array)
 
 
+def reaction(
+    nodes: Sequence[Node], given: Lookup, sizes: Mapping[str, int], expected: Lookup
+) -> dict[Value, tuple[Array, Array]]:
+    """How values react to operands that are off by one unit in the last place, everywhere.
+
+    Args:
+        nodes: what computes the values.
+        given: what the nodes read.
+        sizes: of the symbolic dims.
+        expected: the values as computed from what is given.
+
+    Returns:
+        for each value what it may be off by, and where it is another integer or no number then.
+    """
+    spread = {value: np.zeros(array.shape) for value, array in expected.items()}
+    unstable = {value: np.zeros(array.shape, bool) for value, array in expected.items()}
+    for seed in range(NUDGES):
+        random = np.random.default_rng(seed)
+
+        def nudge(array: Array, random: np.random.Generator = random) -> Array:
+            return _nudged(array, random)
+
+        moved = _evaluated(nodes, {v: nudge(array) for v, array in given.items()}, sizes, nudge)
+        for value, array in expected.items():
+            if value not in moved:
+                continue
+            other = ~same_bits(array, moved[value])
+            if array.dtype.kind != "f":
+                unstable[value] |= other
+                continue
+            with np.errstate(all="ignore"):
+                distance = np.abs(moved[value].astype(np.float64) - array)
+                finite = np.isfinite(distance)
+                unstable[value] |= ~finite & other
+                spread[value] = np.maximum(spread[value], np.where(finite, distance, 0))
+    return {value: (SLACK * spread[value], unstable[value]) for value in expected}
+
+
 def _inexact_values(nodes: Sequence[Node], common: Lookup) -> set[Value]:
     """Values whose bits are open, for what the nodes compute from common values."""
     result: set[Value] = set()
@@ -179,35 +217,11 @@ class _Comparison:
         found = difference(expected, given, tolerance, finite=finite)
         if found is None or expected.shape != given.shape:
             return found
-        spread, unstable = self._reaction(value)
+        reactions = reaction(self.replaced, self.kept, self.sizes, {value: expected})
+        spread, unstable = reactions[value]
         # where a tiny change makes another integer, or a number of a NaN, both results are right
         judged = np.where(unstable, expected, given)
         return difference(expected, judged, tolerance, allowance=spread, finite=finite)
-
-    def _reaction(self, value: Value) -> tuple[Array, Array]:
-        """How far a value moves when operands are off by a unit, and where it is not a distance."""
-        expected = self.base[value]
-        spread = np.zeros(expected.shape)
-        unstable = np.zeros(expected.shape, bool)
-        for seed in range(NUDGES):
-            random = np.random.default_rng(seed)
-
-            def nudge(array: Array, random: np.random.Generator = random) -> Array:
-                return _nudged(array, random)
-
-            given = {v: nudge(array) for v, array in self.kept.items()}
-            moved = _evaluated(self.replaced, given, self.sizes, nudge).get(value)
-            if moved is None:
-                continue
-            if expected.dtype.kind != "f":
-                unstable |= ~same_bits(expected, moved)
-                continue
-            with np.errstate(all="ignore"):
-                distance = np.abs(moved.astype(np.float64) - expected)
-                finite = np.isfinite(distance)
-                unstable |= ~finite & ~same_bits(expected, moved)
-                spread = np.maximum(spread, np.where(finite, distance, 0))
-        return SLACK * spread, unstable
 
 
 def compare(
@@ -370,4 +384,4 @@ def _sides(
     return left, dce(Graph("right", inputs, [*rest, *made], outputs), PassContext())
 
 
-__all__ = ["Check", "Mismatch", "compare"]
+__all__ = ["Check", "Mismatch", "compare", "reaction"]

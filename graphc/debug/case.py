@@ -17,12 +17,12 @@ from graphc.base.options import Options
 from graphc.base.source import caller
 from graphc.base.target import Target, host
 from graphc.compiler import Compiled, compile_graph
-from graphc.debug.compare import difference, tolerance_of
+from graphc.debug.compare import Difference, difference, tolerance_of
 from graphc.debug.samples import ATTEMPTS, cost, sizes_of
 from graphc.debug.samples import feeds as sampled
 from graphc.extract import Extraction, extract, guards_of, missing_feed
 from graphc.feeds import converted_feed
-from graphc.interp import evaluate
+from graphc.interp import OutOfBudget, bind_dims, evaluate
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph
 from graphc.ir.printer import symbols_in
@@ -31,6 +31,7 @@ from graphc.ir.value import Value
 from graphc.state import Effect
 from graphc.structure import leaves
 from passes.base import Decision, PassContext
+from passes.checking import reaction
 
 Outcome: TypeAlias = list[Array] | Exception
 """What a run gives: arrays, or the error it ends with."""
@@ -116,7 +117,8 @@ def differs(
         expected: what is right.
         given: what is judged.
         tolerance: relative; by default every bit counts where all operations are exact, and
-            elsewhere ordinary results may differ a little (``compare.SLACK``).
+            elsewhere finite results may differ a little (``compare.SLACK``), and by as much as
+            rounding on the way can explain.
     """
     if isinstance(expected, Exception) or isinstance(given, Exception):
         if type(expected) is type(given):
@@ -128,9 +130,25 @@ def differs(
         if allowed is None:
             allowed = tolerance_of(wanted.dtype) if loose else 0.0
         found = difference(wanted, array, allowed, finite=loose)
+        if found is not None and loose and tolerance is None:
+            found = _unexplained(case, number, wanted, array)
         if found is not None:
             return f"result {number}: {found}"
     return None
+
+
+def _unexplained(case: Case, number: int, wanted: Array, array: Array) -> Difference | None:
+    """What is left of a difference that may come from rounding on the way."""
+    output = case.graph.outputs[number]
+    given = dict(zip(case.graph.inputs, case.arrays, strict=True))
+    sizes = bind_dims([value.type for value in case.graph.inputs], case.arrays)
+    try:
+        reactions = reaction(case.graph.nodes, given, sizes, {output: wanted})
+    except OutOfBudget:
+        return difference(wanted, array, tolerance_of(wanted.dtype), finite=True)
+    spread, unstable = reactions[output]
+    judged = np.where(unstable, wanted, array)
+    return difference(wanted, judged, tolerance_of(wanted.dtype), allowance=spread, finite=True)
 
 
 def _outcome(outcome: Outcome) -> str:

@@ -1,0 +1,41 @@
+"""What several commands share: reading the files that they take."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from graphc.debug.case import Case
+    from graphc.extract import Extraction
+
+    Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def extraction_of_file(path: str) -> Extraction:
+    """What the fetches of a graph saved by ``graphc.save`` need; ``-`` is the standard input."""
+    from graphc.debug.case import extraction_of
+    from graphc.saving import load
+
+    return extraction_of(load("/dev/stdin" if path == "-" else path), {})[0]
+
+
+def cases_of_file(path: str) -> list[Case]:
+    """The run that a capsule holds, or runs of a saved graph on random inputs.
+
+    Options are those of the capsule, or of the environment.
+    """
+    from graphc.base.options import Options
+    from graphc.debug.capsule import load_capsule
+    from graphc.debug.case import extraction_of, sampled_cases
+    from graphc.saving import load
+
+    with open(path, "rb") as file:
+        is_archive = file.read(2) == b"PK"
+    if is_archive:
+        return [load_capsule(path).case]
+    extraction, recorder = extraction_of(load(path), {})
+    return sampled_cases(extraction, recorder, Options.from_environment())
+
+
+__all__ = ["cases_of_file", "extraction_of_file"]

@@ -1,0 +1,66 @@
+"""``graphc opt``: chosen passes on a graph, text in and text out."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from graphc.base.errors import GraphError
+
+if TYPE_CHECKING:
+    from graphc.cli.common import Commands
+    from passes.manager import Step
+
+
+def add(commands: Commands) -> None:
+    """Adds the command."""
+    opt = commands.add_parser(
+        "opt",
+        help="run chosen passes on a graph, text in and text out",
+        description="Reads a graph as text, runs the passes in the order given and prints the "
+        "graph they give, as text that can be read again. FILE may be -, the standard input. The "
+        "environment variable GRAPHC gives options of the compiler.",
+    )
+    opt.add_argument("file", metavar="FILE.gir")
+    opt.add_argument(
+        "--passes",
+        metavar="NAMES",
+        help="names of passes, parted by commas; all that the compiler runs if left out",
+    )
+    opt.add_argument(
+        "--decisions", action="store_true", help="print what was decided too, as comments"
+    )
+    opt.set_defaults(command=_opt)
+
+
+def _opt(options: argparse.Namespace) -> int:
+    from graphc.base.options import Options
+    from graphc.base.target import host
+    from graphc.cli.common import extraction_of_file
+    from passes.base import PassContext
+    from passes.manager import run_pipeline
+    from passes.pipeline import PIPELINE
+
+    steps = PIPELINE if options.passes is None else _steps(options.passes)
+    context = PassContext(options=Options.from_environment(), target=host())
+    graph, records = run_pipeline(extraction_of_file(options.file).graph, steps, context)
+    if options.decisions:
+        for record in records:
+            for decision in record.decisions:
+                print(f"// {record.name}: {' '.join(str(decision).split())}")
+    print(graph, end="")
+    return 0
+
+
+def _steps(text: str) -> list[Step]:
+    from passes.pipeline import PIPELINE
+
+    known = {step.name: step for step in reversed(PIPELINE)}
+    steps = []
+    for name in filter(None, (part.strip() for part in text.split(","))):
+        if name not in known:
+            raise GraphError(
+                f"there is no pass {name!r}", hint=f"there are {', '.join(sorted(known))}"
+            )
+        steps.append(known[name])
+    return steps

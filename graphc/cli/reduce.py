@@ -1,0 +1,113 @@
+"""``graphc reduce``: the smallest graph that still shows what a file shows."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from graphc.base.errors import GraphError
+
+if TYPE_CHECKING:
+    from graphc.cli.common import Commands
+    from graphc.debug.case import Case
+
+PLACE = "{}"
+"""Stands for the file in a command."""
+
+
+def add(commands: Commands) -> None:
+    """Adds the command."""
+    reduce = commands.add_parser(
+        "reduce",
+        help="find the smallest graph that still shows a difference",
+        usage="graphc reduce [-h] [-o OUT.gxr] [--tolerance X] [--tries N] FILE [-- COMMAND … {}]",
+        description="Shrinks a capsule, or a saved graph on random inputs, as long as compiled "
+        "code and interpreter differ; or, with a COMMAND, as long as the command ends with the "
+        "same exit code as for the whole, which must not be 0. In the command {} stands for the "
+        "file, a capsule. Prints the graph that is left. The exit code is 0 if FILE shows "
+        "something, 2 if not.",
+    )
+    reduce.add_argument("file", metavar="FILE")
+    reduce.add_argument("-o", "--out", metavar="OUT.gxr", help="write the result as a capsule")
+    reduce.add_argument(
+        "--tolerance", type=float, metavar="X", help="how far results may differ, relatively"
+    )
+    reduce.add_argument(
+        "--tries", type=int, default=600, metavar="N", help="how many graphs to try at most"
+    )
+    reduce.set_defaults(command=_reduce, takes_command=True)
+
+
+def _reduce(options: argparse.Namespace) -> int:
+    from graphc.cli.common import cases_of_file
+    from graphc.debug.capsule import capture
+    from graphc.debug.reducing import reduce, sizes
+    from graphc.ir.printer import print_graph
+
+    cases = cases_of_file(options.file)
+    with tempfile.TemporaryDirectory(prefix="graphc-") as directory:
+        for case in cases:
+            shows = (
+                _differing(case, options.tolerance)
+                if options.rest is None
+                else _failing(case, options.rest, directory)
+            )
+            if shows is not None:
+                break
+        else:
+            what = "the command fails" if options.rest is not None else "anything differs"
+            inputs = "the captured inputs" if len(cases) == 1 else f"{len(cases)} random inputs"
+            raise GraphError(f"on {inputs} it is not so that {what}")
+        small = reduce(case, shows, options.tries)
+    before, after = dict(sizes(case)), dict(sizes(small))
+    for name, count in before.items():
+        print(f"// {name}: {count} -> {after[name]}")
+    print(print_graph(small.graph, provenance=True), end="")
+    if options.out is not None:
+        capture(options.out, small, small.native()[0])
+    return 0
+
+
+def _differing(case: Case, tolerance: float | None) -> Callable[[Case], bool] | None:
+    """Whether compiled code and interpreter differ in the same way; None if they don't at all."""
+    from graphc.debug.case import differs
+
+    def kinds(candidate: Case) -> tuple[str, str] | None:
+        expected, (given, _) = candidate.interpreted(), candidate.native()
+        if differs(candidate, expected, given, tolerance) is None:
+            return None
+        return type(expected).__name__, type(given).__name__
+
+    whole = kinds(case)
+    return None if whole is None else lambda candidate: kinds(candidate) == whole
+
+
+def _failing(
+    case: Case, command: Sequence[str], directory: str
+) -> Callable[[Case], bool] | None:
+    """Whether the command ends as for the whole; None if it succeeds."""
+    from graphc.debug.capsule import capture
+
+    if not command:
+        raise GraphError("there is no command after --")
+    path = os.path.join(directory, "case.gxr")
+    given = [part.replace(PLACE, path) for part in command]
+    if given == list(command):
+        given.append(path)
+
+    def code(candidate: Case) -> int:
+        capture(path, candidate, candidate.interpreted())
+        return subprocess.run(
+            given,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        ).returncode
+
+    whole = code(case)
+    return (lambda candidate: code(candidate) == whole) if whole else None

@@ -1,0 +1,114 @@
+"""``graphc show``: a saved graph at some point of its compilation."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from graphc.base.errors import GraphError
+
+if TYPE_CHECKING:
+    from graphc.cli.common import Commands
+    from graphc.extract import Extraction
+    from graphc.ir.graph import Graph
+    from passes.manager import PassRecord
+
+_RUN = re.compile(r"(?P<name>[^#]+)(?:#(?P<number>[1-9][0-9]{0,8}))?")
+
+
+def add(commands: Commands) -> None:
+    """Adds the command."""
+    show = commands.add_parser(
+        "show",
+        help="print a saved graph at some point of its compilation",
+        description="Prints a graph saved by graphc.save, as text. Without options: what its "
+        "fetches need. PASS is a name like cse, or cse#2 for the second run; the environment "
+        "variable GRAPHC gives options of the compiler.",
+    )
+    show.add_argument("file", metavar="FILE.gir")
+    show.add_argument("--before", metavar="PASS", help="the graph that goes into a pass")
+    show.add_argument("--after", metavar="PASS", help="the graph that comes out of a pass")
+    level = show.add_mutually_exclusive_group()
+    for name, what in (
+        ("passes", "the passes and what each did"),
+        ("kernels", "the kernels"),
+        ("plan", "the plan: slots, steps and kernels"),
+        ("llvm", "the LLVM text of the kernels"),
+        ("asm", "their machine code, as assembly"),
+    ):
+        level.add_argument(
+            f"--{name}", dest="level", action="store_const", const=name, help=f"print {what}"
+        )
+    show.set_defaults(command=_show)
+
+
+def _show(options: argparse.Namespace) -> int:
+    from graphc.cli.common import extraction_of_file
+
+    if options.level is not None and (options.before or options.after):
+        raise GraphError(f"--{options.level} and --before or --after exclude each other")
+    extraction = extraction_of_file(options.file)
+    if options.level is not None and options.level != "passes":
+        print(_compiled_text(extraction, options.level), end="")
+        return 0
+    if options.level is None and not options.before and not options.after:
+        print(extraction.graph, end="")
+        return 0
+    records = _records(extraction)
+    if options.level == "passes":
+        for record in records:
+            print(record)
+        return 0
+    wanted: list[tuple[str, Graph]] = []
+    if options.before:
+        place = _place(options.before, records)
+        graph = records[place - 1].graph if place else extraction.graph
+        wanted.append((f"before {records[place].name}", graph))
+    if options.after:
+        record = records[_place(options.after, records)]
+        wanted.append((f"after {record.name}", record.graph))
+    for label, graph in wanted:
+        if len(wanted) > 1:
+            print(f"// {label}")
+        print(graph, end="")
+    return 0
+
+
+def _records(extraction: Extraction) -> list[PassRecord]:
+    from graphc.base.options import Options
+    from graphc.base.target import host
+    from passes.base import PassContext
+    from passes.manager import run_pipeline
+    from passes.pipeline import PIPELINE
+
+    context = PassContext(options=Options.from_environment(), target=host())
+    return run_pipeline(extraction.graph, PIPELINE, context)[1]
+
+
+def _place(text: str, records: Sequence[PassRecord]) -> int:
+    """Where in the records a run of a pass is; without a number its first run."""
+    found = _RUN.fullmatch(text)
+    name = f"{found['name']}#{found['number'] or 1}" if found is not None else text
+    for place, record in enumerate(records):
+        if record.name == name:
+            return place
+    known = ", ".join(record.name for record in records)
+    raise GraphError(f"no pass {name} ran", hint=f"these did: {known}")
+
+
+def _compiled_text(extraction: Extraction, level: str) -> str:
+    from graphc.base.options import Options
+    from graphc.base.target import host
+    from graphc.compiler import compile_graph
+    from graphc.kernel.text import print_kernel
+    from graphc.plan.text import print_plan
+    from graphc.runtime.jit import assembly
+
+    compiled = compile_graph(extraction, Options.from_environment(), host())
+    if level == "kernels":
+        return "\n".join(map(print_kernel, compiled.plan.kernels))
+    if level == "plan":
+        return print_plan(compiled.plan)
+    return compiled.llvm_ir if level == "llvm" else assembly(compiled.llvm_ir, compiled.target)
