@@ -109,9 +109,14 @@ def _compile(
         text = emit_program(plan, target)
     with stage("llvm", graph, context, records):
         code = load_code(text, target)
+    program = Program(plan, code)
+    if options.check:
+        from graphc.debug.levels import check_levels
+
+        with stage("check", graph, context, records):
+            check_levels(graph, program, context, target)
     if options.time:
         print_times(records)
-    program = Program(plan, code)
     return Compiled(extraction.graph, graph, tuple(records), program, slots, text.kernels, target)
 
 

@@ -1,116 +1,40 @@
-"""Functions and products of given bits: what the interpreter takes those of class R from.
-
-Class R leaves results open within a bound, but the same on one target wherever the code stands. So
-a function is a plain compiled loop, held against a wider precision at every call, and a product of
-matrices one chain of multiply-adds per element.
-"""
+"""Substitutes whose functions are held against a wider precision at every call."""
 
 from __future__ import annotations
 
-import ctypes
-import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-from vector_math_harness import FUNCTIONS, Loops, ulp_errors, wide_reference
+from vector_math_harness import ulp_errors, wide_reference
 
 from graphc.base.target import Target
-from graphc.codegen.emitter import ModuleEmitter, element_of, ltype
-from graphc.codegen.gemm.build import Builder
 from graphc.codegen.math_common import MAX_ULP
-from graphc.ir.dtypes import DType, dtype
-from graphc.runtime import jit
-
-Array = np.ndarray[Any, Any]
+from graphc.debug.kernels import LevelMismatch
+from graphc.debug.substitutes import Substitutes
+from graphc.ir.attributes import Array
+from graphc.ir.dtypes import DType
 
 SAMPLE = 4096
 """Of so many elements a call, functions are held against a wider precision."""
 
 
-class LevelMismatch(AssertionError):
-    """Two levels give different results."""
+def checked_substitutes(target: Target) -> Substitutes:
+    """Functions that raise LevelMismatch where they exceed their documented error."""
+    return Substitutes(target, _check)
 
 
-class Substitutes:
-    """Functions and products as compiled code for one target must give them, bit for bit."""
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self._loops: dict[tuple[str, DType], tuple[Loops, str]] = {}
-        self._chains: dict[DType, Any] = {}
-        self.functions = {name: self._function(name) for name in FUNCTIONS}
-
-    def _function(self, name: str) -> Callable[..., Array]:
-        def call(*operands: Array) -> Array:
-            element = dtype(operands[0].dtype)
-            arrays = [np.ascontiguousarray(array) for array in np.broadcast_arrays(*operands)]
-            known = self._loops.get((name, element))
-            if known is None:
-                loops = Loops(self._target)
-                known = self._loops[name, element] = loops, loops.add_primitive(name, element, 1)
-            result = known[0](known[1], *arrays).reshape(arrays[0].shape)
-            self._check(name, element, arrays, result)
-            return result
-
-        return call
-
-    def _check(self, name: str, element: DType, arrays: Sequence[Array], result: Array) -> None:
-        step = max(1, result.size // SAMPLE)
-        operands = [array.reshape(-1)[::step] for array in arrays]
-        got = result.reshape(-1)[::step]
-        errors = ulp_errors(got, wide_reference(name, *operands))
-        limit = MAX_ULP[name][element.name]
-        if not (errors <= limit).all():
-            worst = int(np.argmax(np.nan_to_num(errors, nan=np.inf)))
-            given = ", ".join(repr(operand[worst]) for operand in operands)
-            raise LevelMismatch(
-                f"{name}({given}) is {got[worst]!r}: {errors[worst]} ulp, not up to {limit}"
-            )
-
-    def product(self, a: Array, b: Array) -> Array:
-        """Matrix products of which every element is one chain in ascending order."""
-        if a.dtype.kind != "f":
-            return np.asarray(np.matmul(a, b))
-        element = dtype(a.dtype)
-        if element not in self._chains:
-            self._chains[element] = _chain(element, self._target)
-        (m, k), n = a.shape[-2:], b.shape[-1]
-        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        # whole vectors of columns
-        wide = -(-n // _CHAIN_LANES) * _CHAIN_LANES
-        count = math.prod(batch)
-        left = np.ascontiguousarray(np.broadcast_to(a, (*batch, m, k))).reshape(count, m, k)
-        right = np.zeros((*batch, k, wide), b.dtype)
-        right[..., :n] = b
-        right = right.reshape(count, k, wide)
-        result = np.empty((count, m, wide), a.dtype)
-        for x, y, z in zip(left, right, result, strict=True):
-            self._chains[element](x.ctypes.data, y.ctypes.data, z.ctypes.data, m, wide, k)
-        return result.reshape(*batch, m, wide)[..., :n]
+def _check(name: str, element: DType, arrays: Sequence[Array], result: Array) -> None:
+    step = max(1, result.size // SAMPLE)
+    operands = [array.reshape(-1)[::step] for array in arrays]
+    got = result.reshape(-1)[::step]
+    errors = ulp_errors(got, wide_reference(name, *operands))
+    limit = MAX_ULP[name][element.name]
+    if not (errors <= limit).all():
+        worst = int(np.argmax(np.nan_to_num(errors, nan=np.inf)))
+        given = ", ".join(repr(operand[worst]) for operand in operands)
+        raise LevelMismatch(
+            f"{name}({given}) is {got[worst]!r}: {errors[worst]} ulp, not up to {limit}"
+        )
 
 
-_CHAIN_LANES = 16
-
-
-def _chain(element: DType, target: Target) -> Any:
-    """``void (ptr a, ptr b, ptr c, i64 m, i64 n, i64 k)`` of packed arrays; n in whole vectors."""
-    module = ModuleEmitter(target.has_fma)
-    f = Builder(module, "chain", "*a *b *c m n k", internal=False)
-    a, b, c, m, n, k = f.parameter("a", "b", "c", "m", "n", "k")
-    kind, size = element_of(element), element.bytes
-    vector = ltype(kind, _CHAIN_LANES)
-    with f.loop(f.i64(0), m, 1) as row, f.loop(f.i64(0), n, _CHAIN_LANES) as column:
-        with f.loop(f.i64(0), k, 1, [f.const(0.0, vector)]) as step:
-            x = f.load(f.at(a, kind, f.mul(row.index, k), step.index), ltype(kind), size)
-            y = f.load(f.at(b, kind, f.mul(step.index, n), column.index), vector, size)
-            step.yields = [f.fma(f.splat(x, _CHAIN_LANES), y, step.carries[0])]
-        f.store(step.results[0], f.at(c, kind, f.mul(row.index, n), column.index), size)
-    f.finish()
-    library = jit.load(module.text(), ("chain",), target)
-    function = library.function("chain", *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
-    function.library = library
-    return function
-
-
-__all__ = ["LevelMismatch", "Substitutes"]
+__all__ = ["checked_substitutes"]

@@ -195,3 +195,58 @@ def test_the_whole_pipeline_passes_on_a_training_step() -> None:
         train = gx.optim.Adam(1e-2).minimize(loss)
     exe = gx.Session(g, options=CHECK).compile([loss, train])
     assert not [d for record in exe.passes for d in record.decisions if d.rule == "check"]
+
+
+# --- the levels below ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("plant", "build", "message"),
+    [
+        (planted.wrong_code, lambda x: gx.tanh(x + 1.0) * 2.0, "elements differ"),
+        (
+            planted.wrong_fusion,
+            lambda x: [gx.sum(gx.exp(x), axis=1), gx.sum(gx.exp(x), axis=0)],
+            "does not compute what its fused node means",
+        ),
+        (
+            planted.wrong_reuse,
+            lambda x: ((x * 0.5) @ x)[::-1] @ x,
+            "depends on where values lie in memory",
+        ),
+    ],
+)
+def test_errors_below_the_graph_are_found(
+    plant: Any, build: Any, message: str, kernel_watch: Any
+) -> None:
+    with gx.Graph() as g:
+        x = gx.placeholder((4, 4), name="x")
+        y = build(x)
+    with kernel_watch.pause(), pytest.MonkeyPatch.context() as patch:
+        plant(patch)
+        with pytest.raises(VerifyError, match=message) as caught:
+            gx.Session(g, options=CHECK).compile(y)
+    if plant is not planted.wrong_reuse:
+        assert "test_check_mode.py" in str(caught.value.where)
+
+
+def test_levels_that_agree_pass() -> None:
+    with gx.Graph() as g:
+        x = gx.placeholder((None, 5), name="x")
+        places = gx.placeholder((None,), "int64", name="places")
+        y = gx.take(x, places, axis=0)
+        z = gx.while_loop(lambda v: gx.sum(v) < 10.0, lambda v: gx.exp(v) + 1.0, y)
+        w = gx.cond(x[0, 0] > 0, lambda: gx.cumsum(x, axis=1), lambda: x.T.T - 1.0)
+    exe = gx.Session(g, options=CHECK).compile([y, z, gx.nn.softmax(w), gx.argmax(x, axis=1)])
+    (record,) = [record for record in exe.passes if record.name == "check"]
+    assert not [d for d in record.decisions if "kernel" in d.reason]
+
+
+def test_large_kernels_are_left_out_and_that_is_recorded() -> None:
+    with gx.Graph() as g:
+        x = gx.placeholder((3000, 1000), name="x")
+        y = gx.tanh(x) + 1.0
+    exe = gx.Session(g, options=CHECK).compile(y)
+    reasons = [d.reason for record in exe.passes for d in record.decisions if d.rule == "check"]
+    assert any("is not checked: more than 2000000 elements" in reason for reason in reasons)
+    assert any("the use of memory is not checked" in reason for reason in reasons)

@@ -1,0 +1,230 @@
+"""The levels below the graph, compared: graph, kernel, machine code, and the plan in its arena.
+
+Role: check mode for all that runs after the graph passes. Every distinct kernel is evaluated on
+random inputs as the graph says it, as the kernel interpreter reads it and as machine code; then the
+whole program runs once in its arena and once with memory of its own for each value, which tells a
+wrong layout or reuse of memory. Invariant: what is not compared is recorded as a decision not
+taken, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.base.errors import GraphcError, VerifyError
+from graphc.base.target import Target
+from graphc.debug.compare import Difference, difference, same_bits, tolerance_of
+from graphc.debug.kernels import (
+    ELEMENTS,
+    STATEMENTS,
+    KernelComparison,
+    interpreted_statements,
+    run_native,
+)
+from graphc.debug.samples import ATTEMPTS, cost, feeds, random_array, sizes_of
+from graphc.debug.substitutes import Substitutes
+from graphc.interp import Budget, evaluate_node
+from graphc.ir.attributes import Array
+from graphc.ir.dims import evaluate
+from graphc.ir.graph import Graph, Node
+from graphc.ir.printer import symbols_in
+from graphc.kernel.interp import CheckFailure, run_kernel
+from graphc.kernel.ir import Kernel
+from graphc.kernel.text import kernel_key
+from graphc.lower.group import lower_group
+from graphc.ops.fused import fused_op
+from graphc.plan.interp import blank, run_plan
+from graphc.runtime.program import Program
+from passes.base import PassContext, open_nodes
+from passes.checking import ELEMENTS as GRAPH_ELEMENTS
+from passes.checking import reaction
+
+LAUNCHES = 2000
+"""Programs that launch more kernels are not run step by step."""
+
+ROUNDS = 3
+
+
+def check_levels(graph: Graph, program: Program, context: PassContext, target: Target) -> None:
+    """Compares all kernels of a program, and then the program with itself.
+
+    Args:
+        graph: what the program was made of: fused nodes and control flow.
+        program: compiled.
+        context: hears of what is not compared.
+        target: what the program was compiled for.
+
+    Raises:
+        VerifyError: naming the kernel, the level and the user's line, or LevelMismatch with the
+            kernel's text and arguments.
+    """
+    fused = [node for node in open_nodes(graph) if node.op is fused_op]
+    if not fused:
+        return
+    sizes = _fitting_sizes(graph, program)
+    if sizes is None:
+        context.decline("check", fused[-1], "kernels are not checked: no sizes were found that fit")
+        return
+    numbers = {kernel_key(kernel): n for n, kernel in enumerate(program.plan.kernels)}
+    substitutes = Substitutes(target)
+    seen: set[str] = set()
+    for node in fused:
+        kernel = lower_group(node, target)
+        key = kernel_key(kernel)
+        if key in seen:
+            continue
+        seen.add(key)
+        reason = _too_large(kernel, sizes)
+        if reason is not None:
+            context.decline("check", node, f"kernel {kernel.name} is not checked: {reason}")
+            continue
+        _check_kernel(node, kernel, program.entries[numbers[key]], sizes, substitutes)
+    reason = _check_program(graph, program, sizes)
+    if reason is not None:
+        context.decline("check", fused[-1], f"the use of memory is not checked: {reason}")
+
+
+def _fitting_sizes(graph: Graph, program: Program) -> dict[str, int] | None:
+    """Small sizes of the symbols that meet all guards."""
+    for attempt in range(ATTEMPTS):
+        sizes = sizes_of(symbols_in(graph), attempt)
+        if all(guard.failure(sizes) is None for guard in program.plan.guards):
+            return sizes
+    return None
+
+
+def _too_large(kernel: Kernel, sizes: Mapping[str, int]) -> str | None:
+    if sum(evaluate(buffer.type.size, sizes) for buffer in kernel.buffers) > ELEMENTS:
+        return f"more than {ELEMENTS} elements"
+    if interpreted_statements(kernel, sizes) > STATEMENTS:
+        return f"more than {STATEMENTS} statements one by one"
+    return None
+
+
+# --- kernels -------------------------------------------------------------------------------------
+
+
+def _check_kernel(
+    node: Node, kernel: Kernel, entry: int, sizes: Mapping[str, int], substitutes: Substitutes
+) -> None:
+    region = node.regions[0]
+    loose = any(inner.op.numerics != "E" for inner in region.walk())
+    dims = {name: sizes[name] for name in kernel.dims}
+    for special, given in feeds(Graph("", node.inputs, (), ()), sizes, ROUNDS):
+        # a kernel may see neighbouring axes of a value as one
+        arguments = [
+            array.reshape(tuple(evaluate(dim, sizes) for dim in buffer.type.shape))
+            for buffer, array in zip(kernel.buffers, given, strict=False)
+        ]
+        arguments += [blank(buffer.type, sizes) for buffer in kernel.buffers[len(given) :]]
+        try:
+            with np.errstate(all="ignore"):
+                expected = evaluate_node(node, given, sizes, Budget(GRAPH_ELEMENTS))
+        except GraphcError:
+            # indices at random are out of range; machine code must find the same
+            expected = []
+        interpreted = [array.copy() for array in arguments]
+        failed = run_kernel(kernel, interpreted, dims)
+        if bool(failed) is bool(expected):
+            raise _lowering(node, kernel, "they do not fail the same checks of indices")
+        if expected and not (special and loose):
+            made = interpreted[len(given) : len(given) + len(expected)]
+            _check_lowering(node, kernel, given, expected, made, sizes, loose)
+        try:
+            KernelComparison(kernel, arguments, dims).run(entry, substitutes)
+        except VerifyError as error:
+            error.where = error.where or node.provenance.where
+            raise
+
+
+def _check_lowering(
+    node: Node,
+    kernel: Kernel,
+    given: Sequence[Array],
+    expected: Sequence[Array],
+    made: Sequence[Array],
+    sizes: Mapping[str, int],
+    loose: bool,
+) -> None:
+    """The kernel as interpreted must compute what its node means."""
+    region = node.regions[0]
+    for output, wanted, array in zip(region.outputs, expected, made, strict=True):
+        given_shape = array.reshape(wanted.shape)
+        if not loose:
+            found = difference(wanted, given_shape)
+        else:
+            found = difference(wanted, given_shape, tolerance_of(wanted.dtype))
+            if found is not None:
+                inputs = dict(zip(region.inputs, given, strict=True))
+                reactions = reaction(region.nodes, inputs, sizes, {output: wanted})
+                spread, unstable = reactions[output]
+                judged = np.where(unstable, wanted, given_shape)
+                found = difference(
+                    wanted, judged, tolerance_of(wanted.dtype), allowance=spread, finite=True
+                )
+        if found is not None:
+            raise _lowering(node, kernel, f"for {output.type}, {found}", found)
+
+
+def _lowering(
+    node: Node, kernel: Kernel, problem: str, found: Difference | None = None
+) -> VerifyError:
+    return VerifyError(
+        f"the kernel {kernel.name!r} does not compute what its fused node means: {problem}",
+        where=node.provenance.where,
+        node=repr(node),
+        hint="if a decision of fusion is at fault, gx.debug.bisect names it",
+    )
+
+
+# --- the whole program ---------------------------------------------------------------------------
+
+
+class _Enough(Exception):
+    """Ends a run step by step."""
+
+
+def _check_program(graph: Graph, program: Program, sizes: Mapping[str, int]) -> str | None:
+    """Holds a run in the arena against a run without; why not, if that can't be done."""
+    if cost(graph, sizes) > GRAPH_ELEMENTS:
+        return f"more than {GRAPH_ELEMENTS} elements"
+    plan = program.plan
+    random = np.random.default_rng(0)
+    arrays = [random_array(plan.slots[n].type, sizes, random, False) for n in plan.feeds]
+    numbers = {id(kernel): number for number, kernel in enumerate(plan.kernels)}
+    launches = 0
+
+    def launch(
+        kernel: Kernel, arguments: Sequence[Array], dims: Mapping[str, int]
+    ) -> list[CheckFailure]:
+        nonlocal launches
+        launches += 1
+        if launches > LAUNCHES:
+            raise _Enough
+        entry = program.entries[numbers[id(kernel)]]
+        return run_native(kernel, entry, [array.ctypes.data for array in arguments], dims)
+
+    try:
+        expected = run_plan(plan, arrays, sizes, launch=launch)
+    except _Enough:
+        return f"more than {LAUNCHES} launches"
+    except GraphcError as error:
+        return f"random inputs don't fit: {error.message}"
+    given = program.run(arrays)
+    for number, (wanted, array) in enumerate(zip(expected, given, strict=True)):
+        if not same_bits(wanted, array).all():
+            raise _reuse(plan.name, number, difference(wanted, array))
+    return None
+
+
+def _reuse(name: str, number: int, found: Any) -> VerifyError:
+    return VerifyError(
+        f"result {number} of {name!r} depends on where values lie in memory: {found}",
+        hint="if a decision to reuse memory is at fault, gx.debug.bisect names it",
+    )
+
+
+__all__ = ["check_levels"]
