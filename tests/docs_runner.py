@@ -6,7 +6,8 @@
   that ``...`` stands for anything.
 * A ``console`` block is run if the line above it is ``<!-- run -->``: each line ``$ graphc …`` or
   ``$ python …`` is a command, what follows is its output.
-* ``<!-- file: NAME -->`` above a python block also writes it to that file, for commands to use.
+* ``<!-- file: NAME -->`` above a python block also writes it to that file, for commands to use. Above
+  a ``py`` block it only does that.
 
     python docs_runner.py PAGE.md    # in an empty directory; GRAPHC_BLESS=1 rewrites the page
 """
@@ -95,6 +96,9 @@ class Page:
         for block in blocks_of(self.source):
             if block.language == "python":
                 printed = self._python(block)
+            elif block.language == "py":
+                printed = None
+                self._file(block)
             elif block.language == "console":
                 printed = None
                 if block.marker == "<!-- run -->":
@@ -110,9 +114,7 @@ class Page:
         lines = self._pasted.splitlines(keepends=True)
         linecache.cache[self.program] = (len(self._pasted), None, lines, self.program)
         code = compile("\n" * offset + block.text + "\n", self.program, "exec")
-        file = _FILE.match(block.marker)
-        if file is not None:
-            Path(file[1]).write_text(block.text + "\n", encoding="utf-8")
+        self._file(block)
         output = io.StringIO()
         try:
             with contextlib.redirect_stdout(output):
@@ -121,6 +123,13 @@ class Page:
             error.add_note(f"in the block at {self.path.name}:{block.line}")
             raise
         return output.getvalue()
+
+    @staticmethod
+    def _file(block: Block) -> None:
+        """Writes a block to the file that its marker names, if any."""
+        file = _FILE.match(block.marker)
+        if file is not None:
+            Path(file[1]).write_text(block.text + "\n", encoding="utf-8")
 
     def _console(self, block: Block) -> None:
         shown: list[str] = []
@@ -157,7 +166,7 @@ def _command(line: str) -> str:
         environment[name] = value
     programs = {"graphc": [sys.executable, "-m", "graphc"], "python": [sys.executable]}
     finished = subprocess.run(
-        [*programs[words[0]], *words[1:]],
+        [part for word in words for part in programs.get(word, [word])],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
