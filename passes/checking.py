@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from graphc.base.errors import GraphcError, VerifyError
+from graphc.base.errors import GraphcError, ShapeError, VerifyError
 from graphc.base.source import Location
 from graphc.debug.compare import SLACK, Difference, difference, same_bits, tolerance_of
 from graphc.debug.samples import ATTEMPTS, cost, feeds, sizes_of
@@ -69,7 +69,13 @@ def _evaluated(
         for node in nodes:
             # packed, since the order of a sum in NumPy may depend on the layout
             operands = [np.array(given[v] if v in given else made[v]) for v in node.inputs]
-            results = evaluate_node(node, operands, sizes, budget)
+            try:
+                results = evaluate_node(node, operands, sizes, budget)
+            except GraphcError:
+                raise
+            except ValueError as error:
+                # NumPy's own complaint where sizes at random don't fit
+                raise ShapeError(str(error), where=node.provenance.where) from error
             for value, result in zip(node.outputs, results, strict=True):
                 made[value] = result if nudge is None else nudge(result)
     return made
@@ -349,19 +355,16 @@ def _error(
     )
 
 
-def _sides(
-    node: Node, made: Sequence[Node], new: Value, producer: Producer
-) -> tuple[Graph, Graph]:
-    """Both sides of a rule as graphs of the same inputs.
+def _upstream(
+    roots: Sequence[Node], producer: Producer, wanted: Callable[[Value, int], bool]
+) -> list[Node]:
+    """The roots and what they are computed from, producers first.
 
-    The left side ends at what the right side reads: rules know nothing of their surroundings but
-    constants, so that what they read may be anything.
+    ``wanted(value, count)`` says whether to go on to what makes a value, after so many nodes;
+    constants always are.
     """
-    made_here = {value for other in made for value in other.outputs}
-    ends = {v for other in made for v in other.inputs if v not in made_here}
-    ends.add(new)
-    found: dict[Value, Node] = {node.outputs[0]: node}
-    level = [node]
+    found = {root.outputs[0]: root for root in roots}
+    level = list(roots)
     while level:
         operands = [value for other in level for value in other.inputs]
         level = []
@@ -369,12 +372,35 @@ def _sides(
             other = producer(value)
             if other is None or other.regions or other.outputs[0] in found:
                 continue
-            is_inner = value not in ends and len(found) < LEFT_SIDE
-            if is_inner or other.op is constant_op:
+            if other.op is constant_op or wanted(value, len(found)):
                 found[other.outputs[0]] = other
                 level.append(other)
     owner = {value: other.outputs[0] for other in found.values() for value in other.outputs}
-    nodes = topological(list(found.values()), found, owner)
+    return topological(list(found.values()), found, owner)
+
+
+def _sides(
+    node: Node, made: Sequence[Node], new: Value, producer: Producer
+) -> tuple[Graph, Graph]:
+    """Both sides of a rule as graphs of the same inputs.
+
+    The left side ends at what the right side reads: rules know nothing of their surroundings but
+    constants, so that what they read may be anything. Where something read is computed from another
+    thing read, it stays so.
+    """
+    made_here = {value for other in made for value in other.outputs}
+    ends = {v for other in made for v in other.inputs if v not in made_here}
+    ends.add(new)
+    around = _upstream([node], producer, lambda value, count: count < LEFT_SIDE)
+    dependent: set[Value] = set()
+    for other in around:
+        if any(value in ends or value in dependent for value in other.inputs):
+            dependent.update(other.outputs)
+    nodes = _upstream(
+        [node],
+        producer,
+        lambda value, count: count < LEFT_SIDE and (value not in ends or value in dependent),
+    )
     own = {value for other in (*nodes, *made) for value in other.outputs}
     read = (value for other in (*nodes, *made) for value in other.inputs)
     inputs = [value for value in dict.fromkeys((*read, new)) if value not in own]

@@ -6,8 +6,8 @@
   that ``...`` stands for anything.
 * A ``console`` block is run if the line above it is ``<!-- run -->``: each line ``$ graphc …`` or
   ``$ python …`` is a command, what follows is its output.
-* ``<!-- file: NAME -->`` above a python block also writes it to that file, for commands to use. Above
-  a ``py`` block it only does that.
+* ``<!-- file: NAME -->`` above a python block also writes it to that file, for commands to use;
+  above a ``py`` block it only does that.
 
     python docs_runner.py PAGE.md    # in an empty directory; GRAPHC_BLESS=1 rewrites the page
 """

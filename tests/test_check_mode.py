@@ -106,6 +106,17 @@ def test_rules_that_hold_for_a_constant_are_judged_with_it() -> None:
     assert [d.rule for d in run(graph, applying(doubled))] == ["ratio"]
 
 
+def test_operands_that_depend_on_each_other_stay_so() -> None:
+    """The operand x is the negated y itself."""
+    right = rule("add-negative", lambda x, y: (x + (-y), x - y), dtypes=FLOATS)
+
+    def build(x: Any) -> Any:
+        negated = -gx.tanh(x)
+        return negated + negated
+
+    assert [d.rule for d in run(graph_of(build), applying(right))] == ["add-negative"]
+
+
 # --- passes --------------------------------------------------------------------------------------
 
 

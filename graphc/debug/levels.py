@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.base.errors import GraphcError, VerifyError
+from graphc.base.errors import GraphcError, IndexRangeError, ShapeError, VerifyError
 from graphc.base.target import Target
 from graphc.debug.compare import Difference, difference, same_bits, tolerance_of
 from graphc.debug.kernels import (
@@ -26,7 +26,7 @@ from graphc.debug.kernels import (
 )
 from graphc.debug.samples import ATTEMPTS, cost, feeds, random_array, sizes_of
 from graphc.debug.substitutes import Substitutes
-from graphc.interp import Budget, evaluate_node
+from graphc.interp import evaluate_node
 from graphc.ir.attributes import Array
 from graphc.ir.dims import evaluate
 from graphc.ir.graph import Graph, Node
@@ -64,8 +64,8 @@ def check_levels(graph: Graph, program: Program, context: PassContext, target: T
     fused = [node for node in open_nodes(graph) if node.op is fused_op]
     if not fused:
         return
-    sizes = _fitting_sizes(graph, program)
-    if sizes is None:
+    candidates = _fitting_sizes(graph, program)
+    if not candidates:
         context.decline("check", fused[-1], "kernels are not checked: no sizes were found that fit")
         return
     numbers = {kernel_key(kernel): n for n, kernel in enumerate(program.plan.kernels)}
@@ -77,28 +77,31 @@ def check_levels(graph: Graph, program: Program, context: PassContext, target: T
         if key in seen:
             continue
         seen.add(key)
-        reason = _too_large(kernel, sizes)
-        if reason is not None:
+        entry = program.entries[numbers[key]]
+        for sizes in candidates:
+            reason = _check_kernel(node, kernel, entry, sizes, substitutes)
+            if reason is None:
+                break
+        else:
             context.decline("check", node, f"kernel {kernel.name} is not checked: {reason}")
-            continue
-        _check_kernel(node, kernel, program.entries[numbers[key]], sizes, substitutes)
-    reason = _check_program(graph, program, sizes)
+    reason = _check_program(graph, program, candidates[0])
     if reason is not None:
         context.decline("check", fused[-1], f"the use of memory is not checked: {reason}")
 
 
-def _fitting_sizes(graph: Graph, program: Program) -> dict[str, int] | None:
+def _fitting_sizes(graph: Graph, program: Program) -> list[dict[str, int]]:
     """Small sizes of the symbols that meet all guards."""
-    for attempt in range(ATTEMPTS):
-        sizes = sizes_of(symbols_in(graph), attempt)
-        if all(guard.failure(sizes) is None for guard in program.plan.guards):
-            return sizes
-    return None
+    symbols = symbols_in(graph)
+    found = [sizes_of(symbols, attempt) for attempt in range(ATTEMPTS if symbols else 1)]
+    guards = program.plan.guards
+    return [sizes for sizes in found if all(guard.failure(sizes) is None for guard in guards)]
 
 
-def _too_large(kernel: Kernel, sizes: Mapping[str, int]) -> str | None:
+def _too_large(node: Node, kernel: Kernel, sizes: Mapping[str, int]) -> str | None:
     if sum(evaluate(buffer.type.size, sizes) for buffer in kernel.buffers) > ELEMENTS:
         return f"more than {ELEMENTS} elements"
+    if cost(node.regions[0], sizes) > GRAPH_ELEMENTS:
+        return f"more than {GRAPH_ELEMENTS} elements on the way"
     if interpreted_statements(kernel, sizes) > STATEMENTS:
         return f"more than {STATEMENTS} statements one by one"
     return None
@@ -109,7 +112,11 @@ def _too_large(kernel: Kernel, sizes: Mapping[str, int]) -> str | None:
 
 def _check_kernel(
     node: Node, kernel: Kernel, entry: int, sizes: Mapping[str, int], substitutes: Substitutes
-) -> None:
+) -> str | None:
+    """Compares one kernel at all levels; why not, if that can't be done at these sizes."""
+    reason = _too_large(node, kernel, sizes)
+    if reason is not None:
+        return reason
     region = node.regions[0]
     loose = any(inner.op.numerics != "E" for inner in region.walk())
     dims = {name: sizes[name] for name in kernel.dims}
@@ -122,10 +129,12 @@ def _check_kernel(
         arguments += [blank(buffer.type, sizes) for buffer in kernel.buffers[len(given) :]]
         try:
             with np.errstate(all="ignore"):
-                expected = evaluate_node(node, given, sizes, Budget(GRAPH_ELEMENTS))
-        except GraphcError:
+                expected = evaluate_node(node, given, sizes)
+        except IndexRangeError:
             # indices at random are out of range; machine code must find the same
             expected = []
+        except ShapeError as error:
+            return f"sizes that are tried don't fit: {error.message}"
         interpreted = [array.copy() for array in arguments]
         failed = run_kernel(kernel, interpreted, dims)
         if bool(failed) is bool(expected):
@@ -138,6 +147,7 @@ def _check_kernel(
         except VerifyError as error:
             error.where = error.where or node.provenance.where
             raise
+    return None
 
 
 def _check_lowering(
