@@ -20,7 +20,7 @@ import numpy as np
 from graphc.base.errors import GraphcError, ShapeError, VerifyError
 from graphc.base.source import Location
 from graphc.debug.compare import SLACK, Difference, difference, same_bits, tolerance_of
-from graphc.debug.samples import ATTEMPTS, cost, feeds, sizes_of
+from graphc.debug.samples import ATTEMPTS, ORDINARY, cost, feeds, sizes_of
 from graphc.extract import guards_of
 from graphc.interp import Budget, OutOfBudget, evaluate_node
 from graphc.ir.attributes import Array
@@ -231,7 +231,12 @@ class _Comparison:
 
 
 def compare(
-    before: Graph, after: Graph, *, inexact: bool = False, rounds: int = 3
+    before: Graph,
+    after: Graph,
+    *,
+    inexact: bool = False,
+    rounds: int = 3,
+    interval: tuple[float, float] = ORDINARY,
 ) -> tuple[Mismatch | None, str]:
     """The first value that a change makes another one, on random inputs.
 
@@ -240,6 +245,7 @@ def compare(
         after: the graph after it; values of both are the same values.
         inexact: the change may change bits; then only ordinary inputs with finite results count.
         rounds: how many inputs to try.
+        interval: where ordinary floats lie.
 
     Returns:
         the mismatch, if any, and why nothing could be compared, if nothing could.
@@ -255,7 +261,7 @@ def compare(
             reason = f"sizes that are tried don't fit: {failure.message}"
             continue
         compared = False
-        for special, arrays in feeds(before, sizes, rounds):
+        for special, arrays in feeds(before, sizes, rounds, interval):
             try:
                 comparison = _Comparison(before, after, arrays, sizes)
                 found = comparison.mismatch(special, inexact)
@@ -282,10 +288,12 @@ class Check:
         self._run: PassFunction | None = None
         self._decided = 0
         self._inexact = False
+        self._limited: str | None = None
 
     def before(self, name: str, graph: Graph, run: PassFunction) -> Graph:
         """Remembers the graph and the pass."""
-        self._graph, self._run, self._inexact = graph, run, False
+        self._graph, self._run = graph, run
+        self._inexact, self._limited = False, None
         self._decided = len(self._context.decisions)
         return graph
 
@@ -295,6 +303,10 @@ class Check:
         if before is None or run is None or graph is before or not before.nodes:
             return
         inexact = self._inexact
+        if self._limited is not None:
+            reason = f"{self._limited} does not hold everywhere; it was checked where it does"
+            self._context.decline("check", before.nodes[-1], f"{name} is not checked: {reason}")
+            return
         found, reason = compare(before, graph, inexact=inexact)
         if found is None:
             if reason:
@@ -316,7 +328,7 @@ class Check:
 
         def is_bad(fuel: int) -> bool:
             options = replace(self._context.options, fuel=fuel, check=False, decisions=None)
-            result = run(graph, PassContext(options, self._context.target))
+            result = run(graph, PassContext(options, self._context.target, self._context.execute))
             return compare(graph, result, inexact=inexact)[0] is not None
 
         good, bad = 0, len(made)
@@ -333,8 +345,13 @@ class Check:
         """Compares both sides of a rule; raises VerifyError if they differ."""
         inexact = rule.numerics != "E" or bool(rule.needs)
         self._inexact |= inexact
+        if rule.needs or rule.domain is not None:
+            self._limited = rule.name
         left, right = _sides(node, made, new, producer)
-        found, reason = compare(left, right, inexact=inexact, rounds=RULE_ROUNDS)
+        interval = rule.domain or ORDINARY
+        found, reason = compare(
+            left, right, inexact=inexact, rounds=RULE_ROUNDS, interval=interval
+        )
         if found is not None:
             hint = f"GRAPHC=off={rule.name} leaves it out"
             guilty = f"the rule {rule.name!r}"

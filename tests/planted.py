@@ -15,7 +15,7 @@ from graphc.kernel.ir import Kernel
 from passes import fusion, fusion_groups, inplace
 from passes.pattern import rule
 from passes.rewrite import RuleSet
-from passes.rules.algebra import ALGEBRA
+from passes.rules import ALGEBRA
 
 WRONG_RULE = "sinh-times"
 

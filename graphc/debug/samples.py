@@ -17,6 +17,9 @@ from graphc.ir.graph import Graph
 from graphc.ir.op import Contraction
 from graphc.ir.types import TensorType
 
+ORDINARY = (-4.0, 4.0)
+"""Where ordinary floats lie."""
+
 ATTEMPTS = 2
 """How many ways there are to choose the sizes of symbolic dims."""
 
@@ -38,16 +41,20 @@ def specials(dtype: np.dtype[Any]) -> Array:
 
 
 def random_array(
-    type_: TensorType, sizes: Mapping[str, int], random: np.random.Generator, special: bool
+    type_: TensorType,
+    sizes: Mapping[str, int],
+    random: np.random.Generator,
+    special: bool,
+    interval: tuple[float, float] = ORDINARY,
 ) -> Array:
-    """Ordinary elements; special ones often, if wanted.
+    """Ordinary elements, floats of the interval; special ones often, if wanted.
 
     Integers are small and not negative as long as they are ordinary, since they may be indices.
     """
     shape = tuple(dims.evaluate(dim, sizes) for dim in type_.shape)
     dtype = np.dtype(type_.dtype.numpy)
     if dtype.kind == "f":
-        array = random.uniform(-4, 4, shape).astype(dtype)
+        array = random.uniform(*interval, shape).astype(dtype)
     else:
         array = random.integers(0, 2 if dtype.kind == "b" else 3, shape).astype(dtype)
     if special:
@@ -69,7 +76,10 @@ def sizes_of(symbols: Sequence[DimExpr], attempt: int) -> dict[str, int]:
 
 
 def feeds(
-    graph: Graph, sizes: Mapping[str, int], rounds: int = 3
+    graph: Graph,
+    sizes: Mapping[str, int],
+    rounds: int = 3,
+    interval: tuple[float, float] = ORDINARY,
 ) -> Iterator[tuple[bool, list[Array]]]:
     """Arrays for the inputs of a graph, several times, and whether special values are among them.
 
@@ -79,7 +89,9 @@ def feeds(
         random = np.random.default_rng(seed)
         special = seed < rounds - 1
         yield special, [
-            random_array(v.type, sizes, random, special and (v.dtype.is_float or seed % 2 == 1))
+            random_array(
+                v.type, sizes, random, special and (v.dtype.is_float or seed % 2 == 1), interval
+            )
             for v in graph.inputs
         ]
 
@@ -100,4 +112,4 @@ def cost(graph: Graph, sizes: Mapping[str, int]) -> int:
     return total
 
 
-__all__ = ["ATTEMPTS", "cost", "feeds", "random_array", "sizes_of", "specials"]
+__all__ = ["ATTEMPTS", "ORDINARY", "cost", "feeds", "random_array", "sizes_of", "specials"]
