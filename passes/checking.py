@@ -30,7 +30,7 @@ from graphc.ir.printer import symbols_in
 from graphc.ir.value import Value
 from graphc.ops.source import constant_op
 from passes.base import Decision, PassContext, PassFunction
-from passes.constants import Producer
+from passes.constants import Producer, known
 from passes.dce import dce
 from passes.pattern import Rule
 
@@ -168,8 +168,8 @@ class _Comparison:
         self, before: Graph, after: Graph, arrays: Sequence[Array], sizes: Mapping[str, int]
     ) -> None:
         self.before, self.after, self.sizes = before, after, sizes
-        given = dict(zip(before.inputs, arrays, strict=True))
-        self.base = given | _evaluated(before.nodes, given, sizes)
+        self.given = dict(zip(before.inputs, arrays, strict=True))
+        self.base = self.given | _evaluated(before.nodes, self.given, sizes)
         old = {node.outputs[0]: node for node in before.nodes}
         new = {node.outputs[0]: node for node in after.nodes}
         self.changed = [n for n in after.nodes if old.get(n.outputs[0]) is not n]
@@ -195,6 +195,7 @@ class _Comparison:
         except GraphcError as error:
             node = self.changed[-1]
             return Mismatch(node, node.outputs[0], f"now raises: {error.message}")
+        precomputed = self._precomputed()
         producers = self.after.producers
         pairs = [(v, v) for n in self.changed for v in n.outputs if v in self.base]
         pairs += [
@@ -204,17 +205,22 @@ class _Comparison:
         ]
         for old, new in pairs:
             given = made[new] if new in made else self.base[new]
-            loose = inexact or old in open_ or new in open_
+            loose = inexact or old in open_ or new in open_ or old in precomputed
             if special and loose:
                 continue
-            found = self._difference(old, given, loose, inexact)
+            found = self._difference(old, given, loose, inexact, old in precomputed)
             if found is not None:
                 maker = producers.get(new) or self.before.producers.get(old)
                 return Mismatch(maker, old, str(found))
         return None
 
+    def _precomputed(self) -> set[Value]:
+        """Inexact values that are constants now: they come from other operands than the base's."""
+        constants = {n.output for n in self.changed if n.op is constant_op}
+        return constants & _inexact_values(self.before.nodes, {}) if constants else set()
+
     def _difference(
-        self, value: Value, given: Array, loose: bool, finite: bool
+        self, value: Value, given: Array, loose: bool, finite: bool, from_inputs: bool
     ) -> Difference | None:
         expected = self.base[value]
         if not loose:
@@ -223,7 +229,9 @@ class _Comparison:
         found = difference(expected, given, tolerance, finite=finite)
         if found is None or expected.shape != given.shape:
             return found
-        reactions = reaction(self.replaced, self.kept, self.sizes, {value: expected})
+        nodes = self.before.nodes if from_inputs else self.replaced
+        operands = self.given if from_inputs else self.kept
+        reactions = reaction(nodes, operands, self.sizes, {value: expected})
         spread, unstable = reactions[value]
         # where a tiny change makes another integer, or a number of a NaN, both results are right
         judged = np.where(unstable, expected, given)
@@ -389,7 +397,8 @@ def _upstream(
             other = producer(value)
             if other is None or other.regions or other.outputs[0] in found:
                 continue
-            if other.op is constant_op or wanted(value, len(found)):
+            is_constant = other.op is constant_op or known(value, producer) is not None
+            if is_constant or wanted(value, len(found)):
                 found[other.outputs[0]] = other
                 level.append(other)
     owner = {value: other.outputs[0] for other in found.values() for value in other.outputs}
