@@ -95,6 +95,15 @@ def test_opt_complains(saved: str, capsys: pytest.CaptureFixture[str]) -> None: 
     assert "nothing after --" in complaint(capsys, "opt", saved, "--", "ls")
 
 
+def test_explain(
+    saved: str, capsule: str, capsys: pytest.CaptureFixture[str]  # noqa: F811
+) -> None:
+    text = output(capsys, "explain", capsule)
+    assert "kernel: " in text and "mul-one" not in text and "test_cli_debug.py" in text
+    assert output(capsys, "explain", saved).count("kernel: ") == 2
+    assert "'nothing'" in complaint(capsys, "explain", saved, "--value", "nothing")
+
+
 # --- replay --------------------------------------------------------------------------------------
 
 
@@ -198,7 +207,7 @@ def test_reduce_with_a_command(
     assert "no command" in complaint(capsys, "reduce", capsule, "--")
 
 
-@pytest.mark.parametrize("name", ["show", "opt", "bisect", "reduce", "replay", "run", "inspect"])
+@pytest.mark.parametrize("name", ["show", "explain", "opt", "bisect", "reduce", "replay", "run", "inspect"])
 def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main([name, "--help"])

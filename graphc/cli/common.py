@@ -20,6 +20,14 @@ def extraction_of_file(path: str) -> Extraction:
     return extraction_of(load("/dev/stdin" if path == "-" else path), {})[0]
 
 
+def is_capsule(path: str) -> bool:
+    """Whether a file is an archive, as capsules are, and no text."""
+    if path == "-":
+        return False
+    with open(path, "rb") as file:
+        return file.read(2) == b"PK"
+
+
 def cases_of_file(path: str) -> list[Case]:
     """The run that a capsule holds, or runs of a saved graph on random inputs.
 
@@ -30,12 +38,10 @@ def cases_of_file(path: str) -> list[Case]:
     from graphc.debug.case import extraction_of, sampled_cases
     from graphc.saving import load
 
-    with open(path, "rb") as file:
-        is_archive = file.read(2) == b"PK"
-    if is_archive:
+    if is_capsule(path):
         return [load_capsule(path).case]
     extraction, recorder = extraction_of(load(path), {})
     return sampled_cases(extraction, recorder, Options.from_environment())
 
 
-__all__ = ["cases_of_file", "extraction_of_file"]
+__all__ = ["cases_of_file", "extraction_of_file", "is_capsule"]
