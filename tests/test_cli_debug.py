@@ -207,7 +207,9 @@ def test_reduce_with_a_command(
     assert "no command" in complaint(capsys, "reduce", capsule, "--")
 
 
-@pytest.mark.parametrize("name", ["show", "explain", "opt", "bisect", "reduce", "replay", "run", "inspect"])
+@pytest.mark.parametrize(
+    "name", ["show", "explain", "opt", "bisect", "reduce", "replay", "run", "inspect"]
+)
 def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main([name, "--help"])

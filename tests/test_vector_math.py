@@ -14,17 +14,15 @@ import mpmath
 import numpy as np
 import pytest
 from vector_math_harness import (
-    FUNCTIONS,
     Array,
-    Loops,
     functions,
-    operand_dtypes,
     targets,
     ulp_errors,
     wide_reference,
 )
 
 from graphc.codegen.math_common import MAX_ULP
+from graphc.debug.loops import FUNCTIONS, Loops, operand_dtypes
 from graphc.ir.dtypes import ALL, FLOATS, INTEGERS, DType, float32, float64
 from graphc.kernel.scalar import PRIMITIVES, cast
 
