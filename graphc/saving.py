@@ -17,7 +17,7 @@ from typing import Any
 
 from graphc.base.errors import ArtifactError, GraphError, ParseError
 from graphc.base.source import caller
-from graphc.extract import Extraction, extract, needed
+from graphc.extract import needed
 from graphc.ir import dims
 from graphc.ir.builder import make_node
 from graphc.ir.graph import Graph, Node, Provenance
@@ -139,20 +139,6 @@ def load(path: str | os.PathLike[str]) -> Any:
     return _Loader(load_graph(path)).fetches()
 
 
-def load_extraction(path: str | os.PathLike[str]) -> Extraction:
-    """What the fetches that ``save`` wrote need, ready to be compiled.
-
-    Raises:
-        ParseError: if the file is damaged or no graph.
-        OSError: if it can't be read.
-    """
-    flat = list(leaves(load(path)))
-    fetches = [leaf for leaf in flat if isinstance(leaf, Value)]
-    effects = [value for leaf in flat if isinstance(leaf, Effect) for value in leaf.values]
-    recorder = next((value.graph for value in (*fetches, *effects)), None)
-    return extract(recorder if recorder is not None else Recorder("graph"), fetches, effects)
-
-
 class _Loader:
     """Makes a recorder of one saved graph."""
 
@@ -235,4 +221,4 @@ def _largest_number(graph: Graph) -> int:
     return max((int(match[1]) for match in found if match is not None), default=0)
 
 
-__all__ = ["load", "load_extraction", "save"]
+__all__ = ["load", "save"]

@@ -208,7 +208,7 @@ def test_reduce_with_a_command(
 
 
 @pytest.mark.parametrize(
-    "name", ["show", "explain", "opt", "bisect", "reduce", "replay", "run", "inspect"]
+    "name", ["show", "explain", "report", "opt", "bisect", "reduce", "replay", "run", "inspect"]
 )
 def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:

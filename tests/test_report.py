@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import graphc as gx
-from graphc.report import numbered, report_file
+from graphc.cli import main
+from graphc.report import numbered
 from graphc.report.diff import rows_between
 from graphc.report.page import embedded
 
@@ -279,12 +280,12 @@ def test_reports_of_saved_graphs(tmp_path: Path) -> None:
     with gx.Graph("saved"):
         x = gx.placeholder((2,), name="x")
         gx.save(tmp_path / "graph.gir", gx.tanh(x) * 2.0)
-    report_file(tmp_path / "graph.gir", tmp_path / "out.html")
+    page = str(tmp_path / "out.html")
+    assert main(["report", str(tmp_path / "graph.gir"), "-o", page]) == 0
     _, data, _ = read(tmp_path / "out.html")
     assert data["title"] == "saved" and len(data["kernels"]) == 1
-    with pytest.raises(gx.ParseError):
-        (tmp_path / "bad.gir").write_text("no graph")
-        report_file(tmp_path / "bad.gir", tmp_path / "out.html")
+    (tmp_path / "bad.gir").write_text("no graph")
+    assert main(["report", str(tmp_path / "bad.gir"), "-o", page]) == 2
 
 
 def test_the_environment_asks_for_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

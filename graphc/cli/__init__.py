@@ -13,9 +13,9 @@ import sys
 from collections.abc import Sequence
 
 from graphc.base.errors import GraphcError, GraphError
-from graphc.cli import bisect, explain, inspect, opt, reduce, replay, run, show
+from graphc.cli import bisect, explain, inspect, opt, reduce, replay, report, run, show
 
-COMMANDS = (show, explain, opt, bisect, reduce, replay, run, inspect)
+COMMANDS = (show, explain, report, opt, bisect, reduce, replay, run, inspect)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

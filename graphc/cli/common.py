@@ -6,6 +6,8 @@ import argparse
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from graphc.base.options import Options
+    from graphc.compiler import Compiled
     from graphc.debug.case import Case
     from graphc.extract import Extraction
 
@@ -44,4 +46,22 @@ def cases_of_file(path: str) -> list[Case]:
     return sampled_cases(extraction, recorder, Options.from_environment())
 
 
-__all__ = ["cases_of_file", "extraction_of_file", "is_capsule"]
+def compiled_file(path: str) -> tuple[Compiled, Options]:
+    """What a saved graph, or the graph of a capsule, is compiled to, and with which options.
+
+    Options are those of the capsule, or of the environment.
+    """
+    from graphc.base.options import Options
+    from graphc.base.target import host
+    from graphc.compiler import compile_graph
+    from graphc.debug.capsule import load_capsule
+
+    if is_capsule(path):
+        case = load_capsule(path).case
+        context = case.context()
+        return case.compiled(context), context.options
+    options = Options.from_environment()
+    return compile_graph(extraction_of_file(path), options, host()), options
+
+
+__all__ = ["cases_of_file", "compiled_file", "extraction_of_file", "is_capsule"]

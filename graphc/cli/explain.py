@@ -26,22 +26,11 @@ def add(commands: Commands) -> None:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from graphc.base.options import Options
-    from graphc.base.target import host
-    from graphc.cli.common import extraction_of_file, is_capsule
-    from graphc.compiler import compile_graph
-    from graphc.debug.capsule import load_capsule
+    from graphc.cli.common import compiled_file
     from graphc.explain import Explainer
 
-    if is_capsule(options.file):
-        case = load_capsule(options.file).case
-        graph, given = case.graph, case.context().options
-        compiled = case.compiled(case.context())
-    else:
-        extraction = extraction_of_file(options.file)
-        graph, given = extraction.graph, Options.from_environment()
-        compiled = compile_graph(extraction, given, host())
-    explainer = Explainer(graph, compiled, given, None)
-    items = graph.outputs if options.value is None else (options.value,)
+    compiled, given = compiled_file(options.file)
+    explainer = Explainer(compiled.source, compiled, given, None)
+    items = compiled.source.outputs if options.value is None else (options.value,)
     print("\n\n".join(str(explainer.explain(item)) for item in items))
     return 0

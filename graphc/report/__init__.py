@@ -9,13 +9,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from graphc.base.options import Options
-from graphc.base.target import host
-from graphc.compiler import Compiled, compile_graph
+from graphc.compiler import Compiled
 from graphc.profile import Profile
 from graphc.report.content import content_of, kernel_texts
 from graphc.report.page import page_of
-from graphc.saving import load_extraction
 
 
 def write_report(
@@ -36,17 +33,4 @@ def numbered(path: str, number: int) -> Path:
     return first if number == 1 else first.with_name(f"{first.stem}-{number}{first.suffix}")
 
 
-def report_file(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
-    """Compiles a graph saved by ``graphc.save`` and writes its report to ``out``.
-
-    The environment variable ``GRAPHC`` gives options of the compiler.
-
-    Raises:
-        ParseError: if the file is damaged or no graph.
-        OSError: if a file can't be read or written.
-    """
-    compiled = compile_graph(load_extraction(path), Options.from_environment(), host())
-    write_report(compiled, out)
-
-
-__all__ = ["numbered", "report_file", "write_report"]
+__all__ = ["numbered", "write_report"]
