@@ -44,8 +44,8 @@ _NAMES = {
 
 _ERRORS = (
     "ArtifactError", "ConcreteValueError", "DTypeError", "FeedError", "GradientError",
-    "GraphError", "GraphcError", "IndexRangeError", "NameLookupError", "ParseError", "ShapeError",
-    "UnsupportedError", "VerifyError",
+    "GraphError", "GraphcError", "IndexRangeError", "NameLookupError", "NumericsError",
+    "ParseError", "ShapeError", "UnsupportedError", "VerifyError",
 )  # fmt: skip
 
 _DTYPES = (

@@ -101,7 +101,7 @@ class Executable:
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
         """Runs with converted feeds, in the order of the extraction; commits variables."""
-        return self._session.execute(self._extraction, self.compiled.program, arrays)[
+        return self._session.execute(self._extraction, self.compiled, arrays)[
             : self._results
         ]
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from graphc.base.errors import FeedError, GraphError, NameLookupError
+from graphc.base.errors import FeedError, GraphError, NameLookupError, NumericsError
 from graphc.base.options import Options
 from graphc.base.source import Location, caller
 from graphc.base.target import Target, host
@@ -26,7 +26,6 @@ from graphc.feeds import converted_feed
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.recorder import Recorder, current_recorder, origin
 from graphc.ir.value import Value
-from graphc.runtime.program import Program
 from graphc.state import Effect, Variable
 from graphc.structure import leaves, rebuild
 
@@ -224,15 +223,23 @@ class Session:
         return known
 
     def execute(
-        self, extraction: Extraction, program: Program, arrays: Sequence[Array]
+        self, extraction: Extraction, compiled: Compiled, arrays: Sequence[Array]
     ) -> list[Array]:
-        """Runs a program with this session's variables and commits what it writes."""
-        if not extraction.states and not extraction.written:
-            return program.run(arrays)
+        """Runs a program with this session's variables and commits what it writes.
+
+        Raises:
+            NumericsError: if ``check_numerics`` is on and a result is not finite; nothing is
+                committed then.
+        """
+        program = compiled.program
         if not extraction.written:
-            with self._commit:
-                states = [self._current(variable) for variable in extraction.states]
-            return program.run([*arrays, *states])
+            if extraction.states:
+                with self._commit:
+                    arrays = [*arrays, *map(self._current, extraction.states)]
+            results = program.run(arrays)
+            if self.options.check_numerics:
+                self._check_numerics(compiled, arrays, results)
+            return results
         with self._lock:
             first = len(program.plan.outputs) - len(extraction.written)
             into = {}
@@ -240,11 +247,25 @@ class Session:
                 spare = self._spare.pop(variable, None)
                 if spare is not None:
                     into[position] = spare
-            results = program.run([*arrays, *map(self._current, extraction.states)], into)
+            arrays = [*arrays, *map(self._current, extraction.states)]
+            results = program.run(arrays, into)
+            if self.options.check_numerics:
+                self._check_numerics(compiled, arrays, results)
             with self._commit:
                 for variable, new in zip(extraction.written, results[first:], strict=True):
                     self._replace(variable, new)
             return results[:first]
+
+    def _check_numerics(
+        self, compiled: Compiled, arrays: Sequence[Array], results: Sequence[Array]
+    ) -> None:
+        from graphc.debug.nonfinite import origin
+
+        found = origin(compiled.graph, arrays, results)
+        if found is not None:
+            raise NumericsError(
+                f"a result is not finite: {found.text}", where=found.where or caller()
+            )
 
     def _replace(self, variable: Value, new: Array) -> None:
         """Commits a new value; the old block is kept to write the next one to, if it is ours alone.

@@ -13,18 +13,27 @@ from graphc.ir.dtypes import FLOATS
 from graphc.ir.graph import Node
 from graphc.kernel.ir import Kernel
 from passes import fusion, fusion_groups, inplace
-from passes.pattern import rule
+from passes.pattern import Rule, rule
 from passes.rewrite import RuleSet
 from passes.rules import ALGEBRA
 
 WRONG_RULE = "sinh-times"
+WRONG_DIFFERENCE = "planted-sub-self"
 
 
 def wrong_rule(patch: pytest.MonkeyPatch) -> None:
     """sinh(x) * y becomes x * y, as it nearly is for small x."""
-    wrong = rule(WRONG_RULE, lambda x, y: (gx.sinh(x) * y, x * y), dtypes=FLOATS)
-    rules = RuleSet([*ALGEBRA.rules, wrong])
-    patch.setattr(passes.simplify, "ALGEBRA", rules)
+    _plant_rule(patch, rule(WRONG_RULE, lambda x, y: (gx.sinh(x) * y, x * y), dtypes=FLOATS))
+
+
+def wrong_difference(patch: pytest.MonkeyPatch) -> None:
+    """x - x becomes 0, which it is not where x is infinite."""
+    made = rule(WRONG_DIFFERENCE, lambda x: (x - x, gx.zeros_like(x)), dtypes=FLOATS)
+    _plant_rule(patch, made)
+
+
+def _plant_rule(patch: pytest.MonkeyPatch, wrong: Rule) -> None:
+    patch.setattr(passes.simplify, "ALGEBRA", RuleSet([*ALGEBRA.rules, wrong]))
 
 
 def wrong_fusion(patch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ import pytest
 from cases import (
     graphs_algebra,
     graphs_control,
+    graphs_debug,
     graphs_gradient,
     graphs_large,
     graphs_numerics,
@@ -28,6 +29,7 @@ import graphc as gx
 GRAPHS = (
     graphs_algebra,
     graphs_control,
+    graphs_debug,
     graphs_gradient,
     graphs_large,
     graphs_numerics,

@@ -96,6 +96,10 @@ class GradientError(GraphcError, ValueError):
     """A derivative that does not exist or has no path."""
 
 
+class NumericsError(GraphcError, FloatingPointError):
+    """A result is not finite, and ``Options(check_numerics=True)`` asked for the cause."""
+
+
 class ParseError(GraphcError, ValueError):
     """Text that is not well-formed IR."""
 

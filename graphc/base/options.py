@@ -32,6 +32,8 @@ class Options:
         check: evaluate every pass and every rule that fires before and after, on random inputs with
             special values, and every kernel at its three levels; a difference is an error that
             names what made it. Slow.
+        check_numerics: look at each result of a run; a NaN or an infinity is an error that names
+            the operation that made it, or the feed it came with. Those of constants may pass.
         shuffle_seed: put nodes into another random topological order before every pass.
         off: names of optional passes and of rules that don't run.
         dump: names of passes after which the graph is printed; "all" stands for every one.
@@ -50,6 +52,7 @@ class Options:
     fast_math: frozenset[str] = frozenset()
     verify: bool = False
     check: bool = False
+    check_numerics: bool = False
     shuffle_seed: int | None = None
     off: frozenset[str] = frozenset()
     dump: tuple[str, ...] = ()
@@ -84,7 +87,7 @@ class Options:
             given = getattr(self, name)
             if given is not None and not (isinstance(given, str) and given):
                 raise _refusal(f"{name}={given!r}", hint=f"{name} is None or {what}")
-        for name in ("verify", "check", "time"):
+        for name in ("verify", "check", "check_numerics", "time"):
             if not isinstance(getattr(self, name), bool):
                 raise _refusal(f"{name}={getattr(self, name)!r}", hint=f"{name} is True or False")
 
@@ -152,6 +155,7 @@ def _check_number(name: str, value: Any, least: int) -> None:
 _SETTINGS: dict[str, tuple[str, Literal["flag", "names", "int", "word"]]] = {
     "verify": ("verify", "flag"),
     "check": ("check", "flag"),
+    "check_numerics": ("check_numerics", "flag"),
     "time": ("time", "flag"),
     "dump": ("dump", "names"),
     "off": ("off", "names"),

@@ -10,8 +10,6 @@ from typing import Final
 WAITING: Final[dict[str, str]] = {
     "aot-target": "object cache and export for a chosen target",
     "cse-rng": "random ops",
-    "dbg-bisect": "bisecting a wrong result to the guilty rule",
-    "dbg-nan-origin": "numerics check that reports the first NaN with its op and line",
     "gr-cond": "gradient of cond",
     "gr-scan": "gradient of a loop",
     "ix-adv-mixed": "boolean mask indexing",
