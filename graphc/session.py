@@ -247,10 +247,11 @@ class Session:
                 spare = self._spare.pop(variable, None)
                 if spare is not None:
                     into[position] = spare
-            arrays = [*arrays, *map(self._current, extraction.states)]
-            results = program.run(arrays, into)
+            # no name may hold the old blocks: those that nobody else has are written to next time
+            results = program.run([*arrays, *map(self._current, extraction.states)], into)
             if self.options.check_numerics:
-                self._check_numerics(compiled, arrays, results)
+                states = map(self._current, extraction.states)
+                self._check_numerics(compiled, [*arrays, *states], results)
             with self._commit:
                 for variable, new in zip(extraction.written, results[first:], strict=True):
                     self._replace(variable, new)

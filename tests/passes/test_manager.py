@@ -161,7 +161,7 @@ def test_bad_settings(text: str, message: str) -> None:
 
 
 def test_unknown_settings_name_the_known_ones() -> None:
-    with pytest.raises(GraphError, match="check, time, dump, off, seed, fuel"):
+    with pytest.raises(GraphError, match="check, check_numerics, time, dump, off, seed, fuel"):
         from_text("fule=3")
 
 
