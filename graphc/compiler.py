@@ -131,10 +131,9 @@ def _execute(graph: Graph, options: Options, target: Target) -> list[Array]:
 def _inplace_decision(plan: Plan, slots: Mapping[Value, int], context: PassContext) -> May:
     """Whether a slot may be taken over: a decision about the value that is made there."""
     made = {slot: value for value, slot in slots.items()}
-    off = INPLACE in context.options.off
 
     def may(old: int, new: int) -> bool:
-        return not off and context.spend(INPLACE, made[new], plan.slots[new].where)
+        return context.spend(INPLACE, made[new], plan.slots[new].where)
 
     return may
 

@@ -23,7 +23,7 @@ from graphc.ops.fused import fused_op
 from graphc.ops.source import constant_op
 from graphc.plan.ir import Launch, Plan
 from passes.base import Decision, open_nodes
-from passes.fusion import DECISIONS
+from passes.fusion import PARTS
 from passes.fusion_groups import CLOSED, Group, merge_obstacle
 
 
@@ -228,7 +228,7 @@ class Explainer:
         one, other = groups
         if one is other:
             return True, self._launch(self._fused_node(one))
-        off = sorted(DECISIONS & self._options.off)
+        off = sorted(PARTS & self._options.off)
         if off:
             return False, f"{', '.join(off)} is switched off"
         direct = self._refused(one, other) or self._closed(one, other)

@@ -87,16 +87,17 @@ class PassContext:
             self.spent += decision_file.count(self.options.decisions)
 
     def decide(self, rule: str, node: Node) -> bool:
-        """Spends one unit of fuel on an optional change of the node; False if none is left.
+        """Spends one unit of fuel on an optional change of the node.
 
-        A pass asks before it changes anything, so a wrong result can be bisected to one decision.
+        False if no fuel is left or the options switch the rule off. A pass asks before it changes
+        anything, so a wrong result can be bisected to one decision.
         """
         return self.spend(rule, node.outputs[0], node.provenance.where)
 
     def spend(self, rule: str, value: Value, where: Location | None) -> bool:
         """``decide`` where a value is all there is of the node."""
         fuel = self.options.fuel
-        if fuel is not None and self.spent >= fuel:
+        if rule in self.options.off or (fuel is not None and self.spent >= fuel):
             return False
         self.spent += 1
         decision = Decision(rule, value, where, self.spent)

@@ -31,7 +31,7 @@ from passes.constants import Known, known
 from passes.fold import fold
 from passes.regions import is_loop, operands
 
-REWRITES = frozenset({"known-branch", "known-predicate", "swapped-branches", "idle-loop"})
+PARTS = frozenset({"known-branch", "known-predicate", "swapped-branches", "idle-loop"})
 """What this pass calls its decisions; each can be switched off."""
 
 _TRUTH = TensorType(bool_, ())
@@ -104,21 +104,18 @@ class _Level:
         node = self._unswapped(node)
         predicate = node.inputs[0]
         truth = self._facts.get(predicate)
-        if truth is not None and self._decide("known-branch", node):
+        if truth is not None and self._context.decide("known-branch", node):
             self._inline(node.regions[0 if truth else 1], node)
             return
         implied = [self._implied(predicate, taken) for taken in (True, False)]
         self._append(self._with_regions(node, implied))
 
     def _loop(self, node: Node) -> None:
-        if self._never_runs(node) and self._decide("idle-loop", node):
+        if self._never_runs(node) and self._context.decide("idle-loop", node):
             for value, start in zip(node.outputs, node.inputs, strict=False):
                 self._stands_for[value] = start
             return
         self._append(self._with_regions(node, [{}, {}]))
-
-    def _decide(self, rewrite: str, node: Node) -> bool:
-        return rewrite not in self._context.options.off and self._context.decide(rewrite, node)
 
     def _unswapped(self, node: Node) -> Node:
         """The cond on what its predicate negates, if it does."""
@@ -127,7 +124,7 @@ class _Level:
             if (
                 negation is None
                 or negation.op is not bitwise_not_op
-                or not self._decide("swapped-branches", node)
+                or not self._context.decide("swapped-branches", node)
             ):
                 return node
             regions = [
@@ -177,7 +174,7 @@ class _Level:
             read = {value for inner in region.nodes for value in inner.inputs}
             read.update(region.outputs)
             for value, truth in inside.items():
-                if value in read and self._decide("known-predicate", node):
+                if value in read and self._context.decide("known-predicate", node):
                     level.state(value, truth, node.provenance)
         return level.run(region)
 

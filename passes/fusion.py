@@ -42,7 +42,7 @@ from passes.fusion_groups import (
 )
 
 FUSE, MERGE, SIBLINGS = "fuse", "fuse-merge", "fuse-siblings"
-DECISIONS = frozenset({FUSE, MERGE, SIBLINGS})
+PARTS = frozenset({FUSE, MERGE, SIBLINGS})
 """A node joins the group of a producer; a node makes one group of two producers' groups; groups
 that read an operand together become one."""
 
@@ -113,11 +113,11 @@ class Fuser:
             if obstacle is None:
                 if home is None:
                     obstacle = self._dependence(group, node)
-                    if obstacle is None and self._may(FUSE, node):
+                    if obstacle is None and self.context.decide(FUSE, node):
                         home = group
                 else:
                     obstacle = merge_obstacle(home, group)
-                    if obstacle is None and self._may(MERGE, node):
+                    if obstacle is None and self.context.decide(MERGE, node):
                         home = self._merged(home, group)
             self._note(node, group, obstacle)
         if home is None:
@@ -131,7 +131,7 @@ class Fuser:
         if group is not None:
             obstacle = view_obstacle(group, node, 1)
             self._note(node, group, obstacle)
-            if obstacle is None and self._may(FUSE, node):
+            if obstacle is None and self.context.decide(FUSE, node):
                 if group.kind == "map":
                     group.shape = node.output.shape
                     self._join(group, node)
@@ -149,7 +149,7 @@ class Fuser:
         if group is not None:
             obstacle = reduction_obstacle(group, node) or self._dependence(group, node)
             self._note(node, group, obstacle)
-            if obstacle is not None or not self._may(FUSE, node):
+            if obstacle is not None or not self.context.decide(FUSE, node):
                 group = None
         if group is None:
             group = self._new("rows", node, source.shape)
@@ -182,16 +182,13 @@ class Fuser:
                     continue
                 obstacle = merge_obstacle(home, group)
                 if obstacle is None and _worth_merging(home, group):
-                    if not self._may(SIBLINGS, group.nodes[-1]):
+                    if not self.context.decide(SIBLINGS, group.nodes[-1]):
                         return
                     home = self._merged(home, group)
                 else:
                     home = group
 
     # --- decisions -------------------------------------------------------------------------------
-
-    def _may(self, decision: str, node: Node) -> bool:
-        return decision not in self.context.options.off and self.context.decide(decision, node)
 
     def _note(self, node: Node, group: Group, obstacle: str | None) -> None:
         if obstacle is not None and self._refused is not None:

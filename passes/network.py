@@ -41,8 +41,8 @@ from passes.constants import known
 from passes.fold import SMALL_BYTES
 from passes.rewrite import remove_dead
 
-REWRITES = frozenset({"scale-into-weights"})
-"""What this pass calls its decisions."""
+PARTS = frozenset({"scale-into-weights"})
+"""What this pass calls its decisions; each can be switched off."""
 
 
 def network(graph: Graph, context: PassContext) -> Graph:
@@ -50,7 +50,7 @@ def network(graph: Graph, context: PassContext) -> Graph:
     if context.options.numerics == "strict":
         return graph
     products = [node for node in graph.nodes if node.op is contract_op]
-    if not products or "scale-into-weights" in context.options.off:
+    if not products:
         return graph
     folder = _Folder(GraphEditor(graph, "network"), context)
     for node in products:

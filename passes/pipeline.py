@@ -6,7 +6,7 @@ when the user built the gradients, so the surface graph already holds them.
 
 from __future__ import annotations
 
-from passes.branches import REWRITES as BRANCHES
+from passes.branches import PARTS as BRANCHES
 from passes.branches import branches
 from passes.canonicalize import canonicalize
 from passes.chains import chains
@@ -14,21 +14,23 @@ from passes.cse import cse
 from passes.dce import dce
 from passes.decompose import decompose, is_core
 from passes.fold import fold
-from passes.fusion import DECISIONS as FUSION_DECISIONS
+from passes.fusion import PARTS as FUSION
 from passes.fusion import fusion
 from passes.hoist import hoist
 from passes.layout import layout
 from passes.manager import Before, Needs, Step, check_order
 from passes.moves import moves
-from passes.network import REWRITES as NETWORK_DECISIONS
+from passes.network import PARTS as NETWORK
 from passes.network import network
 from passes.precompute import precompute
 from passes.prune_regions import prune_regions
 from passes.rules import ALGEBRA, SHAPES
 from passes.schedule import schedule
 from passes.simplify import simplify
-from passes.stabilize import REWRITES, stabilize
-from passes.views import PARTS, views
+from passes.stabilize import PARTS as STABILIZE
+from passes.stabilize import stabilize
+from passes.views import PARTS as VIEWS
+from passes.views import views
 
 PIPELINE: tuple[Step, ...] = (
     Step(canonicalize),
@@ -37,9 +39,9 @@ PIPELINE: tuple[Step, ...] = (
     Step(fold),
     Step(simplify, parts=ALGEBRA.names),
     Step(branches, parts=BRANCHES, regions=False),
-    Step(stabilize, parts=REWRITES),
+    Step(stabilize, parts=STABILIZE),
     Step(dce, regions=False),
-    Step(network, parts=NETWORK_DECISIONS),
+    Step(network, parts=NETWORK),
     Step(moves, parts=SHAPES.names),
     Step(decompose, required=True, leaves=is_core),
     Step(canonicalize),
@@ -47,7 +49,7 @@ PIPELINE: tuple[Step, ...] = (
     Step(simplify, parts=ALGEBRA.names),
     Step(branches, parts=BRANCHES, regions=False),
     Step(prune_regions, regions=False),
-    Step(views, parts=PARTS),
+    Step(views, parts=VIEWS),
     Step(chains),
     Step(moves, parts=SHAPES.names),
     Step(hoist),
@@ -55,7 +57,7 @@ PIPELINE: tuple[Step, ...] = (
     Step(dce, regions=False),
     Step(precompute),
     Step(layout),
-    Step(fusion, required=True, parts=FUSION_DECISIONS),
+    Step(fusion, required=True, parts=FUSION),
     Step(schedule),
 )
 

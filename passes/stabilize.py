@@ -29,7 +29,7 @@ from passes.log_domain import PairShare, Share, Term, Terms, alike, small
 from passes.rewrite import rewrite
 from passes.rules import STABILITY
 
-REWRITES = frozenset({"softmax", "log-sum-exp", "sigmoid", "softplus"}) | STABILITY.names
+PARTS = frozenset({"softmax", "log-sum-exp", "sigmoid", "softplus"}) | STABILITY.names
 """What this pass calls its decisions; each can be switched off."""
 
 _SOURCES = {exp_op, softmax_op, sigmoid_op}
@@ -97,15 +97,11 @@ class _Stabilizer:
         cancels = sums and len(terms) < sum(map(len, given))
         return cancels and not self.replaced.isdisjoint(node.inputs)
 
-    def decide(self, rewrite: str, node: Node) -> bool:
-        """Whether the options and the fuel let this rewrite of the node happen."""
-        return rewrite not in self.context.options.off and self.context.decide(rewrite, node)
-
     def replace(self, node: Node, terms: Terms) -> None:
         """The node's value from its description."""
         paired = any(log in self.logs.pairs for term in terms for log in term.logs)
         name = "sigmoid" if paired else "softmax"
-        if not self.decide(name, node):
+        if not self.context.decide(name, node):
             return
         with self.editor.rewriting(node, name):
             self.substitute(node, self.value_of(terms, node.output))
@@ -123,7 +119,7 @@ class _Stabilizer:
             return
         paired = any(log in self.logs.pairs for log in term.logs)
         name = "softplus" if paired else "log-sum-exp"
-        if not self.decide(name, node):
+        if not self.context.decide(name, node):
             return
         with self.editor.rewriting(node, name):
             exponent = self.log_of(term, node.output)

@@ -29,7 +29,7 @@ from passes.rewrite import remove_dead
 PARTS = frozenset(
     {"transposes-cancel", "slice-first", "slice-of-piece", "slices-joined", "repeat-last"}
 )
-"""The names of the rewrites, for switching them off."""
+"""What this pass calls its decisions; each can be switched off."""
 
 
 def views(graph: Graph, context: PassContext) -> Graph:
@@ -64,10 +64,6 @@ class _Walk:
 
     # --- upkeep ----------------------------------------------------------------------------------
 
-    def allowed(self, rule: str, node: Node) -> bool:
-        """Whether the rewrite is on and fuel is left."""
-        return rule not in self.context.options.off and self.context.decide(rule, node)
-
     def replace(self, node: Node, new: Value) -> None:
         """The value takes the node's place; what only the node read goes."""
         if new.type != node.output.type:
@@ -94,7 +90,7 @@ class _Walk:
         (source,) = node.inputs
         axes: tuple[int, ...] = node.attrs["axes"]
         found = self._untransposed(source, axes)
-        if found is None or not self.allowed("transposes-cancel", node):
+        if found is None or not self.context.decide("transposes-cancel", node):
             return
         work, made = found
         for inner in work:
@@ -155,7 +151,7 @@ class _Walk:
         if work is None or _is_whole(node):
             return
         parts = [_part_of(operand, node) for operand in work.inputs]
-        if any(cut is None for cut in parts) or not self.allowed("slice-first", node):
+        if any(cut is None for cut in parts) or not self.context.decide("slice-first", node):
             return
         operands = []
         with self.editor.rewriting(node, "slice-first"):
@@ -174,7 +170,7 @@ class _Walk:
         for piece in whole.inputs:
             end = begin + piece.shape[axis]
             if less_equal(begin, low) and less_equal(high, end - 1):
-                if not self.allowed("slice-of-piece", node):
+                if not self.context.decide("slice-of-piece", node):
                     return
                 start[axis] = start[axis] - begin
                 with self.editor.rewriting(node, "slice-of-piece"):
@@ -199,7 +195,9 @@ class _Walk:
                     runs[-1] = (source, begin, length + run[2])
                     continue
             runs.append(run if run is not None else piece)
-        if not runs or len(runs) == len(node.inputs) or not self.allowed("slices-joined", node):
+        if not runs or len(runs) == len(node.inputs):
+            return
+        if not self.context.decide("slices-joined", node):
             return
         with self.editor.rewriting(node, "slices-joined"):
             pieces = [
@@ -242,8 +240,9 @@ class _Walk:
             source.shape not in ((), once) for source in sources
         ):
             return
-        if not any(source.ndim and known(source, self.editor.producer) is None
-                   for source in sources) or not self.allowed("repeat-last", node):  # fmt: skip
+        if all(not source.ndim or known(source, self.editor.producer) for source in sources):
+            return
+        if not self.context.decide("repeat-last", node):
             return
         remaining = iter(sources)
         operands = [next(remaining) if value.ndim > 0 else value for value in node.inputs]

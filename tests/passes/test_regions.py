@@ -15,7 +15,7 @@ from graphc.extract import extract
 from graphc.interp import evaluate
 from graphc.ir.parser import parse_graph
 from passes.base import PassContext
-from passes.branches import REWRITES, branches
+from passes.branches import PARTS, branches
 from passes.cse import cse
 from passes.dce import dce
 from passes.hoist import hoist
@@ -905,7 +905,7 @@ def test_what_can_be_switched_off() -> None:
         }
         """
     )
-    for rewrite in REWRITES:
+    for rewrite in PARTS:
         result, _ = run_pipeline(graph, PIPELINE, PassContext(Options(off=frozenset({rewrite}))))
         kept = any(node.op.name == "cond" for node in result.nodes)
         assert kept is (rewrite == "known-branch")
