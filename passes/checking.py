@@ -401,8 +401,7 @@ def _upstream(
             if is_constant or wanted(value, len(found)):
                 found[other.outputs[0]] = other
                 level.append(other)
-    owner = {value: other.outputs[0] for other in found.values() for value in other.outputs}
-    return topological(list(found.values()), found, owner)
+    return topological(list(found.values()))
 
 
 def _sides(

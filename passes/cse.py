@@ -48,9 +48,7 @@ def cse(graph: Graph, context: PassContext) -> Graph:
     ]
     if any(map(operator.is_not, merged, nodes)):
         # what a region now reads may stand after it
-        by_key = {node.outputs[0]: node for node in merged}
-        producer = {value: node.outputs[0] for node in merged for value in node.outputs}
-        nodes = topological(merged, by_key, producer)
+        nodes = topological(merged)
     elif not stands_for:
         return graph
     outputs = [stands_for.get(value, value) for value in graph.outputs]

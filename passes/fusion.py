@@ -293,11 +293,10 @@ class Fuser:
                     own = Group("map", 0, value.shape)
                     own.nodes.append(node)
                     nodes.append(self._fused(own))
-        by_key = {node.outputs[0]: node for node in nodes}
-        producer = {value: node.outputs[0] for node in nodes for value in node.outputs}
         nodes.sort(key=lambda node: self._position[node.outputs[0]])
-        ordered = topological(nodes, by_key, producer)
-        return Graph(self.graph.name, self.graph.inputs, ordered, self.graph.outputs)
+        return Graph(
+            self.graph.name, self.graph.inputs, topological(nodes), self.graph.outputs
+        )
 
     def _fused(self, group: Group) -> Node:
         members = sorted(group.nodes, key=lambda node: self._position[node.outputs[0]])

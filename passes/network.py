@@ -126,7 +126,7 @@ class _Folder:
         """As far as constants are multiplied and added, and nobody else wants what is between."""
         state = _Affine(node.output, (), np.ones(()), np.zeros(()))
         while True:
-            user = self.only_user(state.value)
+            user = self.editor.only_user(state.value)
             found = None if user is None else self.step(state, user)
             if found is None:
                 return state
@@ -166,7 +166,7 @@ class _Folder:
             return source, None, moves
         value = source
         inner: list[Node] = []
-        while self.only_user(value) is not None:
+        while self.editor.only_user(value) is not None:
             made = self.editor.producer(value)
             if made is None:
                 break
@@ -187,13 +187,6 @@ class _Folder:
                 factor = step if factor is None else factor * step
             moves, source, value = list(inner), operand, operand
         return source, factor, moves
-
-    def only_user(self, value: Value) -> Node | None:
-        """Who reads the value, if nobody else does."""
-        users = self.editor.users(value)
-        if len(users) != 1 or any(output is value for output in self.editor.outputs):
-            return None
-        return users[0]
 
     def column(self, value: Value, beside: Value) -> Array | None:
         """A constant of one element, or one a column of another value, in float64."""

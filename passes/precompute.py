@@ -18,7 +18,7 @@ from graphc.ir.value import Value
 from graphc.ops.shape import broadcast_to_op
 from graphc.ops.source import constant_op
 from passes.base import PassContext
-from passes.constants import payload_array
+from passes.constants import is_exact, payload_array
 from passes.dce import dce
 from passes.fold import SMALL_BYTES
 
@@ -51,8 +51,7 @@ def _constants(graph: Graph) -> tuple[dict[Value, int], set[Value]]:
             stored[node.output] = payload_array(node).nbytes
         elif _can_run(node) and all(value in stored for value in node.inputs):
             stored[node.output] = max(stored[value] for value in node.inputs)
-            rounds = node.op.numerics != "E" and node.output.dtype.is_float
-            if rounds or any(value in inexact for value in node.inputs):
+            if not is_exact(node) or any(value in inexact for value in node.inputs):
                 inexact.add(node.output)
     return stored, inexact
 

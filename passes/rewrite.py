@@ -218,12 +218,9 @@ def _unasked(value: Value) -> Sequence[Node] | None:
 
 def _readers_of(graph: Graph) -> Readers:
     """Who reads the values of a graph that is not being edited."""
-    table: dict[Value, list[Node]] = {}
-    for node in graph.nodes:
-        for value in dict.fromkeys(node.inputs):
-            table.setdefault(value, []).append(node)
+    users = graph.users()
     outputs = set(graph.outputs)
-    return lambda value: None if value in outputs else table.get(value, ())
+    return lambda value: None if value in outputs else users.get(value, ())
 
 
 def _matches(

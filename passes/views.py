@@ -79,9 +79,7 @@ class _Walk:
         node = self.editor.producer(value)
         if node is None or not isinstance(node.op.lowering, Pointwise) or node.attrs.get("guards"):
             return None
-        if self.editor.is_fetched(value) or self.editor.reader(value) is None:
-            return None
-        return node
+        return None if self.editor.only_user(value) is None else node
 
     # --- transposes ------------------------------------------------------------------------------
 

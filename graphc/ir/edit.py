@@ -64,10 +64,12 @@ class GraphEditor:
         """The nodes that read the value."""
         return [self._nodes[key] for key in self._users.get(value, ())]
 
-    def reader(self, value: Value) -> Node | None:
-        """The one node that reads the value; None if none or several do."""
+    def only_user(self, value: Value) -> Node | None:
+        """The one node that reads the value; None if none or several do, or it is an output."""
         users = self._users.get(value, {})
-        return self._nodes[next(iter(users))] if len(users) == 1 else None
+        if len(users) != 1 or value in self._fetched:
+            return None
+        return self._nodes[next(iter(users))]
 
     def is_used(self, value: Value) -> bool:
         """True if a node reads the value or it is a graph output."""
@@ -188,7 +190,7 @@ class GraphEditor:
         same_ends = len(ends) == len(original) and all(map(operator.is_, ends, original))
         if not self._changed and same_ends:
             return self._graph
-        nodes = topological(list(self._nodes.values()), self._nodes, self._producer)
+        nodes = topological(list(self._nodes.values()))
         return Graph(self._graph.name, self.inputs, nodes, self.outputs)
 
     # --- upkeep ----------------------------------------------------------------------------------
@@ -222,32 +224,35 @@ class GraphEditor:
         self._changed = True
 
 
-def topological(
-    nodes: Sequence[Node], by_key: dict[Value, Node], producer: dict[Value, Value]
-) -> list[Node]:
-    """Producers before consumers, otherwise in the order given; depth-first without recursion."""
-    done: set[Value] = set()
-    open_: set[Value] = set()
+def topological(nodes: Sequence[Node]) -> list[Node]:
+    """Producers before consumers, otherwise in the order given; depth-first without recursion.
+
+    Raises:
+        VerifyError: for a cycle.
+    """
+    producers = {value: node for node in nodes for value in node.outputs}
+    done: set[Node] = set()
+    open_: set[Node] = set()
     order: list[Node] = []
     for root in nodes:
-        if root.outputs[0] in done:
+        if root in done:
             continue
         stack: list[tuple[Node, Iterator[Value]]] = [(root, iter(root.inputs))]
-        open_.add(root.outputs[0])
+        open_.add(root)
         while stack:
             node, operands = stack[-1]
             for value in operands:
-                key = producer.get(value)
-                if key is None or key in done:
+                producer = producers.get(value)
+                if producer is None or producer in done:
                     continue
-                if key in open_:
-                    raise VerifyError(f"the graph has a cycle through {by_key[key]!r}")
-                open_.add(key)
-                stack.append((by_key[key], iter(by_key[key].inputs)))
+                if producer in open_:
+                    raise VerifyError(f"the graph has a cycle through {producer!r}")
+                open_.add(producer)
+                stack.append((producer, iter(producer.inputs)))
                 break
             else:
                 stack.pop()
-                open_.discard(node.outputs[0])
-                done.add(node.outputs[0])
+                open_.discard(node)
+                done.add(node)
                 order.append(node)
     return order
