@@ -8,7 +8,7 @@ left alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from graphc.base.options import Options
@@ -144,17 +144,13 @@ def on_regions(function: PassFunction) -> PassFunction:
 
     def run(graph: Graph, context: PassContext) -> Graph:
         # Regions are nested at most MAXIMUM_NESTING deep, so this recursion is bounded.
-        changed: dict[int, Node] = {}
-        for position, node in enumerate(graph.nodes):
-            if not has_open_regions(node):
-                continue
-            regions = tuple(run(region, context) for region in node.regions)
-            if any(new is not old for new, old in zip(regions, node.regions, strict=True)):
-                changed[position] = replace(node, regions=regions)
-        if changed:
-            nodes = [changed.get(position, node) for position, node in enumerate(graph.nodes)]
-            graph = Graph(graph.name, graph.inputs, nodes, graph.outputs)
-        return function(graph, context)
+        nodes = [
+            node.with_regions([run(region, context) for region in node.regions])
+            if has_open_regions(node)
+            else node
+            for node in graph.nodes
+        ]
+        return function(graph.rebuilt(nodes), context)
 
     return run
 

@@ -12,7 +12,6 @@ condition is false for the values it starts from.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,7 +28,7 @@ from graphc.ops.source import constant_op
 from passes.base import PassContext, has_open_regions
 from passes.constants import Known, known
 from passes.fold import fold
-from passes.regions import is_loop, operands
+from passes.regions import captured_values, is_loop, operands
 
 PARTS = frozenset({"known-branch", "known-predicate", "swapped-branches", "idle-loop"})
 """What this pass calls its decisions; each can be switched off."""
@@ -62,10 +61,7 @@ class _Level:
         for node in graph.nodes:
             self._enter(node)
         outputs = [self._resolve(value) for value in graph.outputs]
-        new, old = (*self._nodes, *outputs), (*graph.nodes, *graph.outputs)
-        if len(self._nodes) == len(graph.nodes) and all(map(operator.is_, new, old)):
-            return graph
-        return Graph(graph.name, graph.inputs, self._nodes, outputs)
+        return graph.rebuilt(self._nodes, outputs)
 
     def state(self, value: Value, truth: bool, provenance: Provenance) -> None:
         """Who read the input reads a constant."""
@@ -90,9 +86,7 @@ class _Level:
             self._facts[node.output] = bool(node.attrs["value"].array)
 
     def _enter(self, node: Node) -> None:
-        inputs = tuple(self._resolve(value) for value in node.inputs)
-        if not all(map(operator.is_, inputs, node.inputs)):
-            node = replace(node, inputs=inputs)
+        node = node.with_inputs([self._resolve(value) for value in node.inputs])
         if not has_open_regions(node):
             self._append(node)
         elif is_loop(node):
@@ -157,15 +151,11 @@ class _Level:
 
     def _with_regions(self, node: Node, implied: Sequence[Mapping[Value, bool]]) -> Node:
         """The node with its regions rebuilt, each knowing what holds wherever it runs."""
-        regions = tuple(map(partial(self._region, node), node.regions, implied))
-        if all(map(operator.is_, regions, node.regions)):
-            return node
-        return replace(node, regions=regions)
+        return node.with_regions(list(map(partial(self._region, node), node.regions, implied)))
 
     def _region(self, node: Node, region: Graph, implied: Mapping[Value, bool]) -> Graph:
-        first = node.attrs.get("carried", 0)
         inside: dict[Value, bool] = {}
-        for value, operand in list(zip(region.inputs, operands(node), strict=True))[first:]:
+        for value, operand in captured_values(node, region).items():
             truth = self._truth(operand, implied)
             if truth is not None:
                 inside[value] = truth

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Hashable
-from dataclasses import replace
 
 from graphc.ir import attributes
 from graphc.ir.edit import topological
@@ -23,7 +22,7 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.source import placeholder_op
 from passes.base import PassContext, has_open_regions
-from passes.regions import carried_count, is_heavy, operands, with_captured
+from passes.regions import captured_values, is_heavy, with_captured
 
 
 def cse(graph: Graph, context: PassContext) -> Graph:
@@ -32,8 +31,8 @@ def cse(graph: Graph, context: PassContext) -> Graph:
     stands_for: dict[Value, Value] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
-        if stands_for and any(value in stands_for for value in node.inputs):
-            node = replace(node, inputs=tuple(stands_for.get(v, v) for v in node.inputs))
+        if stands_for:
+            node = node.with_inputs([stands_for.get(v, v) for v in node.inputs])
         if not _mergeable(node):
             nodes.append(node)
             continue
@@ -62,9 +61,8 @@ def _taking_from_outside(node: Node, known: dict[Hashable, Node], context: PassC
     """
     regions = list(node.regions)
     captured: list[tuple[int, Value, Value]] = []
-    first = carried_count(node)
     for number, region in enumerate(node.regions):
-        outside = dict(zip(region.inputs[first:], operands(node)[first:], strict=True))
+        outside = captured_values(node, region)
         kept: list[Node] = []
         for inner in region.nodes:
             same = None

@@ -14,7 +14,6 @@ successor. A carried value that only feeds itself is so never reached, however d
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
@@ -112,18 +111,11 @@ def _used(node: Node, place: int, live: set[Value]) -> bool:
 def _rebuilt(graph: Graph, live: set[Value]) -> Graph:
     """The graph of the live values; regions are nested at most MAXIMUM_NESTING deep."""
     kept: list[Node] = []
-    changed = False
     for node in graph.nodes:
         alive = [value in live for value in node.outputs]
-        if not any(alive):
-            changed = True
-            continue
-        if has_open_regions(node):
-            new = _pruned(node, alive, live)
-            changed = changed or new is not node
-            node = new
-        kept.append(node)
-    return Graph(graph.name, graph.inputs, kept, graph.outputs) if changed else graph
+        if any(alive):
+            kept.append(_pruned(node, alive, live) if has_open_regions(node) else node)
+    return graph.rebuilt(kept)
 
 
 def _pruned(node: Node, alive: list[bool], live: set[Value]) -> Node:
@@ -132,7 +124,4 @@ def _pruned(node: Node, alive: list[bool], live: set[Value]) -> Node:
     captured = [place for place in captures(node) if _used(node, place, live)]
     if len(results) < len(node.outputs) or len(captured) < len(captures(node)):
         node = with_signature(node, results, captured)
-    regions = tuple(_rebuilt(region, live) for region in node.regions)
-    if any(new is not old for new, old in zip(regions, node.regions, strict=True)):
-        node = replace(node, regions=regions)
-    return node
+    return node.with_regions([_rebuilt(region, live) for region in node.regions])

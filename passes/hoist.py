@@ -19,7 +19,7 @@ from graphc.ir.op import Contraction, Element, Pointwise, Reshape, Scan, Scatter
 from graphc.ir.value import Value
 from graphc.ops.source import constant_op
 from passes.base import PassContext, has_open_regions
-from passes.regions import carried_count, is_heavy, is_loop, operands, with_captured
+from passes.regions import captured_values, is_heavy, is_loop, with_captured
 from passes.sizes import hint_bytes
 
 _FROM_MEMORY = (Contraction, Scan, ScatterAdd)
@@ -34,9 +34,7 @@ def hoist(graph: Graph, context: PassContext) -> Graph:
             nodes.extend(_with_invariants_outside(node, context))
         else:
             nodes.append(node)
-    if len(nodes) == len(graph.nodes):
-        return graph
-    return Graph(graph.name, graph.inputs, nodes, graph.outputs)
+    return graph.rebuilt(nodes)
 
 
 def _with_invariants_outside(node: Node, context: PassContext) -> list[Node]:
@@ -45,8 +43,7 @@ def _with_invariants_outside(node: Node, context: PassContext) -> list[Node]:
     captured: list[tuple[int, Value, Value]] = []
     regions = list(node.regions)
     for number, region in enumerate(node.regions):
-        first = carried_count(node)
-        given = dict(zip(region.inputs[first:], operands(node)[first:], strict=True))
+        given = captured_values(node, region)
         moved = _Invariants(region, given, context).moved
         if not moved:
             continue

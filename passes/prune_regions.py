@@ -20,7 +20,6 @@ nobody reads is: that it might never end is no reason to keep it.
 
 from __future__ import annotations
 
-import operator
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -110,10 +109,7 @@ class _Level:
 
     def with_operands(self, node: Node) -> Node:
         """The node over what stands for its operands."""
-        inputs = tuple(self.resolve(value) for value in node.inputs)
-        if all(map(operator.is_, inputs, node.inputs)):
-            return node
-        return replace(node, inputs=inputs)
+        return node.with_inputs([self.resolve(value) for value in node.inputs])
 
     def _make(self, constant: Constant) -> Value:
         value: Value | None = None
@@ -146,10 +142,7 @@ class _Rewriter:
             if new is not None:
                 nodes.append(new)
         outputs = [level.resolve(value) for value in graph.outputs]
-        old = (*graph.nodes, *graph.outputs)
-        if len(nodes) == len(graph.nodes) and all(map(operator.is_, (*nodes, *outputs), old)):
-            return graph
-        return Graph(graph.name, graph.inputs, [*level.made, *nodes], outputs)
+        return graph.rebuilt([*level.made, *nodes], outputs)
 
     def _control(self, node: Node, level: _Level) -> Node | None:
         """The node with less to take and to give; None if nothing is left to give."""
@@ -170,10 +163,7 @@ class _Rewriter:
         new = node
         if change.reduces(node):
             new = with_signature(node, change.results, change.captured)
-        regions = tuple(map(self.graph, new.regions, inner))
-        if all(map(operator.is_, regions, new.regions)):
-            return new
-        return replace(new, regions=regions)
+        return new.with_regions(list(map(self.graph, new.regions, inner)))
 
     def _change(self, node: Node, level: _Level) -> _Change:
         """What the node need not give or take."""

@@ -37,6 +37,12 @@ def captures(node: Node) -> range:
     return range(carried_count(node), len(node.regions[0].inputs))
 
 
+def captured_values(node: Node, region: Graph) -> dict[Value, Value]:
+    """For each value that one of the node's regions captures, what it is outside."""
+    first = carried_count(node)
+    return dict(zip(region.inputs[first:], operands(node)[first:], strict=True))
+
+
 def is_heavy(node: Node) -> bool:
     """True for what costs more than arithmetic per element: products, reductions, functions."""
     return isinstance(node.op.lowering, _HEAVY) or (

@@ -6,8 +6,10 @@ gives a new graph, so before/after dumps, rollback, sharing of regions and hashi
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import starmap
 from typing import TYPE_CHECKING
 
 from graphc.base.source import Location
@@ -57,6 +59,18 @@ class Node:
         (value,) = self.outputs
         return value
 
+    def with_inputs(self, inputs: Sequence[Value]) -> Node:
+        """The node over other operands; the identical one if they are its own."""
+        if all(starmap(operator.is_, zip(inputs, self.inputs, strict=True))):
+            return self
+        return replace(self, inputs=tuple(inputs))
+
+    def with_regions(self, regions: Sequence[Graph]) -> Node:
+        """The node with other regions; the identical one if they are its own."""
+        if all(starmap(operator.is_, zip(regions, self.regions, strict=True))):
+            return self
+        return replace(self, regions=tuple(regions))
+
     def __repr__(self) -> str:
         operands = ", ".join(value.name or str(value.type) for value in self.inputs)
         results = ", ".join(str(value.type) for value in self.outputs)
@@ -89,6 +103,18 @@ class Graph:
         self.outputs = tuple(outputs)
         self._producers: dict[Value, Node] | None = None
         self._hash: str | None = None
+
+    def rebuilt(self, nodes: Sequence[Node], outputs: Sequence[Value] | None = None) -> Graph:
+        """A graph of these nodes, and of other outputs if given; the identical one if all is as is.
+
+        The nodes are in topological order.
+        """
+        new = self.outputs if outputs is None else outputs
+        if len(nodes) == len(self.nodes) and all(
+            map(operator.is_, (*nodes, *new), (*self.nodes, *self.outputs))
+        ):
+            return self
+        return Graph(self.name, self.inputs, nodes, new)
 
     @property
     def producers(self) -> dict[Value, Node]:
