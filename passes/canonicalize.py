@@ -17,7 +17,7 @@ from dataclasses import replace
 from graphc.ir.builder import apply, infer
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import OpDef, surface_function
+from graphc.ir.op import OpDef
 from graphc.ir.value import Value
 from graphc.ops.guards import guarded
 from graphc.ops.pointwise_logic import (
@@ -27,10 +27,9 @@ from graphc.ops.pointwise_logic import (
     less_equal_op,
     less_op,
 )
-from graphc.ops.shape import broadcast_to_op, renames, reshape_op, transpose_op
+from graphc.ops.shape import broadcast_to, broadcast_to_op, renames, reshape_op, transpose_op
 from passes.base import PassContext
 from passes.constants import known
-from passes.rewrite import remove_dead
 
 _MIRRORED: dict[OpDef, OpDef] = {
     less_op: greater_op,
@@ -86,7 +85,7 @@ def _still(editor: GraphEditor, node: Node, context: PassContext) -> bool:
     if node.op is transpose_op and node.attrs["axes"] != tuple(range(source.ndim)):
         return False
     if context.decide(f"{node.op.name}-nothing", node):
-        _give(editor, node, source)
+        editor.supplant(node, source)
     return True
 
 
@@ -105,7 +104,7 @@ def _move(editor: GraphEditor, node: Node, context: PassContext) -> None:
         if scalar is not None and not node.attrs.get("guards") and not inner.attrs.get("guards"):
             _replace(
                 editor, node, context, "move-element",
-                lambda: _broadcast(scalar, node.output),
+                lambda: broadcast_to(scalar, node.output.shape),
             )  # fmt: skip
         return
     if inner.op is not node.op:
@@ -115,7 +114,7 @@ def _move(editor: GraphEditor, node: Node, context: PassContext) -> None:
         axes = tuple(inner.attrs["axes"][axis] for axis in node.attrs["axes"])
         if axes == tuple(range(origin.ndim)):
             if context.decide("transpose-back", node):
-                _give(editor, node, origin)
+                editor.supplant(node, origin)
         elif context.decide("transpose-twice", node):
             with editor.rewriting(node, "transpose-twice"):
                 made = editor.redefine(node.output, transpose_op, (origin,), {"axes": axes})
@@ -124,7 +123,7 @@ def _move(editor: GraphEditor, node: Node, context: PassContext) -> None:
     guards = (*inner.attrs.get("guards", ()), *node.attrs.get("guards", ()))
     if node.op is reshape_op and origin.type == node.output.type and not guards:
         if context.decide("reshape-back", node):
-            _give(editor, node, origin)
+            editor.supplant(node, origin)
         return
     _replace(
         editor, node, context, f"{node.op.name}-twice",
@@ -143,19 +142,8 @@ def _renamed(editor: GraphEditor, node: Node, context: PassContext) -> Node:
     return editor.redefine(node.output, reshape_op, node.inputs, {"shape": node.output.shape})
 
 
-def _give(editor: GraphEditor, node: Node, value: Value) -> None:
-    """An older value takes the node's place, which is not needed any more."""
-    editor.substitute(node.output, value)
-    remove_dead(editor, node)
-
-
 def _convert(editor: GraphEditor, node: Node, context: PassContext) -> None:
     _still(editor, node, context)
-
-
-def _broadcast(scalar: Value, like: Value) -> Value:
-    result: Value = surface_function("broadcast_to")(scalar, like.shape)
-    return result
 
 
 def _replace(

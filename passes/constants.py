@@ -13,9 +13,10 @@ import numpy as np
 
 from graphc.interp import evaluate_node
 from graphc.ir.attributes import Array, Payload
+from graphc.ir.builder import apply
 from graphc.ir.graph import Node
 from graphc.ir.op import Pointwise
-from graphc.ir.types import TensorType
+from graphc.ir.types import Shape, TensorType
 from graphc.ir.value import Value
 from graphc.ops.shape import broadcast_to_op
 from graphc.ops.source import constant_op
@@ -59,6 +60,17 @@ def known(value: Value, producer: Producer) -> Known | None:
     if array.size != 1:
         return None
     return Known(array.reshape(()), True, source.output if array.ndim == 0 else None)
+
+
+def new_constant(array: Array, shape: Shape | None = None) -> Value:
+    """A constant of these elements, repeated over the shape if that is another one.
+
+    To be called while a builder is current.
+    """
+    value = apply(constant_op, value=Payload(array))
+    if shape is None or value.shape == shape:
+        return value
+    return apply(broadcast_to_op, value, shape=shape)
 
 
 def payload_array(node: Node) -> Array:

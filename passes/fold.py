@@ -20,14 +20,13 @@ import numpy as np
 from graphc.base.errors import GraphcError, VerifyError
 from graphc.interp import evaluate_node
 from graphc.ir.attributes import Array, Payload
-from graphc.ir.builder import apply
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.shape import broadcast_to_op
 from graphc.ops.source import constant_op
 from passes.base import PassContext
-from passes.constants import Known, element_of, is_exact, known, payload_array
+from passes.constants import Known, element_of, is_exact, known, new_constant, payload_array
 
 SMALL_BYTES = 4096
 """Results up to this size are folded even if they are larger than what they are made from."""
@@ -100,7 +99,7 @@ def _fold_node(
         return "no fuel is left"
     if lazy and node.output.shape != ():
         with editor.rewriting(node, "fold"):
-            scalar = apply(constant_op, value=Payload(array))
+            scalar = new_constant(array)
         editor.redefine(node.output, broadcast_to_op, (scalar,), {"shape": node.output.shape})
     else:
         editor.redefine(node.output, constant_op, (), {"value": Payload(array)})

@@ -29,6 +29,7 @@ from graphc.ir.op import (
 from graphc.ir.types import Shape
 from graphc.ir.value import Value
 from graphc.ops.fused import fused_op
+from graphc.ops.source import constant_op
 from passes.base import PassContext
 from passes.fusion_groups import (
     CYCLE,
@@ -97,7 +98,7 @@ class Fuser:
 
     def _is_cheap(self, node: Node) -> bool:
         """Scalar constants, views of them, counters: cloned into every group that reads them."""
-        if node.op.name == "constant":
+        if node.op is constant_op:
             return node.output.shape == ()
         if isinstance(node.op.lowering, (View, Reshape)) or (
             isinstance(node.op.lowering, Element) and not node.inputs
@@ -287,7 +288,7 @@ class Fuser:
         # cheap values that someone needs in memory become kernels (or constants) of their own
         for value, node in reversed(self._cheap.items()):
             if value in needed:
-                if node.op.name == "constant":
+                if node.op is constant_op:
                     nodes.append(node)
                 else:
                     own = Group("map", 0, value.shape)

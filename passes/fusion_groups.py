@@ -14,6 +14,7 @@ from graphc.ir.graph import Node
 from graphc.ir.op import Reshape
 from graphc.ir.types import Shape
 from graphc.ir.value import Value
+from graphc.ops.shape import broadcast_to_op
 
 MAX_NODES = 96
 """Larger groups are cut: code size and compile time grow, speed does not."""
@@ -113,7 +114,7 @@ def view_obstacle(group: Group, node: Node, uses: int) -> str | None:
         return FULL
     if group.kind == "rows":
         return _row_view_obstacle(group, node)
-    if node.op.name == "broadcast_to":
+    if node.op is broadcast_to_op:
         return "a view that repeats elements would repeat the work"
     if group.exits > uses:
         return "the group has other readers than the view"
@@ -133,7 +134,7 @@ def _row_view_obstacle(group: Group, node: Node) -> str | None:
         shapes = (group.kept, group.dropped)
         return None if node.output.shape in shapes and source.shape in shapes else SHAPE
     if (
-        node.op.name == "broadcast_to"
+        node.op is broadcast_to_op
         and node.output.shape == group.shape
         and _aligned(source.shape, group.kept)
     ):

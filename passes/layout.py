@@ -22,7 +22,6 @@ from graphc.ops.panels import contract_panels_op
 from graphc.ops.source import constant_op
 from passes.base import PassContext
 from passes.constants import payload_array
-from passes.rewrite import remove_dead
 
 MAX_PADDING = 4
 """A packed constant may take so many times the bytes of the plain one."""
@@ -48,7 +47,7 @@ def layout(graph: Graph, context: PassContext) -> Graph:
         plain = editor.producer(node.inputs[1])
         editor.redefine(node.output, contract_panels_op, (node.inputs[0], packed[key]), attrs)
         if plain is not None:
-            remove_dead(editor, plain)
+            editor.remove_unused(plain)
     return editor.finish()
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir.attributes import Array, Payload
+from graphc.ir.attributes import Array
 from graphc.ir.builder import apply
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
@@ -35,11 +35,9 @@ from graphc.ops.pointwise_arithmetic import (
     subtract_op,
 )
 from graphc.ops.shape import reshape_op
-from graphc.ops.source import constant_op
 from passes.base import PassContext
-from passes.constants import known
+from passes.constants import known, new_constant
 from passes.fold import SMALL_BYTES
-from passes.rewrite import remove_dead
 
 PARTS = frozenset({"scale-into-weights"})
 """What this pass calls its decisions; each can be switched off."""
@@ -110,15 +108,12 @@ class _Folder:
         with self.editor.rewriting(target, "scale-into-weights"):
             for move in reversed(moves):
                 source = apply(move.op, source, **move.attrs)
-            made = apply(contract_op, source, _constant(folded), **node.attrs)
+            made = apply(contract_op, source, new_constant(folded), **node.attrs)
             for move in after.reshapes:
                 made = apply(reshape_op, made, **move.attrs)
             if shift.any():
-                made = made + _constant(shift)
-            self.editor.substitute(after.value, made)
-        for old in (target, *map(self.editor.producer, target.inputs)):
-            if old is not None:
-                remove_dead(self.editor, old)
+                made = made + new_constant(shift)
+            self.editor.supplant(target, made)
 
     # --- what is around --------------------------------------------------------------------------
 
@@ -234,7 +229,3 @@ def _scaled(weights: Array, rows: Array | None, columns: Array, transposed: bool
 def _rounded(array: Array, dtype: np.dtype[Any]) -> Array:
     with np.errstate(all="ignore"):
         return np.asarray(array, dtype)
-
-
-def _constant(array: Array) -> Value:
-    return apply(constant_op, value=Payload(np.ascontiguousarray(array)))

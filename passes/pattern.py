@@ -19,16 +19,15 @@ import numpy as np
 
 from graphc.base.errors import VerifyError
 from graphc.ir import attributes
-from graphc.ir.attributes import Array, Attributes, Payload
-from graphc.ir.builder import apply, building, make_node
+from graphc.ir.attributes import Array, Attributes
+from graphc.ir.builder import building, make_node
 from graphc.ir.dtypes import ALL, DType, bool_
 from graphc.ir.graph import UNKNOWN, Graph, Node, Provenance
 from graphc.ir.op import OpDef
 from graphc.ir.types import Shape, TensorType
 from graphc.ir.value import Value
-from graphc.ops.shape import broadcast_to_op
 from graphc.ops.source import constant_op
-from passes.constants import Producer, known, payload_array
+from passes.constants import Producer, known, new_constant, payload_array
 
 Identity: TypeAlias = Callable[..., tuple[Value, Value]]
 Flag: TypeAlias = Literal["nnan", "ninf", "nsz", "reassoc", "contract", "approx"]
@@ -340,9 +339,7 @@ def complete(rule: Rule, binding: Binding, producer: Producer) -> Binding:
     result = dict(binding)
     for name, compute in rule.derived.items():
         array = np.asarray(compute(**given), like.dtype.numpy)
-        result[name] = apply(constant_op, value=Payload(array))
-        if array.shape != like.shape:
-            result[name] = apply(broadcast_to_op, result[name], shape=like.shape)
+        result[name] = new_constant(array, like.shape)
     return result
 
 

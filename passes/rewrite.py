@@ -14,8 +14,7 @@ from typing import Any
 
 from graphc.base.errors import VerifyError
 from graphc.base.options import Options
-from graphc.ir.attributes import Payload
-from graphc.ir.builder import apply, building
+from graphc.ir.builder import building
 from graphc.ir.dtypes import DType, float32
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node, Provenance
@@ -24,7 +23,7 @@ from graphc.ir.value import Value
 from graphc.ops.shape import broadcast_to_op
 from graphc.ops.source import constant_op
 from passes.base import PassContext
-from passes.constants import Producer, element_of, is_exact, known
+from passes.constants import Producer, element_of, is_exact, known, new_constant
 from passes.pattern import (
     Application,
     Binding,
@@ -196,18 +195,15 @@ def rewrite(graph: Graph, rules: RuleSet, context: PassContext) -> Graph:
         context.observe(pattern.rule, node, made, new, editor.producer)
         for part in made:
             editor.put(part)
-        editor.substitute(node.output, new)
+        # What only the left side read goes, as it must not count as a reader of anything.
+        editor.supplant(node, new)
         again = editor.take_made()
-        if editor.alive(node):
-            remove_dead(editor, node)
+        own = editor.producer(node.output)
+        if own is None:
             again += _through(editor, again, selection.depth - 2)
         else:
-            # The node's own value is computed by the right side now; what only the left side read
-            # must not count as a reader of anything.
-            for maker in [editor.producer(value) for value in node.inputs]:
-                if maker is not None:
-                    remove_dead(editor, maker)
-            again += _through(editor, [editor.producer(node.output)], selection.depth - 1)
+            # The right side computes the node's own value now.
+            again += _through(editor, [own], selection.depth - 1)
         pending.extend(reversed(again))
     return editor.finish()
 
@@ -288,8 +284,7 @@ def _computed(nodes: Sequence[Node], root: Value, producer: Producer) -> list[No
             made[node.output] = node
             continue
         with building(sketch):
-            scalar = apply(constant_op, value=Payload(element))
-            new = scalar if node.output.shape == () else _spread(scalar, node.output)
+            new = new_constant(element, node.output.shape)
         for part in sketch.needed(new):
             part = replace(part, provenance=node.provenance)
             made[part.output] = part
@@ -300,26 +295,10 @@ def _computed(nodes: Sequence[Node], root: Value, producer: Producer) -> list[No
     return needed.needed(root)
 
 
-def _spread(scalar: Value, like: Value) -> Value:
-    return apply(broadcast_to_op, scalar, shape=like.shape)
-
-
-def remove_dead(editor: GraphEditor, root: Node) -> None:
-    """Takes out a node that nobody reads, and what only it read."""
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        if not editor.alive(node) or any(editor.is_used(value) for value in node.outputs):
-            continue
-        editor.remove(node)
-        producers = (editor.producer(value) for value in node.inputs)
-        stack.extend(producer for producer in producers if producer is not None)
-
-
-def _through(editor: GraphEditor, nodes: Sequence[Node | None], levels: int) -> list[Node]:
+def _through(editor: GraphEditor, nodes: Sequence[Node], levels: int) -> list[Node]:
     """Who reads the nodes, directly or through fewer than ``levels`` ops."""
     found: list[Node] = []
-    level = [node for node in nodes if node is not None]
+    level = list(nodes)
     for _ in range(levels):
         level = [user for node in level for value in node.outputs for user in editor.users(value)]
         found += level

@@ -15,6 +15,7 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Reshape
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
+from graphc.ops.source import constant_op
 from passes.base import PassContext
 from passes.sizes import hint_bytes
 
@@ -92,7 +93,7 @@ def _tasks(graph: Graph) -> _Tasks:
             tasks.users[source].append(place)
         for value in node.outputs:
             maker[value] = place
-            if value in root or value in free or node.op.name == "constant":
+            if value in root or value in free or node.op is constant_op:
                 continue
             storage[value] = len(size)
             tasks.makes[place].append(len(size))

@@ -24,7 +24,6 @@ from graphc.ops.shape import broadcast_to_op, transpose_op, with_shape
 from graphc.ops.slicing import part, slice_op, sliced
 from passes.base import PassContext
 from passes.constants import known
-from passes.rewrite import remove_dead
 
 PARTS = frozenset(
     {"transposes-cancel", "slice-first", "slice-of-piece", "slices-joined", "repeat-last"}
@@ -68,11 +67,7 @@ class _Walk:
         """The value takes the node's place; what only the node read goes."""
         if new.type != node.output.type:
             new = with_shape(new, node.output.shape, ())
-        sources = node.inputs
-        self.editor.substitute(node.output, new)
-        for dead in (node, *map(self.editor.producer, sources)):
-            if dead is not None:
-                remove_dead(self.editor, dead)
+        self.editor.supplant(node, new)
 
     def only_work(self, value: Value) -> Node | None:
         """The pointwise node that makes the value, if one node reads it and nothing else does."""

@@ -183,6 +183,24 @@ class GraphEditor:
                 raise VerifyError(f"{self.cause} removes a node that is still read: {node!r}")
         self._forget(node)
 
+    def remove_unused(self, root: Node) -> None:
+        """Takes out a node if nobody reads it, and what only it read."""
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            if not self.alive(node) or any(self.is_used(value) for value in node.outputs):
+                continue
+            self.remove(node)
+            producers = (self.producer(value) for value in node.inputs)
+            stack.extend(producer for producer in producers if producer is not None)
+
+    def supplant(self, node: Node, new: Value) -> None:
+        """An equal value takes the place of the node's only one; what only the node read goes."""
+        self.substitute(node.output, new)
+        for old in (node, *map(self.producer, node.inputs)):
+            if old is not None:
+                self.remove_unused(old)
+
     def finish(self) -> Graph:
         """The edited graph, in topological order; the identical one if nothing changed."""
         ends = [*self.inputs, None, *self.outputs]

@@ -9,9 +9,9 @@ import numpy as np
 
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import FLOATS, INTEGERS, DType
-from graphc.ir.op import surface_function
 from graphc.ir.value import Value
 from graphc.ops.convert import broadcast_shapes
+from graphc.ops.shape import broadcast_to
 from passes.constants import Known
 
 SIGNED_INTEGERS: tuple[DType, ...] = tuple(d for d in INTEGERS if d.kind == "int")
@@ -23,9 +23,7 @@ Function = Callable[..., Value]
 
 def spread(constant: Value, like: Value) -> Value:
     """The constant in the shape that an operation on it and ``like`` has."""
-    shape = broadcast_shapes(constant.shape, like.shape)
-    result: Value = surface_function("broadcast_to")(constant, shape)
-    return result
+    return broadcast_to(constant, broadcast_shapes(constant.shape, like.shape))
 
 
 def combine(*constants: Known) -> bool:
