@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from graphc.ir.dims import Dim
+from graphc.ir.dims import Dim, at_hint
 from graphc.ir.dims import evaluate as dims_evaluate
 from graphc.plan.ir import Layout, Plan
 from graphc.plan.memory import Buffer, MemoryProblem, offsets_for_sizes
 from passes.liveness import live_intervals
 from passes.memory_plan import lower_bound, solve_at_many
 from passes.plan_check import check
-from passes.sizes import hint_bytes
 
 ALIGNMENT = 64
 """Temporaries start on cache lines; smaller ones only stay inside of one."""
@@ -35,10 +34,10 @@ EFFORT_PER_BYTE = 100
 
 def place(plan: Plan, must_alias: tuple[tuple[int, ...], ...] = ()) -> Plan:
     """The plan with a layout; slots in a group of ``must_alias`` share their memory."""
-    slots, bytes_of, problem = _problem(plan, must_alias, hint_bytes)
+    slots, bytes_of, problem = _problem(plan, must_alias, at_hint)
     others = []
     if not all(isinstance(size, int) for size in bytes_of):
-        others = [_evaluated(bytes_of, partial(hint_bytes, hint=hint)) for hint in SCALES]
+        others = [_evaluated(bytes_of, partial(at_hint, hint=hint)) for hint in SCALES]
     solution = solve_at_many(problem, others, effort_per_byte=EFFORT_PER_BYTE)
     check(problem, solution)
     sizes = tuple(buffer.size for buffer in problem.buffers)

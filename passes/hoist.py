@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from graphc.ir.dims import at_hint
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Contraction, Element, Pointwise, Reshape, Scan, ScatterAdd, View
 from graphc.ir.value import Value
 from graphc.ops.source import constant_op
 from passes.base import PassContext, has_open_regions
 from passes.regions import captured_values, is_heavy, is_loop, with_captured
-from passes.sizes import hint_bytes
 
 _FROM_MEMORY = (Contraction, Scan, ScatterAdd)
 """What reads its operands from memory: a view is made there, however cheap it would be."""
@@ -90,7 +90,7 @@ class _Invariants:
     def __init__(self, region: Graph, given: dict[Value, Value], context: PassContext) -> None:
         self.moved: set[Node] = set()
         self._made: set[Value] = set()
-        self._stored = {value: hint_bytes(value.type.bytes) for value in given}
+        self._stored = {value: at_hint(value.type.bytes) for value in given}
         users = region.users()
         for node in region.nodes:
             if not all(value in self._stored for value in node.inputs) or not _movable(node):
@@ -100,7 +100,7 @@ class _Invariants:
                 self.moved.add(node)
                 self._made.update(node.outputs)
             for value in node.outputs:
-                size = hint_bytes(value.type.bytes)
+                size = at_hint(value.type.bytes)
                 # a value that is not stored costs at most what it is made from
                 kept = node in self.moved or node.op is constant_op
                 self._stored[value] = size if kept else min(size, stored)
@@ -119,7 +119,7 @@ class _Invariants:
         if node.output.size == 1:
             return follows
         arithmetic = isinstance(node.op.lowering, (Pointwise, Element))
-        return arithmetic and hint_bytes(node.output.type.bytes) <= stored
+        return arithmetic and at_hint(node.output.type.bytes) <= stored
 
 
 def _movable(node: Node) -> bool:

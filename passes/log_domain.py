@@ -421,17 +421,12 @@ def added(a: Exponent, b: Exponent, sign: int = 1) -> dict[Value, int]:
     return result
 
 
-def same_logs(a: Exponent, b: Exponent) -> bool:
-    """Equal exponents."""
-    return len(a) == len(b) and all(b.get(value) == count for value, count in a.items())
-
-
 def merged(terms: Sequence[Term], one: Factor) -> Terms:
     """Terms of one exponent are one term."""
     result: list[Term] = []
     for term in terms:
         for place, other in enumerate(result):
-            if same_logs(term.logs, other.logs):
+            if term.logs == other.logs:
                 result[place] = _joined(other, term, one)
                 break
         else:

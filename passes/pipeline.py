@@ -19,18 +19,18 @@ from passes.fusion import fusion
 from passes.hoist import hoist
 from passes.layout import layout
 from passes.manager import Before, Needs, Step, check_order
-from passes.moves import moves
-from passes.network import PARTS as NETWORK
-from passes.network import network
 from passes.precompute import precompute
 from passes.prune_regions import prune_regions
 from passes.rules import ALGEBRA, SHAPES
 from passes.schedule import schedule
+from passes.shapes import shapes
 from passes.simplify import simplify
 from passes.stabilize import PARTS as STABILIZE
 from passes.stabilize import stabilize
 from passes.views import PARTS as VIEWS
 from passes.views import views
+from passes.weights import PARTS as WEIGHTS
+from passes.weights import weights
 
 PIPELINE: tuple[Step, ...] = (
     Step(canonicalize),
@@ -41,8 +41,8 @@ PIPELINE: tuple[Step, ...] = (
     Step(branches, parts=BRANCHES, regions=False),
     Step(stabilize, parts=STABILIZE),
     Step(dce, regions=False),
-    Step(network, parts=NETWORK),
-    Step(moves, parts=SHAPES.names),
+    Step(weights, parts=WEIGHTS),
+    Step(shapes, parts=SHAPES.names),
     Step(decompose, required=True, leaves=is_core),
     Step(canonicalize),
     Step(fold),
@@ -51,7 +51,7 @@ PIPELINE: tuple[Step, ...] = (
     Step(prune_regions, regions=False),
     Step(views, parts=VIEWS),
     Step(chains),
-    Step(moves, parts=SHAPES.names),
+    Step(shapes, parts=SHAPES.names),
     Step(hoist),
     Step(cse),
     Step(dce, regions=False),
@@ -66,15 +66,15 @@ ORDER: tuple[Before | Needs, ...] = (
     Needs("fold", "canonicalize", "folding looks for elements that are moved in one spelling"),
     Needs("simplify", "cse", "a rule that wants one value twice finds it only after merging"),
     Needs("stabilize", "cse", "exp(x) on both sides of a quotient must be one value"),
-    Needs("network", "fold", "weights and factors must have been computed"),
-    Needs("network", "dce", "it asks who else reads a product"),
+    Needs("weights", "fold", "they and the factors must have been computed"),
+    Needs("weights", "dce", "it asks who else reads a product"),
     Before("stabilize", "decompose", "it looks for sums over any axes, not for their parts"),
     Needs("branches", "fold", "a predicate is known once it is a constant"),
     Needs("hoist", "decompose", "what a coarse operation is made of may be invariant in part"),
     Needs("hoist", "prune_regions", "a carried value that stands still is invariant as a capture"),
     Before("hoist", "fusion", "what moves are operations, not kernels"),
-    Before("stabilize", "moves", "it follows moves to where their gradient moves back"),
-    Needs("decompose", "moves", "they look for reductions of any axes, not for their parts"),
+    Before("stabilize", "shapes", "it follows moves to where their gradient moves back"),
+    Needs("decompose", "shapes", "its rules look for reductions of any axes, not for their parts"),
     Needs("views", "decompose", "it moves through pointwise work, which some ops only become"),
     Needs("chains", "decompose", "what stands between two products is taken apart by then"),
     Needs("fusion", "decompose", "kernels are made of core operations"),

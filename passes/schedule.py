@@ -11,13 +11,13 @@ import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from graphc.ir.dims import at_hint
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Reshape
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.source import constant_op
 from passes.base import PassContext
-from passes.sizes import hint_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def _tasks(graph: Graph) -> _Tasks:
             storage[value] = len(size)
             tasks.makes[place].append(len(size))
             if value.type not in known:
-                known[value.type] = hint_bytes(value.type.bytes)
+                known[value.type] = at_hint(value.type.bytes)
             size.append(known[value.type])
             tasks.readers.append([])
     tasks.ends.extend(dict.fromkeys(maker[value] for value in graph.outputs if value in maker))

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from graphc.compiler import Compiled
-from graphc.ir.dims import Dim, evaluate, symbol_name, symbols_of
+from graphc.ir.dims import HINT, Dim, evaluate, symbol_name, symbols_of
 from graphc.plan.ir import Branch, Copy, Launch, Plan, Step
 from graphc.plan.memory import offsets_for_sizes
 from graphc.profile import Profile
 from graphc.report.tables import Tables
 from passes.arena import bytes_at
 from passes.liveness import live_intervals
-from passes.sizes import HINT
 
 
 def memory_data(compiled: Compiled, tables: Tables, profile: Profile | None) -> dict[str, Any]:

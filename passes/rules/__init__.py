@@ -8,12 +8,12 @@ match, the first one fires.
 
 from passes.rewrite import RuleSet
 from passes.rules import (
+    affine,
     arithmetic,
     casts,
     fast_math,
     integers,
     logic,
-    network,
     order,
     products,
     reduce,
@@ -24,7 +24,7 @@ from passes.rules import (
 
 ALGEBRA = RuleSet(
     rule
-    for subject in (arithmetic, integers, logic, order, casts, strength, fast_math, network)
+    for subject in (arithmetic, integers, logic, order, casts, strength, fast_math, affine)
     for rule in subject.RULES
 )
 """What ``simplify`` applies."""
@@ -33,7 +33,7 @@ STABILITY = RuleSet(stability.RULES)
 """What ``stabilize`` applies, before and after it looks at exponents."""
 
 SHAPES = RuleSet(rule for subject in (shape, reduce, products) for rule in subject.RULES)
-"""What ``moves`` applies."""
+"""What ``shapes`` applies."""
 
 RULE_SETS: tuple[RuleSet, ...] = (ALGEBRA, STABILITY, SHAPES)
 """All sets, in the order in which they run."""

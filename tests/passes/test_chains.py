@@ -20,7 +20,7 @@ from passes.canonicalize import canonicalize
 from passes.chains import LONGEST, chains
 from passes.dce import dce
 from passes.decompose import decompose
-from passes.moves import moves
+from passes.shapes import shapes
 
 REASSOC = Options(fast_math={"reassoc"})
 
@@ -28,7 +28,7 @@ REASSOC = Options(fast_math={"reassoc"})
 def core(values: Any) -> Graph:
     graph = extract(values[0].graph, list(values)).graph
     context = PassContext()
-    for step in (moves, decompose, canonicalize, moves):
+    for step in (shapes, decompose, canonicalize, shapes):
         graph = step(graph, context)
     return graph
 

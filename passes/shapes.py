@@ -15,6 +15,6 @@ from passes.rewrite import rewrite
 from passes.rules import SHAPES
 
 
-def moves(graph: Graph, context: PassContext) -> Graph:
+def shapes(graph: Graph, context: PassContext) -> Graph:
     """The graph after all rules about shapes have been applied as often as they match."""
     return rewrite(graph, SHAPES, context)

@@ -15,10 +15,10 @@ from graphc.extract import extract
 from graphc.ir.graph import Graph
 from passes.base import PassContext
 from passes.manager import run_pipeline
-from passes.network import network
 from passes.pipeline import PIPELINE
+from passes.weights import weights
 
-BEFORE = PIPELINE[: [step.name for step in PIPELINE].index("network") + 1]
+BEFORE = PIPELINE[: [step.name for step in PIPELINE].index("weights") + 1]
 K, N = 20, 6
 rng = np.random.default_rng(0)
 
@@ -35,7 +35,7 @@ def folded(graph: Graph, **options: Any) -> tuple[Graph, list[str]]:
 
 def test_text() -> None:
     check_pass(
-        network,
+        weights,
         """
         graph "g" (%x: float32[n, 2]) {
           %w = constant() {value = float32[2, 2] (0x1p+0, 0x1p+1, 0x1.8p+1, 0x1p+2)} : float32[2, 2]
@@ -173,7 +173,7 @@ def test_left_alone(name: str) -> None:
     graph = graph_of(LEFT[name])
     _, said = folded(graph)
     assert said == []
-    assert network(graph, PassContext()) is graph
+    assert weights(graph, PassContext()) is graph
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_switches() -> None:
     assert folded(graph)[1]
     assert folded(graph, numerics="strict")[1] == []
     assert folded(graph, off={"scale-into-weights"})[1] == []
-    assert network(graph, PassContext(Options(fuel=0))) is graph
+    assert weights(graph, PassContext(Options(fuel=0))) is graph
 
 
 def test_special_values_pass_through() -> None:

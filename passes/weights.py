@@ -1,4 +1,4 @@
-"""Networks: scales and shifts around a matrix product go into its constant weights.
+"""Weights: scales and shifts around a matrix product go into those that are constant.
 
     %1 = contract(%x, w)                         %1 = contract(%x, w * scale)
     %2 = subtract(%1, mean)              ->      %2 = add(%1, shift)
@@ -43,14 +43,14 @@ PARTS = frozenset({"scale-into-weights"})
 """What this pass calls its decisions; each can be switched off."""
 
 
-def network(graph: Graph, context: PassContext) -> Graph:
+def weights(graph: Graph, context: PassContext) -> Graph:
     """The graph with constant scales and shifts around products folded into their weights."""
     if context.options.numerics == "strict":
         return graph
     products = [node for node in graph.nodes if node.op is contract_op]
     if not products:
         return graph
-    folder = _Folder(GraphEditor(graph, "network"), context)
+    folder = _Folder(GraphEditor(graph, "weights"), context)
     for node in products:
         folder.visit(node)
     return folder.editor.finish()

@@ -2,7 +2,7 @@
 
 Under ``reassoc`` only: each result rounds differently. Sums of constants that this leaves behind
 are merged by ``passes.rules.fast_math``. What stands around a matrix product of constant weights
-needs no flag and is the business of ``passes.network``, which looks at the weights.
+needs no flag and is the business of ``passes.weights``, which looks at the weights.
 """
 
 from __future__ import annotations
