@@ -1,4 +1,4 @@
-"""The only mutator of graphs.
+"""Changes of a graph here and there, with its producers and users at hand.
 
 Invariant: between calls every value has at most one producer, and use lists are exact. A node is
 known by its first output, since nodes are immutable and get replaced when their operands change.

@@ -1,7 +1,7 @@
 """Nodes and frozen graphs: what the compiler sees.
 
-A ``Graph`` never changes. ``ir.edit.GraphEditor(graph)`` is the only mutator; its ``finish()``
-gives a new graph, so before/after dumps, rollback, sharing of regions and hashing need no copies.
+A ``Graph`` never changes: ``ir.edit.GraphEditor(graph).finish()`` and ``Graph.rebuilt`` give a new
+one, so before/after dumps, rollback, sharing of regions and hashing need no copies.
 """
 
 from __future__ import annotations
