@@ -143,6 +143,8 @@ def on_regions(function: PassFunction) -> PassFunction:
     """The pass on a graph and the regions of its control flow, innermost first."""
 
     def run(graph: Graph, context: PassContext) -> Graph:
+        if not graph.has_regions:
+            return function(graph, context)
         # Regions are nested at most MAXIMUM_NESTING deep, so this recursion is bounded.
         nodes = [
             node.with_regions([run(region, context) for region in node.regions])

@@ -38,7 +38,7 @@ _TRUTH = TensorType(bool_, ())
 
 def branches(graph: Graph, context: PassContext) -> Graph:
     """The graph without control flow whose way is known; linear, all levels at once."""
-    return _Level(context, {}).run(graph)
+    return _Level(context, {}).run(graph) if graph.has_regions else graph
 
 
 class _Level:

@@ -186,7 +186,7 @@ def _run_step(
 
 
 def _count(graph: Graph) -> int:
-    return sum(1 for _ in open_nodes(graph))
+    return sum(1 for _ in open_nodes(graph)) if graph.has_regions else len(graph.nodes)
 
 
 def _check_names(steps: Sequence[Step], context: PassContext, below: frozenset[str]) -> None:

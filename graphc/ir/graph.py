@@ -88,7 +88,7 @@ class Graph:
         outputs: what the graph gives back, in order; may repeat and may contain inputs.
     """
 
-    __slots__ = ("_hash", "_producers", "inputs", "name", "nodes", "outputs")
+    __slots__ = ("_has_regions", "_hash", "_producers", "inputs", "name", "nodes", "outputs")
 
     def __init__(
         self,
@@ -103,6 +103,14 @@ class Graph:
         self.outputs = tuple(outputs)
         self._producers: dict[Value, Node] | None = None
         self._hash: str | None = None
+        self._has_regions: bool | None = None
+
+    @property
+    def has_regions(self) -> bool:
+        """Whether any of its nodes has regions."""
+        if self._has_regions is None:
+            self._has_regions = any(node.regions for node in self.nodes)
+        return self._has_regions
 
     def rebuilt(self, nodes: Sequence[Node], outputs: Sequence[Value] | None = None) -> Graph:
         """A graph of these nodes, and of other outputs if given; the identical one if all is as is.
