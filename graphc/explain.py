@@ -18,11 +18,11 @@ from graphc.compiler import Compiled
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Contraction, Element, Reshape, Scan, ScatterAdd
 from graphc.ir.value import Value
-from graphc.lineage import Change, History, Lineage
+from graphc.lineage import Change, History, Level, Lineage
 from graphc.ops.fused import fused_op
 from graphc.ops.source import constant_op
 from graphc.plan.ir import Launch, Plan
-from passes.base import Decision, open_nodes
+from passes.base import Decision
 from passes.fusion import PARTS
 from passes.fusion_groups import CLOSED, Group, merge_obstacle
 
@@ -99,7 +99,7 @@ class Explainer:
         self._options = options
         self._history = History(extracted, compiled.source, compiled.records, place)
         self._replay = self._history.replay_fusion(options, compiled.target)
-        self._loose = {value: node for node in open_nodes(compiled.graph) for value in node.outputs}
+        self._made = Level(compiled.graph).producers
 
     # --- explaining ------------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class Explainer:
 
     def _outside(self, value: Value) -> str:
         """What a value is that no group makes."""
-        node = self._loose.get(value)
+        node = self._made.get(value)
         level = self._history.fused_from
         if value in level.inputs:
             return "it is fed, a variable, or passed into a branch or loop"
@@ -156,7 +156,7 @@ class Explainer:
 
     def _fused_node(self, group: Group) -> Node:
         """The node of the final graph that the group has become."""
-        found = (self._loose.get(value) for node in group.nodes for value in node.outputs)
+        found = (self._made.get(value) for node in group.nodes for value in node.outputs)
         return next(node for node in found if node is not None and node.op is fused_op)
 
     def _launch(self, node: Node) -> str:

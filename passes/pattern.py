@@ -299,7 +299,7 @@ def match(pattern: Pattern, node: Node, producer: Producer, readers: Readers) ->
             continue
         if rule.when is not None and not rule.when(**arguments_of(rule, binding, producer)):
             continue
-        if not rule.exclusive or _is_closed(node, inner, producer, readers):
+        if not rule.exclusive or _is_closed(node, inner, readers):
             return binding
     return None
 
@@ -343,9 +343,7 @@ def complete(rule: Rule, binding: Binding, producer: Producer) -> Binding:
     return result
 
 
-def _is_closed(
-    root: Node, inner: Sequence[Value], producer: Producer, readers: Readers
-) -> bool:
+def _is_closed(root: Node, inner: Sequence[Value], readers: Readers) -> bool:
     """Whether nothing outside of the match reads its inner values."""
     inside = {root.outputs[0], *inner}
     for value in inner:
