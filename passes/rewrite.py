@@ -15,7 +15,7 @@ from typing import Any
 from graphc.base.errors import VerifyError
 from graphc.base.options import Options
 from graphc.ir.builder import building
-from graphc.ir.dtypes import DType, float32
+from graphc.ir.dtypes import DType, bool_, float32
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node, Provenance
 from graphc.ir.op import OpDef
@@ -54,7 +54,10 @@ class RuleSet:
         """A rule's left side; what can be is kept from another dtype."""
         base = self._recorded.get(rule.name)
         if base is None:
-            base = self._recorded[rule.name] = record(rule, dtype)
+            # In a pattern for bool the symbols' dtype can't be told from that of comparisons.
+            others = (other for other in rule.dtypes if other is not bool_)
+            first = next(others, dtype) if dtype is bool_ else dtype
+            base = self._recorded[rule.name] = record(rule, first)
         return base.of(dtype)
 
     def selection(self, options: Options) -> Selection:

@@ -204,6 +204,15 @@ def test_comparisons_of_other_dtypes_are_not_taken_for_their_own() -> None:
     assert [decision.rule for decision in context.decisions] == ["not-lt"]
 
 
+def test_rules_fire_whichever_dtype_was_met_first() -> None:
+    for first in ("bool", "int16", "int64"):
+        rules = RuleSet(ALGEBRA.rules)
+        rewrite(graph_of(lambda x, y: ~(x < y), first, first), rules, PassContext())
+        context = PassContext()
+        rewrite(graph_of(lambda x, y: ~(x < y), "int16", "int16"), rules, context)
+        assert [decision.rule for decision in context.decisions] == ["not-lt"]
+
+
 # --- compiled code -------------------------------------------------------------------------------
 
 
