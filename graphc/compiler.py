@@ -10,6 +10,7 @@ from functools import cache
 
 from graphc.base.options import Options
 from graphc.base.target import Target
+from graphc.base.words import plural
 from graphc.codegen.walker import ProgramText, emit_program, emit_walker
 from graphc.extract import Extraction
 from graphc.ir.attributes import Array
@@ -50,6 +51,9 @@ class Compiled:
     slots: Mapping[Value, int]
     llvm_ir: str
     target: Target
+
+    def __repr__(self) -> str:
+        return f"<Compiled {self.graph!r}, {plural(len(self.plan.kernels), 'kernel')}>"
 
     @property
     def plan(self) -> Plan:

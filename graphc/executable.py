@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 from graphc.base.errors import FeedError, GraphcError, GraphError
 from graphc.base.source import caller
+from graphc.base.words import plural
 from graphc.compiler import Compiled
 from graphc.extract import Extraction
 from graphc.feeds import converted_feed
 from graphc.ir.attributes import Array
+from graphc.ir.dims import symbol_name
 from graphc.ir.graph import Graph
 from graphc.ir.value import Value
 from graphc.kernel.ir import Kernel
 from graphc.kernel.text import print_kernel
+from graphc.plan.text import symbols_in
 from graphc.profile import Profile, profiled
 from graphc.structure import rebuild
 from passes.arena import bytes_at
-from passes.manager import PassRecord
+from passes.manager import PassRecord, pass_table
 
 if TYPE_CHECKING:
     import os
@@ -88,9 +91,8 @@ class Executable:
         """The arrays to run with, in the order of the extraction."""
         if len(arguments) != len(self.feeds):
             names = ", ".join(value.name or str(value.type) for value in self.feeds)
-            raise FeedError(
-                f"{len(arguments)} arguments for {len(self.feeds)} feeds ({names})", where=caller()
-            )
+            counts = f"{plural(len(arguments), 'argument')} for {plural(len(self.feeds), 'feed')}"
+            raise FeedError(f"{counts} ({names})" if names else counts, where=caller())
         return [converted_feed(value, arguments[n]) for value, n in self._needed]
 
     @cached_property
@@ -159,14 +161,8 @@ class Executable:
         return tuple(known[own + 1 :])
 
     def pass_table(self) -> str:
-        """The passes as a table for people: nodes before and after, decisions, milliseconds."""
-        rows = [f"{'pass':<16} {'nodes before':>12} {'after':>7} {'decisions':>10} {'ms':>8}"]
-        for record in self.passes:
-            rows.append(
-                f"{record.name:<16} {record.nodes_before:>12} {record.nodes_after:>7} "
-                f"{len(record.decisions):>10} {record.seconds * 1e3:>8.2f}"
-            )
-        return "\n".join(rows)
+        """The passes as a table for people: nodes before and after, decisions made, ms."""
+        return pass_table(self.passes)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -183,13 +179,25 @@ class Executable:
         return self.memory_at()
 
     def memory_at(self, **dims: int) -> Memory:
-        """Memory of temporaries at given sizes of the symbolic dims."""
+        """Memory of temporaries at given sizes of the symbolic dims.
+
+        Raises:
+            GraphError: if the dims are not those of the program.
+        """
         plan = self.compiled.plan
         layout = plan.layout
         assert layout is not None
         if not dims:
             solution = layout.solution
             return Memory(solution.peak, sum(layout.sizes), solution.lower_bound)
+        known = [symbol_name(symbol) for symbol in symbols_in(plan)]
+        if sorted(dims) != sorted(known):
+            given, names = ", ".join(dims), ", ".join(known) or "none"
+            raise GraphError(
+                f"sizes of {given} are given; the symbolic dims of this program are {names}",
+                where=caller(),
+                hint="give a size for each of them, or no size at all",
+            )
         return Memory(*bytes_at(plan, dims))
 
     def audit(self, *arguments: Any, precision: str = "float64") -> Audit:
@@ -300,7 +308,7 @@ class Executable:
                 record.name,
                 str(record.nodes_before),
                 str(record.nodes_after),
-                str(len(record.decisions)),
+                str(record.made),
                 f"{record.seconds * 1e3:.2f}",
             )
             for record in self.passes
@@ -340,5 +348,5 @@ class Executable:
 
     def __repr__(self) -> str:
         plan = self.compiled.plan
-        counts = f"{len(self.feeds)} feeds, {len(plan.steps)} steps, {len(plan.kernels)} kernels"
-        return f"<Executable: {counts}>"
+        counts = (len(self.feeds), "feed"), (len(plan.steps), "step"), (len(plan.kernels), "kernel")
+        return f"<Executable: {', '.join(plural(*count) for count in counts)}>"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, TypeAlias
 
@@ -59,7 +59,7 @@ class Compilation:
 
     reason: str
     where: Location | None
-    compiled: Compiled
+    compiled: Compiled = field(repr=False)
 
     def __str__(self) -> str:
         return f"{self.reason}, asked for at {self.where or 'no line'}"

@@ -144,13 +144,3 @@ def shuffled(graph: Graph, source: random.Random) -> Graph:
         for node in order
     ]
     return Graph(graph.name, graph.inputs, nodes, graph.outputs)
-
-
-def time_table(
-    rows: Sequence[tuple[str, float, str]], write: Callable[[str], None] = _to_stderr
-) -> None:
-    """Writes what each pass took: rows of name, seconds and a line of text."""
-    total = sum(seconds for _, seconds, _ in rows)
-    lines = [text for _, _, text in rows]
-    lines.append(f"all passes: {total * 1e3:.2f} ms")
-    write("".join(f"{line}\n" for line in lines))

@@ -6,6 +6,7 @@ around every pass (regions, timing, verifying, dumping, shuffling) is done here.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,9 +14,10 @@ from dataclasses import dataclass
 
 from graphc.base.errors import GraphcError, GraphError, VerifyError
 from graphc.base.source import caller
+from graphc.base.words import plural
 from graphc.ir.graph import Graph, Node
 from passes.base import Decision, Pass, PassContext, on_regions, open_nodes
-from passes.instruments import Instrument, instruments_of, time_table
+from passes.instruments import Instrument, instruments_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +83,18 @@ class PassRecord:
     graph: Graph
 
     def __str__(self) -> str:
-        made = sum(1 for decision in self.decisions if decision.number)
         return (
             f"{self.name}: {self.nodes_before} -> {self.nodes_after} nodes, "
-            f"{made} decisions, {self.seconds * 1e3:.2f} ms"
+            f"{plural(self.made, 'decision')}, {self.seconds * 1e3:.2f} ms"
         )
+
+    def __repr__(self) -> str:
+        return f"<PassRecord {self}>"
+
+    @property
+    def made(self) -> int:
+        """How many decisions changed something; the others say what was left, and why."""
+        return sum(1 for decision in self.decisions if decision.number)
 
 
 def check_order(steps: Sequence[Step], constraints: Sequence[Before | Needs]) -> None:
@@ -153,9 +162,21 @@ def stage(
     records.append(PassRecord(name, seconds, count, count, decisions, graph))
 
 
+def pass_table(records: Sequence[PassRecord]) -> str:
+    """What each pass did and took, a row a pass, and all of them together."""
+    if not records:
+        return "no pass ran"
+    rows = [(r.name, r.nodes_before, r.nodes_after, r.made, r.seconds) for r in records]
+    made, seconds = sum(row[3] for row in rows), sum(row[4] for row in rows)
+    rows.append(("all passes", rows[0][1], rows[-1][2], made, seconds))
+    lines = [f"{'pass':<16} {'nodes before':>12} {'after':>7} {'decisions':>10} {'ms':>8}"]
+    lines += [f"{n:<16} {b:>12} {a:>7} {d:>10} {s * 1e3:>8.2f}" for n, b, a, d, s in rows]
+    return "\n".join(lines)
+
+
 def print_times(records: Sequence[PassRecord]) -> None:
-    """Writes what each pass took."""
-    time_table([(record.name, record.seconds, str(record)) for record in records])
+    """Writes the table of the passes to the standard error."""
+    sys.stderr.write(f"{pass_table(records)}\n")
 
 
 def _run_step(

@@ -72,8 +72,9 @@ def test_show_prints_what_the_fetches_need(
 
 
 def test_show_before_and_after_passes(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = output(capsys, "show", saved, "--passes").splitlines()
-    names = [line.partition(":")[0] for line in lines]
+    head, *lines, _ = output(capsys, "show", saved, "--passes").splitlines()
+    assert head.startswith("pass ")
+    names = [line.split()[0] for line in lines]
     assert names[0].endswith("#1")
     source = output(capsys, "show", saved)
     assert output(capsys, "show", saved, "--before", names[0]) == source

@@ -277,7 +277,7 @@ def test_compile_takes_feeds_in_the_order_given() -> None:
     np.testing.assert_array_equal(session.compile(z, [y, x])([5, 5], [1, 2]), [-4, -3])
     with_unused = session.compile({"z": z}, ["y", unused, "x"])
     np.testing.assert_array_equal(with_unused([5, 5], None, [1, 2])["z"], [-4, -3])
-    with pytest.raises(gx.FeedError, match="1 arguments for 2 feeds"):
+    with pytest.raises(gx.FeedError, match="1 argument for 2 feeds"):
         session.compile(z)([1, 2])
     np.testing.assert_array_equal(session.compile(z * 2.0, [z])([1, 2]), [2, 4])
 

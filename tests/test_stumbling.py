@@ -278,10 +278,31 @@ def test_export_of_something_else(graph: Any, tmp_path: Path) -> None:
 def test_pass_table(graph: Any) -> None:
     x = gx.placeholder((None, 4), name="x")
     exe = gx.Session(graph).compile(gx.nn.softmax(x), [x])
-    head, *rows = exe.pass_table().splitlines()
+    head, *rows, total = exe.pass_table().splitlines()
     assert head.split() == ["pass", "nodes", "before", "after", "decisions", "ms"]
     assert [row.split()[0] for row in rows] == [record.name for record in exe.passes]
     for row, record in zip(rows, exe.passes, strict=True):
-        counts = [record.nodes_before, record.nodes_after, len(record.decisions)]
+        counts = [record.nodes_before, record.nodes_after, record.made]
         assert list(map(int, row.split()[1:4])) == counts
         assert len(row) == len(head)
+    assert total.split()[:2] == ["all", "passes"] and len(total) == len(head)
+    assert int(total.split()[4]) == sum(record.made for record in exe.passes)
+
+
+def test_representations_fit_a_line(graph: Any) -> None:
+    x = gx.placeholder((None, 4), name="x")
+    session = gx.Session(graph)
+    exe = session.compile(gx.nn.softmax(x), [x])
+    shown = [repr(exe), repr(exe.compiled), *map(repr, session.compilations)]
+    shown += [*map(repr, exe.passes), *map(repr, exe.kernels)]
+    assert all(len(text) < 200 and "\n" not in text for text in shown), shown
+    assert repr(exe) == "<Executable: 1 feed, 1 step, 1 kernel>"
+
+
+def test_memory_at_other_dims(graph: Any) -> None:
+    x = gx.placeholder(("n", 4), name="x")
+    exe = gx.Session(graph).compile(gx.nn.softmax(x), [x])
+    error = raised(gx.GraphError, lambda: exe.memory_at(m=3))
+    assert "sizes of m are given; the symbolic dims of this program are n" in error.message
+    error = raised(gx.GraphError, lambda: exe.memory_at(n=3, m=3))
+    assert "sizes of n, m are given" in error.message

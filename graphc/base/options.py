@@ -7,7 +7,7 @@ argument beats the environment, the environment beats the default; unknown keys 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
@@ -73,7 +73,7 @@ class Options:
         object.__setattr__(self, "dump", tuple(_names("dump", self.dump)))
         if self.numerics not in ("default", "strict"):
             raise _refusal(
-                f"numerics={self.numerics!r}", hint='numerics is "default" or "strict"'
+                f"numerics is {self.numerics!r}", hint='it must be "default" or "strict"'
             )
         unknown = sorted(self.fast_math.difference(FAST_MATH))
         if unknown:
@@ -86,10 +86,11 @@ class Options:
         for name, what in (("html", "the name of a file"), ("decisions", "a path")):
             given = getattr(self, name)
             if given is not None and not (isinstance(given, str) and given):
-                raise _refusal(f"{name}={given!r}", hint=f"{name} is None or {what}")
+                raise _refusal(f"{name} is {given!r}", hint=f"it must be None or {what}")
         for name in ("verify", "check", "check_numerics", "time"):
-            if not isinstance(getattr(self, name), bool):
-                raise _refusal(f"{name}={getattr(self, name)!r}", hint=f"{name} is True or False")
+            given = getattr(self, name)
+            if not isinstance(given, bool):
+                raise _refusal(f"{name} is {given!r}", hint="it must be True or False")
 
     @classmethod
     def from_environment(
@@ -137,16 +138,18 @@ def _refusal(message: str, *, hint: str) -> GraphError:
 
 
 def _names(option: str, given: Any) -> list[str]:
-    items = None if isinstance(given, str) else list(given)
+    is_collection = isinstance(given, Iterable) and not isinstance(given, str)
+    items = list(given) if is_collection else None
     if items is None or not all(isinstance(item, str) and item for item in items):
-        raise _refusal(f"{option}={given!r}", hint=f"{option} is a collection of names")
+        hint = "it must be a collection of names, such as {'cse', 'dce'}"
+        raise _refusal(f"{option} is {given!r}", hint=hint)
     return items
 
 
 def _check_number(name: str, value: Any, least: int) -> None:
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= least):
         return
-    raise _refusal(f"{name}={value!r}", hint=f"{name} is None or an int of at least {least}")
+    raise _refusal(f"{name} is {value!r}", hint=f"it must be None or an int of at least {least}")
 
 
 # --- the environment -----------------------------------------------------------------------------
@@ -168,6 +171,18 @@ _SETTINGS: dict[str, tuple[str, Literal["flag", "names", "int", "word"]]] = {
     "html": ("html", "word"),
 }
 
+_EXAMPLES = {
+    "dump": "all",
+    "off": "cse+dce",
+    "seed": "7",
+    "fuel": "12",
+    "decisions": "d.txt",
+    "threads": "1",
+    "numerics": "strict",
+    "fast_math": "nsz+reassoc",
+    "html": "out.html",
+}
+
 
 def _parse(text: str) -> dict[str, Any]:
     result: dict[str, Any] = {}
@@ -180,8 +195,9 @@ def _parse(text: str) -> dict[str, Any]:
             )
         option, kind = _SETTINGS[setting]
         if bool(equals) is (kind == "flag") or (equals and not value):
-            form = setting if kind == "flag" else f"{setting}=…"
-            raise _refusal(f"{VARIABLE} has {item!r}", hint=f"write {form}")
+            problem = "has no value" if kind != "flag" else "takes no value"
+            form = setting if kind == "flag" else f"{setting}={_EXAMPLES.get(setting, '…')}"
+            raise _refusal(f"{VARIABLE}: {setting} {problem}", hint=f"write {form}")
         if kind == "flag":
             result[option] = True
         elif kind == "names":
@@ -192,7 +208,7 @@ def _parse(text: str) -> dict[str, Any]:
                 result[option] = int(value)
             except ValueError:
                 raise _refusal(
-                    f"{VARIABLE} has {item!r}", hint=f"{setting} takes a whole number"
+                    f"{VARIABLE}: {setting} is {value!r}", hint="it must be a whole number"
                 ) from None
         else:
             result[option] = value

@@ -114,7 +114,9 @@ def caller() -> Location | None:
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if not code.co_filename.startswith(_PACKAGE_ROOTS):
+        # dataclasses are made by code without a file, which calls __post_init__
+        made = code.co_filename == "<string>" and code.co_name == "__init__"
+        if not made and not code.co_filename.startswith(_PACKAGE_ROOTS):
             return Location(code.co_filename, frame.f_lineno, code=code, offset=frame.f_lasti)
         frame = frame.f_back  # type: ignore[assignment]
     return None

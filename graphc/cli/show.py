@@ -58,8 +58,9 @@ def _show(options: argparse.Namespace) -> int:
         return 0
     records = _records(extraction)
     if options.level == "passes":
-        for record in records:
-            print(record)
+        from passes.manager import pass_table
+
+        print(pass_table(records))
         return 0
     wanted: list[tuple[str, Graph]] = []
     if options.before:

@@ -253,6 +253,10 @@ class Kernel:
     body: tuple[Statement, ...]
     sites: tuple[Site, ...] = field(default=())
 
+    def __repr__(self) -> str:
+        buffers = ", ".join(f"{b.role} {b.name}: {b.type}" for b in self.buffers)
+        return f"<Kernel {self.name!r} ({buffers})>"
+
     @property
     def symbols(self) -> frozenset[DimExpr]:
         """The symbols that shapes and statements mention."""
