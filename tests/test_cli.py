@@ -124,10 +124,18 @@ def test_show_complains_in_one_line(
     assert "exclude" in complaint(capsys, "show", saved, "--plan", "--before", "dce")
     assert "No such file" in complaint(capsys, "show", str(tmp_path / "none.gir"))
     assert "directory" in complaint(capsys, "show", str(tmp_path))
-    (tmp_path / "bad.gir").write_text('graph "g" (\n')
-    assert "line 2" in complaint(capsys, "show", str(tmp_path / "bad.gir"))
+    (tmp_path / "bad.gir").write_text("graph x")
+    assert main(["show", str(tmp_path / "bad.gir")]) == 2
+    problem, place, source, caret = capsys.readouterr().err.splitlines()
+    assert problem == "graphc: expected the graph's name in quotes, found 'x'"
+    assert "line 1, column 7" in place
+    assert source.strip() == "graph x" and caret.index("^") == source.index("x")
     (tmp_path / "bad.gir").write_bytes(b"\xff\xfe")
     assert "UTF-8" in complaint(capsys, "show", str(tmp_path / "bad.gir"))
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"graphc {gx.__version__}\n"
     with pytest.raises(SystemExit) as caught:
         main(["show"])
     assert caught.value.code == 2

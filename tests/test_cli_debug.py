@@ -92,6 +92,8 @@ def test_opt_reads_the_standard_input(saved: str) -> None:  # noqa: F811
 def test_opt_complains(saved: str, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: F811
     assert "no pass 'cze' (there are " in complaint(capsys, "opt", saved, "--passes", "cze")
     assert "No such file" in complaint(capsys, "opt", "nothing.gir")
+    assert "opt does not take b.gir" in complaint(capsys, "opt", saved, "b.gir")
+    assert "stands after --" in complaint(capsys, "bisect", "python", "b.py")
     assert "nothing after --" in complaint(capsys, "opt", saved, "--", "ls")
 
 
@@ -104,6 +106,20 @@ def test_explain(
     assert "'nothing'" in complaint(capsys, "explain", saved, "--value", "nothing")
 
 
+def test_capsules_are_shown_as_graphs_are(
+    capsule: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    text = output(capsys, "show", capsule)
+    assert "tanh(" in text and print_graph(parse_graph(text)) == text
+    assert output(capsys, "opt", capsule, "--passes", "simplify").count("multiply(") == 1
+    monkeypatch.setenv("GRAPHC", "nonsense")  # a capsule brings its own options
+    assert "kernel " in output(capsys, "show", capsule, "--kernels")
+    page = tmp_path / "out.html"
+    assert output(capsys, "report", capsule, "-o", str(page)) == f"{page}\n"
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
 # --- replay --------------------------------------------------------------------------------------
 
 
@@ -113,11 +129,12 @@ def test_replay(
 ) -> None:  # fmt: skip
     text = output(capsys, "replay", capsule, "--interpreter")
     assert text.startswith(f"captured with graphc {gx.__version__}, numpy {np.__version__} on ")
-    assert "result 0: the same bits" in text and "interpreter: the same" in text
+    assert "result 0, float32[_d1, 3] at test_cli_debug.py:" in text
+    assert ": the same bits" in text and "interpreter: the same" in text
     with kernel_watch.pause():
         planted.wrong_rule(monkeypatch)
         assert main(["replay", capsule]) == 1
-    assert "result 0: element [0, 0] is" in capsys.readouterr().out
+    assert ": element [0, 0] is" in capsys.readouterr().out
 
 
 def test_replay_of_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -203,7 +220,7 @@ def test_reduce_with_a_command(
     text = output(capsys, "reduce", capsule, "-o", small, "--tries", "80", "--", *command, "{}")
     assert [node.op.name for node in load_capsule(small).case.graph.nodes] == ["exp"]
     assert "// nodes: 10 -> 1" in text
-    assert "the command fails" in complaint(capsys, "reduce", capsule, "--", "true")
+    assert "the command succeeds" in complaint(capsys, "reduce", capsule, "--", "true")
     assert "no command" in complaint(capsys, "reduce", capsule, "--")
 
 

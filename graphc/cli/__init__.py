@@ -1,7 +1,7 @@
 """The command line; one module a command.
 
 Each command imports what it needs when it runs, so that running a package loads no compiler. What
-goes wrong is said in one line on the error stream, and the exit code is 2. What stands behind
+goes wrong is said in a line on the error stream, and the exit code is 2. What stands behind
 ``--`` is a command to run, for those that take one.
 """
 
@@ -12,8 +12,10 @@ import os
 import sys
 from collections.abc import Sequence
 
+from graphc import __version__
 from graphc.base.errors import GraphcError, GraphError
 from graphc.cli import bisect, explain, inspect, opt, reduce, replay, report, run, show
+from graphc.cli.common import progress
 
 COMMANDS = (show, explain, report, opt, bisect, reduce, replay, run, inspect)
 
@@ -25,7 +27,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "--" in given:
         place = given.index("--")
         given, rest = given[:place], given[place + 1 :]
-    options = _parser().parse_args(given)
+    options, unknown = _parser().parse_known_args(given)
+    if unknown:
+        hint = " (a command to run stands after --)" if options.takes_command else ""
+        return _complain(f"{options.name} does not take {' '.join(unknown)}{hint}")
     try:
         if rest is not None and not options.takes_command:
             raise GraphError("this command takes nothing after --")
@@ -33,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code: int = options.command(options)
         sys.stdout.flush()
     except GraphcError as error:
-        return _complain(_one_line(error))
+        return _complain(_told(error))
     except BrokenPipeError:
         # The reader went away; what is left in the buffer must not complain again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -46,13 +51,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complain(text: str) -> int:
+    progress()
     print(f"graphc: {text}", file=sys.stderr)
     return 2
 
 
-def _one_line(error: GraphcError) -> str:
-    text = error.message if error.hint is None else f"{error.message} ({error.hint})"
-    return " ".join(text.split())
+def _told(error: GraphcError) -> str:
+    """In one line; where a file is damaged, the place and its line follow."""
+    first, *excerpt = error.message.splitlines()
+    first = " ".join((first if error.hint is None else f"{first} ({error.hint})").split())
+    return "\n".join([first, *excerpt])
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -60,8 +68,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="graphc",
         description="Look into graphs, find what made a result wrong, run exported programs.",
     )
+    parser.add_argument("--version", action="version", version=f"graphc {__version__}")
     parser.set_defaults(takes_command=False)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="name")
     for command in COMMANDS:
         command.add(commands)
     return parser

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from graphc.base.errors import GraphError
+from graphc.cli.common import progress
 
 if TYPE_CHECKING:
     from graphc.cli.common import Commands
@@ -106,6 +107,7 @@ def _bisect_command(options: argparse.Namespace) -> int:
                 "the command does not always decide the same",
                 hint="nothing may depend on time or on a random seed",
             )
+    progress()
     for line in guilty:
         print(f"{line} of {made} decisions makes the difference")
         print(_excerpt(line), end="")
@@ -124,6 +126,7 @@ class _Trial:
         self.file = file
         self.timeout = timeout
         self.verbose = verbose
+        self.runs = 0
 
     def run(self, fuel: int | None) -> int:
         """The exit code; negative for a signal, 124 if it took too long."""
@@ -134,6 +137,10 @@ class _Trial:
             settings.append(f"fuel={fuel}")
         environment = {**os.environ, "GRAPHC": ",".join(filter(None, settings))}
         output = None if self.verbose else subprocess.DEVNULL
+        self.runs += 1
+        if not self.verbose:
+            limit = "all decisions" if fuel is None else f"{fuel} decisions"
+            progress(f"graphc: run {self.runs} of the command, with {limit}")
         try:
             return subprocess.run(
                 self.command,

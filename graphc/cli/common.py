@@ -1,12 +1,15 @@
-"""What several commands share: reading the files that they take."""
+"""What several commands share: reading the files that they take, and telling how far they are."""
 
 from __future__ import annotations
 
 import argparse
+import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from graphc.base.options import Options
+    from graphc.base.target import Target
     from graphc.compiler import Compiled
     from graphc.debug.case import Case
     from graphc.extract import Extraction
@@ -14,12 +17,49 @@ if TYPE_CHECKING:
     Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
-def extraction_of_file(path: str) -> Extraction:
-    """What the fetches of a graph saved by ``graphc.save`` need; ``-`` is the standard input."""
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A graph to compile.
+
+    Attributes:
+        extraction: what its fetches need.
+        options: those of the environment, or of a capsule.
+        target: this machine, or less of it if a capsule says so.
+    """
+
+    extraction: Extraction
+    options: Options
+    target: Target
+
+    def compiled(self) -> Compiled:
+        """The compiled program."""
+        from graphc.compiler import compile_graph
+
+        return compile_graph(self.extraction, self.options, self.target)
+
+
+def job_of_file(path: str) -> Job:
+    """What a graph saved by ``graphc.save`` or a capsule holds; ``-`` is the standard input."""
+    from graphc.base.options import Options
+    from graphc.base.target import host
+    from graphc.debug.capsule import load_capsule
     from graphc.debug.case import extraction_of
     from graphc.saving import load
 
-    return extraction_of(load("/dev/stdin" if path == "-" else path), {})[0]
+    if is_capsule(path):
+        case = load_capsule(path).case
+        return Job(case.extraction, case.context().options, case.target)
+    extraction, _ = extraction_of(load("/dev/stdin" if path == "-" else path), {})
+    return Job(extraction, Options.from_environment(), host())
+
+
+def progress(text: str = "") -> None:
+    """Tells a person at a terminal how far a long command is, in one line that the next replaces.
+
+    Without a text the line is cleared. Nothing is written where the error stream is no terminal.
+    """
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 
 def is_capsule(path: str) -> bool:
@@ -46,22 +86,4 @@ def cases_of_file(path: str) -> list[Case]:
     return sampled_cases(extraction, recorder, Options.from_environment())
 
 
-def compiled_file(path: str) -> tuple[Compiled, Options]:
-    """What a saved graph, or the graph of a capsule, is compiled to, and with which options.
-
-    Options are those of the capsule, or of the environment.
-    """
-    from graphc.base.options import Options
-    from graphc.base.target import host
-    from graphc.compiler import compile_graph
-    from graphc.debug.capsule import load_capsule
-
-    if is_capsule(path):
-        case = load_capsule(path).case
-        context = case.context()
-        return case.compiled(context), context.options
-    options = Options.from_environment()
-    return compile_graph(extraction_of_file(path), options, host()), options
-
-
-__all__ = ["cases_of_file", "compiled_file", "extraction_of_file", "is_capsule"]
+__all__ = ["Job", "cases_of_file", "is_capsule", "job_of_file", "progress"]

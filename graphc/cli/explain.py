@@ -26,11 +26,12 @@ def add(commands: Commands) -> None:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from graphc.cli.common import compiled_file
+    from graphc.cli.common import job_of_file
     from graphc.explain import Explainer
 
-    compiled, given = compiled_file(options.file)
-    explainer = Explainer(compiled.source, compiled, given, None)
-    items = compiled.source.outputs if options.value is None else (options.value,)
+    job = job_of_file(options.file)
+    graph = job.extraction.graph
+    explainer = Explainer(graph, job.compiled(), job.options, None)
+    items = graph.outputs if options.value is None else (options.value,)
     print("\n\n".join(str(explainer.explain(item)) for item in items))
     return 0

@@ -34,16 +34,15 @@ def add(commands: Commands) -> None:
 
 
 def _opt(options: argparse.Namespace) -> int:
-    from graphc.base.options import Options
-    from graphc.base.target import host
-    from graphc.cli.common import extraction_of_file
+    from graphc.cli.common import job_of_file
     from passes.base import PassContext
     from passes.manager import run_pipeline
     from passes.pipeline import PIPELINE
 
     steps = PIPELINE if options.passes is None else _steps(options.passes)
-    context = PassContext(options=Options.from_environment(), target=host())
-    graph, records = run_pipeline(extraction_of_file(options.file).graph, steps, context)
+    job = job_of_file(options.file)
+    context = PassContext(options=job.options, target=job.target)
+    graph, records = run_pipeline(job.extraction.graph, steps, context)
     if options.decisions:
         for record in records:
             for decision in record.decisions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import subprocess
 import tempfile
@@ -10,6 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from graphc.base.errors import GraphError
+from graphc.base.words import plural
+from graphc.cli.common import progress
 
 if TYPE_CHECKING:
     from graphc.cli.common import Commands
@@ -28,8 +31,8 @@ def add(commands: Commands) -> None:
         description="Shrinks a capsule, or a saved graph on random inputs, as long as compiled "
         "code and interpreter differ; or, with a COMMAND, as long as the command ends with the "
         "same exit code as for the whole, which must not be 0. In the command {} stands for the "
-        "file, a capsule. Prints the graph that is left. The exit code is 0 if FILE shows "
-        "something, 2 if not.",
+        "file, a capsule; without {} the file is its last argument. Prints the graph that is "
+        "left. The exit code is 0 if FILE shows something, 2 if not.",
     )
     reduce.add_argument("file", metavar="FILE")
     reduce.add_argument("-o", "--out", metavar="OUT.gxr", help="write the result as a capsule")
@@ -59,10 +62,15 @@ def _reduce(options: argparse.Namespace) -> int:
             if shows is not None:
                 break
         else:
-            what = "the command fails" if options.rest is not None else "anything differs"
             inputs = "the captured inputs" if len(cases) == 1 else f"{len(cases)} random inputs"
-            raise GraphError(f"on {inputs} it is not so that {what}")
-        small = reduce(case, shows, options.tries)
+            if options.rest is not None:
+                raise GraphError(f"the command succeeds on {inputs}, so there is nothing to reduce")
+            raise GraphError(
+                f"compiled code gives what the interpreter gives on {inputs}",
+                hint="so there is nothing to reduce; a command to reduce for stands after --",
+            )
+        small = reduce(case, _counted(shows, options.tries), options.tries)
+    progress()
     before, after = dict(sizes(case)), dict(sizes(small))
     for name, count in before.items():
         print(f"// {name}: {count} -> {after[name]}")
@@ -70,6 +78,18 @@ def _reduce(options: argparse.Namespace) -> int:
     if options.out is not None:
         capture(options.out, small, small.native()[0])
     return 0
+
+
+def _counted(shows: Callable[[Case], bool], most: int) -> Callable[[Case], bool]:
+    """The same question, telling how often it has been asked."""
+    asked = itertools.count(1)
+
+    def told(candidate: Case) -> bool:
+        nodes = len(candidate.graph.nodes)
+        progress(f"graphc: try {next(asked)} of {most} at most, a graph of {plural(nodes, 'node')}")
+        return shows(candidate)
+
+    return told
 
 
 def _differing(case: Case, tolerance: float | None) -> Callable[[Case], bool] | None:

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from graphc.cli.common import Commands
     from graphc.debug.capsule import Capsule
     from graphc.debug.case import Case, Outcome
+    from graphc.ir.graph import Graph
+    from graphc.ir.value import Value
 
 
 def add(commands: Commands) -> None:
@@ -63,8 +65,15 @@ def _compare_then(capsule: Capsule, given: Outcome) -> bool:
     for number, (expected, array) in enumerate(zip(capsule.outcome, given, strict=True)):
         tolerance = 0.0 if capsule.same_bits else tolerance_of(array.dtype)
         found = difference(expected, array, tolerance)  # type: ignore[arg-type]
-        name = case.graph.outputs[number].name
-        label = f"result {number}{f' {name!r}' if name else ''}"
+        label = f"result {number}, {_label(case.graph, case.graph.outputs[number])}"
         print(f"{label}: {found or ('the same bits' if not tolerance else 'the same')}")
         same = same and found is None
     return same
+
+
+def _label(graph: Graph, value: Value) -> str:
+    """The name, the type and the line of a result."""
+    name = "" if value.name is None else f"{value.name!r} "
+    node = next((n for n in graph.nodes if any(made is value for made in n.outputs)), None)
+    where = None if node is None else node.provenance.where
+    return f"{name}{value.type}{'' if where is None else f' at {where.brief}'}"

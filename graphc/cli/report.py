@@ -1,4 +1,4 @@
-"""``graphc report``: a page that shows a whole compilation."""
+"""``graphc report``: a page that shows how a saved graph is compiled."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ def add(commands: Commands) -> None:
     report = commands.add_parser(
         "report",
         help="write an HTML page that shows a whole compilation",
-        description="Compiles a saved graph, or the graph of a capsule, and writes one page with "
-        "all passes, kernels and the memory plan, for reading in a browser. The environment "
-        "variable GRAPHC gives options of the compiler; a capsule brings its own.",
+        description="Compiles a saved graph, or the graph of a capsule, and writes one HTML page "
+        "with its passes, kernels and memory, to open in a browser. The environment variable "
+        "GRAPHC gives options of the compiler; a capsule brings its own.",
     )
     report.add_argument("file", metavar="FILE")
     report.add_argument(
-        "-o", "--output", metavar="PAGE", default="report.html", help="default: report.html"
-    )
+        "-o", "--out", metavar="OUT.html", default="report.html",
+        help="the page; report.html if left out",
+    )  # fmt: skip
     report.set_defaults(command=_report)
 
 
 def _report(options: argparse.Namespace) -> int:
-    from graphc.cli.common import compiled_file
+    from graphc.cli.common import job_of_file
     from graphc.report import write_report
 
-    write_report(compiled_file(options.file)[0], options.output)
-    print(options.output)
+    write_report(job_of_file(options.file).compiled(), options.out)
+    print(options.out)
     return 0

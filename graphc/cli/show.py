@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from graphc.base.errors import GraphError
 
 if TYPE_CHECKING:
-    from graphc.cli.common import Commands
-    from graphc.extract import Extraction
+    from graphc.cli.common import Commands, Job
     from graphc.ir.graph import Graph
     from passes.manager import PassRecord
 
@@ -23,11 +22,11 @@ def add(commands: Commands) -> None:
     show = commands.add_parser(
         "show",
         help="print a saved graph at some point of its compilation",
-        description="Prints a graph saved by graphc.save, as text. Without options: what its "
-        "fetches need. PASS is a name like cse, or cse#2 for the second run; the environment "
-        "variable GRAPHC gives options of the compiler.",
+        description="Prints a saved graph, or the graph of a capsule, as text. Without options: "
+        "what its fetches need. PASS is a name like cse, or cse#2 for the second run. The "
+        "environment variable GRAPHC gives options of the compiler; a capsule brings its own.",
     )
-    show.add_argument("file", metavar="FILE.gir")
+    show.add_argument("file", metavar="FILE")
     show.add_argument("--before", metavar="PASS", help="the graph that goes into a pass")
     show.add_argument("--after", metavar="PASS", help="the graph that comes out of a pass")
     level = show.add_mutually_exclusive_group()
@@ -45,18 +44,19 @@ def add(commands: Commands) -> None:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from graphc.cli.common import extraction_of_file
+    from graphc.cli.common import job_of_file
 
     if options.level is not None and (options.before or options.after):
         raise GraphError(f"--{options.level} and --before or --after exclude each other")
-    extraction = extraction_of_file(options.file)
+    job = job_of_file(options.file)
+    source = job.extraction.graph
     if options.level is not None and options.level != "passes":
-        print(_compiled_text(extraction, options.level), end="")
+        print(_compiled_text(job, options.level), end="")
         return 0
     if options.level is None and not options.before and not options.after:
-        print(extraction.graph, end="")
+        print(source, end="")
         return 0
-    records = _records(extraction)
+    records = _records(job)
     if options.level == "passes":
         from passes.manager import pass_table
 
@@ -65,7 +65,7 @@ def _show(options: argparse.Namespace) -> int:
     wanted: list[tuple[str, Graph]] = []
     if options.before:
         place = _place(options.before, records)
-        graph = records[place - 1].graph if place else extraction.graph
+        graph = records[place - 1].graph if place else source
         wanted.append((f"before {records[place].name}", graph))
     if options.after:
         record = records[_place(options.after, records)]
@@ -77,15 +77,13 @@ def _show(options: argparse.Namespace) -> int:
     return 0
 
 
-def _records(extraction: Extraction) -> list[PassRecord]:
-    from graphc.base.options import Options
-    from graphc.base.target import host
+def _records(job: Job) -> list[PassRecord]:
     from passes.base import PassContext
     from passes.manager import run_pipeline
     from passes.pipeline import PIPELINE
 
-    context = PassContext(options=Options.from_environment(), target=host())
-    return run_pipeline(extraction.graph, PIPELINE, context)[1]
+    context = PassContext(options=job.options, target=job.target)
+    return run_pipeline(job.extraction.graph, PIPELINE, context)[1]
 
 
 def _place(text: str, records: Sequence[PassRecord]) -> int:
@@ -99,15 +97,12 @@ def _place(text: str, records: Sequence[PassRecord]) -> int:
     raise GraphError(f"no pass {name} ran", hint=f"these did: {known}")
 
 
-def _compiled_text(extraction: Extraction, level: str) -> str:
-    from graphc.base.options import Options
-    from graphc.base.target import host
-    from graphc.compiler import compile_graph
+def _compiled_text(job: Job, level: str) -> str:
     from graphc.kernel.text import print_kernel
     from graphc.plan.text import print_plan
     from graphc.runtime.jit import assembly
 
-    compiled = compile_graph(extraction, Options.from_environment(), host())
+    compiled = job.compiled()
     if level == "kernels":
         return "\n".join(map(print_kernel, compiled.plan.kernels))
     if level == "plan":

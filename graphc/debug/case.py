@@ -68,12 +68,16 @@ class Case:
             kept["fuel"] = fuel
         return PassContext(Options(**kept), self.target)
 
-    def compiled(self, context: PassContext) -> Compiled:
-        """The program."""
+    @property
+    def extraction(self) -> Extraction:
+        """The graph as the compiler takes it."""
         inputs, feeds = self.graph.inputs, len(self.graph.inputs) - self.states
         guards = tuple(guards_of(self.graph))
-        extraction = Extraction(self.graph, inputs[:feeds], inputs[feeds:], (), guards)
-        return compile_graph(extraction, context.options, self.target, context)
+        return Extraction(self.graph, inputs[:feeds], inputs[feeds:], (), guards)
+
+    def compiled(self, context: PassContext) -> Compiled:
+        """The program."""
+        return compile_graph(self.extraction, context.options, self.target, context)
 
     def native(self, fuel: int | None = None) -> tuple[Outcome, list[Decision]]:
         """What compiled code gives, and the numbered decisions made on the way.
