@@ -298,7 +298,7 @@ def test_the_environment_asks_for_reports(tmp_path: Path, monkeypatch: pytest.Mo
         session.run(fetched, {x: np.zeros(2, "float32")})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out-2.html", "out.html"]
     assert numbered("a/b.c.html", 3) == Path("a/b.c-3.html")
-    with pytest.raises(gx.GraphError, match="html=''"):
+    with pytest.raises(gx.GraphError, match="html is ''"):
         gx.Options(html="")
 
 

@@ -15,7 +15,7 @@ class Lines {
       el("td", { class: "wrap" }, el("code", {}, lineText(line))),
       el("td", {}, String(values[line].length)),
       el("td", { class: "wrap" }, summary(decisions[line])),
-      el("td", { class: "wrap" }, kernels[line].map((number) => D.kernels[number].name).slice(0, 4).join(", ") + (kernels[line].length > 4 ? ` and ${kernels[line].length - 4} more` : "")))]));
+      el("td", { class: "wrap" }, summary(kernels[line].map((number) => D.kernels[number].name), 4)))]));
     const widths = ["15%", "36%", "8%", "21%", "20%"].map((width) => { const column = el("col"); column.style.width = width; return column; });
     section.append(el("div", { class: "table" }, el("table", {}, el("colgroup", {}, ...widths),
       el("thead", {}, el("tr", {}, ...["line", "source", "values", "decisions", "kernels"].map((name) => el("th", {}, name)))),
@@ -32,10 +32,11 @@ class Lines {
   key() { return false; }
 }
 
-function summary(rules) {
+function summary(names, most = Infinity) {
   const counts = new Map();
-  for (const rule of rules) counts.set(rule, (counts.get(rule) || 0) + 1);
-  return [...counts].map(([rule, count]) => (count > 1 ? `${rule} ×${count}` : rule)).join(", ");
+  for (const name of names) counts.set(name, (counts.get(name) || 0) + 1);
+  const parts = [...counts].map(([name, count]) => (count > 1 ? `${name} ×${count}` : name));
+  return parts.slice(0, most).join(", ") + (parts.length > most ? ` and ${parts.length - most} more` : "");
 }
 
 const KEYS = [
@@ -53,9 +54,9 @@ const App = {
     document.getElementById("title").title = D.title;
     const nodes = `${D.passes[0].before} → ${D.passes[D.passes.length - 1].after} nodes`;
     const spent = D.passes.reduce((sum, pass) => sum + pass.seconds, 0);
-    document.getElementById("facts").textContent =
-      [nodes, counted(D.kernels.length, "kernel"), `compiled in ${duration(spent)}`, `for ${D.target}`].join(" · ");
-    document.getElementById("facts").title = document.getElementById("facts").textContent;
+    const facts = (target) => [nodes, counted(D.kernels.length, "kernel"), `compiled in ${duration(spent)}`, `for ${target}`].join(" · ");
+    document.getElementById("facts").textContent = facts(D.target.split(",")[0]);
+    document.getElementById("facts").title = facts(D.target);
     const at = (name) => document.getElementById(name);
     this.views = { passes: new Passes(at("passes")), kernels: new Kernels(at("kernels")), memory: new Memory(at("memory")), lines: new Lines(at("lines")) };
     this.tabs = Object.fromEntries(Object.keys(this.views).map((name, index) => [name, el("button", {

@@ -82,12 +82,25 @@ class Drawing {
     this.render();
   }
 
-  // All of it if that can be read, else the first change.
+  // All of it if that can be read, else a change.
   begin() {
     const [width, height] = this.room, [w, h] = this.graph.data.size;
     const scale = Math.min((width - 32) / Math.max(w, 1), (height - 32) / Math.max(h, 1), 1);
     if (scale >= 0.62) { this.fit(); return; }
-    this.center(this.first(), 0.85);
+    this.center(this.opening(0.85), 0.85);
+  }
+
+  // The first of the early changes that has, in view with it, most of what any of them has.
+  opening(scale) {
+    const [width, height] = this.room, { vertices, data } = this.graph;
+    const around = (index) => {
+      const left = this.within(vertices[index].x + vertices[index].w / 2, width, data.size[0], scale);
+      const top = this.within(vertices[index].y + HEIGHT / 2, height, data.size[1], scale);
+      return vertices.filter((v) => v.x >= left && v.x + v.w <= left + width / scale && v.y >= top && v.y + HEIGHT <= top + height / scale).length;
+    };
+    const early = [...this.marks.keys()].sort((a, b) => a - b).slice(0, 100).map((index) => [index, around(index)]);
+    const most = Math.max(...early.map(([, count]) => count));
+    return early.find(([, count]) => count >= 0.7 * most)?.[0] ?? 0;
   }
 
   // The first vertex that is marked.
@@ -128,8 +141,8 @@ class Drawing {
 
   // Where the view begins so that a place is in its middle, without showing what is beyond the
   // drawing unless all of it fits.
-  within(middle, room, size) {
-    const view = room / this.scale, margin = 20 / this.scale;
+  within(middle, room, size, scale = this.scale) {
+    const view = room / scale, margin = 20 / scale;
     if (size + 2 * margin <= view) return (size - view) / 2;
     return Math.max(-margin, Math.min(middle - view / 2, size + margin - view));
   }

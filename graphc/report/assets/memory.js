@@ -2,6 +2,12 @@
 
 const [NAME, VALUE, OFFSET, BYTES, START, END, WHERE, WHAT, ROOT] = Array(9).keys();
 
+// The least of 1, 2 or 5 times a power of ten that is no smaller.
+function roundStep(size) {
+  const power = 10 ** Math.floor(Math.log10(Math.max(size, 1)));
+  return power * [1, 2, 5, 10].find((factor) => factor * power >= size || factor === 10);
+}
+
 class Memory {
   constructor(section) {
     this.section = section;
@@ -48,8 +54,8 @@ class Memory {
     const x = (step) => left + ((width - left - 12) * step) / steps;
     const y = (address) => height - bottom - ((height - bottom - top) * address) / (m.peak * 1.02);
     const art = svg("svg", { width, height, role: "group", "aria-label": "Memory plan: addresses upwards, steps to the right" });
-    for (let part = 0; part <= 4; part += 1) {
-      const address = (m.peak * part) / 4;
+    const apart = roundStep(m.peak / 4);
+    for (let address = 0; address <= m.peak; address += apart) {
       art.append(svg("line", { class: "grid", x1: left, x2: width - 12, y1: y(address), y2: y(address) }),
         svg("text", { x: left - 8, y: y(address) + 4, "text-anchor": "end" }, bytes(address)));
     }

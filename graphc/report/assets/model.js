@@ -55,10 +55,10 @@ function duration(seconds) {
   return `${(seconds * 1e6).toFixed(seconds >= 1e-5 ? 0 : 1)} µs`;
 }
 function bytes(count) {
-  const units = ["B", "KB", "MB", "GB", "TB"];
+  const units = ["B", "kB", "MB", "GB", "TB"];
   let unit = 0;
-  while (count >= 1000 && unit < units.length - 1) { count /= 1024; unit += 1; }
-  return `${unit && count < 100 ? count.toFixed(1) : Math.round(count)} ${units[unit]}`;
+  while (count >= 999.5 && unit < units.length - 1) { count /= 1000; unit += 1; }
+  return `${unit && count < 99.95 ? count.toFixed(1).replace(".0", "") : Math.round(count)} ${units[unit]}`;
 }
 const counted = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 
