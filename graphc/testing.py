@@ -197,7 +197,7 @@ def _names() -> set[str]:
 
 
 def _close(name: str) -> str:
-    found = difflib.get_close_matches(name, _names())
+    found = difflib.get_close_matches(name, _names(), cutoff=0.7)
     return f"; did you mean {' or '.join(found)}?" if found else ""
 
 

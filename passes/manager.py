@@ -6,9 +6,10 @@ around every pass (regions, timing, verifying, dumping, shuffling) is done here.
 
 from __future__ import annotations
 
+import difflib
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -210,6 +211,14 @@ def _count(graph: Graph) -> int:
     return sum(1 for _ in open_nodes(graph)) if graph.has_regions else len(graph.nodes)
 
 
+def _known(name: str, passes: set[str], rules: Iterable[str]) -> str:
+    """Names close to one that is not known, else all passes: rules would fill a screen."""
+    close = difflib.get_close_matches(name, sorted(passes.union(rules)), cutoff=0.7)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"passes are {', '.join(sorted(passes))}; docs/rules.md lists the rules"
+
+
 def _check_names(steps: Sequence[Step], context: PassContext, below: frozenset[str]) -> None:
     options = context.options
     required = {step.name for step in steps if step.required}
@@ -224,7 +233,7 @@ def _check_names(steps: Sequence[Step], context: PassContext, below: frozenset[s
             raise GraphError(
                 f"there is no pass or rule {name!r} to switch off",
                 where=caller(),
-                hint=f"passes are {', '.join(sorted(optional))}",
+                hint=_known(name, optional, parts),
             )
     for name in options.dump:
         if name != "all" and name.partition("#")[0] not in required | optional:
