@@ -15,6 +15,7 @@ from graphc.base.errors import GraphError, NameLookupError
 from graphc.base.options import Options
 from graphc.base.source import Location
 from graphc.base.target import Target
+from graphc.base.words import known_names
 from graphc.ir.graph import Graph, Node
 from graphc.ir.printer import attribute_text
 from graphc.ir.value import Value
@@ -119,7 +120,10 @@ class Change:
     kind: str
 
     def __str__(self) -> str:
-        return f"{self.pass_name}, {self.rule}: {self.before}  ->  {self.after}"
+        # required passes have no rules: what they did bears the name of the pass
+        own = self.pass_name.partition("#")[0] == self.rule
+        by = self.pass_name if own else f"{self.pass_name}, {self.rule}"
+        return f"{by}: {self.before}  ->  {self.after}"
 
 
 @dataclass(slots=True)
@@ -206,9 +210,10 @@ class History:
             found = [value for value in known if value.name == item]
             if len(found) == 1:
                 return found[0]
-            names = sorted({value.name for value in known if value.name is not None})
+            hint: str | None
             if not found:
-                hint = f"known names are {', '.join(map(repr, names[:10]))}" if names else None
+                names = (value.name for value in known if value.name is not None)
+                hint = known_names(item, names) or "its values have no names; give the value itself"
                 message = f"no value of this program is called {item!r}"
             else:
                 lines = ", ".join(str(self.where(value)) for value in found)

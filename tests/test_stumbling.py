@@ -299,6 +299,15 @@ def test_representations_fit_a_line(graph: Any) -> None:
     assert repr(exe) == "<Executable: 1 feed, 1 step, 1 kernel>"
 
 
+def test_unknown_names_list_close_ones_first(graph: Any) -> None:
+    for number in range(12):
+        x = gx.placeholder((2,), name=f"a{number}")
+    error = raised(gx.NameLookupError, lambda: gx.Session(graph).run("a1l"))
+    assert "known names are 'a1'" in hint_of(error) and hint_of(error).endswith("and 2 more")
+    exe = gx.Session(graph).compile(gx.exp(x), [x])
+    assert "known names are 'a11'" in hint_of(raised(gx.NameLookupError, lambda: exe.explain("b")))
+
+
 def test_memory_at_other_dims(graph: Any) -> None:
     x = gx.placeholder(("n", 4), name="x")
     exe = gx.Session(graph).compile(gx.nn.softmax(x), [x])

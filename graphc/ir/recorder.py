@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from graphc.base.errors import GraphcError, GraphError, NameLookupError
 from graphc.base.source import caller
+from graphc.base.words import known_names
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import building, current, default, install_default, make_node
 from graphc.ir.dims import Dim, symbol
@@ -199,9 +200,8 @@ class Recorder:
         if len(found) == 1:
             return found[0]
         if not found:
-            close = ", ".join(repr(n) for n in sorted(self._names)[:10])
             raise NameLookupError(
-                f"no value is called {name!r}", hint=f"known names are {close}" if close else None
+                f"no value is called {name!r}", hint=known_names(name, self._names)
             )
         lines = ", ".join(str(self._producers[value].provenance.where) for value in found)
         raise NameLookupError(
