@@ -34,6 +34,7 @@ from graphc.base.errors import (
 )
 from graphc.base.source import caller
 from graphc.base.target import host
+from graphc.base.words import plural
 from graphc.feeds import converted_feed
 from graphc.ir import dtypes
 from graphc.ir.archive import read_arrays
@@ -122,9 +123,8 @@ class LoadedProgram:
         infos = self.signature.arguments
         if len(arguments) > len(infos) or (len(arguments) < len(infos) and not named):
             names = ", ".join(info.name or str(info) for info in infos)
-            raise FeedError(
-                f"{len(arguments)} arguments for {len(infos)} feeds ({names})", where=caller()
-            )
+            counts = f"{plural(len(arguments), 'argument')} for {plural(len(infos), 'feed')}"
+            raise FeedError(f"{counts} ({names})" if names else counts, where=caller())
         given = dict(enumerate(arguments))
         for name, array in named.items():
             position = _position(infos, name, "argument", FeedError)
