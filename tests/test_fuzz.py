@@ -22,7 +22,7 @@ from graphc.interp import bind_dims, evaluate_node
 from graphc.ir.graph import Graph
 
 FEW = settings(
-    max_examples=60,
+    max_examples=70,
     deadline=None,
     database=None,
     derandomize=True,
@@ -209,14 +209,14 @@ def test_fuzz_bits(recipe: Recipe) -> None:
 
 
 @pytest.mark.slow
-@settings(MANY, max_examples=500)
+@MANY
 @given(recipes(most=30))
 def test_fuzz_operations(recipe: Recipe) -> None:
     check_each_operation(recipe)
 
 
 @pytest.mark.slow
-@settings(MANY, max_examples=500)
+@MANY
 @given(recipes(special=False, most=30))
 def test_fuzz_flags(recipe: Recipe) -> None:
     check_flags(recipe)
