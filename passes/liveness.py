@@ -14,8 +14,13 @@ def live_intervals(plan: Plan) -> dict[int, tuple[int, int]]:
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     touched_by_loop: list[set[int]] = [set() for _ in plan.loops]
+    waiting = sorted(range(len(plan.loops)), key=lambda n: (-plan.loops[n][0], plan.loops[n][1]))
+    inside: list[int] = []  # the loops around a step, outermost first
     for position, step in enumerate(plan.steps):
-        inside = [n for n, (start, end) in enumerate(plan.loops) if start <= position < end]
+        while waiting and plan.loops[waiting[-1]][0] <= position:
+            inside.append(waiting.pop())
+        while inside and plan.loops[inside[-1]][1] <= position:
+            inside.pop()
         for slot, _ in plan.accesses(step):
             if plan.slots[slot].kind not in ("temporary", "scratch"):
                 continue

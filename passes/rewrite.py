@@ -49,6 +49,7 @@ class RuleSet:
             raise VerifyError("two rules have one name")
         self._recorded: dict[str, Pattern] = {}
         self._selections: dict[frozenset[str], Selection] = {}
+        self._asked: dict[tuple[Any, ...], Selection] = {}
 
     def pattern(self, rule: Rule, dtype: DType) -> Pattern:
         """A rule's left side; what can be is kept from another dtype."""
@@ -62,11 +63,15 @@ class RuleSet:
 
     def selection(self, options: Options) -> Selection:
         """The rules that the options let run."""
-        active = tuple(rule for rule in self.rules if applies(rule, options))
-        names = frozenset(rule.name for rule in active)
-        found = self._selections.get(names)
+        asked = (options.numerics, options.fast_math, options.off)
+        found = self._asked.get(asked)
         if found is None:
-            found = self._selections[names] = Selection(self, active)
+            active = tuple(rule for rule in self.rules if applies(rule, options))
+            names = frozenset(rule.name for rule in active)
+            found = self._selections.get(names)
+            if found is None:
+                found = self._selections[names] = Selection(self, active)
+            self._asked[asked] = found
         return found
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import pickle
+import time
 from typing import Any
 
 import numpy as np
 import pytest
 
 import graphc as gx
-from graphc.plan.ir import Launch
+from graphc.plan.ir import Launch, Plan
+from passes.liveness import live_intervals
 
 LENGTH = 20_000
 
@@ -109,6 +111,53 @@ def test_wide_graphs() -> None:
     got = session.run([joined, total], feeds)
     np.testing.assert_array_equal(got[0].reshape(2000, 2), np.outer(np.arange(2000), [1, 2]))
     np.testing.assert_array_equal(got[1], [1999000, 3998000])
+
+
+def plan_of_loops(count: int, inner: int = 0) -> Plan:
+    """The plan of ``count`` loops after each other, each with ``inner`` loops inside."""
+    with gx.Graph() as graph:
+        x = gx.placeholder((8,), name="x")
+        value = x * 2.0
+
+        def step(i: Any, carried: Any) -> Any:
+            for _ in range(inner):
+                carried = gx.while_loop(
+                    lambda j, v: j < 2, lambda j, v: (j + 1, gx.sin(v) + value), (i * 0, carried)
+                )[1]
+            return i + 1, carried * 0.5 + x
+
+        result = x
+        for _ in range(count):
+            result = gx.while_loop(lambda i, v: i < 2, step, (gx.constant(0), result))[1]
+    plan: Plan = gx.Session(graph).compile(result).compiled.plan
+    return plan
+
+
+def test_many_loops_have_the_liveness_that_their_definition_gives() -> None:
+    plan = plan_of_loops(5, inner=2)
+    assert len(plan.loops) == 15
+    touched: dict[int, list[int]] = {}
+    for position, step in enumerate(plan.steps):
+        for slot, _ in plan.accesses(step):
+            if plan.slots[slot].kind in ("temporary", "scratch"):
+                touched.setdefault(slot, []).append(position)
+    expected = {slot: (places[0], places[-1] + 1) for slot, places in touched.items()}
+    for start, end in sorted(plan.loops, key=lambda loop: loop[1] - loop[0]):
+        for slot, (born, dead) in expected.items():
+            if born < start and any(start <= place < end for place in touched[slot]):
+                expected[slot] = (born, max(dead, end))
+    assert live_intervals(plan) == expected
+
+
+def test_liveness_takes_time_in_proportion_to_the_number_of_loops() -> None:
+    few, many = plan_of_loops(200), plan_of_loops(3200)
+
+    def taken(plan: Plan) -> float:
+        begun = time.process_time()
+        live_intervals(plan)
+        return time.process_time() - begun
+
+    assert min(taken(many) for _ in range(3)) < 60 * min(taken(few) for _ in range(5))
 
 
 def test_wide_structures_of_feeds_and_fetches() -> None:
