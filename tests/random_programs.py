@@ -46,13 +46,16 @@ class Recipe:
 SMALL = st.integers(0, 60)
 
 
-def recipes(*, special: bool | None = None, most: int = 16) -> st.SearchStrategy[Recipe]:
+def recipes(
+    *, special: bool | None = None, most: int = 16, steps: Sequence[Step] | None = None
+) -> st.SearchStrategy[Recipe]:
     """Recipes of up to ``most`` operations; feeds with special values, without, or both."""
+    count = len(STEPS if steps is None else steps)
     return st.builds(
         Recipe,
         st.lists(st.tuples(SMALL, SMALL), min_size=1, max_size=3).map(tuple),
         st.lists(
-            st.tuples(st.integers(0, len(STEPS) - 1), SMALL, SMALL, SMALL),
+            st.tuples(st.integers(0, count - 1), SMALL, SMALL, SMALL),
             min_size=1,
             max_size=most,
         ).map(tuple),
@@ -73,8 +76,9 @@ class Program:
     values: list[Any]
 
 
-def build(recipe: Recipe) -> Program:
-    """The program of a recipe."""
+def build(recipe: Recipe, steps: Sequence[Step] | None = None) -> Program:
+    """The program of a recipe whose numbers of operations are places in ``steps``."""
+    steps = STEPS if steps is None else steps
     rng = np.random.default_rng(recipe.seed)
     feeds: dict[Any, Any] = {}
     with gx.Graph() as graph:
@@ -88,7 +92,7 @@ def build(recipe: Recipe) -> Program:
             maker.add(value, shape)
         inputs = len(maker.pool)
         for number, a, b, c in recipe.steps:
-            maker.step(STEPS[number % len(STEPS)], a, b, c)
+            maker.step(steps[number % len(steps)], a, b, c)
     values = [value for value, _ in maker.pool[inputs:]]
     fetches = values[-recipe.fetched :] or [maker.pool[-1][0]]
     return Program(graph, fetches, feeds, values)
@@ -132,6 +136,8 @@ class _Maker:
 
     def step(self, make: Step, a: int, b: int, c: int) -> None:
         value, shape = make(self, a, b, c)
+        agree = zip(value.shape, shape, strict=True)
+        assert all(dim == size for dim, size in agree if isinstance(dim, int))
         if int(np.prod(shape)) <= MOST_ELEMENTS:
             self.add(value, shape)
 
@@ -195,6 +201,8 @@ def _bits(function: Callable[[Any, Any], Any]) -> Step:
     def make(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
         x, y, shape = m.pair(a, b)
         x, y = (v.astype("int32") if v.dtype.is_float else v for v in (x, y))
+        if {x.dtype.kind, y.dtype.kind} == {"int", "uint"}:
+            x, y = x.astype("int64"), y.astype("int64")
         return function(x, y), shape
 
     return make

@@ -215,7 +215,13 @@ class KernelBuilder:
     def load(
         self, buffer: Buffer, index: Var, condition: Var | None = None, other: Var | None = None
     ) -> Var:
-        """An element of a buffer, guarded if a condition is given."""
+        """An element of a buffer, guarded if a condition is given.
+
+        A buffer without elements is read in loops that don't run, and only there: what an index
+        that is the same in all iterations would move out of them must not read.
+        """
+        if buffer.type.size == 0:
+            return self.constant(0, buffer.type.dtype)
         result = Var(buffer.type.dtype)
         operands = [v for v in (index, condition, other) if v is not None]
         if buffer.role != "in":
