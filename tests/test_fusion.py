@@ -347,3 +347,13 @@ def test_fuel_bounds_fusion_and_memory_reuse_too() -> None:
             assert one.tobytes() == other.tobytes()
         made = [d for record in limited.compile(values).passes for d in record.decisions]
         assert sum(1 for decision in made if decision.number) == fuel
+
+
+def test_nothing_is_read_of_arrays_without_elements() -> None:
+    """All indices of an empty matrix are the same, and its sum is still a number."""
+    with gx.Graph() as graph:
+        x = p(0, 4)
+        square = x @ x.T
+        total = (square + square).sum()
+    run = gx.Session(graph, options=gx.Options(verify=True)).compile(total)
+    assert run(np.zeros((0, 4))) == 0
