@@ -40,25 +40,22 @@ from graphc.ops.pointwise_arithmetic import (
 from graphc.ops.pointwise_logic import isfinite_op, stop_gradient_op, where_op
 from graphc.ops.pointwise_math import exp_op, sigmoid_op
 from graphc.ops.reduce import max_op, sum_op
-from graphc.ops.shape import broadcast_to, broadcast_to_op, reshape_op, sum_to_op
+from graphc.ops.shape import broadcast_to_op, reshape_op, sum_to_op
 from graphc.ops.slicing import pad_op, slice_op
 from graphc.ops.statistics import mean_op
 from passes.constants import known
 from passes.log_domain import (
     VIEWS,
-    Exponent,
-    Factor,
     Logs,
     Row,
-    Term,
-    Terms,
     View,
-    added,
     core_shape,
     fits,
     node_view,
     reshaping,
+    shaped,
 )
+from passes.log_terms import Exponent, Factor, Term, Terms, added
 
 MAXIMUM_STEPS = 4
 """Through how many ops the largest element of a row is looked for."""
@@ -72,7 +69,6 @@ class Describer:
         logs: makes exponents.
         terms: the values that exponentials go into.
         moved: what has taken the place of a value.
-        shifts: what is the largest element of which row.
     """
 
     def __init__(self, editor: GraphEditor) -> None:
@@ -80,7 +76,6 @@ class Describer:
         self.logs = Logs()
         self.terms: dict[Value, Terms] = {}
         self.moved: dict[Value, Value] = {}
-        self.shifts: dict[Value, Row] = {}
         self._plain: dict[Value, Terms] = {}
 
     def describe(self, node: Node) -> Terms | None:
@@ -113,7 +108,7 @@ class Describer:
             return False
         whole, shift = sorted(logs, key=lambda log: -logs[log])
         row = self.logs.rows.get(self.logs.origin(whole)[0])
-        return row is not None and self.shifts.get(self.logs.origin(shift)[0]) == row
+        return row is not None and self.logs.shifts.get(self.logs.origin(shift)[0]) == row
 
     def full(self, factor: Factor | None, value: Value) -> Factor:
         """A factor in the full shape of the value it is a factor of."""
@@ -168,13 +163,6 @@ def _applied(inner: Factor, outer: Callable[[Value], Value]) -> Value:
     return outer(inner())
 
 
-def shaped(value: Value, shape: Shape) -> Value:
-    """The value in a shape it broadcasts to, leading axes of size 1 apart."""
-    if len(value.shape) > len(shape):
-        value = reshaping(value.shape, core_shape(value.shape)).apply(value)
-    return value if value.shape == shape else broadcast_to(value, shape)
-
-
 def negated(terms: Terms) -> Terms:
     """The terms with the other sign."""
     return tuple(replace(term, sign=-term.sign) for term in terms)
@@ -191,7 +179,7 @@ def _exp(s: Describer, node: Node) -> Terms:
         row = _largest(s, shift)
         if row is not None and row.value is origin and _flat(shift, origin.shape, row.axes):
             shift = s.logs.plain(shift)
-            s.shifts[shift] = row
+            s.logs.shifts[shift] = row
             return (Term({origin: 1, shift: -1}),)
     return (Term({value: 1}),)
 
@@ -320,9 +308,9 @@ def _reduced(s: Describer, node: Node) -> Terms | None:
     if any(source.shape[axis] == 0 for axis in axes) or s.logs.shares(terms[0].logs) is not None:
         return None
     logs = terms[0].logs
-    shifts = {log: count for log, count in logs.items() if log in s.shifts}
+    shifts = {log: count for log, count in logs.items() if log in s.logs.shifts}
     rest = added(logs, shifts, -1)
-    if not all(rest == {s.shifts[shift].value: 1} and s.shifts[shift].axes == axes
+    if not all(rest == {s.logs.shifts[shift].value: 1} and s.logs.shifts[shift].axes == axes
                for shift in shifts):  # fmt: skip
         shifts, rest = {}, dict(logs)
     total = s.logs.sum(shaped(s.logs.exponent(rest, source), source.shape), axes)

@@ -13,10 +13,9 @@ broadcast; in real arithmetic it equals what the graph computes.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeAlias
 
 from graphc.ir import attributes
 from graphc.ir.builder import apply
@@ -27,7 +26,7 @@ from graphc.ir.value import Value
 from graphc.ops.convert import broadcast_shapes
 from graphc.ops.declare import like
 from graphc.ops.indexing import take_along_axis_op, take_op
-from graphc.ops.nn import softplus
+from graphc.ops.nn import log_softmax_op, softplus
 from graphc.ops.pointwise_math import logaddexp
 from graphc.ops.shape import (
     broadcast_to,
@@ -39,44 +38,7 @@ from graphc.ops.shape import (
 )
 from graphc.ops.slicing import slice_op
 from graphc.ops.statistics import logsumexp_op
-
-Exponent: TypeAlias = Mapping[Value, int]
-Factor: TypeAlias = Callable[[], Value]
-"""Makes the factor when it is wanted: most descriptions are never turned into nodes."""
-
-MAXIMUM_TERMS = 4
-MAXIMUM_LOGS = 6
-MAXIMUM_DEPTH = 32
-"""How many factors may be waiting to be made inside each other."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Term:
-    """sign * factor * exp(sum of count * log).
-
-    Attributes:
-        logs: the exponent: how often each value counts, never 0 times.
-        factor: None is one.
-        depth: how many factors are inside the factor.
-        guarded: the factor is 0 where a cotangent is, whatever it is multiplied with.
-        summed: a sum of exponentials went into the exponent.
-        sign: 1 or -1.
-    """
-
-    logs: Exponent
-    factor: Factor | None = None
-    depth: int = 0
-    guarded: bool = False
-    summed: bool = False
-    sign: int = 1
-
-    @property
-    def bare(self) -> bool:
-        """Whether it is an exponential and nothing else."""
-        return self.factor is None and self.sign == 1
-
-
-Terms: TypeAlias = tuple[Term, ...]
+from passes.log_terms import MAXIMUM_LOGS, Exponent, Term, Terms, added, alike, merged, size
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +121,29 @@ def core_shape(shape: Shape) -> Shape:
     return shape[start:]
 
 
+def fits(shape: Shape, target: Sequence[Dim]) -> bool:
+    """Whether a shape broadcasts to another, proved."""
+    core = core_shape(shape)
+    lead = len(target) - len(core)
+    return lead >= 0 and all(
+        dim in (1, wanted) for dim, wanted in zip(core, target[lead:], strict=True)
+    )
+
+
+def shaped(value: Value, shape: Shape) -> Value:
+    """The value in a shape it broadcasts to, leading axes of size 1 apart."""
+    if len(value.shape) > len(shape):
+        value = reshaping(value.shape, core_shape(value.shape)).apply(value)
+    return value if value.shape == shape else broadcast_to(value, shape)
+
+
 class Logs:
-    """Makes log values as nodes, each once, and remembers how, so that views can be undone."""
+    """Makes log values as nodes, each once, and remembers how, so that views can be undone.
+
+    Attributes:
+        rows, pairs: what logs are the logsumexp or the logaddexp of.
+        shifts: what is the largest element of which row.
+    """
 
     def __init__(self) -> None:
         self._views: dict[tuple[Value, OpDef, object], Value] = {}
@@ -172,6 +155,7 @@ class Logs:
         self._renamed: dict[Value, Value] = {}
         self.rows: dict[Value, Row] = {}
         self.pairs: dict[Value, Pair] = {}
+        self.shifts: dict[Value, Row] = {}
 
     def rename(self, old: Value, new: Value) -> None:
         """Says that a value which was made here has become another one."""
@@ -266,16 +250,83 @@ class Logs:
         return self._pairs[place]
 
     def exponent(self, logs: Exponent, like_: Value) -> Value:
-        """The sum of counted logs: what is positive first, so that differences stay exact."""
+        """The sum of counted logs: what is positive first, so that differences stay exact.
+
+        Logs that cancel in part (of sigmoid(x) * exp(y) these are x - softplus(x)) may be infinite
+        or dwarf the rest; their difference comes first, and without cancellation.
+        """
+        parts, rest = self._parted(logs)
+        for log, count in rest.items():
+            parts.append((self.real(self._made_pair(log) if log in self.pairs else log), count))
         total: Value | None = None
-        for log, count in sorted(logs.items(), key=lambda item: -item[1]):
-            value = self.real(self._made_pair(log) if log in self.pairs else log)
+        for value, count in sorted(parts, key=lambda item: -item[1]):
             scaled = value if abs(count) == 1 else value * abs(count)
             if total is None:
                 total = scaled if count > 0 else -scaled
             else:
                 total = total + scaled if count > 0 else total - scaled
         return like(0, like_) if total is None else total
+
+    def _parted(self, logs: Exponent) -> tuple[list[tuple[Value, int]], Exponent]:
+        """Logarithms of parts of wholes inside an exponent, each with its count, and the rest."""
+        rest, parts = dict(logs), list[tuple[Value, int]]()
+        for whole in [log for log in logs if log in self.pairs and abs(logs[log]) <= MAXIMUM_LOGS]:
+            pair, sign = self.pairs[whole], 1 if logs[whole] > 0 else -1
+            for _ in range(abs(logs[whole])):
+                without = added(rest, {whole: 1}, -sign)
+                ends = [added(without, end, sign) for end in (pair.left, pair.right)]
+                left = size(ends[0]) <= size(ends[1])
+                if size(ends[0 if left else 1]) >= size(without):
+                    break
+                rest = ends[0 if left else 1]
+                parts.append((self.log_of(PairShare(whole, left)), -sign))
+        for one, other in itertools.permutations(logs, 2):
+            count = min(rest.get(one, 0), -rest.get(other, 0))
+            if count <= 0:
+                continue
+            made, sign = self._difference(one, other), 1
+            if made is None:
+                made, sign = self._difference(other, one), -1
+            if made is not None:
+                rest = added(rest, {one: count, other: -count}, -1)
+                parts.append((made, sign * count))
+        return parts, rest
+
+    def _difference(self, one: Value, other: Value) -> Value | None:
+        """One log less another, if they belong to one row and so may cancel."""
+        share = self._share({one: 1, other: -1})
+        if share is not None and share.part is one:
+            return self.log_of(share)
+        shift, views = self.origin(other)
+        row = self.shifts.get(shift)
+        if row is None:
+            return None
+        value, others = self.origin(one)
+        if value is row.value and not others and not views:
+            return self.real(value) - self.real(shift)
+        if self.rows.get(value) != row or core_shape(one.shape) != core_shape(other.shape):
+            return None
+        made = self.real(row.value) - self.real(shift)
+        made = apply(logsumexp_op, shaped(made, row.value.shape), axes=row.axes, keepdims=True)
+        for view in others:
+            made = view.apply(shaped(made, view.source))
+        return made
+
+    def log_of(self, share: Share | PairShare) -> Value:
+        """The logarithm of a part of a whole, without cancellation."""
+        if isinstance(share, PairShare):
+            # log(sigmoid(x)) is -softplus(-x).
+            return -softplus(-self.gap(share))
+        if share.views is None:
+            return self.real(share.part) - self.real(share.whole)
+        return self.picked(share, log_softmax_op)
+
+    def picked(self, share: Share, op: OpDef) -> Value:
+        """Softmax or its logarithm of the row, and from it what the share is of."""
+        value = apply(op, self.real(share.row.value), axes=share.row.axes)
+        for view in share.views or ():
+            value = view.apply(shaped(value, view.source))
+        return value
 
     def gap(self, share: PairShare) -> Value:
         """What the share is the sigmoid of: its exponent less the other one."""
@@ -309,7 +360,7 @@ class Logs:
                 return None
             for _ in range(count):
                 ends = [added(rest, end, -1) for end in (pair.left, pair.right)]
-                costs = [0 if self._share(end) else _size(end) for end in ends]
+                costs = [0 if self._share(end) else size(end) for end in ends]
                 left = costs[0] <= costs[1]
                 rest = ends[0 if left else 1]
                 found.append(PairShare(whole, left))
@@ -400,70 +451,3 @@ class PairShare:
 
     whole: Value
     left: bool
-
-
-# --- arithmetic of terms -------------------------------------------------------------------------
-
-
-def _size(logs: Exponent) -> int:
-    return sum(map(abs, logs.values()))
-
-
-def added(a: Exponent, b: Exponent, sign: int = 1) -> dict[Value, int]:
-    """a + sign * b."""
-    result = dict(a)
-    for value, count in b.items():
-        total = result.get(value, 0) + sign * count
-        if total:
-            result[value] = total
-        else:
-            result.pop(value, None)
-    return result
-
-
-def merged(terms: Sequence[Term], one: Factor) -> Terms:
-    """Terms of one exponent are one term."""
-    result: list[Term] = []
-    for term in terms:
-        for place, other in enumerate(result):
-            if term.logs == other.logs:
-                result[place] = _joined(other, term, one)
-                break
-        else:
-            result.append(term)
-    return tuple(result)
-
-
-def _joined(a: Term, b: Term, one: Factor) -> Term:
-    left, right = a.factor or one, b.factor or one
-    return Term(
-        a.logs,
-        (lambda: left() + right()) if a.sign == b.sign else (lambda: left() - right()),
-        1 + max(a.depth, b.depth),
-        a.guarded and b.guarded,
-        a.summed or b.summed,
-        a.sign,
-    )
-
-
-def alike(terms: Terms) -> bool:
-    """Whether terms have one and the same factor."""
-    first = terms[0]
-    return all(t.factor is first.factor and t.guarded == first.guarded for t in terms)
-
-
-def small(terms: Terms) -> bool:
-    """Whether a description is worth keeping."""
-    return (
-        0 < len(terms) <= MAXIMUM_TERMS
-        and all(len(t.logs) <= MAXIMUM_LOGS and t.depth <= MAXIMUM_DEPTH for t in terms)
-    )
-
-
-def fits(shape: Shape, target: Sequence[Dim]) -> bool:
-    """Whether a shape broadcasts to another, proved."""
-    core = core_shape(shape)
-    lead = len(target) - len(core)
-    return lead >= 0 and all(
-        dim in (1, wanted) for dim, wanted in zip(core, target[lead:], strict=True)
-    )

@@ -14,18 +14,17 @@ surface graph, where the coarse ops still are.
 
 from __future__ import annotations
 
-from graphc.ir.builder import apply
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import OpDef
 from graphc.ir.value import Value
 from graphc.ops.declare import like
-from graphc.ops.nn import log_softmax_op, softmax_op, softplus
+from graphc.ops.nn import softmax_op
 from graphc.ops.pointwise_arithmetic import add_op, divide_op, guarded_multiply, subtract_op
 from graphc.ops.pointwise_math import exp, exp_op, log, log1p_op, log_op, sigmoid, sigmoid_op
 from passes.base import PassContext
-from passes.exponents import Describer, shaped
-from passes.log_domain import PairShare, Share, Term, Terms, alike, small
+from passes.exponents import Describer
+from passes.log_domain import PairShare, Share, shaped
+from passes.log_terms import Term, Terms, alike, small
 from passes.rewrite import rewrite
 from passes.rules import STABILITY
 
@@ -168,7 +167,7 @@ class _Stabilizer:
             if isinstance(share, PairShare):
                 made = sigmoid(self.logs.gap(share))
             elif share.views is not None:
-                made = self.picked(share, softmax_op)
+                made = self.logs.picked(share, softmax_op)
             else:
                 made = exp(self.logs.exponent({share.part: 1, share.whole: -1}, like_))
             part = made if part is None else part * made
@@ -176,25 +175,11 @@ class _Stabilizer:
 
     def log_of(self, term: Term, like_: Value) -> Value:
         """The logarithm of a term without its factor; of a part of a whole without cancellation."""
-        shares = self.logs.shares(term.logs)
         total: Value | None = None
-        for share in shares or ():
-            if isinstance(share, PairShare):
-                # log(sigmoid(x)) is -softplus(-x).
-                made = -softplus(-self.logs.gap(share))
-            elif share.views is not None:
-                made = self.picked(share, log_softmax_op)
-            else:
-                made = self.logs.exponent({share.part: 1, share.whole: -1}, like_)
+        for share in self.logs.shares(term.logs) or ():
+            made = self.logs.log_of(share)
             total = made if total is None else total + made
         return self.logs.exponent(term.logs, like_) if total is None else total
-
-    def picked(self, share: Share, op: OpDef) -> Value:
-        """Softmax or its logarithm of the row, and from it what the share is of."""
-        value = apply(op, self.logs.real(share.row.value), axes=share.row.axes)
-        for view in share.views or ():
-            value = view.apply(shaped(value, view.source))
-        return value
 
 
 def _times(term: Term, part: Value) -> Value:
