@@ -174,11 +174,10 @@ class Fuser:
                         found = readers.setdefault(value, [])
                         if not found or found[-1] is not group:
                             found.append(group)
-        for together in readers.values():
-            # groups merged before are found under the group that has taken them in
-            current = [self.group[group.nodes[-1].outputs[0]] for group in together]
-            home = current[0]
-            for group in current[1:]:
+        for first, *others in readers.values():
+            home = self._present(first)
+            for reader in others:
+                group = self._present(reader)
                 if group is home:
                     continue
                 obstacle = merge_obstacle(home, group)
@@ -188,6 +187,10 @@ class Fuser:
                     home = self._merged(home, group)
                 else:
                     home = group
+
+    def _present(self, group: Group) -> Group:
+        """The group that has taken this one in, or the group itself."""
+        return self.group[group.nodes[-1].outputs[0]]
 
     # --- decisions -------------------------------------------------------------------------------
 

@@ -291,6 +291,17 @@ def test_groups_that_read_an_operand_together_are_one_kernel() -> None:
     assert launches(rows) == 1
 
 
+def test_groups_merged_for_one_operand_are_met_as_one_for_the_next() -> None:
+    with gx.Graph() as graph:
+        x, y = p(4, 80), p(4, 80)
+        fetches = [y * x, x.max(axis=1), y - x]  # y brings the outer ones together, x all
+    run = gx.Session(graph, options=gx.Options(verify=True)).compile(fetches, [x, y])
+    assert len(run.compiled.plan.steps) == 1
+    a, b = np.random.default_rng(0).normal(size=(2, 4, 80)).astype(np.float32)
+    for got, expected in zip(run(a, b), [b * a, a.max(axis=1), b - a], strict=True):
+        np.testing.assert_array_equal(got, expected)
+
+
 def test_short_rows_are_not_merged_with_whole_array_work() -> None:
     def build() -> Any:
         x = p(1000, 4)
