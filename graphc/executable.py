@@ -27,8 +27,6 @@ from passes.arena import bytes_at
 from passes.manager import PassRecord, pass_table
 
 if TYPE_CHECKING:
-    import os
-
     import networkx
 
     from graphc.audit import Audit

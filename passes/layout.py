@@ -58,19 +58,14 @@ def _constant_matrix(node: Node, editor: GraphEditor, target: Target) -> Array |
     source = editor.producer(node.inputs[1])
     if source is None or source.op is not constant_op or not node.output.dtype.is_float:
         return None
-    if node.inputs[0].shape[0 if node.attrs["transpose_a"] else 1] != _rows(source, node):
-        return None
     matrix = payload_array(source)
     if node.attrs["transpose_b"]:
         matrix = matrix.T
     k, n = matrix.shape
+    if node.inputs[0].shape[0 if node.attrs["transpose_a"] else 1] != k:
+        return None
     wide_enough = n * MAX_PADDING >= panel_width(node.output.dtype, target)
     return matrix if k and wide_enough else None
-
-
-def _rows(source: Node, node: Node) -> object:
-    """The k of the right operand."""
-    return source.output.shape[1 if node.attrs["transpose_b"] else 0]
 
 
 def _packed(matrix: Array, target: Target) -> Payload:

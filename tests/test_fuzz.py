@@ -19,6 +19,7 @@ from random_spellings import MORE
 
 import graphc as gx
 from graphc.base.options import FAST_MATH
+from graphc.debug.compare import difference
 from graphc.extract import extract
 from graphc.interp import bind_dims, evaluate_node
 from graphc.ir.graph import Graph
@@ -46,16 +47,7 @@ def build(recipe: Recipe) -> Program:
 
 def same_bits(one: Any, other: Any) -> bool:
     """Equal dtypes, shapes and bits; any NaN equals any other."""
-    if (one.dtype, one.shape) != (other.dtype, other.shape):
-        return False
-    if one.dtype.kind == "f":
-        nan = np.isnan(one)
-        if not np.array_equal(nan, np.isnan(other)):
-            return False
-        one, other = np.where(nan, 0, one), np.where(nan, 0, other)
-        if not np.array_equal(np.signbit(one), np.signbit(other)):
-            return False
-    return bool(np.array_equal(one, other))
+    return difference(one, other) is None
 
 
 def run(program: Program, options: gx.Options, fetches: Any = None) -> list[Any]:

@@ -10,20 +10,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from graphc.base.errors import GraphcError, GraphError, NameLookupError
 from graphc.base.source import caller
 from graphc.base.words import known_names
+from graphc.ir import pictures
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import building, current, default, install_default, make_node
 from graphc.ir.dims import Dim, symbol
 from graphc.ir.graph import Graph, Node, Provenance
 from graphc.ir.op import OpDef
 from graphc.ir.value import Value
-
-if TYPE_CHECKING:
-    import networkx
 
 
 class Recorder:
@@ -221,33 +218,10 @@ class Recorder:
 
     # --- showing ---------------------------------------------------------------------------------
 
-    def to_networkx(self) -> networkx.MultiDiGraph[int]:
-        """The graph for networkx: nodes numbered in topological order, an edge for each operand.
-
-        Attributes of nodes: ``op``, ``kind`` ("input", "parameter", "constant", "operation",
-        "fused" or "control"), ``name``, ``type``, ``where``, ``outputs``, ``results``; of edges:
-        ``operand``, ``value``, ``type``.
-        """
-        from graphc.ir.draw.export import networkx_of
-
-        return networkx_of(self)
-
-    def to_dot(self) -> str:
-        """The graph in Graphviz's language."""
-        from graphc.ir.draw.export import dot_of
-
-        return dot_of(self)
-
-    def to_svg(self) -> str:
-        """The graph drawn, as the text of an SVG file."""
-        from graphc.ir.draw.svg import svg_of
-
-        return svg_of(self)
-
-    def _repr_html_(self) -> str:
-        from graphc.ir.draw.html import html_of
-
-        return html_of(self)
+    to_networkx = pictures.to_networkx
+    to_dot = pictures.to_dot
+    to_svg = pictures.to_svg
+    _repr_html_ = pictures.to_html
 
     def __repr__(self) -> str:
         parts = [f"{len(self.nodes)} nodes"]

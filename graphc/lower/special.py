@@ -8,10 +8,11 @@ from graphc.base.errors import VerifyError
 from graphc.base.target import Target
 from graphc.codegen.gemm import gemm_workspace_bytes
 from graphc.ir.dims import Dim, product
-from graphc.ir.dtypes import int8, int64
+from graphc.ir.dtypes import DType, int8, int64
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Contraction, Scan, ScatterAdd
 from graphc.ir.types import TensorType
+from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.combine import neutral_element
 from graphc.kernel.ir import Buffer, Kernel, MatrixOperand, Site, Var
 from graphc.lower.index import flat_index
@@ -38,10 +39,7 @@ def lower_contraction(region: Graph, target: Target) -> Kernel:
     *batch, m, n = out.type.shape
     turned_a, turned_b = node.attrs.get("transpose_a", False), node.attrs.get("transpose_b", False)
     k = left.type.shape[-2] if turned_a else left.type.shape[-1]
-    # the workspace is capped by the blocking, so a bound stands for sizes known only at run time
-    m_bound, n_bound, k_bound = (d if isinstance(d, int) else _UNBOUNDED for d in (m, n, k))
-    size = gemm_workspace_bytes(out.type.dtype, target, m_bound, n_bound, k_bound)
-    room = b.buffer("room", "scratch", TensorType(int8, (size,)))
+    room = _workspace(b, target, out.type.dtype, (m, n, k))
     with ExitStack() as loops:
         index = open_loops(b, evaluator, loops, batch, "parallel")
         number = flat_index(b, index, batch)
@@ -62,15 +60,25 @@ def lower_contraction(region: Graph, target: Target) -> Kernel:
     return b.finish()
 
 
+def _workspace(
+    b: KernelBuilder, target: Target, dtype: DType, sizes: tuple[Dim, Dim, Dim]
+) -> Buffer:
+    """Room for a product of sizes (m, n, k).
+
+    It is capped by the blocking, so a bound stands for sizes known only at run time.
+    """
+    m, n, k = (size if isinstance(size, int) else _UNBOUNDED for size in sizes)
+    size = gemm_workspace_bytes(dtype, target, m, n, k)
+    return b.buffer("room", "scratch", TensorType(int8, (size,)))
+
+
 def _lower_packed(node: Node, region: Graph, target: Target) -> Kernel:
     """[m, k] by a constant in panels: one product."""
     b, evaluator, (out,) = open_region(region)
     left, right = (evaluator.buffers[value] for value in node.inputs)
     m, n = out.type.shape
     k = node.attrs["k"]
-    m_bound = m if isinstance(m, int) else _UNBOUNDED
-    size = gemm_workspace_bytes(out.type.dtype, target, m_bound, node.attrs["n"], k)
-    room = b.buffer("room", "scratch", TensorType(int8, (size,)))
+    room = _workspace(b, target, out.type.dtype, (m, n, k))
     start = b.dim(0)
     a_strides: tuple[Dim, Dim] = (1, m) if node.attrs["transpose_a"] else (k, 1)
     b.contract(

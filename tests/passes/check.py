@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from graphc.base.options import Options
+from graphc.debug.samples import specials
 from graphc.interp import evaluate
 from graphc.ir.dims import evaluate as size_of
 from graphc.ir.dims import symbol_name
@@ -172,22 +173,6 @@ def sample(graph: Graph, rng: np.random.Generator, *, special: bool) -> list[Any
     """An array for each input."""
     sizes = {symbol_name(symbol): SIZE for symbol in symbols_in(graph)}
     return [array_of(value.type, sizes, rng, special) for value in graph.inputs]
-
-
-def specials(dtype: np.dtype[Any]) -> Any:
-    """Values at which rules go wrong."""
-    if dtype.kind == "b":
-        return np.array([False, True])
-    if dtype.kind == "f":
-        info = np.finfo(dtype)
-        tiny = info.smallest_subnormal
-        numbers = [0.0, 1.0, 0.5, 3.0, tiny, info.tiny, info.max, np.inf]
-        return np.array([*numbers, *(-n for n in numbers), np.nan], dtype)
-    limits = np.iinfo(dtype)
-    numbers = {limits.min, limits.min + 1, 0, 1, 2, 3, limits.max - 1, limits.max}
-    if limits.min < 0:
-        numbers |= {-1, -2}
-    return np.array(sorted(numbers), dtype)
 
 
 def array_of(

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from check import SIZE, array_of, assert_same_bits, specials
+from check import SIZE, array_of, assert_same_bits
 
 from graphc.base.options import Options
+from graphc.debug.samples import specials
 from graphc.interp import evaluate
 from graphc.ir.attributes import Payload
 from graphc.ir.builder import apply, building

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from check import assert_same_bits, specials
+from check import assert_same_bits
 
 import graphc as gx
 from graphc.base.errors import VerifyError
 from graphc.base.options import Options
+from graphc.debug.samples import specials
 from graphc.extract import extract
 from graphc.interp import evaluate
 from graphc.ir.dtypes import FLOATS, INTEGERS, DType, float32, int32

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from check import assert_same_bits, specials
+from check import assert_same_bits
 from rule_harness import LEAST_WORK, assert_agree, cases_of, cost, dtypes_of, inputs_of
 
 import graphc as gx
 from graphc.base.errors import VerifyError
 from graphc.base.options import Options
+from graphc.debug.samples import specials
 from graphc.extract import extract
 from graphc.interp import evaluate
 from graphc.ir.dtypes import ALL, FLOATS, DType, float32, float64

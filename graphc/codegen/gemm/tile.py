@@ -6,6 +6,8 @@ The chain starts from zero or, for later parts of k, from what C holds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from graphc.codegen.emitter import I32, ModuleEmitter, Reg
 from graphc.codegen.gemm.blocking import Blocking
 from graphc.codegen.gemm.build import Builder, phi
@@ -36,17 +38,10 @@ def emit_tile(module: ModuleEmitter, sizes: Blocking, tile_rows: int, vectors: i
         for offset in range(0, vectors * lanes * sizes.size, _CACHE_LINE):
             _prefetch(f, f.at(pointer, "i8", f.i64(offset)))
 
-    entry, load, body = f.block, f.label("resume"), f.label("start")
     places = [
         f.at(pointer, element, f.i64(v * lanes)) for pointer in c_rows for v in range(vectors)
     ]
-    f.branch(f.compare("ne", resume, 0), load, body)
-    f.start(load)
-    held = [f.load(place, vector, sizes.size) for place in places]
-    f.jump(body)
-    f.start(body)
-    zero = Reg("zeroinitializer", vector)
-    start = [phi(f, vector, [(zero, entry), (value, load)]) for value in held]
+    start = _start_of_chains(f, sizes, places, resume)
 
     a_step, b_step = f.mul(a_col, sizes.size), f.mul(b_row, sizes.size)
     with f.loop(f.i64(0), k, 1, [*start, f.i64(0), b]) as loop:
@@ -88,14 +83,7 @@ def emit_row(module: ModuleEmitter, sizes: Blocking, panels: int) -> str:
         for panel in range(panels)
         for offset in offsets
     ]
-    entry, load, body = f.block, f.label("resume"), f.label("start")
-    f.branch(f.compare("ne", resume, 0), load, body)
-    f.start(load)
-    held = [f.load(place, vector, sizes.size) for place in places]
-    f.jump(body)
-    f.start(body)
-    zero = Reg("zeroinitializer", vector)
-    start = [phi(f, vector, [(zero, entry), (value, load)]) for value in held]
+    start = _start_of_chains(f, sizes, places, resume)
     with f.loop(f.i64(0), k, 1, start) as loop:
         place = f.at(a, element, f.mul(loop.index, a_col))
         left = f.splat(f.load(place, sizes.scalar, sizes.size), lanes)
@@ -112,6 +100,20 @@ def emit_row(module: ModuleEmitter, sizes: Blocking, panels: int) -> str:
         f.store(value, place, sizes.size)
     f.finish()
     return name
+
+
+def _start_of_chains(
+    f: Builder, sizes: Blocking, places: Sequence[Reg], resume: Reg
+) -> list[Reg]:
+    """Zeros, or what C holds at these places if ``resume`` is not 0."""
+    entry, load, body = f.block, f.label("resume"), f.label("start")
+    f.branch(f.compare("ne", resume, 0), load, body)
+    f.start(load)
+    held = [f.load(place, sizes.vector, sizes.size) for place in places]
+    f.jump(body)
+    f.start(body)
+    zero = Reg("zeroinitializer", sizes.vector)
+    return [phi(f, sizes.vector, [(zero, entry), (value, load)]) for value in held]
 
 
 def _prefetch(f: Builder, pointer: Reg) -> None:
