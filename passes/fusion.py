@@ -285,7 +285,8 @@ class Fuser:
 
     def _rebuild(self) -> Graph:
         groups = list(dict.fromkeys(self.group.values()))
-        fused = [self._fused(group) for group in groups]
+        # what nobody reads is left where dce is switched off; it makes no kernel
+        fused = [self._fused(group) for group in groups if group.exits]
         nodes = [*self._loose, *fused]
         needed = {value for node in nodes for value in node.inputs} | self._outputs
         # cheap values that someone needs in memory become kernels (or constants) of their own

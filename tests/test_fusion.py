@@ -368,3 +368,13 @@ def test_nothing_is_read_of_arrays_without_elements() -> None:
         total = (square + square).sum()
     run = gx.Session(graph, options=gx.Options(verify=True)).compile(total)
     assert run(np.zeros((0, 4))) == 0
+
+
+def test_what_nobody_reads_makes_no_kernel_even_without_dce() -> None:
+    with gx.Graph() as graph:
+        x = p()
+        start = (gx.constant(0), x, x * 0.0)
+        never = gx.while_loop(lambda n, v, w: n < 0, lambda n, v, w: (n + 1, v, w + 1.0), start)
+    run = gx.Session(graph, options=gx.Options(verify=True, off=("dce",))).compile(never[1], [x])
+    assert run(3.0) == 3.0
+    assert not run.kernels
