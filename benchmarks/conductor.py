@@ -31,6 +31,7 @@ ONE_THREAD = {
     "MKL_NUM_THREADS": "1",
     "JAX_PLATFORMS": "cpu",
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    "GRAPHC": "cache=off",
 }
 LEAST_ROUNDS = 3
 
@@ -77,7 +78,7 @@ class Measurement:
 
 
 def worker_environment(present: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a worker: one thread, nothing that steers OpenBLAS."""
+    """The environment of a worker: one thread, an unsteered OpenBLAS, nothing kept on disk."""
     return {name: text for name, text in present.items() if name not in UNSET} | ONE_THREAD
 
 

@@ -26,6 +26,7 @@ from graphc.feeds import converted_feed
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.recorder import Recorder, current_recorder, origin
 from graphc.ir.value import Value
+from graphc.runtime.cache import caching
 from graphc.state import Effect, Variable
 from graphc.structure import leaves, rebuild
 
@@ -213,7 +214,8 @@ class Session:
         )
         known = self._programs.get(key)
         if known is None:
-            known = compile_graph(extraction, self.options, self.target)
+            with caching(self.options.cache):
+                known = compile_graph(extraction, self.options, self.target)
             self.compilations.append(Compilation(reason, caller(), known))
             self._programs[key] = known
             if self.options.html is not None:

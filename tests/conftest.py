@@ -1,11 +1,26 @@
-"""All tests run under a watch that compares compiled kernels with their interpretation."""
+"""All tests run under a watch that compares compiled kernels with their interpretation.
+
+They run without a cache on disk, but for those of the cache: whatever is tested is compiled.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 from kernel_watch import KernelWatch
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Processes that tests start have no cache either; a test that sets its own GRAPHC gets one
+    that is empty."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        if not os.environ.get("GRAPHC"):
+            patch.setenv("GRAPHC", "cache=off")
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -101,6 +101,7 @@ def test_workers_get_one_thread_and_an_unsteered_openblas():
     assert "OPENBLAS_CORETYPE" not in environment
     assert "OPENBLAS_L2_SIZE" not in environment
     assert environment["OPENBLAS_NUM_THREADS"] == "1"
+    assert environment["GRAPHC"] == "cache=off"
     assert environment["HOME"] == os.sep
 
 

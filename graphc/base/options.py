@@ -46,6 +46,8 @@ class Options:
         time: print what each pass took.
         html: write a report of each program that a session compiles: of the first to this file,
             of the second to one whose name has ``-2`` before its ending, and so on.
+        cache: the directory that keeps compiled programs between processes, or "off"; None is
+            ``graphc`` in the user's directory of caches.
     """
 
     numerics: Literal["default", "strict"] = "default"
@@ -61,6 +63,7 @@ class Options:
     threads: int | None = None
     time: bool = False
     html: str | None = None
+    cache: str | None = None
 
     def __post_init__(self) -> None:
         """Takes any collection of names.
@@ -83,7 +86,8 @@ class Options:
             )
         for name, least in (("fuel", 0), ("threads", 1), ("shuffle_seed", 0)):
             _check_number(name, getattr(self, name), least)
-        for name, what in (("html", "the name of a file"), ("decisions", "a path")):
+        kinds = ("html", "the name of a file"), ("decisions", "a path"), ("cache", "a directory")
+        for name, what in kinds:
             given = getattr(self, name)
             if given is not None and not (isinstance(given, str) and given):
                 raise _refusal(f"{name} is {given!r}", hint=f"it must be None or {what}")
@@ -169,6 +173,7 @@ _SETTINGS: dict[str, tuple[str, Literal["flag", "names", "int", "word"]]] = {
     "numerics": ("numerics", "word"),
     "fast_math": ("fast_math", "names"),
     "html": ("html", "word"),
+    "cache": ("cache", "word"),
 }
 
 _EXAMPLES = {
@@ -181,6 +186,7 @@ _EXAMPLES = {
     "numerics": "strict",
     "fast_math": "nsz+reassoc",
     "html": "out.html",
+    "cache": "off",
 }
 
 

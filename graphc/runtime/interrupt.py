@@ -30,15 +30,15 @@ FLAG = np.zeros(1, np.int32)
 
 
 @cache
-def _handler() -> Library:
+def handler() -> Library:
     """``void handler(int)`` that sets the flag; safe in a signal handler, unlike any Python."""
-    address = FLAG.ctypes.data
     text = (
+        "@graphc_flag = external global i32\n"
         "define void @graphc_interrupt(i32 %signal) nounwind {\n"
-        f"  store volatile i32 1, ptr inttoptr (i64 {address} to ptr), align 4\n"
+        "  store volatile i32 1, ptr @graphc_flag, align 4\n"
         "  ret void\n}\n"
     )
-    return load(text, ("graphc_interrupt",))
+    return load(text, ("graphc_interrupt",), imports={"graphc_flag": FLAG.ctypes.data})
 
 
 @cache
@@ -60,7 +60,7 @@ def interruptible() -> Iterator[int | None]:
     sigaction = _sigaction()
     before = (ctypes.c_uint64 * (_STRUCT_BYTES // 8))()
     ours = (ctypes.c_uint64 * (_STRUCT_BYTES // 8))()
-    ours[0] = _handler().addresses["graphc_interrupt"]
+    ours[0] = handler().addresses["graphc_interrupt"]
     FLAG[0] = 0
     if sigaction(signal.SIGINT, ours, before) != 0 or before[0] == _IGNORED:
         sigaction(signal.SIGINT, before, None)

@@ -1,20 +1,27 @@
 """LLVM text to machine code in this process.
 
 llvmlite is serialised by one lock. Libraries get fresh names, since LLJIT never forgets one. Code
-stays loaded as long as the ``Library`` lives.
+stays loaded as long as the ``Library`` lives. Objects are taken from the cache on disk, and kept
+there, where there is one (``graphc.runtime.cache``).
 """
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import itertools
 import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import llvmlite
 import llvmlite.binding as llvm
 
 from graphc.base.target import Target, host
+from graphc.runtime.cache import current_cache
+
+_OPTIMIZE = 1
+"""LLVM's level of optimisation of its code generator."""
 
 _LOCK = threading.RLock()
 _COUNTER = itertools.count()
@@ -45,7 +52,7 @@ def _machine(target: Target, jit: bool = False) -> Any:
     return found.create_target_machine(
         cpu=target.cpu,
         features=target.features,
-        opt=1,
+        opt=_OPTIMIZE,
         reloc="pic",
         codemodel="small",
         jit=jit,
@@ -62,13 +69,40 @@ def _parsed(text: str, target: Target) -> tuple[Any, Any]:
     return module, machine
 
 
+def realm_of(target: Target) -> str:
+    """What objects for a target depend on beside their text, in words."""
+    version = ".".join(map(str, llvm.llvm_version_info))
+    return (
+        f"objects for {target.cpu}, LLVM {version} of llvmlite {llvmlite.__version__}\n"
+        f"{target.triple}, level {_OPTIMIZE}, {target.features}"
+    )
+
+
+def key_of(text: str) -> str:
+    """The key of a module's object in the cache."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def compile_object(text: str, target: Target | None = None) -> bytes:
     """Machine code for a module of LLVM text, as a relocatable object.
 
     No mid-end passes run: vectors are explicit, so they would take time and find little.
     """
+    chosen = target or host()
+    cache = current_cache()
+    if cache is None:
+        return _emitted(text, chosen)
+    realm, key = realm_of(chosen), key_of(text)
+    known = cache.get(realm, key).content
+    if known is None:
+        known = _emitted(text, chosen)
+        cache.put(realm, key, known)
+    return known
+
+
+def _emitted(text: str, target: Target) -> bytes:
     with _LOCK:
-        module, machine = _parsed(text, target or host())
+        module, machine = _parsed(text, target)
         result: bytes = machine.emit_object(module)
         return result
 
@@ -110,6 +144,15 @@ class Library:
         return ctypes.CFUNCTYPE(result, *parameters)(self.addresses[symbol])
 
 
-def load(text: str, symbols: Iterable[str], target: Target | None = None) -> Library:
-    """Compiles a module and loads it."""
-    return Library(compile_object(text, target), symbols)
+def load(
+    text: str,
+    symbols: Iterable[str],
+    target: Target | None = None,
+    imports: Mapping[str, int] | None = None,
+) -> Library:
+    """Compiles a module, or takes its object from the cache, and loads it.
+
+    The text should be the same in every process: addresses are for ``imports``, else the cache
+    fills with what nobody finds again.
+    """
+    return Library(compile_object(text, target), symbols, imports)

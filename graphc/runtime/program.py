@@ -23,7 +23,7 @@ from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan
 from graphc.plan.memory import offsets_for_sizes
 from graphc.plan.table import BRANCH, COPY, JUMP, LAUNCH, SKIP, STEP_WORDS
 from graphc.runtime.address import address_of
-from graphc.runtime.interrupt import interruptible
+from graphc.runtime.interrupt import handler, interruptible
 from graphc.runtime.jit import Library
 
 LONG_PROGRAM = 64
@@ -206,6 +206,8 @@ class Program:
         ]
         self._count = len(plan.steps)
         self._is_long = bool(plan.loops) or self._count >= LONG_PROGRAM
+        if self._is_long:
+            handler()
         self._lock = threading.Lock()
         self._frames: dict[tuple[int, ...], list[Frame]] = {}
         self._binders = _binders(plan)
