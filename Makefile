@@ -10,7 +10,7 @@ help:
 	@echo 'make test    lint, type check and the test suite'
 	@echo 'make ulp     sweep every float32 input of the vector functions (long)'
 	@echo 'make fuzz    long random tests'
-	@echo 'make bench   compare with NumPy, JAX and ONNX Runtime'
+	@echo 'make bench   compare with ten peers, on one thread and on two (an hour)'
 	@echo 'make clean   remove the environments and caches'
 
 demo: .venv/demo/.installed
@@ -27,16 +27,22 @@ ulp: .venv/test/.installed
 fuzz: .venv/test/.installed
 	.venv/test/bin/python -m pytest -m slow -k fuzz
 
-# These two variables pin OpenBLAS to kernels that are not the machine's best.
-bench: .venv/bench/.installed
-	env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE .venv/bench/bin/python -m benchmarks
+BENCH = .venv/test/bin/python -m benchmarks --peers all --python .venv/peers/bin/python
+
+bench: .venv/test/.installed .venv/peers/.installed
+	$(BENCH) --json figures-1.json --chart docs/performance-1.svg
+	$(BENCH) --threads 2 --json figures-2.json --chart docs/performance-2.svg
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build graphc.egg-info
 
 .venv/demo/.installed: EXTRA = examples
 .venv/test/.installed: EXTRA = dev
-.venv/bench/.installed: EXTRA = bench
+.venv/peers/.installed: benchmarks/requirements.txt
+	$(PYTHON) -m venv .venv/peers
+	.venv/peers/bin/python $(PIP_INSTALL) -r benchmarks/requirements.txt
+	@touch $@
+
 .venv/%/.installed: pyproject.toml
 	@echo "== making the environment .venv/$* (graphc from this checkout, extra: $(EXTRA))"
 	$(PYTHON) -m venv .venv/$*

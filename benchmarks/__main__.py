@@ -9,30 +9,68 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import report
+from benchmarks import chart, report
 from benchmarks.conductor import Conductor, Settings
+from benchmarks.limits import Limits, measured_by_a_process
 from benchmarks.peers import PEERS
 from benchmarks.worker import CLOCKS
 from benchmarks.workloads import chosen
+from benchmarks.workloads.base import Workload
+
+DEFAULT_PEERS = "graphc,graphc-out,numpy,jax,onnxruntime"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs what the command line asks for; 1 if a result was wrong or a peer failed."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="Compares graphc with its peers, one thread each, taking turns.",
+        description="Compares graphc with its peers, taking turns.",
     )
     parser.add_argument("--only", default="*", metavar="GLOB", help="workloads, comma-separated")
-    parser.add_argument("--peers", default=",".join(PEERS), help="comma-separated, of %(default)s")
+    parser.add_argument(
+        "--peers",
+        default=DEFAULT_PEERS,
+        help=f"comma-separated, of {', '.join(PEERS)}; or all (default: %(default)s)",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to write all figures")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="where to write the table")
+    parser.add_argument("--chart", type=Path, metavar="FILE", help="where to draw it, as SVG")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does everything work?")
     parser.add_argument("--rounds", type=int, help="measurements a workload and peer (default 15)")
     parser.add_argument("--batch-ms", type=float, help="length of a measurement (default 30)")
-    parser.add_argument("--cpu", type=int, help="the CPU to run on (default: the last allowed)")
+    parser.add_argument("--threads", type=int, default=1, help="for every peer (default 1)")
+    parser.add_argument("--cpus", help="to run on, comma-separated (default: the last allowed)")
     parser.add_argument("--clock", choices=sorted(CLOCKS), default="wall", help="what is measured")
-    given = parser.parse_args(arguments)
+    parser.add_argument(
+        "--python",
+        default=sys.executable,
+        metavar="FILE",
+        help="the interpreter of the peers' environment, if not graphc's",
+    )
+    return parser
 
-    peers = [name.strip() for name in given.peers.split(",")]
+
+def _settings(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Settings:
+    allowed = sorted(os.sched_getaffinity(0))
+    cpus = tuple(int(cpu) for cpu in given.cpus.split(",")) if given.cpus else ()
+    if not cpus:
+        cpus = tuple(allowed[-given.threads :])
+    if len(cpus) != given.threads or not set(cpus) <= set(allowed):
+        parser.error(f"{given.threads} threads on CPUs {cpus}; allowed are {allowed}")
+    return Settings(
+        rounds=given.rounds or (3 if given.quick else 15),
+        batch_seconds=(given.batch_ms or (1.0 if given.quick else 30.0)) / 1e3,
+        workload_seconds=30.0,
+        cpus=cpus,
+        quick=given.quick,
+        clock=given.clock,
+        python=given.python,
+    )
+
+
+def _asked(
+    parser: argparse.ArgumentParser, given: argparse.Namespace
+) -> tuple[list[str], tuple[Workload, ...]]:
+    peers = list(PEERS) if given.peers == "all" else [n.strip() for n in given.peers.split(",")]
     for peer in peers:
         if peer not in PEERS:
             parser.error(f"unknown peer {peer!r}; known are {', '.join(PEERS)}")
@@ -40,34 +78,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not workloads:
         known = ", ".join(workload.name for workload in chosen("*"))
         parser.error(f"no workload matches {given.only!r}; known are {known}")
-    settings = Settings(
-        rounds=given.rounds or (3 if given.quick else 15),
-        batch_seconds=(given.batch_ms or (1.0 if given.quick else 30.0)) / 1e3,
-        workload_seconds=30.0,
-        cpu=max(os.sched_getaffinity(0)) if given.cpu is None else given.cpu,
-        quick=given.quick,
-        clock=given.clock,
-    )
+    return peers, workloads
 
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs what the command line asks for; 1 if a result was wrong or a peer failed."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    peers, workloads = _asked(parser, given)
+    settings = _settings(parser, given)
+    limits: Limits | None = None if given.quick else measured_by_a_process(settings.cpus)
     conductor = Conductor(peers, settings)
+    lines: list[str] = []
+
+    def say(*texts: str) -> None:
+        lines.extend(texts)
+        print("\n".join(texts), flush=True)
+
     try:
         for absent, reason in conductor.absent.items():
             print(f"{absent} takes no part: {reason}", file=sys.stderr)
-        described = report.machine(settings.cpu, settings.clock, conductor.versions)
+        described = report.machine(settings, limits, conductor.versions)
         names = conductor.peers
-        print("\n".join(report.heading(described, names)), flush=True)
+        say(*report.heading(described, names))
         measured = []
         problems: list[str] = []
         for workload, results in zip(workloads, conductor.run(workloads), strict=True):
             measured.append((workload, results))
             problems += report.complaints(workload, results)
-            print(report.line(workload, results, names), flush=True)
+            say(report.line(workload, results, names, limits))
     finally:
         conductor.close()
+    say("", *report.summary(measured))
     if problems:
-        print("\n".join(["", *(f"- {problem}" for problem in problems)]))
+        say("", *(f"- {problem}" for problem in problems))
+    if given.markdown is not None:
+        given.markdown.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    if given.chart is not None:
+        given.chart.write_text(chart.drawn(measured, given.threads), encoding="utf-8")
     if given.json is not None:
-        data = report.document(described, measured)
+        data = report.document(described, limits, measured)
         given.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     return 1 if problems else 0
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -19,21 +20,31 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.workloads import Array, Workload
+from benchmarks.peers import OWN, OWN_KEPT
+from benchmarks.workloads.base import Array, Workload
 
 ROOT = Path(__file__).resolve().parent.parent
 
 # Set on some machines for the sake of old builds of OpenBLAS; they hold back a current one.
 UNSET = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
-ONE_THREAD = {
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
+THREAD_COUNTS = (
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMEXPR_MAX_THREADS",
+    "NUMBA_NUM_THREADS",
+)
+SETTINGS = {
     "JAX_PLATFORMS": "cpu",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    # what counts is the time without a cache on disk
+    "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
+    "TORCHINDUCTOR_COMPILE_THREADS": "1",
     "GRAPHC": "cache=off",
 }
+XLA_ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 LEAST_ROUNDS = 3
+BUILD_SECONDS = 180.0
+"""After this time without an answer a worker counts as failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +55,20 @@ class Settings:
         rounds: how often each peer measures a workload.
         batch_seconds: how long one measurement takes.
         workload_seconds: after this time no further rounds are begun, once three are done.
-        cpu: the CPU that the workers are tied to.
+        cpus: the CPUs that the workers are tied to; each peer is told to use as many threads.
         quick: tiny workloads, to see that everything works.
         clock: "wall", or "cpu": processor time of all threads, which leaves out the time that
             other processes took.
+        python: the interpreter that runs the peers; graphc runs in the conductor's own.
     """
 
     rounds: int
     batch_seconds: float
     workload_seconds: float
-    cpu: int
+    cpus: tuple[int, ...]
     quick: bool
     clock: str = "wall"
+    python: str = sys.executable
 
 
 @dataclass(slots=True)
@@ -66,6 +79,7 @@ class Measurement:
         status: "timed", "unsupported" (the peer cannot do it), "wrong" or "failed".
         detail: what is wrong, if something is.
         first_seconds: from definition to first result, the first time.
+        call_mib: growth of the resident memory's high-water mark in a steady call.
         error: the largest difference from the reference, as a part of what is tolerated.
         samples: microseconds a call, one a round.
     """
@@ -73,17 +87,26 @@ class Measurement:
     status: str
     detail: str = ""
     first_seconds: float = 0.0
+    call_mib: float = 0.0
     error: float = 0.0
     samples: list[float] = field(default_factory=list)
 
 
-def worker_environment(present: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a worker: one thread, an unsteered OpenBLAS, nothing kept on disk."""
-    return {name: text for name, text in present.items() if name not in UNSET} | ONE_THREAD
+def worker_environment(present: Mapping[str, str], threads: int = 1) -> dict[str, str]:
+    """The environment of a worker: so many threads, nothing that steers OpenBLAS."""
+    environment = {name: text for name, text in present.items() if name not in UNSET} | SETTINGS
+    environment |= dict.fromkeys(THREAD_COUNTS, str(threads))
+    if threads == 1:
+        environment["XLA_FLAGS"] = XLA_ONE_THREAD
+    return environment
 
 
 class WorkerFailed(RuntimeError):
     """A worker ended when an answer was expected."""
+
+
+def _interpreter(name: str, settings: Settings) -> str:
+    return sys.executable if name in (OWN, OWN_KEPT) else settings.python
 
 
 class WorkerProcess:
@@ -95,13 +118,13 @@ class WorkerProcess:
         self._log = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "benchmarks.worker"),
-                *(name, str(settings.cpu), scale, settings.clock),
+                *(_interpreter(name, settings), "-m", "benchmarks.worker"),
+                *(name, ",".join(map(str, settings.cpus)), scale, settings.clock),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env=worker_environment(os.environ),
+            env=worker_environment(os.environ, len(settings.cpus)),
             cwd=ROOT,
             text=True,
             bufsize=1,
@@ -129,6 +152,11 @@ class WorkerProcess:
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
+        ready, _, _ = select.select([self._process.stdout], [], [], BUILD_SECONDS)
+        if not ready:
+            self._process.kill()
+            self._process.wait()
+            raise WorkerFailed(f"no answer in {BUILD_SECONDS:g} s")
         line = self._process.stdout.readline()
         if not line:
             raise self._failure()
@@ -226,9 +254,12 @@ class Conductor:
                 return measurement
             if answer.get("unsupported"):
                 return Measurement("unsupported")
+            if "failed" in answer:
+                return Measurement("failed", answer["failed"])
             with np.load(path) as saved:
                 outputs = [saved[f"arr_{n}"] for n in range(len(saved.files))]
         measurement.first_seconds = answer["first_seconds"]
+        measurement.call_mib = answer["call_mib"]
         measurement.error, measurement.detail = compared(outputs, expected, workload)
         if measurement.detail:
             measurement.status = "wrong"

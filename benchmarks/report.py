@@ -1,26 +1,35 @@
-"""Figures of a run: medians, ratios, Markdown and JSON, with the machine named.
-
-Ratios are of speed, the peer's time over graphc's, so that 2 means twice as fast as the peer. Peers
-measure in the same rounds, so a ratio is the median over rounds of the ratio within a round, which
-a slow drift of the machine does not touch.
-"""
+"""A run as Markdown and as JSON, with the machine named."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import platform
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.conductor import Measurement
-from benchmarks.workloads import Goal, Workload
+from benchmarks.conductor import Measurement, Settings
+from benchmarks.figures import (
+    best,
+    geometric_mean,
+    is_timed,
+    median,
+    ratio,
+    reached,
+    share_of_limit,
+)
+from benchmarks.figures import spread as spread_of
+from benchmarks.limits import Limits
+from benchmarks.peers import OWN, OWN_KEPT
+from benchmarks.workloads.base import Workload
 
-OWN = "graphc"
+Measured = Sequence[tuple[Workload, Mapping[str, Measurement]]]
 
 
-def machine(cpu: int, clock: str, versions: Mapping[str, str]) -> dict[str, str]:
+def machine(
+    settings: Settings, limits: Limits | None, versions: Mapping[str, str]
+) -> dict[str, str]:
     """What the figures were measured on."""
     model = platform.processor() or platform.machine()
     for line in Path("/proc/cpuinfo").read_text(encoding="ascii").splitlines():
@@ -28,6 +37,7 @@ def machine(cpu: int, clock: str, versions: Mapping[str, str]) -> dict[str, str]
         if key.strip() == "model name":
             model = text.strip()
             break
+    cpu = settings.cpus[0]
     caches = []
     for index in sorted(Path(f"/sys/devices/system/cpu/cpu{cpu}/cache").glob("index*")):
         kind, level, size = (
@@ -35,46 +45,23 @@ def machine(cpu: int, clock: str, versions: Mapping[str, str]) -> dict[str, str]
         )
         if kind != "Instruction":
             caches.append(f"L{level} {size}")
-    return {
-        "cpu": f"{model}, {os.cpu_count()} CPUs, tied to CPU {cpu}",
+    tied = ", ".join(map(str, settings.cpus))
+    described = {
+        "cpu": f"{model}, {os.cpu_count()} CPUs, tied to CPU {tied}",
         "caches": ", ".join(caches),
+        "threads": str(len(settings.cpus)),
         "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
-        "clock": clock,
+        "clock": settings.clock,
         "load": f"{os.getloadavg()[0]:.2f} at the start",
         "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
     }
-
-
-def median(measurement: Measurement) -> float:
-    """Median microseconds a call."""
-    return statistics.median(measurement.samples)
-
-
-def ratio(results: Mapping[str, Measurement], peer: str) -> float | None:
-    """graphc's speed over the peer's; None where one of them has no figure."""
-    own, other = results.get(OWN), results.get(peer)
-    if own is None or other is None or "timed" not in own.status == other.status:
-        return None
-    if not own.samples or not other.samples:
-        return None
-    return statistics.median(b / a for a, b in zip(own.samples, other.samples, strict=False))
-
-
-def spread(measurement: Measurement) -> float:
-    """How far apart the quartiles are, as a part of the median: how quiet the machine was."""
-    if len(measurement.samples) < 4:
-        return (max(measurement.samples) - min(measurement.samples)) / median(measurement)
-    low, _, high = statistics.quantiles(measurement.samples, n=4)
-    return (high - low) / median(measurement)
-
-
-def reached(goal: Goal, results: Mapping[str, Measurement]) -> bool | None:
-    """Whether a goal is reached; None where that cannot be told."""
-    if goal.most_microseconds is not None:
-        own = results.get(OWN)
-        return None if own is None or not own.samples else median(own) < goal.most_microseconds
-    speed = ratio(results, goal.peer)
-    return None if speed is None or goal.least_speed is None else speed >= goal.least_speed
+    if limits is not None:
+        described["limits"] = (
+            f"copy {limits.copy / 1e9:.1f} GB/s, read {limits.read / 1e9:.1f} GB/s, "
+            f"multiply-adds {limits.single / 1e9:.0f} GFLOP/s in float32, "
+            f"{limits.double / 1e9:.0f} in float64"
+        )
+    return described
 
 
 # --- Markdown ------------------------------------------------------------------------------------
@@ -82,33 +69,59 @@ def reached(goal: Goal, results: Mapping[str, Measurement]) -> bool | None:
 
 def heading(described: Mapping[str, str], peers: Sequence[str]) -> list[str]:
     """The machine and the first two lines of the table."""
-    others = [peer for peer in peers if peer != OWN]
-    columns = ["workload", *peers, *(f"{OWN}/{peer}" for peer in others), "spread", "goal"]
+    columns = ["workload", "goal", "of best", "best peer", "of limit", "spread", *peers]
     return [
         *(f"- {key}: {text}" for key, text in described.items()),
         "",
-        "Times are medians; ratios are of speed (2.00: half the peer's time).",
+        "Times are medians; «of best» is graphc's time over the best peer's (0.50: half of it).",
         "",
         _row(columns),
-        _row(["---", *["---:"] * (len(columns) - 2), "---"]),
+        _row(["---", "---", "---:", "---", *["---:"] * (len(columns) - 4)]),
     ]
 
 
-def line(workload: Workload, results: Mapping[str, Measurement], peers: Sequence[str]) -> str:
+def line(
+    workload: Workload,
+    results: Mapping[str, Measurement],
+    peers: Sequence[str],
+    limits: Limits | None,
+) -> str:
     """A workload's line of the table."""
-    cells = [workload.name]
-    cells += [_time(results[peer]) if peer in results else "–" for peer in peers]
-    for peer in peers:
-        if peer != OWN:
-            speed = ratio(results, peer)
-            cells.append("–" if speed is None else f"{speed:.2f}")
+    leader, share = best(results), share_of_limit(workload, results, limits)
     own = results.get(OWN)
-    cells.append(f"{spread(own):.0%}" if own is not None and own.samples else "–")
-    goal = workload.goal
-    verdict = None if goal is None else reached(goal, results)
-    note = "" if verdict is None else (": reached" if verdict else ": **missed**")
-    cells.append("" if goal is None else f"{goal}{note}")
+    cells = [
+        workload.name,
+        verdict(workload, results, limits),
+        "–" if leader is None else f"{leader.ratio:.2f}",
+        "–" if leader is None else leader.peer,
+        "–" if share is None else f"{share:.0%}",
+        f"{spread_of(own):.0%}" if own is not None and is_timed(own) else "–",
+        *(_time(results[peer]) if peer in results else "–" for peer in peers),
+    ]
     return _row(cells)
+
+
+def verdict(workload: Workload, results: Mapping[str, Measurement], limits: Limits | None) -> str:
+    """The goals and whether this run reached them."""
+    texts = []
+    for goal in workload.goals:
+        known = reached(goal, workload, results, limits)
+        note = "" if known is None else (": reached" if known else ": **missed**")
+        texts.append(f"{goal}{note}")
+    return ", ".join(texts)
+
+
+def summary(measured: Measured) -> list[str]:
+    """Geometric means over the workloads that were measured."""
+    lines = []
+    for title, prefix in (("matrix products", "matmul_"), ("all workloads", "")):
+        family = [results for workload, results in measured if workload.name.startswith(prefix)]
+        leaders = [best(results) for results in family]
+        ratios = [leader.ratio for leader in leaders if leader is not None]
+        if len(ratios) > 1:
+            mean = geometric_mean(ratios)
+            lines.append(f"- geometric mean of «of best», {title} ({len(ratios)}): {mean:.2f}")
+    return lines
 
 
 def complaints(workload: Workload, results: Mapping[str, Measurement]) -> list[str]:
@@ -125,9 +138,13 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _time(measurement: Measurement) -> str:
-    if measurement.status != "timed" or not measurement.samples:
+    if not is_timed(measurement):
         return "–" if measurement.status == "unsupported" else f"**{measurement.status}**"
-    microseconds = median(measurement)
+    return shown(median(measurement))
+
+
+def shown(microseconds: float) -> str:
+    """A time for people."""
     for limit, unit, scale in ((1e3, "µs", 1.0), (1e6, "ms", 1e-3), (float("inf"), "s", 1e-6)):
         if microseconds < limit:
             return f"{microseconds * scale:.3g} {unit}"
@@ -138,18 +155,19 @@ def _time(measurement: Measurement) -> str:
 
 
 def document(
-    described: Mapping[str, str],
-    measured: Sequence[tuple[Workload, Mapping[str, Measurement]]],
+    described: Mapping[str, str], limits: Limits | None, measured: Measured
 ) -> dict[str, Any]:
     """Everything that was measured, as plain data."""
     return {
         "machine": dict(described),
+        "limits": None if limits is None else dataclasses.asdict(limits),
         "workloads": {
             workload.name: {
                 "what": workload.what,
                 "timed": workload.timed,
-                "goal": None if workload.goal is None else str(workload.goal),
-                "reached": None if workload.goal is None else reached(workload.goal, results),
+                "goals": [str(goal) for goal in workload.goals],
+                "reached": [reached(goal, workload, results, limits) for goal in workload.goals],
+                "share_of_limit": share_of_limit(workload, results, limits),
                 "peers": {peer: _figures(results, peer) for peer in results},
             }
             for workload, results in measured
@@ -166,11 +184,12 @@ def _figures(results: Mapping[str, Measurement], peer: str) -> dict[str, Any]:
         figures |= {
             "median_microseconds": median(measurement),
             "least_microseconds": min(measurement.samples),
-            "spread": spread(measurement),
+            "spread": spread_of(measurement),
             "first_seconds": measurement.first_seconds,
+            "call_mib": measurement.call_mib,
             "error_in_tolerances": measurement.error,
             "samples_microseconds": measurement.samples,
         }
-        if peer != OWN:
-            figures["graphc_speed_ratio"] = ratio(results, peer)
+        if peer not in (OWN, OWN_KEPT):
+            figures["graphc_time_ratio"] = ratio(results, peer)
     return figures

@@ -1,8 +1,8 @@
 """One peer in one process, driven by lines of JSON.
 
-``python -m benchmarks.worker PEER CPU SCALE CLOCK`` is how the conductor starts one.
+``python -m benchmarks.worker PEER CPUS SCALE CLOCK`` is how the conductor starts one.
 
-Invariant: the process is tied to its CPU before any library is imported, and while it does not
+Invariant: the process is tied to its CPUs before any library is imported, and while it does not
 measure it waits for a line, so that the peers don't disturb each other.
 """
 
@@ -14,7 +14,9 @@ import json
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TextIO
 
 LONGEST_BATCH_CALLS = 1 << 20
@@ -43,13 +45,21 @@ class Worker:
         self._make = lambda: self._peer.build(workload.kind, inputs, weights)
         gc.collect()
         start = self._clock()
-        self._prepared = self._make()
-        if self._prepared is None:
-            return {"unsupported": True}
-        first = self._prepared.call()
+        try:
+            self._prepared = self._make()
+            if self._prepared is None:
+                return {"unsupported": True}
+            first = self._prepared.call()
+        except Exception as error:  # whatever a peer's library raises is that peer's result
+            traceback.print_exc()
+            return {"failed": f"{type(error).__name__}: {error}"[:300]}
         seconds = self._clock() - start
         np.savez(outputs, *self._prepared.outputs(first))
-        return {"first_seconds": seconds}
+        del first
+        gc.collect()
+        before = _start_high_water()
+        self._prepared.call()
+        return {"first_seconds": seconds, "call_mib": max(0, _status("VmHWM") - before) / 1024}
 
     def calibrate(self, seconds: float) -> dict[str, Any]:
         """How many calls take about so long."""
@@ -90,17 +100,35 @@ class Worker:
         return clock() - start
 
 
+def _status(field: str) -> int:
+    """A field of this process's status, in KiB."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        key, _, text = line.partition(":")
+        if key == field:
+            return int(text.split()[0])
+    raise KeyError(field)
+
+
+def _start_high_water() -> int:
+    """Starts the resident memory's high-water mark anew; gives the memory in use, in KiB."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    return _status("VmRSS")
+
+
 def main(arguments: list[str]) -> None:
     """Serves until standard input ends."""
-    name, cpu, scale, clock = arguments
-    os.sched_setaffinity(0, {int(cpu)})
+    name, listed, scale, clock = arguments
+    cpus = {int(cpu) for cpu in listed.split(",")}
+    os.sched_setaffinity(0, cpus)
     # Whatever a library prints goes to standard error; the answers have the stream to themselves.
     answers: TextIO = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
+    from benchmarks.peers import PEERS
     from benchmarks.workloads import workloads
 
+    module, variant = PEERS[name]
     try:
-        peer = importlib.import_module(f"benchmarks.peers.{name}").PEER()
+        peer = importlib.import_module(f"benchmarks.peers.{module}").PEER(len(cpus), variant)
     except ImportError as error:
         print(json.dumps({"missing": str(error)}), file=answers)
         return

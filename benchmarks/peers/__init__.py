@@ -1,3 +1,22 @@
 """One module a peer, each giving ``PEER``; loaded only inside the peer's own process."""
 
-PEERS = ("graphc", "numpy", "jax", "onnxruntime")
+OWN, OWN_KEPT = "graphc", "graphc-out"
+
+PEERS = {
+    OWN: ("graphc", ""),
+    OWN_KEPT: ("graphc", "out"),
+    "numpy": ("numpy", ""),
+    "numexpr": ("numexpr", ""),
+    "numba": ("numba", ""),
+    "pytensor": ("pytensor", ""),
+    "jax": ("jax", ""),
+    "torch-eager": ("torch", "eager"),
+    "torch": ("torch", "compile"),
+    "torch-max": ("torch", "max"),
+    "onnxruntime": ("onnxruntime", ""),
+    "openvino": ("openvino", ""),
+}
+"""Of each name the module and the variant of it."""
+
+KEEPERS = frozenset(("numexpr", "numba", "onnxruntime", "openvino"))
+"""Peers that write results into buffers that are kept; they are compared with ``graphc-out``."""

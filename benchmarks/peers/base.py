@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from benchmarks.workloads import Array, Arrays
+from benchmarks.workloads.base import Array, Arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,18 @@ class Prepared:
 
 
 class Peer(ABC):
-    """A library to compare with."""
+    """A library to compare with.
 
-    builders: ClassVar[Mapping[str, Callable[[Any, Any, Any], Prepared]]]
+    Attributes:
+        threads: how many it may use.
+        variant: which way of using the library, where there are several.
+    """
+
+    builders: ClassVar[Mapping[str, Callable[[Any, Any, Any], Prepared | None]]]
+
+    def __init__(self, threads: int = 1, variant: str = "") -> None:
+        self.threads = threads
+        self.variant = variant
 
     @abstractmethod
     def versions(self) -> dict[str, str]:

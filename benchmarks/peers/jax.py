@@ -13,19 +13,24 @@ import numpy as np
 from jax import lax
 
 from benchmarks.peers.base import Peer, Prepared, arrays_of, losses_of
-from benchmarks.workloads import (
+from benchmarks.workloads.base import EPSILON, Arrays
+from benchmarks.workloads.definitions import (
+    DAG_INPUTS,
+    LAYER_STEP,
+    dag_for,
+    dag_functions,
+    run_dag,
+)
+from benchmarks.workloads.networks import (
     ADAM_EPSILON,
     BETA1,
     BETA2,
-    CHAIN_SCALE,
-    CHAIN_SHIFT,
-    DIGITS,
-    EPSILON,
-    LAYER_STEP,
+    HEADS,
     LEARNING_RATE,
     TRAINED_STEPS,
-    Arrays,
+    layer_count,
 )
+from benchmarks.workloads.pointwise import CHAIN_SCALE, CHAIN_SHIFT, RELU_FACTOR, black_scholes
 
 
 class Jax(Peer):
@@ -35,13 +40,19 @@ class Jax(Peer):
         return {"jax": jax.__version__, "jaxlib": importlib.metadata.version("jaxlib")}
 
     def warm_up(self) -> None:
+        jax.config.update("jax_enable_x64", False)
         jax.jit(lambda x: jnp.tanh(x @ x).sum())(jnp.ones((8, 8))).block_until_ready()
 
     def native(self, arrays: Arrays) -> Any:
+        # doubles stay doubles only where this is on, and it is global
+        jax.config.update("jax_enable_x64", any(a.dtype == np.float64 for a in arrays.values()))
         return {
             name: jax.device_put(array.astype(np.int32) if array.dtype == np.int64 else array)
             for name, array in arrays.items()
         }
+
+    def native_weights(self, arrays: Arrays) -> Any:
+        return {name: jax.device_put(array) for name, array in arrays.items()}
 
 
 def _jitted(function: Callable[..., Any]) -> Callable[[Peer, Any, Any], Prepared]:
@@ -53,7 +64,7 @@ def _jitted(function: Callable[..., Any]) -> Callable[[Peer, Any, Any], Prepared
             return function(**dict(zip(names, values, strict=True)))
 
         program = jax.jit(positional)
-        return Prepared(lambda: program(*arguments).block_until_ready(), arrays_of)
+        return Prepared(lambda: jax.block_until_ready(program(*arguments)), arrays_of)
 
     return build
 
@@ -68,17 +79,48 @@ def _layer_norm(x: Any, gain: Any, bias: Any) -> Any:
     return (x - mean) * lax.rsqrt(variance + EPSILON) * gain + bias
 
 
+def _perceptron(x: Any, **weights: Any) -> Any:
+    last = layer_count(weights) - 1
+    for n in range(last):
+        x = jax.nn.relu(x @ weights[f"w{n}"] + weights[f"b{n}"])
+    return jax.nn.softmax(x @ weights[f"w{last}"] + weights[f"b{last}"])
+
+
+def _attention(q: Any, k: Any, v: Any) -> Any:
+    length, width = q.shape[-2:]
+    scores = jnp.einsum("bhqd,bhkd->bhqk", q, k) * width**-0.5
+    kept = jnp.tril(jnp.ones((length, length), bool))
+    return jax.nn.softmax(jnp.where(kept, scores, -jnp.inf)) @ v
+
+
+def _transformer(x: Any, **w: Any) -> Any:
+    batch, length, width = x.shape
+    mixed = _layer_norm(x, w["gain1"], w["shift1"]) @ w["w_qkv"] + w["b_qkv"]
+    q, k, v = (
+        part.reshape(batch, length, HEADS, -1).swapaxes(1, 2) for part in jnp.split(mixed, 3, -1)
+    )
+    attended = _attention(q, k, v).swapaxes(1, 2).reshape(batch, length, width)
+    x = x + attended @ w["w_out"] + w["b_out"]
+    inner = _layer_norm(x, w["gain2"], w["shift2"]) @ w["w_up"] + w["b_up"]
+    return x + jax.nn.gelu(inner, approximate=True) @ w["w_down"] + w["b_down"]
+
+
 def _layers(x: Any, **weights: Any) -> Any:
-    for n in range(len(weights) // 2):
+    for n in range(layer_count(weights)):
         x = x + LAYER_STEP * jnp.tanh(x @ weights[f"w{n}"] + weights[f"b{n}"])
     return x
 
 
+def _dag(**inputs: Any) -> Any:
+    xs = [inputs[f"x{n}"] for n in range(DAG_INPUTS)]
+    return run_dag(dag_for(len(inputs["x0"])), xs, dag_functions(jnp))
+
+
 def _loss(weights: Any, x: Any, labels: Any) -> Any:
-    for n in range(len(DIGITS) - 1):
-        x = x @ weights[f"w{n}"] + weights[f"b{n}"]
-        if n < len(DIGITS) - 2:
-            x = jax.nn.relu(x)
+    last = layer_count(weights) - 1
+    for n in range(last):
+        x = jax.nn.relu(x @ weights[f"w{n}"] + weights[f"b{n}"])
+    x = x @ weights[f"w{last}"] + weights[f"b{last}"]
     return -jnp.take_along_axis(jax.nn.log_softmax(x), labels[:, None], 1).mean()
 
 
@@ -98,7 +140,7 @@ def _step(state: Any, x: Any, labels: Any) -> Any:
     return (jax.tree.map(updated, weights, first, second), first, second, count), loss
 
 
-def _digits_step(peer: Peer, inputs: Any, weights: Any) -> Prepared:
+def _training(peer: Peer, inputs: Any, weights: Any) -> Prepared:
     state: list[Any] = []
 
     def begin() -> None:
@@ -115,14 +157,30 @@ def _digits_step(peer: Peer, inputs: Any, weights: Any) -> Prepared:
 
 Jax.builders = {
     "pointwise": _jitted(_pointwise),
+    "pointwise_approx": _jitted(_pointwise),
+    "relu_scale": _jitted(lambda x: jax.nn.relu(CHAIN_SCALE * x + CHAIN_SHIFT) * RELU_FACTOR),
+    "black_scholes": _jitted(lambda s, k, t: black_scholes(s, k, t, jnp)),
+    "scales": _jitted(lambda x, bias, row, column: (x + bias) * row * column),
     "softmax": _jitted(lambda x: jax.nn.softmax(x, -1)),
     "layer_norm": _jitted(_layer_norm),
+    "logsumexp": _jitted(lambda x: jax.nn.logsumexp(x, -1)),
+    "row_sum": _jitted(lambda x: x.sum(-1)),
+    "mean_var": _jitted(lambda x: (x.mean(-1), x.var(-1))),
     "sum": _jitted(lambda x: x.sum()),
+    "column_sum": _jitted(lambda x: x.sum(0)),
+    "transpose": _jitted(lambda x: x.T),
+    "channels_last": _jitted(lambda x: x.transpose(0, 2, 3, 1)),
+    "embedding": _jitted(lambda table, rows: table[rows]),
     "matmul": _jitted(lambda a, b: a @ b),
     "linear_relu": _jitted(lambda x, w, b: jax.nn.relu(x @ w + b)),
+    "linear_gelu": _jitted(lambda x, w, b: jax.nn.gelu(x @ w + b, approximate=True)),
+    "mlp": _jitted(_perceptron),
+    "attention": _jitted(_attention),
+    "transformer": _jitted(_transformer),
+    "training": _training,
     "increment": _jitted(lambda x: x + 1),
     "increment_by_name": _jitted(lambda x: x + 1),
     "layers": _jitted(_layers),
-    "digits_step": _digits_step,
+    "dag": _jitted(_dag),
 }
 PEER = Jax

@@ -8,19 +8,24 @@ from typing import Any
 import numpy as np
 
 from benchmarks.peers.base import Peer, Prepared, arrays_of, losses_of
-from benchmarks.workloads import (
+from benchmarks.workloads.base import EPSILON, GELU_CUBE, GELU_FACTOR, Array, Arrays
+from benchmarks.workloads.definitions import (
+    DAG_INPUTS,
+    LAYER_STEP,
+    dag_for,
+    dag_functions,
+    run_dag,
+)
+from benchmarks.workloads.networks import (
     ADAM_EPSILON,
     BETA1,
     BETA2,
-    CHAIN_SCALE,
-    CHAIN_SHIFT,
-    EPSILON,
-    LAYER_STEP,
+    HEADS,
     LEARNING_RATE,
     TRAINED_STEPS,
-    Array,
-    Arrays,
+    layer_count,
 )
+from benchmarks.workloads.pointwise import CHAIN_SCALE, CHAIN_SHIFT, RELU_FACTOR, black_scholes
 
 
 class NumPy(Peer):
@@ -53,14 +58,54 @@ def _softmax(x: Array) -> Any:
 
 def _layer_norm(x: Array, gain: Array, bias: Array) -> Any:
     centred = x - x.mean(-1, keepdims=True)
-    deviation = np.sqrt((centred * centred).mean(-1, keepdims=True) + EPSILON)
+    deviation = np.sqrt((centred * centred).mean(-1, keepdims=True) + np.float32(EPSILON))
     return centred / deviation * gain + bias
 
 
+def _logsumexp(x: Array) -> Any:
+    highest = x.max(-1, keepdims=True)
+    return (highest + np.log(np.exp(x - highest).sum(-1, keepdims=True)))[..., 0]
+
+
+def _gelu(x: Array) -> Any:
+    return 0.5 * x * (1 + np.tanh(GELU_FACTOR * (x + GELU_CUBE * x * x * x)))
+
+
+def _perceptron(x: Array, **weights: Array) -> Any:
+    last = layer_count(weights) - 1
+    for n in range(last):
+        x = np.maximum(x @ weights[f"w{n}"] + weights[f"b{n}"], 0)
+    return _softmax(x @ weights[f"w{last}"] + weights[f"b{last}"])
+
+
+def _attention(q: Array, k: Array, v: Array) -> Any:
+    length, width = q.shape[-2:]
+    scores = q @ np.swapaxes(k, -1, -2) * np.float32(width**-0.5)
+    kept = np.tril(np.ones((length, length), bool))
+    return _softmax(np.where(kept, scores, np.float32(-np.inf))) @ v
+
+
+def _transformer(x: Array, **w: Array) -> Any:
+    batch, length, width = x.shape
+    mixed = _layer_norm(x, w["gain1"], w["shift1"]) @ w["w_qkv"] + w["b_qkv"]
+    q, k, v = (
+        part.reshape(batch, length, HEADS, -1).swapaxes(1, 2) for part in np.split(mixed, 3, -1)
+    )
+    attended = _attention(q, k, v).swapaxes(1, 2).reshape(batch, length, width)
+    x = x + attended @ w["w_out"] + w["b_out"]
+    hidden = _gelu(_layer_norm(x, w["gain2"], w["shift2"]) @ w["w_up"] + w["b_up"])
+    return x + hidden @ w["w_down"] + w["b_down"]
+
+
 def _layers(x: Array, **weights: Array) -> Array:
-    for n in range(len(weights) // 2):
+    for n in range(layer_count(weights)):
         x = x + LAYER_STEP * np.tanh(x @ weights[f"w{n}"] + weights[f"b{n}"])
     return x
+
+
+def _dag(**inputs: Array) -> Any:
+    xs = [inputs[f"x{n}"] for n in range(DAG_INPUTS)]
+    return run_dag(dag_for(len(inputs["x0"])), xs, dag_functions(np))
 
 
 class _Training:
@@ -70,6 +115,7 @@ class _Training:
         self.x, self.labels = inputs["x"], inputs["labels"]
         self.rows = np.arange(len(self.labels))
         self.weights = weights
+        self.last = layer_count(weights) - 1
         self.begin()
 
     def begin(self) -> None:
@@ -79,10 +125,11 @@ class _Training:
         self.count = 0
 
     def step(self) -> Any:
-        state, rows, labels = self.state, self.rows, self.labels
-        hidden0 = np.maximum(self.x @ state["w0"] + state["b0"], 0)
-        hidden1 = np.maximum(hidden0 @ state["w1"] + state["b1"], 0)
-        scores = hidden1 @ state["w2"] + state["b2"]
+        state, rows, labels, last = self.state, self.rows, self.labels, self.last
+        outputs = [self.x]
+        for n in range(last):
+            outputs.append(np.maximum(outputs[-1] @ state[f"w{n}"] + state[f"b{n}"], 0))
+        scores = outputs[-1] @ state[f"w{last}"] + state[f"b{last}"]
         scores -= scores.max(-1, keepdims=True)
         error = np.exp(scores)
         sums = error.sum(-1, keepdims=True)
@@ -90,11 +137,11 @@ class _Training:
         error /= sums
         error[rows, labels] -= 1
         error *= np.float32(1 / len(rows))
-        gradient = {"w2": hidden1.T @ error, "b2": error.sum(0)}
-        error = error @ state["w2"].T * (hidden1 > 0)
-        gradient |= {"w1": hidden0.T @ error, "b1": error.sum(0)}
-        error = error @ state["w1"].T * (hidden0 > 0)
-        gradient |= {"w0": self.x.T @ error, "b0": error.sum(0)}
+        gradient = {}
+        for n in range(last, -1, -1):
+            gradient[f"w{n}"], gradient[f"b{n}"] = outputs[n].T @ error, error.sum(0)
+            if n > 0:
+                error = error @ state[f"w{n}"].T * (outputs[n] > 0)
         self.count += 1
         rate = LEARNING_RATE / (1 - BETA1**self.count)
         correction = (1 - BETA2**self.count) ** -0.5
@@ -108,21 +155,39 @@ class _Training:
         return loss
 
 
-def _digits_step(peer: Peer, inputs: Arrays, weights: Arrays) -> Prepared:
+def _training(peer: Peer, inputs: Arrays, weights: Arrays) -> Prepared:
     training = _Training(inputs, weights)
     return Prepared(training.step, losses_of(training.step, TRAINED_STEPS), training.begin)
 
 
 NumPy.builders = {
     "pointwise": _eager(_pointwise),
+    "pointwise_approx": _eager(_pointwise),
+    "relu_scale": _eager(
+        lambda x: np.maximum(CHAIN_SCALE * x + CHAIN_SHIFT, 0) * np.float32(RELU_FACTOR)
+    ),
+    "black_scholes": _eager(lambda s, k, t: black_scholes(s, k, t, np)),
+    "scales": _eager(lambda x, bias, row, column: (x + bias) * row * column),
     "softmax": _eager(_softmax),
     "layer_norm": _eager(_layer_norm),
+    "logsumexp": _eager(_logsumexp),
+    "row_sum": _eager(lambda x: x.sum(-1)),
+    "mean_var": _eager(lambda x: (x.mean(-1), x.var(-1))),
     "sum": _eager(lambda x: x.sum()),
+    "column_sum": _eager(lambda x: x.sum(0)),
+    "transpose": _eager(lambda x: x.T.copy()),
+    "channels_last": _eager(lambda x: x.transpose(0, 2, 3, 1).copy()),
+    "embedding": _eager(lambda table, rows: table[rows]),
     "matmul": _eager(lambda a, b: a @ b),
     "linear_relu": _eager(lambda x, w, b: np.maximum(x @ w + b, 0)),
+    "linear_gelu": _eager(lambda x, w, b: _gelu(x @ w + b)),
+    "mlp": _eager(_perceptron),
+    "attention": _eager(_attention),
+    "transformer": _eager(_transformer),
+    "training": _training,
     "increment": _eager(lambda x: x + 1),
     "increment_by_name": _eager(lambda x: x + 1),
     "layers": _eager(_layers),
-    "digits_step": _digits_step,
+    "dag": _eager(_dag),
 }
 PEER = NumPy

@@ -1,0 +1,213 @@
+"""What the machine can do: multiply-adds and memory, for the share of the limit in the table.
+
+``python -m benchmarks.limits CPUS`` prints the figures as JSON, measured with one thread on each of
+the CPUs. The loops are LLVM text, as graphc's kernels are, so no C compiler is needed. Invariant:
+each figure is the best of several repetitions, since disturbances only ever take time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from graphc.base.target import host
+from graphc.kernel.panels import vector_bits
+from graphc.runtime.jit import load
+
+_CHAINS = 12
+"""Independent multiply-adds: two pipes, four cycles of latency, and some to spare."""
+_REPEATS = 7
+_STREAM_BYTES = 64 << 20
+_ROUNDS = 20_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of as many threads as were measured.
+
+    Attributes:
+        copy: bytes a second, read and written past the caches.
+        read: bytes a second, read only.
+        single, double: floating-point operations a second in float32 and float64.
+    """
+
+    copy: float
+    read: float
+    single: float
+    double: float
+
+    def seconds(self, flops: float, moved: float, double: bool) -> float:
+        """The least time for so much arithmetic and so many bytes from memory."""
+        return max(flops / (self.double if double else self.single), moved / self.copy)
+
+
+def _arithmetic(name: str, element: str, lanes: int) -> str:
+    vector = f"<{lanes} x {element}>"
+    names = range(_CHAINS)
+    splat = ", ".join(f"{element} 0x3FEFF7CEE0000000" for _ in range(lanes))
+    phis = "\n".join(
+        f"  %a{n} = phi {vector} [ zeroinitializer, %entry ], [ %b{n}, %loop ]" for n in names
+    )
+    steps = "\n".join(
+        f"  %b{n} = call {vector} @llvm.fma.{_suffix(element, lanes)}({vector} %a{n},"
+        f" {vector} <{splat}>, {vector} <{splat}>)"
+        for n in names
+    )
+    total, sums = "%b0", []
+    for n in names[1:]:
+        sums.append(f"  %s{n} = fadd {vector} {total}, %b{n}")
+        total = f"%s{n}"
+    return (
+        f"declare {vector} @llvm.fma.{_suffix(element, lanes)}({vector}, {vector}, {vector})\n"
+        f"define void @{name}(ptr %out, i64 %count) {{\nentry:\n  br label %loop\nloop:\n"
+        f"  %i = phi i64 [ 0, %entry ], [ %j, %loop ]\n{phis}\n{steps}\n"
+        f"  %j = add i64 %i, 1\n  %more = icmp slt i64 %j, %count\n"
+        f"  br i1 %more, label %loop, label %done\ndone:\n" + "\n".join(sums) + "\n"
+        f"  store {vector} {total}, ptr %out, align 8\n  ret void\n}}\n"
+    )
+
+
+def _suffix(element: str, lanes: int) -> str:
+    return f"v{lanes}f{32 if element == 'float' else 64}"
+
+
+def _copy(lanes: int) -> str:
+    vector = f"<{lanes} x float>"
+    return (
+        "define void @copy(ptr %to, ptr %from, i64 %count) {\nentry:\n  br label %loop\nloop:\n"
+        "  %i = phi i64 [ 0, %entry ], [ %j, %loop ]\n"
+        "  %p = getelementptr float, ptr %from, i64 %i\n"
+        "  %q = getelementptr float, ptr %to, i64 %i\n"
+        f"  %v = load {vector}, ptr %p, align 64\n"
+        f"  store {vector} %v, ptr %q, align 64, !nontemporal !0\n"
+        f"  %j = add i64 %i, {lanes}\n  %more = icmp slt i64 %j, %count\n"
+        "  br i1 %more, label %loop, label %done\ndone:\n"
+        "  fence seq_cst\n  ret void\n}\n!0 = !{i32 1}\n"
+    )
+
+
+def _read(lanes: int) -> str:
+    vector, count = f"<{lanes} x float>", 8
+    loads = "\n".join(
+        f"  %k{n} = add i64 %i, {n * lanes}\n"
+        f"  %p{n} = getelementptr float, ptr %from, i64 %k{n}\n"
+        f"  %v{n} = load {vector}, ptr %p{n}, align 64\n"
+        f"  %b{n} = fadd {vector} %a{n}, %v{n}"
+        for n in range(count)
+    )
+    phis = "\n".join(
+        f"  %a{n} = phi {vector} [ zeroinitializer, %entry ], [ %b{n}, %loop ]"
+        for n in range(count)
+    )
+    total, sums = "%b0", []
+    for n in range(1, count):
+        sums.append(f"  %s{n} = fadd {vector} {total}, %b{n}")
+        total = f"%s{n}"
+    return (
+        "define void @read(ptr %out, ptr %from, i64 %count) {\nentry:\n  br label %loop\nloop:\n"
+        f"  %i = phi i64 [ 0, %entry ], [ %j, %loop ]\n{phis}\n{loads}\n"
+        f"  %j = add i64 %i, {lanes * count}\n  %more = icmp slt i64 %j, %count\n"
+        "  br i1 %more, label %loop, label %done\ndone:\n" + "\n".join(sums) + "\n"
+        f"  store {vector} {total}, ptr %out, align 8\n  ret void\n}}\n"
+    )
+
+
+def _together(cpus: Sequence[int], work: Callable[[int], Callable[[], None]]) -> float:
+    """Seconds that all CPUs need for the same work, started together; the best of several."""
+    barrier = threading.Barrier(len(cpus))
+    spans: list[list[tuple[float, float]]] = [[] for _ in cpus]
+
+    def run(number: int) -> None:
+        os.sched_setaffinity(threading.get_native_id(), {cpus[number]})
+        call = work(number)
+        call()
+        for _ in range(_REPEATS):
+            barrier.wait()
+            start = time.perf_counter()
+            call()
+            spans[number].append((start, time.perf_counter()))
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(cpus))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    rounds = zip(*spans, strict=True)
+    times = [max(end for _, end in one) - min(start for start, _ in one) for one in rounds]
+    return min(times)
+
+
+def measured(cpus: Sequence[int]) -> Limits:
+    """The limits of these CPUs together."""
+    target = host()
+    bits = vector_bits(target)
+    lanes = bits // 32
+    text = {
+        "single": _arithmetic("single", "float", lanes),
+        "double": _arithmetic("double", "double", bits // 64),
+        "copy": _copy(lanes),
+        "read": _read(lanes),
+    }
+    loaded = {name: load(module, (name,), target) for name, module in text.items()}
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    floats = _STREAM_BYTES // 4
+    keep: list[object] = [loaded]
+
+    def streams(name: str) -> Callable[[int], Callable[[], None]]:
+        function = loaded[name].function(name, pointer, pointer, number)
+
+        def work(_: int) -> Callable[[], None]:
+            arrays = [np.ones(floats + 16, np.float32) for _ in range(2)]
+            keep.append(arrays)
+            to, source = (array.ctypes.data + (-array.ctypes.data) % 64 for array in arrays)
+            return lambda: function(to, source, floats)
+
+        return work
+
+    def arithmetic(name: str) -> Callable[[int], Callable[[], None]]:
+        function = loaded[name].function(name, pointer, number)
+
+        def work(_: int) -> Callable[[], None]:
+            out = np.zeros(64, np.float64)
+            keep.append(out)
+            return lambda: function(out.ctypes.data, _ROUNDS // lanes)
+
+        return work
+
+    count = len(cpus)
+    operations = 2.0 * _CHAINS * (_ROUNDS // lanes) * count
+    return Limits(
+        copy=2.0 * _STREAM_BYTES * count / _together(cpus, streams("copy")),
+        read=1.0 * _STREAM_BYTES * count / _together(cpus, streams("read")),
+        single=operations * lanes / _together(cpus, arithmetic("single")),
+        double=operations * (bits // 64) / _together(cpus, arithmetic("double")),
+    )
+
+
+def measured_by_a_process(cpus: Sequence[int]) -> Limits:
+    """The same in a process of its own, whose threads and memory end with it."""
+    command = (sys.executable, "-m", "benchmarks.limits", ",".join(map(str, cpus)))
+    root = Path(__file__).resolve().parent.parent
+    finished = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    return Limits(**json.loads(finished.stdout))
+
+
+def main() -> None:
+    """Measures on the CPUs that the command line lists."""
+    found = measured([int(cpu) for cpu in sys.argv[1].split(",")])
+    figures = {name: getattr(found, name) for name in Limits.__slots__}
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()
