@@ -143,7 +143,9 @@ def _together(cpus: Sequence[int], work: Callable[[int], Callable[[], None]]) ->
     for thread in threads:
         thread.join()
     rounds = zip(*spans, strict=True)
-    times = [max(end for _, end in one) - min(start for start, _ in one) for one in rounds]
+    times: list[float] = [
+        max(end for _, end in one) - min(start for start, _ in one) for one in rounds
+    ]
     return min(times)
 
 
