@@ -206,7 +206,7 @@ class Session:
     def _compile(self, extraction: Extraction, reason: str) -> Compiled:
         """The program of an extraction; equal graphs whose errors name the same lines share one."""
         key = (
-            extraction.graph.structural_hash,
+            extraction.graph.structure,
             _lines(extraction),
             len(extraction.states),
             len(extraction.written),

@@ -88,12 +88,13 @@ def _key(node: Node, inputs: tuple[Value, ...] | None = None) -> Hashable:
     if node.op.algebra.commutative:
         places.sort()
     attrs = attributes.keys(node.attrs) if node.attrs else ()
-    regions = _Regions(node.regions) if node.regions else None
-    return (node.op, tuple(places), attrs, regions)
+    if not node.regions:
+        return (node.op, tuple(places), attrs)
+    return (node.op, tuple(places), attrs, _Regions(node.regions))
 
 
 class _Regions:
-    """Regions as part of a key; hashed to the end only if another node is alike but for them."""
+    """Regions as part of a key; read to the end only if another node is alike but for them."""
 
     __slots__ = ("_regions",)
 
@@ -101,11 +102,11 @@ class _Regions:
         self._regions = regions
 
     def __hash__(self) -> int:
-        return hash(tuple(len(region.nodes) for region in self._regions))
+        return hash(tuple([len(region.nodes) for region in self._regions]))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Regions) and all(
-            a is b or a.structural_hash == b.structural_hash
+            a is b or a.structure == b.structure
             for a, b in zip(self._regions, other._regions, strict=True)
         )
 
@@ -118,6 +119,6 @@ def _same_types(a: Node, b: Node) -> bool:
 def _mergeable(node: Node) -> bool:
     if node.op is placeholder_op or node.op.effect == "state":
         return False
-    return all(
+    return not node.regions or all(
         inner.op.effect != "state" for region in node.regions for inner in region.walk()
     )

@@ -258,7 +258,7 @@ class _Origins:
     """The solution of the equations of a graph."""
 
     def __init__(self, graph: Graph, owners: Sequence[Node]) -> None:
-        self._constants: dict[tuple[TensorType, bytes, bool], Constant] = {}
+        self._constants: dict[tuple[TensorType, Payload, bool], Constant] = {}
         self._origin: dict[Value, Origin] = {}
         self._own: set[Value] = set()
         self._read_constants(graph)
@@ -295,7 +295,7 @@ class _Origins:
                 assert source is not None
                 nodes = (source, node)
             payload: Payload = nodes[0].attrs["value"]
-            key = (value.type, payload.digest, found.splat)
+            key = (value.type, payload, found.splat)
             self._origin[value] = self._constants.setdefault(key, Constant(value.type, nodes))
 
     def _solve(self) -> None:

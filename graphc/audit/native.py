@@ -18,6 +18,7 @@ from graphc.extract import Extraction
 from graphc.interp import resolve
 from graphc.ir.attributes import Array
 from graphc.ir.dims import DimExpr
+from graphc.ir.equal import Structure
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.source import constant_op
@@ -82,7 +83,7 @@ class Native:
             if any(isinstance(dim, DimExpr) for dim in value.shape)
         }
         self._parts: dict[Graph, tuple[Part, ...]] = {}
-        self._programs: dict[str, Program] = {}
+        self._programs: dict[Structure, Program] = {}
 
     def parts(self, graph: Graph, sizes: Mapping[str, int]) -> tuple[Part, ...]:
         """The graph in parts, in order.
@@ -134,9 +135,9 @@ class Native:
         graph = Graph("part", inputs, nodes, outputs)
         # The audited program has checked guards and indices of the same numbers before, so no
         # error can arise that would have to name the right one of several equal parts.
-        known = self._programs.get(graph.structural_hash)
+        known = self._programs.get(graph.structure)
         if known is None:
             extraction = Extraction(graph, inputs, (), (), ())
             known = compile_graph(extraction, self._options, self._target).program
-            self._programs[graph.structural_hash] = known
+            self._programs[graph.structure] = known
         return Part(tuple(nodes), known, inputs, outputs, dying)

@@ -19,10 +19,17 @@ from graphc.ir.dtypes import DType
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
-class Payload:
-    """The array of a constant: read-only, C-contiguous, native byte order, hashed once."""
+_CHUNK = 1 << 20
+"""Bytes that are copied at once to be hashed."""
 
-    __slots__ = ("_digest", "array")
+
+class Payload:
+    """The array of a constant: read-only, C-contiguous, native byte order, hashed once.
+
+    Equal to another one of the same dtype, shape and bits.
+    """
+
+    __slots__ = ("_digest", "_hash", "array")
 
     def __init__(self, array: Array) -> None:
         """Copies unless the array already is what a payload may hold."""
@@ -33,15 +40,44 @@ class Payload:
         native.flags.writeable = False
         self.array: Array = native
         self._digest: bytes | None = None
+        self._hash: int | None = None
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            array = self.array
+            if array.nbytes <= _CHUNK:
+                bits = hash(array.tobytes())
+            else:
+                flat = self._flat()
+                starts = range(0, flat.size, _CHUNK)
+                bits = hash(tuple(hash(flat[n : n + _CHUNK].tobytes()) for n in starts))
+            self._hash = hash((array.dtype.char, array.shape, bits))
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Payload):
+            return NotImplemented
+        if self is other:
+            return True
+        a, b = self.array, other.array
+        return (
+            hash(self) == hash(other)
+            and a.dtype == b.dtype
+            and a.shape == b.shape
+            and np.array_equal(self._flat(), other._flat())
+        )
+
+    def _flat(self) -> Array:
+        return self.array.reshape(-1).view(np.uint8)
 
     @property
     def digest(self) -> bytes:
-        """A hash of the dtype, shape and bits."""
+        """A hash of the dtype, shape and bits, the same in every process."""
         if self._digest is None:
             hasher = hashlib.blake2b(
                 f"{self.array.dtype}{self.array.shape}".encode(), digest_size=16
             )
-            hasher.update(self.array.reshape(-1).view(np.uint8).data)
+            hasher.update(self._flat().data)
             self._digest = hasher.digest()
         return self._digest
 
@@ -60,17 +96,20 @@ Attributes: TypeAlias = Mapping[str, Any]
 
 def key(value: Attribute) -> Hashable:
     """A hashable key; equal exactly when the attributes mean the same."""
+    kind = type(value)
+    if kind is int or kind is Payload:
+        return value
+    if isinstance(value, tuple):
+        return tuple([key(item) for item in value])
     if isinstance(value, float):
         return ("float", struct.pack("<d", value))
     if isinstance(value, (bool, int, str)) or value is None:
-        return (type(value).__name__, value)
-    if isinstance(value, tuple):
-        return tuple(key(item) for item in value)
-    if isinstance(value, Payload):
-        return ("payload", value.digest)
+        return (kind.__name__, value)
     return value
 
 
 def keys(attributes: Attributes) -> Hashable:
     """The key of all attributes of a node, whatever their order."""
-    return tuple((name, key(attributes[name])) for name in sorted(attributes))
+    if len(attributes) < 2:
+        return tuple([(name, key(value)) for name, value in attributes.items()])
+    return tuple([(name, key(attributes[name])) for name in sorted(attributes)])

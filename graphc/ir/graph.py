@@ -10,12 +10,16 @@ import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import starmap
+from typing import TYPE_CHECKING
 
 from graphc.base.source import Location
 from graphc.ir import pictures
 from graphc.ir.attributes import Attributes
 from graphc.ir.op import OpDef
 from graphc.ir.value import Value
+
+if TYPE_CHECKING:
+    from graphc.ir.equal import Structure
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,9 @@ class Graph:
         outputs: what the graph gives back, in order; may repeat and may contain inputs.
     """
 
-    __slots__ = ("_has_regions", "_hash", "_producers", "inputs", "name", "nodes", "outputs")
+    __slots__ = (
+        "_has_regions", "_hash", "_producers", "_structure", "inputs", "name", "nodes", "outputs",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -100,6 +106,7 @@ class Graph:
         self.outputs = tuple(outputs)
         self._producers: dict[Value, Node] | None = None
         self._hash: str | None = None
+        self._structure: Structure | None = None
         self._has_regions: bool | None = None
 
     @property
@@ -149,8 +156,17 @@ class Graph:
                 stack.append(iter(region.nodes))
 
     @property
+    def structure(self) -> Structure:
+        """A key, equal for graphs that are the same up to names of values and source lines."""
+        if self._structure is None:
+            from graphc.ir.equal import structure
+
+            self._structure = structure(self)
+        return self._structure
+
+    @property
     def structural_hash(self) -> str:
-        """Equal for graphs that are the same up to names of values and source lines."""
+        """``structure`` as a text that is the same in every process."""
         if self._hash is None:
             from graphc.ir.equal import structural_hash
 

@@ -12,6 +12,7 @@ from graphc.base.errors import UnsupportedError
 from graphc.base.source import Location
 from graphc.base.target import Target
 from graphc.ir.attributes import Array, Payload
+from graphc.ir.equal import Structure
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Reshape
 from graphc.ir.types import TensorType
@@ -29,11 +30,11 @@ class _Planner:
         self.steps: list[Step] = []
         self.kernels: list[Kernel] = []
         self.constants: dict[int, Array] = {}
-        self._constant_slots: dict[bytes, int] = {}
+        self._constant_slots: dict[Payload, int] = {}
         self.slot_of: dict[Value, int] = {}
         self.loops: list[tuple[int, int]] = []
         self._kernel_of: dict[tuple[str, tuple[Site, ...]], int] = {}
-        self._kernel_of_region: dict[str, int] = {}
+        self._kernel_of_region: dict[Structure, int] = {}
         self._destination: dict[Value, int] = {}
 
     # --- slots -----------------------------------------------------------------------------------
@@ -118,10 +119,10 @@ class _Planner:
     def constant(self, node: Node) -> None:
         """One slot serves all constants of one content, whichever regions they stand in."""
         payload: Payload = node.attrs["value"]
-        slot = self._constant_slots.get(payload.digest)
+        slot = self._constant_slots.get(payload)
         if slot is None:
             slot = self.slot("constant", node.output.type, node.output.name or "")
-            self._constant_slots[payload.digest] = slot
+            self._constant_slots[payload] = slot
             self.constants[slot] = payload.array
         self.slot_of[node.output] = slot
 
@@ -143,7 +144,7 @@ class _Planner:
         Errors of checks name a user's line, which is of the kernel: where there are checks, kernels
         are shared only if their lines are the same, so equal regions don't settle it.
         """
-        region = node.regions[0].structural_hash
+        region = node.regions[0].structure
         known = self._kernel_of_region.get(region)
         if known is not None:
             return known
