@@ -143,7 +143,10 @@ class Executable:
 
     @property
     def passes(self) -> tuple[PassRecord, ...]:
-        """One record a pass: name, seconds, nodes before and after, decisions."""
+        """One record a pass: name, seconds, nodes before and after, decisions.
+
+        For a program from the cache the passes run when this, or ``graph``, is first asked for.
+        """
         return self.compiled.records
 
     @property
@@ -160,7 +163,10 @@ class Executable:
 
     def pass_table(self) -> str:
         """The passes as a table for people: nodes before and after, decisions made, ms."""
-        return pass_table(self.passes)
+        table = pass_table(self.passes)
+        if self.compiled.from_cache:
+            return f"{table}\nThe program came from the cache: the passes ran to be shown here."
+        return table
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

@@ -19,14 +19,14 @@ from graphc.base.errors import FeedError, GraphError, NameLookupError, NumericsE
 from graphc.base.options import Options
 from graphc.base.source import Location, caller
 from graphc.base.target import Target, host
-from graphc.compiler import Compiled, compile_graph
+from graphc.cached import compiled_program
+from graphc.compiler import Compiled
 from graphc.executable import Executable
 from graphc.extract import Extraction, extract, missing_feed
 from graphc.feeds import converted_feed
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.recorder import Recorder, current_recorder, origin
 from graphc.ir.value import Value
-from graphc.runtime.cache import caching
 from graphc.state import Effect, Variable
 from graphc.structure import leaves, rebuild
 
@@ -56,11 +56,13 @@ class Compilation:
         reason: what was new: the fetches, or which values were fed.
         where: the user's line that asked for it.
         compiled: what it gave.
+        cache: "hit" if the program came from the cache on disk, else why it did not.
     """
 
     reason: str
     where: Location | None
     compiled: Compiled = field(repr=False)
+    cache: str
 
     def __str__(self) -> str:
         return f"{self.reason}, asked for at {self.where or 'no line'}"
@@ -214,9 +216,8 @@ class Session:
         )
         known = self._programs.get(key)
         if known is None:
-            with caching(self.options.cache):
-                known = compile_graph(extraction, self.options, self.target)
-            self.compilations.append(Compilation(reason, caller(), known))
+            known, cached = compiled_program(extraction, self.options, self.target)
+            self.compilations.append(Compilation(reason, caller(), known, cached))
             self._programs[key] = known
             if self.options.html is not None:
                 from graphc.report import numbered, write_report

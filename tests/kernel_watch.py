@@ -32,6 +32,7 @@ import pytest
 from kernel_substitutes import checked_substitutes
 
 import graphc.aot.loader
+import graphc.cached
 import graphc.compiler
 from graphc.base.errors import GraphcError, IndexRangeError
 from graphc.base.target import Target, host
@@ -97,11 +98,18 @@ class KernelWatch:
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """Watches every program that is made from now on."""
         compiled, loaded = graphc.compiler.load_code, graphc.aot.loader._code
+        stored = graphc.cached.stored_code
         create, run = Program.__init__, Program.run
 
         def compiled_code(text: Any, target: Target) -> Code:
             code = compiled(text, target)
             self._targets[code.entries] = target
+            return code
+
+        def stored_code(head: Any, target: Target, *rest: Any) -> Code | None:
+            code = stored(head, target, *rest)
+            if code is not None:
+                self._targets[code.entries] = target
             return code
 
         def loaded_code(signature: Any, files: Any) -> Code:
@@ -141,6 +149,7 @@ class KernelWatch:
 
         patch.setattr(graphc.compiler, "load_code", compiled_code)
         patch.setattr(graphc.aot.loader, "_code", loaded_code)
+        patch.setattr(graphc.cached, "stored_code", stored_code)
         patch.setattr(Program, "__init__", watched_create)
         patch.setattr(Program, "run", watched_run)
 

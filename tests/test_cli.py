@@ -215,3 +215,21 @@ def test_running_as_a_module_and_a_reader_that_goes_away(saved: str, package: st
     )  # fmt: skip
     os.close(writing)
     assert (gone.returncode, gone.stderr) == (1, "")
+
+
+def test_cache_shows_and_clears(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPHC", f"cache={tmp_path}/kept")
+    assert output(capsys, "cache") == f"{tmp_path}/kept: 0 files, 0.0 MB of 1,074 MB\n"
+    with gx.Graph(), gx.Session() as session:
+        session.run(gx.constant(1.0) + gx.exp(gx.constant(1.0)))
+    first, *realms = output(capsys, "cache", "show").splitlines()
+    count = int(first.split()[1])
+    assert first.startswith(f"{tmp_path}/kept: {count} files") and count > 1
+    assert sum(int(line.split()[0]) for line in realms) == count
+    assert {line.split()[1] for line in realms} == {"objects", "programs"}
+    assert output(capsys, "cache", "clear") == f"{tmp_path}/kept: {count} files removed\n"
+    assert output(capsys, "cache").startswith(f"{tmp_path}/kept: 0 files")
+    monkeypatch.setenv("GRAPHC", "cache=off")
+    assert output(capsys, "cache") == "the cache is off\n"

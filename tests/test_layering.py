@@ -42,6 +42,7 @@ LAYERS = {
     "graphc.codegen": 6,
     "graphc.runtime": 7,
     "graphc.compiler": 8,
+    "graphc.cached": 8,
     "graphc": USER_LAYER,
 }
 

@@ -51,6 +51,11 @@ class Location:
         self._code = code
         self._offset = offset
 
+    @property
+    def place(self) -> tuple[str, int, int | None]:
+        """The same for locations made by one instruction, or at one column; cheap."""
+        return self.filename, self.line, self._offset if self._offset >= 0 else self._column
+
     def _resolve(self) -> None:
         code, self._code = self._code, None
         if code is None:

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 from graphc import __version__
 from graphc.base.errors import GraphcError, GraphError
-from graphc.cli import bisect, explain, inspect, opt, reduce, replay, report, run, show
+from graphc.cli import bisect, cache, explain, inspect, opt, reduce, replay, report, run, show
 from graphc.cli.common import progress
 
-COMMANDS = (show, explain, report, opt, bisect, reduce, replay, run, inspect)
+COMMANDS = (show, explain, report, opt, bisect, reduce, replay, run, inspect, cache)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -11,6 +11,7 @@ kernel builder as an argument, so ops never import ``kernel``.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
@@ -323,6 +324,8 @@ SurfaceFunction = TypeVar("SurfaceFunction", bound=Callable[..., Any])
 
 _REGISTRY: dict[str, OpDef] = {}
 _SURFACE: dict[str, Callable[..., Any]] = {}
+_FOREIGN: set[OpDef] = set()
+_DECLARING = ("graphc.ir.op", "graphc.ops.declare")
 
 
 def register(op: OpDef) -> OpDef:
@@ -330,7 +333,17 @@ def register(op: OpDef) -> OpDef:
     if op.name in _REGISTRY:
         raise ValueError(f"op {op.name!r} is declared twice")
     _REGISTRY[op.name] = op
+    frame = sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__") in _DECLARING:
+        frame = frame.f_back
+    if not str(frame.f_globals.get("__name__")).startswith("graphc."):
+        _FOREIGN.add(op)
     return op
+
+
+def is_own(op: OpDef) -> bool:
+    """Whether an op is declared in graphc itself; another may change without graphc changing."""
+    return op not in _FOREIGN
 
 
 def lookup(name: str) -> OpDef:

@@ -21,6 +21,7 @@ evaluated. Names and dtypes are resolved here; whether the kernel is well-formed
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -57,13 +58,15 @@ _ROLES: tuple[Role, ...] = get_args(Role)
 _COMBINES: tuple[Combine, ...] = get_args(Combine)
 
 
-def parse_kernel(text: str) -> Kernel:
+def parse_kernel(text: str, buffers: Sequence[Buffer] = ()) -> Kernel:
     """Reads a kernel; see ``verify_kernel`` for whether it makes sense.
+
+    Buffers that are given, all or none, stand for those of the text, in its order.
 
     Raises:
         ParseError: if the text is ill-formed or names what it does not define.
     """
-    return _Parser(text).kernel()
+    return _Parser(text, buffers).kernel()
 
 
 @dataclass(slots=True)
@@ -84,8 +87,9 @@ class _Open:
 class _Parser(Scanner):
     """Reads one text; the innermost open body comes last."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, given: Sequence[Buffer]) -> None:
         super().__init__(text)
+        self._given = given
         self._buffers: dict[str, Buffer] = {}
         self._open: list[_Open] = []
 
@@ -125,7 +129,8 @@ class _Parser(Scanner):
             if key in self._buffers:
                 self.fail(f"{key} is a buffer already", start)
             self.expect(":")
-            self._buffers[key] = Buffer(name, role, self.tensor_type())
+            buffer = Buffer(name, role, self.tensor_type())
+            self._buffers[key] = self._given[len(self._buffers)] if self._given else buffer
             if not self.accept(","):
                 break
         self.expect(")")

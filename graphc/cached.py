@@ -1,0 +1,308 @@
+"""Programs from the cache: no pass runs and nothing is lowered where the same was compiled before.
+
+What is the same: the graph, with its names and the content of its constants; which of its nodes
+share a line of the user; the options; the CPU with its features; and the sources of graphc. Lines
+themselves don't count: an entry holds numbers of lines, which are those of the graph at hand, so
+errors name today's lines.
+
+Invariant: a program from the cache is the one that compiling would give. Where that can't be told
+(an operation of the user's own, whose code may have changed) or where the passes are to be seen at
+work, nothing is taken from the cache; the reason is told with each compilation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+import graphc
+import passes
+from graphc.base.errors import UnsupportedError
+from graphc.base.options import Options
+from graphc.base.source import Location
+from graphc.base.target import Target
+from graphc.compiler import Compiled, Levels, compile_graph, levels_of, library, walker
+from graphc.extract import Extraction
+from graphc.ir import dtypes
+from graphc.ir.attributes import Array, Payload
+from graphc.ir.graph import Graph, Node
+from graphc.ir.op import is_own
+from graphc.ir.printer import payloads
+from graphc.plan.stored import plan_of, plan_text
+from graphc.plan.table import WALKER, kernel_symbols
+from graphc.runtime.cache import Cache, cache_of, caching
+from graphc.runtime.jit import Library, key_of, realm_of
+from graphc.runtime.program import Code, Program, aligned_empty
+from passes.pipeline import PIPELINE
+
+_SHOWING = ("verify", "check", "shuffle_seed", "dump", "fuel", "decisions", "time", "html")
+"""Options under which the passes are to be seen at work."""
+
+_IRRELEVANT = ("cache", "check_numerics", *_SHOWING)
+"""Options that don't change the program that is compiled."""
+
+_ALIGNMENT = 64
+_LENGTH = struct.Struct("<Q")
+
+
+def compiled_program(
+    extraction: Extraction, options: Options, target: Target
+) -> tuple[Compiled, str]:
+    """The program of an extraction, and what the cache had to do with it: "hit", or why not."""
+    kept = cache_of(options.cache)
+    refusal = "off" if kept is None else _refusal(extraction.graph, options)
+    if kept is None or refusal is not None:
+        with caching(options.cache):
+            return compile_graph(extraction, options, target), refusal or "off"
+    lines = _Lines(extraction.graph)
+    realm, key = _realm(target), _key(extraction, options, lines)
+    found = kept.get(realm, key)
+    reason = found.reason
+    if found.content is not None:
+        program = _program_in(found.content, extraction.graph, lines, target, kept)
+        if program is not None:
+            made = _Later(extraction, options, target)
+            return Compiled(extraction.graph, program, target, made, from_cache=True), reason
+        reason = "no entry of its machine code"
+    with caching(options.cache):
+        compiled = compile_graph(extraction, options, target)
+    try:
+        content = _content(compiled, lines)
+    except UnsupportedError as error:
+        return compiled, f"{reason}; not kept: {error.message}"
+    if not kept.put(realm, key, content):
+        reason = f"{reason}; {kept.refused}"
+    return compiled, reason
+
+
+@dataclass(frozen=True, slots=True)
+class _Later:
+    """Runs the passes of a program from the cache, for those who want to see them."""
+
+    extraction: Extraction
+    options: Options
+    target: Target
+
+    def __call__(self) -> Levels:
+        return levels_of(self.extraction, self.options, self.target)
+
+
+# --- keys ----------------------------------------------------------------------------------------
+
+
+class _Lines:
+    """The user's lines of a graph, numbered as they first occur.
+
+    Attributes:
+        numbers: of each node in the order of ``walk``; -1 for a node without a line.
+        places: the lines by number.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._known: dict[tuple[str, int, int | None], int] = {}
+        self.numbers: list[int] = []
+        self.places: list[Location] = []
+        for node in graph.walk():
+            where = node.provenance.where
+            if where is None:
+                self.numbers.append(-1)
+                continue
+            number = self._known.setdefault(where.place, len(self.places))
+            if number == len(self.places):
+                self.places.append(where)
+            self.numbers.append(number)
+
+    def number_of(self, where: Location) -> int:
+        """The number of a line.
+
+        Raises:
+            UnsupportedError: if no node of the graph is of this line.
+        """
+        number = self._known.get(where.place)
+        if number is None:
+            raise UnsupportedError(f"it names {where}, where no operation stands")
+        return number
+
+
+def _refusal(graph: Graph, options: Options) -> str | None:
+    default = Options()
+    for name in _SHOWING:
+        if getattr(options, name) != getattr(default, name):
+            return f"off: under {name} the passes are to be seen at work"
+    foreign = sorted({node.op.name for node in graph.walk() if not is_own(node.op)})
+    if foreign:
+        return f"off: {', '.join(foreign)} may have changed, which is declared outside of graphc"
+    return _refusal_of_pipeline()
+
+
+def _refusal_of_pipeline() -> str | None:
+    for step in PIPELINE:
+        if step.run.__module__.partition(".")[0] != "passes":
+            return f"off: the pass {step.name} may have changed, which is not graphc's"
+    return None if _sources() else "off: the sources of graphc can't be found"
+
+
+def _key(extraction: Extraction, options: Options, lines: _Lines) -> str:
+    graph = extraction.graph
+    chosen = [
+        [name, sorted(value) if isinstance(value, frozenset) else value]
+        for name, value in ((f.name, getattr(options, f.name)) for f in fields(options))
+        if name not in _IRRELEVANT
+    ]
+    content = [
+        graph.structural_hash, graph.name, len(extraction.states), len(extraction.written),
+        chosen, [step.name for step in PIPELINE], [*_names(graph)], lines.numbers,
+    ]  # fmt: skip
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _names(graph: Graph) -> Iterator[str | None]:
+    """Names of all values, and of regions, in the order of ``walk``."""
+
+    def of(node: Node) -> Iterator[str | None]:
+        for value in node.outputs:
+            yield value.name
+        for region in node.regions:
+            yield region.name
+            for value in region.inputs:
+                yield value.name
+
+    for value in graph.inputs:
+        yield value.name
+    for node in graph.walk():
+        yield from of(node)
+
+
+@cache
+def _realm(target: Target) -> str:
+    return (
+        f"programs for {target.cpu}, graphc {graphc.__version__}\n"
+        f"{realm_of(target)}\n{target!r}\n{_sources()}"
+    )
+
+
+@cache
+def _sources() -> str:
+    """A hash that changes with every edit of graphc's own sources; empty if they aren't found."""
+    found: list[tuple[str, int, int]] = []
+    stack = [(package, os.path.dirname(file)) for package, file in _packages()]
+    while stack:
+        name, directory = stack.pop()
+        try:
+            with os.scandir(directory) as items:
+                for item in items:
+                    if item.name.endswith(".py"):
+                        status = item.stat()
+                        place = f"{name}/{item.name}"
+                        found.append((place, status.st_size, status.st_mtime_ns))
+                    elif item.is_dir() and not item.name.startswith(("_", ".")):
+                        stack.append((f"{name}/{item.name}", item.path))
+        except OSError:
+            return ""
+    return hashlib.sha256(json.dumps(sorted(found)).encode()).hexdigest()
+
+
+def _packages() -> tuple[tuple[str, str], ...]:
+    files = (("graphc", graphc.__file__), ("passes", passes.__file__))
+    return tuple((name, file) for name, file in files if file is not None)
+
+
+# --- entries -------------------------------------------------------------------------------------
+#
+# An entry is the length of a JSON text, the text, and the bytes of arrays one after the other, each
+# from a multiple of _ALIGNMENT on.
+
+
+def _content(compiled: Compiled, lines: _Lines) -> bytes:
+    """The entry of a program; its machine code has entries of its own."""
+    plan, text = compiled.plan, compiled.levels.text
+    known = payloads(compiled.source)
+    arrays: list[list[Any]] = []
+    blocks: list[bytes] = []
+    size = 0
+    for slot, array in plan.constants.items():
+        digest = Payload(array).digest.hex()
+        if digest in known:
+            arrays.append([slot, digest])
+            continue
+        arrays.append([slot, array.dtype.name, list(array.shape), size])
+        blocks.append(array.tobytes() + bytes(-array.nbytes % _ALIGNMENT))
+        size += len(blocks[-1])
+    head = {
+        "plan": plan_text(plan, lines.number_of),
+        "constants": arrays,
+        "bytes": size,
+        "libraries": [[symbol, key_of(module)] for symbol, module in text.libraries.items()],
+        "kernels": [len(text.symbols), key_of(text.kernels)],
+    }
+    encoded = json.dumps(head, separators=(",", ":")).encode()
+    return b"".join((_LENGTH.pack(len(encoded)), encoded, *blocks))
+
+
+def _program_in(
+    content: bytes, graph: Graph, lines: _Lines, target: Target, kept: Cache
+) -> Program | None:
+    """The program of an entry; None if its machine code is not in the cache."""
+    (length,) = _LENGTH.unpack_from(content)
+    start = _LENGTH.size + length
+    head = json.loads(content[_LENGTH.size : start])
+    code = stored_code(head, target, kept)
+    if code is None:
+        return None
+    constants = _constants(head, content[start:], graph)
+    return Program(plan_of(head["plan"], constants, lines.places), code)
+
+
+def _constants(head: Mapping[str, Any], block: bytes, graph: Graph) -> dict[int, Array]:
+    entries = head["constants"]
+    known = payloads(graph) if any(len(entry) == 2 for entry in entries) else {}
+    memory = aligned_empty(len(block))
+    memory[:] = np.frombuffer(block, np.uint8)
+    memory.flags.writeable = False
+    result: dict[int, Array] = {}
+    for slot, *rest in entries:
+        if len(rest) == 1:
+            result[slot] = known[rest[0]]
+            continue
+        name, shape, offset = rest
+        dtype = dtypes.dtype(name).numpy
+        count = int(np.prod(shape, dtype=np.int64))
+        piece = memory[offset : offset + count * dtype.itemsize]
+        result[slot] = piece.view(dtype).reshape(shape)
+    return result
+
+
+def stored_code(head: Mapping[str, Any], target: Target, kept: Cache) -> Code | None:
+    """The machine code that an entry names; None if some of it is not in the cache."""
+    realm = realm_of(target)
+
+    def image(key: str) -> bytes | None:
+        return kept.get(realm, key).content
+
+    with caching(kept.directory):
+        libraries = [walker()]
+    imports: dict[str, int] = {}
+    for symbol, key in head["libraries"]:
+        found = library(symbol, key, target, partial(image, key))
+        if found is None:
+            return None
+        libraries.append(found)
+        imports |= found.addresses
+    start = libraries[0].addresses[WALKER]
+    count, key = head["kernels"]
+    if not count:
+        return Code(tuple(libraries), (), start)
+    content = image(key)
+    if content is None:
+        return None
+    symbols = kernel_symbols(count)
+    kernels = Library(content, symbols, imports)
+    return Code((*libraries, kernels), tuple(kernels.addresses[s] for s in symbols), start)

@@ -1,0 +1,185 @@
+"""Plans as text for the cache: quick to read, and independent of the user's lines.
+
+Role: a program from the cache has to be there in milliseconds, which the plan's text form, made for
+people, does not allow. Records are written field by field, types and dims once each, and bodies of
+kernels stay text until somebody looks at them. Lines are written as numbers that the caller gives
+them a meaning for, so that a program serves sources whose lines have moved.
+
+Invariant: ``plan_of`` gives what ``plan_text`` was given, but for the arrays of constants and what
+is not data. A field of a kind that is not known here is refused when it is written, not when it is
+read. The text is as trustworthy as the cache's entry around it; nothing in it is evaluated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import cache
+from typing import Any
+
+from graphc.base.errors import UnsupportedError
+from graphc.base.source import Location
+from graphc.ir import dims, dtypes
+from graphc.ir.attributes import Array
+from graphc.ir.dims import Dim, DimExpr
+from graphc.ir.types import TensorType
+from graphc.kernel.ir import Buffer, Kernel, Site, Statement
+from graphc.kernel.parser import parse_kernel
+from graphc.kernel.text import print_kernel
+from graphc.plan.ir import Branch, Copy, Guard, Jump, Launch, Layout, Plan, Slot
+from graphc.plan.memory import MemorySolution
+
+_RECORDS: tuple[type, ...] = (
+    Slot, Launch, Copy, Branch, Jump, Guard, Layout, MemorySolution, Buffer, Site, Plan,
+)  # fmt: skip
+
+_RECORD, _TYPE, _DIM, _LINE, _KERNEL = "r", "t", "d", "l", "k"
+"""What an object of one field stands for; everything else is itself, and a list is a tuple."""
+
+_OMITTED = {Plan: "constants", Kernel: "body"}
+
+
+class StoredKernel(Kernel):
+    """A kernel whose body is read when somebody looks at it; a run needs only what is around it."""
+
+    __slots__ = ("_dims", "_read", "_text")
+
+    _dims: tuple[str, ...]
+    _read: tuple[Statement, ...] | None
+    _text: str
+
+    def __init__(self, given: Mapping[str, Any], names: tuple[str, ...], text: str) -> None:
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "_dims", names)
+        object.__setattr__(self, "_text", text)
+        object.__setattr__(self, "_read", None)
+
+    @property
+    def body(self) -> tuple[Statement, ...]:
+        """The statements."""
+        known = self._read
+        if known is None:
+            known = parse_kernel(self._text, self.buffers).body
+            object.__setattr__(self, "_read", known)
+        return known
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Names of the symbols it needs, sorted."""
+        return self._dims
+
+
+@cache
+def _names(record: type) -> tuple[str, ...]:
+    """The fields that are written, in the order the record is made from."""
+    return tuple(f.name for f in fields(record) if f.name != _OMITTED.get(record))
+
+
+class _Writer:
+    def __init__(self, number_of: Callable[[Location], int]) -> None:
+        self.number_of = number_of
+        self.symbols: dict[str, tuple[DimExpr, int | None, int | None]] = {}
+        self.dims: dict[DimExpr, int] = {}
+        self.types: dict[TensorType, int] = {}
+
+    def data(self, value: Any) -> Any:
+        """What JSON writes for a value. Records are nested a few levels deep."""
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        if isinstance(value, (tuple, list)):
+            return [self.data(item) for item in value]
+        if isinstance(value, TensorType):
+            return {_TYPE: self.types.setdefault(value, len(self.types))}
+        if isinstance(value, DimExpr):
+            return self.dim(value)
+        if isinstance(value, Location):
+            return {_LINE: self.number_of(value)}
+        if isinstance(value, Kernel):
+            bare = replace(value, sites=tuple(replace(s, where=None) for s in value.sites))
+            around = self.fields(value)
+            return {_KERNEL: [around, list(value.dims), print_kernel(bare)]}
+        if type(value) in _RECORDS:
+            return {_RECORD: [_RECORDS.index(type(value)), *self.fields(value)]}
+        raise UnsupportedError(f"a plan that holds a {type(value).__name__} cannot be stored")
+
+    def fields(self, record: Any) -> list[Any]:
+        kind: type = Kernel if isinstance(record, Kernel) else type(record)
+        return [self.data(getattr(record, name)) for name in _names(kind)]
+
+    def dim(self, dim: DimExpr) -> dict[str, int]:
+        for symbol in dims.symbols_of(dim):
+            known = self.symbols.setdefault(
+                dims.symbol_name(symbol), (symbol, *dims.bounds(symbol))
+            )
+            if known[0] is not symbol:
+                raise UnsupportedError(f"two symbols {symbol} of other bounds cannot be stored")
+        return {_DIM: self.dims.setdefault(dim, len(self.dims))}
+
+    def shapes(self) -> list[Any]:
+        return [[t.dtype.name, [self.data(dim) for dim in t.shape]] for t in self.types]
+
+
+def plan_text(plan: Plan, number_of: Callable[[Location], int]) -> str:
+    """Two lines that hold all of a plan but the arrays of its constants.
+
+    Args:
+        plan: a placed plan.
+        number_of: gives the number of a line, or raises what then comes out of here.
+
+    Raises:
+        UnsupportedError: for a plan that has no such form.
+    """
+    writer = _Writer(number_of)
+    body = json.dumps(writer.fields(plan), separators=(",", ":"))
+    types = writer.shapes()
+    symbols = [[name, low, high] for name, (_, low, high) in writer.symbols.items()]
+    head = json.dumps([symbols, [str(dim) for dim in writer.dims], types])
+    return f"{head}\n{body}"
+
+
+def plan_of(text: str, constants: dict[int, Array], lines: Sequence[Location | None]) -> Plan:
+    """The plan of a text.
+
+    Args:
+        text: what ``plan_text`` gave.
+        constants: the content of constant slots.
+        lines: each line by its number.
+    """
+    head, body = text.split("\n", 1)
+    symbol_data, dim_texts, type_data = json.loads(head)
+    symbols: dict[str, Dim] = {
+        name: dims.symbol(name, low, high) for name, low, high in symbol_data
+    }
+    dim_table = [dims.parse_dim(dim, symbols) for dim in dim_texts]
+    types = [
+        TensorType(
+            dtypes.dtype(name),
+            tuple(dim if isinstance(dim, int) else dim_table[dim[_DIM]] for dim in shape),
+        )
+        for name, shape in type_data
+    ]
+    tables: dict[str, Sequence[Any]] = {_TYPE: types, _DIM: dim_table, _LINE: lines}
+
+    def value_of(data: dict[str, Any]) -> Any:
+        ((kind, content),) = data.items()
+        if kind == _RECORD:
+            return _RECORDS[content[0]](*_tuples(content)[1:])
+        if kind == _KERNEL:
+            around, names, kernel = content
+            given = dict(zip(_names(Kernel), _tuples(around), strict=True))
+            return StoredKernel(given, tuple(names), kernel)
+        return tables[kind][content]
+
+    values = _tuples(json.loads(body, object_hook=value_of))
+    given = dict(zip(_names(Plan), values, strict=True))
+    return Plan(**given, constants=constants)
+
+
+def _tuples(items: list[Any]) -> tuple[Any, ...]:
+    """Lists as tuples, at every level; they are nested a few levels deep."""
+    return tuple([_tuples(item) if type(item) is list else item for item in items])
+
+
+__all__ = ["StoredKernel", "plan_of", "plan_text"]
