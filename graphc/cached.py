@@ -23,11 +23,9 @@ from typing import Any
 
 import numpy as np
 
-import graphc
-import passes
 from graphc.base.errors import UnsupportedError
 from graphc.base.options import Options
-from graphc.base.source import Location
+from graphc.base.source import PACKAGE_ROOTS, Location
 from graphc.base.target import Target
 from graphc.compiler import Compiled, Levels, compile_graph, levels_of, library, walker
 from graphc.extract import Extraction
@@ -183,17 +181,14 @@ def _names(graph: Graph) -> Iterator[str | None]:
 
 @cache
 def _realm(target: Target) -> str:
-    return (
-        f"programs for {target.cpu}, graphc {graphc.__version__}\n"
-        f"{realm_of(target)}\n{target!r}\n{_sources()}"
-    )
+    return f"programs for {target.cpu}\n{realm_of(target)}\n{target!r}\n{_sources()}"
 
 
 @cache
 def _sources() -> str:
     """A hash that changes with every edit of graphc's own sources; empty if they aren't found."""
     found: list[tuple[str, int, int]] = []
-    stack = [(package, os.path.dirname(file)) for package, file in _packages()]
+    stack = [(str(number), root) for number, root in enumerate(PACKAGE_ROOTS)]
     while stack:
         name, directory = stack.pop()
         try:
@@ -208,11 +203,6 @@ def _sources() -> str:
         except OSError:
             return ""
     return hashlib.sha256(json.dumps(sorted(found)).encode()).hexdigest()
-
-
-def _packages() -> tuple[tuple[str, str], ...]:
-    files = (("graphc", graphc.__file__), ("passes", passes.__file__))
-    return tuple((name, file) for name, file in files if file is not None)
 
 
 # --- entries -------------------------------------------------------------------------------------

@@ -253,14 +253,13 @@ def test_the_hash_of_the_sources_sees_each_file(
     (tmp_path / "deeper").mkdir()
     for name in ("__init__.py", "deeper/module.py"):
         (tmp_path / name).write_text("")
-    files = (("graphc", str(tmp_path / "__init__.py")),)
-    monkeypatch.setattr(graphc.cached, "_packages", lambda: files)
+    monkeypatch.setattr(graphc.cached, "PACKAGE_ROOTS", (f"{tmp_path}/",))
     sources = graphc.cached._sources.__wrapped__
     before = sources()
     assert before == sources() != ""
     (tmp_path / "deeper" / "module.py").write_text("x = 1\n")
     assert sources() != before
-    monkeypatch.setattr(graphc.cached, "_packages", lambda: (("a", str(tmp_path / "no" / "x")),))
+    monkeypatch.setattr(graphc.cached, "PACKAGE_ROOTS", (f"{tmp_path}/no/",))
     assert sources() == ""
 
 

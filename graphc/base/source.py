@@ -13,11 +13,12 @@ import sys
 from functools import lru_cache
 from types import CodeType
 
-_PACKAGE_ROOTS = tuple(
+PACKAGE_ROOTS = tuple(
     os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), name)
     + os.sep
     for name in ("graphc", "passes")
 )
+"""The directories of graphc's own packages, with a separator at the end."""
 
 
 @lru_cache(maxsize=4096)
@@ -121,7 +122,7 @@ def caller() -> Location | None:
         code = frame.f_code
         # dataclasses are made by code without a file, which calls __post_init__
         made = code.co_filename == "<string>" and code.co_name == "__init__"
-        if not made and not code.co_filename.startswith(_PACKAGE_ROOTS):
+        if not made and not code.co_filename.startswith(PACKAGE_ROOTS):
             return Location(code.co_filename, frame.f_lineno, code=code, offset=frame.f_lasti)
         frame = frame.f_back  # type: ignore[assignment]
     return None
