@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from graphc.kernel.text import print_kernel
 from graphc.plan.text import symbols_in
 from graphc.profile import Profile, profiled
 from graphc.structure import rebuild
+from graphc.targets import targets_of
 from passes.arena import bytes_at
 from passes.manager import PassRecord, pass_table
 
@@ -76,14 +77,78 @@ class Executable:
         self.compiled = compiled
         self.feeds = tuple(feeds)
         self.last_profile: Profile | None = None
+        self._call: Callable[..., Any] = self._first
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Any, out: Any = None) -> Any:
         """Runs once; results come in the structure of the fetches.
 
+        Args:
+            arguments: the feeds, in order.
+            out: arrays to write the results to, in the structure of the fetches, with None for
+                what is to be a fresh array. They must have the results' dtypes and shapes, be
+                contiguous and share no memory with each other or the arguments. They are what is
+                returned. After an error their content is undefined.
+
         Raises:
-            FeedError: for a wrong number of arguments, or one that does not fit.
+            FeedError: for a wrong number of arguments, one that does not fit, or an array of
+                ``out`` that can't take its result.
         """
+        if out is None:
+            return self._call(*arguments)
+        arrays = self._converted(arguments)
+        return self.arranged(self.run(arrays, targets_of(self._fetches, out, arrays)))
+
+    def _first(self, *arguments: Any) -> Any:
+        """The first call. Native code for calls is made by the second: many programs run once."""
+        self._call = self._second
+        return self._careful(*arguments)
+
+    def _second(self, *arguments: Any) -> Any:
+        self._call = self.direct
+        return self._call(*arguments)
+
+    def _careful(self, *arguments: Any) -> Any:
+        """A call that converts what can be, and says what is wrong with the rest."""
         return self.arranged(self.run(self._converted(arguments)))
+
+    @cached_property
+    def direct(self) -> Callable[..., Any]:
+        """What a call with positional arguments comes to, with as little Python as can be."""
+        from graphc.runtime.cache import caching
+        from graphc.runtime.entry import Container, available, native_call
+
+        program, session, fetches = self.compiled.program, self._session, self._fetches
+        if program.is_long or session.options.check_numerics or not available():
+            return self._careful
+        written = self._extraction.written
+        container: Container = "tuple"
+        plain = not written
+        if type(fetches) in (list, tuple):
+            plain = plain and all(isinstance(item, Value) for item in fetches)
+            container = "list" if type(fetches) is list else "tuple"
+        else:
+            plain = plain and isinstance(fetches, Value)
+            container = "single" if plain else "tuple"
+        with caching(session.options.cache):
+            call = native_call(
+                program,
+                [position for _, position in self._needed],
+                len(self.feeds),
+                container,
+                self._careful if plain else self._all_results,
+                session.variables_of(self._extraction),
+            )
+        if plain:
+            return call
+        count, arranged, run = self._results, self.arranged, session.run_and_commit
+        if not written:
+            return lambda *arguments: arranged(call(*arguments))
+        return lambda *arguments: arranged(run(call, arguments, written)[:count])
+
+    def _all_results(self, *arguments: Any) -> Sequence[Array]:
+        """The fetches and what variables are to become, from a careful run."""
+        arrays = self._converted(arguments)
+        return self._session.results(self._extraction, self.compiled, arrays)
 
     def _converted(self, arguments: Sequence[Any]) -> list[Array]:
         """The arrays to run with, in the order of the extraction."""
@@ -99,11 +164,15 @@ class Executable:
         order = {id(value): position for position, value in enumerate(self.feeds)}
         return [(value, order[id(value)]) for value in self._extraction.feeds]
 
-    def run(self, arrays: Sequence[Array]) -> list[Array]:
-        """Runs with converted feeds, in the order of the extraction; commits variables."""
-        return self._session.execute(self._extraction, self.compiled, arrays)[
-            : self._results
-        ]
+    def run(
+        self, arrays: Sequence[Array], into: Mapping[int, Array] | None = None
+    ) -> list[Array]:
+        """Runs with converted feeds, in the order of the extraction; commits variables.
+
+        Results whose position ``into`` gives an array are written to it.
+        """
+        results = self._session.execute(self._extraction, self.compiled, arrays, into)
+        return results[: self._results]
 
     def arranged(self, results: Sequence[Array]) -> Any:
         """Results in the structure of the fetches; effects give None."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, TypeAlias
@@ -20,6 +20,7 @@ from graphc.base.options import Options
 from graphc.base.source import Location, caller
 from graphc.base.target import Target, host
 from graphc.cached import compiled_program
+from graphc.calls import KnownCalls
 from graphc.compiler import Compiled
 from graphc.executable import Executable
 from graphc.extract import Extraction, extract, missing_feed
@@ -27,6 +28,7 @@ from graphc.feeds import converted_feed
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.recorder import Recorder, current_recorder, origin
 from graphc.ir.value import Value
+from graphc.runtime.entry import Variables
 from graphc.state import Effect, Variable
 from graphc.structure import leaves, rebuild
 
@@ -103,7 +105,9 @@ class Session:
         self._state: dict[Value, Array] = {}
         self._spare: dict[Value, Array] = {}
         self._compiled: dict[_Key, Executable] = {}
+        self._calls = KnownCalls()
         self._programs: dict[Hashable, Compiled] = {}
+        self._writing = threading.RLock()
         self._lock = threading.RLock()
         self._commit = threading.Lock()
         self._scopes: list[Recorder] = []
@@ -144,6 +148,11 @@ class Session:
             FeedError: a feed is missing or does not fit.
             NameLookupError: an unknown or ambiguous name.
         """
+        nodes = len(self.graph.nodes)
+        for call in self._calls.find(fetches):
+            arguments = call.arguments(feeds, nodes)
+            if arguments is not None:
+                return call.function(*arguments)
         given = self._resolve_feeds({} if feeds is None else feeds)
         executable = self._executable(fetches, [value for value, _ in given.values()])
         arrays = []
@@ -152,8 +161,10 @@ class Session:
             if entry is None:
                 raise missing_feed(value, self.graph)
             arrays.append(converted_feed(value, entry[1]))
-        results = executable.run(arrays)
-        return executable.arranged(results)
+        results = executable.arranged(executable.run(arrays))
+        values = [value for value, _ in given.values()]
+        self._calls.note(fetches, feeds, nodes, lambda: executable.with_feeds(values).direct)
+        return results
 
     def compile(self, fetches: Any, feeds: Sequence[Any] | None = None) -> Executable:
         """Compiles the fetches into a callable.
@@ -226,39 +237,88 @@ class Session:
         return known
 
     def execute(
-        self, extraction: Extraction, compiled: Compiled, arrays: Sequence[Array]
+        self,
+        extraction: Extraction,
+        compiled: Compiled,
+        arrays: Sequence[Array],
+        into: Mapping[int, Array] | None = None,
     ) -> list[Array]:
         """Runs a program with this session's variables and commits what it writes.
+
+        Results whose position ``into`` gives an array are written to it.
 
         Raises:
             NumericsError: if ``check_numerics`` is on and a result is not finite; nothing is
                 committed then.
         """
-        program = compiled.program
-        if not extraction.written:
-            if extraction.states:
-                with self._commit:
-                    arrays = [*arrays, *map(self._current, extraction.states)]
-            results = program.run(arrays)
-            if self.options.check_numerics:
-                self._check_numerics(compiled, arrays, results)
-            return results
-        with self._lock:
-            first = len(program.plan.outputs) - len(extraction.written)
-            into = {}
-            for position, variable in enumerate(extraction.written, start=first):
-                spare = self._spare.pop(variable, None)
-                if spare is not None:
-                    into[position] = spare
-            # no name may hold the old blocks: those that nobody else has are written to next time
-            results = program.run([*arrays, *map(self._current, extraction.states)], into)
-            if self.options.check_numerics:
-                states = map(self._current, extraction.states)
-                self._check_numerics(compiled, [*arrays, *states], results)
+        written = extraction.written
+        if not written:
+            return self.results(extraction, compiled, arrays, into)
+        with self._writing:
+            results = self.results(extraction, compiled, arrays, into)
+            new = results[len(results) - len(written) :]
+            del results[len(results) - len(written) :]
+            self._replace(written, new)
+        return results
+
+    def results(
+        self,
+        extraction: Extraction,
+        compiled: Compiled,
+        arrays: Sequence[Array],
+        into: Mapping[int, Array] | None = None,
+    ) -> list[Array]:
+        """The fetches and the new values of what is written, which is not committed."""
+        program, states = compiled.program, extraction.states
+        if states:
             with self._commit:
-                for variable, new in zip(extraction.written, results[first:], strict=True):
-                    self._replace(variable, new)
-            return results[:first]
+                arrays = [*arrays, *map(self._current, states)]
+        targets = {} if into is None else dict(into)
+        first = len(program.plan.outputs) - len(extraction.written)
+        for position, variable in enumerate(extraction.written, start=first):
+            spare = self._spare.pop(variable, None)
+            if spare is not None:
+                targets[position] = spare
+        results = program.run(arrays, targets)
+        if self.options.check_numerics:
+            self._check_numerics(compiled, arrays, results)
+        return results
+
+    def variables_of(self, extraction: Extraction) -> Variables:
+        """What native code reads and writes of this session."""
+        return Variables(self._state, extraction.states, self._spare, extraction.written)
+
+    def run_and_commit(
+        self,
+        call: Callable[..., Sequence[Array]],
+        arguments: Sequence[Any],
+        written: Sequence[Value],
+    ) -> Sequence[Array]:
+        """Runs native code and commits its last results, the values of what is written."""
+        with self._writing:
+            results = call(*arguments)
+            self._replace(written, results[-len(written) :])
+        return results
+
+    def _replace(self, variables: Sequence[Value], values: Sequence[Array]) -> None:
+        """Gives variables the values a run has made, all at once; for who excludes other writers.
+
+        An old block is kept to write the next value to, if it is ours alone: fresh memory costs as
+        much as the kernel that fills it, so two blocks take turns.
+        """
+        state, spare = self._state, self._spare
+        # held, so that nothing dies, and no other code runs, before all are replaced
+        old = [state.get(variable) for variable in reversed(variables)]
+        new = dict(zip(variables, values, strict=True))
+        with self._commit:
+            state.update(new)
+        count, alone = sys.getrefcount, object()
+        references = count(alone)
+        for variable in variables:
+            array = old.pop()
+            # only blocks that a run made can be written to
+            if array is not None and count(array) == references and array.flags.writeable:
+                spare[variable] = array
 
     def _check_numerics(
         self, compiled: Compiled, arrays: Sequence[Array], results: Sequence[Array]
@@ -270,23 +330,6 @@ class Session:
             raise NumericsError(
                 f"a result is not finite: {found.text}", where=found.where or caller()
             )
-
-    def _replace(self, variable: Value, new: Array) -> None:
-        """Commits a new value; the old block is kept to write the next one to, if it is ours alone.
-
-        Fresh memory costs as much as the kernel that fills it, so two blocks take turns. Only
-        blocks that a run of this session made are reused.
-        """
-        old = self._state.get(variable)
-        self._state[variable] = new
-        alone = object()
-        # as many references as to a thing that nobody else holds
-        if (
-            old is not None
-            and old.flags.writeable
-            and sys.getrefcount(old) == sys.getrefcount(alone)
-        ):
-            self._spare[variable] = old
 
     # --- variables -------------------------------------------------------------------------------
 
@@ -321,7 +364,7 @@ class Session:
             if not isinstance(variable, Variable):
                 raise GraphError(f"{variable!r} is not a variable", where=caller())
             new[variable] = np.array(converted_feed(variable, given))
-        with self._lock, self._commit:
+        with self._writing, self._commit:
             self._state.update(new)
 
     # --- looking up ------------------------------------------------------------------------------

@@ -122,8 +122,7 @@ def test_an_arena_takes_its_peak_and_a_cache_line() -> None:
         y = gx.tanh(x @ x) @ x
     executable = gx.Session(graph).compile(y, [x])
     executable(np.ones((64, 64), np.float32))
-    (pool,) = executable.compiled.program._frames.values()
-    (frame,) = pool
+    (frame,) = executable.compiled.program.idle_frames
     peak = executable.memory.peak_bytes
     assert peak > 0
     assert frame.arena.nbytes == peak

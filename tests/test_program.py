@@ -103,7 +103,7 @@ def test_only_so_many_bindings_keep_their_frames() -> None:
     exe = gx.Session(g).compile(y, [x])
     for size in range(MAX_BINDINGS + 10):
         np.testing.assert_array_equal(exe(np.ones(size, "f4")), np.full(size, 2.0 * size + 1))
-    assert len(exe.compiled.program._frames) == MAX_BINDINGS
+    assert len(exe.compiled.program._bounds) == MAX_BINDINGS
 
 
 def test_threads_have_frames_of_their_own() -> None:

@@ -287,10 +287,9 @@ def test_what_the_arena_held_before_does_not_matter(poison: int) -> None:
     for trip, rows in enumerate([7, 7, 1, 40, 7, 40]):
         feeds = {x: rng.normal(size=(rows, 20)), t: rng.integers(0, 5, rows)}
         executable = poisoned.compile([fetches, step])
-        frames = executable.compiled.program._frames
-        for idle in frames.values():
-            for frame in idle:
-                frame.arena[:] = poison
+        frames = executable.compiled.program.idle_frames
+        for frame in frames:
+            frame.arena[:] = poison
         assert trip == 0 or frames, "frames are kept"
         got, expected = poisoned.run([fetches, step], feeds), clean.run([fetches, step], feeds)
         for one, other in zip(
@@ -307,7 +306,7 @@ def test_no_write_leaves_the_arena() -> None:
     executable = session.compile([fetches, step])
     feeds = {x: np.ones((13, 20)), t: np.zeros(13, np.int64)}
     session.run([fetches, step], feeds)
-    (frame,) = (f for idle in executable.compiled.program._frames.values() for f in idle)
+    (frame,) = executable.compiled.program.idle_frames
     whole = frame.arena.base
     start = frame.arena.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
     outside = np.ones(whole.size, bool)

@@ -1,8 +1,8 @@
 """A compiled plan in memory: its code, its tables, and running it.
 
 A ``Frame`` is everything one run needs: the arena and the tables, prepared for one binding of the
-symbolic dims. Frames are pooled, so that threads don't wait for each other and nothing but results
-is allocated during a run.
+symbolic dims. The frames of a binding wait in a list, so that threads don't wait for each other and
+nothing but results is allocated during a run.
 """
 
 from __future__ import annotations
@@ -12,17 +12,30 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from graphc.base.errors import ShapeError
+from graphc.base.errors import FeedError, ShapeError
+from graphc.base.source import caller
 from graphc.ir.attributes import Array
 from graphc.ir.dims import Dim, evaluate, symbol_name, symbols_of
 from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan
 from graphc.plan.memory import offsets_for_sizes
-from graphc.plan.table import BRANCH, COPY, JUMP, LAUNCH, SKIP, STEP_WORDS
+from graphc.plan.table import (
+    BRANCH,
+    COPY,
+    FRAME_RELEASES,
+    FRAME_WORDS,
+    JUMP,
+    LAUNCH,
+    SKIP,
+    STEP_WORDS,
+)
+from graphc.plan.work import is_brief
 from graphc.runtime.address import address_of
+from graphc.runtime.blocks import maker_of_results
 from graphc.runtime.interrupt import handler, interruptible
 from graphc.runtime.jit import Library
 
@@ -38,6 +51,9 @@ MAX_IDLE_BYTES = 256 << 20
 
 MAX_BINDINGS = 64
 """How many bindings of the dims keep their frames; the oldest goes first."""
+
+RECENT_BINDINGS = 4
+"""Among so many bindings native code looks for that of its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +75,8 @@ Observer = Callable[[int, int], None]
 """Is told of each step that ran, and the nanoseconds it took."""
 
 _POINTER = ctypes.c_void_p
-_WALK = ctypes.CFUNCTYPE(
-    ctypes.c_int64, _POINTER, ctypes.c_int64, _POINTER, _POINTER, _POINTER, _POINTER
-)
+_WALK_PARAMETERS = (_POINTER, ctypes.c_int64, _POINTER, _POINTER, _POINTER, _POINTER)
+_WALK = ctypes.CFUNCTYPE(ctypes.c_int64, *_WALK_PARAMETERS)
 
 
 def aligned_empty(size: int) -> Array:
@@ -131,50 +146,104 @@ def _table(plan: Plan, entries: Sequence[int]) -> _Table:
     )
 
 
-class Frame:
-    """Tables and arena of one run at one binding of the dims."""
+class Frame(NamedTuple):
+    """Tables and arena of one run at one binding of the dims.
 
-    __slots__ = ("_dims", "_steps", "arena", "arguments", "pointers", "shapes", "status")
+    Attributes:
+        record: the addresses that native code needs, in the order of ``graphc.plan.table``.
+        arena: where temporaries lie.
+        pointers: the pointer table, as integers.
+        status: what a kernel that fails fills in.
+        arguments: of the native loop, as ctypes objects, which need no conversion at each call.
+        kept: what must live as long as the addresses above.
+    """
 
-    def __init__(self, program: Program, binding: Mapping[str, int]) -> None:
-        plan, table, layout = program.plan, program.table, program.plan.layout
-        assert layout is not None, "a plan is placed before it runs"
-        known: dict[Dim, int] = {}
+    record: NDArray[np.int64]
+    arena: Array
+    pointers: ctypes.Array[ctypes.c_uint64]
+    status: ctypes.Array[ctypes.c_int64]
+    arguments: tuple[Any, ...]
+    kept: tuple[Array, ...]
 
-        def number(dim: Dim) -> int:
-            if isinstance(dim, int):
-                return dim
-            if dim not in known:
-                known[dim] = evaluate(dim, binding)
-            return known[dim]
 
-        self.shapes = [tuple(number(dim) for dim in plan.slots[n].type.shape) for n in plan.outputs]
-        sizes = {slot: number(size) for slot, size in table.sized}
-        offsets, peak = offsets_for_sizes(layout.solution, [sizes[slot] for slot in layout.slots])
-        self.arena = aligned_empty(peak)
-        base = address_of(self.arena)
-        address = {slot: address_of(array) for slot, array in program.constants.items()}
-        for slot, offset in zip(layout.slots, offsets, strict=True):
-            address[slot] = base + offset
-        pointers = [address.get(slot, 0) for slot in table.pointers]
-        self.pointers = (ctypes.c_uint64 * max(1, len(pointers)))(*pointers)
-        dims = [binding[d] if isinstance(d, str) else sizes[d] for d in table.dims]
-        self._dims = np.array(dims or [0], np.int64)
-        # a launch all of whose results are empty has nothing to do
-        idle = [step for step, slots in table.written if not any(sizes[slot] for slot in slots)]
-        self._steps = table.steps
-        if idle:
-            self._steps = table.steps.copy()
-            self._steps[idle, 0] = SKIP
-        self.status = (ctypes.c_int64 * 4)()
-        # as ctypes objects they need no conversion at each call
-        self.arguments = (
-            _POINTER(address_of(self._steps)),
-            ctypes.c_int64(len(plan.steps)),
-            _POINTER(ctypes.addressof(self.pointers)),
-            _POINTER(address_of(self._dims)),
-            _POINTER(ctypes.addressof(self.status)),
-        )
+class Bound(NamedTuple):
+    """A program at one binding of the dims, and its frames that no run has taken.
+
+    Native code reads the first three by their position.
+
+    Attributes:
+        dims: the dims of all inputs, then those of all results.
+        idle: frames; taking from and adding to the list needs no lock.
+        makers: for each result what makes its array, or None where native code may.
+        shapes: of the results.
+        binding: the size of each symbol.
+    """
+
+    dims: NDArray[np.int64]
+    idle: list[Frame]
+    makers: tuple[Callable[[], Array] | None, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    binding: Mapping[str, int]
+
+
+def _bound(program: Program, binding: Mapping[str, int]) -> Bound:
+    plan = program.plan
+    types = [plan.slots[slot].type for slot in (*plan.feeds, *plan.outputs)]
+    shapes = [tuple(evaluate(dim, binding) for dim in type_.shape) for type_ in types]
+    dims = np.array([size for shape in shapes for size in shape] or [0], np.int64)
+    results = tuple(shapes[len(plan.feeds) :])
+    makers = tuple(
+        maker_of_results(shape, plan.slots[slot].type.dtype.numpy)
+        for shape, slot in zip(results, plan.outputs, strict=True)
+    )
+    return Bound(dims, [], makers, results, dict(binding))
+
+
+def _frame(program: Program, binding: Mapping[str, int]) -> Frame:
+    """A frame with everything in it that no run changes."""
+    plan, table, layout = program.plan, program.table, program.plan.layout
+    assert layout is not None, "a plan is placed before it runs"
+    known: dict[Dim, int] = {}
+
+    def number(dim: Dim) -> int:
+        if isinstance(dim, int):
+            return dim
+        if dim not in known:
+            known[dim] = evaluate(dim, binding)
+        return known[dim]
+
+    sizes = {slot: number(size) for slot, size in table.sized}
+    offsets, peak = offsets_for_sizes(layout.solution, [sizes[slot] for slot in layout.slots])
+    arena = aligned_empty(peak)
+    base = address_of(arena)
+    address = {slot: address_of(array) for slot, array in program.constants.items()}
+    for slot, offset in zip(layout.slots, offsets, strict=True):
+        address[slot] = base + offset
+    given = [address.get(slot, 0) for slot in table.pointers]
+    pointers = (ctypes.c_uint64 * max(1, len(given)))(*given)
+    numbers = [binding[d] if isinstance(d, str) else sizes[d] for d in table.dims]
+    dims = np.array(numbers or [0], np.int64)
+    # a launch all of whose results are empty has nothing to do
+    idle = [step for step, slots in table.written if not any(sizes[slot] for slot in slots)]
+    steps = table.steps
+    if idle:
+        steps = table.steps.copy()
+        steps[idle, 0] = SKIP
+    status = (ctypes.c_int64 * 4)()
+    words = (
+        address_of(steps),
+        len(plan.steps),
+        ctypes.addressof(pointers),
+        address_of(dims),
+        ctypes.addressof(status),
+    )
+    arguments = tuple(
+        kind(word) for kind, word in zip(_WALK_PARAMETERS, words, strict=False)
+    )
+    record = np.zeros(FRAME_WORDS, np.int64)
+    record[:FRAME_RELEASES] = program.walker, *words
+    record[FRAME_RELEASES] = program.releases(binding)
+    return Frame(record, arena, pointers, status, arguments, (steps, dims))
 
 
 class Program:
@@ -183,13 +252,18 @@ class Program:
     Attributes:
         plan: what it runs.
         entries: address of each kernel.
+        walker: address of the native loop over the steps.
         constants: the content of constant slots, packed.
         table: what its frames share.
+        input_places, output_places: of each input and result its entries of the pointer table.
+        is_long: it must be possible to interrupt a run.
+        recent: the bindings used last, the latest first.
     """
 
     def __init__(self, plan: Plan, code: Code) -> None:
         self.plan = plan
         self.entries = code.entries
+        self.walker = code.walker
         self._libraries = code.libraries
         self._walk = _WALK(code.walker)
         self.constants = {
@@ -199,20 +273,35 @@ class Program:
         places: dict[int, list[int]] = {}
         for place, slot in enumerate(self.table.pointers):
             places.setdefault(slot, []).append(place)
-        self._feed_places = [tuple(places.get(slot, ())) for slot in plan.feeds]
-        self._output_places = [
-            (plan.slots[slot].type.dtype.numpy, tuple(places.get(slot, ())))
-            for slot in plan.outputs
-        ]
+        self.input_places = [tuple(places.get(slot, ())) for slot in plan.feeds]
+        self.output_places = [tuple(places.get(slot, ())) for slot in plan.outputs]
+        self._dtypes = [plan.slots[slot].type.dtype.numpy for slot in plan.outputs]
         self._count = len(plan.steps)
-        self._is_long = bool(plan.loops) or self._count >= LONG_PROGRAM
-        if self._is_long:
+        self.is_long = bool(plan.loops) or self._count >= LONG_PROGRAM
+        if self.is_long:
             handler()
         self._lock = threading.Lock()
-        self._frames: dict[tuple[int, ...], list[Frame]] = {}
+        self._bounds: dict[tuple[int, ...], Bound] = {}
+        self.recent: list[Bound] = []
+        self._is_native = False
         self._binders = _binders(plan)
         self._names = tuple(name for name, _, _ in self._binders[0])
         self._is_bound = bool(self._binders[0] or self._binders[1] or plan.guards)
+
+    def call_natively(self) -> list[Bound]:
+        """Lets native code take the frames; gives the list of the bindings used last."""
+        self._is_native = True
+        for bound in list(self._bounds.values()):
+            for frame in list(bound.idle):
+                frame.record[FRAME_RELEASES] = self.releases(bound.binding)
+        return self.recent
+
+    def releases(self, binding: Mapping[str, int]) -> bool:
+        """Whether native code releases the interpreter's lock; brief programs are not worth it.
+
+        Nothing is looked at before there is native code: what runs once needs no answer.
+        """
+        return not (self._is_native and is_brief(self.plan, binding))
 
     def bind(self, arrays: Sequence[Array]) -> dict[str, int]:
         """Sizes of the symbolic dims, from the arrays given for ``plan.feeds``.
@@ -258,26 +347,26 @@ class Program:
         Raises:
             ShapeError: where sizes don't fit each other.
             IndexRangeError: where an index is out of range.
+            FeedError: where an array of ``into`` has another shape than its result.
         """
-        binding = self.bind(arrays) if self._is_bound else {}
-        pool = self._pool(tuple([binding[name] for name in self._names]))
+        bound = self._bound(arrays)
+        idle = bound.idle
         frame: Frame | None
         try:
-            frame = pool.pop()
+            frame = idle.pop()
         except IndexError:
             frame = None
         if frame is None:
-            frame = Frame(self, binding)
+            frame = _frame(self, bound.binding)
         try:
             pointers = frame.pointers
-            for places, array in zip(self._feed_places, arrays, strict=True):
+            for places, array in zip(self.input_places, arrays, strict=True):
                 address = address_of(array)
                 for place in places:
                     pointers[place] = address
             results: list[Array] = []
-            for shape, (dtype, places) in zip(frame.shapes, self._output_places, strict=True):
-                kept = into.get(len(results)) if into else None
-                result = np.empty(shape, dtype) if kept is None else kept
+            for position, places in enumerate(self.output_places):
+                result = self._result(bound, position, into)
                 address = address_of(result)
                 for place in places:
                     pointers[place] = address
@@ -287,12 +376,25 @@ class Program:
                 self._fail(frame, stopped)
             return results
         finally:
-            pool.append(frame)
+            idle.append(frame)
+
+    def _result(self, bound: Bound, position: int, into: Mapping[int, Array] | None) -> Array:
+        """The array to write a result to."""
+        shape, maker = bound.shapes[position], bound.makers[position]
+        given = into.get(position) if into else None
+        if given is not None:
+            if given.shape != shape:
+                raise FeedError(
+                    f"out has an array of shape {given.shape}; the result has shape {shape}",
+                    where=caller(),
+                )
+            return given
+        return np.empty(shape, self._dtypes[position]) if maker is None else maker()
 
     def _walked(self, frame: Frame) -> int:
         """Runs the steps; long programs can be interrupted."""
         stopped: int
-        if not self._is_long:
+        if not self.is_long:
             stopped = self._walk(*frame.arguments, _NEVER)
             return stopped
         with interruptible() as flag:
@@ -335,21 +437,34 @@ class Program:
         site = self.plan.kernels[step.kernel].sites[number]
         raise site.failure(value, bound, step.where)
 
-    def _pool(self, key: tuple[int, ...]) -> list[Frame]:
-        """The idle frames of a binding; taking from and adding to the list needs no lock."""
-        pool = self._frames.get(key)
-        if pool is None:
+    def _bound(self, arrays: Sequence[Array]) -> Bound:
+        """The program for these arrays; the bindings used last are kept where native code looks."""
+        binding = self.bind(arrays) if self._is_bound else {}
+        key = tuple([binding[name] for name in self._names])
+        bound = self._bounds.get(key)
+        recent = self.recent
+        if bound is None or not any(bound is other for other in recent[:RECENT_BINDINGS]):
             with self._lock:
-                pool = self._frames.setdefault(key, [])
-                while len(self._frames) > 1 and (
-                    len(self._frames) > MAX_BINDINGS or self._idle_bytes() > MAX_IDLE_BYTES
+                bound = self._bounds.get(key)
+                if bound is None:
+                    bound = self._bounds[key] = _bound(self, binding)
+                kept = [bound, *(other for other in recent if other is not bound)]
+                while len(self._bounds) > 1 and (
+                    len(self._bounds) > MAX_BINDINGS or self._idle_bytes() > MAX_IDLE_BYTES
                 ):
-                    del self._frames[next(iter(self._frames))]
-        return pool
+                    oldest = self._bounds.pop(next(iter(self._bounds)))
+                    kept = [other for other in kept if other is not oldest]
+                recent[:] = kept[:RECENT_BINDINGS]
+        return bound
+
+    @property
+    def idle_frames(self) -> list[Frame]:
+        """The frames of all bindings that no run has taken."""
+        return [frame for bound in list(self._bounds.values()) for frame in list(bound.idle)]
 
     def _idle_bytes(self) -> int:
         """What the arenas of frames that wait for a run take."""
-        return sum(frame.arena.nbytes for pool in self._frames.values() for frame in list(pool))
+        return sum(frame.arena.nbytes for frame in self.idle_frames)
 
 
 Binder = tuple[list[tuple[str, int, int]], list[tuple[Dim, int, int]]]

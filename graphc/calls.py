@@ -1,0 +1,123 @@
+"""What ``session.run`` was asked before, so that the same question is answered without looking.
+
+A question is the fetched values and the keys of the feeds, by identity; names are looked up anew as
+soon as the graph has grown, since they may mean nothing definite any more. Invariant: what is noted
+holds the objects whose identities it goes by, so that no other object can take their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from operator import itemgetter
+from typing import Any
+
+from graphc.ir.value import Value
+from graphc.state import Effect
+
+MAX_QUESTIONS = 256
+"""Fetches that are noted; where there are more, all are forgotten."""
+
+MAX_FEEDINGS = 4
+"""Sets of keys noted for the same fetches; the one noted first goes first."""
+
+
+class KnownCall:
+    """How to answer a question: the keys of the feeds in order, and what takes their arrays."""
+
+    __slots__ = ("_keys", "_nodes", "_pick", "function", "identities")
+
+    def __init__(
+        self, keys: tuple[Any, ...], nodes: int | None, function: Callable[..., Any]
+    ) -> None:
+        self.function = function
+        self.identities = tuple(map(id, keys))
+        self._keys = keys
+        self._nodes = nodes
+        self._pick = _picker(keys)
+
+    def arguments(self, feeds: Any, nodes: int) -> tuple[Any, ...] | None:
+        """The arrays in order, or None where this is another question."""
+        if self._nodes is not None and self._nodes != nodes:
+            return None
+        if type(feeds) is not dict:
+            return () if feeds is None and not self._keys else None
+        if len(feeds) != len(self._keys):
+            return None
+        try:
+            return self._pick(feeds)
+        except KeyError:
+            return None
+
+
+def _picker(keys: tuple[Any, ...]) -> Callable[[Mapping[Any, Any]], tuple[Any, ...]]:
+    if len(keys) > 1:
+        return itemgetter(*keys)
+    if not keys:
+        return lambda feeds: ()
+    (key,) = keys
+    return lambda feeds: (feeds[key],)
+
+
+class _Question:
+    """Fetches, and the calls known for them."""
+
+    __slots__ = ("calls", "fetches", "once")
+
+    def __init__(self, fetches: tuple[Any, ...]) -> None:
+        self.fetches = fetches
+        self.calls: tuple[KnownCall, ...] = ()
+        self.once: dict[tuple[int, ...], tuple[Any, ...]] = {}
+
+
+class KnownCalls:
+    """The calls of a session that were made at least twice."""
+
+    __slots__ = ("_questions",)
+
+    def __init__(self) -> None:
+        self._questions: dict[Hashable, _Question] = {}
+
+    def find(self, fetches: Any) -> tuple[KnownCall, ...]:
+        """The calls known for these fetches."""
+        known = self._questions.get(id(fetches))
+        if known is None:
+            kind = type(fetches)
+            if kind is not list and kind is not tuple:
+                return ()
+            known = self._questions.get((kind, *map(id, fetches)))
+            if known is None:
+                return ()
+        return known.calls
+
+    def note(
+        self, fetches: Any, feeds: Any, nodes: int, make: Callable[[], Callable[..., Any]]
+    ) -> None:
+        """Notes a run that went well; at the second of its kind ``make`` gives its function.
+
+        Only single leaves and flat lists and tuples of them are noted: what lies deeper may be
+        changed without changing its identity.
+        """
+        kind = type(fetches)
+        flat = kind is list or kind is tuple
+        items = tuple(fetches) if flat else (fetches,)
+        if not all(isinstance(item, (Value, Effect, str)) for item in items):
+            return
+        if type(feeds) is not dict and feeds is not None:
+            return
+        key = (kind, *map(id, items)) if flat else id(fetches)
+        question = self._questions.get(key)
+        if question is None:
+            if len(self._questions) >= MAX_QUESTIONS:
+                self._questions.clear()
+            question = self._questions.setdefault(key, _Question(items))
+        keys = tuple(feeds or ())
+        identities = tuple(map(id, keys))
+        if identities not in question.once:
+            if len(question.once) >= MAX_QUESTIONS:
+                question.once.clear()
+            question.once[identities] = keys
+            return
+        has_names = any(isinstance(item, str) for item in (*items, *keys))
+        call = KnownCall(keys, nodes if has_names else None, make())
+        others = [other for other in question.calls if other.identities != identities]
+        question.calls = (call, *others[: MAX_FEEDINGS - 1])

@@ -1,0 +1,479 @@
+"""The native entry of executables: a function of CPython's C interface, as LLVM text.
+
+One function serves every program of a process. It reads a table of what the program takes and
+gives (``graphc.runtime.entry`` writes it), checks the arguments, takes an idle frame, makes the
+results and runs the steps without the interpreter lock. Invariant: whatever is not plainly right
+(another type, dtype, layout, rank, size or number of arguments, an unseen binding of the dims, no
+idle frame, a failed step) is left to the careful callable, before anything has been changed. So
+this function raises nothing of its own but a failed allocation.
+
+It is written out by hand rather than with the emitter: it is about objects, not about lanes.
+"""
+
+from __future__ import annotations
+
+from graphc.plan.table import (
+    FRAME_RELEASES,
+    FRAME_WALKER,
+    INPUT_WORDS,
+    OUTPUT_WORDS,
+    TABLE_WORDS,
+)
+
+ENTRY = "graphc_call"
+"""The symbol of the entry, ``METH_FASTCALL | METH_KEYWORDS``."""
+
+IMPORTS = (
+    "PyTuple_GetItem", "PyTuple_New", "PyTuple_SetItem",
+    "PyList_Size", "PyList_GetItem", "PyList_SetSlice", "PyList_Append", "PyList_New",
+    "PyList_SetItem", "PyDict_GetItem", "PyDict_DelItem",
+    "PyObject_Vectorcall", "PyObject_CallNoArgs",
+    "Py_IncRef", "Py_DecRef", "PyErr_Clear", "PyEval_SaveThread", "PyEval_RestoreThread",
+)  # fmt: skip
+"""Functions of CPython it calls; beside them ``PyArray_Empty`` and the objects of ``OBJECTS``."""
+
+OBJECTS = ("PyArray_Type", "_Py_NoneStruct")
+"""Objects whose addresses it needs."""
+
+OBJECT_TYPE = 8
+ARRAY_DATA, ARRAY_RANK, ARRAY_DIMS, ARRAY_DTYPE, ARRAY_FLAGS = 16, 24, 32, 56, 64
+DTYPE_KIND, DTYPE_SIZE = 24, 40
+"""Bytes into the objects; ``graphc.runtime.entry`` checks them before this code is used.
+
+The eight bytes from the kind on also hold the byte order and NumPy's number of the type.
+"""
+
+PLAIN = 0x101
+"""NumPy's flags of C-contiguous and aligned arrays."""
+
+
+def emit_entry() -> str:
+    """The module.
+
+    What the built-in function is bound to is a tuple: the table, the recent bindings, the careful
+    callable; the values of variables and the keys of those that are read; blocks to write new
+    values to and the keys of those that are written.
+    """
+    return _DECLARATIONS + _HELPERS + _ENTRY
+
+
+_DECLARATIONS = """\
+@never = internal constant i32 0
+@PyArray_Type = external global i8
+@_Py_NoneStruct = external global i8
+declare ptr @PyTuple_GetItem(ptr, i64)
+declare ptr @PyTuple_New(i64)
+declare i32 @PyTuple_SetItem(ptr, i64, ptr)
+declare i64 @PyList_Size(ptr)
+declare ptr @PyList_GetItem(ptr, i64)
+declare i32 @PyList_SetSlice(ptr, i64, i64, ptr)
+declare i32 @PyList_Append(ptr, ptr)
+declare ptr @PyList_New(i64)
+declare i32 @PyList_SetItem(ptr, i64, ptr)
+declare ptr @PyDict_GetItem(ptr, ptr)
+declare i32 @PyDict_DelItem(ptr, ptr)
+declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare ptr @PyObject_CallNoArgs(ptr)
+declare void @Py_IncRef(ptr)
+declare void @Py_DecRef(ptr)
+declare void @PyErr_Clear()
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+declare ptr @PyArray_Empty(i32, ptr, ptr, i32)
+"""
+
+_HELPERS = f"""
+define internal ptr @data_of(ptr %array) nounwind {{
+  %at = getelementptr i8, ptr %array, i64 {ARRAY_DATA}
+  %data = load ptr, ptr %at
+  ret ptr %data
+}}
+
+define internal i64 @word(ptr %words, i64 %position) nounwind {{
+  %at = getelementptr i64, ptr %words, i64 %position
+  %value = load i64, ptr %at
+  ret i64 %value
+}}
+
+; Writes an array's address to its entries of the pointer table. A row ends with where its list of
+; entries starts and how long it is.
+define internal void @point(ptr %array, ptr %pointers, ptr %table, ptr %last) nounwind {{
+entry:
+  %data = call ptr @data_of(ptr %array)
+  %first = load i64, ptr %last
+  %count = call i64 @word(ptr %last, i64 1)
+  %list = getelementptr i64, ptr %table, i64 %first
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %body, label %done
+body:
+  %place = call i64 @word(ptr %list, i64 %i)
+  %at = getelementptr ptr, ptr %pointers, i64 %place
+  store ptr %data, ptr %at
+  %next = add i64 %i, 1
+  br label %head
+done:
+  ret void
+}}
+
+; Whether an object is the array that a row describes; if so, its dims are copied.
+; Row: source, kind word, bytes an element, rank, entries.
+define internal i1 @fits(ptr %object, ptr %row, ptr %dims) nounwind {{
+entry:
+  %type.at = getelementptr i8, ptr %object, i64 {OBJECT_TYPE}
+  %type = load ptr, ptr %type.at
+  %exact = icmp eq ptr %type, @PyArray_Type
+  br i1 %exact, label %array, label %no
+array:
+  %rank.at = getelementptr i8, ptr %object, i64 {ARRAY_RANK}
+  %rank.32 = load i32, ptr %rank.at
+  %rank = sext i32 %rank.32 to i64
+  %rank.wanted = call i64 @word(ptr %row, i64 3)
+  %rank.right = icmp eq i64 %rank, %rank.wanted
+  %flags.at = getelementptr i8, ptr %object, i64 {ARRAY_FLAGS}
+  %flags = load i32, ptr %flags.at
+  %plain = and i32 %flags, {PLAIN}
+  %is.plain = icmp eq i32 %plain, {PLAIN}
+  %dtype.at = getelementptr i8, ptr %object, i64 {ARRAY_DTYPE}
+  %dtype = load ptr, ptr %dtype.at
+  %kind.at = getelementptr i8, ptr %dtype, i64 {DTYPE_KIND}
+  %kind = load i64, ptr %kind.at
+  %kind.wanted = call i64 @word(ptr %row, i64 1)
+  %kind.right = icmp eq i64 %kind, %kind.wanted
+  %size.at = getelementptr i8, ptr %dtype, i64 {DTYPE_SIZE}
+  %size = load i64, ptr %size.at
+  %size.wanted = call i64 @word(ptr %row, i64 2)
+  %size.right = icmp eq i64 %size, %size.wanted
+  %both = and i1 %rank.right, %is.plain
+  %also = and i1 %kind.right, %size.right
+  %all = and i1 %both, %also
+  br i1 %all, label %shape, label %no
+shape:
+  %from.at = getelementptr i8, ptr %object, i64 {ARRAY_DIMS}
+  %from = load ptr, ptr %from.at
+  br label %head
+head:
+  %i = phi i64 [ 0, %shape ], [ %next, %body ]
+  %more = icmp slt i64 %i, %rank
+  br i1 %more, label %body, label %yes
+body:
+  %dim = call i64 @word(ptr %from, i64 %i)
+  %to = getelementptr i64, ptr %dims, i64 %i
+  store i64 %dim, ptr %to
+  %next = add i64 %i, 1
+  br label %head
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}}
+
+define internal i1 @equal(ptr %a, ptr %b, i64 %count) nounwind {{
+entry:
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %body, label %yes
+body:
+  %x = call i64 @word(ptr %a, i64 %i)
+  %y = call i64 @word(ptr %b, i64 %i)
+  %same = icmp eq i64 %x, %y
+  %next = add i64 %i, 1
+  br i1 %same, label %head, label %no
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}}
+
+; The recent binding with these dims, borrowed, or null.
+define internal ptr @binding_of(ptr %recent, ptr %dims, i64 %count) nounwind {{
+entry:
+  %bindings = call i64 @PyList_Size(ptr %recent)
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %more = icmp slt i64 %i, %bindings
+  br i1 %more, label %body, label %none
+body:
+  %bound = call ptr @PyList_GetItem(ptr %recent, i64 %i)
+  %array = call ptr @PyTuple_GetItem(ptr %bound, i64 0)
+  %known = call ptr @data_of(ptr %array)
+  %same = call i1 @equal(ptr %known, ptr %dims, i64 %count)
+  %next = add i64 %i, 1
+  br i1 %same, label %found, label %head
+found:
+  ret ptr %bound
+none:
+  ret ptr null
+}}
+
+; An array for a result. Row: dtype, rank, number among what is written or -1, entries.
+define internal ptr @result_of(ptr %self, ptr %maker, ptr %row, ptr %dims) nounwind {{
+entry:
+  %written = call i64 @word(ptr %row, i64 2)
+  %is.written = icmp sge i64 %written, 0
+  br i1 %is.written, label %look, label %fresh
+look:
+  %spares = call ptr @PyTuple_GetItem(ptr %self, i64 5)
+  %keys = call ptr @PyTuple_GetItem(ptr %self, i64 6)
+  %key = call ptr @PyTuple_GetItem(ptr %keys, i64 %written)
+  %spare = call ptr @PyDict_GetItem(ptr %spares, ptr %key)
+  %no.spare = icmp eq ptr %spare, null
+  br i1 %no.spare, label %fresh, label %reuse
+reuse:
+  call void @Py_IncRef(ptr %spare)
+  %deleted = call i32 @PyDict_DelItem(ptr %spares, ptr %key)
+  ret ptr %spare
+fresh:
+  %small = icmp eq ptr %maker, @_Py_NoneStruct
+  br i1 %small, label %plain, label %made
+made:
+  %array = call ptr @PyObject_CallNoArgs(ptr %maker)
+  ret ptr %array
+plain:
+  %dtype = load ptr, ptr %row
+  %rank = call i64 @word(ptr %row, i64 1)
+  %rank.32 = trunc i64 %rank to i32
+  call void @Py_IncRef(ptr %dtype)
+  %empty = call ptr @PyArray_Empty(i32 %rank.32, ptr %dims, ptr %dtype, i32 0)
+  ret ptr %empty
+}}
+
+; Runs a frame. The words of its record are the arguments of the loop over steps.
+define internal i1 @ran(ptr %record) nounwind {{
+entry:
+  %walker = load ptr, ptr %record
+  %steps = call i64 @word(ptr %record, i64 {FRAME_WALKER + 1})
+  %count = call i64 @word(ptr %record, i64 {FRAME_WALKER + 2})
+  %pointers = call i64 @word(ptr %record, i64 {FRAME_WALKER + 3})
+  %dims = call i64 @word(ptr %record, i64 {FRAME_WALKER + 4})
+  %status = call i64 @word(ptr %record, i64 {FRAME_WALKER + 5})
+  %releases = call i64 @word(ptr %record, i64 {FRAME_RELEASES})
+  %long = icmp ne i64 %releases, 0
+  br i1 %long, label %release, label %walk
+release:
+  %thread = call ptr @PyEval_SaveThread()
+  br label %walk
+walk:
+  %state = phi ptr [ null, %entry ], [ %thread, %release ]
+  %stopped = call i64 %walker(i64 %steps, i64 %count, i64 %pointers, i64 %dims, i64 %status,
+                              ptr @never)
+  br i1 %long, label %restore, label %after
+restore:
+  call void @PyEval_RestoreThread(ptr %state)
+  br label %after
+after:
+  %ended = icmp eq i64 %stopped, %count
+  br i1 %ended, label %yes, label %failed
+failed:
+  %status.at = inttoptr i64 %status to ptr
+  store <4 x i64> zeroinitializer, ptr %status.at, align 8
+  ret i1 false
+yes:
+  ret i1 true
+}}
+"""
+
+_ENTRY = f"""
+define ptr @{ENTRY}(ptr %self, ptr %args, i64 %given, ptr %names) nounwind {{
+entry:
+  %table.array = call ptr @PyTuple_GetItem(ptr %self, i64 0)
+  %table = call ptr @data_of(ptr %table.array)
+  %recent = call ptr @PyTuple_GetItem(ptr %self, i64 1)
+  %expected = load i64, ptr %table
+  %inputs = call i64 @word(ptr %table, i64 1)
+  %outputs = call i64 @word(ptr %table, i64 2)
+  %container = call i64 @word(ptr %table, i64 3)
+  %rank = call i64 @word(ptr %table, i64 4)
+  %output.rows.at = call i64 @word(ptr %table, i64 5)
+  %input.rows = getelementptr i64, ptr %table, i64 {TABLE_WORDS}
+  %output.rows = getelementptr i64, ptr %table, i64 %output.rows.at
+  %dims = alloca i64, i64 %rank
+  %objects = alloca ptr, i64 %inputs
+  %right = icmp eq i64 %given, %expected
+  %positional = icmp eq ptr %names, null
+  %counted = and i1 %right, %positional
+  br i1 %counted, label %check, label %careful
+
+check:
+  %c = phi i64 [ 0, %entry ], [ %c.next, %check.fits ]
+  %c.dims = phi ptr [ %dims, %entry ], [ %c.dims.next, %check.fits ]
+  %c.more = icmp slt i64 %c, %inputs
+  br i1 %c.more, label %check.body, label %bind
+check.body:
+  %c.at = mul i64 %c, {INPUT_WORDS}
+  %c.row = getelementptr i64, ptr %input.rows, i64 %c.at
+  %c.source = load i64, ptr %c.row
+  %c.argument = icmp sge i64 %c.source, 0
+  br i1 %c.argument, label %check.argument, label %check.state
+check.argument:
+  %c.arg.at = getelementptr ptr, ptr %args, i64 %c.source
+  %c.arg = load ptr, ptr %c.arg.at
+  br label %check.object
+check.state:
+  %c.key.at = xor i64 %c.source, -1
+  %states = call ptr @PyTuple_GetItem(ptr %self, i64 3)
+  %keys = call ptr @PyTuple_GetItem(ptr %self, i64 4)
+  %c.key = call ptr @PyTuple_GetItem(ptr %keys, i64 %c.key.at)
+  %c.held = call ptr @PyDict_GetItem(ptr %states, ptr %c.key)
+  %c.unknown = icmp eq ptr %c.held, null
+  br i1 %c.unknown, label %careful, label %check.object
+check.object:
+  %c.object = phi ptr [ %c.arg, %check.argument ], [ %c.held, %check.state ]
+  %c.fits = call i1 @fits(ptr %c.object, ptr %c.row, ptr %c.dims)
+  br i1 %c.fits, label %check.fits, label %careful
+check.fits:
+  %c.object.at = getelementptr ptr, ptr %objects, i64 %c
+  store ptr %c.object, ptr %c.object.at
+  %c.rank = call i64 @word(ptr %c.row, i64 3)
+  %c.dims.next = getelementptr i64, ptr %c.dims, i64 %c.rank
+  %c.next = add i64 %c, 1
+  br label %check
+
+bind:
+  %bound = call ptr @binding_of(ptr %recent, ptr %dims, i64 %rank)
+  %unbound = icmp eq ptr %bound, null
+  br i1 %unbound, label %careful, label %frames
+frames:
+  %idle = call ptr @PyTuple_GetItem(ptr %bound, i64 1)
+  %idle.count = call i64 @PyList_Size(ptr %idle)
+  %all.busy = icmp eq i64 %idle.count, 0
+  br i1 %all.busy, label %careful, label %take
+take:
+  %idle.last = sub i64 %idle.count, 1
+  %frame = call ptr @PyList_GetItem(ptr %idle, i64 %idle.last)
+  call void @Py_IncRef(ptr %frame)
+  call void @Py_IncRef(ptr %bound)
+  %t.cut = call i32 @PyList_SetSlice(ptr %idle, i64 %idle.last, i64 %idle.count, ptr null)
+  %record.array = call ptr @PyTuple_GetItem(ptr %frame, i64 0)
+  %record = call ptr @data_of(ptr %record.array)
+  %pointers.word = call i64 @word(ptr %record, i64 {FRAME_WALKER + 3})
+  %pointers = inttoptr i64 %pointers.word to ptr
+  br label %hold
+
+; From here on every object is held: others may drop theirs while the lock is released.
+hold:
+  %h = phi i64 [ 0, %take ], [ %h.next, %hold.body ]
+  %h.more = icmp slt i64 %h, %inputs
+  br i1 %h.more, label %hold.body, label %contain
+hold.body:
+  %h.at = getelementptr ptr, ptr %objects, i64 %h
+  %h.object = load ptr, ptr %h.at
+  call void @Py_IncRef(ptr %h.object)
+  %h.row.at = mul i64 %h, {INPUT_WORDS}
+  %h.row = getelementptr i64, ptr %input.rows, i64 %h.row.at
+  %h.last = getelementptr i64, ptr %h.row, i64 {INPUT_WORDS - 2}
+  call void @point(ptr %h.object, ptr %pointers, ptr %table, ptr %h.last)
+  %h.next = add i64 %h, 1
+  br label %hold
+
+contain:
+  switch i64 %container, label %make.tuple [ i64 0, label %make.single  i64 1, label %make.list ]
+make.single:
+  br label %make
+make.list:
+  %list = call ptr @PyList_New(i64 %outputs)
+  %list.none = icmp eq ptr %list, null
+  br i1 %list.none, label %release, label %make
+make.tuple:
+  %tuple = call ptr @PyTuple_New(i64 %outputs)
+  %tuple.none = icmp eq ptr %tuple, null
+  br i1 %tuple.none, label %release, label %make
+make:
+  %result.0 = phi ptr [ null, %make.single ], [ %list, %make.list ], [ %tuple, %make.tuple ]
+  %makers = call ptr @PyTuple_GetItem(ptr %bound, i64 2)
+  %bound.array = call ptr @PyTuple_GetItem(ptr %bound, i64 0)
+  %bound.dims = call ptr @data_of(ptr %bound.array)
+  %m.dims.0 = getelementptr i64, ptr %bound.dims, i64 %rank
+  br label %output
+output:
+  %m = phi i64 [ 0, %make ], [ %m.next, %output.placed ]
+  %m.dims = phi ptr [ %m.dims.0, %make ], [ %m.dims.next, %output.placed ]
+  %result.m = phi ptr [ %result.0, %make ], [ %result.next, %output.placed ]
+  %m.more = icmp slt i64 %m, %outputs
+  br i1 %m.more, label %output.body, label %run
+output.body:
+  %m.at = mul i64 %m, {OUTPUT_WORDS}
+  %m.row = getelementptr i64, ptr %output.rows, i64 %m.at
+  %maker = call ptr @PyTuple_GetItem(ptr %makers, i64 %m)
+  %made = call ptr @result_of(ptr %self, ptr %maker, ptr %m.row, ptr %m.dims)
+  %not.made = icmp eq ptr %made, null
+  br i1 %not.made, label %drop, label %output.made
+output.made:
+  %m.last = getelementptr i64, ptr %m.row, i64 {OUTPUT_WORDS - 2}
+  call void @point(ptr %made, ptr %pointers, ptr %table, ptr %m.last)
+  switch i64 %container, label %place.tuple [
+    i64 0, label %output.placed
+    i64 1, label %place.list
+  ]
+place.list:
+  %l.set = call i32 @PyList_SetItem(ptr %result.m, i64 %m, ptr %made)
+  br label %output.placed
+place.tuple:
+  %t.set = call i32 @PyTuple_SetItem(ptr %result.m, i64 %m, ptr %made)
+  br label %output.placed
+output.placed:
+  %result.next = phi ptr [ %made, %output.made ], [ %result.m, %place.list ],
+                         [ %result.m, %place.tuple ]
+  %m.rank = call i64 @word(ptr %m.row, i64 1)
+  %m.dims.next = getelementptr i64, ptr %m.dims, i64 %m.rank
+  %m.next = add i64 %m, 1
+  br label %output
+
+run:
+  %ran = call i1 @ran(ptr %record)
+  br i1 %ran, label %release, label %failed
+
+; The careful callable runs it again and says what was wrong.
+failed:
+  call void @Py_DecRef(ptr %result.m)
+  br label %release
+
+; An allocation failed; NumPy has said so.
+drop:
+  %nothing = icmp eq ptr %result.m, null
+  br i1 %nothing, label %release, label %drop.container
+drop.container:
+  call void @Py_DecRef(ptr %result.m)
+  br label %release
+
+release:
+  %answer = phi ptr [ null, %make.list ], [ null, %make.tuple ], [ %result.m, %run ],
+                    [ null, %failed ], [ null, %drop ], [ null, %drop.container ]
+  %again = phi i1 [ false, %make.list ], [ false, %make.tuple ], [ false, %run ],
+                  [ true, %failed ], [ false, %drop ], [ false, %drop.container ]
+  %r.set = call i32 @PyList_Append(ptr %idle, ptr %frame)
+  %r.lost = icmp slt i32 %r.set, 0
+  br i1 %r.lost, label %lost, label %returned
+lost:
+  call void @PyErr_Clear()
+  br label %returned
+returned:
+  call void @Py_DecRef(ptr %frame)
+  call void @Py_DecRef(ptr %bound)
+  br label %free
+free:
+  %f = phi i64 [ 0, %returned ], [ %f.next, %free.body ]
+  %f.more = icmp slt i64 %f, %inputs
+  br i1 %f.more, label %free.body, label %end
+free.body:
+  %f.at = getelementptr ptr, ptr %objects, i64 %f
+  %f.object = load ptr, ptr %f.at
+  call void @Py_DecRef(ptr %f.object)
+  %f.next = add i64 %f, 1
+  br label %free
+end:
+  br i1 %again, label %careful, label %leave
+leave:
+  ret ptr %answer
+
+careful:
+  %callable = call ptr @PyTuple_GetItem(ptr %self, i64 2)
+  %elsewhere = call ptr @PyObject_Vectorcall(ptr %callable, ptr %args, i64 %given, ptr %names)
+  ret ptr %elsewhere
+}}
+"""

@@ -1,0 +1,130 @@
+"""Memory of large results, used again when they are dead.
+
+Fresh pages cost several times what a kernel needs to fill them, so the memory of a large result
+goes back to a store when its array and all views of it are gone, and the next result of that size
+gets it. Invariant: a block is either in the store or belongs to one living array.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from graphc.ir.attributes import Array
+
+SMALLEST_BLOCK = 1 << 20
+"""Bytes from which on a result has a block; smaller ones are left to NumPy."""
+
+MAX_IDLE_BLOCKS = 256 << 20
+"""Bytes that may wait in the store of the process."""
+
+_GRAIN = 64 << 10
+"""Sizes of blocks are multiples of this, so that sizes that hardly differ share blocks."""
+
+_HUGE = 4 << 20
+"""Bytes from which on the system is asked for huge pages."""
+
+
+class BlockStore:
+    """Blocks that wait, by size.
+
+    Blocks come back whenever an array dies, perhaps in the midst of another call here, so there is
+    no lock: every change is a single operation on a list or a dict.
+    """
+
+    __slots__ = ("_idle", "limit")
+
+    def __init__(self, limit: int = MAX_IDLE_BLOCKS) -> None:
+        self.limit = limit
+        self._idle: dict[int, list[mmap.mmap]] = {}
+
+    @property
+    def idle_bytes(self) -> int:
+        """What waits."""
+        return sum(size * len(blocks) for size, blocks in list(self._idle.items()))
+
+    def take(self, size: int) -> mmap.mmap:
+        """A block of at least so many bytes; its content is left over from somewhere."""
+        size = -(-size // _GRAIN) * _GRAIN
+        blocks = self._idle.get(size)
+        if blocks is not None:
+            try:
+                return blocks.pop()
+            except IndexError:
+                pass
+        return _fresh(size)
+
+    def give(self, block: mmap.mmap) -> None:
+        """Takes a block back; other sizes go first where that is more than may wait."""
+        size = len(block)
+        self._idle.setdefault(size, []).append(block)
+        excess = self.idle_bytes - self.limit
+        if excess <= 0:
+            return
+        for other in sorted(list(self._idle), key=lambda other: other == size):
+            blocks = self._idle.get(other, [])
+            while excess > 0 and blocks:
+                del blocks[:1]
+                excess -= other
+            if other != size and not blocks:
+                self._idle.pop(other, None)
+
+    def clear(self) -> None:
+        """Gives all that waits to the system."""
+        self._idle.clear()
+
+
+def _fresh(size: int) -> mmap.mmap:
+    block = mmap.mmap(-1, size, **_PRIVATE)
+    if size >= _HUGE and _ADVICE is not None:
+        try:
+            block.madvise(_ADVICE)
+        except OSError:
+            return block  # a system without huge pages: ordinary ones serve
+    return block
+
+
+_PRIVATE: dict[str, Any] = (
+    {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
+)
+"""After a fork each process has its own content, as with any other memory."""
+
+_ADVICE: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
+
+
+class _Lease(np.ndarray[Any, np.dtype[np.uint8]]):
+    """A block as NumPy sees it: what the array of a result is based on, and all of its views.
+
+    NumPy looks through chains of views of one type only, so these keep this object alive.
+    """
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        block = self.base
+        if isinstance(block, mmap.mmap):
+            store().give(block)
+
+
+@cache
+def store() -> BlockStore:
+    """The store of the process."""
+    return BlockStore()
+
+
+def result_of(shape: tuple[int, ...], dtype: np.dtype[Any], size: int) -> Array:
+    """An uninitialised array for a result of so many bytes, in a block."""
+    lease = _Lease(size, np.uint8, store().take(size))
+    return np.ndarray(shape, dtype, lease)
+
+
+def maker_of_results(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[], Array] | None:
+    """What makes the arrays of a large result; None for a small one."""
+    size = dtype.itemsize
+    for dim in shape:
+        size *= dim
+    return partial(result_of, shape, dtype, size) if size >= SMALLEST_BLOCK else None

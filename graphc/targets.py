@@ -1,0 +1,124 @@
+"""Arrays that a caller gives for results to be written to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.base.errors import FeedError
+from graphc.base.source import caller
+from graphc.ir.attributes import Array
+from graphc.ir.value import Value
+from graphc.runtime.address import address_of
+
+
+def targets_of(fetches: Any, out: Any, read: Sequence[Array]) -> dict[int, Array]:
+    """The array for each result, by its position among the values that are fetched.
+
+    Args:
+        fetches: nested lists, tuples and dicts of values and effects.
+        out: arrays in the same structure; None leaves a part of it to fresh arrays.
+        read: the arrays that the run reads, none of which may be written.
+
+    Raises:
+        FeedError: where the structures differ, or an array can't take its result. The sizes
+            of symbolic dims are known, and looked at, only when the program runs.
+    """
+    found: dict[int, Array] = {}
+    position = 0
+    for leaf, target in _pairs(fetches, out):
+        if isinstance(leaf, Value):
+            if target is not None:
+                _check(leaf, target)
+                found[position] = target
+            position += 1
+        elif target is not None:
+            raise _wrong(f"out has {_kind(target)} for {leaf!r}, which has no result")
+    _check_overlaps(list(found.values()), read)
+    return found
+
+
+def _pairs(fetches: Any, out: Any) -> Iterator[tuple[Any, Any]]:
+    """The leaves of the fetches, left to right, each with what is given for it."""
+    stack = [(fetches, out)]
+    while stack:
+        item, given = stack.pop()
+        if isinstance(item, dict):
+            if given is not None and (not isinstance(given, dict) or given.keys() != item.keys()):
+                keys = ", ".join(map(repr, item))
+                raise _wrong(f"out has {_kind(given)} where the fetches have a dict of {keys}")
+            pairs = [(part, None if given is None else given[key]) for key, part in item.items()]
+        elif isinstance(item, (list, tuple)):
+            if given is not None and (
+                not isinstance(given, (list, tuple)) or len(given) != len(item)
+            ):
+                raise _wrong(f"out has {_kind(given)} where the fetches have {_kind(item)}")
+            rest = [None] * len(item) if given is None else given
+            pairs = list(zip(item, rest, strict=True))
+        else:
+            yield item, given
+            continue
+        stack.extend(reversed(pairs))
+
+
+def _check(value: Value, target: Any) -> None:
+    dtype = value.dtype.numpy
+    if isinstance(target, np.ndarray) and target.dtype == dtype and target.dtype.isnative:
+        flags = target.flags
+        if flags.c_contiguous and flags.aligned and flags.writeable and _fits(value, target.shape):
+            return
+    raise _wrong(f"out has {_fault(value, target)} for {value.name or value.type}")
+
+
+def _fault(value: Value, target: Any) -> str:
+    """What is wrong with an array that can't take a result."""
+    if not isinstance(target, np.ndarray):
+        return f"{_kind(target)}, not an array,"
+    if target.dtype != value.dtype.numpy or not target.dtype.isnative:
+        return f"an array of {target.dtype}"
+    if not _fits(value, target.shape):
+        return f"an array of shape {target.shape}"
+    if not target.flags.writeable:
+        return "an array that can't be written to"
+    return "an array that is not contiguous and aligned"
+
+
+def _fits(value: Value, shape: tuple[int, ...]) -> bool:
+    return len(shape) == value.ndim and all(
+        dim == size for dim, size in zip(value.shape, shape, strict=True) if isinstance(dim, int)
+    )
+
+
+def _check_overlaps(targets: Sequence[Array], read: Sequence[Array]) -> None:
+    """Refuses to write where something is read: kernels may read on after they began to write.
+
+    All are contiguous, so comparing where they begin and end is exact.
+    """
+    written = [(address_of(array), array.nbytes) for array in targets]
+    fed = [(address_of(array), array.nbytes) for array in read]
+    for position, one in enumerate(written):
+        if any(_overlap(one, other) for other in written[:position]):
+            raise _wrong("two arrays of out share memory")
+        if any(_overlap(one, other) for other in fed):
+            raise _wrong("an array of out shares memory with an argument")
+
+
+def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether two pieces of memory, given by address and size, have a byte in common."""
+    return one[0] < other[0] + other[1] and other[0] < one[0] + one[1]
+
+
+def _kind(item: Any) -> str:
+    if isinstance(item, (list, tuple)):
+        return f"a {type(item).__name__} of {len(item)}"
+    return f"a {type(item).__name__}"
+
+
+def _wrong(text: str) -> FeedError:
+    return FeedError(
+        text,
+        where=caller(),
+        hint="give arrays like those a call without out returns, in the same structure",
+    )
