@@ -11,11 +11,11 @@ from collections.abc import Callable, Hashable, Mapping
 from operator import itemgetter
 from typing import Any
 
-from graphc.ir.value import Value
-from graphc.state import Effect
-
 MAX_QUESTIONS = 256
 """Fetches that are noted; where there are more, all are forgotten."""
+
+MAX_ITEMS = 10_000
+"""Types, keys and leaves of fetches that are noted."""
 
 MAX_FEEDINGS = 4
 """Sets of keys noted for the same fetches; the one noted first goes first."""
@@ -58,6 +58,35 @@ def _picker(keys: tuple[Any, ...]) -> Callable[[Mapping[Any, Any]], tuple[Any, .
     return lambda feeds: (feeds[key],)
 
 
+_END = object()
+"""Stands behind the items of a list, tuple or dict."""
+
+
+def _flat(fetches: Any) -> list[Any]:
+    """All that makes a structure what it is, in one list: types, keys of dicts, leaves, ends.
+
+    Nothing for a structure that is very large, or endless because it contains itself.
+    """
+    found: list[Any] = []
+    stack = [fetches]
+    while stack:
+        if len(found) > MAX_ITEMS:
+            return []
+        item = stack.pop()
+        if isinstance(item, (list, tuple)):
+            found.append(type(item))
+            stack.append(_END)
+            stack.extend(item[::-1])
+        elif isinstance(item, dict):
+            found.append(type(item))
+            found.extend(item)
+            stack.append(_END)
+            stack.extend(reversed(item.values()))
+        else:
+            found.append(item)
+    return found
+
+
 class _Question:
     """Fetches, and the calls known for them."""
 
@@ -79,32 +108,29 @@ class KnownCalls:
 
     def find(self, fetches: Any) -> tuple[KnownCall, ...]:
         """The calls known for these fetches."""
-        known = self._questions.get(id(fetches))
-        if known is None:
-            kind = type(fetches)
-            if kind is not list and kind is not tuple:
+        question = self._questions.get(id(fetches))
+        if question is None:
+            if not isinstance(fetches, (list, tuple, dict)):
                 return ()
-            known = self._questions.get((kind, *map(id, fetches)))
-            if known is None:
+            question = self._questions.get(tuple(map(id, _flat(fetches))))
+            if question is None:
                 return ()
-        return known.calls
+        return question.calls
 
     def note(
         self, fetches: Any, feeds: Any, nodes: int, make: Callable[[], Callable[..., Any]]
     ) -> None:
-        """Notes a run that went well; at the second of its kind ``make`` gives its function.
-
-        Only single leaves and flat lists and tuples of them are noted: what lies deeper may be
-        changed without changing its identity.
-        """
-        kind = type(fetches)
-        flat = kind is list or kind is tuple
-        items = tuple(fetches) if flat else (fetches,)
-        if not all(isinstance(item, (Value, Effect, str)) for item in items):
-            return
+        """Notes a run that went well; at the second of its kind ``make`` gives its function."""
         if type(feeds) is not dict and feeds is not None:
             return
-        key = (kind, *map(id, items)) if flat else id(fetches)
+        if isinstance(fetches, (list, tuple, dict)):
+            # not by its own identity: a list stays the same when its items change
+            items = tuple(_flat(fetches))
+            key: Hashable = tuple(map(id, items))
+        else:
+            items, key = (fetches,), id(fetches)
+        if key == ():
+            return
         question = self._questions.get(key)
         if question is None:
             if len(self._questions) >= MAX_QUESTIONS:

@@ -8,6 +8,7 @@ import pickle
 import sys
 import threading
 import weakref
+from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -444,7 +445,9 @@ def test_runs_are_remembered(careful_calls: list[Any]) -> None:
     session, x, y = increment()
     z = y + 1
     array = np.arange(16, dtype=np.float32)
-    for fetches in (y, [y, z], (y, z), "x", ["x", z]):
+    pair = namedtuple("pair", "first second")
+    nested = {"a": y, "b": [z, (y,)]}, [[y], {"z": z}], pair(z, y), OrderedDict(k=y)
+    for fetches in (y, [y, z], (y, z), "x", ["x", z], *nested):
         for feeds in ({x: array}, {"x": array}, {x: array, y: array * 3}):
             expected = session.run(fetches, feeds)
             for _ in range(4):
@@ -470,6 +473,9 @@ def test_lists_that_change() -> None:
         assert session.run(nested, {x: array})[0][0][0] == 2
     nested[0][0] = z
     assert session.run(nested, {x: array})[0][0][0] == 3
+    nested.append(nested)
+    with pytest.raises(RecursionError):
+        session.run(nested, {x: array})
 
 
 def test_names_are_looked_up_anew_when_the_graph_grows() -> None:
