@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,8 +53,35 @@ class Memory:
     lower_bound_bytes: int
 
 
-class Executable:
+_SIGNATURE = inspect.Signature(
+    [
+        inspect.Parameter("arguments", inspect.Parameter.VAR_POSITIONAL),
+        inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None),
+    ]
+)
+"""Of a call; ``inspect`` does not find it in a slot."""
+
+
+class _Called:
+    """Holds what its call comes to as a slot, so that none of Python's code runs before that does.
+
+    A method would take as long as everything else in a call of native code.
+    """
+
+    __slots__ = ("__call__",)
+
+    __call__: Callable[..., Any]
+
+
+class Executable(_Called):
     """A compiled fetch list of a session; call it with the feeds in order.
+
+    ``executable(*arrays, out=None)`` runs once; results come in the structure of the fetches. In
+    ``out`` may be arrays to write them to, in the same structure, with None for what is to be a
+    fresh array. They must have the results' dtypes and shapes, be contiguous and share no memory
+    with each other or the arguments. They are what is returned. After an error their content is
+    undefined. A call raises FeedError for a wrong number of arguments, one that does not fit, or
+    an array of ``out`` that can't take its result.
 
     Attributes:
         feeds: the values that the positional arguments stand for.
@@ -77,43 +105,27 @@ class Executable:
         self.compiled = compiled
         self.feeds = tuple(feeds)
         self.last_profile: Profile | None = None
-        self._call: Callable[..., Any] = self._first
+        self.__call__ = self._first
+        self.__signature__ = _SIGNATURE
 
-    def __call__(self, *arguments: Any, out: Any = None) -> Any:
-        """Runs once; results come in the structure of the fetches.
-
-        Args:
-            arguments: the feeds, in order.
-            out: arrays to write the results to, in the structure of the fetches, with None for
-                what is to be a fresh array. They must have the results' dtypes and shapes, be
-                contiguous and share no memory with each other or the arguments. They are what is
-                returned. After an error their content is undefined.
-
-        Raises:
-            FeedError: for a wrong number of arguments, one that does not fit, or an array of
-                ``out`` that can't take its result.
-        """
-        if out is None:
-            return self._call(*arguments)
-        arrays = self._converted(arguments)
-        return self.arranged(self.run(arrays, targets_of(self._fetches, out, arrays)))
-
-    def _first(self, *arguments: Any) -> Any:
+    def _first(self, *arguments: Any, out: Any = None) -> Any:
         """The first call. Native code for calls is made by the second: many programs run once."""
-        self._call = self._second
-        return self._careful(*arguments)
+        self.__call__ = self._second
+        return self._careful(*arguments, out=out)
 
-    def _second(self, *arguments: Any) -> Any:
-        self._call = self.direct
-        return self._call(*arguments)
+    def _second(self, *arguments: Any, out: Any = None) -> Any:
+        self.__call__ = self.direct
+        return self.direct(*arguments, out=out)
 
-    def _careful(self, *arguments: Any) -> Any:
+    def _careful(self, *arguments: Any, out: Any = None) -> Any:
         """A call that converts what can be, and says what is wrong with the rest."""
-        return self.arranged(self.run(self._converted(arguments)))
+        arrays = self._converted(arguments)
+        into = None if out is None else targets_of(self._fetches, out, arrays)
+        return self.arranged(self.run(arrays, into))
 
     @cached_property
     def direct(self) -> Callable[..., Any]:
-        """What a call with positional arguments comes to, with as little Python as can be."""
+        """What calls come to, with as little Python as can be."""
         from graphc.runtime.cache import caching
         from graphc.runtime.entry import Container, available, native_call
 
@@ -140,10 +152,16 @@ class Executable:
             )
         if plain:
             return call
-        count, arranged, run = self._results, self.arranged, session.run_and_commit
-        if not written:
-            return lambda *arguments: arranged(call(*arguments))
-        return lambda *arguments: arranged(run(call, arguments, written)[:count])
+        count, arranged, careful = self._results, self.arranged, self._careful
+
+        def call_and_arrange(*arguments: Any, out: Any = None) -> Any:
+            if out is not None:
+                return careful(*arguments, out=out)
+            if not written:
+                return arranged(call(*arguments))
+            return arranged(session.run_and_commit(call, arguments, written)[:count])
+
+        return call_and_arrange
 
     def _all_results(self, *arguments: Any) -> Sequence[Array]:
         """The fetches and what variables are to become, from a careful run."""

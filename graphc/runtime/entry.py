@@ -146,7 +146,7 @@ def _method() -> tuple[_MethodDef, Library]:
     imports["PyArray_Empty"] = empty
     library = load(emit_entry(), (ENTRY,), imports=imports)
     definition = _MethodDef(
-        b"call", library.addresses[ENTRY], _FASTCALL_WITH_KEYWORDS, b"Runs a program."
+        b"call", library.addresses[ENTRY], _FASTCALL_WITH_KEYWORDS, b"A compiled program."
     )
     return definition, library
 
@@ -190,8 +190,8 @@ def native_call(
         positions: for each input that is fed, which argument it is.
         arguments: how many arguments a call has; some may be needed by no input.
         container: what the results come in.
-        careful: is called with the arguments where they are not plainly right, and gives the
-            result or raises.
+        careful: is called with the arguments where they are not plainly right, and with keywords
+            if there are any, and gives the result or raises.
         variables: what is read and written beside.
     """
     plan = program.plan
