@@ -20,6 +20,7 @@ from graphc.ir.op import Contraction, Element, Reshape, Scan, ScatterAdd
 from graphc.ir.value import Value
 from graphc.lineage import Change, History, Level, Lineage
 from graphc.ops.fused import fused_op
+from graphc.ops.placing import join_slices_op
 from graphc.ops.source import constant_op
 from graphc.plan.ir import Launch, Plan
 from passes.base import Decision
@@ -152,6 +153,8 @@ class Explainer:
             return "it is another shape of a stored value"
         if node.op is fused_op:
             return f"{self._launch(node)}, alone"
+        if node.op is join_slices_op:
+            return "it is the memory that its pieces are computed in"
         return f"{node.op.name} is control flow, whose parts are kernels"
 
     def _fused_node(self, group: Group) -> Node:

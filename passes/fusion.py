@@ -29,6 +29,7 @@ from graphc.ir.op import (
 from graphc.ir.types import Shape
 from graphc.ir.value import Value
 from graphc.ops.fused import fused_op
+from graphc.ops.placing import place_slice_op
 from graphc.ops.source import constant_op
 from passes.base import PassContext
 from passes.fusion_groups import (
@@ -37,6 +38,7 @@ from passes.fusion_groups import (
     Kind,
     gives_row,
     merge_obstacle,
+    place_obstacle,
     pointwise_obstacle,
     reduction_obstacle,
     view_obstacle,
@@ -91,6 +93,8 @@ class Fuser:
                 self._start("map", node, node.output.shape)
             elif isinstance(lowering, (Contraction, Scan, ScatterAdd)):
                 self._start("single", node, node.output.shape)
+            elif node.op is place_slice_op:
+                self._place(node)
             else:
                 self._outside(node)
         self._merge_siblings()
@@ -158,6 +162,18 @@ class Fuser:
         group.axis = node.attrs["axis"]
         group.rows.add(node.output)
         self._join(group, node)
+
+    def _place(self, node: Node) -> None:
+        """With what makes the piece; else a kernel of its own that copies it to its slice."""
+        (piece,) = node.inputs
+        group = self.group.get(piece)
+        if group is not None:
+            obstacle = place_obstacle(group, node)
+            self._note(node, group, obstacle)
+            if obstacle is None and self.context.decide(FUSE, node):
+                self._join(group, node)
+                return
+        self._start("map", node, piece.shape)
 
     def _merge_siblings(self) -> None:
         """Groups that read a value of their whole shape together become one.
@@ -336,7 +352,9 @@ class Fuser:
         ]
         region = Graph("body", [inner[v] for v in inputs], nodes, [inner[v] for v in exits])
         lines = dict.fromkeys(n.provenance.where for n in members if n.provenance.where)
-        first = members[-1].provenance.where
+        # of what is computed, rather than of where it is put
+        work = [node for node in members if node.op is not place_slice_op] or members
+        first = work[-1].provenance.where
         parents = tuple(line for line in lines if line is not first)
         provenance = Provenance(first, "fusion", parents)
         return Node(fused_op, tuple(inputs), {}, tuple(exits), (region,), provenance)

@@ -11,7 +11,7 @@ from typing import Literal
 
 from graphc.ir.dims import product
 from graphc.ir.graph import Node
-from graphc.ir.op import Reshape
+from graphc.ir.op import Contraction, Reshape, Scan
 from graphc.ir.types import Shape
 from graphc.ir.value import Value
 from graphc.ops.shape import broadcast_to_op
@@ -27,7 +27,8 @@ class Group:
 
     Attributes:
         kind: ``map`` (pointwise work and views over one shape), ``rows`` (reductions of one axis
-            of one shape, and the work around them) or ``single`` (closed to others).
+            of one shape, and the work around them) or ``single`` (closed to others; all it may do
+            with its result is put it into a slice).
         rank: above the ranks of all groups it reads from.
         shape: what its loops run over.
         axis: the reduced one, of ``rows``.
@@ -175,6 +176,15 @@ def merge_obstacle(a: Group, b: Group) -> str | None:
     if a.rank != b.rank and (a if a.rank < b.rank else b).has_dependents:
         return CYCLE
     return None
+
+
+def place_obstacle(group: Group, node: Node) -> str | None:
+    """Why the group can't put what it computes into its slice of a whole."""
+    if group.kind != "single":
+        return None
+    if not isinstance(group.nodes[0].op.lowering, (Contraction, Scan)):
+        return "scatters write to memory of their own"
+    return None if group.exits == 1 else "something else reads what it computes"
 
 
 def gives_row(group: Group, node: Node, own: list[Value]) -> bool:

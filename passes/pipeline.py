@@ -17,6 +17,7 @@ from passes.fold import fold
 from passes.fusion import PARTS as FUSION
 from passes.fusion import fusion
 from passes.hoist import hoist
+from passes.joins import joins
 from passes.layout import layout
 from passes.manager import Before, Needs, Step, check_order
 from passes.precompute import precompute
@@ -57,6 +58,7 @@ PIPELINE: tuple[Step, ...] = (
     Step(dce, regions=False),
     Step(precompute),
     Step(layout),
+    Step(joins),
     Step(fusion, required=True, parts=FUSION),
     Step(schedule),
 )
@@ -82,6 +84,9 @@ ORDER: tuple[Before | Needs, ...] = (
     Before("precompute", "layout", "weights that are computed are packed too"),
     Needs("layout", "decompose", "products stand in many spellings before it"),
     Before("layout", "fusion", "what a kernel reads is settled before kernels are"),
+    Needs("joins", "views", "slices of concatenations are taken of their pieces"),
+    Needs("joins", "layout", "which pieces have a kernel of their own is settled by then"),
+    Before("joins", "fusion", "a piece is put in its place by the kernel that computes it"),
     Before("decompose", "fusion", "fused bodies are closed"),
     Before("cse", "fusion", "kernels are not compared with each other's parts"),
     Before("fusion", "schedule", "what is scheduled are kernels"),

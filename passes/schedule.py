@@ -16,6 +16,7 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Reshape
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
+from graphc.ops.placing import join_slices_op
 from graphc.ops.source import constant_op
 from passes.base import PassContext
 
@@ -27,7 +28,8 @@ class _Tasks:
     Inputs, constants and outputs of the graph take the same memory whatever the order is, so they
     are no storages. A reshape stands for the value it reshapes.
 
-    * `size`: bytes of each storage; `readers`: the nodes that read it.
+    * `size`: bytes of each storage; `readers`, `makers`: the nodes that read it, and that write
+      to it: more than one where slices of it are made apart. It is there from the first of them on.
     * `reads`, `makes`: the storages of each node, each once.
     * `sources`, `users`: the nodes right before and after each node, each once.
     * `ends`: the nodes that make outputs.
@@ -35,6 +37,7 @@ class _Tasks:
 
     size: list[int]
     readers: list[list[int]]
+    makers: list[list[int]]
     reads: list[list[int]]
     makes: list[list[int]]
     sources: list[list[int]]
@@ -58,9 +61,12 @@ class _Tasks:
     def peak(self, order: Sequence[int]) -> int:
         """The most bytes alive at once in an order."""
         left = list(map(len, self.readers))
+        begun = [False] * len(left)
         live = peak = 0
         for node in order:
-            live += self.made(node)
+            for storage in self.makes[node]:
+                live += 0 if begun[storage] else self.size[storage]
+                begun[storage] = True
             peak = max(peak, live)
             for storage in self.reads[node]:
                 left[storage] -= 1
@@ -75,13 +81,17 @@ def _tasks(graph: Graph) -> _Tasks:
     for node in graph.nodes:
         if isinstance(node.op.lowering, Reshape):
             root[node.outputs[0]] = root.get(node.inputs[0], node.inputs[0])
+        elif node.op is join_slices_op:
+            root.update(dict.fromkeys(node.inputs, node.outputs[0]))
     free = {root.get(value, value) for value in graph.outputs}
     maker: dict[Value, int] = {}
     storage: dict[Value, int] = {}
     known: dict[TensorType, int] = {}  # products of dims are costly, and few types recur
     size: list[int] = []
     count = len(graph.nodes)
-    tasks = _Tasks(size, [], [], [[] for _ in range(count)], [], [[] for _ in range(count)], [])
+    makes: list[list[int]] = [[] for _ in range(count)]
+    users: list[list[int]] = [[] for _ in range(count)]
+    tasks = _Tasks(size, [], [], [], makes, [], users, [])
     for place, node in enumerate(graph.nodes):
         reads = dict.fromkeys(root.get(value, value) for value in node.inputs)
         tasks.reads.append([storage[value] for value in reads if value in storage])
@@ -93,14 +103,20 @@ def _tasks(graph: Graph) -> _Tasks:
             tasks.users[source].append(place)
         for value in node.outputs:
             maker[value] = place
-            if value in root or value in free or node.op is constant_op:
+            kept = root.get(value, value)
+            reshaped = isinstance(node.op.lowering, Reshape)
+            if kept in free or reshaped or node.op in (constant_op, join_slices_op):
                 continue
-            storage[value] = len(size)
-            tasks.makes[place].append(len(size))
-            if value.type not in known:
-                known[value.type] = at_hint(value.type.bytes)
-            size.append(known[value.type])
-            tasks.readers.append([])
+            if kept not in storage:
+                storage[kept] = len(size)
+                if value.type not in known:
+                    known[value.type] = at_hint(value.type.bytes)
+                size.append(known[value.type])
+                tasks.readers.append([])
+                tasks.makers.append([])
+            if storage[kept] not in tasks.makes[place]:
+                tasks.makes[place].append(storage[kept])
+                tasks.makers[storage[kept]].append(place)
     tasks.ends.extend(dict.fromkeys(maker[value] for value in graph.outputs if value in maker))
     return tasks
 
@@ -169,17 +185,21 @@ def _depth_first(tasks: _Tasks) -> list[int]:
 def _greedy(tasks: _Tasks) -> list[int]:
     """Always the ready node that adds least memory, freed operands counted."""
     left = list(map(len, tasks.readers))
-    size, reads = tasks.size, tasks.reads
+    begun = [False] * len(left)
+    size, reads, makes = tasks.size, tasks.reads, tasks.makes
 
     def growth(node: int) -> int:
-        return tasks.made(node) - sum(
-            size[storage] for storage in reads[node] if left[storage] == 1
-        )
+        freed = sum(size[storage] for storage in reads[node] if left[storage] == 1)
+        return sum(size[storage] for storage in makes[node] if not begun[storage]) - freed
 
     queue = _Queue(tasks.sources, growth)
     order: list[int] = []
     while (node := queue.pop()) is not None:
         order.append(node)
+        for storage in makes[node]:
+            if not begun[storage]:
+                begun[storage] = True
+                queue.cheaper(tasks.makers[storage])
         for storage in reads[node]:
             left[storage] -= 1
             if left[storage] == 1:  # its last reader has become cheaper
@@ -191,15 +211,21 @@ def _greedy(tasks: _Tasks) -> list[int]:
 def _greedy_backwards(tasks: _Tasks) -> list[int]:
     """The same from the end: always the node before which least memory is alive."""
     live = [False] * len(tasks.size)
-    size, reads = tasks.size, tasks.reads
+    ahead = list(map(len, tasks.makers))
+    size, reads, makes = tasks.size, tasks.reads, tasks.makes
 
     def growth(node: int) -> int:
-        return sum(size[storage] for storage in reads[node] if not live[storage]) - tasks.made(node)
+        ended = sum(size[storage] for storage in makes[node] if ahead[storage] == 1)
+        return sum(size[storage] for storage in reads[node] if not live[storage]) - ended
 
     queue = _Queue(tasks.users, growth, latest_first=True)
     order: list[int] = []
     while (node := queue.pop()) is not None:
         order.append(node)
+        for storage in makes[node]:
+            ahead[storage] -= 1
+            if ahead[storage] == 1:  # before the first that writes to it, it is not there
+                queue.cheaper(tasks.makers[storage])
         for storage in reads[node]:
             if not live[storage]:
                 live[storage] = True

@@ -276,7 +276,7 @@ class KernelWatch:
             written = sum(
                 array.size
                 for buffer, array in zip(kernel.buffers, arrays, strict=True)
-                if buffer.role == "out"
+                if buffer.is_result
             )
             if written:
                 try:

@@ -374,6 +374,22 @@ def _loop(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     return result[1], shape
 
 
+def joining(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+    """Several values of one shape put together, some twice."""
+    x, shape = m.pick(a)
+    if not shape:
+        return gx.stack([x, x]), (2,)
+    alike = [
+        value for value, other in m.pool
+        if other == shape and value.dtype is x.dtype
+        and list(map(str, value.shape)) == list(map(str, x.shape))
+    ]  # fmt: skip
+    axis = b % len(shape)
+    pieces = [alike[(b + c * number) % len(alike)] for number in range(2 + c % 3)]
+    joined = (*shape[:axis], len(pieces) * shape[axis], *shape[axis + 1 :])
+    return gx.concatenate(pieces, axis=axis), joined
+
+
 def _power(x: Any, y: Any) -> Any:
     """Integers have no negative powers."""
     return gx.power(x, abs(y) if isinstance(y, int) else y)

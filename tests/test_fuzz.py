@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from random_programs import STEPS, Program, Recipe, recipes
+from random_programs import STEPS, Program, Recipe, joining, recipes
 from random_programs import build as build_of
 from random_spellings import MORE
 
 import graphc as gx
+import passes.joins
 from graphc.base.options import FAST_MATH
 from graphc.debug.compare import difference
 from graphc.extract import extract
@@ -40,6 +41,10 @@ PLAIN = gx.Options(numerics="strict", fuel=0)
 OPTIONAL = sorted({step.name for step in PIPELINE if not step.required})
 
 
+JOINING = (*MORE, *[joining] * (len(MORE) // 4))
+"""The same, a fifth of them concatenations."""
+
+
 def build(recipe: Recipe) -> Program:
     """A program of single operations and of the spellings that passes look for."""
     return build_of(recipe, MORE)
@@ -56,8 +61,8 @@ def run(program: Program, options: gx.Options, fetches: Any = None) -> list[Any]
     return result
 
 
-def check_exact_passes(recipe: Recipe) -> None:
-    program = build(recipe)
+def check_exact_passes(recipe: Recipe, program: Program | None = None) -> None:
+    program = program or build(recipe)
     plain = run(program, PLAIN)
     for options in (gx.Options(numerics="strict", verify=True), gx.Options(
         numerics="strict", shuffle_seed=recipe.seed
@@ -138,6 +143,13 @@ def _zero_ties(node: Any, given: Any, reference: Any) -> bool:
     """Minima and maxima of zeros of both signs: +0 is greater than −0 here, NumPy's are either."""
     tie = {"maximum", "minimum", "max", "min", "clip", "relu"}
     return node.op.name in tie and np.array_equal(given, reference, equal_nan=True)
+
+
+def check_joins(recipe: Recipe) -> None:
+    """Pieces are computed in place however small they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passes.joins, "LEAST_BYTES", 0)
+        check_exact_passes(recipe, build_of(recipe, JOINING))
 
 
 def check_flags(recipe: Recipe) -> None:
@@ -230,6 +242,12 @@ def test_random_programs_keep_their_bits(recipe: Recipe) -> None:
 
 
 @FEW
+@given(recipes(steps=JOINING))
+def test_random_joins_keep_their_bits(recipe: Recipe) -> None:
+    check_joins(recipe)
+
+
+@FEW
 @given(recipes(steps=MORE))
 def test_each_random_operation_is_its_reference(recipe: Recipe) -> None:
     check_each_operation(recipe)
@@ -252,6 +270,13 @@ def test_random_programs_stay_finite_and_near(recipe: Recipe) -> None:
 @given(recipes(steps=MORE, most=30))
 def test_fuzz_bits(recipe: Recipe) -> None:
     check_exact_passes(recipe)
+
+
+@pytest.mark.slow
+@MANY
+@given(recipes(steps=JOINING, most=30))
+def test_fuzz_joins(recipe: Recipe) -> None:
+    check_joins(recipe)
 
 
 @pytest.mark.slow

@@ -116,7 +116,7 @@ class KernelComparison:
             )
             if not written and native.array.tobytes() != before.tobytes():
                 self.fail(f"native code writes its input {buffer.name!r}")
-            if buffer.role == "out" and not expected:
+            if buffer.is_result and not expected:
                 self._compare(buffer.name, native.array, wanted)
         return [native.array for native in natives], failures
 

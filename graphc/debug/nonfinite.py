@@ -8,17 +8,19 @@ Invariant: what a select has masked is not followed, since the search starts fro
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from graphc.base.source import Location
-from graphc.interp import bind_dims, evaluate_node
+from graphc.interp import bind_dims, evaluate_node, resolve
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Pointwise
 from graphc.ir.value import Value
+from graphc.ops.placing import join_slices_op, place_slice_op
 from graphc.ops.source import constant_op
 
 Index = tuple[int, ...]
@@ -82,10 +84,10 @@ class _Search:
         self.values: dict[Value, Array] = dict(zip(graph.inputs, inputs, strict=True))
         self._makers: dict[Value, Node] = {}
         self._same: dict[Value, Value] = {}
-        sizes = bind_dims([value.type for value in graph.inputs], list(inputs))
+        self._sizes = bind_dims([value.type for value in graph.inputs], list(inputs))
         with np.errstate(all="ignore"):
             for node in graph.nodes:
-                self._evaluate(node, sizes)
+                self._evaluate(node, self._sizes)
 
     def _evaluate(self, node: Node, sizes: Mapping[str, int]) -> None:
         """The node's values; those inside of a fused node too, each under its own name."""
@@ -125,6 +127,8 @@ class _Search:
 
     def _operand(self, node: Node, shape: Index, index: Index) -> tuple[Value, Index] | None:
         """The operand that is not finite: at the same element, where the operation has such."""
+        if node.op in (join_slices_op, place_slice_op):
+            return self._placed(node, index)
         for operand in node.inputs:
             array = self.values[operand]
             if array.dtype.kind != "f":
@@ -136,6 +140,15 @@ class _Search:
             elif not is_finite(array):
                 return operand, _first(array)
         return None
+
+    def _placed(self, node: Node, index: Index) -> tuple[Value, Index]:
+        """Where an element of a whole, or of one of its slices, comes from."""
+        axis: int = node.attrs["axis"]
+        if node.op is place_slice_op:
+            start = resolve(node.attrs["start"], self._sizes)
+            return node.inputs[0], (*index[:axis], index[axis] - start, *index[axis + 1 :])
+        starts = resolve(node.attrs["starts"], self._sizes)
+        return node.inputs[bisect_right(starts, index[axis]) - 1], index
 
     def _text(self, node: Node, shape: Index, index: Index) -> str:
         """The operation with its operands' elements, where it works element by element."""

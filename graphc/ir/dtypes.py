@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -41,6 +42,11 @@ class DType:
     def is_integer(self) -> bool:
         """Signed or unsigned integer; bool is not one."""
         return self.kind in ("int", "uint")
+
+    @property
+    def unwritten(self) -> int | float:
+        """What interpreters find where nothing was written: NaN, or a number nobody expects."""
+        return math.nan if self.is_float else 85
 
     def __str__(self) -> str:
         return self.name

@@ -232,7 +232,7 @@ class Decompose:
 
 @dataclass(frozen=True, slots=True)
 class Structural:
-    """Handled by the compiler itself: constants, state, control flow, fused groups."""
+    """Handled by the compiler itself: constants, state, control flow, kernels, wholes."""
 
 
 Lowering: TypeAlias = (

@@ -153,7 +153,7 @@ class _Interpreter:
                 raise VerifyError(f"buffer {buffer.name!r} is {buffer.type}, the array is {given}")
             if not array.flags.c_contiguous:
                 raise VerifyError(f"the array for buffer {buffer.name!r} is not contiguous")
-            if buffer.role == "out" and not array.flags.writeable:
+            if buffer.is_result and not array.flags.writeable:
                 raise VerifyError(f"the array for output {buffer.name!r} is read-only")
             self._rooms[buffer] = _Room(array.reshape(-1), array.size, ())
 
@@ -192,7 +192,7 @@ class _Interpreter:
             private = tuple(self._axes)
             flat = np.empty(size * math.prod(private), buffer.type.dtype.numpy)
             # What is read before it is written must stand out.
-            flat.fill(np.nan if buffer.type.dtype.is_float else 85)
+            flat.fill(buffer.type.dtype.unwritten)
             self._rooms[buffer] = _Room(flat, size, private)
         for statement in body:
             self._statement(statement)

@@ -24,7 +24,7 @@ from graphc.ir.types import TensorType
 
 LoopKind = Literal["parallel", "vector", "serial"]
 Order = Literal["lanes", "chain"]
-Role = Literal["in", "out", "scratch"]
+Role = Literal["in", "out", "part", "scratch"]
 
 
 def lanes(dtype: DType) -> int:
@@ -66,12 +66,18 @@ class Var:
 class Buffer:
     """A packed array that a kernel is called with.
 
+    An ``out`` is written as a whole, of a ``part`` each kernel that gets it writes a slice.
     ``scratch`` is room for the kernel's own use, of undefined content, not shared between threads.
     """
 
     name: str
     role: Role
     type: TensorType
+
+    @property
+    def is_result(self) -> bool:
+        """Whether what the kernel writes there outlives it."""
+        return self.role in ("out", "part")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -281,6 +287,27 @@ def walk(body: Sequence[Statement]) -> Iterator[Statement]:
         yield statement
         if isinstance(statement, (Loop, Reduce)):
             stack.append(iter(statement.body))
+
+
+def stored_parts(kernel: Kernel) -> dict[int, Dim]:
+    """For each ``part`` among the buffers how many elements of it the kernel writes.
+
+    Every place is taken to be written once, as it is where an index of all the loops around leads
+    to it.
+    """
+    number = {b: n for n, b in enumerate(kernel.buffers) if b.role == "part"}
+    result: dict[int, Dim] = dict.fromkeys(number.values(), 0)
+    pending: list[tuple[Sequence[Statement], Dim]] = [(kernel.body, 1)] if number else []
+    while pending:
+        body, times = pending.pop()
+        for statement in body:
+            if isinstance(statement, (Loop, Reduce)):
+                pending.append((statement.body, times * statement.extent))
+            elif isinstance(statement, Store) and statement.buffer in number:
+                result[number[statement.buffer]] += times
+            elif isinstance(statement, Contract) and statement.c.buffer in number:
+                result[number[statement.c.buffer]] += times * statement.m * statement.n
+    return result
 
 
 def dims_in(statement: Statement) -> tuple[Dim, ...]:

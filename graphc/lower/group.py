@@ -19,8 +19,7 @@ from graphc.ir.op import Contraction, Pointwise, Reduction, Scan, ScatterAdd
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.ir import Kernel
-from graphc.lower.index import flat_index
-from graphc.lower.region import open_loops, open_region
+from graphc.lower.region import Slice, Slices, computed, open_loops, open_region
 from graphc.lower.rows import lower_rows
 from graphc.lower.special import lower_contraction, lower_scan, lower_scatter
 
@@ -31,38 +30,41 @@ def lower_group(node: Node, target: Target) -> Kernel:
     Raises:
         UnsupportedError: naming the op that no kernel can be made of.
     """
-    (region,) = node.regions
+    region, slices = computed(node.regions[0])
     kinds = {type(inner.op.lowering) for inner in region.nodes}
     if Contraction in kinds:
-        return lower_contraction(region, target)
+        return lower_contraction(region, slices, target)
     if Scan in kinds:
-        return lower_scan(region)
+        return lower_scan(region, slices)
     if ScatterAdd in kinds:
-        return lower_scatter(region)
+        return lower_scatter(region, slices)
     if Reduction in kinds:
-        return lower_rows(region)
-    return lower_map(region)
+        return lower_rows(region, slices)
+    return lower_map(region, slices)
 
 
-def lower_map(region: Graph) -> Kernel:
+def lower_map(region: Graph, slices: Slices) -> Kernel:
     """All outputs have one shape; one loop nest computes them together."""
     shape = region.outputs[0].shape
-    collapsed = _collapse(region, shape)
+    collapsed = _collapse(region, shape, slices)
     if collapsed is not None:
-        region, shape = collapsed
-    b, evaluator, outputs = open_region(region)
+        region, shape, slices = collapsed
+    b, evaluator, results = open_region(region, slices)
     with ExitStack() as loops:
         index = open_loops(b, evaluator, loops, shape)
-        values = [evaluator.at(value, index) for value in region.outputs]
-        for buffer, value in zip(outputs, values, strict=True):
-            b.store(buffer, flat_index(b, index, shape), value)
+        elements = [evaluator.at(value, index) for value in region.outputs]
+        for result, element in zip(results, elements, strict=True):
+            result.store(b, index, element)
     return b.finish()
 
 
-def _collapse(region: Graph, shape: Sequence[Dim]) -> tuple[Graph, tuple[Dim, ...]] | None:
+def _collapse(
+    region: Graph, shape: Sequence[Dim], slices: Slices
+) -> tuple[Graph, tuple[Dim, ...], Slices] | None:
     """Merges neighbouring axes that no value of the region broadcasts differently.
 
-    Only purely pointwise regions: then the innermost loop is as long as it can be.
+    Only purely pointwise regions: then the innermost loop is as long as it can be. A slice is
+    contiguous along its axis and those behind it, so no axis before is merged with that one.
     """
     rank = len(shape)
     if rank < 2 or not all(_is_pointwise(node) for node in region.nodes):
@@ -74,12 +76,13 @@ def _collapse(region: Graph, shape: Sequence[Dim]) -> tuple[Graph, tuple[Dim, ..
         if any(d != 1 and d != full for d, full in zip(padded, shape, strict=True)):
             return None
         patterns.append([d == 1 and full != 1 for d, full in zip(padded, shape, strict=True)])
+    cuts = {slice_.axis for slice_ in slices if slice_ is not None}
     groups: list[list[int]] = [[0]]
     for axis in range(1, rank):
         # axes of size 1 go with any other, so they say nothing about how their group broadcasts
         real = [other for other in groups[-1] if shape[other] != 1]
         alike = not real or all(pattern[axis] == pattern[real[-1]] for pattern in patterns)
-        if alike or shape[axis] == 1:
+        if (alike or shape[axis] == 1) and not (real and axis in cuts):
             groups[-1].append(axis)
         else:
             groups.append([axis])
@@ -106,7 +109,16 @@ def _collapse(region: Graph, shape: Sequence[Dim]) -> tuple[Graph, tuple[Dim, ..
     ]
     inputs = [renamed[value] for value in region.inputs]
     outputs = [renamed[value] for value in region.outputs]
-    return Graph(region.name, inputs, nodes, outputs), merged
+
+    def moved(slice_: Slice) -> Slice:
+        number = next(n for n, group in enumerate(groups) if slice_.axis in group)
+        behind = product(shape[axis] for axis in groups[number] if axis > slice_.axis)
+        whole = slice_.whole.shape
+        dims = tuple(product(whole[axis] for axis in group) for group in groups)
+        return Slice(slice_.whole.with_shape(dims), number, slice_.start * behind)
+
+    taken = tuple(None if slice_ is None else moved(slice_) for slice_ in slices)
+    return Graph(region.name, inputs, nodes, outputs), merged, taken
 
 
 def _is_pointwise(node: Node) -> bool:

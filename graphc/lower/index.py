@@ -17,11 +17,19 @@ from graphc.kernel.ir import Var
 Index = tuple[Var, ...]
 
 
-def flat_index(b: KernelBuilder, index: Sequence[Var], shape: Sequence[Dim]) -> Var:
-    """Row-major offset of an index."""
+def flat_index(
+    b: KernelBuilder,
+    index: Sequence[Var],
+    shape: Sequence[Dim],
+    origin: tuple[int, Dim] | None = None,
+) -> Var:
+    """Row-major offset of an index, which along one axis may count from an ``origin``."""
     result = b.constant(0, int64)
-    for var, dim in zip(index, shape, strict=True):
-        result = b.apply("add", b.apply("multiply", result, b.dim(dim)), var)
+    for axis, (var, dim) in enumerate(zip(index, shape, strict=True)):
+        result = b.apply("multiply", result, b.dim(dim))
+        if origin is not None and origin[0] == axis:
+            result = b.apply("add", result, b.dim(origin[1]))
+        result = b.apply("add", result, var)
     return result
 
 

@@ -20,6 +20,7 @@ from graphc.ir.value import Value
 from graphc.kernel.ir import Kernel, Site
 from graphc.kernel.text import kernel_key
 from graphc.lower.group import lower_group
+from graphc.ops.placing import join_slices_op, wholes
 from graphc.plan.ir import Branch, Copy, Guard, Jump, Launch, Plan, Slot, SlotKind, Step
 
 
@@ -36,6 +37,8 @@ class _Planner:
         self._kernel_of: dict[tuple[str, tuple[Site, ...]], int] = {}
         self._kernel_of_region: dict[Structure, int] = {}
         self._destination: dict[Value, int] = {}
+        self._whole: dict[Value, Node] = {}
+        self._begun: dict[Value, int] = {}
 
     # --- slots -----------------------------------------------------------------------------------
 
@@ -47,6 +50,13 @@ class _Planner:
 
     def made(self, value: Value, where: Location | None) -> int:
         """The slot a node writes a value to: where it is wanted, or a new temporary."""
+        join = self._whole.get(value)
+        if join is not None:
+            whole = join.output
+            if whole not in self._begun:
+                self._begun[whole] = self.made(whole, join.provenance.where)
+            self.slot_of[value] = self._begun[whole]
+            return self._begun[whole]
         known = self._destination.pop(value, None)
         if known is None:
             known = self.slot("temporary", value.type, value.name or "", where)
@@ -78,8 +88,7 @@ class _Planner:
     def into(self, graph: Graph, wanted: list[int]) -> None:
         """All nodes of a graph, its outputs ending up in the wanted slots."""
         self._aim(graph, wanted)
-        for node in graph.nodes:
-            self.node(node)
+        self.nodes(graph)
         for value, target in zip(graph.outputs, wanted, strict=True):
             self.copy(self.slot_of[value], target)
 
@@ -99,12 +108,20 @@ class _Planner:
 
     # --- nodes -----------------------------------------------------------------------------------
 
+    def nodes(self, graph: Graph) -> None:
+        """All nodes of a graph; whatever is joined is written to one slot."""
+        self._whole |= wholes(graph)
+        for node in graph.nodes:
+            self.node(node)
+
     def node(self, node: Node) -> None:
         name = node.op.name
         if name == "constant":
             self.constant(node)
         elif isinstance(node.op.lowering, Reshape):
             self.slot_of[node.output] = self.slot_of[node.inputs[0]]
+        elif node.op is join_slices_op:
+            self.slot_of[node.output] = self._begun.pop(node.output)
         elif name == "fused":
             self.launch(node)
         elif name == "cond":
@@ -180,12 +197,10 @@ class _Planner:
         start = len(self.steps)
         captures = node.inputs[count:]
         self._enter(condition, captures, carried)
-        for inner in condition.nodes:
-            self.node(inner)
+        self.nodes(condition)
         branch = self._hole()
         self._enter(body, captures, carried)
-        for inner in body.nodes:
-            self.node(inner)
+        self.nodes(body)
         # all successors exist before the first carried slot is overwritten
         moves = [(self.slot_of[v], slot) for v, slot in zip(body.outputs, carried, strict=True)]
         moves = [(source, slot) for source, slot in moves if source != slot]

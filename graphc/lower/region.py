@@ -1,16 +1,72 @@
-"""What all lowerings of regions share: the builder with its buffers, loop nests, names."""
+"""What all lowerings of regions share: the builder with its buffers, loop nests, names.
+
+What a region puts into slices of wholes is lowered like any other output; only where it is stored
+differs, and that a ``Result`` knows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 from graphc.ir.dims import Dim
 from graphc.ir.graph import Graph
+from graphc.ir.types import TensorType
+from graphc.ir.value import Value
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import Buffer, LoopKind, Var
 from graphc.lower.evaluate import Evaluator
-from graphc.lower.index import Index
+from graphc.lower.index import Index, flat_index
+from graphc.ops.placing import place_slice_op
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Where a piece lies in a whole of this type: from ``start`` of ``axis`` on."""
+
+    whole: TensorType
+    axis: int
+    start: Dim
+
+
+Slices = tuple[Slice | None, ...]
+"""For each output of a region its slice, None if it is a whole value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """An output of a region: what is computed, and the buffer that takes it."""
+
+    value: Value
+    buffer: Buffer
+    slice: Slice | None
+
+    def place(self, b: KernelBuilder, index: Sequence[Var]) -> Var:
+        """Where the element of the value at an index goes."""
+        origin = None if self.slice is None else (self.slice.axis, self.slice.start)
+        return flat_index(b, index, self.buffer.type.shape, origin)
+
+    def store(self, b: KernelBuilder, index: Sequence[Var], element: Var) -> None:
+        """Writes the element of the value at an index."""
+        b.store(self.buffer, self.place(b, index), element)
+
+
+def computed(region: Graph) -> tuple[Graph, Slices]:
+    """The region without placing: its outputs are the pieces, of which each has its slice."""
+    placing = {n.output: n for n in region.nodes if n.op is place_slice_op}
+    if not placing:
+        return region, (None,) * len(region.outputs)
+    outputs: list[Value] = []
+    slices: list[Slice | None] = []
+    for value in region.outputs:
+        node = placing.get(value)
+        outputs.append(value if node is None else node.inputs[0])
+        slices.append(
+            None if node is None else Slice(value.type, node.attrs["axis"], node.attrs["start"])
+        )
+    nodes = [node for node in region.nodes if node.op is not place_slice_op]
+    return Graph(region.name, region.inputs, nodes, outputs), tuple(slices)
 
 
 def kernel_name(region: Graph) -> str:
@@ -20,14 +76,20 @@ def kernel_name(region: Graph) -> str:
     return "_".join(shown) or "copy"
 
 
-def open_region(region: Graph) -> tuple[KernelBuilder, Evaluator, list[Buffer]]:
+def open_region(region: Graph, slices: Slices) -> tuple[KernelBuilder, Evaluator, list[Result]]:
     """A builder with the region's inputs and outputs as buffers, and an evaluator over it."""
     b = KernelBuilder(kernel_name(region))
     evaluator = Evaluator(b, region)
     for position, value in enumerate(region.inputs):
         evaluator.buffers[value] = b.buffer(f"x{position}", "in", value.type)
-    outputs = [b.buffer(f"y{n}", "out", value.type) for n, value in enumerate(region.outputs)]
-    return b, evaluator, outputs
+    results = []
+    for n, (value, slice_) in enumerate(zip(region.outputs, slices, strict=True)):
+        if slice_ is None:
+            buffer = b.buffer(f"y{n}", "out", value.type)
+        else:
+            buffer = b.buffer(f"y{n}", "part", slice_.whole)
+        results.append(Result(value, buffer, slice_))
+    return b, evaluator, results
 
 
 def open_loop(

@@ -20,25 +20,24 @@ from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import Buffer, Kernel, LoopKind, Var, lanes
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.index import Index, flat_index, reshape_index
-from graphc.lower.region import open_loop, open_loops, open_region
+from graphc.lower.region import Slices, open_loop, open_loops, open_region
 
 _Stage = list[Node]
 """Reductions that run in one loop over the row."""
 
 
-def lower_rows(region: Graph) -> Kernel:
+def lower_rows(region: Graph, slices: Slices) -> Kernel:
     """The staged kernel of a region with reductions."""
     reductions = [node for node in region.nodes if isinstance(node.op.lowering, Reduction)]
     full = reductions[0].inputs[0].shape
     axis: int = reductions[0].attrs["axis"]
-    b, evaluator, outputs = open_region(region)
+    b, evaluator, results = open_region(region, slices)
     inner = axis == len(full) - 1
     outer = full[:axis] + full[axis + 1 :]
     stages = _stages(region)
-    wanted = list(zip(outputs, region.outputs, strict=True))
-    in_full = [pair for pair in wanted if pair[1].shape == full and not _is_row(pair[1], region)]
-    in_row = [pair for pair in wanted if not any(pair is other for other in in_full)]
-    saved = _worth_saving(region, stages, full, [v for _, v in in_full]) if inner else {}
+    in_full = [r for r in results if r.value.shape == full and not _is_row(r.value, region)]
+    in_row = [r for r in results if not any(r is other for other in in_full)]
+    saved = _worth_saving(region, stages, full, [r.value for r in in_full]) if inner else {}
     scratch = {
         value: b.buffer(f"row{n}", "scratch", TensorType(value.dtype, (full[axis],)))
         for n, value in enumerate(saved)
@@ -50,18 +49,20 @@ def lower_rows(region: Graph) -> Kernel:
             keep = {v: scratch[v] for v, first in saved.items() if first == number}
             _reduce(b, evaluator, stage, row, axis, inner, keep, kept)
             kept |= keep
-        for buffer, value in in_row:
-            index = reshape_index(b, row, outer, value.shape)
-            b.store(buffer, flat_index(b, row, outer), evaluator.at(value, index))
+        for result in in_row:
+            index = reshape_index(b, row, outer, result.value.shape)
+            whole = result.slice is None
+            place = flat_index(b, row, outer) if whole else result.place(b, index)
+            b.store(result.buffer, place, evaluator.at(result.value, index))
         if in_full:
             with ExitStack() as last:
                 kind: LoopKind = "vector" if inner else "serial"
                 position = open_loop(b, evaluator, last, full[axis], kind)
                 index = _full_index(row, axis, position)
                 _recall(b, evaluator, kept, index, position)
-                computed = [evaluator.at(value, index) for _, value in in_full]
-                for (buffer, _), var in zip(in_full, computed, strict=True):
-                    b.store(buffer, flat_index(b, index, full), var)
+                elements = [evaluator.at(result.value, index) for result in in_full]
+                for result, element in zip(in_full, elements, strict=True):
+                    result.store(b, index, element)
     return b.finish()
 
 

@@ -15,8 +15,8 @@ from graphc.ir.types import TensorType
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.combine import neutral_element
 from graphc.kernel.ir import Buffer, Kernel, MatrixOperand, Site, Var
-from graphc.lower.index import flat_index
-from graphc.lower.region import open_loop, open_loops, open_region
+from graphc.lower.index import Index, flat_index
+from graphc.lower.region import Result, Slices, open_loop, open_loops, open_region
 from graphc.ops.panels import contract_panels_op
 
 _UNBOUNDED = 2**40
@@ -29,17 +29,17 @@ def _only(region: Graph, kind: type) -> Node:
     return node
 
 
-def lower_contraction(region: Graph, target: Target) -> Kernel:
+def lower_contraction(region: Graph, slices: Slices, target: Target) -> Kernel:
     """[*B, m, k] by [*B, k, n]: a loop over the batch around one product."""
     node = _only(region, Contraction)
     if node.op is contract_panels_op:
-        return _lower_packed(node, region, target)
-    b, evaluator, (out,) = open_region(region)
+        return _lower_packed(node, region, slices, target)
+    b, evaluator, (out,) = open_region(region, slices)
     left, right = (evaluator.buffers[value] for value in node.inputs)
-    *batch, m, n = out.type.shape
+    *batch, m, n = out.value.shape
     turned_a, turned_b = node.attrs.get("transpose_a", False), node.attrs.get("transpose_b", False)
     k = left.type.shape[-2] if turned_a else left.type.shape[-1]
-    room = _workspace(b, target, out.type.dtype, (m, n, k))
+    room = _workspace(b, target, out.value.dtype, (m, n, k))
     with ExitStack() as loops:
         index = open_loops(b, evaluator, loops, batch, "parallel")
         number = flat_index(b, index, batch)
@@ -54,7 +54,7 @@ def lower_contraction(region: Graph, target: Target) -> Kernel:
             (m, n, k),
             matrix(left, m, k, turned_a),
             matrix(right, k, n, turned_b),
-            matrix(out, m, n, False),
+            matrix(out.buffer, m, n, False) if out.slice is None else _in_whole(b, out, index),
             room,
         )
     return b.finish()
@@ -72,13 +72,20 @@ def _workspace(
     return b.buffer("room", "scratch", TensorType(int8, (size,)))
 
 
-def _lower_packed(node: Node, region: Graph, target: Target) -> Kernel:
+def _in_whole(b: KernelBuilder, out: Result, batch: Index) -> MatrixOperand:
+    """One product of a batch in its slice of a whole."""
+    start = b.dim(0)
+    row = out.buffer.type.shape[-1]
+    return MatrixOperand(out.buffer, out.place(b, (*batch, start, start)), row, 1)
+
+
+def _lower_packed(node: Node, region: Graph, slices: Slices, target: Target) -> Kernel:
     """[m, k] by a constant in panels: one product."""
-    b, evaluator, (out,) = open_region(region)
+    b, evaluator, (out,) = open_region(region, slices)
     left, right = (evaluator.buffers[value] for value in node.inputs)
-    m, n = out.type.shape
+    m, n = out.value.shape
     k = node.attrs["k"]
-    room = _workspace(b, target, out.type.dtype, (m, n, k))
+    room = _workspace(b, target, out.value.dtype, (m, n, k))
     start = b.dim(0)
     a_strides: tuple[Dim, Dim] = (1, m) if node.attrs["transpose_a"] else (k, 1)
     b.contract(
@@ -86,22 +93,22 @@ def _lower_packed(node: Node, region: Graph, target: Target) -> Kernel:
         (m, n, k),
         MatrixOperand(left, start, *a_strides),
         MatrixOperand(right, start, right.type.shape[-1], 1),
-        MatrixOperand(out, start, n, 1),
+        MatrixOperand(out.buffer, out.place(b, (start, start)), out.buffer.type.shape[-1], 1),
         room,
     )
     return b.finish()
 
 
-def lower_scan(region: Graph) -> Kernel:
+def lower_scan(region: Graph, slices: Slices) -> Kernel:
     """Running sums and products: serial along the axis, vectors across the axes behind it."""
     node = _only(region, Scan)
     assert isinstance(node.op.lowering, Scan)
     combine = node.op.lowering.combine
-    b, evaluator, (out,) = open_region(region)
+    b, evaluator, (out,) = open_region(region, slices)
     (source,) = node.inputs
     axis: int = node.attrs["axis"]
-    shape = out.type.shape
-    dtype = out.type.dtype
+    shape = out.value.shape
+    dtype = out.value.dtype
     with ExitStack() as loops:
         before = open_loops(b, evaluator, loops, shape[:axis], "parallel")
         behind = open_loops(b, evaluator, loops, shape[axis + 1 :])
@@ -111,19 +118,22 @@ def lower_scan(region: Graph) -> Kernel:
             index = (*before, scope.index, *behind)
             term = b.cast(evaluator.at(source, index), dtype)
             total = b.apply(combine, scope.arguments[0], term)
-            b.store(out, flat_index(b, index, shape), total)
+            out.store(b, index, total)
             scope.following = (total,)
             evaluator.pop()
     return b.finish()
 
 
-def lower_scatter(region: Graph) -> Kernel:
+def lower_scatter(region: Graph, slices: Slices) -> Kernel:
     """A copy of the base, then each update in index order, so that duplicates add up in order.
 
     base [*A, n, *B], indices [*I], updates [*A, *I, *B].
     """
     node = _only(region, ScatterAdd)
-    b, evaluator, (out,) = open_region(region)
+    b, evaluator, (result,) = open_region(region, slices)
+    if result.slice is not None:
+        raise VerifyError(f"{node.op.name} is not put into a slice", node=repr(node))
+    out = result.buffer
     base, indices, updates = node.inputs
     axis: int = node.attrs["axis"]
     shape = out.type.shape

@@ -104,7 +104,7 @@ def slot_arrays(
 def blank(type_: TensorType, binding: Mapping[str, int]) -> Array:
     """An array that nothing has written yet: NaN, or a number that nobody expects."""
     shape = tuple(evaluate(dim, binding) for dim in type_.shape)
-    return np.full(shape, np.nan if type_.dtype.is_float else 85, type_.dtype.numpy)
+    return np.full(shape, type_.dtype.unwritten, type_.dtype.numpy)
 
 
 def _arguments(
@@ -135,7 +135,7 @@ def _launch(
     outputs = [
         array
         for buffer, array in zip(kernel.buffers, arguments, strict=True)
-        if buffer.role == "out"
+        if buffer.is_result
     ]
     if not any(math.prod(array.shape) for array in outputs):
         return

@@ -8,7 +8,8 @@ overlap is proved where they are chosen, by the memory planner's checker.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import NoReturn, get_args
 
@@ -16,6 +17,7 @@ from graphc.base.errors import VerifyError
 from graphc.ir import dims
 from graphc.ir.dims import Dim
 from graphc.ir.dtypes import bool_
+from graphc.kernel.ir import stored_parts
 from graphc.plan.ir import Branch, Copy, Jump, Launch, Layout, Plan, SlotKind, Step
 from graphc.plan.memory import MemorySolution, offsets_for_sizes
 
@@ -147,6 +149,7 @@ class _Checker:
                 position,
             )
         written: set[int] = set()
+        parts: set[int] = set()
         for slot, buffer in zip(step.arguments, kernel.buffers, strict=True):
             self._known(position, slot)
             found = self.plan.slots[slot]
@@ -159,9 +162,11 @@ class _Checker:
                 self.fail(f"{what} is {buffer.role}, given the {self.label(slot)}", position)
             if buffer.role != "in":
                 self._writable(position, slot)
-                if slot in written:
+                if slot in written and not (slot in parts and buffer.role == "part"):
                     self.fail(f"writes the {self.label(slot)} twice", position)
                 written.add(slot)
+                if buffer.role == "part":
+                    parts.add(slot)
             self._sizes(position, found.type.size, buffer.type.size)
         for slot, buffer in zip(step.arguments, kernel.buffers, strict=True):
             if buffer.role == "in" and slot in written:
@@ -228,9 +233,12 @@ class _Checker:
     def flow(self) -> None:
         """What is read was written before, on every path; so are the outputs at the end.
 
-        Sets of written slots are bits of integers, kept for the beginnings of straight pieces.
+        Sets of what is written are bits of integers, kept for the beginnings of straight pieces:
+        one bit a slot, and one for each part of a slot that a step writes. A slot of which parts
+        are written is written when they have as many elements as it has.
         """
         plan = self.plan
+        self._number_parts()
         starts = {0, self.count}
         for position, step in enumerate(plan.steps):
             if isinstance(step, (Branch, Jump)):
@@ -239,13 +247,19 @@ class _Checker:
         following = dict(pairwise(ordered))
         given = {n for n, slot in enumerate(plan.slots) if slot.kind in _GIVEN}
         written = {start: self._written(start, stop) for start, stop in following.items()}
-        before: dict[int, int] = {0: _bits(given, len(plan.slots))}
+        partly = {
+            start: self._partly(start, stop) for start, stop in following.items() if self._parts
+        }
+        before: dict[int, int] = {0: _bits(given, self._facts)}
         pending = [0]
         while pending:
             start = pending.pop()
             if start == self.count:
                 continue
             after = before[start] | written[start]
+            for slot in partly.get(start, ()):
+                if self._is_whole(slot, partial(_has, after)):
+                    after |= 1 << slot
             for target in self._next(following[start]):
                 old = before.get(target)
                 new = after if old is None else old & after
@@ -269,27 +283,65 @@ class _Checker:
             return (last.target,)
         return (stop, last.target) if isinstance(last, Branch) else (stop,)
 
-    def _writes(self, step: Step) -> list[int]:
+    def _number_parts(self) -> None:
+        """Numbers the parts of slots that launches write, behind the slots."""
+        plan = self.plan
+        stored = [stored_parts(kernel) for kernel in plan.kernels]
+        self._facts = len(plan.slots)
+        self._parts: dict[int, list[tuple[int, Dim, Dim]]] = {}
+        self._part: dict[int, dict[int, int]] = {}
+        for position, step in enumerate(plan.steps):
+            if not isinstance(step, Launch) or not stored[step.kernel]:
+                continue
+            numbers = self._part.setdefault(position, {})
+            for place, elements in stored[step.kernel].items():
+                whole = plan.kernels[step.kernel].buffers[place].type.size
+                found = self._parts.setdefault(step.arguments[place], [])
+                found.append((self._facts, elements, whole))
+                numbers[place] = self._facts
+                self._facts += 1
+
+    def _is_whole(self, slot: int, known: Callable[[int], bool]) -> bool:
+        """Whether the parts of a slot that are known to be written make all of it."""
+        found = [part for part in self._parts.get(slot, ()) if known(part[0])]
+        return bool(found) and _sum(elements for _, elements, _ in found) == found[0][2]
+
+    def _writes(self, position: int) -> list[int]:
+        """What a step writes: slots, or the parts of slots."""
         slots = self.plan.slots
+        parts = self._part.get(position, {})
         return [
-            slot
-            for slot, written in self.plan.accesses(step)
+            parts.get(place, slot)
+            for place, (slot, written) in enumerate(self.plan.accesses(self.plan.steps[position]))
             if written and slots[slot].kind != "scratch"
         ]
 
     def _written(self, start: int, stop: int) -> int:
-        found = {slot for step in self.plan.steps[start:stop] for slot in self._writes(step)}
-        return _bits(found, len(self.plan.slots))
+        found = {fact for position in range(start, stop) for fact in self._writes(position)}
+        return _bits(found, self._facts)
 
-    def _check_reads(self, start: int, stop: int, before: int) -> None:
-        known = before.to_bytes(len(self.plan.slots) // 8 + 1, "little")
-        written: set[int] = set()
+    def _partly(self, start: int, stop: int) -> list[int]:
+        """The slots of which a straight piece writes parts."""
+        found: dict[int, None] = {}
         for position in range(start, stop):
             step = self.plan.steps[position]
-            for slot, writes in self.plan.accesses(step):
-                if not writes and slot not in written and not known[slot >> 3] >> (slot & 7) & 1:
+            if isinstance(step, Launch):
+                parts = self._part.get(position, {})
+                found.update(dict.fromkeys(step.arguments[place] for place in parts))
+        return list(found)
+
+    def _check_reads(self, start: int, stop: int, before: int) -> None:
+        table = before.to_bytes(self._facts // 8 + 1, "little")
+        written: set[int] = set()
+
+        def known(fact: int) -> bool:
+            return fact in written or bool(table[fact >> 3] >> (fact & 7) & 1)
+
+        for position in range(start, stop):
+            for slot, writes in self.plan.accesses(self.plan.steps[position]):
+                if not writes and not known(slot) and not self._is_whole(slot, known):
                     self.fail(f"reads the {self.label(slot)} before it is written", position)
-            written.update(self._writes(step))
+            written.update(self._writes(position))
 
     # --- layout ----------------------------------------------------------------------------------
 
@@ -340,6 +392,18 @@ class _Checker:
             for lower in group:
                 if place.get(lower, count) >= place[index]:
                     self.fail("the layout's order does not list predecessors first")
+
+
+def _has(bits: int, member: int) -> bool:
+    return bool(bits >> member & 1)
+
+
+def _sum(sizes: Iterable[Dim]) -> Dim:
+    """The sum of dims."""
+    total: Dim = 0
+    for size in sizes:
+        total = total + size
+    return total
 
 
 def _bits(members: set[int], count: int) -> int:

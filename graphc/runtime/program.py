@@ -108,7 +108,7 @@ class _Table:
 def _table(plan: Plan, entries: Sequence[int]) -> _Table:
     """The table of a placed plan whose kernels have these addresses."""
     kernels = [
-        (kernel.dims, tuple(n for n, b in enumerate(kernel.buffers) if b.role == "out"))
+        (kernel.dims, tuple(n for n, b in enumerate(kernel.buffers) if b.is_result))
         for kernel in plan.kernels
     ]
     pointers: list[int] = []
