@@ -81,7 +81,7 @@ class Evaluator:
         value, index = key
         buffer = self.buffers.get(value)
         if buffer is not None:
-            self._set(key, self.b.load(buffer, flat_index(self.b, index, buffer.type.shape)))
+            self._set(key, self.b.load(buffer, flat_index(self.b, index, value.shape)))
             return ()
         node = self.region.producers.get(value)
         if node is None:
@@ -176,7 +176,7 @@ class _Operands:
         value = self._node.inputs[operand]
         buffer = self._evaluator.buffers.get(value)
         if buffer is not None:
-            flat = flat_index(self._b, tuple(index), buffer.type.shape)
+            flat = flat_index(self._b, tuple(index), value.shape)
             return self._b.load(buffer, flat, condition, other)
         # constants, counters and views of them: computed without touching memory, at any index
         computed = self._evaluator.at(value, tuple(index))

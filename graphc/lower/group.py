@@ -9,7 +9,6 @@ Buffers are the node's operands, then its outputs, then scratch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 
 from graphc.base.target import Target
@@ -19,7 +18,9 @@ from graphc.ir.op import Contraction, Pointwise, Reduction, Scan, ScatterAdd
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.ir import Kernel
-from graphc.lower.region import Slice, Slices, computed, open_loops, open_region
+from graphc.lower.evaluate import Evaluator
+from graphc.lower.pieces import Nest, nests
+from graphc.lower.region import Result, Slice, Slices, computed, open_loops, open_region
 from graphc.lower.rows import lower_rows
 from graphc.lower.special import lower_contraction, lower_scan, lower_scatter
 
@@ -44,39 +45,46 @@ def lower_group(node: Node, target: Target) -> Kernel:
 
 
 def lower_map(region: Graph, slices: Slices) -> Kernel:
-    """All outputs have one shape; one loop nest computes them together."""
-    shape = region.outputs[0].shape
-    collapsed = _collapse(region, shape, slices)
-    if collapsed is not None:
-        region, shape, slices = collapsed
-    b, evaluator, results = open_region(region, slices)
-    with ExitStack() as loops:
-        index = open_loops(b, evaluator, loops, shape)
-        elements = [evaluator.at(value, index) for value in region.outputs]
-        for result, element in zip(results, elements, strict=True):
-            result.store(b, index, element)
+    """All outputs have one shape; one loop nest computes them together, or one for each piece."""
+    parts = [_collapse(*nest) for nest in nests(region, slices)]
+    b, opened, results = open_region(*(parts[0] if len(parts) == 1 else (region, slices)))
+    for part, part_slices in parts:
+        evaluator = Evaluator(b, part)
+        evaluator.buffers.update(zip(part.inputs, opened.buffers.values(), strict=True))
+        with ExitStack() as loops:
+            index = open_loops(b, evaluator, loops, part.outputs[0].shape)
+            elements = [evaluator.at(value, index) for value in part.outputs]
+            for result, value, slice_, element in zip(
+                results, part.outputs, part_slices, elements, strict=True
+            ):
+                Result(value, result.buffer, slice_).store(b, index, element)
     return b.finish()
 
 
-def _collapse(
-    region: Graph, shape: Sequence[Dim], slices: Slices
-) -> tuple[Graph, tuple[Dim, ...], Slices] | None:
+def _collapse(region: Graph, slices: Slices) -> Nest:
     """Merges neighbouring axes that no value of the region broadcasts differently.
 
     Only purely pointwise regions: then the innermost loop is as long as it can be. A slice is
-    contiguous along its axis and those behind it, so no axis before is merged with that one.
+    contiguous behind an axis along which it is not the whole, so none before is merged with that.
     """
+    shape = region.outputs[0].shape
     rank = len(shape)
     if rank < 2 or not all(_is_pointwise(node) for node in region.nodes):
-        return None
+        return region, slices
     values = [*region.inputs, *(value for node in region.nodes for value in node.outputs)]
     patterns: list[list[bool]] = []
     for value in values:
         padded = (1,) * (rank - len(value.shape)) + value.shape
         if any(d != 1 and d != full for d, full in zip(padded, shape, strict=True)):
-            return None
+            return region, slices
         patterns.append([d == 1 and full != 1 for d, full in zip(padded, shape, strict=True)])
-    cuts = {slice_.axis for slice_ in slices if slice_ is not None}
+    cuts = {
+        axis
+        for slice_ in slices
+        if slice_ is not None
+        for axis, (size, whole) in enumerate(zip(shape, slice_.whole.shape, strict=True))
+        if size != whole
+    }
     groups: list[list[int]] = [[0]]
     for axis in range(1, rank):
         # axes of size 1 go with any other, so they say nothing about how their group broadcasts
@@ -87,8 +95,7 @@ def _collapse(
         else:
             groups.append([axis])
     if len(groups) == rank:
-        return None
-    merged = tuple(product(shape[axis] for axis in group) for group in groups)
+        return region, slices
 
     def retyped(value: Value) -> Value:
         padded = (1,) * (rank - len(value.shape)) + value.shape
@@ -111,14 +118,17 @@ def _collapse(
     outputs = [renamed[value] for value in region.outputs]
 
     def moved(slice_: Slice) -> Slice:
-        number = next(n for n, group in enumerate(groups) if slice_.axis in group)
-        behind = product(shape[axis] for axis in groups[number] if axis > slice_.axis)
-        whole = slice_.whole.shape
+        whole, starts = slice_.whole.shape, list[Dim]()
+        for group in groups:
+            start: Dim = 0
+            for axis in group:
+                start = start * whole[axis] + slice_.starts[axis]
+            starts.append(start)
         dims = tuple(product(whole[axis] for axis in group) for group in groups)
-        return Slice(slice_.whole.with_shape(dims), number, slice_.start * behind)
+        return Slice(slice_.whole.with_shape(dims), tuple(starts))
 
     taken = tuple(None if slice_ is None else moved(slice_) for slice_ in slices)
-    return Graph(region.name, inputs, nodes, outputs), merged, taken
+    return Graph(region.name, inputs, nodes, outputs), taken
 
 
 def _is_pointwise(node: Node) -> bool:

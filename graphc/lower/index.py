@@ -21,14 +21,14 @@ def flat_index(
     b: KernelBuilder,
     index: Sequence[Var],
     shape: Sequence[Dim],
-    origin: tuple[int, Dim] | None = None,
+    starts: Sequence[Dim] | None = None,
 ) -> Var:
-    """Row-major offset of an index, which along one axis may count from an ``origin``."""
+    """Row-major offset of an index, counted from ``starts`` if they are given."""
     result = b.constant(0, int64)
     for axis, (var, dim) in enumerate(zip(index, shape, strict=True)):
         result = b.apply("multiply", result, b.dim(dim))
-        if origin is not None and origin[0] == axis:
-            result = b.apply("add", result, b.dim(origin[1]))
+        if starts is not None and starts[axis] != 0:
+            result = b.apply("add", result, b.dim(starts[axis]))
         result = b.apply("add", result, var)
     return result
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from graphc.ir.dims import Dim
-from graphc.ir.graph import Graph
+from graphc.ir.graph import Graph, Node
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.builder import KernelBuilder
@@ -23,11 +23,10 @@ from graphc.ops.placing import place_slice_op
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Where a piece lies in a whole of this type: from ``start`` of ``axis`` on."""
+    """Where a piece lies in a whole of this type: from ``starts`` on, one for each axis."""
 
     whole: TensorType
-    axis: int
-    start: Dim
+    starts: tuple[Dim, ...]
 
 
 Slices = tuple[Slice | None, ...]
@@ -44,12 +43,19 @@ class Result:
 
     def place(self, b: KernelBuilder, index: Sequence[Var]) -> Var:
         """Where the element of the value at an index goes."""
-        origin = None if self.slice is None else (self.slice.axis, self.slice.start)
-        return flat_index(b, index, self.buffer.type.shape, origin)
+        if self.slice is None:
+            return flat_index(b, index, self.value.shape)
+        return flat_index(b, index, self.slice.whole.shape, self.slice.starts)
 
     def store(self, b: KernelBuilder, index: Sequence[Var], element: Var) -> None:
         """Writes the element of the value at an index."""
         b.store(self.buffer, self.place(b, index), element)
+
+
+def _slice(node: Node) -> Slice:
+    starts: list[Dim] = [0] * node.output.type.rank
+    starts[node.attrs["axis"]] = node.attrs["start"]
+    return Slice(node.output.type, tuple(starts))
 
 
 def computed(region: Graph) -> tuple[Graph, Slices]:
@@ -62,9 +68,7 @@ def computed(region: Graph) -> tuple[Graph, Slices]:
     for value in region.outputs:
         node = placing.get(value)
         outputs.append(value if node is None else node.inputs[0])
-        slices.append(
-            None if node is None else Slice(value.type, node.attrs["axis"], node.attrs["start"])
-        )
+        slices.append(None if node is None else _slice(node))
     nodes = [node for node in region.nodes if node.op is not place_slice_op]
     return Graph(region.name, region.inputs, nodes, outputs), tuple(slices)
 
