@@ -21,6 +21,10 @@ PACKAGE_ROOTS = tuple(
 """The directories of graphc's own packages, with a separator at the end."""
 
 
+_INSIDE: dict[str, bool] = {}
+"""Whether a file is one of graphc's own."""
+
+
 @lru_cache(maxsize=4096)
 def _position(code: CodeType, offset: int) -> tuple[int | None, ...] | None:
     """Lines and columns of an instruction; a loop makes many nodes at the same one."""
@@ -120,9 +124,15 @@ def caller() -> Location | None:
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        # dataclasses are made by code without a file, which calls __post_init__
-        made = code.co_filename == "<string>" and code.co_name == "__init__"
-        if not made and not code.co_filename.startswith(PACKAGE_ROOTS):
+        if not (_INSIDE.get(code.co_filename) or _is_inside(code)):
             return Location(code.co_filename, frame.f_lineno, code=code, offset=frame.f_lasti)
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+def _is_inside(code: CodeType) -> bool:
+    """Whether code is of graphc; looked up by file, since each node asks for several frames."""
+    # dataclasses are made by code without a file, which calls __post_init__
+    if code.co_filename == "<string>":
+        return code.co_name == "__init__"
+    return _INSIDE.setdefault(code.co_filename, code.co_filename.startswith(PACKAGE_ROOTS))

@@ -12,6 +12,7 @@ kernel builder as an argument, so ops never import ``kernel``.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
@@ -325,6 +326,7 @@ SurfaceFunction = TypeVar("SurfaceFunction", bound=Callable[..., Any])
 _REGISTRY: dict[str, OpDef] = {}
 _SURFACE: dict[str, Callable[..., Any]] = {}
 _FOREIGN: set[OpDef] = set()
+_IS_COMPLETE = threading.Event()
 _DECLARING = ("graphc.ir.op", "graphc.ops.declare")
 
 
@@ -385,6 +387,12 @@ def surface_names() -> tuple[str, ...]:
 
 def load_families() -> None:
     """Imports the op families, which register themselves; the registry is complete after it."""
-    import importlib
+    if not _IS_COMPLETE.is_set():
+        import importlib
 
-    importlib.import_module("graphc.ops")
+        importlib.import_module("graphc.ops")
+
+
+def families_loaded() -> None:
+    """Says that all families are registered."""
+    _IS_COMPLETE.set()

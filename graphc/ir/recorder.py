@@ -90,7 +90,11 @@ class Recorder:
     ) -> Node:
         """Appends a node at the user's line; operands of an outer recorder are captured."""
         where = caller()
-        local = tuple(self.local(value) for value in inputs)
+        local = tuple(inputs)
+        for value in local:
+            if value.graph is not self:
+                local = tuple([self.local(value) for value in inputs])
+                break
         try:
             node = make_node(op, local, attrs, regions, Provenance(where), outputs, name)
         except GraphcError as error:

@@ -1,5 +1,6 @@
 """The op families. Importing this package fills the registry."""
 
+from graphc.ir.op import families_loaded
 from graphc.ops import (
     control,
     creation,
@@ -24,6 +25,8 @@ from graphc.ops import (
     state,
     statistics,
 )
+
+families_loaded()
 
 __all__ = [
     "control",

@@ -42,6 +42,13 @@ def promoted(*operands: Any) -> tuple[Value, ...]:
     Raises:
         DTypeError: for a Python int that the integer dtype cannot hold.
     """
+    first = operands[0]
+    if isinstance(first, Value):
+        for operand in operands:
+            if not isinstance(operand, Value) or operand.type.dtype is not first.type.dtype:
+                break
+        else:
+            return operands
     values = [o for o in operands if isinstance(o, Value)]
     beside = values[0] if values else None
     weak = [isinstance(o, PYTHON_SCALARS) and not isinstance(o, np.generic) for o in operands]
@@ -135,6 +142,12 @@ def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
     Raises:
         ShapeError: if two dims are proved to differ and neither is 1.
     """
+    first = shapes[0]
+    for shape in shapes:
+        if shape and shape is not first and shape != first:
+            break
+    else:
+        return tuple(first)
     rank = max(len(shape) for shape in shapes)
     result: list[Dim] = []
     for axis in range(rank):

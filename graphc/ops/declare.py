@@ -48,15 +48,23 @@ def type_rule(
 ) -> TypeRule:
     """Broadcasts operands of one dtype out of ``dtypes``; the result is of it, or bool."""
 
+    names = frozenset(known.name for known in dtypes)
+
     def infer(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
-        element = inputs[0].dtype
-        if any(other.dtype is not element for other in inputs):
-            shown = " and ".join(str(other.dtype) for other in inputs)
-            raise DTypeError(f"{name} takes operands of one dtype, not {shown}")
-        if element not in dtypes:
+        first = inputs[0]
+        element = first.dtype
+        for other in inputs:
+            if other.dtype is not element:
+                shown = " and ".join(str(other.dtype) for other in inputs)
+                raise DTypeError(f"{name} takes operands of one dtype, not {shown}")
+        if element.name not in names:
             raise DTypeError(f"{name} does not take {element}", hint=_hint(element))
-        shape = broadcast_shapes(*(operand.shape for operand in inputs))
-        return [TensorType(bool_ if result == "bool" else element, shape)]
+        shape = broadcast_shapes(*[operand.shape for operand in inputs])
+        if result == "bool":
+            element = bool_
+        elif shape is first.shape:
+            return [first]
+        return [TensorType(element, shape)]
 
     return infer
 

@@ -115,7 +115,9 @@ def constant(value: Any, dtype: DTypeLike | None = None, name: str | None = None
 
 def constant_beside(value: Any, dtype_: DType, beside: Value) -> Value:
     """A constant in the graph of another value: how scalars enter expressions."""
-    payload = Payload(np.asarray(value, dtype=dtype_.numpy))
+    array = np.array(value, dtype=dtype_.numpy, order="C")
+    array.flags.writeable = False
+    payload = Payload(array)
     builder = current()
     if builder is None or (isinstance(builder, Recorder) and builder.parent is None):
         builder = beside.graph or current_recorder()
