@@ -102,7 +102,7 @@ class Compiled:
 
 
 @contextmanager
-def _collection_paused() -> Iterator[None]:
+def collection_paused() -> Iterator[None]:
     """Leaves Python's cycle collector out: a third of the time of large graphs for no garbage.
 
     Passes make many small objects that live on and no cycles. A thread that finds the collector
@@ -132,7 +132,7 @@ def compile_graph(
     """
     if context is None:
         context = PassContext(options=options, target=target)
-    with _collection_paused():
+    with collection_paused():
         levels = _lowered(extraction, options, target, context)
         records = [*levels.records]
         with stage("llvm", levels.graph, context, records):
@@ -151,7 +151,7 @@ def compile_graph(
 
 def levels_of(extraction: Extraction, options: Options, target: Target) -> Levels:
     """All that ``compile_graph`` does before there is machine code."""
-    with _collection_paused():
+    with collection_paused():
         return _lowered(extraction, options, target, PassContext(options=options, target=target))
 
 

@@ -15,6 +15,7 @@ from graphc.ir.dims import Dim, DimExpr, symbols_of
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Pointwise
 from graphc.ir.recorder import Recorder
+from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.guards import operand_guard, run_time_guard
 from graphc.plan.ir import Guard
@@ -62,6 +63,8 @@ def needed(recorder: Recorder, roots: Iterable[Value], stop: Collection[Value]) 
 def without_assignments(nodes: Sequence[Node]) -> tuple[list[Node], dict[Value, Value]]:
     """The nodes but for ``assign``, and what stands for the value of each assignment."""
     stands_for: dict[Value, Value] = {}
+    if not any(node.op.name == "assign" for node in nodes):
+        return list(nodes), stands_for
     result: list[Node] = []
     for node in nodes:
         inputs = tuple(stands_for.get(value, value) for value in node.inputs)
@@ -124,12 +127,15 @@ def _sources_of_dims(
 ) -> list[Value]:
     """Placeholders that nothing reads but whose sizes the graph speaks of."""
     spoken_of: set[DimExpr] = set()
+    types: dict[int, TensorType] = {}
     everything = [*nodes, *(n for node in nodes for r in node.regions for n in r.walk())]
     for node in everything:
         for value in node.outputs:
-            spoken_of.update(_symbolic(value.shape))
+            types[id(value.type)] = value.type
         for attribute in node.attrs.values():
             spoken_of.update(_symbolic(attribute))
+    for type_ in types.values():
+        spoken_of.update(_symbolic(type_.shape))
     for value in feeds:
         spoken_of.update(_symbolic(value.shape))
     unknown = {symbol for dim in spoken_of for symbol in symbols_of(dim)}
@@ -182,6 +188,8 @@ def guards_of(graph: Graph) -> list[Guard]:
             continue
         target = node.output.shape
         for operand in node.inputs:
+            if operand.type is node.outputs[0].type:
+                continue
             offset = len(target) - len(operand.shape)
             for axis, dim in enumerate(operand.shape):
                 full = target[axis + offset]

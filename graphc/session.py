@@ -21,7 +21,7 @@ from graphc.base.source import Location, caller
 from graphc.base.target import Target, host
 from graphc.cached import compiled_program
 from graphc.calls import KnownCalls
-from graphc.compiler import Compiled
+from graphc.compiler import Compiled, collection_paused
 from graphc.executable import Executable
 from graphc.extract import Extraction, extract, missing_feed
 from graphc.feeds import converted_feed
@@ -200,8 +200,9 @@ class Session:
         with self._lock:
             known = self._compiled.get(key)
             if known is None:
-                extraction = extract(self.graph, values, effects, dict.fromkeys(overrides))
-                compiled = self._compile(extraction, self._reason(key, resolved, overrides))
+                with collection_paused():
+                    extraction = extract(self.graph, values, effects, dict.fromkeys(overrides))
+                    compiled = self._compile(extraction, self._reason(key, resolved, overrides))
                 known = Executable(
                     self, resolved, extraction, compiled, extraction.feeds, len(values)
                 )

@@ -20,7 +20,7 @@ from graphc.base.errors import GraphError
 from graphc.base.source import Location
 from graphc.ir import dims
 from graphc.ir.attributes import Array, Payload
-from graphc.ir.dims import Dim, DimExpr
+from graphc.ir.dims import DimExpr
 from graphc.ir.dtypes import DType
 
 if TYPE_CHECKING:
@@ -143,21 +143,22 @@ def _dims_in(value: Any) -> Iterator[DimExpr]:
 
 def symbols_in(graph: Graph) -> list[DimExpr]:
     """The symbols that types and attributes mention, regions included, by name and bounds."""
-    shapes: dict[tuple[Dim, ...], None] = {}
+    types: dict[int, TensorType] = {}
     found: set[DimExpr] = set()
     mentioned: set[DimExpr] = set()
     stack = [graph]
     while stack:
         current = stack.pop()
         for value in current.inputs:
-            shapes[value.type.shape] = None
+            types[id(value.type)] = value.type
         for node in current.nodes:
             for value in node.outputs:
-                shapes[value.type.shape] = None
+                types[id(value.type)] = value.type
             for attribute in node.attrs.values():
                 if isinstance(attribute, (tuple, DimExpr)):
                     mentioned.update(_dims_in(attribute))
             stack.extend(node.regions)
+    shapes = {type.shape for type in types.values()}
     mentioned.update(dim for shape in shapes for dim in shape if not isinstance(dim, int))
     for dim in mentioned:
         found |= dims.symbols_of(dim)
