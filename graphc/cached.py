@@ -26,8 +26,8 @@ import numpy as np
 from graphc.base.errors import UnsupportedError
 from graphc.base.options import Options
 from graphc.base.source import PACKAGE_ROOTS, Location
-from graphc.base.target import Target
-from graphc.compiler import Compiled, Levels, compile_graph, levels_of, library, walker
+from graphc.base.target import Target, host
+from graphc.compiled import Compiled, Levels
 from graphc.extract import Extraction
 from graphc.ir import dtypes
 from graphc.ir.attributes import Array, Payload
@@ -37,9 +37,8 @@ from graphc.ir.printer import payloads
 from graphc.plan.stored import plan_of, plan_text
 from graphc.plan.table import WALKER, kernel_symbols
 from graphc.runtime.cache import Cache, cache_of, caching
-from graphc.runtime.jit import Library, key_of, realm_of
+from graphc.runtime.jit import Library, key_of, realm_of, shared_library
 from graphc.runtime.program import Code, Program, aligned_empty
-from passes.pipeline import PIPELINE
 
 _SHOWING = ("verify", "check", "shuffle_seed", "dump", "fuel", "decisions", "time", "html")
 """Options under which the passes are to be seen at work."""
@@ -58,8 +57,7 @@ def compiled_program(
     kept = cache_of(options.cache)
     refusal = "off" if kept is None else _refusal(extraction.graph, options)
     if kept is None or refusal is not None:
-        with caching(options.cache):
-            return compile_graph(extraction, options, target), refusal or "off"
+        return _compiled(extraction, options, target), refusal or "off"
     lines = _Lines(extraction.graph)
     realm, key = _realm(target), _key(extraction, options, lines)
     found = kept.get(realm, key)
@@ -70,8 +68,7 @@ def compiled_program(
             made = _Later(extraction, options, target)
             return Compiled(extraction.graph, program, target, made, from_cache=True), reason
         reason = "no entry of its machine code"
-    with caching(options.cache):
-        compiled = compile_graph(extraction, options, target)
+    compiled = _compiled(extraction, options, target)
     try:
         content = _content(compiled, lines)
     except UnsupportedError as error:
@@ -79,6 +76,14 @@ def compiled_program(
     if not kept.put(realm, key, content):
         reason = f"{reason}; {kept.refused}"
     return compiled, reason
+
+
+def _compiled(extraction: Extraction, options: Options, target: Target) -> Compiled:
+    """Compiles; passes and code generation are loaded here, since a hit needs neither."""
+    from graphc.compiler import compile_graph
+
+    with caching(options.cache):
+        return compile_graph(extraction, options, target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,8 @@ class _Later:
     target: Target
 
     def __call__(self) -> Levels:
+        from graphc.compiler import levels_of
+
         return levels_of(self.extraction, self.options, self.target)
 
 
@@ -138,13 +145,6 @@ def _refusal(graph: Graph, options: Options) -> str | None:
     foreign = sorted({node.op.name for node in graph.walk() if not is_own(node.op)})
     if foreign:
         return f"off: {', '.join(foreign)} may have changed, which is declared outside of graphc"
-    return _refusal_of_pipeline()
-
-
-def _refusal_of_pipeline() -> str | None:
-    for step in PIPELINE:
-        if step.run.__module__.partition(".")[0] != "passes":
-            return f"off: the pass {step.name} may have changed, which is not graphc's"
     return None if _sources() else "off: the sources of graphc can't be found"
 
 
@@ -157,7 +157,7 @@ def _key(extraction: Extraction, options: Options, lines: _Lines) -> str:
     ]
     content = [
         graph.structural_hash, graph.name, len(extraction.states), len(extraction.written),
-        chosen, [step.name for step in PIPELINE], [*_names(graph)], lines.numbers,
+        chosen, [*_names(graph)], lines.numbers,
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
@@ -213,6 +213,8 @@ def _sources() -> str:
 
 def _content(compiled: Compiled, lines: _Lines) -> bytes:
     """The entry of a program; its machine code has entries of its own."""
+    from graphc.compiler import walker_text
+
     plan, text = compiled.plan, compiled.levels.text
     known = payloads(compiled.source)
     arrays: list[list[Any]] = []
@@ -230,6 +232,7 @@ def _content(compiled: Compiled, lines: _Lines) -> bytes:
         "plan": plan_text(plan, lines.number_of),
         "constants": arrays,
         "bytes": size,
+        "walker": key_of(walker_text()),
         "libraries": [[symbol, key_of(module)] for symbol, module in text.libraries.items()],
         "kernels": [len(text.symbols), key_of(text.kernels)],
     }
@@ -272,21 +275,22 @@ def _constants(head: Mapping[str, Any], block: bytes, graph: Graph) -> dict[int,
 
 def stored_code(head: Mapping[str, Any], target: Target, kept: Cache) -> Code | None:
     """The machine code that an entry names; None if some of it is not in the cache."""
-    realm = realm_of(target)
 
-    def image(key: str) -> bytes | None:
-        return kept.get(realm, key).content
+    def image(key: str, target: Target = target) -> bytes | None:
+        return kept.get(realm_of(target), key).content
 
-    with caching(kept.directory):
-        libraries = [walker()]
+    walker = shared_library(WALKER, head["walker"], host(), partial(image, head["walker"], host()))
+    if walker is None:
+        return None
+    libraries = [walker]
     imports: dict[str, int] = {}
     for symbol, key in head["libraries"]:
-        found = library(symbol, key, target, partial(image, key))
+        found = shared_library(symbol, key, target, partial(image, key))
         if found is None:
             return None
         libraries.append(found)
         imports |= found.addresses
-    start = libraries[0].addresses[WALKER]
+    start = walker.addresses[WALKER]
     count, key = head["kernels"]
     if not count:
         return Code(tuple(libraries), (), start)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache, partial
 
 from graphc.base.options import Options
-from graphc.base.target import Target
-from graphc.base.words import plural
+from graphc.base.target import Target, host
 from graphc.codegen.walker import ProgramText, emit_program, emit_walker
+from graphc.compiled import Compiled, Levels, collection_paused
 from graphc.extract import Extraction
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph
@@ -21,101 +19,13 @@ from graphc.lower.program import plan_program
 from graphc.plan.ir import Plan
 from graphc.plan.table import WALKER
 from graphc.plan.verify import verify_plan
-from graphc.runtime.jit import Library, compile_object, key_of, load
+from graphc.runtime.jit import Library, compile_object, key_of, shared_library
 from graphc.runtime.program import Code, Program
 from passes.arena import place
 from passes.base import PassContext
 from passes.inplace import INPLACE, May, inplace_groups
-from passes.manager import PassRecord, print_times, run_pipeline, stage
+from passes.manager import print_times, run_pipeline, stage
 from passes.pipeline import PIPELINE
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Levels:
-    """What lies between the extracted graph and the machine code.
-
-    Attributes:
-        graph: after all graph passes: fused nodes, each one a kernel.
-        records: one record a pass.
-        plan: the plan, placed.
-        slots: the slot of the plan that holds a value of ``graph`` or of its control flow.
-        text: the LLVM text of the kernels.
-    """
-
-    graph: Graph
-    records: tuple[PassRecord, ...]
-    plan: Plan
-    slots: Mapping[Value, int]
-    text: ProgramText
-
-
-@dataclass(frozen=True, eq=False)
-class Compiled:
-    """A compiled graph and how it came to be.
-
-    Attributes:
-        source: the extracted graph.
-        program: the plan with its machine code.
-        target: the machine it was compiled for.
-        made: gives the levels; for a program from the cache the passes run then.
-        from_cache: whether the program came from the cache.
-    """
-
-    source: Graph
-    program: Program
-    target: Target
-    made: Callable[[], Levels]
-    from_cache: bool = False
-
-    def __repr__(self) -> str:
-        return f"<Compiled {self.source!r}, {plural(len(self.plan.kernels), 'kernel')}>"
-
-    @property
-    def plan(self) -> Plan:
-        """The plan that runs."""
-        return self.program.plan
-
-    @cached_property
-    def levels(self) -> Levels:
-        """What lies between the source and the machine code."""
-        return self.made()
-
-    @property
-    def graph(self) -> Graph:
-        """The graph after all passes: fused nodes, each one a kernel."""
-        return self.levels.graph
-
-    @property
-    def records(self) -> tuple[PassRecord, ...]:
-        """One record a pass."""
-        return self.levels.records
-
-    @property
-    def slots(self) -> Mapping[Value, int]:
-        """The slot of the plan that holds a value of ``graph`` or of its control flow."""
-        return self.levels.slots
-
-    @property
-    def llvm_ir(self) -> str:
-        """The text the kernels are compiled from."""
-        return self.levels.text.kernels
-
-
-@contextmanager
-def collection_paused() -> Iterator[None]:
-    """Leaves Python's cycle collector out: a third of the time of large graphs for no garbage.
-
-    Passes make many small objects that live on and no cycles. A thread that finds the collector
-    paused leaves it so; the one that paused it switches it on again.
-    """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def compile_graph(
@@ -200,10 +110,12 @@ def _verify(plan: Plan) -> None:
 
 def load_code(text: ProgramText, target: Target) -> Code:
     """Compiles the kernels' text and loads it beside what it calls and the loop over steps."""
-    libraries = [walker()]
+    libraries = [_walker()]
     imports: dict[str, int] = {}
     for symbol, module in text.libraries.items():
-        found = library(symbol, key_of(module), target, partial(compile_object, module, target))
+        found = shared_library(
+            symbol, key_of(module), target, partial(compile_object, module, target)
+        )
         assert found is not None, "what is compiled is there"
         libraries.append(found)
         imports |= found.addresses
@@ -215,26 +127,14 @@ def load_code(text: ProgramText, target: Target) -> Code:
     return Code((*libraries, kernels), entries, start)
 
 
-_LIBRARIES: dict[tuple[str, str, Target], Library] = {}
-
-
-def library(
-    symbol: str, key: str, target: Target, image: Callable[[], bytes | None]
-) -> Library | None:
-    """Code that many programs call, loaded once in a process; None if there is no image of it.
-
-    ``key`` is that of its text, from which ``image`` gives the object.
-    """
-    known = _LIBRARIES.get((symbol, key, target))
-    if known is None:
-        found = image()
-        if found is None:
-            return None
-        known = _LIBRARIES.setdefault((symbol, key, target), Library(found, (symbol,)))
-    return known
-
-
 @cache
-def walker() -> Library:
-    """The native loop; one serves every program of the process."""
-    return load(emit_walker(), (WALKER,))
+def walker_text() -> str:
+    """The LLVM text of the native loop, which serves every program."""
+    return emit_walker()
+
+
+def _walker() -> Library:
+    text = walker_text()
+    found = shared_library(WALKER, key_of(text), host(), partial(compile_object, text))
+    assert found is not None, "what is compiled is there"
+    return found

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from graphc.base.errors import FeedError, GraphcError, GraphError
 from graphc.base.source import caller
 from graphc.base.words import plural
-from graphc.compiler import Compiled
+from graphc.compiled import Compiled
 from graphc.extract import Extraction
 from graphc.feeds import converted_feed
 from graphc.ir.attributes import Array
@@ -22,11 +22,8 @@ from graphc.ir.value import Value
 from graphc.kernel.ir import Kernel
 from graphc.kernel.text import print_kernel
 from graphc.plan.text import symbols_in
-from graphc.profile import Profile, profiled
 from graphc.structure import rebuild
 from graphc.targets import targets_of
-from passes.arena import bytes_at
-from passes.manager import PassRecord, pass_table
 
 if TYPE_CHECKING:
     import networkx
@@ -35,7 +32,9 @@ if TYPE_CHECKING:
     from graphc.base.options import Options
     from graphc.base.source import Location
     from graphc.explain import Explainer, Explanation, Fusion
+    from graphc.profile import Profile
     from graphc.session import Compilation, Session
+    from passes.manager import PassRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +249,8 @@ class Executable(_Called):
 
     def pass_table(self) -> str:
         """The passes as a table for people: nodes before and after, decisions made, ms."""
+        from passes.manager import pass_table
+
         table = pass_table(self.passes)
         if self.compiled.from_cache:
             return f"{table}\nThe program came from the cache: the passes ran to be shown here."
@@ -289,6 +290,8 @@ class Executable(_Called):
                 where=caller(),
                 hint="give a size for each of them, or no size at all",
             )
+        from passes.arena import bytes_at
+
         return Memory(*bytes_at(plan, dims))
 
     def audit(self, *arguments: Any, precision: str = "float64") -> Audit:
@@ -360,6 +363,8 @@ class Executable(_Called):
         """
         if runs < 1:
             raise GraphError(f"runs={runs}", where=caller(), hint="time at least 1 run")
+        from graphc.profile import profiled
+
         arrays = self._converted(arguments)
         states = self._session.get(list(self._extraction.states))
         self.last_profile = profiled(self.compiled.program, [*arrays, *states], runs)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from graphc.base.options import Options
 from graphc.base.source import Location
-from graphc.compiler import Compiled
+from graphc.compiled import Compiled
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Contraction, Element, Reshape, Scan, ScatterAdd
 from graphc.ir.value import Value

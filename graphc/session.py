@@ -21,7 +21,7 @@ from graphc.base.source import Location, caller
 from graphc.base.target import Target, host
 from graphc.cached import compiled_program
 from graphc.calls import KnownCalls
-from graphc.compiler import Compiled, collection_paused
+from graphc.compiled import Compiled, collection_paused
 from graphc.executable import Executable
 from graphc.extract import Extraction, extract, missing_feed
 from graphc.feeds import converted_feed

@@ -24,7 +24,7 @@ import graphc.session
 from benchmarks.peers.graphc import Graphc
 from benchmarks.workloads import Workload, workloads
 from graphc.codegen.walker import emit_program, emit_walker
-from graphc.compiler import Compiled
+from graphc.compiled import Compiled
 from graphc.runtime.jit import compile_object
 from passes.arena import bytes_at
 

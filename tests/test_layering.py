@@ -41,6 +41,7 @@ LAYERS = {
     "graphc.lower": 6,
     "graphc.codegen": 6,
     "graphc.runtime": 7,
+    "graphc.compiled": 8,
     "graphc.compiler": 8,
     "graphc.cached": 8,
     "graphc": USER_LAYER,

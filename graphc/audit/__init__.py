@@ -23,7 +23,8 @@ from graphc.audit.shadow import Doubles, DoubleShadow, Shadow
 from graphc.base.errors import GraphError
 from graphc.base.options import Options
 from graphc.base.source import caller
-from graphc.compiler import Compiled, compile_graph
+from graphc.compiled import Compiled
+from graphc.compiler import compile_graph
 from graphc.extract import Extraction
 from graphc.ir.attributes import Array
 from passes.base import Decision

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -13,6 +12,8 @@ def plural(count: int, noun: str) -> str:
 
 def known_names(wanted: str, names: Iterable[str]) -> str | None:
     """The hint for a name that nothing has: close names first, ten of all; None without any."""
+    import difflib
+
     known = sorted(set(names))
     close = difflib.get_close_matches(wanted, known, cutoff=0.7)
     order = close + [name for name in known if name not in close]

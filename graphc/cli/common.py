@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from graphc.base.options import Options
     from graphc.base.target import Target
-    from graphc.compiler import Compiled
+    from graphc.compiled import Compiled
     from graphc.debug.case import Case
     from graphc.extract import Extraction
 

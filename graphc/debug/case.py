@@ -16,7 +16,8 @@ from graphc.base.errors import FeedError, GraphcError, GraphError
 from graphc.base.options import Options
 from graphc.base.source import caller
 from graphc.base.target import Target, host
-from graphc.compiler import Compiled, compile_graph
+from graphc.compiled import Compiled
+from graphc.compiler import compile_graph
 from graphc.debug.compare import Difference, difference, tolerance_of
 from graphc.debug.samples import ATTEMPTS, cost, sizes_of
 from graphc.debug.samples import feeds as sampled

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from graphc.compiler import Compiled
+from graphc.compiled import Compiled
 from graphc.profile import Profile
 from graphc.report.content import content_of, kernel_texts
 from graphc.report.page import page_of

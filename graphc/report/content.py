@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from graphc.compiler import Compiled
+from graphc.compiled import Compiled
 from graphc.ir.draw.layout import LONGEST, ROW
 from graphc.ir.draw.picture import KINDS
 from graphc.ir.draw.svg import SHAPES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphc.compiler import Compiled
+from graphc.compiled import Compiled
 from graphc.ir.dims import HINT, Dim, evaluate, symbol_name, symbols_of
 from graphc.plan.ir import Branch, Copy, Launch, Plan, Step
 from graphc.plan.memory import offsets_for_sizes

@@ -182,8 +182,10 @@ class Cache:
         own = _name(realm)
         for other in self._realms():
             if os.path.basename(other) != own and os.path.exists(os.path.join(other, key)):
-                name, mine = _about(other), realm.partition("\n")[0]
-                return f"no entry, but one for {name if name != mine else 'other features'}"
+                name = _about(other)
+                if name == realm.partition("\n")[0]:
+                    name = "other features or versions"
+                return f"no entry, but one for {name}"
         return "no entry"
 
     def _realms(self) -> Iterator[str]:

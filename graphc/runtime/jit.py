@@ -11,7 +11,7 @@ import ctypes
 import hashlib
 import itertools
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import llvmlite
@@ -156,3 +156,22 @@ def load(
     fills with what nobody finds again.
     """
     return Library(compile_object(text, target), symbols, imports)
+
+
+_SHARED: dict[tuple[str, str, Target], Library] = {}
+
+
+def shared_library(
+    symbol: str, key: str, target: Target, image: Callable[[], bytes | None]
+) -> Library | None:
+    """Code that many programs call, loaded once in a process; None if there is no image of it.
+
+    ``key`` is that of its text, from which ``image`` gives the object.
+    """
+    known = _SHARED.get((symbol, key, target))
+    if known is None:
+        found = image()
+        if found is None:
+            return None
+        known = _SHARED.setdefault((symbol, key, target), Library(found, (symbol,)))
+    return known

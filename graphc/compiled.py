@@ -1,0 +1,113 @@
+"""What compiling gives: the program, and on request the levels it went through.
+
+Invariant: this module loads no pass and no code generation, so that a program from the cache on
+disk needs neither.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from graphc.base.target import Target
+from graphc.base.words import plural
+from graphc.ir.graph import Graph
+from graphc.ir.value import Value
+from graphc.plan.ir import Plan
+from graphc.runtime.program import Program
+
+if TYPE_CHECKING:
+    from graphc.codegen.walker import ProgramText
+    from passes.manager import PassRecord
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Levels:
+    """What lies between the extracted graph and the machine code.
+
+    Attributes:
+        graph: after all graph passes: fused nodes, each one a kernel.
+        records: one record a pass.
+        plan: the plan, placed.
+        slots: the slot of the plan that holds a value of ``graph`` or of its control flow.
+        text: the LLVM text of the kernels.
+    """
+
+    graph: Graph
+    records: tuple[PassRecord, ...]
+    plan: Plan
+    slots: Mapping[Value, int]
+    text: ProgramText
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """A compiled graph and how it came to be.
+
+    Attributes:
+        source: the extracted graph.
+        program: the plan with its machine code.
+        target: the machine it was compiled for.
+        made: gives the levels; for a program from the cache the passes run then.
+        from_cache: whether the program came from the cache.
+    """
+
+    source: Graph
+    program: Program
+    target: Target
+    made: Callable[[], Levels]
+    from_cache: bool = False
+
+    def __repr__(self) -> str:
+        return f"<Compiled {self.source!r}, {plural(len(self.plan.kernels), 'kernel')}>"
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that runs."""
+        return self.program.plan
+
+    @cached_property
+    def levels(self) -> Levels:
+        """What lies between the source and the machine code."""
+        return self.made()
+
+    @property
+    def graph(self) -> Graph:
+        """The graph after all passes: fused nodes, each one a kernel."""
+        return self.levels.graph
+
+    @property
+    def records(self) -> tuple[PassRecord, ...]:
+        """One record a pass."""
+        return self.levels.records
+
+    @property
+    def slots(self) -> Mapping[Value, int]:
+        """The slot of the plan that holds a value of ``graph`` or of its control flow."""
+        return self.levels.slots
+
+    @property
+    def llvm_ir(self) -> str:
+        """The text the kernels are compiled from."""
+        return self.levels.text.kernels
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Leaves Python's cycle collector out: a third of the time of large graphs for no garbage.
+
+    Passes make many small objects that live on and no cycles. A thread that finds the collector
+    paused leaves it so; the one that paused it switches it on again.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
