@@ -11,7 +11,7 @@ from html import escape
 
 from benchmarks.conductor import Measurement
 from benchmarks.figures import best, ratio
-from benchmarks.peers import OWN, OWN_KEPT
+from benchmarks.peers import OWNS
 from benchmarks.workloads.base import Workload
 
 _ROW, _LEFT, _WIDTH, _TOP = 22, 170, 620, 64
@@ -27,7 +27,7 @@ def drawn(measured: Sequence[tuple[Workload, Mapping[str, Measurement]]], thread
     """The SVG file's text."""
     peers: list[str] = []
     for _, results in measured:
-        peers += [p for p in results if p not in (OWN, OWN_KEPT) and p not in peers]
+        peers += [p for p in results if p not in OWNS and p not in peers]
     colours = {peer: _COLOURS[n % len(_COLOURS)] for n, peer in enumerate(peers)}
     height = _TOP + _ROW * len(measured) + 40
     width = _LEFT + _WIDTH + 30

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers import OWN, OWN_KEPT
+from benchmarks.peers import OWNS
 from benchmarks.workloads.base import Array, Workload
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -106,7 +106,7 @@ class WorkerFailed(RuntimeError):
 
 
 def _interpreter(name: str, settings: Settings) -> str:
-    return sys.executable if name in (OWN, OWN_KEPT) else settings.python
+    return sys.executable if name in OWNS else settings.python
 
 
 class WorkerProcess:

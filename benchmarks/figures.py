@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from benchmarks.conductor import Measurement
 from benchmarks.limits import Limits
-from benchmarks.peers import KEEPERS, OWN, OWN_KEPT
+from benchmarks.peers import KEEPERS, OWN, OWN_KEPT, OWNS
 from benchmarks.workloads.base import BEST, NEAR_LIMIT, Goal, Workload
 
 Results = Mapping[str, Measurement]
@@ -60,7 +60,7 @@ class Best:
 
 def best(results: Results) -> Best | None:
     """The peer against which graphc stands worst."""
-    ratios = ((ratio(results, peer), peer) for peer in results if peer not in (OWN, OWN_KEPT))
+    ratios = ((ratio(results, peer), peer) for peer in results if peer not in OWNS)
     found = [(share, peer) for share, peer in ratios if share is not None]
     if not found:
         return None

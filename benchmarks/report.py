@@ -21,7 +21,7 @@ from benchmarks.figures import (
 )
 from benchmarks.figures import spread as spread_of
 from benchmarks.limits import Limits
-from benchmarks.peers import OWN, OWN_KEPT
+from benchmarks.peers import OWN, OWNS
 from benchmarks.workloads.base import Workload
 
 Measured = Sequence[tuple[Workload, Mapping[str, Measurement]]]
@@ -190,6 +190,6 @@ def _figures(results: Mapping[str, Measurement], peer: str) -> dict[str, Any]:
             "error_in_tolerances": measurement.error,
             "samples_microseconds": measurement.samples,
         }
-        if peer not in (OWN, OWN_KEPT):
+        if peer not in OWNS:
             figures["graphc_time_ratio"] = ratio(results, peer)
     return figures

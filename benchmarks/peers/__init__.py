@@ -1,10 +1,13 @@
 """One module a peer, each giving ``PEER``; loaded only inside the peer's own process."""
 
-OWN, OWN_KEPT = "graphc", "graphc-out"
+OWN, OWN_KEPT, OWN_CACHED = "graphc", "graphc-out", "graphc-cached"
+OWNS = (OWN, OWN_KEPT, OWN_CACHED)
+"""Ways of using graphc, which are not compared with each other."""
 
 PEERS = {
     OWN: ("graphc", ""),
     OWN_KEPT: ("graphc", "out"),
+    OWN_CACHED: ("graphc", "cached"),
     "numpy": ("numpy", ""),
     "numexpr": ("numexpr", ""),
     "numba": ("numba", ""),
