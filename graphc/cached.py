@@ -16,7 +16,7 @@ import hashlib
 import json
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache, partial
 from typing import Any
@@ -25,13 +25,13 @@ import numpy as np
 
 from graphc.base.errors import UnsupportedError
 from graphc.base.options import Options
-from graphc.base.source import PACKAGE_ROOTS, Location
+from graphc.base.source import LOADED_NANOSECONDS, PACKAGE_ROOTS, Location
 from graphc.base.target import Target, host
 from graphc.compiled import Compiled, Levels
 from graphc.extract import Extraction
 from graphc.ir import dtypes
 from graphc.ir.attributes import Array, Payload
-from graphc.ir.graph import Graph, Node
+from graphc.ir.graph import Graph
 from graphc.ir.op import is_own
 from graphc.ir.printer import payloads
 from graphc.plan.stored import plan_of, plan_text
@@ -55,22 +55,24 @@ def compiled_program(
 ) -> tuple[Compiled, str]:
     """The program of an extraction, and what the cache had to do with it: "hit", or why not."""
     kept = cache_of(options.cache)
-    refusal = "off" if kept is None else _refusal(extraction.graph, options)
-    if kept is None or refusal is not None:
-        return _compiled(extraction, options, target), refusal or "off"
-    lines = _Lines(extraction.graph)
-    realm, key = _realm(target), _key(extraction, options, lines)
+    if kept is None:
+        return _compiled(extraction, options, target), "off"
+    labels = _Labels(extraction.graph)
+    refusal = _refusal(labels, options)
+    if refusal is not None:
+        return _compiled(extraction, options, target), refusal
+    realm, key = _realm(target), _key(extraction, options, labels)
     found = kept.get(realm, key)
     reason = found.reason
     if found.content is not None:
-        program = _program_in(found.content, extraction.graph, lines, target, kept)
+        program = _program_in(found.content, extraction.graph, labels, target, kept)
         if program is not None:
             made = _Later(extraction, options, target)
             return Compiled(extraction.graph, program, target, made, from_cache=True), reason
         reason = "no entry of its machine code"
     compiled = _compiled(extraction, options, target)
     try:
-        content = _content(compiled, lines)
+        content = _content(compiled, labels)
     except UnsupportedError as error:
         return compiled, f"{reason}; not kept: {error.message}"
     if not kept.put(realm, key, content):
@@ -103,27 +105,39 @@ class _Later:
 # --- keys ----------------------------------------------------------------------------------------
 
 
-class _Lines:
-    """The user's lines of a graph, numbered as they first occur.
+class _Labels:
+    """What the structural hash of a graph leaves out, in the order of ``walk``.
 
     Attributes:
-        numbers: of each node in the order of ``walk``; -1 for a node without a line.
+        numbers: the line of each node; lines are numbered as they first occur, -1 is none.
         places: the lines by number.
+        names: of all values, and of regions.
+        foreign: operations that are declared outside of graphc.
     """
 
     def __init__(self, graph: Graph) -> None:
-        self._known: dict[tuple[str, int, int | None], int] = {}
-        self.numbers: list[int] = []
-        self.places: list[Location] = []
+        known: dict[tuple[str, int, int | None], int] = {}
+        numbers: list[int] = []
+        places: list[Location] = []
+        names = [value.name for value in graph.inputs]
+        self.foreign: set[str] = set()
+        self._known, self.numbers, self.places, self.names = known, numbers, places, names
         for node in graph.walk():
+            if not is_own(node.op):
+                self.foreign.add(node.op.name)
+            for value in node.outputs:
+                names.append(value.name)
+            for region in node.regions:
+                names.append(region.name)
+                names += [value.name for value in region.inputs]
             where = node.provenance.where
             if where is None:
-                self.numbers.append(-1)
+                numbers.append(-1)
                 continue
-            number = self._known.setdefault(where.place, len(self.places))
-            if number == len(self.places):
-                self.places.append(where)
-            self.numbers.append(number)
+            number = known.setdefault(where.place, len(places))
+            if number == len(places):
+                places.append(where)
+            numbers.append(number)
 
     def number_of(self, where: Location) -> int:
         """The number of a line.
@@ -137,18 +151,18 @@ class _Lines:
         return number
 
 
-def _refusal(graph: Graph, options: Options) -> str | None:
+def _refusal(labels: _Labels, options: Options) -> str | None:
     default = Options()
     for name in _SHOWING:
         if getattr(options, name) != getattr(default, name):
             return f"off: under {name} the passes are to be seen at work"
-    foreign = sorted({node.op.name for node in graph.walk() if not is_own(node.op)})
-    if foreign:
-        return f"off: {', '.join(foreign)} may have changed, which is declared outside of graphc"
-    return None if _sources() else "off: the sources of graphc can't be found"
+    if labels.foreign:
+        names = ", ".join(sorted(labels.foreign))
+        return f"off: {names} may have changed, which is declared outside of graphc"
+    return None if _sources() else "off: the sources of graphc are not those that were loaded"
 
 
-def _key(extraction: Extraction, options: Options, lines: _Lines) -> str:
+def _key(extraction: Extraction, options: Options, labels: _Labels) -> str:
     graph = extraction.graph
     chosen = [
         [name, sorted(value) if isinstance(value, frozenset) else value]
@@ -157,26 +171,9 @@ def _key(extraction: Extraction, options: Options, lines: _Lines) -> str:
     ]
     content = [
         graph.structural_hash, graph.name, len(extraction.states), len(extraction.written),
-        chosen, [*_names(graph)], lines.numbers,
+        chosen, labels.names, labels.numbers,
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
-
-
-def _names(graph: Graph) -> Iterator[str | None]:
-    """Names of all values, and of regions, in the order of ``walk``."""
-
-    def of(node: Node) -> Iterator[str | None]:
-        for value in node.outputs:
-            yield value.name
-        for region in node.regions:
-            yield region.name
-            for value in region.inputs:
-                yield value.name
-
-    for value in graph.inputs:
-        yield value.name
-    for node in graph.walk():
-        yield from of(node)
 
 
 @cache
@@ -186,7 +183,10 @@ def _realm(target: Target) -> str:
 
 @cache
 def _sources() -> str:
-    """A hash that changes with every edit of graphc's own sources; empty if they aren't found."""
+    """A hash that changes with every edit of graphc's own sources.
+
+    Empty if they aren't found, or are no longer what was loaded.
+    """
     found: list[tuple[str, int, int]] = []
     stack = [(str(number), root) for number, root in enumerate(PACKAGE_ROOTS)]
     while stack:
@@ -202,6 +202,8 @@ def _sources() -> str:
                         stack.append((f"{name}/{item.name}", item.path))
         except OSError:
             return ""
+    if any(edited > LOADED_NANOSECONDS for _, _, edited in found):
+        return ""
     return hashlib.sha256(json.dumps(sorted(found)).encode()).hexdigest()
 
 
@@ -211,7 +213,7 @@ def _sources() -> str:
 # from a multiple of _ALIGNMENT on.
 
 
-def _content(compiled: Compiled, lines: _Lines) -> bytes:
+def _content(compiled: Compiled, labels: _Labels) -> bytes:
     """The entry of a program; its machine code has entries of its own."""
     from graphc.compiler import walker_text
 
@@ -229,7 +231,7 @@ def _content(compiled: Compiled, lines: _Lines) -> bytes:
         blocks.append(array.tobytes() + bytes(-array.nbytes % _ALIGNMENT))
         size += len(blocks[-1])
     head = {
-        "plan": plan_text(plan, lines.number_of),
+        "plan": plan_text(plan, labels.number_of),
         "constants": arrays,
         "bytes": size,
         "walker": key_of(walker_text()),
@@ -241,7 +243,7 @@ def _content(compiled: Compiled, lines: _Lines) -> bytes:
 
 
 def _program_in(
-    content: bytes, graph: Graph, lines: _Lines, target: Target, kept: Cache
+    content: bytes, graph: Graph, labels: _Labels, target: Target, kept: Cache
 ) -> Program | None:
     """The program of an entry; None if its machine code is not in the cache."""
     (length,) = _LENGTH.unpack_from(content)
@@ -251,7 +253,7 @@ def _program_in(
     if code is None:
         return None
     constants = _constants(head, content[start:], graph)
-    return Program(plan_of(head["plan"], constants, lines.places), code)
+    return Program(plan_of(head["plan"], constants, labels.places), code)
 
 
 def _constants(head: Mapping[str, Any], block: bytes, graph: Graph) -> dict[int, Array]:

@@ -107,6 +107,7 @@ class Session:
         self._compiled: dict[_Key, Executable] = {}
         self._calls = KnownCalls()
         self._programs: dict[Hashable, Compiled] = {}
+        self._unfiled: list[tuple[Extraction, Compiled]] = []
         self._writing = threading.RLock()
         self._lock = threading.RLock()
         self._commit = threading.Lock()
@@ -219,23 +220,23 @@ class Session:
 
     def _compile(self, extraction: Extraction, reason: str) -> Compiled:
         """The program of an extraction; equal graphs whose errors name the same lines share one."""
-        key = (
-            extraction.graph.structure,
-            _lines(extraction),
-            len(extraction.states),
-            len(extraction.written),
-            extraction.guards,
-        )
-        known = self._programs.get(key)
+        known = self._known(extraction) if self.compilations else None
         if known is None:
             known, cached = compiled_program(extraction, self.options, self.target)
             self.compilations.append(Compilation(reason, caller(), known, cached))
-            self._programs[key] = known
+            self._unfiled.append((extraction, known))
             if self.options.html is not None:
                 from graphc.report import numbered, write_report
 
                 write_report(known, numbered(self.options.html, self.compile_count))
         return known
+
+    def _known(self, extraction: Extraction) -> Compiled | None:
+        """A program that serves an extraction too; many sessions have one, which needs no key."""
+        for made, compiled in self._unfiled:
+            self._programs[_program_key(made)] = compiled
+        self._unfiled.clear()
+        return self._programs.get(_program_key(extraction))
 
     def execute(
         self,
@@ -453,6 +454,17 @@ def _label(leaf: Any) -> str:
     if isinstance(leaf, Value):
         return repr(leaf.name) if leaf.name is not None else str(leaf.type)
     return str(leaf)
+
+
+def _program_key(extraction: Extraction) -> Hashable:
+    """Equal for extractions that one program serves."""
+    return (
+        extraction.graph.structure,
+        _lines(extraction),
+        len(extraction.states),
+        len(extraction.written),
+        extraction.guards,
+    )
 
 
 def _lines(extraction: Extraction) -> tuple[tuple[str, int] | None, ...]:

@@ -10,6 +10,7 @@ import itertools
 import linecache
 import os
 import sys
+import time
 from functools import lru_cache
 from types import CodeType
 
@@ -20,6 +21,9 @@ PACKAGE_ROOTS = tuple(
 )
 """The directories of graphc's own packages, with a separator at the end."""
 
+
+LOADED_NANOSECONDS = time.time_ns()
+"""When graphc was loaded: what was edited later is not what runs."""
 
 _INSIDE: dict[str, bool] = {}
 """Whether a file is one of graphc's own."""

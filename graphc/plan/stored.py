@@ -37,6 +37,9 @@ _RECORDS: tuple[type, ...] = (
 _RECORD, _TYPE, _DIM, _LINE, _KERNEL = "r", "t", "d", "l", "k"
 """What an object of one field stands for; everything else is itself, and a list is a tuple."""
 
+_PLAIN = {"type": _TYPE, "where": _LINE}
+"""Fields of records that are bare numbers of a type or a line, for speed."""
+
 _OMITTED = {Plan: "constants", Kernel: "body"}
 
 
@@ -77,6 +80,12 @@ def _names(record: type) -> tuple[str, ...]:
     return tuple(f.name for f in fields(record) if f.name != _OMITTED.get(record))
 
 
+@cache
+def _plain(record: type) -> tuple[tuple[int, str], ...]:
+    """Where the fields of ``_PLAIN`` are in a record, and of what table they are."""
+    return tuple((n, _PLAIN[name]) for n, name in enumerate(_names(record)) if name in _PLAIN)
+
+
 class _Writer:
     def __init__(self, number_of: Callable[[Location], int]) -> None:
         self.number_of = number_of
@@ -106,7 +115,11 @@ class _Writer:
 
     def fields(self, record: Any) -> list[Any]:
         kind: type = Kernel if isinstance(record, Kernel) else type(record)
-        return [self.data(getattr(record, name)) for name in _names(kind)]
+        data = [self.data(getattr(record, name)) for name in _names(kind)]
+        for place, what in _plain(kind):
+            if data[place] is not None:
+                data[place] = data[place][what]
+        return data
 
     def dim(self, dim: DimExpr) -> dict[str, int]:
         for symbol in dims.symbols_of(dim):
@@ -165,11 +178,19 @@ def plan_of(text: str, constants: dict[int, Array], lines: Sequence[Location | N
     def value_of(data: dict[str, Any]) -> Any:
         ((kind, content),) = data.items()
         if kind == _RECORD:
-            return _RECORDS[content[0]](*_tuples(content)[1:])
+            record = _RECORDS[content[0]]
+            items: list[Any] = [
+                _tuples(item) if type(item) is list else item for item in content[1:]
+            ]
+            for place, what in _plain(record):
+                number = items[place]
+                if number is not None:
+                    items[place] = tables[what][number]
+            return record(*items)
         if kind == _KERNEL:
             around, names, kernel = content
-            given = dict(zip(_names(Kernel), _tuples(around), strict=True))
-            return StoredKernel(given, tuple(names), kernel)
+            fields_around = dict(zip(_names(Kernel), _tuples(around), strict=True))
+            return StoredKernel(fields_around, tuple(names), kernel)
         return tables[kind][content]
 
     values = _tuples(json.loads(body, object_hook=value_of))
