@@ -172,7 +172,7 @@ def test_another_process_takes_what_this_one_left(place: str) -> None:
         "session = gx.Session(graph)\n"
         "print(session.run(y, {x: np.full((4, 4), 0.25, 'f4')}).tobytes().hex())\n"
         "print(session.compilations[0].cache)\n"
-        "import sys; compiler = ('passes', 'graphc.codegen', 'graphc.lower', 'networkx')\n"
+        "import sys; compiler = ('passes', 'graphc.codegen.kernel', 'graphc.lower', 'networkx')\n"
         "print([name for name in sys.modules if name.startswith(compiler)])\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "GRAPHC": f"cache={place}"}
