@@ -26,9 +26,11 @@ from passes.exponents import Describer
 from passes.log_domain import PairShare, Share, shaped
 from passes.log_terms import Term, Terms, alike, small
 from passes.rewrite import rewrite
+from passes.roots import NAME as ROOTS
+from passes.roots import scale_roots
 from passes.rules import STABILITY
 
-PARTS = frozenset({"softmax", "log-sum-exp", "sigmoid", "softplus"}) | STABILITY.names
+PARTS = frozenset({"softmax", "log-sum-exp", "sigmoid", "softplus", ROOTS}) | STABILITY.names
 """What this pass calls its decisions; each can be switched off."""
 
 _SOURCES = {exp_op, softmax_op, sigmoid_op}
@@ -40,7 +42,7 @@ def stabilize(graph: Graph, context: PassContext) -> Graph:
     """The graph with unstable spellings replaced."""
     if context.options.numerics == "strict":
         return graph
-    graph = rewrite(graph, STABILITY, context)
+    graph = scale_roots(rewrite(graph, STABILITY, context), context)
     ops = {node.op for node in graph.nodes}
     if not (ops & _SOURCES and ops & _SINKS):
         return graph

@@ -265,7 +265,6 @@ _REASSOCIATED: tuple[Rule, ...] = (
     _regroups("sqrt-mul-self", lambda x: (sqrt(x) * sqrt(x), x), "nnan", "nsz"),
     _regroups("sqrt-mul", lambda x, y: (sqrt(x) * sqrt(y), sqrt(x * y)), "nnan", "ninf"),
     _regroups("sqrt-div", lambda x, y: (sqrt(x) / sqrt(y), sqrt(x / y)), "nnan", "ninf"),
-    _regroups("sqrt-of-square", lambda x: (sqrt(x * x), abs_(x)), "ninf"),
     _regroups("div-sqrt", lambda x: (x / sqrt(x), sqrt(x)), "nnan"),
     _regroups("exp-mul", lambda x, y: (exp(x) * exp(y), exp(x + y)), "ninf", bound=12.0),
     _regroups("exp-div", lambda x, y: (exp(x) / exp(y), exp(x - y)), "nnan", "ninf", bound=12.0),

@@ -2,12 +2,10 @@
 
 Class T throughout: what is rewritten gets more accurate, or finite where it was not, and is
 elsewhere within the bound. Spellings that need more than their looks to be recognised, all those
-with sums over rows and all gradients, are the business of ``passes.exponents``.
+with sums over rows and all gradients, are the business of ``passes.exponents`` and, for roots of
+sums of squares, of ``passes.roots``.
 
-Left alone: ``sqrt(x * x + y * y)`` and ``sqrt(sum(x * x))``. They are of class E, so their bits are
-NumPy's; scaling them by the larger operand would cost a division an element and give these bits up
-everywhere for the sake of operands beyond the square root of the largest number. For the same
-reason ``log(x * y)`` stays: a sum of logarithms is less accurate wherever the product is a number.
+Left alone: ``log(x * y)``. A sum of logarithms is less accurate wherever the product is a number.
 """
 
 from __future__ import annotations
@@ -15,7 +13,9 @@ from __future__ import annotations
 from functools import partial
 
 from graphc.ir.dtypes import FLOATS
+from graphc.ops.pointwise_arithmetic import sqrt
 from graphc.ops.pointwise_math import cosh, exp, expm1, log, log1p, sigmoid, sinh, tanh
+from graphc.ops.pointwise_rounding import abs_
 from passes.pattern import Rule, rule
 
 _better = partial(rule, numerics="T", dtypes=FLOATS, bound=8.0, domain=(0.5, 4.0))
@@ -45,4 +45,8 @@ _HYPERBOLIC: tuple[Rule, ...] = (
     _better("tanh-half-sigmoid", lambda x: (sigmoid(x) * 2 - 1, tanh(x * 0.5))),
 )
 
-RULES: tuple[Rule, ...] = (*_NEAR_ZERO, *_HYPERBOLIC)
+_ROOTS: tuple[Rule, ...] = (
+    _better("root-of-square", lambda x: (sqrt(x * x), abs_(x))),
+)
+
+RULES: tuple[Rule, ...] = (*_NEAR_ZERO, *_HYPERBOLIC, *_ROOTS)
