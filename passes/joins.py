@@ -10,14 +10,18 @@ fed or kept elsewhere is copied to its slice. Bits stay: values only move.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from graphc.ir.builder import apply
 from graphc.ir.dims import Dim, at_hint
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Contraction, Element, Pointwise, Reduction, Reshape, Scan, View
+from graphc.ir.types import Shape
 from graphc.ir.value import Value
 from graphc.ops.joining import concatenate_op
 from graphc.ops.placing import join_slices_op, place_slice_op
+from graphc.ops.shape import with_shape
 from passes.base import PassContext
 
 LEAST_BYTES = 16 << 10
@@ -39,31 +43,76 @@ def joins(graph: Graph, context: PassContext) -> Graph:
     for node in reversed(nodes):
         if not editor.alive(node):
             continue
-        reason = _obstacle(node, editor)
+        whole = _whole(node, editor)
+        reason = _obstacle(node, whole, editor)
         if reason is not None:
             context.decline(joins.__name__, node, reason)
         elif context.decide(joins.__name__, node):
-            _join(node, editor)
+            _join(node, whole, editor)
     return editor.finish()
 
 
-def _join(node: Node, editor: GraphEditor) -> None:
-    axis: int = node.attrs["axis"]
-    pieces, inner = _pieces(node, editor)
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """A concatenation as it is made in place.
+
+    Attributes:
+        shape, axis: of the whole, which is another shape of the result where that is a stack.
+        pieces: along the axis; those of another shape are reshaped.
+        beside: sizes of the other axes, which pieces share.
+        inner: the concatenations that only make pieces of this one.
+    """
+
+    shape: Shape
+    axis: int
+    pieces: list[Value]
+    beside: Shape
+    inner: list[Node]
+
+
+def _join(node: Node, whole: _Whole, editor: GraphEditor) -> None:
+    axis = whole.axis
     starts: list[Dim] = []
     start: Dim = 0
     parts: list[Value] = []
     with editor.rewriting(node, joins.__name__):
-        for piece in pieces:
+        for piece in whole.pieces:
+            if piece.type.rank != len(whole.shape):
+                shape = (*piece.shape[:axis], *piece.shape[axis + 1 :])
+                piece = with_shape(piece, shape)
             starts.append(start)
-            shape = node.output.shape
-            parts.append(apply(place_slice_op, piece, shape=shape, axis=axis, start=start))
+            parts.append(apply(place_slice_op, piece, shape=whole.shape, axis=axis, start=start))
             start = start + piece.shape[axis]
-    editor.redefine(
-        node.output, join_slices_op, tuple(parts), {"axis": axis, "starts": tuple(starts)}
-    )
-    for other in inner:
-        editor.remove_unused(other)
+        joined = apply(join_slices_op, *parts, axis=axis, starts=tuple(starts))
+        editor.substitute(node.output, with_shape(joined, node.output.shape))
+    for other in (*whole.inner, *map(editor.producer, node.inputs)):
+        if other is not None:
+            editor.remove_unused(other)
+
+
+def _whole(node: Node, editor: GraphEditor) -> _Whole:
+    """How a concatenation would be made in place."""
+    axis: int = node.attrs["axis"]
+    shape = node.output.shape
+    pieces, inner = _pieces(node, editor)
+    beside = (*shape[:axis], *shape[axis + 1 :])
+    if axis + 1 < len(shape) and all(piece.shape[axis] == 1 for piece in pieces):
+        # a stack: what is stacked lies side by side along the next axis
+        flat = [_unstacked(piece, axis, editor) for piece in pieces]
+        if any(piece.type.rank < len(shape) for piece in flat):
+            shape = (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :])
+            return _Whole(shape, axis, flat, beside, inner)
+    return _Whole(shape, axis, pieces, beside, inner)
+
+
+def _unstacked(piece: Value, axis: int, editor: GraphEditor) -> Value:
+    """What only got a new axis to be stacked along; else the piece itself."""
+    node = editor.producer(piece)
+    if node is None or not isinstance(node.op.lowering, Reshape):
+        return piece
+    (source,) = node.inputs
+    same = source.shape == (*piece.shape[:axis], *piece.shape[axis + 1 :])
+    return source if same and editor.only_user(piece) is not None else piece
 
 
 def _pieces(node: Node, editor: GraphEditor) -> tuple[list[Value], list[Node]]:
@@ -90,7 +139,7 @@ def _pieces(node: Node, editor: GraphEditor) -> tuple[list[Value], list[Node]]:
     return pieces, inner
 
 
-def _obstacle(node: Node, editor: GraphEditor) -> str | None:
+def _obstacle(node: Node, whole: _Whole, editor: GraphEditor) -> str | None:
     """Why a concatenation stays as it is, if it does.
 
     Without its own kernel the pieces are neither read nor written once more, but for those that
@@ -98,18 +147,21 @@ def _obstacle(node: Node, editor: GraphEditor) -> str | None:
     """
     if "guards" in node.attrs:
         return "whether its pieces fit is only known at run time"
-    whole, axis = node.output, node.attrs["axis"]
-    users = editor.users(whole)
-    if not editor.is_fetched(whole) and len(users) == 1 and users[0].op is place_slice_op:
+    result, axis, pieces = node.output, whole.axis, whole.pieces
+    users, is_fetched = editor.users(result), editor.is_fetched(result)
+    if not is_fetched and len(users) == 1 and users[0].op is place_slice_op:
         return "it is written to a slice itself"
-    pieces, _ = _pieces(node, editor)
-    beside = (*whole.shape[:axis], *whole.shape[axis + 1 :])
-    if any((*p.shape[:axis], *p.shape[axis + 1 :]) != beside for p in pieces):
+    rank = result.type.rank
+    if any(
+        (*p.shape[:axis], *p.shape[axis + 1 :]) != whole.beside
+        for p in pieces
+        if p.type.rank == rank
+    ):
         return "its pieces are spelled differently"
     saved = sum(_saved(piece, editor) for piece in pieces)
     total = sum(map(_bytes, pieces))
-    within = [user for user in users if _reads_pieces(user, whole)]
-    if len(within) == len(users) and not editor.is_fetched(whole):
+    within = [user for user in users if _reads_pieces(user, result)]
+    if len(within) == len(users) and not is_fetched:
         return "its readers compute with the pieces where they are"
     saved -= total if within else 0
     least = LEAST_BYTES * len(pieces)

@@ -132,6 +132,32 @@ def test_along_another_axis_the_inner_one_is_a_piece() -> None:
     )
 
 
+def test_what_is_stacked_lies_side_by_side() -> None:
+    check_pass(
+        joins,
+        """
+        graph "graph" dims (n: 0..) (%0: float32[n, 512], %1: float32[n, 1, 512]) {
+          %2 = tanh(%0) : float32[n, 512]
+          %3 = reshape(%2) {shape = (dim(n), 1, 512)} : float32[n, 1, 512]
+          %4 = concatenate(%3, %1, %3) {axis = 1} : float32[n, 3, 512]
+          return %4
+        }
+        """,
+        """
+        graph "graph" dims (n: 0..) (%0: float32[n, 512], %1: float32[n, 1, 512]) {
+          %2 = tanh(%0) : float32[n, 512]
+          %3 = place_slice(%2) {axis = 1, shape = (dim(n), 1536), start = 0} : float32[n, 1536]
+          %4 = reshape(%1) {shape = (dim(n), 512)} : float32[n, 512]
+          %5 = place_slice(%4) {axis = 1, shape = (dim(n), 1536), start = 512} : float32[n, 1536]
+          %6 = place_slice(%2) {axis = 1, shape = (dim(n), 1536), start = 1024} : float32[n, 1536]
+          %7 = join_slices(%3, %5, %6) {axis = 1, starts = (0, 512, 1024)} : float32[n, 1536]
+          %8 = reshape(%7) {shape = (dim(n), 3, 512)} : float32[n, 3, 512]
+          return %8
+        }
+        """,
+    )
+
+
 @pytest.mark.parametrize(
     ("reason", "build"),
     [
@@ -293,10 +319,14 @@ def test_inside_of_branches_and_loops() -> None:
 # --- memory --------------------------------------------------------------------------------------
 
 
-def test_pieces_need_no_memory_of_their_own() -> None:
+@pytest.mark.parametrize("put", [
+    lambda pieces: gx.concatenate(pieces, axis=0), lambda pieces: gx.concatenate(pieces, axis=1),
+    lambda pieces: gx.stack(pieces, axis=0), lambda pieces: gx.stack(pieces, axis=1),
+])  # fmt: skip
+def test_pieces_need_no_memory_of_their_own(put: Callable[[list[Any]], Any]) -> None:
     with gx.Graph() as graph:
         xs = [p(256, 256, name=f"x{number}") for number in range(4)]
-        fetched = gx.concatenate([x @ x for x in xs], axis=1)
+        fetched = put([x @ x for x in xs])
     exe = gx.Session(graph).compile(fetched, xs)
     off = gx.Session(graph, options=Options(off={"joins"})).compile(fetched, xs)
     assert joined(exe.compiled.plan) == [exe.compiled.plan.outputs[0]] * 4
