@@ -98,6 +98,7 @@ class ModuleEmitter:
         has_fma: whether ``fma`` may be written as LLVM's intrinsic; without it, it is a product
             and a sum.
         libraries: modules that this one calls into, by the symbol they define.
+        streams: whether a function stores past the caches, and so needs the mark ``!0``.
     """
 
     def __init__(self, has_fma: bool = True) -> None:
@@ -106,6 +107,7 @@ class ModuleEmitter:
         self._declarations: dict[str, str] = {}
         self._globals: dict[str, str] = {}
         self.libraries: dict[str, str] = {}
+        self.streams = False
 
     def declare(self, name: str, result: str, parameters: str, attributes: str = "") -> None:
         """Declares an external function once."""
@@ -139,6 +141,7 @@ class ModuleEmitter:
                 *self._globals.values(),
                 *(d for n, d in self._declarations.items() if n not in self._functions),
                 *self._functions.values(),
+                "!0 = !{i32 1}" if self.streams else "",
                 "",
             )
         )
@@ -165,7 +168,8 @@ class FunctionEmitter:
         self.name = name
         head = ", ".join(f"{kind} {parameter}" for kind, parameter in parameters)
         self._head = f"define {linkage} {result} @{name}({head}) {attributes} {{"
-        self._lines: list[str] = ["entry:"]
+        self._stack: list[str] = ["entry:"]
+        self._lines: list[str] = []
         self._count = 0
         self.block = "entry"
 
@@ -205,7 +209,7 @@ class FunctionEmitter:
     def finish(self, terminator: str = "ret void") -> None:
         """Ends the function and defines it in its module."""
         self.line(terminator)
-        self.module.define(self.name, "\n".join((self._head, *self._lines, "}")))
+        self.module.define(self.name, "\n".join((self._head, *self._stack, *self._lines, "}")))
 
     # --- constants -------------------------------------------------------------------------------
 
@@ -312,9 +316,16 @@ class FunctionEmitter:
     def store(self, value: Reg, pointer: Reg, align: int) -> None:
         self.line(f"store {value}, {pointer}, align {align}")
 
+    def store_streamed(self, value: Reg, pointer: Reg, align: int) -> None:
+        """A store past the caches; ``llvm.x86.sse.sfence`` must follow before others read it."""
+        self.module.streams = True
+        self.line(f"store {value}, {pointer}, align {align}, !nontemporal !0")
+
     def alloca(self, type_: LType, count: int = 1, align: int = 64) -> Reg:
-        """Stack space; call it only while the entry block is current."""
-        return self.assign(PTR, f"alloca {type_}, i64 {count}, align {align}", "stack")
+        """Stack space, taken once on entry wherever it is asked for."""
+        slot = self.fresh("stack")
+        self._stack.append(f"  {slot} = alloca {type_}, i64 {count}, align {align}")
+        return Reg(slot, PTR)
 
     # --- control ---------------------------------------------------------------------------------
 

@@ -26,8 +26,11 @@ from graphc.codegen.gemm import gemm_library
 from graphc.codegen.memory import load_element, store_element
 from graphc.codegen.reduction import emit_reduce
 from graphc.codegen.scalar import emit_cast, emit_primitive
+from graphc.codegen.streaming import finish_stores, start_of_lines, streamed_buffers
+from graphc.codegen.tiles import emit_across
 from graphc.ir.dims import Dim, postfix
 from graphc.ir.dtypes import int64
+from graphc.kernel.index_range import index_forms
 from graphc.kernel.ir import (
     Apply,
     Buffer,
@@ -66,6 +69,10 @@ class KernelEmitter:
         self._bindings: dict[Var, Binding] = {}
         self._pointers: dict[Buffer, Reg] = {}
         self._symbols: dict[str, Reg] = {}
+        self.streamed: dict[Buffer, Reg] = {}
+        self.streaming: dict[Store, Reg] = {}
+        self.tiles: dict[Load, Reg] = {}
+        self.forms = index_forms(kernel) if _has_across(kernel) else {}
 
     def emit(self) -> None:
         """Defines the function."""
@@ -76,7 +83,9 @@ class KernelEmitter:
         for position, name in enumerate(self.kernel.dims):
             slot = e.element_pointer(Reg("%dims", PTR), e.const(position, I64), "i64")
             self._symbols[name] = e.load(slot, I64, 8)
+        self.streamed = streamed_buffers(self, self.kernel)
         self.statements(self.kernel.body)
+        finish_stores(self)
         e.finish()
 
     # --- bindings --------------------------------------------------------------------------------
@@ -260,6 +269,8 @@ class KernelEmitter:
         if statement.kind == "vector" and self.lanes == 1:
             self._vector_loop(statement)
             return
+        if statement.kind == "across" and emit_across(self, statement):
+            return
         e = self.e
         initial = [self.spread(carry.initial) for carry in statement.carries]
         with e.loop(e.const(0, I64), self.dim(statement.extent), 1, initial) as loop:
@@ -277,22 +288,38 @@ class KernelEmitter:
         while isinstance(extent, int) and width > max(extent, 1):
             width //= 2
         zero, upper = e.const(0, I64), self.dim(extent)
-        if isinstance(extent, int):
+        if isinstance(extent, int) and (extent < width or width == 1):
+            self._scalar_loop(statement, zero, upper)
+            return
+        self.streaming.clear()
+        start = start_of_lines(self, statement.body, statement.index, extent)
+        if start is not None:
+            start = e.intrinsic("smin", I64, start, upper)
+            rest = e.binary("and", e.binary("sub", upper, start), e.const(-width, I64))
+            whole = e.binary("add", start, rest)
+        elif isinstance(extent, int):
             whole = e.const(extent - extent % width, I64)
         else:
             whole = e.binary("and", upper, e.const(-width, I64))
-        if not isinstance(extent, int) or (extent >= width and width > 1):
-            self.lanes = width
-            with e.loop(zero, whole, width) as loop:
-                self.bind(statement.index, Linear(loop.index, e.const(1, I64)))
-                self.statements(statement.body)
-            self.lanes = 1
-        else:
-            whole = zero
-        if not isinstance(extent, int) or extent % width or width == 1:
-            with e.loop(whole, upper, 1) as loop:
-                self.bind(statement.index, loop.index)
-                self.statements(statement.body)
+        self.lanes = width
+        with e.loop(start or zero, whole, width) as loop:
+            self.bind(statement.index, Linear(loop.index, e.const(1, I64)))
+            self.statements(statement.body)
+        self.lanes = 1
+        self.streaming.clear()
+        if start is not None:
+            # what lies before the first line and after the last, by one piece of code
+            with e.loop(zero, e.const(2, I64), 1) as part:
+                before = e.icmp("eq", part.index, zero)
+                lower = e.select(before, zero, whole)
+                self._scalar_loop(statement, lower, e.select(before, start, upper))
+        elif not isinstance(extent, int) or extent % width:
+            self._scalar_loop(statement, whole, upper)
+
+    def _scalar_loop(self, statement: Loop, lower: Reg, upper: Reg) -> None:
+        with self.e.loop(lower, upper, 1) as loop:
+            self.bind(statement.index, loop.index)
+            self.statements(statement.body)
 
     # --- matrix products -------------------------------------------------------------------------
 
@@ -344,6 +371,10 @@ def vector_width(body: Sequence[Statement]) -> int:
         elif isinstance(statement, (Apply, Cast)) and statement.result.dtype.is_float:
             widest = max(widest, statement.result.dtype.bits)
     return 8 if widest == 64 else 32
+
+
+def _has_across(kernel: Kernel) -> bool:
+    return any(isinstance(s, Loop) and s.kind == "across" for s in walk(kernel.body))
 
 
 def emit_kernel(module: ModuleEmitter, kernel: Kernel, symbol: str, target: Target) -> None:

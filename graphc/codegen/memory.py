@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from graphc.codegen.binding import Linear, is_literal, storage
 from graphc.codegen.emitter import I64, FunctionEmitter, LType, Reg, ltype
+from graphc.codegen.streaming import ALWAYS, LINE
 from graphc.ir.dtypes import DType
 from graphc.kernel.ir import Load, Store, Var
 
@@ -29,6 +30,9 @@ def load_element(k: KernelEmitter, statement: Load) -> Reg:
     e, dtype = k.e, statement.buffer.type.dtype
     base, element = k.pointer(statement.buffer), storage(dtype)
     align = dtype.bytes
+    tile = k.tiles.get(statement)
+    if tile is not None:
+        return _to_register(e, e.load(tile, ltype(element, k.lanes), align), dtype)
     index = k.binding(statement.index)
     scalar_index = k.uniform(statement.index)
     guarded = statement.condition is not None
@@ -130,7 +134,8 @@ def store_element(k: KernelEmitter, statement: Store) -> None:
     index = k.binding(statement.index)
     value = _to_storage(e, k.spread(statement.value), dtype)
     if isinstance(index, Linear) and is_literal(index.stride, 1):
-        e.store(value, e.element_pointer(base, index.base, element), dtype.bytes)
+        pointer = e.element_pointer(base, index.base, element)
+        _contiguous(e, value, pointer, dtype.bytes, k.streaming.get(statement))
         return
     addresses = _addresses(k, statement.index, base, element)
     name = f"llvm.masked.scatter.{value.type.suffix}.v{k.lanes}p0"
@@ -138,3 +143,24 @@ def store_element(k: KernelEmitter, statement: Store) -> None:
     e.module.declare(name, "void", f"{value.type}, {addresses.type}, {mask.type}")
     place = f"{addresses.type} align {dtype.bytes} {addresses.text}"
     e.line(f"call void @{name}({value}, {place}, {mask})")
+
+
+def _contiguous(
+    e: FunctionEmitter, value: Reg, pointer: Reg, align: int, streams: Reg | None
+) -> None:
+    """A vector of neighbours, written past the caches where that condition holds."""
+    lines = min(LINE, value.type.lanes * align)
+    if streams is None:
+        e.store(value, pointer, align)
+    elif streams is ALWAYS:
+        e.store_streamed(value, pointer, lines)
+    else:
+        past, through, done = e.label("past"), e.label("through"), e.label("done")
+        e.branch(streams, past, through)
+        e.start(past)
+        e.store_streamed(value, pointer, lines)
+        e.jump(done)
+        e.start(through)
+        e.store(value, pointer, align)
+        e.jump(done)
+        e.start(done)

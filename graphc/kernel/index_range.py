@@ -10,7 +10,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from graphc.ir.dims import Dim, compare
-from graphc.kernel.ir import Var
+from graphc.ir.dtypes import int64
+from graphc.kernel.ir import (
+    Apply,
+    Const,
+    DimValue,
+    Kernel,
+    Load,
+    Loop,
+    Reduce,
+    Statement,
+    Var,
+    walk,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +60,11 @@ class Affine:
                     return one._scaled(other.base)
         return None
 
+    def coefficient(self, index: Var) -> Dim:
+        """By how much the form grows with that index."""
+        found = self.terms.get(index)
+        return 0 if found is None else found[0]
+
     def _scaled(self, factor: Dim) -> Affine:
         return Affine(
             self.base * factor, {v: (c * factor, extent) for v, (c, extent) in self.terms.items()}
@@ -60,6 +77,46 @@ class Affine:
                 coefficient = terms[var][0] + coefficient
             terms[var] = (coefficient, extent)
         return Affine(self.base + other.base, terms)
+
+
+def note_form(forms: dict[Var, Affine], statement: Statement) -> None:
+    """Records the form of the int64 that a statement defines, or of a loop's index, if it has one.
+
+    Statements must come in order.
+    """
+    if isinstance(statement, (Loop, Reduce)):
+        forms[statement.index] = Affine.of_index(statement.index, statement.extent)
+    elif isinstance(statement, Const) and statement.result.dtype is int64:
+        forms[statement.result] = Affine.constant(int(statement.value))
+    elif isinstance(statement, DimValue):
+        forms[statement.result] = Affine.constant(statement.dim)
+    elif isinstance(statement, Apply) and statement.result.dtype is int64:
+        form = Affine.apply(statement.primitive, [forms.get(var) for var in statement.operands])
+        if form is not None:
+            forms[statement.result] = form
+
+
+def index_forms(kernel: Kernel) -> dict[Var, Affine]:
+    """The forms of all scalars of a kernel that have one."""
+    forms: dict[Var, Affine] = {}
+    for statement in walk(kernel.body):
+        note_form(forms, statement)
+    return forms
+
+
+def loads_across(
+    forms: Mapping[Var, Affine], body: Sequence[Statement], outer: Var, inner: Var
+) -> list[Load]:
+    """The loads of a body that are neighbours along an outer loop, but not along the inner one."""
+    result: list[Load] = []
+    for statement in body:
+        if isinstance(statement, Load) and statement.condition is None:
+            form = forms.get(statement.index)
+            if form is None or form.coefficient(outer) != 1:
+                continue
+            if form.coefficient(inner) not in (0, 1, -1):
+                result.append(statement)
+    return result
 
 
 def outside(form: Affine, size: Dim) -> Dim | None:
@@ -78,4 +135,4 @@ def outside(form: Affine, size: Dim) -> Dim | None:
     return high if compare("le", size, high) else None
 
 
-__all__ = ["Affine", "outside"]
+__all__ = ["Affine", "index_forms", "loads_across", "note_form", "outside"]

@@ -4,9 +4,11 @@ A kernel is what one ``fused`` node becomes. Every scalar is a ``Var`` defined o
 in order, so no walk recurses deeper than the loop nest. Buffers are C-contiguous and addressed by a
 flat int64 index. Inputs are never written; kernels read and write nothing else.
 
-Loop kinds: ``parallel`` and ``vector`` iterations are independent of each other; ``serial`` ones
-run in order and may carry values. A ``reduce`` combines one term per iteration; its order class
-fixes the bits of float results (``CHUNK``).
+Loop kinds: ``parallel``, ``across`` and ``vector`` iterations are independent of each other;
+``serial`` ones run in order and may carry values. An ``across`` loop stands around a vector loop
+some of whose loads are neighbours along the outer one, as in a transpose: it is for tiles. A
+``reduce`` combines one term per iteration; its order class fixes the bits of float results
+(``CHUNK``).
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from graphc.ir.dtypes import DType, int64
 from graphc.ir.op import Combine
 from graphc.ir.types import TensorType
 
-LoopKind = Literal["parallel", "vector", "serial"]
+LoopKind = Literal["parallel", "across", "vector", "serial"]
 Order = Literal["lanes", "chain"]
 Role = Literal["in", "out", "part", "scratch"]
 

@@ -11,7 +11,7 @@ evaluated. Names and dtypes are resolved here; whether the kernel is well-formed
     statement := %v "=" "const" DTYPE LITERAL | %v "=" "dim" dim | %v "=" "cast" DTYPE %v
                | %v "=" PRIMITIVE %v, … | %v "=" "load" %name "[" %v "]" ["if" %v "else" %v]
                | %v "=" "check" SITE ["0" "<="] %v "<" dim | "store" %name "[" %v "]" "," %v
-               | ("parallel" | "vector" | "serial") %v "<" dim "{" statement* "}"
+               | ("parallel" | "across" | "vector" | "serial") %v "<" dim "{" statement* "}"
                | %v, … "=" "serial" %v "<" dim "carry" "(" %v "=" %v, … ")" "{" … "yield" %v, … "}"
                | %v, … "=" "reduce" ORDER %v "<" dim "{" … "yield" COMBINE %v, … "}"
                | "contract" TEMPLATE "[" m, n, k "]" matrix "=" matrix "*" matrix
@@ -270,7 +270,7 @@ class _Parser(Scanner):
 
     def _plain(self, start: int) -> None:
         word = self.match(NAME, "a statement")
-        if word in ("parallel", "vector", "serial"):
+        if word in ("parallel", "across", "vector", "serial"):
             self._loop(word, [], start)
             return
         if word == "store":

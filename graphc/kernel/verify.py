@@ -17,7 +17,7 @@ from graphc.ir import dims
 from graphc.ir.dtypes import DType, bool_, int64
 from graphc.ir.op import Combine
 from graphc.kernel import panels
-from graphc.kernel.index_range import Affine, outside
+from graphc.kernel.index_range import Affine, note_form, outside
 from graphc.kernel.ir import (
     Apply,
     Buffer,
@@ -164,7 +164,7 @@ class _Verifier:
             vectorised = outer.vectorised or statement.order == "lanes"
         self._frames.append(_Frame(statement, statement.body, vectorised))
         self._define(statement.index, int64)
-        self._forms[statement.index] = Affine.of_index(statement.index, statement.extent)
+        note_form(self._forms, statement)
         if isinstance(statement, Loop):
             for carry in statement.carries:
                 self._define(carry.argument, carry.initial.dtype)
@@ -177,10 +177,10 @@ class _Verifier:
                 not outer.vectorised,
                 "a vector loop stands inside a vector loop or lanes reduction",
             )
-        if kind == "parallel":
+        if kind in ("parallel", "across"):
             self._require(
                 not outer.vectorised and not isinstance(outer.owner, Reduce),
-                "a parallel loop stands inside a vector loop or reduction",
+                f"a loop of kind {kind} stands inside a vector loop or reduction",
             )
         self._require(kind == "serial" or not statement.carries, f"a {kind} loop carries values")
         for carry in statement.carries:
@@ -225,11 +225,8 @@ class _Verifier:
         if isinstance(statement, Const):
             self._check_const(statement)
             self._define(statement.result)
-            if statement.result.dtype is int64:
-                self._forms[statement.result] = Affine.constant(int(statement.value))
         elif isinstance(statement, DimValue):
             self._define(statement.result, int64)
-            self._forms[statement.result] = Affine.constant(statement.dim)
         elif isinstance(statement, Apply):
             self._check_apply(statement)
         elif isinstance(statement, Cast):
@@ -251,6 +248,7 @@ class _Verifier:
             self._check_contract(statement)
         else:
             self._fail(f"{type(statement).__name__} is no statement")
+        note_form(self._forms, statement)
 
     def _check_const(self, statement: Const) -> None:
         value, dtype = statement.value, statement.result.dtype
@@ -290,9 +288,6 @@ class _Verifier:
         self._define(
             statement.result, definition.result_dtype([operand.dtype for operand in operands])
         )
-        form = Affine.apply(statement.primitive, [self._forms.get(var) for var in operands])
-        if form is not None and dtype is int64:
-            self._forms[statement.result] = form
 
     def _check_buffer(self, buffer: Buffer) -> None:
         self._require(buffer in self._buffers, f"buffer {buffer.name!r} is not the kernel's")

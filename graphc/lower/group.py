@@ -19,6 +19,7 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.ir import Kernel
 from graphc.lower.evaluate import Evaluator
+from graphc.lower.nest import lower_nest
 from graphc.lower.pieces import Nest, nests
 from graphc.lower.region import Result, Slice, Slices, computed, open_loops, open_region
 from graphc.lower.rows import lower_rows
@@ -47,7 +48,9 @@ def lower_group(node: Node, target: Target) -> Kernel:
 def lower_map(region: Graph, slices: Slices) -> Kernel:
     """All outputs have one shape; one loop nest computes them together, or one for each piece."""
     parts = [_collapse(*nest) for nest in nests(region, slices)]
-    b, opened, results = open_region(*(parts[0] if len(parts) == 1 else (region, slices)))
+    if len(parts) == 1:
+        return lower_nest(*parts[0])
+    b, opened, results = open_region(region, slices)
     for part, part_slices in parts:
         evaluator = Evaluator(b, part)
         evaluator.buffers.update(zip(part.inputs, opened.buffers.values(), strict=True))

@@ -1,0 +1,151 @@
+"""Stores that go past the caches: for results so large that they leave the caches before use.
+
+An ordinary store first reads the line it writes to; a non-temporal one does not, which saves a
+third of the traffic of a kernel that reads one array and writes another. It needs whole aligned
+lines, so vector loops start at the first element of a line. Values are the same either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from graphc.codegen.emitter import I1, I64, Reg
+from graphc.ir.dims import Dim, product
+from graphc.kernel.ir import (
+    Apply,
+    Buffer,
+    Cast,
+    Check,
+    Const,
+    DimValue,
+    Kernel,
+    Load,
+    Statement,
+    Store,
+    Var,
+)
+
+if TYPE_CHECKING:
+    from graphc.codegen.kernel import KernelEmitter
+
+STREAM_BYTES = 16 << 20
+"""Results from this size on bypass the caches."""
+
+LINE = 64
+"""Bytes of a cache line."""
+
+MIN_ROW_BYTES = 2048
+"""Loops that write less at a time would lose more at their ends than the stores gain."""
+
+ALWAYS = Reg("true", I1)
+
+
+def streamed_buffers(k: KernelEmitter, kernel: Kernel) -> dict[Buffer, Reg]:
+    """The outputs that are written past the caches, and under which condition; call it at entry."""
+    result: dict[Buffer, Reg] = {}
+    if not k.target.triple.startswith("x86_64"):
+        return result
+    for buffer in kernel.buffers:
+        if buffer.role != "out" or not buffer.type.shape:
+            continue
+        condition = at_least(
+            k, product((*buffer.type.shape, buffer.type.dtype.bytes)), STREAM_BYTES
+        )
+        if condition is not None:
+            result[buffer] = condition
+    return result
+
+
+def at_least(k: KernelEmitter, size: Dim, bound: int) -> Reg | None:
+    """Whether a size reaches a bound; None if it is known not to."""
+    if isinstance(size, int):
+        return ALWAYS if size >= bound else None
+    return k.e.icmp("sge", k.dim(size), k.e.const(bound, I64))
+
+
+def both(k: KernelEmitter, a: Reg, b: Reg) -> Reg:
+    """The conjunction of two conditions."""
+    if a is ALWAYS:
+        return b
+    return a if b is ALWAYS else k.e.binary("and", a, b)
+
+
+def start_of_lines(
+    k: KernelEmitter, body: Sequence[Statement], index: Var, extent: Dim
+) -> Reg | None:
+    """Where a vector loop starts so that its streamed stores write whole lines.
+
+    Notes in ``k.streaming`` under which condition each store of the body is one; None, with nothing
+    noted, if there is none.
+    """
+    e, start = k.e, None
+    for store in body:
+        if not isinstance(store, Store) or store.buffer not in k.streamed:
+            continue
+        size = store.buffer.type.dtype.bytes
+        long = at_least(k, product((extent, size)), MIN_ROW_BYTES)
+        if long is None:
+            continue
+        first = element_at(k, body, index, e.const(0, I64), store.index)
+        if first is None:
+            continue
+        condition = both(k, k.streamed[store.buffer], long)
+        base = e.assign(I64, f"ptrtoint {k.pointer(store.buffer)} to i64")
+        address = e.binary("add", base, e.binary("mul", first, e.const(size, I64)))
+        if start is None:
+            gap = e.binary("and", e.binary("sub", e.const(0, I64), address), e.const(LINE - 1, I64))
+            start = e.binary("udiv", gap, e.const(size, I64))
+            if condition is not ALWAYS:
+                start = e.select(condition, start, e.const(0, I64))
+        else:
+            place = e.binary("add", address, e.binary("mul", start, e.const(size, I64)))
+            rest = e.binary("and", place, e.const(LINE - 1, I64))
+            condition = both(k, condition, e.icmp("eq", rest, e.const(0, I64)))
+        k.streaming[store] = condition
+    return start
+
+
+def element_at(
+    k: KernelEmitter, body: Sequence[Statement], index: Var, value: Reg, wanted: Var
+) -> Reg | None:
+    """A scalar of the body at a value of its loop's index, if only indices lead to it."""
+    definitions = {s.result: s for s in body if isinstance(s, (Apply, Const, DimValue))}
+    others = {s.result for s in body if isinstance(s, (Load, Cast, Check))}
+    needed: set[Var] = set()
+    stack = [wanted]
+    while stack:
+        var = stack.pop()
+        if var is index or var in needed:
+            continue
+        statement = definitions.get(var)
+        if statement is None:
+            if var in others or k.uniform(var) is None:
+                return None
+            continue
+        if statement.result.dtype.is_float:
+            return None
+        needed.add(var)
+        if isinstance(statement, Apply):
+            stack.extend(statement.operands)
+    k.bind(index, value)
+    k.statements(
+        [s for s in body if isinstance(s, (Apply, Const, DimValue)) and s.result in needed]
+    )
+    return k.uniform(wanted)
+
+
+def finish_stores(k: KernelEmitter) -> None:
+    """Orders streamed stores before all that follows the kernel."""
+    if not k.streamed:
+        return
+    k.module.declare("llvm.x86.sse.sfence", "void", "")
+    condition = next(iter(k.streamed.values()))
+    for other in k.streamed.values():
+        if condition is not ALWAYS:
+            condition = other if other is ALWAYS else k.e.binary("or", condition, other)
+    if condition is ALWAYS:
+        k.e.call("llvm.x86.sse.sfence", None)
+        return
+    with k.e.when(condition):
+        k.e.call("llvm.x86.sse.sfence", None)

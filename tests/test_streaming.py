@@ -1,0 +1,95 @@
+"""Results written past the caches: the same values, whatever the sizes and wherever they start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc as gx
+from graphc.base.target import Target, host, named
+from graphc.codegen import streaming
+
+TARGETS = {"host": host(), "v2": named("x86-64-v2"), "v3": named("x86-64-v3")}
+
+
+def sample(shape: tuple[int, ...], dtype: str = "float32") -> Any:
+    return (np.random.default_rng(sum(shape)).standard_normal(shape) * 50).astype(dtype)
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every result counts as large."""
+    monkeypatch.setattr(streaming, "STREAM_BYTES", 1)
+    monkeypatch.setattr(streaming, "MIN_ROW_BYTES", 64)
+
+
+def program(function: Any, *arrays: Any, known: bool, target: Target | None = None) -> Any:
+    with gx.Graph() as graph:
+        shapes = [a.shape if known else (None,) * a.ndim for a in arrays]
+        inputs = [gx.placeholder(s, a.dtype) for s, a in zip(shapes, arrays, strict=True)]
+        result = function(*inputs)
+    return gx.Session(graph, target=target).compile(result, inputs)
+
+
+def placed(shape: tuple[int, ...], dtype: str, offset: int) -> Any:
+    """An array that starts so many elements behind a cache line."""
+    size = int(np.prod(shape))
+    room = np.empty(size + 128, dtype)
+    start = -room.ctypes.data % 64 // room.itemsize + offset
+    return room[start : start + size].reshape(shape)
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("known", [True, False], ids=["known", "symbolic"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool"])
+def test_results_that_start_anywhere(dtype: str, known: bool, target: Target) -> None:
+    for size in (1, 15, 16, 17, 63, 64, 100, 1003):
+        x = sample((size,), dtype)
+        compiled = program(lambda v: [v.astype("float64"), v != 0], x, known=known, target=target)
+        if size > 64:
+            assert "nontemporal" in compiled.llvm_ir() and "sfence" in compiled.llvm_ir()
+        for offset in (0, 1, 3):
+            into = {0: placed(x.shape, "float64", offset), 1: placed(x.shape, "bool", 5 * offset)}
+            compiled.compiled.program.run([x], into=into)
+            assert np.array_equal(into[0], x.astype("float64"))
+            assert np.array_equal(into[1], x != 0)
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("known", [True, False], ids=["known", "symbolic"])
+def test_rows_that_start_anywhere(known: bool) -> None:
+    for shape in ((5, 77), (4, 64), (9, 130)):
+        x, row = sample(shape), sample((shape[0], 1))
+        compiled = program(lambda v, r: (v + 1) * r, x, row, known=known)
+        softmax = program(lambda v: gx.nn.softmax(v), x, known=known)
+        expected = program(lambda v: gx.nn.softmax(v), x[:1], known=False)
+        for offset in (0, 1, 7):
+            into = {0: placed(shape, "float32", offset)}
+            compiled.compiled.program.run([x, row], into=into)
+            assert np.array_equal(into[0], (x + 1) * row)
+            softmax.compiled.program.run([x], into=into)
+            for line, given in zip(into[0], x, strict=True):
+                assert np.array_equal(line, expected(given[None])[0])
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("known", [True, False], ids=["known", "symbolic"])
+def test_tiles_that_start_anywhere(known: bool) -> None:
+    for shape in ((33, 70), (48, 64), (128, 40)):
+        x = sample(shape)
+        compiled = program(lambda v: gx.transpose(v) * 2, x, known=known)
+        for offset in (0, 1, 8, 15):
+            into = {0: placed(shape[::-1], "float32", offset)}
+            compiled.compiled.program.run([x], into=into)
+            assert np.array_equal(into[0], x.T * 2)
+
+
+def test_only_large_results_are_streamed() -> None:
+    small = program(lambda v: v + 1, sample((4096,)), known=True)
+    assert "nontemporal" not in small.llvm_ir()
+    large = program(lambda v: v + 1, np.zeros(5 << 20, np.float32), known=True)
+    assert "nontemporal" in large.llvm_ir()
+    assert "nontemporal" in program(lambda v: v + 1, sample((9,)), known=False).llvm_ir()
