@@ -2,13 +2,15 @@
 
 A question is the fetched values and the keys of the feeds, by identity; names are looked up anew as
 soon as the graph has grown, since they may mean nothing definite any more. Invariant: what is noted
-holds the objects whose identities it goes by, so that no other object can take their place.
+holds the objects whose identities it goes by, so that no other object can take their place. Equal
+names are made one object.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from operator import itemgetter
+from sys import intern
 from typing import Any
 
 MAX_QUESTIONS = 256
@@ -83,7 +85,7 @@ def _flat(fetches: Any) -> list[Any]:
             stack.append(_END)
             stack.extend(reversed(item.values()))
         else:
-            found.append(item)
+            found.append(intern(item) if type(item) is str else item)
     return found
 
 
@@ -108,6 +110,8 @@ class KnownCalls:
 
     def find(self, fetches: Any) -> tuple[KnownCall, ...]:
         """The calls known for these fetches."""
+        if type(fetches) is str:
+            fetches = intern(fetches)
         question = self._questions.get(id(fetches))
         if question is None:
             if not isinstance(fetches, (list, tuple, dict)):
@@ -128,7 +132,8 @@ class KnownCalls:
             items = tuple(_flat(fetches))
             key: Hashable = tuple(map(id, items))
         else:
-            items, key = (fetches,), id(fetches)
+            items = (intern(fetches) if type(fetches) is str else fetches,)
+            key = id(items[0])
         if key == ():
             return
         question = self._questions.get(key)
@@ -136,7 +141,7 @@ class KnownCalls:
             if len(self._questions) >= MAX_QUESTIONS:
                 self._questions.clear()
             question = self._questions.setdefault(key, _Question(items))
-        keys = tuple(feeds or ())
+        keys = tuple(intern(key) if type(key) is str else key for key in feeds or ())
         identities = tuple(map(id, keys))
         if identities not in question.once:
             if len(question.once) >= MAX_QUESTIONS:

@@ -309,7 +309,8 @@ class Session:
         much as the kernel that fills it, so two blocks take turns.
         """
         state, spare = self._state, self._spare
-        # held, so that nothing dies, and no other code runs, before all are replaced
+        # held, so that nothing dies before all are replaced: other code could run then, and native
+        # code, which takes no lock, see half of it
         old = [state.get(variable) for variable in reversed(variables)]
         new = dict(zip(variables, values, strict=True))
         with self._commit:
@@ -367,7 +368,9 @@ class Session:
                 raise GraphError(f"{variable!r} is not a variable", where=caller())
             new[variable] = np.array(converted_feed(variable, given))
         with self._writing, self._commit:
+            old = dict(self._state)  # see _replace
             self._state.update(new)
+        del old
 
     # --- looking up ------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ import pytest
 
 import graphc as gx
 from graphc.base.errors import FeedError, IndexRangeError, NameLookupError, ShapeError
+from graphc.calls import MAX_QUESTIONS
 from graphc.executable import Executable
 from graphc.ir.dtypes import ALL
 from graphc.runtime import blocks, entry
@@ -460,6 +461,26 @@ def test_runs_are_remembered(careful_calls: list[Any]) -> None:
                 result = session.run(fetches, dict(feeds))
                 assert type(result) is type(expected) and str(result) == str(expected)
     assert not careful_calls
+
+
+def test_names_are_remembered_though_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    session, _, y = increment()
+    with session.graph:
+        gx.placeholder((2,), name="other")
+    array = np.arange(16, dtype=np.float32)
+
+    def ask() -> Any:
+        name = "".join(["o", "ther"])
+        return session.run([name, y], {"".join(["", "x"]): array, name: array[:2]})
+
+    for _ in range(2):
+        ask()
+    monkeypatch.setattr(session, "_executable", None)
+    np.testing.assert_array_equal(ask()[1], array + array)
+    monkeypatch.undo()
+    for n in range(MAX_QUESTIONS + 3):
+        session.run([y, *[[]] * n], {"x": array})
+    np.testing.assert_array_equal(ask()[1], array + array)
 
 
 def test_lists_that_change() -> None:
