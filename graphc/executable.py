@@ -181,9 +181,7 @@ class Executable(_Called):
         order = {id(value): position for position, value in enumerate(self.feeds)}
         return [(value, order[id(value)]) for value in self._extraction.feeds]
 
-    def run(
-        self, arrays: Sequence[Array], into: Mapping[int, Array] | None = None
-    ) -> list[Array]:
+    def run(self, arrays: Sequence[Array], into: Mapping[int, Array] | None = None) -> list[Array]:
         """Runs with converted feeds, in the order of the extraction; commits variables.
 
         Results whose position ``into`` gives an array are written to it.

@@ -107,7 +107,10 @@ def _check_overlaps(targets: Sequence[Array], read: Sequence[Array]) -> None:
 
 def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
     """Whether two pieces of memory, given by address and size, have a byte in common."""
-    return one[0] < other[0] + other[1] and other[0] < one[0] + one[1]
+    (start, size), (other_start, other_size) = one, other
+    if not size or not other_size:
+        return False
+    return start < other_start + other_size and other_start < start + size
 
 
 def _kind(item: Any) -> str:

@@ -548,6 +548,35 @@ def test_effects_run_each_time() -> None:
 # --- out -----------------------------------------------------------------------------------------
 
 
+def test_given_arrays_are_written_natively(careful_calls: list[Any]) -> None:
+    executable = symbolic_product()
+    a, b = np.ones((2, 3), np.float32), np.full(3, 2, np.float32)
+    target = np.empty((2, 3), np.float32)
+    for _ in range(3):
+        executable(a, b, out=target)
+    careful_calls.clear()
+    target[:] = -1
+    references = sys.getrefcount(target)
+    assert executable(a, b, out=target) is target
+    assert executable(a, b, out=None) is not target
+    assert np.all(target == 2) and not careful_calls
+    assert sys.getrefcount(target) == references
+    room = np.zeros((3, 3), np.float32)
+    assert np.all(executable(a, room[2], out=room[:2]) == 0) and not careful_calls
+    with pytest.raises(FeedError, match="shares memory"):
+        executable(a, room[2], out=room[1:])
+    with pytest.raises(FeedError, match=r"shape \(3, 3\); the result has shape \(2, 3\)"):
+        executable(a, b, out=room)
+
+
+def symbolic_product() -> Executable:
+    with gx.Graph() as graph:
+        a = gx.placeholder(("n", "m"), name="a")
+        b = gx.placeholder(("m",), name="b")
+        y = a * b
+    return gx.Session(graph).compile(y, [a, b])
+
+
 def test_results_are_written_to_given_arrays() -> None:
     session, x, y = increment()
     z = gx.sum(y)
@@ -609,8 +638,20 @@ def test_arrays_that_cannot_take_a_result(kind: str) -> None:
     session, x, y = increment()
     executable = session.compile(y, [x])
     target, message = WRONG[kind]
-    with pytest.raises(FeedError, match=message):
-        executable(np.zeros(16, np.float32), out=target)
+    for _ in range(4):
+        with pytest.raises(FeedError, match=message):
+            executable(np.zeros(16, np.float32), out=target)
+        executable(np.zeros(16, np.float32))
+
+
+def test_arrays_of_other_types_can_take_a_result() -> None:
+    session, x, y = increment()
+    executable = session.compile(y, [x])
+    target = np.empty(16, np.float32).view(Subclass)
+    for _ in range(4):
+        target[:] = 0
+        assert executable(np.ones(16, np.float32), out=target) is target
+        assert np.all(target == 2)
 
 
 def test_arrays_that_share_memory() -> None:

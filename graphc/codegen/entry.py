@@ -14,8 +14,7 @@ calls of one load each took 40 of 200 ns.
 
 from __future__ import annotations
 
-import re
-
+from graphc.codegen.objects import ARRAY_FUNCTIONS, in_place
 from graphc.plan.table import (
     FRAME_RELEASES,
     FRAME_WALKER,
@@ -28,27 +27,14 @@ ENTRY = "graphc_call"
 """The symbol of the entry, ``METH_FASTCALL | METH_KEYWORDS``."""
 
 IMPORTS = (
-    "PyTuple_GetItem", "PyTuple_New", "PyTuple_SetItem",
+    "PyTuple_GetItem", "PyTuple_New", "PyTuple_Size", "PyTuple_SetItem",
     "PyList_Size", "PyList_GetItem", "PyList_SetSlice", "PyList_Append", "PyList_New",
     "PyList_SetItem", "PyDict_GetItem", "PyDict_DelItem",
     "PyObject_Vectorcall", "PyObject_CallNoArgs",
     "Py_IncRef", "Py_DecRef", "PyErr_Clear", "PyEval_SaveThread", "PyEval_RestoreThread",
 )  # fmt: skip
-"""Functions of CPython it calls; beside them ``PyArray_Empty`` and the objects of ``OBJECTS``."""
-
-OBJECTS = ("PyArray_Type", "_Py_NoneStruct")
-"""Objects whose addresses it needs."""
-
-OBJECT_TYPE = 8
-ARRAY_DATA, ARRAY_RANK, ARRAY_DIMS, ARRAY_DTYPE, ARRAY_FLAGS = 16, 24, 32, 56, 64
-DTYPE_KIND, DTYPE_SIZE = 24, 40
-"""Bytes into the objects; ``graphc.runtime.entry`` checks them before this code is used.
-
-The eight bytes from the kind on also hold the byte order and NumPy's number of the type.
-"""
-
-PLAIN = 0x101
-"""NumPy's flags of C-contiguous and aligned arrays."""
+"""Functions of CPython it calls. Beside them it needs the addresses of ``PyArray_Empty``, of the
+objects ``PyArray_Type`` and ``_Py_NoneStruct``, and as ``graphc_out`` that of the interned name."""
 
 
 def emit_entry() -> str:
@@ -58,24 +44,17 @@ def emit_entry() -> str:
     callable; the values of variables and the keys of those that are read; blocks to write new
     values to and the keys of those that are written.
     """
-    text = _DECLARATIONS + _HELPERS + _ENTRY
-    word = r"\1.word = getelementptr i64, ptr \2, i64 \3\n  \1 = load i64, ptr \1.word"
-    data = rf"\1.data = getelementptr i8, ptr \2, i64 {ARRAY_DATA}\n  \1 = load ptr, ptr \1.data"
-    return _DATA.sub(data, _WORD.sub(word, text))
+    return in_place(_DECLARATIONS + ARRAY_FUNCTIONS + _HELPERS + _ENTRY)
 
-
-_WORD = re.compile(r"(%[\w.]+) = call i64 @word\(ptr (%[\w.]+), i64 ([%\w.]+)\)")
-"""The int64 at a position."""
-
-_DATA = re.compile(r"(%[\w.]+) = call ptr @data_of\(ptr (%[\w.]+)\)")
-"""Where an array's elements start."""
 
 _DECLARATIONS = """\
 @never = internal constant i32 0
 @PyArray_Type = external global i8
 @_Py_NoneStruct = external global i8
+@graphc_out = external global i8
 declare ptr @PyTuple_GetItem(ptr, i64)
 declare ptr @PyTuple_New(i64)
+declare i64 @PyTuple_Size(ptr)
 declare i32 @PyTuple_SetItem(ptr, i64, ptr)
 declare i64 @PyList_Size(ptr)
 declare ptr @PyList_GetItem(ptr, i64)
@@ -96,100 +75,6 @@ declare ptr @PyArray_Empty(i32, ptr, ptr, i32)
 """
 
 _HELPERS = f"""
-; Writes an array's address to its entries of the pointer table. A row ends with where its list of
-; entries starts and how long it is.
-define internal void @point(ptr %array, ptr %pointers, ptr %table, ptr %last) nounwind {{
-entry:
-  %data = call ptr @data_of(ptr %array)
-  %first = load i64, ptr %last
-  %count = call i64 @word(ptr %last, i64 1)
-  %list = getelementptr i64, ptr %table, i64 %first
-  br label %head
-head:
-  %i = phi i64 [ 0, %entry ], [ %next, %body ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %body, label %done
-body:
-  %place = call i64 @word(ptr %list, i64 %i)
-  %at = getelementptr ptr, ptr %pointers, i64 %place
-  store ptr %data, ptr %at
-  %next = add i64 %i, 1
-  br label %head
-done:
-  ret void
-}}
-
-; Whether an object is the array that a row describes; if so, its dims are copied.
-; Row: source, kind word, bytes an element, rank, entries.
-define internal i1 @fits(ptr %object, ptr %row, ptr %dims) nounwind {{
-entry:
-  %type.at = getelementptr i8, ptr %object, i64 {OBJECT_TYPE}
-  %type = load ptr, ptr %type.at
-  %exact = icmp eq ptr %type, @PyArray_Type
-  br i1 %exact, label %array, label %no
-array:
-  %rank.at = getelementptr i8, ptr %object, i64 {ARRAY_RANK}
-  %rank.32 = load i32, ptr %rank.at
-  %rank = sext i32 %rank.32 to i64
-  %rank.wanted = call i64 @word(ptr %row, i64 3)
-  %rank.right = icmp eq i64 %rank, %rank.wanted
-  %flags.at = getelementptr i8, ptr %object, i64 {ARRAY_FLAGS}
-  %flags = load i32, ptr %flags.at
-  %plain = and i32 %flags, {PLAIN}
-  %is.plain = icmp eq i32 %plain, {PLAIN}
-  %dtype.at = getelementptr i8, ptr %object, i64 {ARRAY_DTYPE}
-  %dtype = load ptr, ptr %dtype.at
-  %kind.at = getelementptr i8, ptr %dtype, i64 {DTYPE_KIND}
-  %kind = load i64, ptr %kind.at
-  %kind.wanted = call i64 @word(ptr %row, i64 1)
-  %kind.right = icmp eq i64 %kind, %kind.wanted
-  %size.at = getelementptr i8, ptr %dtype, i64 {DTYPE_SIZE}
-  %size = load i64, ptr %size.at
-  %size.wanted = call i64 @word(ptr %row, i64 2)
-  %size.right = icmp eq i64 %size, %size.wanted
-  %both = and i1 %rank.right, %is.plain
-  %also = and i1 %kind.right, %size.right
-  %all = and i1 %both, %also
-  br i1 %all, label %shape, label %no
-shape:
-  %from.at = getelementptr i8, ptr %object, i64 {ARRAY_DIMS}
-  %from = load ptr, ptr %from.at
-  br label %head
-head:
-  %i = phi i64 [ 0, %shape ], [ %next, %body ]
-  %more = icmp slt i64 %i, %rank
-  br i1 %more, label %body, label %yes
-body:
-  %dim = call i64 @word(ptr %from, i64 %i)
-  %to = getelementptr i64, ptr %dims, i64 %i
-  store i64 %dim, ptr %to
-  %next = add i64 %i, 1
-  br label %head
-yes:
-  ret i1 true
-no:
-  ret i1 false
-}}
-
-define internal i1 @equal(ptr %a, ptr %b, i64 %count) nounwind {{
-entry:
-  br label %head
-head:
-  %i = phi i64 [ 0, %entry ], [ %next, %body ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %body, label %yes
-body:
-  %x = call i64 @word(ptr %a, i64 %i)
-  %y = call i64 @word(ptr %b, i64 %i)
-  %same = icmp eq i64 %x, %y
-  %next = add i64 %i, 1
-  br i1 %same, label %head, label %no
-yes:
-  ret i1 true
-no:
-  ret i1 false
-}}
-
 ; The recent binding with these dims, borrowed, or null.
 define internal ptr @binding_of(ptr %recent, ptr %dims, i64 %count) nounwind {{
 entry:
@@ -296,13 +181,35 @@ entry:
   %dims = alloca i64, i64 %rank
   %objects = alloca ptr, i64 %inputs
   %right = icmp eq i64 %given, %expected
+  br i1 %right, label %count.names, label %careful
+
+; The only name there may be is ``out``, of a single result; its value stands behind the arguments.
+count.names:
   %positional = icmp eq ptr %names, null
-  %counted = and i1 %right, %positional
-  br i1 %counted, label %check, label %careful
+  br i1 %positional, label %start, label %keyword
+keyword:
+  %names.count = call i64 @PyTuple_Size(ptr %names)
+  %one.name = icmp eq i64 %names.count, 1
+  %one.result = icmp eq i64 %container, 0
+  %one.each = and i1 %one.name, %one.result
+  br i1 %one.each, label %keyword.out, label %careful
+keyword.out:
+  %name = call ptr @PyTuple_GetItem(ptr %names, i64 0)
+  %is.out = icmp eq ptr %name, @graphc_out
+  br i1 %is.out, label %keyword.value, label %careful
+keyword.value:
+  %out.at = getelementptr ptr, ptr %args, i64 %given
+  %out = load ptr, ptr %out.at
+  %no.out = icmp eq ptr %out, @_Py_NoneStruct
+  %out.or.null = select i1 %no.out, ptr null, ptr %out
+  br label %start
+start:
+  %target = phi ptr [ null, %count.names ], [ %out.or.null, %keyword.value ]
+  br label %check
 
 check:
-  %c = phi i64 [ 0, %entry ], [ %c.next, %check.fits ]
-  %c.dims = phi ptr [ %dims, %entry ], [ %c.dims.next, %check.fits ]
+  %c = phi i64 [ 0, %start ], [ %c.next, %check.fits ]
+  %c.dims = phi ptr [ %dims, %start ], [ %c.dims.next, %check.fits ]
   %c.more = icmp slt i64 %c, %inputs
   br i1 %c.more, label %check.body, label %bind
 check.body:
@@ -343,7 +250,16 @@ frames:
   %idle = call ptr @PyTuple_GetItem(ptr %bound, i64 1)
   %idle.count = call i64 @PyList_Size(ptr %idle)
   %all.busy = icmp eq i64 %idle.count, 0
-  br i1 %all.busy, label %careful, label %take
+  %bound.array = call ptr @PyTuple_GetItem(ptr %bound, i64 0)
+  %bound.dims = call ptr @data_of(ptr %bound.array)
+  %m.dims.0 = getelementptr i64, ptr %bound.dims, i64 %rank
+  br i1 %all.busy, label %careful, label %look
+look:
+  %no.target = icmp eq ptr %target, null
+  br i1 %no.target, label %take, label %check.target
+check.target:
+  %takes = call i1 @takes(ptr %target, ptr %output.rows, ptr %m.dims.0, ptr %objects, i64 %inputs)
+  br i1 %takes, label %take, label %careful
 take:
   %idle.last = sub i64 %idle.count, 1
   %frame = call ptr @PyList_GetItem(ptr %idle, i64 %idle.last)
@@ -387,9 +303,6 @@ make.tuple:
 make:
   %result.0 = phi ptr [ null, %make.single ], [ %list, %make.list ], [ %tuple, %make.tuple ]
   %makers = call ptr @PyTuple_GetItem(ptr %bound, i64 2)
-  %bound.array = call ptr @PyTuple_GetItem(ptr %bound, i64 0)
-  %bound.dims = call ptr @data_of(ptr %bound.array)
-  %m.dims.0 = getelementptr i64, ptr %bound.dims, i64 %rank
   br label %output
 output:
   %m = phi i64 [ 0, %make ], [ %m.next, %output.placed ]
@@ -400,11 +313,17 @@ output:
 output.body:
   %m.at = mul i64 %m, {OUTPUT_WORDS}
   %m.row = getelementptr i64, ptr %output.rows, i64 %m.at
+  br i1 %no.target, label %output.fresh, label %output.kept
+output.kept:
+  call void @Py_IncRef(ptr %target)
+  br label %output.made
+output.fresh:
   %maker = call ptr @PyTuple_GetItem(ptr %makers, i64 %m)
-  %made = call ptr @result_of(ptr %self, ptr %maker, ptr %m.row, ptr %m.dims)
-  %not.made = icmp eq ptr %made, null
+  %fresh = call ptr @result_of(ptr %self, ptr %maker, ptr %m.row, ptr %m.dims)
+  %not.made = icmp eq ptr %fresh, null
   br i1 %not.made, label %drop, label %output.made
 output.made:
+  %made = phi ptr [ %fresh, %output.fresh ], [ %target, %output.kept ]
   %m.last = getelementptr i64, ptr %m.row, i64 {OUTPUT_WORDS - 2}
   call void @point(ptr %made, ptr %pointers, ptr %table, ptr %m.last)
   switch i64 %container, label %place.tuple [

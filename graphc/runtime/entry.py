@@ -19,7 +19,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from graphc.codegen.entry import (
+from graphc.codegen.entry import ENTRY, IMPORTS, emit_entry
+from graphc.codegen.objects import (
     ARRAY_DATA,
     ARRAY_DIMS,
     ARRAY_DTYPE,
@@ -27,11 +28,9 @@ from graphc.codegen.entry import (
     ARRAY_RANK,
     DTYPE_KIND,
     DTYPE_SIZE,
-    ENTRY,
-    IMPORTS,
     OBJECT_TYPE,
     PLAIN,
-    emit_entry,
+    WRITEABLE,
 )
 from graphc.ir.attributes import Array
 from graphc.ir.value import Value
@@ -47,6 +46,9 @@ _CONTAINERS: tuple[Container, ...] = ("single", "list", "tuple")
 
 _FASTCALL_WITH_KEYWORDS = 0x80 | 0x02
 """METH_FASTCALL | METH_KEYWORDS."""
+
+_OUT = sys.intern("out")
+"""The keyword, as calls in Python's code spell it."""
 
 _EMPTY = 184
 """The place of PyArray_Empty in NumPy's table of functions."""
@@ -105,6 +107,7 @@ def _lies_as_expected(array: Array) -> bool:
         and all(word(dims + 8 * axis) == size for axis, size in enumerate(array.shape))
         and word(start + ARRAY_DTYPE) == dtype
         and ctypes.c_int.from_address(start + ARRAY_FLAGS).value & 0xFFFF == array.flags.num
+        and bool(array.flags.num & WRITEABLE) == array.flags.writeable
         and bool(array.flags.num & PLAIN == PLAIN)
         == (array.flags.c_contiguous and array.flags.aligned)
         and kind == (array.dtype.kind + array.dtype.char + array.dtype.byteorder).encode()
@@ -141,6 +144,7 @@ def _method() -> tuple[_MethodDef, Library]:
     imports = {name: _address(getattr(ctypes.pythonapi, name)) for name in IMPORTS}
     imports["PyArray_Type"] = id(np.ndarray)
     imports["_Py_NoneStruct"] = id(None)
+    imports["graphc_out"] = id(_OUT)
     empty = _numpy_empty()
     assert empty is not None, "the native entry is made only where it is available"
     imports["PyArray_Empty"] = empty

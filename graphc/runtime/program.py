@@ -80,7 +80,7 @@ _WALK = ctypes.CFUNCTYPE(ctypes.c_int64, *_WALK_PARAMETERS)
 
 
 def aligned_empty(size: int) -> Array:
-    """Uninitialised bytes that start on a cache line."""
+    """Uninitialised bytes that start on a cache line; NumPy asks for huge pages where they pay."""
     raw = np.empty(size + 64, np.uint8)
     start = -address_of(raw) % 64
     return raw[start : start + size]
@@ -237,9 +237,7 @@ def _frame(program: Program, binding: Mapping[str, int]) -> Frame:
         address_of(dims),
         ctypes.addressof(status),
     )
-    arguments = tuple(
-        kind(word) for kind, word in zip(_WALK_PARAMETERS, words, strict=False)
-    )
+    arguments = tuple(kind(word) for kind, word in zip(_WALK_PARAMETERS, words, strict=False))
     record = np.zeros(FRAME_WORDS, np.int64)
     record[:FRAME_RELEASES] = program.walker, *words
     record[FRAME_RELEASES] = program.releases(binding)
