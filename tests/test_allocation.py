@@ -49,13 +49,14 @@ WARM = 3
 def programs(monkeypatch: pytest.MonkeyPatch) -> list[Compiled]:
     """All programs that sessions compile."""
     found: list[Compiled] = []
-    compile_graph = graphc.session.compile_graph
+    compiled_program = graphc.session.compiled_program
 
-    def recorded(*arguments: Any) -> Compiled:
-        found.append(compile_graph(*arguments))
-        return found[-1]
+    def recorded(*arguments: Any) -> tuple[Compiled, str]:
+        compiled, reason = compiled_program(*arguments)
+        found.append(compiled)
+        return compiled, reason
 
-    monkeypatch.setattr(graphc.session, "compile_graph", recorded)
+    monkeypatch.setattr(graphc.session, "compiled_program", recorded)
     return found
 
 
