@@ -25,7 +25,7 @@ from graphc.ops.source import constant_op
 from graphc.plan.ir import Launch, Plan
 from passes.base import Decision
 from passes.fusion import PARTS
-from passes.fusion_groups import CLOSED, Group, merge_obstacle
+from passes.fusion_groups import CLOSED, OPERANDS, Group, merge_obstacle
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +262,9 @@ class Explainer:
                 if made.isdisjoint(node.inputs):
                     continue
                 where = node.provenance.where or "no line"
-                if isinstance(node.op.lowering, (Contraction, Scan, ScatterAdd)):
+                if isinstance(node.op.lowering, Contraction):
+                    return f"{node.op.name} at {where}: {OPERANDS}"
+                if isinstance(node.op.lowering, (Scan, ScatterAdd)):
                     return f"{node.op.name} at {where}: {CLOSED}"
                 if isinstance(node.op.lowering, Element):
                     return (

@@ -91,7 +91,9 @@ class Fuser:
                 self._reduction(node)
             elif isinstance(lowering, Element):
                 self._start("map", node, node.output.shape)
-            elif isinstance(lowering, (Contraction, Scan, ScatterAdd)):
+            elif isinstance(lowering, Contraction):
+                self._start("product", node, node.output.shape)
+            elif isinstance(lowering, (Scan, ScatterAdd)):
                 self._start("single", node, node.output.shape)
             elif node.op is place_slice_op:
                 self._place(node)
@@ -137,11 +139,11 @@ class Fuser:
             obstacle = view_obstacle(group, node, 1)
             self._note(node, group, obstacle)
             if obstacle is None and self.context.decide(FUSE, node):
-                if group.kind == "map":
+                if group.kind == "rows":
+                    self._join_rows(group, node)
+                else:
                     group.shape = node.output.shape
                     self._join(group, node)
-                else:
-                    self._join_rows(group, node)
                 return
         if isinstance(node.op.lowering, Reshape):
             self._outside(node)
@@ -273,7 +275,7 @@ class Fuser:
 
     def _merged(self, a: Group, b: Group) -> Group:
         """One group of two."""
-        home, other = (b, a) if b.kind == "rows" and a.kind != "rows" else (a, b)
+        home, other = (b, a) if a.kind == "map" else (a, b)
         if other.kind == "map" and home.kind == "rows" and other.shape != home.shape:
             home.rows |= {value for member in other.nodes for value in member.outputs}
         home.nodes += other.nodes
@@ -335,6 +337,11 @@ class Fuser:
                     inputs.append(value)
             return inner[value]
 
+        # a product reads from memory, so nobody else in the group may have its operands cloned
+        for node in members:
+            if isinstance(node.op.lowering, Contraction):
+                for value in node.inputs:
+                    operand(value, False)
         for node in members:
             clone = not isinstance(node.op.lowering, (Element, Contraction, Scan, ScatterAdd))
             operands = tuple(operand(value, clone) for value in node.inputs)
@@ -380,9 +387,11 @@ class Fuser:
 
 
 def _worth_merging(a: Group, b: Group) -> bool:
-    """False where whole-array work would be cut into short rows, or would go along columns."""
+    """False where whole-array work would be cut into blocks or short rows, or go along columns."""
     if a.kind == b.kind:
         return True
+    if "product" in (a.kind, b.kind):
+        return False
     rows = a if a.kind == "rows" else b
     length = rows.shape[rows.axis]
     is_long = not isinstance(length, int) or length >= LONG_ROW

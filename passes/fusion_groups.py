@@ -19,7 +19,7 @@ from graphc.ops.shape import broadcast_to_op
 MAX_NODES = 96
 """Larger groups are cut: code size and compile time grow, speed does not."""
 
-Kind = Literal["map", "rows", "single"]
+Kind = Literal["map", "rows", "product", "single"]
 
 
 class Group:
@@ -27,8 +27,9 @@ class Group:
 
     Attributes:
         kind: ``map`` (pointwise work and views over one shape), ``rows`` (reductions of one axis
-            of one shape, and the work around them) or ``single`` (closed to others; all it may do
-            with its result is put it into a slice).
+            of one shape, and the work around them), ``product`` (a matrix product, and pointwise
+            work on its elements) or ``single`` (closed to others; all it may do with its result is
+            put it into a slice).
         rank: above the ranks of all groups it reads from.
         shape: what its loops run over.
         axis: the reduced one, of ``rows``.
@@ -77,7 +78,9 @@ class Group:
         return (*self.shape[: self.axis], *self.shape[self.axis + 1 :])
 
 
-CLOSED = "matrix products, scans and scatters stand alone"
+CLOSED = "scans and scatters stand alone"
+OPERANDS = "a matrix product reads its operands many times, so they are stored"
+PRODUCT = "only work on its elements joins a matrix product"
 FULL = f"the kernel would have more than {MAX_NODES} operations"
 SHAPE = "they run over different shapes"
 CYCLE = "a kernel between them reads the one and is read by the other, as far as ranks tell"
@@ -95,6 +98,9 @@ def pointwise_obstacle(group: Group, node: Node, own: list[Value]) -> str | None
     shape = node.output.shape
     if group.kind == "map":
         return None if group.shape == shape else SHAPE
+    if group.kind == "product":
+        alike = shape == group.shape and all(value.shape == shape for value in own)
+        return None if alike else SHAPE
     if group.shape[group.axis] == 1:
         return "the reduced axis has size 1, so rows can't be told from elements"
     if shape == group.shape:
@@ -115,6 +121,8 @@ def view_obstacle(group: Group, node: Node, uses: int) -> str | None:
         return FULL
     if group.kind == "rows":
         return _row_view_obstacle(group, node)
+    if group.kind == "product" and not _regroups_rows(group, node):
+        return "a matrix product is stored row by row"
     if node.op is broadcast_to_op:
         return "a view that repeats elements would repeat the work"
     if group.exits > uses:
@@ -143,11 +151,24 @@ def _row_view_obstacle(group: Group, node: Node) -> str | None:
     return "it reads rows other than the one being computed"
 
 
+def _regroups_rows(group: Group, node: Node) -> bool:
+    """Whether a view is a reshape that leaves the last axis alone."""
+    shape = node.output.shape
+    return (
+        isinstance(node.op.lowering, Reshape)
+        and len(shape) > 1
+        and shape[-1] == group.shape[-1]
+        and product(shape[:-1]) == product(group.shape[:-1])
+    )
+
+
 def reduction_obstacle(group: Group, node: Node) -> str | None:
     """Why a reduction of what the group computes or reads needs a loop nest of its own."""
     (source,) = node.inputs
     if group.kind == "single":
         return CLOSED
+    if group.kind == "product":
+        return PRODUCT
     if len(group.nodes) >= MAX_NODES:
         return FULL
     if group.shape != source.shape:
@@ -164,6 +185,8 @@ def merge_obstacle(a: Group, b: Group) -> str | None:
     rows of the other, and neither can depend on the other."""
     if "single" in (a.kind, b.kind):
         return CLOSED
+    if "product" in (a.kind, b.kind) and "map" not in (a.kind, b.kind):
+        return PRODUCT
     if len(a.nodes) + len(b.nodes) >= MAX_NODES:
         return FULL
     if a.kind == b.kind == "rows":
@@ -180,8 +203,10 @@ def merge_obstacle(a: Group, b: Group) -> str | None:
 
 def place_obstacle(group: Group, node: Node) -> str | None:
     """Why the group can't put what it computes into its slice of a whole."""
-    if group.kind != "single":
+    if group.kind not in ("single", "product"):
         return None
+    if len(group.nodes) > 1:
+        return "a matrix product with work on its elements is stored block by block"
     if not isinstance(group.nodes[0].op.lowering, (Contraction, Scan)):
         return "scatters write to memory of their own"
     return None if group.exits == 1 else "something else reads what it computes"

@@ -10,8 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from graphc.ir.dims import Dim
-from graphc.kernel.ir import Apply, Buffer, Kernel, Load, Loop, Reduce, Statement, Store, Var, walk
+from graphc.kernel.ir import (
+    Apply,
+    Buffer,
+    Contract,
+    Kernel,
+    Load,
+    Loop,
+    Reduce,
+    Size,
+    Statement,
+    Store,
+    Var,
+    walk,
+)
 from graphc.plan.ir import Launch, Plan
 from passes.liveness import live_intervals
 
@@ -56,7 +68,7 @@ class _Place:
     """An index: the same scalar, or the same row base and a position in the row."""
 
     base: Var | None
-    extent: Dim
+    extent: Size
     index: Var
 
 
@@ -68,10 +80,14 @@ def _safe_pairs(kernel: Kernel) -> list[tuple[int, int]]:
     definitions = {s.result: s for s in walk(kernel.body) if isinstance(s, Apply)}
     extents = {s.index: s.extent for s in walk(kernel.body) if isinstance(s, (Loop, Reduce))}
     loads: dict[Buffer, list[Load]] = {}
+    used: set[Buffer] = set()
     stores: dict[Buffer, list[Store]] = {}
     for statement in walk(kernel.body):
         if isinstance(statement, Load):
             loads.setdefault(statement.buffer, []).append(statement)
+        elif isinstance(statement, Contract):
+            # blocks of a product read the whole of its operands
+            used |= {statement.a.buffer, statement.b.buffer}
         elif isinstance(statement, Store):
             stores.setdefault(statement.buffer, []).append(statement)
 
@@ -93,7 +109,6 @@ def _safe_pairs(kernel: Kernel) -> list[tuple[int, int]]:
         return a.base is not None and a.base is b.base and a.extent == b.extent
 
     result: list[tuple[int, int]] = []
-    used: set[Buffer] = set()
     for target, written in stores.items():
         if target.role != "out" or len(written) != 1:
             continue

@@ -67,7 +67,7 @@ class Products:
         self.library = library
         self._gemm = library.function(names[0], *[POINTER] * 3, *[INTEGER] * 8, POINTER)
         if dtype.is_float:
-            self._packed = library.function(names[1], *[POINTER] * 3, *[INTEGER] * 7, POINTER)
+            self._packed = library.function(names[1], *[POINTER] * 3, *[INTEGER] * 8, POINTER)
             self._chain = library.function(names[2], *[POINTER] * 3, *[INTEGER] * 7)
 
     def product(self, a: Array, b: Array, gap: int = 0) -> Array:
@@ -91,7 +91,8 @@ class Products:
         result, workspace = self._result(m, n, gap), self._workspace(m, n, k)
         self._packed(
             a.ctypes.data, packed.address, result.address, m, n, k,
-            *_strides(a), depth, n + gap, workspace.address,
+            *_strides(a), depth, panels.shape[1] * panels.shape[3] if b.size else 0, n + gap,
+            workspace.address,
         )  # fmt: skip
         workspace.check()
         packed.check()

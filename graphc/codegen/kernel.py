@@ -44,6 +44,7 @@ from graphc.kernel.ir import (
     Loop,
     MatrixOperand,
     Reduce,
+    Size,
     Statement,
     Store,
     Var,
@@ -119,6 +120,14 @@ class KernelEmitter:
     def pointer(self, buffer: Buffer) -> Reg:
         """Where a buffer starts."""
         return self._pointers[buffer]
+
+    def size(self, size: Size) -> Reg:
+        """A dim or a scalar that all lanes agree on, as an i64 register or literal."""
+        if not isinstance(size, Var):
+            return self.dim(size)
+        found = self.uniform(size)
+        assert found is not None, "lanes agree on sizes"
+        return found
 
     def dim(self, dim: Dim) -> Reg:
         """A dim as an i64 register or literal."""
@@ -273,7 +282,7 @@ class KernelEmitter:
             return
         e = self.e
         initial = [self.spread(carry.initial) for carry in statement.carries]
-        with e.loop(e.const(0, I64), self.dim(statement.extent), 1, initial) as loop:
+        with e.loop(e.const(0, I64), self.size(statement.extent), 1, initial) as loop:
             self.bind(statement.index, loop.index)
             for carry, register in zip(statement.carries, loop.carries, strict=True):
                 self.bind(carry.argument, register)
@@ -287,7 +296,7 @@ class KernelEmitter:
         width = vector_width(statement.body)
         while isinstance(extent, int) and width > max(extent, 1):
             width //= 2
-        zero, upper = e.const(0, I64), self.dim(extent)
+        zero, upper = e.const(0, I64), self.size(extent)
         if isinstance(extent, int) and (extent < width or width == 1):
             self._scalar_loop(statement, zero, upper)
             return
@@ -330,19 +339,19 @@ class KernelEmitter:
         symbol, library = gemm_library(dtype, self.target, self.module.has_fma, packed)
         self.module.libraries[symbol] = library
         a, b, c = (self._matrix(m) for m in (statement.a, statement.b, statement.c))
-        sizes = [self.dim(size) for size in (statement.m, statement.n, statement.k)]
-        strides = [self.dim(statement.a.row_stride), self.dim(statement.a.column_stride)]
+        sizes = [self.size(size) for size in (statement.m, statement.n, statement.k)]
+        strides = [self.size(statement.a.row_stride), self.size(statement.a.column_stride)]
         if packed:
-            depth, width = statement.b.buffer.type.shape[-2:]
+            _, panels, depth, width = statement.b.buffer.type.shape
             if width != panel_width(dtype, self.target):
                 raise UnsupportedError(
                     f"contract_panels: panels of {width} columns are not for this target, whose "
                     f"panels have {panel_width(dtype, self.target)}"
                 )
-            strides.append(self.dim(depth))
+            strides += [self.dim(depth), self.dim(panels * width)]
         else:
-            strides += [self.dim(statement.b.row_stride), self.dim(statement.b.column_stride)]
-        strides.append(self.dim(statement.c.row_stride))
+            strides += [self.size(statement.b.row_stride), self.size(statement.b.column_stride)]
+        strides.append(self.size(statement.c.row_stride))
         room = (
             self.pointer(statement.workspace)
             if statement.workspace is not None

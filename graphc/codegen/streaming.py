@@ -21,6 +21,7 @@ from graphc.kernel.ir import (
     DimValue,
     Kernel,
     Load,
+    Size,
     Statement,
     Store,
     Var,
@@ -72,13 +73,16 @@ def both(k: KernelEmitter, a: Reg, b: Reg) -> Reg:
 
 
 def start_of_lines(
-    k: KernelEmitter, body: Sequence[Statement], index: Var, extent: Dim
+    k: KernelEmitter, body: Sequence[Statement], index: Var, extent: Size
 ) -> Reg | None:
     """Where a vector loop starts so that its streamed stores write whole lines.
 
     Notes in ``k.streaming`` under which condition each store of the body is one; None, with nothing
-    noted, if there is none.
+    noted, if there is none. A loop whose extent is a scalar runs over a block, which is read again
+    soon.
     """
+    if isinstance(extent, Var):
+        return None
     e, start = k.e, None
     for store in body:
         if not isinstance(store, Store) or store.buffer not in k.streamed:

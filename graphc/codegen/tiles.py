@@ -16,7 +16,7 @@ from graphc.codegen.emitter import I64, FunctionEmitter, Reg, ltype
 from graphc.codegen.streaming import LINE, both, element_at, start_of_lines
 from graphc.ir.dims import Dim
 from graphc.kernel.index_range import loads_across
-from graphc.kernel.ir import Load, Loop, Reduce, Statement
+from graphc.kernel.ir import Load, Loop, Reduce, Statement, Var
 
 if TYPE_CHECKING:
     from graphc.codegen.kernel import KernelEmitter
@@ -30,19 +30,19 @@ def emit_across(k: KernelEmitter, statement: Loop) -> bool:
     *before, inner = statement.body
     if not isinstance(inner, Loop) or inner.kind != "vector" or k.lanes != 1:
         return False
+    height, width = statement.extent, inner.extent
+    if isinstance(height, Var) or isinstance(width, Var):
+        return False
     if any(isinstance(other, (Loop, Reduce)) for other in (*before, *inner.body)):
         return False
     loads = loads_across(k.forms, inner.body, statement.index, inner.index)
     if not loads:
         return False
     size = max(load.result.dtype.bytes for load in loads)
-    rows, columns = (
-        _tile_extent(extent, min(MAX_TILE, LINE // size))
-        for extent in (statement.extent, inner.extent)
-    )
+    rows, columns = (_tile_extent(n, min(MAX_TILE, LINE // size)) for n in (height, width))
     if min(rows, columns) < 2:
         return False
-    _Tiling(k, statement, inner, before, loads, rows, columns).emit()
+    _Tiling(k, statement, inner, before, loads, (height, width), (rows, columns)).emit()
     return True
 
 
@@ -62,8 +62,8 @@ class _Tiling:
         inner: Loop,
         before: Sequence[Statement],
         loads: Sequence[Load],
-        rows: int,
-        columns: int,
+        extents: tuple[Dim, Dim],
+        tile: tuple[int, int],
     ) -> None:
         self.k = k
         self.outer = outer
@@ -71,21 +71,21 @@ class _Tiling:
         self.before = before
         self.body = (*before, *inner.body)
         self.loads = loads
-        self.rows = rows
-        self.columns = columns
+        self.height, self.width = extents
+        self.rows, self.columns = tile
 
     def emit(self) -> None:
         """Tiles first, then what is left at the borders, element by element."""
         k, e = self.k, self.k.e
         zero = e.const(0, I64)
-        upper, right = k.dim(self.outer.extent), k.dim(self.inner.extent)
+        upper, right = k.dim(self.height), k.dim(self.width)
         room = [
             e.alloca(ltype(storage(load.result.dtype)), self.rows * self.columns)
             for load in self.loads
         ]
         left = self._left(right)
-        below = self._last(self.outer.extent, upper, zero, self.rows)
-        beyond = self._last(self.inner.extent, right, left or zero, self.columns)
+        below = self._last(self.height, upper, zero, self.rows)
+        beyond = self._last(self.width, right, left or zero, self.columns)
         columns = e.loop(left or zero, beyond, self.columns)
         with columns as column, e.loop(zero, below, self.rows) as row:
             for load, tile in zip(self.loads, room, strict=True):
@@ -95,7 +95,7 @@ class _Tiling:
         whole = left is None and all(
             isinstance(extent, int) and extent % size == 0
             for extent, size in (
-                (self.outer.extent, self.rows), (self.inner.extent, self.columns)
+                (self.height, self.rows), (self.width, self.columns)
             )
         )  # fmt: skip
         if not whole:
@@ -106,7 +106,7 @@ class _Tiling:
         k, e = self.k, self.k.e
         k.streaming.clear()
         k.bind(self.outer.index, e.const(0, I64))
-        left = start_of_lines(k, self.body, self.inner.index, self.inner.extent)
+        left = start_of_lines(k, self.body, self.inner.index, self.width)
         for store, condition in list(k.streaming.items()):
             # all rows must start alike
             form = k.forms.get(store.index)

@@ -17,7 +17,7 @@ from graphc.debug.substitutes import Substitutes
 from graphc.ir.attributes import Array
 from graphc.ir.dims import evaluate
 from graphc.kernel.interp import CheckFailure, run_kernel
-from graphc.kernel.ir import Kernel, Loop, Reduce, Statement
+from graphc.kernel.ir import Kernel, Loop, Reduce, Statement, Var
 from graphc.kernel.parser import parse_kernel
 from graphc.kernel.text import print_kernel
 
@@ -149,8 +149,10 @@ def interpreted_statements(kernel: Kernel, dims: Mapping[str, int]) -> int:
         for statement in body:
             if isinstance(statement, (Loop, Reduce)):
                 serial = isinstance(statement, Loop) and statement.kind == "serial"
-                inner = count(statement.body)
-                total += inner * evaluate(statement.extent, dims) if serial else inner
+                inner, extent = count(statement.body), statement.extent
+                if serial and not isinstance(extent, Var):
+                    inner *= evaluate(extent, dims)
+                total += inner
             else:
                 total += 1
         return total

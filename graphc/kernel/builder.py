@@ -38,6 +38,7 @@ from graphc.kernel.ir import (
     Reducer,
     Role,
     Site,
+    Size,
     Statement,
     Store,
     Var,
@@ -257,13 +258,13 @@ class KernelBuilder:
 
     @contextmanager
     def loop(
-        self, extent: Dim, kind: LoopKind, initial: Sequence[Var] = ()
+        self, extent: Size, kind: LoopKind, initial: Sequence[Var] = ()
     ) -> Iterator[LoopScope]:
         """A loop; carried values need kind "serial" and ``scope.following`` set inside.
 
         A parallel or vector loop of exactly one trip is left out.
         """
-        if not initial and compare("eq", extent, 1):
+        if not initial and not isinstance(extent, Var) and compare("eq", extent, 1):
             yield LoopScope(self.constant(0, int64), ())
             return
         index = Var(int64)
@@ -305,13 +306,13 @@ class KernelBuilder:
     def contract(
         self,
         template: Any,
-        sizes: tuple[Dim, Dim, Dim],
+        sizes: tuple[Size, Size, Size],
         a: MatrixOperand,
         b: MatrixOperand,
         c: MatrixOperand,
         workspace: Buffer | None,
     ) -> None:
-        """A matrix product of sizes (m, n, k)."""
+        """A matrix product of sizes (m, n, k), here."""
         self._blocks[-1].statements.append(Contract(template, *sizes, a, b, c, workspace))
 
     def finish(self) -> Kernel:

@@ -85,7 +85,8 @@ def note_form(forms: dict[Var, Affine], statement: Statement) -> None:
     Statements must come in order.
     """
     if isinstance(statement, (Loop, Reduce)):
-        forms[statement.index] = Affine.of_index(statement.index, statement.extent)
+        if not isinstance(statement.extent, Var):
+            forms[statement.index] = Affine.of_index(statement.index, statement.extent)
     elif isinstance(statement, Const) and statement.result.dtype is int64:
         forms[statement.result] = Affine.constant(int(statement.value))
     elif isinstance(statement, DimValue):

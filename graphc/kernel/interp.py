@@ -1,9 +1,10 @@
 """The reference interpreter of kernels: what they mean, in NumPy.
 
 Every enclosing parallel or vector loop and every reduction is an axis of the arrays that stand for
-scalars, so a kernel over millions of elements takes few NumPy calls; serial loops run one iteration
-after the other. Loops of great volume run in blocks of their index, which bounds memory. A scalar
-has one axis per enclosing loop of that kind, of length 1 where it does not vary.
+scalars, so a kernel over millions of elements takes few NumPy calls; serial loops, and those in
+which the size of something is worked out, run one iteration after the other. Loops of great volume
+run in blocks of their index, which bounds memory. A scalar has one axis per enclosing loop that
+runs side by side, of length 1 where it does not vary.
 
 Every access is checked. After a failed check of a user's index the outputs are void, and accesses
 that leave a buffer because of it read 0 and write nothing.
@@ -20,7 +21,7 @@ import numpy as np
 
 from graphc.base.errors import VerifyError
 from graphc.ir.attributes import Array
-from graphc.ir.dims import Dim, evaluate
+from graphc.ir.dims import evaluate
 from graphc.kernel import panels
 from graphc.kernel.combine import combine_nothing, combine_terms
 from graphc.kernel.ir import (
@@ -36,9 +37,12 @@ from graphc.kernel.ir import (
     Loop,
     MatrixOperand,
     Reduce,
+    Size,
     Statement,
     Store,
     Var,
+    sizes_in,
+    walk,
 )
 from graphc.kernel.scalar import PRIMITIVES, cast
 from graphc.kernel.scratch import Owner, scratch_homes
@@ -100,6 +104,19 @@ def run_kernel(
     return [interpreter.failures[site] for site in sorted(interpreter.failures)]
 
 
+def _sized_inside(loop: Loop) -> bool:
+    """Whether a loop's body defines the size of something in it: iterations may differ in it."""
+    defined = {loop.index}
+    for statement in walk(loop.body):
+        if any(size in defined for size in sizes_in(statement) if isinstance(size, Var)):
+            return True
+        if isinstance(statement, (Loop, Reduce)):
+            defined.add(statement.index)
+        elif not isinstance(statement, (Store, Contract)):
+            defined.add(statement.result)
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class _Room:
     """The flat storage of a buffer; with a copy for each iteration of the axes in ``private``."""
@@ -159,7 +176,11 @@ class _Interpreter:
 
     # --- blocks ----------------------------------------------------------------------------------
 
-    def _size(self, dim: Dim) -> int:
+    def _size(self, dim: Size) -> int:
+        if isinstance(dim, Var):
+            # no enclosing loop that runs side by side defines it, so there is one value
+            (size,) = self._values[dim].reshape(-1).tolist()
+            return int(size)
         try:
             return evaluate(dim, self._dims)
         except (KeyError, ZeroDivisionError) as error:
@@ -208,7 +229,7 @@ class _Interpreter:
         elif isinstance(statement, Store):
             self._store(statement.buffer, self._read(statement.index), self._read(statement.value))
         elif isinstance(statement, Loop):
-            if statement.kind == "serial":
+            if statement.kind == "serial" or _sized_inside(statement):
                 self._serial(statement)
             else:
                 self._parallel(statement)

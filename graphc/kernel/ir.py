@@ -6,9 +6,10 @@ flat int64 index. Inputs are never written; kernels read and write nothing else.
 
 Loop kinds: ``parallel``, ``across`` and ``vector`` iterations are independent of each other;
 ``serial`` ones run in order and may carry values. An ``across`` loop stands around a vector loop
-some of whose loads are neighbours along the outer one, as in a transpose: it is for tiles. A
-``reduce`` combines one term per iteration; its order class fixes the bits of float results
-(``CHUNK``).
+some of whose loads are neighbours along the outer one, as in a transpose: it is for tiles. How
+often independent iterations run, and the sizes of matrix products, may be scalars: so a loop over
+blocks says how much its last block holds. A ``reduce`` combines one term per iteration; its order
+class fixes the bits of float results (``CHUNK``).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from graphc.base.errors import IndexRangeError
+from graphc.base.errors import IndexRangeError, VerifyError
 from graphc.base.source import Location
 from graphc.ir.dims import Dim, DimExpr, symbol_name, symbols_of
 from graphc.ir.dtypes import DType, int64
@@ -62,6 +63,10 @@ class Var:
 
     def __init__(self, dtype: DType) -> None:
         self.dtype = dtype
+
+
+Size: TypeAlias = Dim | Var
+"""A number of iterations or elements: a dim, or an int64 that is not negative."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,10 +167,10 @@ class Carry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loop:
-    """``for index < extent``."""
+    """``for index < extent``; the extent of a serial loop is a dim."""
 
     index: Var
-    extent: Dim
+    extent: Size
     kind: LoopKind
     body: tuple[Statement, ...]
     carries: tuple[Carry, ...] = ()
@@ -202,8 +207,8 @@ class MatrixOperand:
 
     buffer: Buffer
     offset: Var
-    row_stride: Dim
-    column_stride: Dim
+    row_stride: Size
+    column_stride: Size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,14 +216,14 @@ class Contract:
     """c[m, n] = a[m, k] · b[k, n], one ascending-k chain per element (class R).
 
     ``template`` names the code: "panel" packs b on the way, if that pays; "packed" reads a b that
-    lies in panels (``graphc.kernel.panels``): its buffer is [blocks, panels, depth, width] from
-    offset 0, with the strides (width, 1) inside a panel.
+    lies in panels (``graphc.kernel.panels``): its buffer is [blocks, panels, depth, width], with
+    the strides (width, 1) inside a panel. It may start at any panel of the first block.
     """
 
     template: Literal["panel", "packed"]
-    m: Dim
-    n: Dim
-    k: Dim
+    m: Size
+    n: Size
+    k: Size
     a: MatrixOperand
     b: MatrixOperand
     c: MatrixOperand
@@ -296,24 +301,34 @@ def stored_parts(kernel: Kernel) -> dict[int, Dim]:
 
     Every place is taken to be written once, as it is where an index of all the loops around leads
     to it.
+
+    Raises:
+        VerifyError: if a size is a scalar, so that the elements can't be counted.
     """
     number = {b: n for n, b in enumerate(kernel.buffers) if b.role == "part"}
     result: dict[int, Dim] = dict.fromkeys(number.values(), 0)
+
+    def known(size: Size) -> Dim:
+        if isinstance(size, Var):
+            raise VerifyError(f"kernel {kernel.name!r} writes a part in blocks of scalar sizes")
+        return size
+
     pending: list[tuple[Sequence[Statement], Dim]] = [(kernel.body, 1)] if number else []
     while pending:
         body, times = pending.pop()
         for statement in body:
             if isinstance(statement, (Loop, Reduce)):
-                pending.append((statement.body, times * statement.extent))
+                pending.append((statement.body, times * known(statement.extent)))
             elif isinstance(statement, Store) and statement.buffer in number:
                 result[number[statement.buffer]] += times
             elif isinstance(statement, Contract) and statement.c.buffer in number:
-                result[number[statement.c.buffer]] += times * statement.m * statement.n
+                elements = known(statement.m) * known(statement.n)
+                result[number[statement.c.buffer]] += times * elements
     return result
 
 
-def dims_in(statement: Statement) -> tuple[Dim, ...]:
-    """The dims that a statement itself mentions."""
+def sizes_in(statement: Statement) -> tuple[Size, ...]:
+    """The sizes that a statement itself mentions."""
     if isinstance(statement, DimValue):
         return (statement.dim,)
     if isinstance(statement, Check):
@@ -325,6 +340,11 @@ def dims_in(statement: Statement) -> tuple[Dim, ...]:
         strides = tuple(d for m in matrices for d in (m.row_stride, m.column_stride))
         return (statement.m, statement.n, statement.k, *strides)
     return ()
+
+
+def dims_in(statement: Statement) -> tuple[Dim, ...]:
+    """The dims that a statement itself mentions."""
+    return tuple(size for size in sizes_in(statement) if not isinstance(size, Var))
 
 
 def operands_of(statement: Statement) -> tuple[Var, ...]:
@@ -345,5 +365,6 @@ def operands_of(statement: Statement) -> tuple[Var, ...]:
     if isinstance(statement, Reduce):
         return tuple(reducer.term for reducer in statement.reducers)
     if isinstance(statement, Contract):
-        return (statement.a.offset, statement.b.offset, statement.c.offset)
+        sizes = (size for size in sizes_in(statement) if isinstance(size, Var))
+        return (statement.a.offset, statement.b.offset, statement.c.offset, *sizes)
     return ()

@@ -48,10 +48,18 @@ def even_depth(k: int, limit: int) -> int:
 
 def fits(shape: Sequence[Dim], k: int, n: int) -> bool:
     """Whether an array of this shape is how a [k, n] matrix is packed."""
+    if not holds(shape, k):
+        return False
+    _, panels, _, width = (size for size in shape if isinstance(size, int))
+    return panels == -(-n // width)
+
+
+def holds(shape: Sequence[Dim], k: int) -> bool:
+    """Whether an array of this shape holds columns of k elements in panels."""
     if len(shape) != 4 or not all(isinstance(size, int) and size > 0 for size in shape):
         return False
-    blocks, panels, depth, width = (size for size in shape if isinstance(size, int))
-    return blocks == -(-k // depth) and panels == -(-n // width)
+    blocks, _, depth, _ = (size for size in shape if isinstance(size, int))
+    return blocks == -(-k // depth)
 
 
 def pack(matrix: Array, width: int, depth: int) -> Array:

@@ -11,12 +11,13 @@ evaluated. Names and dtypes are resolved here; whether the kernel is well-formed
     statement := %v "=" "const" DTYPE LITERAL | %v "=" "dim" dim | %v "=" "cast" DTYPE %v
                | %v "=" PRIMITIVE %v, … | %v "=" "load" %name "[" %v "]" ["if" %v "else" %v]
                | %v "=" "check" SITE ["0" "<="] %v "<" dim | "store" %name "[" %v "]" "," %v
-               | ("parallel" | "across" | "vector" | "serial") %v "<" dim "{" statement* "}"
+               | ("parallel" | "across" | "vector" | "serial") %v "<" size "{" statement* "}"
                | %v, … "=" "serial" %v "<" dim "carry" "(" %v "=" %v, … ")" "{" … "yield" %v, … "}"
                | %v, … "=" "reduce" ORDER %v "<" dim "{" … "yield" COMBINE %v, … "}"
-               | "contract" TEMPLATE "[" m, n, k "]" matrix "=" matrix "*" matrix
+               | "contract" TEMPLATE "[" size, size, size "]" matrix "=" matrix "*" matrix
                  ["workspace" %name]
-    matrix  := %name "[" %v, dim, dim "]"
+    matrix  := %name "[" %v, size, size "]"
+    size    := dim | %v
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from graphc.kernel.ir import (
     Reducer,
     Role,
     Site,
+    Size,
     Statement,
     Store,
     Var,
@@ -232,6 +234,9 @@ class _Parser(Scanner):
                 return block.names[name]
         self.fail(f"{name} is not defined here", start)
 
+    def _size(self) -> Size:
+        return self._read() if self.looking_at_sign("%") else self.dim()
+
     def _reads(self) -> list[Var]:
         result = [self._read()]
         while self.accept(","):
@@ -294,7 +299,7 @@ class _Parser(Scanner):
                 self.fail(f"expected lanes or chain, found {order!r}", place)
         name_start, name = self.position, self.scalar()
         self.expect("<")
-        extent = self.dim()
+        extent = self._size() if kind != "reduce" else self.dim()
         arguments: list[tuple[Var, Var]] = []
         names: list[tuple[str, int, Var]] = [(name, name_start, Var(int64))]
         if kind == "serial" and self.accept_word("carry"):
@@ -367,16 +372,19 @@ class _Parser(Scanner):
         start, template = self.position, self.match(NAME, "a template")
         if template not in ("panel", "packed"):
             self.fail(f"expected panel or packed, found {template!r}", start)
-        start, sizes = self.position, self.dim_list()
-        if len(sizes) != 3:
-            self.fail("expected the sizes m, n, k", start)
+        self.expect("[")
+        m = self._size()
+        self.expect(",")
+        n = self._size()
+        self.expect(",")
+        k = self._size()
+        self.expect("]")
         c = self._matrix()
         self.expect("=")
         a = self._matrix()
         self.expect("*")
         b = self._matrix()
         workspace = self._buffer() if self.accept_word("workspace") else None
-        m, n, k = sizes
         return Contract(template, m, n, k, a, b, c, workspace)  # type: ignore[arg-type]
 
     def _matrix(self) -> MatrixOperand:
@@ -384,9 +392,9 @@ class _Parser(Scanner):
         self.expect("[")
         offset = self._read()
         self.expect(",")
-        row_stride = self.dim()
+        row_stride = self._size()
         self.expect(",")
-        column_stride = self.dim()
+        column_stride = self._size()
         self.expect("]")
         return MatrixOperand(buffer, offset, row_stride, column_stride)
 

@@ -38,6 +38,7 @@ from graphc.kernel.ir import (
     MatrixOperand,
     Reduce,
     Site,
+    Size,
     Statement,
     Store,
     Var,
@@ -113,6 +114,9 @@ class _Printer:
     def _read(self, *operands: Var) -> str:
         return ", ".join([self._numbers.get(var, "%?") for var in operands])
 
+    def _size(self, size: Size) -> str:
+        return self._read(size) if isinstance(size, Var) else str(size)
+
     def _element(self, buffer: Buffer, index: Var) -> str:
         return f"{self._names.get(buffer, '%??')}[{self._read(index)}]"
 
@@ -141,8 +145,9 @@ class _Printer:
             index = self._define(statement.index)
             prefix = f"{results} = " if results else ""
             return f"{prefix}reduce {statement.order} {index} < {statement.extent}"
+        extent = self._size(statement.extent)
         if not statement.carries:
-            return f"{statement.kind} {self._define(statement.index)} < {statement.extent}"
+            return f"{statement.kind} {self._define(statement.index)} < {extent}"
         initial = [self._read(carry.initial) for carry in statement.carries]
         results = self._define(*(carry.result for carry in statement.carries))
         index = self._define(statement.index)
@@ -150,7 +155,7 @@ class _Printer:
             f"{self._define(carry.argument)} = {first}"
             for carry, first in zip(statement.carries, initial, strict=True)
         )
-        return f"{results} = {statement.kind} {index} < {statement.extent} carry ({carried})"
+        return f"{results} = {statement.kind} {index} < {extent} carry ({carried})"
 
     def _close(self, owner: Statement, indent: str) -> None:
         if isinstance(owner, Reduce):
@@ -197,11 +202,12 @@ class _Printer:
     def _matrix(self, operand: MatrixOperand) -> str:
         name = self._names.get(operand.buffer, "%??")
         offset = self._read(operand.offset)
-        return f"{name}[{offset}, {operand.row_stride}, {operand.column_stride}]"
+        strides = f"{self._size(operand.row_stride)}, {self._size(operand.column_stride)}"
+        return f"{name}[{offset}, {strides}]"
 
     def _contract(self, statement: Contract) -> str:
         a, b, c = (self._matrix(m) for m in (statement.a, statement.b, statement.c))
-        sizes = f"[{statement.m}, {statement.n}, {statement.k}]"
+        sizes = f"[{', '.join(map(self._size, (statement.m, statement.n, statement.k)))}]"
         text = f"contract {statement.template} {sizes} {c} = {a} * {b}"
         if statement.workspace is not None:
             text += f" workspace {self._names.get(statement.workspace, '%??')}"

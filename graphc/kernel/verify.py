@@ -39,6 +39,7 @@ from graphc.kernel.ir import (
     lanes,
     operands_of,
     reduced_dtype,
+    sizes_in,
 )
 from graphc.kernel.scalar import PRIMITIVES
 from graphc.kernel.text import MAXIMUM_NESTING, print_statement
@@ -149,8 +150,16 @@ class _Verifier:
         self._require(
             len(self._frames) <= MAXIMUM_NESTING, f"more than {MAXIMUM_NESTING} nested loops"
         )
-        _, high = dims.bounds(statement.extent)
-        self._require(high is None or high >= 0, f"no loop has the extent {statement.extent}")
+        extent = statement.extent
+        if isinstance(extent, Var):
+            self._require(
+                isinstance(statement, Loop) and statement.kind != "serial",
+                "iterations that run in order are counted by a dim",
+            )
+            self._read(extent, int64, "the extent")
+        else:
+            _, high = dims.bounds(extent)
+            self._require(high is None or high >= 0, f"no loop has the extent {extent}")
         if isinstance(statement, Loop):
             self._check_loop(statement, outer)
             vectorised = outer.vectorised or statement.kind == "vector"
@@ -332,14 +341,17 @@ class _Verifier:
             found = matrix.buffer.type.dtype
             self._require(found is dtype, f"a product of {found} into {dtype}")
         self._check_written(statement.c.buffer)
+        for size in sizes_in(statement):
+            if isinstance(size, Var):
+                self._read(size, int64, "a size")
         self._require(
             statement.template in ("panel", "packed"), f"no template {statement.template!r}"
         )
         if statement.template == "packed":
             shape, b = statement.b.buffer.type.shape, statement.b
-            k, n = statement.k, statement.n
-            known = isinstance(k, int) and isinstance(n, int) and panels.fits(shape, k, n)
-            self._require(known, f"a buffer of shape {shape} does not hold a packed [{k}, {n}]")
+            k = statement.k
+            known = isinstance(k, int) and panels.holds(shape, k)
+            self._require(known, f"a buffer of shape {shape} does not hold packed rows of {k}")
             strides = (b.row_stride, b.column_stride)
             self._require(strides == (shape[3], 1), "strides are not those inside a panel")
         self._require(statement.c.column_stride == 1, "the product's columns are not adjacent")

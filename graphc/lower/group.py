@@ -2,7 +2,8 @@
 
 * maps: no reduction; one loop nest over the common shape of the outputs;
 * rows: reductions of one axis of one common shape, in stages over a row (``rows.py``);
-* single contractions, scans and scatters (``special.py``).
+* matrix products and work on their elements (``contraction.py``);
+* single scans and scatters (``special.py``).
 
 Buffers are the node's operands, then its outputs, then scratch.
 """
@@ -18,12 +19,13 @@ from graphc.ir.op import Contraction, Pointwise, Reduction, Scan, ScatterAdd
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.ir import Kernel
+from graphc.lower.contraction import lower_contraction
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.nest import lower_nest
 from graphc.lower.pieces import Nest, nests
 from graphc.lower.region import Result, Slice, Slices, computed, open_loops, open_region
 from graphc.lower.rows import lower_rows
-from graphc.lower.special import lower_contraction, lower_scan, lower_scatter
+from graphc.lower.special import lower_scan, lower_scatter
 
 
 def lower_group(node: Node, target: Target) -> Kernel:

@@ -74,9 +74,14 @@ def reshape_index(
 ) -> Index:
     """The element of ``source`` with the same row-major offset as ``index`` in ``shape``.
 
-    Axes are matched in groups of equal size from the left, so that only what is really regrouped
-    costs divisions.
+    Equal axes at the end stay, the others are matched in groups of equal size from the left, so
+    that only what is really regrouped costs divisions.
     """
+    alike = 0
+    while alike < min(len(shape), len(source)) and shape[-1 - alike] == source[-1 - alike]:
+        alike += 1
+    last = tuple(index[len(shape) - alike :])
+    shape, source = shape[: len(shape) - alike], source[: len(source) - alike]
     result: list[Var] = []
     i = j = 0
     while i < len(shape) or j < len(source):
@@ -101,4 +106,4 @@ def reshape_index(
         flat = flat_index(b, index[i:left], shape[i:left])
         result += split_index(b, flat, source[j:right])
         i, j = left, right
-    return tuple(result)
+    return (*result, *last)

@@ -86,8 +86,10 @@ def _groups(
         before = nest[position - 1] if position else None
         joins = before is not None and not {before.index, loop.index} & fixed
         if joins and before is not None:
+            extent = loop.extent
+            assert not isinstance(extent, Var), "the loops of a map run over its shape"
             joins = all(
-                form.coefficient(before.index) == form.coefficient(loop.index) * loop.extent
+                form.coefficient(before.index) == form.coefficient(loop.index) * extent
                 for form in places
             )
         if joins:

@@ -15,7 +15,7 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.builder import KernelBuilder
-from graphc.kernel.ir import Buffer, LoopKind, Var
+from graphc.kernel.ir import Buffer, LoopKind, Size, Var
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.index import Index, flat_index
 from graphc.ops.placing import place_slice_op
@@ -97,7 +97,7 @@ def open_region(region: Graph, slices: Slices) -> tuple[KernelBuilder, Evaluator
 
 
 def open_loop(
-    b: KernelBuilder, evaluator: Evaluator, loops: ExitStack, extent: Dim, kind: LoopKind
+    b: KernelBuilder, evaluator: Evaluator, loops: ExitStack, extent: Size, kind: LoopKind
 ) -> Var:
     """Enters one loop for the rest of the stack; what is evaluated inside is forgotten after it."""
     scope = loops.enter_context(b.loop(extent, kind))

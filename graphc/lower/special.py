@@ -1,25 +1,18 @@
-"""Kernels of ops that are no plain loop over elements: matrix products, scans, scatters."""
+"""Kernels of ops that are no plain loop over elements: scans and scatters."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 
 from graphc.base.errors import VerifyError
-from graphc.base.target import Target
-from graphc.codegen.gemm import gemm_workspace_bytes
-from graphc.ir.dims import Dim, product
-from graphc.ir.dtypes import DType, int8, int64
+from graphc.ir.dims import product
+from graphc.ir.dtypes import int64
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Contraction, Scan, ScatterAdd
-from graphc.ir.types import TensorType
-from graphc.kernel.builder import KernelBuilder
+from graphc.ir.op import Scan, ScatterAdd
 from graphc.kernel.combine import neutral_element
-from graphc.kernel.ir import Buffer, Kernel, MatrixOperand, Site, Var
-from graphc.lower.index import Index, flat_index
-from graphc.lower.region import Result, Slices, open_loop, open_loops, open_region
-from graphc.ops.panels import contract_panels_op
-
-_UNBOUNDED = 2**40
+from graphc.kernel.ir import Kernel, Site
+from graphc.lower.index import flat_index
+from graphc.lower.region import Slices, open_loop, open_loops, open_region
 
 
 def _only(region: Graph, kind: type) -> Node:
@@ -27,76 +20,6 @@ def _only(region: Graph, kind: type) -> Node:
     if len(region.nodes) != 1:
         raise VerifyError(f"{node.op.name} is not fused with other operations", node=repr(node))
     return node
-
-
-def lower_contraction(region: Graph, slices: Slices, target: Target) -> Kernel:
-    """[*B, m, k] by [*B, k, n]: a loop over the batch around one product."""
-    node = _only(region, Contraction)
-    if node.op is contract_panels_op:
-        return _lower_packed(node, region, slices, target)
-    b, evaluator, (out,) = open_region(region, slices)
-    left, right = (evaluator.buffers[value] for value in node.inputs)
-    *batch, m, n = out.value.shape
-    turned_a, turned_b = node.attrs.get("transpose_a", False), node.attrs.get("transpose_b", False)
-    k = left.type.shape[-2] if turned_a else left.type.shape[-1]
-    room = _workspace(b, target, out.value.dtype, (m, n, k))
-    with ExitStack() as loops:
-        index = open_loops(b, evaluator, loops, batch, "parallel")
-        number = flat_index(b, index, batch)
-
-        def matrix(buffer: Buffer, rows: Dim, columns: Dim, turned: bool) -> MatrixOperand:
-            offset: Var = b.apply("multiply", number, b.dim(product((rows, columns))))
-            strides = (1, rows) if turned else (columns, 1)
-            return MatrixOperand(buffer, offset, *strides)
-
-        b.contract(
-            "panel",
-            (m, n, k),
-            matrix(left, m, k, turned_a),
-            matrix(right, k, n, turned_b),
-            matrix(out.buffer, m, n, False) if out.slice is None else _in_whole(b, out, index),
-            room,
-        )
-    return b.finish()
-
-
-def _workspace(
-    b: KernelBuilder, target: Target, dtype: DType, sizes: tuple[Dim, Dim, Dim]
-) -> Buffer:
-    """Room for a product of sizes (m, n, k).
-
-    It is capped by the blocking, so a bound stands for sizes known only at run time.
-    """
-    m, n, k = (size if isinstance(size, int) else _UNBOUNDED for size in sizes)
-    size = gemm_workspace_bytes(dtype, target, m, n, k)
-    return b.buffer("room", "scratch", TensorType(int8, (size,)))
-
-
-def _in_whole(b: KernelBuilder, out: Result, batch: Index) -> MatrixOperand:
-    """One product of a batch in its slice of a whole."""
-    start = b.dim(0)
-    row = out.buffer.type.shape[-1]
-    return MatrixOperand(out.buffer, out.place(b, (*batch, start, start)), row, 1)
-
-
-def _lower_packed(node: Node, region: Graph, slices: Slices, target: Target) -> Kernel:
-    """[m, k] by a constant in panels: one product."""
-    b, evaluator, (out,) = open_region(region, slices)
-    left, right = (evaluator.buffers[value] for value in node.inputs)
-    m, n = out.value.shape
-    k = node.attrs["k"]
-    room = _workspace(b, target, out.value.dtype, (m, n, k))
-    start = b.dim(0)
-    a_strides: tuple[Dim, Dim] = (1, m) if node.attrs["transpose_a"] else (k, 1)
-    b.contract(
-        "packed",
-        (m, n, k),
-        MatrixOperand(left, start, *a_strides),
-        MatrixOperand(right, start, right.type.shape[-1], 1),
-        MatrixOperand(out.buffer, out.place(b, (start, start)), out.buffer.type.shape[-1], 1),
-        room,
-    )
-    return b.finish()
 
 
 def lower_scan(region: Graph, slices: Slices) -> Kernel:

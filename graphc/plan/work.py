@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from graphc.ir.dims import Dim, evaluate
-from graphc.kernel.ir import Contract, Loop, Reduce, Statement
+from graphc.ir.dims import evaluate
+from graphc.kernel.ir import Contract, Loop, Reduce, Size, Statement, Var
 from graphc.plan.ir import Copy, Launch, Plan
 
 BRIEF_STEPS = 8
@@ -36,11 +36,16 @@ def _work(body: Sequence[Statement], binding: Mapping[str, int]) -> int:
     for statement in body:
         match statement:
             case Loop() | Reduce():
-                total += evaluate(statement.extent, binding) * _work(statement.body, binding)
+                total += _size(statement.extent, binding) * _work(statement.body, binding)
             case Contract():
-                sides: tuple[Dim, ...] = (statement.m, statement.n, statement.k)
-                rows, columns, depth = (evaluate(side, binding) for side in sides)
+                sides = statement.m, statement.n, statement.k
+                rows, columns, depth = (_size(side, binding) for side in sides)
                 total += rows * columns * depth
             case _:
                 total += 1
     return total
+
+
+def _size(size: Size, binding: Mapping[str, int]) -> int:
+    """A size; one that a kernel works out is that of a block, so there is much to do."""
+    return BRIEF_WORK if isinstance(size, Var) else evaluate(size, binding)

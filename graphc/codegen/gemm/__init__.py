@@ -55,7 +55,7 @@ def emit_gemm_packed(module: ModuleEmitter, dtype: DType, target: Target) -> str
     """Defines (once) the product of floats with a packed right operand and returns its name.
 
     Signature: void (ptr a, ptr packed, ptr c, i64 m, i64 n, i64 k, i64 a_row, i64 a_col, i64 depth,
-    i64 c_row, ptr workspace), with panels of ``panel_width`` columns and ``depth`` rows. The bits
-    are those of ``emit_gemm``.
+    i64 padded, i64 c_row, ptr workspace), with panels of ``panel_width`` columns and ``depth``
+    rows, of which ``padded`` columns lie side by side. The bits are those of ``emit_gemm``.
     """
     return emit_float_gemm_packed(module, dtype, target)

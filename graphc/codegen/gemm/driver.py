@@ -77,8 +77,9 @@ def emit_float_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> str:
     with f.when(across):
         f.run(dots, left, left_row, left_col, right, right_col, c, c_row, rows, columns, k)
     f.leave_if(across)
+    none = f.i64(0)
     f.run(
-        blocked, left, right, c, rows, columns, k, *strides, right_col, c_row, workspace, f.i64(0)
+        blocked, left, right, c, rows, columns, k, *strides, right_col, c_row, workspace, none, none
     )
     f.finish()
     return name
@@ -95,38 +96,39 @@ def emit_float_gemm_packed(module: ModuleEmitter, dtype: DType, target: Target) 
     f = Builder(
         module,
         name,
-        "*a *packed *c m n k a_row a_col depth c_row *workspace",
+        "*a *packed *c m n k a_row a_col depth padded c_row *workspace",
         internal=False,
         cold=True,
     )
     a, packed, c, m, n, k = f.parameter("a", "packed", "c", "m", "n", "k")
-    a_row, a_col, depth, c_row = f.parameter("a_row", "a_col", "depth", "c_row")
-    (workspace,) = f.parameter("workspace")
+    a_row, a_col, depth, padded = f.parameter("a_row", "a_col", "depth", "padded")
+    c_row, workspace = f.parameter("c_row", "workspace")
     f.leave_if(f.either(f.compare("slt", m, 1), f.compare("slt", n, 1)))
     _zero_if_empty(f, zero, c, m, n, k, c_row)
     single = f.compare("eq", m, 1)
     with f.when(single):
-        f.run(row, a, packed, c, n, k, a_col, depth)
+        f.run(row, a, packed, c, n, k, a_col, depth, padded)
     f.leave_if(single)
     width, one = f.i64(sizes.tile_columns), f.i64(1)
-    f.run(blocked, a, packed, c, m, n, k, a_row, a_col, width, one, c_row, workspace, depth)
+    strides = (a_row, a_col, width, one, c_row)
+    f.run(blocked, a, packed, c, m, n, k, *strides, workspace, depth, padded)
     f.finish()
     return name
 
 
 def _emit_packed_row(module: ModuleEmitter, sizes: Blocking) -> str:
-    """Defines (a, packed, c, n, k, a_col, depth): one row by panels, several of them at a time.
+    """Defines (a, packed, c, n, k, a_col, depth, padded): one row by several panels at a time.
 
     One panel's few chains would wait for each other.
     """
     name = f"gemm_packed_row_{sizes.suffix}"
     several = emit_row(module, sizes, _ROW_PANELS)
     sweep = _emit_sweep(module, sizes)
-    f = Builder(module, name, "*a *packed *c n k a_col depth", cold=True)
+    f = Builder(module, name, "*a *packed *c n k a_col depth padded", cold=True)
     a, packed, c, n, k = f.parameter("a", "packed", "c", "n", "k")
-    a_col, depth = f.parameter("a_col", "depth")
+    a_col, depth, padded = f.parameter("a_col", "depth", "padded")
     element, width = sizes.element, sizes.tile_columns
-    padded, step = f.rounded_up(n, width), f.mul(depth, width)
+    step = f.mul(depth, width)
     whole = f.rounded_down(n, width * _ROW_PANELS)
     rest = f.sub(n, whole)
     edge = f.rounded_down(rest, width)
@@ -204,9 +206,9 @@ def _emit_few_rows(module: ModuleEmitter, sizes: Blocking) -> str:
 def _emit_blocked(module: ModuleEmitter, sizes: Blocking) -> str:
     """Defines the tiled product.
 
-    Signature: (a, b, c, m, n, k, a_row, a_col, b_row, b_col, c_row, workspace, packed); all sizes
-    at least 1. ``packed`` not 0 says that b is packed panels of this depth, whose b_row is the
-    panel's width.
+    Signature: (a, b, c, m, n, k, a_row, a_col, b_row, b_col, c_row, workspace, packed, padded); all
+    sizes at least 1. ``packed`` not 0 says that b is packed panels of this depth, whose b_row is
+    the panel's width, and of which ``padded`` columns lie side by side.
     """
     name = f"gemm_blocked_{sizes.suffix}"
     if module.has(name):
@@ -214,11 +216,15 @@ def _emit_blocked(module: ModuleEmitter, sizes: Blocking) -> str:
     pack, sweep = emit_pack_block(module, sizes), _emit_sweep(module, sizes)
     copy = emit_copy(module, sizes)
     f = Builder(
-        module, name, "*a *b *c m n k a_row a_col b_row b_col c_row *workspace packed", cold=True
+        module,
+        name,
+        "*a *b *c m n k a_row a_col b_row b_col c_row *workspace packed padded",
+        cold=True,
     )
     a, b, c, m, n, k = f.parameter("a", "b", "c", "m", "n", "k")
     a_row, a_col, b_row, b_col = f.parameter("a_row", "a_col", "b_row", "b_col")
-    c_row, workspace, packed = f.parameter("c_row", "workspace", "packed")
+    c_row, workspace = f.parameter("c_row", "workspace")
+    packed, padded = f.parameter("packed", "padded")
     element, width = sizes.element, sizes.tile_columns
     is_packed = f.compare("ne", packed, 0)
     is_plain = f.negate(is_packed)
@@ -230,7 +236,6 @@ def _emit_blocked(module: ModuleEmitter, sizes: Blocking) -> str:
     )
     pack_whole = f.both(is_plain, f.negate(direct))
     depth_limit = f.select(is_packed, packed, _even_depth(f, k, sizes))
-    padded = f.rounded_up(n, width)
     a_block = f.at(
         workspace,
         element,

@@ -1,0 +1,286 @@
+"""Kernels of matrix products, with the work on their elements that is fused behind them.
+
+A product alone is one ``contract`` for each matrix of the batch. With an epilogue the result is
+made in blocks that stay in the cache: for each, a ``contract`` of its rows and columns, then an
+ordinary loop nest over its elements. The product itself is written to memory only if it is wanted;
+otherwise a block of it lives in scratch. Blocks change no bit, since each element is one chain.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from graphc.base.errors import VerifyError
+from graphc.base.target import Target
+from graphc.codegen.gemm import gemm_workspace_bytes
+from graphc.ir.dims import Dim, compare
+from graphc.ir.dtypes import int8
+from graphc.ir.graph import Graph, Node
+from graphc.ir.op import Contraction, Reshape
+from graphc.ir.types import TensorType
+from graphc.ir.value import Value
+from graphc.kernel.builder import KernelBuilder
+from graphc.kernel.ir import Buffer, Kernel, MatrixOperand, Size, Var
+from graphc.lower.evaluate import Evaluator
+from graphc.lower.index import Index, flat_index, reshape_index
+from graphc.lower.region import Result, Slices, open_loop, open_loops, open_region
+from graphc.ops.panels import contract_panels_op
+
+_UNBOUNDED = 2**40
+
+COLUMNS = 256
+"""Columns of a block. Products cut their right operand in blocks of as many, so nothing is packed
+that would not be."""
+
+BLOCK_BYTES = 512 * 1024
+"""Memory of a block: about half of a large second-level cache. Smaller ones pack more often."""
+
+FEW_ROWS = 24
+"""Up to so many rows, blocks are wide: products of few rows stream through their right operand."""
+
+MULTIPLE = 32
+"""Blocks of columns begin at multiples of this: at a panel, and at a whole vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """A product [*batch, m, k] by [*batch, k, n] and the buffers of its operands."""
+
+    node: Node
+    batch: tuple[Dim, ...]
+    m: Dim
+    n: Dim
+    k: Dim
+    left: Buffer
+    right: Buffer
+
+    @property
+    def result(self) -> Value:
+        """Its value."""
+        return self.node.output
+
+    def contract(
+        self,
+        b: KernelBuilder,
+        number: Var,
+        start: tuple[Var, Var],
+        sizes: tuple[Size, Size],
+        target: MatrixOperand,
+        room: Buffer,
+    ) -> None:
+        """The block of ``sizes`` at ``start`` of the matrix of this number."""
+        row, column = start
+        turned_a = self.node.attrs["transpose_a"]
+        a_strides: tuple[Dim, Dim] = (1, self.m) if turned_a else (self.k, 1)
+        a = _matrix(b, self.left, number, self.m * self.k, row, a_strides[0], a_strides)
+        if self.node.op is contract_panels_op:
+            depth, width = self.right.type.shape[-2:]
+            right = _matrix(b, self.right, number, 0, column, depth, (width, 1))
+            b.contract("packed", (*sizes, self.k), a, right, target, room)
+            return
+        b_strides: tuple[Dim, Dim] = (1, self.k) if self.node.attrs["transpose_b"] else (self.n, 1)
+        right = _matrix(b, self.right, number, self.k * self.n, column, b_strides[1], b_strides)
+        b.contract("panel", (*sizes, self.k), a, right, target, room)
+
+
+def _matrix(
+    b: KernelBuilder,
+    buffer: Buffer,
+    number: Var,
+    size: Dim,
+    start: Var,
+    step: Dim,
+    strides: tuple[Dim, Dim],
+) -> MatrixOperand:
+    """An operand from ``start`` on, ``step`` elements each, in the matrix of this number."""
+    first = b.apply("multiply", number, b.dim(size))
+    offset = b.apply("add", first, b.apply("multiply", start, b.dim(step)))
+    return MatrixOperand(buffer, offset, *strides)
+
+
+def lower_contraction(region: Graph, slices: Slices, target: Target) -> Kernel:
+    """The kernel of a region with one product; whatever else it holds is computed from it.
+
+    Only a product alone is put into a slice.
+    """
+    products = [n for n in region.nodes if isinstance(n.op.lowering, Contraction)]
+    if len(products) != 1:
+        raise VerifyError(f"a kernel of {len(products)} products", node=repr(products[-1]))
+    b, evaluator, outputs = open_region(region, slices)
+    node = products[0]
+    left, right = (evaluator.buffers[value] for value in node.inputs)
+    *batch, m, n = node.output.shape
+    packed = node.op is contract_panels_op
+    k = node.attrs["k"] if packed else left.type.shape[-2 if node.attrs["transpose_a"] else -1]
+    whole = _Product(node, tuple(batch), m, n, k, left, right)
+    plain = [out for out in outputs if _is_same(out.value, whole, region)]
+    if plain and len(outputs) == 1:
+        _alone(b, evaluator, whole, plain[0], target)
+    else:
+        buffers = [out.buffer for out in outputs]
+        _in_blocks(b, evaluator, whole, buffers, plain[0].buffer if plain else None, target)
+    return b.finish()
+
+
+def _is_same(value: Value, whole: _Product, region: Graph) -> bool:
+    """Whether a value is the product, perhaps in another shape."""
+    while value is not whole.result:
+        node = region.producers.get(value)
+        if node is None or not isinstance(node.op.lowering, Reshape):
+            return False
+        (value,) = node.inputs
+    return True
+
+
+def _alone(
+    b: KernelBuilder, evaluator: Evaluator, whole: _Product, out: Result, target: Target
+) -> None:
+    room = _workspace(b, target, whole, (whole.m, whole.n))
+    zero = b.dim(0)
+    with ExitStack() as loops:
+        index = open_loops(b, evaluator, loops, whole.batch, "parallel")
+        number = flat_index(b, index, whole.batch)
+        if out.slice is None:
+            result = _matrix(b, out.buffer, number, whole.m * whole.n, zero, 0, (whole.n, 1))
+        else:
+            row = out.buffer.type.shape[-1]
+            result = MatrixOperand(out.buffer, out.place(b, (*index, zero, zero)), row, 1)
+        whole.contract(b, number, (zero, zero), (whole.m, whole.n), result, room)
+
+
+def _workspace(
+    b: KernelBuilder, target: Target, whole: _Product, sizes: tuple[Dim, Dim]
+) -> Buffer:
+    """Room for a product of at most these rows and columns.
+
+    It is capped by the blocking, so a bound stands for sizes known only at run time.
+    """
+    known = (size if isinstance(size, int) else _UNBOUNDED for size in (*sizes, whole.k))
+    size = gemm_workspace_bytes(whole.result.dtype, target, *known)
+    return b.buffer("room", "scratch", TensorType(int8, (size,)))
+
+
+# --- blocks --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """Along one axis: so many blocks of a size, of which the last may hold less."""
+
+    count: Size
+    size: Size
+    extent: Dim
+
+    def held(self, b: KernelBuilder, start: Var) -> Size:
+        """How much the block from ``start`` on holds."""
+        if self.count == 1:
+            return self.extent
+        if isinstance(self.size, int) and compare("eq", self.extent % self.size, 0):
+            return self.size
+        rest = b.apply("subtract", b.dim(self.extent), start)
+        return b.apply("minimum", _scalar(b, self.size), rest)
+
+
+def _scalar(b: KernelBuilder, size: Size) -> Var:
+    return size if isinstance(size, Var) else b.dim(size)
+
+
+def _blocks(extent: Dim, limit: int, multiple: int) -> _Blocks:
+    """As few blocks within a limit as there can be, of about equal sizes where that is known."""
+    if not isinstance(extent, int):
+        return _Blocks((extent + (limit - 1)) // limit, limit, extent)
+    count = max(1, -(-extent // limit))
+    size = max(1, min(extent, -(-extent // (count * multiple)) * multiple))
+    return _Blocks(-(-extent // size), size, extent)
+
+
+def _cut(b: KernelBuilder, whole: _Product) -> tuple[_Blocks, _Blocks, Dim]:
+    """Blocks of rows and of columns, and the elements of the largest."""
+    m, n = whole.m, whole.n
+    elements = BLOCK_BYTES // max(4, whole.result.dtype.bytes)
+    tall = _blocks(m, elements // COLUMNS, 8), _blocks(n, COLUMNS, MULTIPLE)
+    wide = _blocks(n, elements // FEW_ROWS, MULTIPLE)
+    few = compare("le", m, FEW_ROWS)
+    rows, narrow = tall
+    if few:
+        rows, columns = _Blocks(1, m, m), wide
+    elif few is False or narrow == wide:
+        columns = narrow
+    else:
+        is_few = b.apply("less_equal", b.dim(m), b.dim(FEW_ROWS))
+        count, size = (
+            b.apply("select", is_few, _scalar(b, one), _scalar(b, other))
+            for one, other in ((wide.count, narrow.count), (wide.size, narrow.size))
+        )
+        columns = _Blocks(count, size, n)
+    if isinstance(rows.size, int) and isinstance(columns.size, int):
+        return rows, columns, rows.size * columns.size
+    return rows, columns, elements
+
+
+def _in_blocks(
+    b: KernelBuilder,
+    evaluator: Evaluator,
+    whole: _Product,
+    outputs: list[Buffer],
+    kept: Buffer | None,
+    target: Target,
+) -> None:
+    """Block by block: the product, then the outputs. ``kept`` is where the product is wanted."""
+    rows, columns, elements = _cut(b, whole)
+    room = _workspace(b, target, whole, (rows.extent, columns.extent))
+    block = kept
+    if block is None:
+        block = b.buffer("block", "scratch", TensorType(whole.result.dtype, (elements,)))
+    with ExitStack() as loops:
+        index = open_loops(b, evaluator, loops, whole.batch, "parallel")
+        number = flat_index(b, index, whole.batch)
+        column = _open_block(b, evaluator, loops, columns)
+        row = _open_block(b, evaluator, loops, rows)
+        held = rows.held(b, row), columns.held(b, column)
+        if kept is None:
+            result = MatrixOperand(block, b.dim(0), columns.size, 1)
+        else:
+            first = flat_index(b, (number, row, column), (1, whole.m, whole.n))
+            result = MatrixOperand(block, first, whole.n, 1)
+        whole.contract(b, number, (row, column), held, result, room)
+        i = open_loop(b, evaluator, loops, held[0], "parallel")
+        j = open_loop(b, evaluator, loops, held[1], "vector")
+        place = (*index, b.apply("add", row, i), b.apply("add", column, j))
+        flat = flat_index(b, place, whole.result.shape)
+        if kept is None:
+            near = b.apply("add", b.apply("multiply", i, _scalar(b, columns.size)), j)
+        else:
+            near = flat
+        evaluator.know(whole.result, place, b.load(block, near))
+        _store(b, evaluator, whole, outputs, place, flat, kept)
+
+
+def _open_block(b: KernelBuilder, evaluator: Evaluator, loops: ExitStack, blocks: _Blocks) -> Var:
+    """Enters a loop over blocks; gives where its block starts."""
+    index = open_loop(b, evaluator, loops, blocks.count, "parallel")
+    return b.apply("multiply", index, _scalar(b, blocks.size))
+
+
+def _store(
+    b: KernelBuilder,
+    evaluator: Evaluator,
+    whole: _Product,
+    outputs: list[Buffer],
+    place: Index,
+    flat: Var,
+    kept: Buffer | None,
+) -> None:
+    """All outputs of one element; they have the order of the product, whatever their shape."""
+    shape = whole.result.shape
+    values = [
+        evaluator.at(value, reshape_index(b, place, shape, value.shape))
+        for value in evaluator.region.outputs
+    ]
+    for buffer, value in zip(outputs, values, strict=True):
+        if buffer is not kept:
+            b.store(buffer, flat, value)
+
+
+__all__ = ["lower_contraction"]

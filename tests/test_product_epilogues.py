@@ -1,0 +1,134 @@
+"""Work fused behind matrix products: one kernel, and the bits of the product and the work apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc as gx
+from graphc.kernel.ir import Contract, Var, walk
+
+Build = Callable[..., Any]
+Shapes = Sequence[tuple[Any, ...]]
+
+LINEAR: Build = lambda x, w, b: gx.nn.gelu(x @ w + b)  # noqa: E731
+KEPT: Build = lambda x, w, b: (x @ w, gx.nn.relu(x @ w + b))  # noqa: E731
+RESIDUAL: Build = lambda x, w, r: r + gx.tanh(x @ w)  # noqa: E731
+
+
+def both(
+    build: Build, shapes: Shapes, sizes: dict[str, int], dtype: str, constant: bool
+) -> tuple[gx.Executable, list[Any], list[Any]]:
+    """The executable, and the results fused and with fusion switched off."""
+    rng = np.random.default_rng(0)
+    known = [[sizes.get(dim, dim) for dim in shape] for shape in shapes]
+    arrays = [(rng.normal(size=shape) * 3).astype(dtype) for shape in known]
+    with gx.Graph() as graph:
+        fed = [gx.placeholder(shape, dtype) for shape in shapes]
+        fetches = build(fed[0], gx.constant(arrays[1]), *fed[2:]) if constant else build(*fed)
+    if constant:
+        del fed[1], arrays[1]
+    results = []
+    for off in [(), ("fuse", "fuse-merge", "fuse-siblings")]:
+        run = gx.Session(graph, options=gx.Options(off=off)).compile(fetches, fed)
+        if not off:
+            executable = run
+        got = run(*arrays)
+        results.append([got] if isinstance(got, np.ndarray) else list(got))
+    return executable, *results
+
+
+CASES: dict[str, tuple[Build, Shapes, dict[str, int]]] = {
+    "one block": (LINEAR, [(40, 24), (24, 48), (48,)], {}),
+    "one element": (LINEAR, [(1, 1), (1, 1), (1,)], {}),
+    "nothing": (LINEAR, [(0, 3), (3, 5), (5,)], {}),
+    "nothing to add": (LINEAR, [(4, 0), (0, 5), (5,)], {}),
+    "blocks of columns": (LINEAR, [(30, 8), (8, 700), (700,)], {}),
+    "blocks of rows": (LINEAR, [(1100, 8), (8, 40), (40,)], {}),
+    "few rows, wide": (LINEAR, [(3, 8), (8, 6000), (6000,)], {}),
+    "a stack of rows": (LINEAR, [(5, 7, 24), (24, 33), (33,)], {}),
+    "symbolic rows": (LINEAR, [("m", 24), (24, 300), (300,)], {"m": 5}),
+    "many symbolic rows": (LINEAR, [("m", 24), (24, 300), (300,)], {"m": 70}),
+    "symbolic stack": (LINEAR, [("m", "t", 24), (24, 33), (33,)], {"m": 3, "t": 5}),
+    "all symbolic": (LINEAR, [("m", "k"), ("k", "n"), ("n",)], {"m": 600, "k": 9, "n": 261}),
+    "few symbolic": (LINEAR, [("m", "k"), ("k", "n"), ("n",)], {"m": 2, "k": 9, "n": 4500}),
+    "empty symbolic": (LINEAR, [("m", "k"), ("k", "n"), ("n",)], {"m": 0, "k": 9, "n": 3}),
+    "kept": (KEPT, [(30, 8), (8, 700), (700,)], {}),
+    "kept, symbolic": (KEPT, [("m", 8), (8, "n"), ("n",)], {"m": 600, "n": 300}),
+    "residual": (RESIDUAL, [(50, 24), (24, 300), (50, 300)], {}),
+    "residual is the operand": (lambda x, w, r: x + x @ w, [(50, 50), (50, 50), (1,)], {}),
+    "batch": (RESIDUAL, [(3, 40, 24), (3, 24, 33), (3, 40, 33)], {}),
+    "batch, symbolic": (
+        RESIDUAL, [("s", "m", 24), ("s", 24, 33), ("s", "m", 33)], {"s": 3, "m": 9}
+    ),
+    "column of scales": (lambda x, w, c: x @ w * c, [(50, 24), (24, 33), (50, 1)], {}),
+    "transposed operand": (lambda x, w, b: x.T @ w + b, [(24, 50), (24, 33), (33,)], {}),
+    "view of the residual": (lambda x, w, r: x @ w + r.T[::-1], [(5, 4), (4, 3), (3, 5)], {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_bits_are_those_of_separate_kernels(name: str, dtype: str) -> None:
+    build, shapes, sizes = CASES[name]
+    if dtype == "int32" and build in (LINEAR, RESIDUAL):
+        pytest.skip("functions of floats")
+    executable, fused, apart = both(build, shapes, sizes, dtype, False)
+    for one, other in zip(fused, apart, strict=True):
+        assert one.tobytes() == other.tobytes()
+    assert len(executable.kernels) == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("rows", [1, 3, 30, 900])
+def test_packed_weights(rows: int, dtype: str) -> None:
+    # deeper than one block of k, and more columns than one block
+    shapes = [(rows, 1100), (1100, 300), (300,)]
+    executable, fused, apart = both(KEPT, shapes, {}, dtype, True)
+    for one, other in zip(fused, apart, strict=True):
+        assert one.tobytes() == other.tobytes()
+    (kernel,) = executable.kernels
+    (contract,) = (s for s in walk(kernel.body) if isinstance(s, Contract))
+    assert contract.template == "packed"
+
+
+def test_blocks_of_sizes_known_at_run_time_say_what_they_hold() -> None:
+    executable, *_ = both(*CASES["all symbolic"], "float32", False)
+    (contract,) = (s for s in walk(executable.kernels[0].body) if isinstance(s, Contract))
+    assert isinstance(contract.m, Var) and isinstance(contract.n, Var)
+
+
+def test_an_update_is_made_behind_the_gradient() -> None:
+    with gx.Graph() as graph:
+        x, dy = gx.placeholder((16, 8)), gx.placeholder((16, 40))
+        w, m = gx.placeholder((8, 40)), gx.placeholder((8, 40))
+        gradient = x.T @ dy
+        moment = m * 0.9 + gradient * 0.1
+        updated = w - moment * 0.01
+    run = gx.Session(graph).compile([moment, updated], [x, dy, w, m])
+    assert len(run.kernels) == 1
+    outputs = [b.role for b in run.kernels[0].buffers].count("out")
+    assert outputs == 2, "the gradient itself is not stored"
+
+
+def test_two_products_are_two_kernels() -> None:
+    with gx.Graph() as graph:
+        x, w, v = (gx.placeholder((9, 9)) for _ in range(3))
+        y = gx.tanh(x @ w + x @ v)
+    run = gx.Session(graph).compile(y, [x, w, v])
+    assert len(run.kernels) == 2
+
+
+def test_an_operand_that_is_counted_elsewhere_in_the_kernel() -> None:
+    # a product reads its operands from memory, work on its elements computes counters anew
+    with gx.Graph() as graph:
+        x = gx.placeholder((6, 6))
+        ramp = gx.broadcast_to(gx.arange(6, dtype="float32"), (6, 6))
+        y = gx.exp(x + ramp) + ramp @ ramp
+    given = np.full((6, 6), 0.5, np.float32)
+    counted = np.broadcast_to(np.arange(6, dtype=np.float32), (6, 6))
+    got = gx.Session(graph).run(y, {x: given})
+    np.testing.assert_allclose(got, np.exp(given + counted) + counted @ counted, rtol=1e-5)
