@@ -261,6 +261,8 @@ def test_the_option_names_the_directory(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setenv("HOME", str(tmp_path))
         found = cache_of(None)
         assert found is not None and found.directory == str(tmp_path / ".cache" / "graphc")
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    assert cache_of(None) is None
     with pytest.raises(GraphError, match="a directory"):
         Options(cache="")
     with pytest.raises(GraphError, match="write cache=off"):

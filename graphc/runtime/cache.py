@@ -367,12 +367,12 @@ def _remove_leftovers(realm: str, before: float) -> None:
 # --- which cache ---------------------------------------------------------------------------------
 
 
-def default_directory() -> str:
-    """Where the cache of this user lies unless options say otherwise."""
+def default_directory() -> str | None:
+    """Where the cache of this user lies unless options say otherwise; None for one without home."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(base):
-        base = os.path.join("~", ".cache")
-    return os.path.join(base, "graphc")
+        base = os.path.expanduser(os.path.join("~", ".cache"))
+    return os.path.join(base, "graphc") if os.path.isabs(base) else None
 
 
 @cache
@@ -382,9 +382,8 @@ def _cache_in(directory: str) -> Cache:
 
 def cache_of(setting: str | None) -> Cache | None:
     """The cache that the option ``cache`` asks for: None is the default directory."""
-    if setting == OFF:
-        return None
-    return _cache_in(default_directory() if setting is None else setting)
+    directory = default_directory() if setting is None else setting
+    return None if directory is None or directory == OFF else _cache_in(directory)
 
 
 _CURRENT: ContextVar[str | None] = ContextVar("graphc_cache", default=OFF)
