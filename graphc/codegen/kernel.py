@@ -27,6 +27,7 @@ from graphc.codegen.memory import load_element, store_element
 from graphc.codegen.reduction import emit_reduce
 from graphc.codegen.scalar import emit_cast, emit_primitive
 from graphc.codegen.streaming import finish_stores, start_of_lines, streamed_buffers
+from graphc.codegen.stripes import emit_stripes
 from graphc.codegen.tiles import emit_across
 from graphc.ir.dims import Dim, postfix
 from graphc.ir.dtypes import int64
@@ -296,6 +297,8 @@ class KernelEmitter:
         width = vector_width(statement.body)
         while isinstance(extent, int) and width > max(extent, 1):
             width //= 2
+        if emit_stripes(self, statement, width):
+            return
         zero, upper = e.const(0, I64), self.size(extent)
         if isinstance(extent, int) and (extent < width or width == 1):
             self._scalar_loop(statement, zero, upper)

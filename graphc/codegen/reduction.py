@@ -70,11 +70,13 @@ def _cascades(reducer: Reducer) -> bool:
 State = list[Accumulator]
 
 
-def _flat(state: State) -> list[Reg]:
+def flat(state: State) -> list[Reg]:
+    """The registers of a state."""
     return [reg for accumulator in state for reg in accumulator]
 
 
-def _grouped(reducers: Sequence[Reducer], regs: Sequence[Reg]) -> State:
+def grouped(reducers: Sequence[Reducer], regs: Sequence[Reg]) -> State:
+    """The state that registers make up."""
     result, position = [], 0
     for reducer in reducers:
         count = 2 if reducer.combine.startswith("arg") else 1
@@ -91,11 +93,36 @@ def emit_reduce(k: KernelEmitter, statement: Reduce) -> None:
         _chain_reduce(k, statement)
 
 
-def _term(k: KernelEmitter, reducer: Reducer, position: Reg) -> Accumulator:
-    term = k.spread(reducer.term)
-    if reducer.combine.startswith("arg"):
-        return (term, position)
-    return (term,)
+def neutral_state(e: FunctionEmitter, reducers: Sequence[Reducer], width: int) -> State:
+    """What reductions start from."""
+    return [_neutral(e, reducer, width) for reducer in reducers]
+
+
+def terms(k: KernelEmitter, reducers: Sequence[Reducer], position: Reg) -> State:
+    """The terms of one iteration."""
+    result: State = []
+    for reducer in reducers:
+        term = k.spread(reducer.term)
+        result.append((term, position) if reducer.combine.startswith("arg") else (term,))
+    return result
+
+
+def combined(k: KernelEmitter, reducers: Sequence[Reducer], state: State, other: State) -> State:
+    """A state and the one of all later terms."""
+    return [
+        _combine(k.e, reducer, a, b, ordered=True)
+        for reducer, a, b in zip(reducers, state, other, strict=True)
+    ]
+
+
+def level_count(reducers: Sequence[Reducer], known_steps: int | None) -> int:
+    """Levels of the cascade; those that cannot fill are left out, to the same bits."""
+    depth = LEVELS - 1
+    if not any(_cascades(reducer) for reducer in reducers):
+        depth = 0
+    while known_steps is not None and depth and known_steps <= CHUNK**depth:
+        depth -= 1
+    return depth + 1
 
 
 def _run(
@@ -105,35 +132,24 @@ def _run(
     known_steps: int | None,
     body: Callable[[Reg, State], State],
 ) -> State:
-    """The cascade over ``steps`` steps; levels that cannot fill are left out, to the same bits."""
+    """The cascade over ``steps`` steps."""
     e = k.e
 
-    def neutral() -> State:
-        return [_neutral(e, reducer, k.lanes) for reducer in reducers]
-
-    def level(depth: int, lower: Reg, upper: Reg, start: State) -> State:
+    def level(depth: int, lower: Reg, upper: Reg) -> State:
         size = CHUNK**depth
-        with e.loop(lower, upper, size, _flat(start)) as loop:
-            state = _grouped(reducers, loop.carries)
+        start = neutral_state(e, reducers, k.lanes)
+        with e.loop(lower, upper, size, flat(start)) as loop:
+            state = grouped(reducers, loop.carries)
             if depth == 0:
                 state = body(loop.index, state)
             else:
                 end = e.binary("add", loop.index, e.const(size, I64))
                 end = e.intrinsic("smin", I64, end, upper)
-                part = level(depth - 1, loop.index, end, neutral())
-                state = [
-                    _combine(e, reducer, a, b, ordered=True)
-                    for reducer, a, b in zip(reducers, state, part, strict=True)
-                ]
-            loop.yields = _flat(state)
-        return _grouped(reducers, loop.results)
+                state = combined(k, reducers, state, level(depth - 1, loop.index, end))
+            loop.yields = flat(state)
+        return grouped(reducers, loop.results)
 
-    depth = LEVELS - 1
-    if not any(_cascades(reducer) for reducer in reducers):
-        depth = 0
-    while known_steps is not None and depth and known_steps <= CHUNK**depth:
-        depth -= 1
-    return level(depth, e.const(0, I64), steps, neutral())
+    return level(level_count(reducers, known_steps) - 1, e.const(0, I64), steps)
 
 
 def _chain_reduce(k: KernelEmitter, statement: Reduce) -> None:
@@ -144,14 +160,11 @@ def _chain_reduce(k: KernelEmitter, statement: Reduce) -> None:
         k.bind(statement.index, index)
         k.statements(statement.body)
         position = e.splat(index, k.lanes)
-        return [
-            _combine(e, reducer, accumulator, _term(k, reducer, position), ordered=True)
-            for reducer, accumulator in zip(reducers, state, strict=True)
-        ]
+        return combined(k, reducers, state, terms(k, reducers, position))
 
     known = statement.extent if isinstance(statement.extent, int) else None
     state = _run(k, reducers, extent, known, body)
-    _bind_results(k, statement, state, extent)
+    bind_results(k, statement, state, extent)
 
 
 def _lanes_reduce(k: KernelEmitter, statement: Reduce) -> None:
@@ -166,7 +179,7 @@ def _lanes_reduce(k: KernelEmitter, statement: Reduce) -> None:
             width *= 2
     if known is not None and known < width:
         # no full step: a plain chain
-        state: State = [_neutral(e, reducer, 1) for reducer in reducers]
+        state = neutral_state(e, reducers, 1)
         whole = e.const(0, I64)
     else:
         shift = width.bit_length() - 1
@@ -181,32 +194,21 @@ def _lanes_reduce(k: KernelEmitter, statement: Reduce) -> None:
             k.bind(statement.index, Linear(start, e.const(1, I64)))
             k.statements(statement.body)
             position = k.spread(statement.index)
-            return [
-                _combine(e, reducer, accumulator, _term(k, reducer, position), ordered=True)
-                for reducer, accumulator in zip(reducers, state, strict=True)
-            ]
+            return combined(k, reducers, state, terms(k, reducers, position))
 
         k.lanes = width
         vectors = _run(k, reducers, full, None if known is None else known // width, body)
         k.lanes = 1
         state = [_fold(e, reducer, acc) for reducer, acc in zip(reducers, vectors, strict=True)]
     if known is None or known % width:
-        rest = [_neutral(e, reducer, 1) for reducer in reducers]
-        with e.loop(whole, extent, 1, _flat(rest)) as loop:
+        rest = neutral_state(e, reducers, 1)
+        with e.loop(whole, extent, 1, flat(rest)) as loop:
             k.bind(statement.index, loop.index)
             k.statements(statement.body)
-            loop.yields = _flat(
-                [
-                    _combine(e, reducer, acc, _term(k, reducer, loop.index), ordered=True)
-                    for reducer, acc in zip(reducers, _grouped(reducers, loop.carries), strict=True)
-                ]
-            )
-        rest = _grouped(reducers, loop.results)
-        state = [
-            _combine(e, reducer, acc, last, ordered=True)
-            for reducer, acc, last in zip(reducers, state, rest, strict=True)
-        ]
-    _bind_results(k, statement, state, extent)
+            rest = grouped(reducers, loop.carries)
+            loop.yields = flat(combined(k, reducers, rest, terms(k, reducers, loop.index)))
+        state = combined(k, reducers, state, grouped(reducers, loop.results))
+    bind_results(k, statement, state, extent)
 
 
 def _fold(e: FunctionEmitter, reducer: Reducer, accumulator: Accumulator) -> Accumulator:
@@ -229,7 +231,8 @@ def _part(e: FunctionEmitter, reg: Reg, start: int, count: int) -> Reg:
     return e.assign(target, f"shufflevector {reg}, {reg.type} poison, <{count} x i32> <{order}>")
 
 
-def _bind_results(k: KernelEmitter, statement: Reduce, state: State, extent: Reg) -> None:
+def bind_results(k: KernelEmitter, statement: Reduce, state: State, extent: Reg) -> None:
+    """Says what the results of a reduction are."""
     e = k.e
     for reducer, accumulator in zip(statement.reducers, state, strict=True):
         result = accumulator[-1]
