@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from graphc.codegen import math_f32, math_f64
+from graphc.codegen.elementary import NAMES, emit_function
 from graphc.codegen.emitter import I1, FunctionEmitter, Reg, element_of
 from graphc.codegen.math_common import INFINITY, NAN, FloatMath, any_lane
 from graphc.ir.dtypes import DType
@@ -383,8 +383,7 @@ def _select(e: FunctionEmitter, operands: Sequence[Reg], dtype: DType) -> Reg:
 
 def _function(name: str) -> Emitter:
     def emit(e: FunctionEmitter, operands: Sequence[Reg], dtype: DType) -> Reg:
-        table = math_f32.FUNCTIONS if dtype.bits == 32 else math_f64.FUNCTIONS
-        return table[name](FloatMath(e, operands[0].type), *operands)
+        return emit_function(e, name, operands)
 
     return emit
 
@@ -426,5 +425,5 @@ _EMITTERS: dict[str, Emitter] = {
     "left_shift": _shift(left=True),
     "right_shift": _shift(left=False),
     "select": _select,
-    **{name: _function(name) for name in math_f32.FUNCTIONS},
+    **{name: _function(name) for name in NAMES},
 }

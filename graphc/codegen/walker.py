@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from graphc.base.target import Target
+from graphc.codegen.elementary import should_call
 from graphc.codegen.emitter import I32, I64, PTR, FunctionEmitter, ModuleEmitter, Reg, ltype
 from graphc.codegen.kernel import emit_kernel
 from graphc.plan.ir import Plan
@@ -23,8 +24,8 @@ class ProgramText:
     Attributes:
         kernels: one module.
         symbols: the kernels' symbols, in the order of ``plan.kernels``.
-        libraries: modules that the kernels call into (matrix products), by the symbol they define;
-            equal for every program of a target, so they are compiled once.
+        libraries: modules that the kernels call into (matrix products, elementary functions), by
+            the symbol they define; equal for every program of a target, so they are compiled once.
     """
 
     kernels: str
@@ -32,31 +33,38 @@ class ProgramText:
     libraries: Mapping[str, str]
 
     def joined(self, *further: str) -> str:
-        """Everything as one module, with further modules: what several declare is declared once."""
-        defined: set[str] = set()
-        lines: list[str] = []
+        """Everything as one module, with further modules.
+
+        What several define they define alike, and it stands once; what several declare, too.
+        """
         texts = (*self.libraries.values(), self.kernels, *further)
+        defined = {name for text in texts for name in _DEFINED.findall(text)}
+        seen: set[str] = set()
+        lines: list[str] = []
         for text in texts:
-            defined.update(_DEFINED.findall(text))
-        declared: set[str] = set()
-        for text in texts:
+            skipping = False
             for line in text.splitlines():
-                found = _DECLARED.match(line)
+                if skipping:
+                    skipping = line != "}"
+                    continue
+                found = _NAMED.match(line)
                 if found is not None:
-                    if found[1] in defined or found[1] in declared:
+                    kind, name = found.groups()
+                    if name in seen or (kind == "declare" and name in defined):
+                        skipping = kind == "define"
                         continue
-                    declared.add(found[1])
+                    seen.add(name)
                 lines.append(line)
         return "\n".join((*lines, ""))
 
 
-_DECLARED = re.compile(r"^declare [^@\n]*@([A-Za-z0-9_.]+)\(")
+_NAMED = re.compile(r"^(?:(declare|define) [^@\n]*)?@([A-Za-z0-9_.]+)(?:\(| = )")
 _DEFINED = re.compile(r"^define [^@\n]*@([A-Za-z0-9_.]+)\(", re.MULTILINE)
 
 
 def emit_program(plan: Plan, target: Target) -> ProgramText:
     """The text of all kernels of a plan."""
-    module = ModuleEmitter(target.has_fma)
+    module = ModuleEmitter(target.has_fma, should_call(plan.kernels))
     symbols = kernel_symbols(len(plan.kernels))
     for kernel, symbol in zip(plan.kernels, symbols, strict=True):
         emit_kernel(module, kernel, symbol, target)

@@ -1,0 +1,64 @@
+"""Elementary functions where they are used, or called from a library.
+
+Invariant: both are one and the same code, so the bits do not depend on the choice. Inlined, a
+function takes LLVM some two milliseconds; a call takes next to nothing, and the library is compiled
+once in a process. What the calls cost a run is the saving of registers around them, a few
+nanoseconds a vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from graphc.codegen import math_f32, math_f64
+from graphc.codegen.emitter import FunctionEmitter, LType, ModuleEmitter, Reg
+from graphc.codegen.math_common import FloatMath
+from graphc.kernel.ir import Apply, Kernel, walk
+
+NAMES = frozenset(math_f32.FUNCTIONS)
+"""The primitives that are elementary functions."""
+
+INLINED_IN_KERNEL, INLINED_IN_PROGRAM = 8, 50
+"""Up to so many functions are inlined; in a program with more, or a kernel with more, all are
+called. In a kernel they then spill registers anyway; a program's time of compilation would grow
+with each."""
+
+
+def emit_function(e: FunctionEmitter, name: str, operands: Sequence[Reg]) -> Reg:
+    """An elementary function of float operands, as the module wants it."""
+    type_ = operands[0].type
+    if not e.module.calls_functions:
+        return _inlined(e, name, operands)
+    symbol, text = _library(name, type_, len(operands), e.module.has_fma)
+    e.module.libraries[symbol] = text
+    types = ", ".join(str(operand.type) for operand in operands)
+    e.module.declare(symbol, str(type_), types, "nounwind memory(none)")
+    return e.call(symbol, type_, *operands)
+
+
+def should_call(kernels: Sequence[Kernel]) -> bool:
+    """Whether a program has so many functions that they are better called."""
+    counts = [
+        sum(isinstance(part, Apply) and part.primitive in NAMES for part in walk(kernel.body))
+        for kernel in kernels
+    ]
+    return max(counts, default=0) > INLINED_IN_KERNEL or sum(counts) > INLINED_IN_PROGRAM
+
+
+def _inlined(e: FunctionEmitter, name: str, operands: Sequence[Reg]) -> Reg:
+    type_ = operands[0].type
+    table = math_f32.FUNCTIONS if type_.bits == 32 else math_f64.FUNCTIONS
+    return table[name](FloatMath(e, type_), *operands)
+
+
+@cache
+def _library(name: str, type_: LType, arity: int, has_fma: bool) -> tuple[str, str]:
+    """A function as a module of its own: its symbol and its text."""
+    module = ModuleEmitter(has_fma)
+    symbol = f"graphc_{name}_of_{type_.suffix}"
+    operands = [Reg(f"%x{index}", type_) for index in range(arity)]
+    parameters = [(str(type_), operand.text) for operand in operands]
+    e = FunctionEmitter(module, symbol, parameters, str(type_))
+    e.finish(f"ret {_inlined(e, name, operands)}")
+    return symbol, module.text()

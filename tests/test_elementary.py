@@ -1,0 +1,72 @@
+"""Elementary functions that are called from a library have the bits of inlined ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphc as gx
+from graphc import aot
+from graphc.codegen.elementary import INLINED_IN_KERNEL, INLINED_IN_PROGRAM
+
+FUNCTIONS = (
+    gx.exp, gx.exp2, gx.expm1, gx.log, gx.log2, gx.log1p, gx.sin, gx.cos, gx.tan, gx.tanh,
+    gx.sinh, gx.cosh, gx.arctan, gx.sigmoid,
+)  # fmt: skip
+STRANGE = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 3e38, 1e30, -2.5e7, 87.5, -104.0)
+
+
+def inputs(dtype: str, size: int) -> np.ndarray:
+    random = np.random.default_rng(size)
+    drawn = random.normal(size=size) * 10.0 ** random.integers(-3, 4, size)
+    drawn[: len(STRANGE)] = STRANGE
+    with np.errstate(all="ignore"):
+        return drawn.astype(dtype)
+
+
+def bits(array: np.ndarray) -> bytes:
+    return np.where(np.isnan(array), np.nan, array).astype(array.dtype).tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [96, 77, 13])
+def test_called_and_inlined_agree_to_the_bit(dtype: str, size: int) -> None:
+    assert len(FUNCTIONS) > INLINED_IN_KERNEL
+    with gx.Graph(), gx.Session() as session:
+        x = gx.placeholder((size,), dtype, name="x")
+        values = [*(function(x) for function in FUNCTIONS), gx.power(gx.abs(x), x)]
+        fed = {x: inputs(dtype, size)}
+        together = session.run(values, fed)
+        called = session.compilations[-1].compiled
+        for value, expected in zip(values, together, strict=True):
+            assert bits(session.run(value, fed)) == bits(expected)
+    assert "call" in called.llvm_ir and "graphc_tanh_of_" in called.llvm_ir
+    inlined = session.compilations[-1].compiled.llvm_ir
+    assert "_of_" not in inlined
+
+
+def test_many_kernels_of_few_functions_call_too() -> None:
+    with gx.Graph(), gx.Session() as session:
+        x = gx.placeholder((4, 4), name="x")
+        weight = gx.constant(np.eye(4, dtype="float32"))
+        y = x
+        for n in range(INLINED_IN_PROGRAM + 1):
+            y = gx.tanh(y + float(n + 2)) @ weight
+        session.run(y, {x: np.zeros((4, 4), "float32")})
+        assert "call" in session.compilations[-1].compiled.llvm_ir
+        kernels = session.compilations[-1].compiled.plan.kernels
+        assert len(kernels) > INLINED_IN_PROGRAM
+        assert session.compilations[-1].compiled.llvm_ir.count("graphc_tanh_of_") > len(kernels) - 3
+
+
+def test_a_package_joins_functions_that_share_tables(tmp_path: Path) -> None:
+    with gx.Graph("exported"), gx.Session() as session:
+        x = gx.placeholder((77,), name="x")
+        executable = session.compile([function(x) for function in FUNCTIONS], [x])
+        aot.compile(executable, tmp_path / "p")
+    data = inputs("float32", 77)
+    loaded = aot.load(tmp_path / "p")
+    for expected, given in zip(executable(data), loaded(data), strict=True):
+        assert bits(expected) == bits(given)
