@@ -375,6 +375,7 @@ class Executable(_Called):
         assembly, the memory plan, and times of kernels if ``profile`` was called before.
 
         Raises:
+            GraphError: if there is no such folder.
             OSError: if the file can't be written.
         """
         from graphc.report import write_report

@@ -9,8 +9,8 @@ predicates; nothing is guessed from the looks of a graph.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from graphc.base.options import Options
 from graphc.base.source import Location
@@ -55,9 +55,23 @@ class Explanation:
         lines += [f"  {change}" for change in self.changes]
         if self.decisions:
             lines.append("  decisions:")
-            lines += [f"    {name} | {decision}" for name, decision in self.decisions]
+            lines += [f"    {line}" for line in _merged(self.decisions)]
         lines += [f"  kernel: {self.kernel}", f"  memory: {self.memory}"]
         return "\n".join(lines)
+
+
+def _merged(decisions: Iterable[tuple[str, Decision]]) -> list[str]:
+    """A line for each decision; those that differ in nothing but their number share one."""
+    alike: dict[tuple[str, str], list[int]] = {}
+    for name, decision in decisions:
+        text = str(replace(decision, number=0)).removesuffix(", #0")
+        alike.setdefault((name, text), []).append(decision.number)
+    lines = []
+    for (name, text), numbers in alike.items():
+        times = f", {len(numbers)} times" if len(numbers) > 1 else ""
+        spent = ", ".join(f"#{number}" for number in numbers if number)
+        lines.append(f"{name} | {text}{times}{f', {spent}' if spent else ''}")
+    return lines
 
 
 @dataclass(frozen=True, slots=True)

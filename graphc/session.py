@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from graphc.base.errors import FeedError, GraphError, NameLookupError, NumericsError
-from graphc.base.options import Options
+from graphc.base.options import Options, check_folder
 from graphc.base.source import Location, caller
 from graphc.base.target import Target, host
 from graphc.cached import compiled_program
@@ -84,7 +84,8 @@ class Session:
             variable ``GRAPHC``.
 
     Raises:
-        GraphError: for options or a number of threads that cannot be.
+        GraphError: for options or a number of threads that cannot be, or if the folder that
+            ``options.html`` names is missing.
     """
 
     def __init__(
@@ -98,6 +99,8 @@ class Session:
     ) -> None:
         self.graph = graph if graph is not None else current_recorder()
         self.options = _options(options, threads)
+        if self.options.html is not None:
+            check_folder("html", self.options.html)
         self.threads = self.options.threads
         self.seed = seed
         self.target = target if target is not None else host()

@@ -82,6 +82,10 @@ def test_coarse_ops_and_their_parts() -> None:
     assert change.rule == "decompose" and change.after.startswith("divide(exp(")
     fused = [d for name, d in found.decisions if name == "fusion#1"]
     assert len(fused) > 3, "the parts of softmax are told of too"
+    lines = [line for line in str(found).splitlines() if "fusion#1 | fuse:" in line]
+    assert len(lines) < len(fused), "what differs in its number only is one line"
+    assert sum(line.count("#") - 1 for line in lines) == len(fused)
+    assert any(" times, #" in line for line in lines)
 
 
 def test_memory_of_stored_values() -> None:

@@ -302,6 +302,19 @@ def test_the_environment_asks_for_reports(tmp_path: Path, monkeypatch: pytest.Mo
         gx.Options(html="")
 
 
+def test_a_missing_folder_is_told_before_anything_is_compiled(tmp_path: Path) -> None:
+    missing = tmp_path / "nowhere" / "out.html"
+    with gx.Graph() as graph:
+        x = gx.placeholder((2,), name="x")
+        y = gx.tanh(x)
+    with pytest.raises(gx.GraphError, match=r"no folder .*nowhere") as error:
+        gx.Session(graph, options=gx.Options(html=str(missing)))
+    assert "test_report.py" in str(error.value.where)
+    with pytest.raises(gx.GraphError, match=r"no folder .*nowhere"):
+        gx.Session(graph).compile(y, [x]).report(missing)
+    gx.Session(graph, options=gx.Options(html="beside.html"))
+
+
 # --- in a browser --------------------------------------------------------------------------------
 
 

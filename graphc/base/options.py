@@ -141,6 +141,20 @@ def _refusal(message: str, *, hint: str) -> GraphError:
     return GraphError(message, where=caller(), hint=hint)
 
 
+def check_folder(what: str, path: str | os.PathLike[str]) -> None:
+    """Refuses to write into a folder that is not there, before there is anything to write.
+
+    Raises:
+        GraphError: naming the folder.
+    """
+    folder = os.path.dirname(os.fspath(path))
+    if folder and not os.path.isdir(folder):
+        raise _refusal(
+            f"{what} cannot be written to {os.fspath(path)!r}: there is no folder {folder!r}",
+            hint="make the folder first, or name another file",
+        )
+
+
 def _names(option: str, given: Any) -> list[str]:
     is_collection = isinstance(given, Iterable) and not isinstance(given, str)
     items = list(given) if is_collection else None

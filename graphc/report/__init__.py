@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from graphc.base.options import check_folder
 from graphc.compiled import Compiled
 from graphc.profile import Profile
 from graphc.report.content import content_of, kernel_texts
@@ -21,8 +22,10 @@ def write_report(
     """Writes the report of a compilation to a file.
 
     Raises:
+        GraphError: if there is no such folder.
         OSError: if the file can't be written.
     """
+    check_folder("a report", path)
     page = page_of(content_of(compiled, profile), kernel_texts(compiled))
     Path(path).write_text(page, encoding="utf-8")
 
