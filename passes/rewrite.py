@@ -24,6 +24,7 @@ from graphc.ops.shape import broadcast_to_op
 from graphc.ops.source import constant_op
 from passes.base import PassContext
 from passes.constants import Producer, element_of, is_exact, known, new_constant
+from passes.index_checks import IndexChecks
 from passes.pattern import (
     Application,
     Binding,
@@ -184,6 +185,7 @@ def rewrite(graph: Graph, rules: RuleSet, context: PassContext) -> Graph:
     if not first:
         return graph
     editor = GraphEditor(graph)
+    checks = IndexChecks(graph)
 
     def readers_now(value: Value) -> Sequence[Node] | None:
         return None if editor.is_fetched(value) else editor.users(value)
@@ -194,7 +196,7 @@ def rewrite(graph: Graph, rules: RuleSet, context: PassContext) -> Graph:
         node = editor.producer(pending.pop().outputs[0])
         if node is None:
             continue
-        found = _first_replacement(selection, node, editor.producer, readers_now)
+        found = _first_replacement(selection, node, editor.producer, readers_now, checks)
         if found is None:
             continue
         pattern, made, new = found
@@ -237,12 +239,16 @@ def _matches(
 
 
 def _first_replacement(
-    selection: Selection, node: Node, producer: Producer, readers: Readers
+    selection: Selection, node: Node, producer: Producer, readers: Readers, checks: IndexChecks
 ) -> tuple[Pattern, list[Node], Value] | None:
-    """The first pattern that matches and whose right side has the node's type, with that side."""
+    """The first pattern that matches and whose right side has the node's type, with that side.
+
+    A right side that would leave out a check of indices is none.
+    """
     for pattern, binding in _matches(selection, node, producer, readers):
         replacement = _replacement(pattern, binding, node, producer)
-        if replacement is not None:
+        given = [value for value in binding.values() if isinstance(value, Value)]
+        if replacement is not None and not checks.are_lost(given, *replacement, producer):
             return pattern, *replacement
     return None
 
