@@ -13,6 +13,7 @@ broadcast; in real arithmetic it equals what the graph computes.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,6 +28,7 @@ from graphc.ops.convert import broadcast_shapes
 from graphc.ops.declare import like
 from graphc.ops.indexing import take_along_axis_op, take_op
 from graphc.ops.nn import log_softmax_op, softplus
+from graphc.ops.pointwise_logic import bitwise_and, equal, where
 from graphc.ops.pointwise_math import logaddexp
 from graphc.ops.shape import (
     broadcast_to,
@@ -37,7 +39,7 @@ from graphc.ops.shape import (
     with_shape,
 )
 from graphc.ops.slicing import slice_op
-from graphc.ops.statistics import logsumexp_op
+from graphc.ops.statistics import logsumexp_op, shares_of_infinite
 from passes.log_terms import MAXIMUM_LOGS, Exponent, Term, Terms, added, alike, merged, size
 
 
@@ -321,20 +323,36 @@ class Logs:
             return self.real(share.part) - self.real(share.whole)
         return self.picked(share, log_softmax_op)
 
-    def picked(self, share: Share, op: OpDef) -> Value:
-        """Softmax or its logarithm of the row, and from it what the share is of."""
-        value = apply(op, self.real(share.row.value), axes=share.row.axes)
+    def picked(self, share: Share, op: OpDef, *, finite: bool = False) -> Value:
+        """Softmax or its logarithm of the row, and from it what the share is of.
+
+        With ``finite`` infinite elements have shares too, as they have in gradients.
+        """
+        source = self.real(share.row.value)
+        value = apply(op, source, axes=share.row.axes)
+        if finite:
+            value = shares_of_infinite(source, share.row.axes, value)
         for view in share.views or ():
             value = view.apply(shaped(value, view.source))
         return value
 
-    def gap(self, share: PairShare) -> Value:
-        """What the share is the sigmoid of: its exponent less the other one."""
+    def gap(self, share: PairShare, *, finite: bool = False) -> Value:
+        """What the share is the sigmoid of: its exponent less the other one.
+
+        With ``finite`` two infinite exponents are no NaN apart, but 0.
+        """
         if share.whole not in self._gaps:
             pair = self.pairs[share.whole]
             difference = added(pair.left, pair.right, -1)
             self._gaps[share.whole] = self.exponent(difference, share.whole)
         gap = self.real(self._gaps[share.whole])
+        if finite:
+            left, right = (
+                self.exponent(end, share.whole)
+                for end in (self.pairs[share.whole].left, self.pairs[share.whole].right)
+            )
+            same = bitwise_and(equal(left, math.inf), equal(right, math.inf))
+            gap = where(same, like(0, gap), gap)
         return gap if share.left else -gap
 
     def _made_pair(self, log: Value) -> Value:

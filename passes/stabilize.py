@@ -167,9 +167,9 @@ class _Stabilizer:
         part: Value | None = None
         for share in shares:
             if isinstance(share, PairShare):
-                made = sigmoid(self.logs.gap(share))
+                made = sigmoid(self.logs.gap(share, finite=term.guarded))
             elif share.views is not None:
-                made = self.logs.picked(share, softmax_op)
+                made = self.logs.picked(share, softmax_op, finite=term.guarded)
             else:
                 made = exp(self.logs.exponent({share.part: 1, share.whole: -1}, like_))
             part = made if part is None else part * made

@@ -44,7 +44,7 @@ from graphc.ops.pointwise_math import erf, exp, log, logaddexp, sigmoid, tanh
 from graphc.ops.pointwise_rounding import maximum
 from graphc.ops.reduce import max_, sum_
 from graphc.ops.reduce_core import require_dtype, require_elements
-from graphc.ops.statistics import mean, var
+from graphc.ops.statistics import finite_shift, finite_shift_reference, mean, var
 
 # --- activations ---------------------------------------------------------------------------------
 
@@ -221,17 +221,13 @@ def _row_op(
 
 
 def shifted(x: Value, axes: Sequence[int]) -> Value:
-    """x less its largest element over the axes, where that is finite.
-
-    Beside an infinite one the others keep their share of nothing, instead of becoming NaN.
-    """
-    largest = max_(x, axes, True)
-    return x - _select(surface_function("isfinite")(largest), largest, like(0, largest))
+    """x less its largest element over the axes, or what ``finite_shift`` has in its place."""
+    return x - finite_shift(max_(x, axes, True))
 
 
 def _shifted(x: Any, axes: Any) -> Any:
     largest = np.max(x, axis=axes, keepdims=True, initial=-np.inf)
-    return x - np.where(np.isfinite(largest), largest, 0)
+    return x - finite_shift_reference(largest)
 
 
 def _softmax_rule(x: Value, attrs: Attributes) -> Value:

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphc.ir.attributes import Attributes
 from graphc.ir.dims import Dim, dim_max, product
-from graphc.ir.dtypes import FLOATS, DType, float64
+from graphc.ir.dtypes import FLOATS, DType, float32, float64
 from graphc.ir.op import ThroughDecomposition, surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value, converted
@@ -145,16 +145,46 @@ def std(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Val
 # --- logsumexp -----------------------------------------------------------------------------------
 
 
+def finite_shift(largest: Value) -> Value:
+    """What a row with this largest element is shifted by before it is exponentiated.
+
+    Beside an infinite element the largest number makes nothing of all others, as it should; a row
+    that is -inf throughout stays.
+    """
+    where, equal = surface_function("where"), surface_function("equal")
+    top = float(np.finfo(np.float32 if largest.dtype is float32 else np.float64).max)
+    bounded = where(surface_function("isfinite")(largest), largest, like(0, largest))
+    result: Value = where(equal(largest, math.inf), like(top, largest), bounded)
+    return result
+
+
+def finite_shift_reference(largest: Any) -> Any:
+    """``finite_shift`` in NumPy."""
+    top = np.where(np.isposinf(largest), np.finfo(largest.dtype).max, 0)
+    return np.where(np.isfinite(largest), largest, top)
+
+
 def _logsumexp_rule(value: Value, attrs: Attributes) -> Value:
-    """Shifted by the largest element where that is finite, so that nothing overflows."""
-    where, isfinite = surface_function("where"), surface_function("isfinite")
+    """Shifted by the largest element, so that nothing overflows."""
     axes = attrs["axes"]
-    largest = max_(value, axes, True)
-    shift = where(isfinite(largest), largest, 0)
+    shift = finite_shift(max_(value, axes, True))
     total = sum_(surface_function("exp")(value - shift), axes, attrs["keepdims"])
     if not attrs["keepdims"]:
         shift = surface_function("reshape")(shift, total.shape)
     result: Value = surface_function("log")(total) + shift
+    return result
+
+
+def shares_of_infinite(value: Value, axes: Sequence[int], shares: Value) -> Value:
+    """The shares of a row in its logsumexp, evenly among infinite elements where there are such.
+
+    That is what ``max`` gives at ties, and of a single infinite element the limit, where a
+    quotient of infinities would be NaN.
+    """
+    where = surface_function("where")
+    infinite = surface_function("equal")(value, math.inf)
+    one = where(infinite, like(1, value), like(0, value))
+    result: Value = where(infinite, like(1, value) / sum_(one, axes, True), shares)
     return result
 
 
@@ -163,8 +193,8 @@ def _shares(value: Value, output: Value, attrs: Attributes) -> Value:
     where = surface_function("where")
     base = where(surface_function("equal")(output, -math.inf), 0, output)
     spreaded = spread(base, value.shape, attrs["axes"], attrs["keepdims"])
-    result: Value = surface_function("exp")(value - spreaded)
-    return result
+    shares = surface_function("exp")(value - spreaded)
+    return shares_of_infinite(value, attrs["axes"], shares)
 
 
 def _logsumexp_vjp(cotangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
@@ -181,7 +211,7 @@ def _logsumexp_reference(array: Any, axis: Any, keepdims: bool) -> Any:
     with np.errstate(all="ignore"):
         wide = array.astype(np.float64)
         largest = np.max(wide, axis=axis, keepdims=True)
-        shift = np.where(np.isfinite(largest), largest, 0)
+        shift = finite_shift_reference(largest)
         total = np.log(np.sum(np.exp(wide - shift), axis=axis, keepdims=True)) + shift
         return np.asarray(total if keepdims else np.squeeze(total, axis)).astype(array.dtype)
 
