@@ -29,6 +29,7 @@ from graphc.ir.op import (
 from graphc.ir.types import Shape
 from graphc.ir.value import Value
 from graphc.ops.fused import fused_op
+from graphc.ops.joining import concatenate_op
 from graphc.ops.placing import place_slice_op
 from graphc.ops.source import constant_op
 from passes.base import PassContext
@@ -269,6 +270,7 @@ class Fuser:
                 producer.has_dependents = True
         group.nodes.append(node)
         group.checks |= node.op.checks_indices
+        group.chooses |= node.op is concatenate_op
         for value in node.outputs:
             self.group[value] = group
             group.exits += len(self._users.get(value, ())) + (value in self._outputs)
@@ -284,6 +286,7 @@ class Fuser:
         home.reads |= other.reads
         home.has_dependents |= other.has_dependents
         home.checks |= other.checks
+        home.chooses |= other.chooses
         home.rank = max(home.rank, other.rank)
         for member in other.nodes:
             for value in member.outputs:

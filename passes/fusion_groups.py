@@ -40,11 +40,13 @@ class Group:
             output counts as one more.
         has_dependents: whether another group or node reads a member.
         checks: whether a member checks indices.
+        chooses: whether a member is a concatenation.
     """
 
     __slots__ = (
         "axis",
         "checks",
+        "chooses",
         "exits",
         "has_dependents",
         "kind",
@@ -66,6 +68,7 @@ class Group:
         self.exits = 0
         self.has_dependents = False
         self.checks = False
+        self.chooses = False
 
     @property
     def kept(self) -> Shape:
@@ -82,6 +85,7 @@ CLOSED = "scans and scatters stand alone"
 OPERANDS = "a matrix product reads its operands many times, so they are stored"
 PRODUCT = "only work on its elements joins a matrix product"
 FULL = f"the kernel would have more than {MAX_NODES} operations"
+CHOICE = "a concatenation in that kernel would choose among its pieces at each element"
 SHAPE = "they run over different shapes"
 CYCLE = "a kernel between them reads the one and is read by the other, as far as ranks tell"
 
@@ -177,7 +181,7 @@ def reduction_obstacle(group: Group, node: Node) -> str | None:
         return "they reduce different axes"
     if group.kind == "rows" and source in group.rows:
         return "it reduces over rows"
-    return None
+    return CHOICE if group.chooses else None
 
 
 def merge_obstacle(a: Group, b: Group) -> str | None:
@@ -194,6 +198,8 @@ def merge_obstacle(a: Group, b: Group) -> str | None:
             return "they reduce different axes"
         if not _share_operand(a, b):
             return "they read nothing in common, so both operands would be kept alive for nothing"
+    if (a.kind != "map" or b.kind != "map") and (a.chooses or b.chooses):
+        return CHOICE
     if a.shape != b.shape and not (_works_on_rows(a, b) or _works_on_rows(b, a)):
         return SHAPE
     if a.rank != b.rank and (a if a.rank < b.rank else b).has_dependents:

@@ -10,6 +10,7 @@ fed or kept elsewhere is copied to its slice. Bits stay: values only move.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphc.ir.builder import apply
@@ -130,6 +131,7 @@ def _pieces(node: Node, editor: GraphEditor) -> tuple[list[Value], list[Node]]:
             and made.attrs["axis"] == axis
             and "guards" not in made.attrs
             and editor.only_user(piece) is reader
+            and _saves(made.inputs, editor)
             and len(pieces) + len(pending) + len(made.inputs) <= MAX_PIECES
         ):
             inner.append(made)
@@ -172,6 +174,11 @@ def _obstacle(node: Node, whole: _Whole, editor: GraphEditor) -> str | None:
 
 def _bytes(value: Value) -> int:
     return at_hint(value.type.bytes)
+
+
+def _saves(pieces: Sequence[Value], editor: GraphEditor) -> bool:
+    """Whether to put pieces in their places saves enough for a kernel each."""
+    return sum(_saved(piece, editor) for piece in pieces) >= LEAST_BYTES * len(pieces)
 
 
 def _saved(piece: Value, editor: GraphEditor) -> int:

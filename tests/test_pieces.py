@@ -47,13 +47,14 @@ NESTS: dict[str, Callable[[Any, Any], Any]] = {
     "two that share": lambda x, y: joined(x, y) * gx.concatenate([x, x, p(4, 4)], 1),
     "several results": lambda x, y: [joined(x, y) + 1.0, gx.sin(joined(x, y) + 1.0)],
     "of rows of one element": lambda x, y: gx.concatenate([x[:, 1:2], y[:, :1]], 1) + y[:1, :2],
+    "reduced": lambda x, y: gx.nn.softmax(joined(x, y) * 2.0),
+    "reduced with more": lambda x, y: (joined(x, y) + p(4, 12).sum(1, keepdims=True)).sum(0),
     "integers": lambda x, y: joined(x.astype("int8"), y.astype("int8")) // p(12, dtype="int8"),
     "booleans": lambda x, y: joined(x > 0, y > 0) & p(4, 1, dtype="bool"),
 }
 
 CHOICES: dict[str, Callable[[Any, Any], Any]] = {
     "turned": lambda x, y: joined(x, y).T + 1.0,
-    "reduced": lambda x, y: gx.nn.softmax(joined(x, y)),
     "pieces of other places": lambda x, y: joined(x, y) + gx.concatenate([x, p(4, 8)], 1),
 }
 
@@ -127,6 +128,28 @@ def test_pieces_of_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(4)
     arrays = [random.standard_normal((5, size)).astype("float32") for size in (4, 3)]
     assert same_bits(exe(*arrays), off(*arrays)).all()
+
+
+def test_rows_read_it_from_memory() -> None:
+    with gx.Graph() as graph:
+        x, y = p(8, 16, name="x"), p(8, 16, name="y")
+        whole = gx.concatenate([x, y], 1)
+        fetched = whole.sum(1)
+    exe = gx.Session(graph).compile(fetched, [x, y])
+    assert len(exe.compiled.plan.kernels) == 2
+    assert "choose among its pieces" in str(exe.why_not_fused(whole, fetched))
+
+
+def test_many_pieces_are_copied_once() -> None:
+    with gx.Graph() as graph:
+        xs = [p(64, 64) for _ in range(20)]
+        fetched = gx.concatenate(xs, 1)
+    exe = gx.Session(graph, options=Options(check=True)).compile(fetched, xs)
+    plan = exe.compiled.plan
+    assert len(plan.kernels) == 3
+    assert not any(slot.kind == "temporary" for slot in plan.slots)
+    arrays = [np.full((64, 64), number, "float32") for number in range(20)]
+    np.testing.assert_array_equal(exe(*arrays), np.concatenate(arrays, 1))
 
 
 def test_large_regions_stay_one_nest() -> None:
