@@ -294,7 +294,7 @@ class KernelEmitter:
 
     def _vector_loop(self, statement: Loop) -> None:
         e, extent = self.e, statement.extent
-        width = vector_width(statement.body)
+        width = vector_width(statement.body, self.target)
         while isinstance(extent, int) and width > max(extent, 1):
             width //= 2
         if emit_stripes(self, statement, width):
@@ -372,7 +372,7 @@ class KernelEmitter:
         )
 
 
-def vector_width(body: Sequence[Statement]) -> int:
+def vector_width(body: Sequence[Statement], target: Target) -> int:
     """Lanes for a vector loop: two or more registers of the widest data in flight."""
     widest = 8
     for statement in walk(body):
@@ -382,7 +382,7 @@ def vector_width(body: Sequence[Statement]) -> int:
             widest = max(widest, statement.value.dtype.bits)
         elif isinstance(statement, (Apply, Cast)) and statement.result.dtype.is_float:
             widest = max(widest, statement.result.dtype.bits)
-    return 8 if widest == 64 else 32
+    return max(8, 2 * target.vector_bits // 64) if widest == 64 else 32
 
 
 def _has_across(kernel: Kernel) -> bool:
