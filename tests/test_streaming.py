@@ -87,6 +87,23 @@ def test_tiles_that_start_anywhere(known: bool) -> None:
             assert np.array_equal(into[0], x.T * 2)
 
 
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("known", [True, False], ids=["known", "symbolic"])
+def test_parts_of_a_result_that_start_anywhere(known: bool) -> None:
+    for shape, axis in (((5, 77), 0), ((4, 130), 1), ((203,), 0)):
+        x, y = sample(shape), sample(shape) + 1
+        compiled = program(
+            lambda v, w, axis=axis: gx.concatenate([gx.tanh(v), w * 2], axis), x, y, known=known
+        )
+        assert "nontemporal" in compiled.llvm_ir()
+        expected = np.concatenate([compiled(x, y).take(range(shape[axis]), axis), y * 2], axis)
+        assert np.allclose(expected.take(range(shape[axis]), axis), np.tanh(x), rtol=1e-6)
+        for offset in (0, 3, 9):
+            into = {0: placed(expected.shape, "float32", offset)}
+            compiled.compiled.program.run([x, y], into=into)
+            assert np.array_equal(into[0], expected)
+
+
 def test_only_large_results_are_streamed() -> None:
     small = program(lambda v: v + 1, sample((4096,)), known=True)
     assert "nontemporal" not in small.llvm_ir()

@@ -48,7 +48,7 @@ def streamed_buffers(k: KernelEmitter, kernel: Kernel) -> dict[Buffer, Reg]:
     if not k.target.triple.startswith("x86_64"):
         return result
     for buffer in kernel.buffers:
-        if buffer.role != "out" or not buffer.type.shape:
+        if buffer.role not in ("out", "part") or not buffer.type.shape:
             continue
         condition = at_least(
             k, product((*buffer.type.shape, buffer.type.dtype.bytes)), STREAM_BYTES
