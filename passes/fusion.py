@@ -35,12 +35,14 @@ from graphc.ops.source import constant_op
 from passes.base import PassContext
 from passes.fusion_groups import (
     CYCLE,
+    OPERANDS,
     Group,
     Kind,
     gives_row,
     merge_obstacle,
     place_obstacle,
     pointwise_obstacle,
+    product_obstacle,
     reduction_obstacle,
     view_obstacle,
 )
@@ -93,7 +95,7 @@ class Fuser:
             elif isinstance(lowering, Element):
                 self._start("map", node, node.output.shape)
             elif isinstance(lowering, Contraction):
-                self._start("product", node, node.output.shape)
+                self._contraction(node)
             elif isinstance(lowering, (Scan, ScatterAdd)):
                 self._start("single", node, node.output.shape)
             elif node.op is place_slice_op:
@@ -165,6 +167,21 @@ class Fuser:
         group.axis = node.attrs["axis"]
         group.rows.add(node.output)
         self._join(group, node)
+
+    def _contraction(self, node: Node) -> None:
+        group = self.group.get(node.inputs[0])
+        if group is not None:
+            obstacle = product_obstacle(group, node)
+            if obstacle is None and self.group.get(node.inputs[1]) is group:
+                obstacle = OPERANDS
+            obstacle = obstacle or self._dependence(group, node)
+            self._note(node, group, obstacle)
+            if obstacle is None and self.context.decide(FUSE, node):
+                group.kind = "pair"
+                self._join(group, node)
+                return
+        self._start("product", node, node.output.shape)
+        self.group[node.output].product = node
 
     def _place(self, node: Node) -> None:
         """With what makes the piece; else a kernel of its own that copies it to its slice."""
@@ -285,6 +302,7 @@ class Fuser:
         home.exits += other.exits
         home.reads |= other.reads
         home.has_dependents |= other.has_dependents
+        home.product = home.product or other.product
         home.checks |= other.checks
         home.chooses |= other.chooses
         home.rank = max(home.rank, other.rank)
@@ -344,7 +362,8 @@ class Fuser:
         for node in members:
             if isinstance(node.op.lowering, Contraction):
                 for value in node.inputs:
-                    operand(value, False)
+                    if value not in inside:
+                        operand(value, False)
         for node in members:
             clone = not isinstance(node.op.lowering, (Element, Contraction, Scan, ScatterAdd))
             operands = tuple(operand(value, clone) for value in node.inputs)

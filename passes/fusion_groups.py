@@ -14,12 +14,14 @@ from graphc.ir.graph import Node
 from graphc.ir.op import Contraction, Reshape, Scan
 from graphc.ir.types import Shape
 from graphc.ir.value import Value
+from graphc.ops.joining import concatenate_op
+from graphc.ops.linalg import contract_op
 from graphc.ops.shape import broadcast_to_op
 
 MAX_NODES = 96
 """Larger groups are cut: code size and compile time grow, speed does not."""
 
-Kind = Literal["map", "rows", "product", "single"]
+Kind = Literal["map", "rows", "product", "pair", "single"]
 
 
 class Group:
@@ -28,8 +30,10 @@ class Group:
     Attributes:
         kind: ``map`` (pointwise work and views over one shape), ``rows`` (reductions of one axis
             of one shape, and the work around them), ``product`` (a matrix product, and pointwise
-            work on its elements) or ``single`` (closed to others; all it may do with its result is
-            put it into a slice).
+            work on its elements), ``pair`` (a product, work on its rows, a product of that) or
+            ``single``; the last two are closed to others, but ``single`` may put its result into a
+            slice.
+        product: the matrix product that its elements or rows come from, if there is one.
         rank: above the ranks of all groups it reads from.
         shape: what its loops run over.
         axis: the reduced one, of ``rows``.
@@ -51,6 +55,7 @@ class Group:
         "has_dependents",
         "kind",
         "nodes",
+        "product",
         "rank",
         "reads",
         "rows",
@@ -63,6 +68,7 @@ class Group:
         self.shape = shape
         self.axis = -1
         self.nodes: list[Node] = []
+        self.product: Node | None = None
         self.rows: set[Value] = set()
         self.reads: set[Value] = set()
         self.exits = 0
@@ -83,7 +89,12 @@ class Group:
 
 CLOSED = "scans and scatters stand alone"
 OPERANDS = "a matrix product reads its operands many times, so they are stored"
-PRODUCT = "only work on its elements joins a matrix product"
+PRODUCT = "only work on its elements or rows joins a matrix product"
+PAIR = "a kernel of two matrix products is complete"
+
+SHALLOW, LONGEST, FEWEST = 256, 4096, 32
+"""Work on whole rows joins a product of at most such depth and length and at least so many rows:
+then blocks of whole rows, and the right operand that each of them reads, stay in the cache."""
 FULL = f"the kernel would have more than {MAX_NODES} operations"
 CHOICE = "a concatenation in that kernel would choose among its pieces at each element"
 SHAPE = "they run over different shapes"
@@ -97,6 +108,8 @@ def pointwise_obstacle(group: Group, node: Node, own: list[Value]) -> str | None
     """
     if group.kind == "single":
         return CLOSED
+    if group.kind == "pair":
+        return PAIR
     if len(group.nodes) >= MAX_NODES:
         return FULL
     shape = node.output.shape
@@ -121,6 +134,8 @@ def view_obstacle(group: Group, node: Node, uses: int) -> str | None:
     """Why the group can't be computed at a view's index; ``uses`` counts what the view reads."""
     if group.kind == "single":
         return CLOSED
+    if group.kind == "pair":
+        return PAIR
     if len(group.nodes) >= MAX_NODES:
         return FULL
     if group.kind == "rows":
@@ -171,8 +186,12 @@ def reduction_obstacle(group: Group, node: Node) -> str | None:
     (source,) = node.inputs
     if group.kind == "single":
         return CLOSED
+    if group.kind == "pair":
+        return PAIR
     if group.kind == "product":
-        return PRODUCT
+        obstacle = _whole_rows_obstacle(group, node)
+        if obstacle is not None:
+            return obstacle
     if len(group.nodes) >= MAX_NODES:
         return FULL
     if group.shape != source.shape:
@@ -184,13 +203,53 @@ def reduction_obstacle(group: Group, node: Node) -> str | None:
     return CHOICE if group.chooses else None
 
 
+def _whole_rows_obstacle(group: Group, node: Node) -> str | None:
+    """Why a reduction does not join a group that so far is a product and work on its elements."""
+    product_node = group.product
+    assert product_node is not None
+    shape = product_node.output.shape
+    if shape != group.shape or node.attrs["axis"] != len(shape) - 1:
+        return "only rows of a matrix product are reduced beside it"
+    if product_node.op is not contract_op or not product_node.output.dtype.is_float:
+        return PRODUCT
+    m, n = shape[-2:]
+    k = product_node.inputs[0].shape[-2 if product_node.attrs["transpose_a"] else -1]
+    fits = isinstance(k, int) and 0 < k <= SHALLOW and isinstance(n, int) and 1 < n <= LONGEST
+    if not fits or not isinstance(m, int) or m < FEWEST:
+        return (
+            f"only of products of depth up to {SHALLOW}, length up to {LONGEST} and at least "
+            f"{FEWEST} rows do whole rows stay in the cache"
+        )
+    return None
+
+
+def product_obstacle(group: Group, node: Node) -> str | None:
+    """Why a matrix product does not follow in the kernel that makes its left operand."""
+    left, right = node.inputs
+    if group.kind != "rows" or group.product is None or node.op is not contract_op:
+        return OPERANDS
+    if node.attrs["transpose_a"] or left in group.rows or left.shape != group.shape:
+        return OPERANDS
+    if left is right:
+        return OPERANDS
+    if len(group.nodes) >= MAX_NODES:
+        return FULL
+    return None
+
+
 def merge_obstacle(a: Group, b: Group) -> str | None:
     """Why two groups can't be one; they may if they have the same loops, or one works on the
     rows of the other, and neither can depend on the other."""
     if "single" in (a.kind, b.kind):
         return CLOSED
+    if "pair" in (a.kind, b.kind):
+        return PAIR
     if "product" in (a.kind, b.kind) and "map" not in (a.kind, b.kind):
         return PRODUCT
+    if a.product is not None and b.product is not None:
+        return PRODUCT
+    if (a.product or b.product) and any(n.op is concatenate_op for n in (*a.nodes, *b.nodes)):
+        return "a concatenation has a loop nest for each piece"
     if len(a.nodes) + len(b.nodes) >= MAX_NODES:
         return FULL
     if a.kind == b.kind == "rows":
@@ -209,10 +268,10 @@ def merge_obstacle(a: Group, b: Group) -> str | None:
 
 def place_obstacle(group: Group, node: Node) -> str | None:
     """Why the group can't put what it computes into its slice of a whole."""
-    if group.kind not in ("single", "product"):
+    if group.kind != "single" and group.product is None:
         return None
     if len(group.nodes) > 1:
-        return "a matrix product with work on its elements is stored block by block"
+        return "a matrix product with work on its result is stored block by block"
     if not isinstance(group.nodes[0].op.lowering, (Contraction, Scan)):
         return "scatters write to memory of their own"
     return None if group.exits == 1 else "something else reads what it computes"

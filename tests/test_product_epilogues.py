@@ -132,3 +132,55 @@ def test_an_operand_that_is_counted_elsewhere_in_the_kernel() -> None:
     counted = np.broadcast_to(np.arange(6, dtype=np.float32), (6, 6))
     got = gx.Session(graph).run(y, {x: given})
     np.testing.assert_allclose(got, np.exp(given + counted) + counted @ counted, rtol=1e-5)
+
+
+# --- rows of a product, and a product of them ----------------------------------------------------
+
+
+def attention(q: Any, k: Any, v: Any) -> Any:
+    length = q.shape[-2]
+    scores = gx.matmul(q, gx.swapaxes(k, -1, -2)) * 0.125
+    past = gx.arange(length)[:, None] >= gx.arange(length)[None, :]
+    return gx.nn.softmax(gx.where(past, scores, -np.inf)) @ v
+
+
+def attention_kept(q: Any, k: Any, v: Any) -> Any:
+    scores = q @ gx.swapaxes(k, -1, -2)
+    weights = gx.nn.softmax(scores)
+    return scores, weights, weights @ v
+
+
+ROWS: dict[str, tuple[Build, Shapes, int]] = {
+    "attention": (attention, [(2, 3, 70, 16), (2, 3, 70, 16), (2, 3, 70, 24)], 2),
+    "attention of one head": (attention, [(600, 8), (600, 8), (600, 8)], 1),
+    "scores and weights are wanted too": (attention_kept, [(2, 99, 8), (2, 99, 8), (2, 99, 8)], 1),
+    "other keys than queries": (
+        lambda q, k, v: gx.nn.softmax(q @ k) @ v, [(40, 8), (8, 130), (130, 5)], 1
+    ),
+    "softmax of a product": (lambda x, w: gx.nn.softmax(x @ w), [(50, 24), (24, 300)], 1),
+    "layer norm of a residual": (
+        lambda x, w, r: gx.nn.layer_norm(x @ w + r), [(50, 24), (24, 33), (50, 33)], 1
+    ),
+    "a sum of rows": (lambda x, w: (x @ w, gx.exp(x @ w).sum(axis=1)), [(50, 24), (24, 33)], 1),
+    "a sum of columns": (lambda x, w: gx.exp(x @ w).sum(axis=0), [(50, 24), (24, 33)], 2),
+    "few rows": (lambda x, w: gx.nn.softmax(x @ w), [(5, 24), (24, 300)], 2),
+    "deep rows": (lambda x, w: gx.nn.softmax(x @ w), [(40, 300), (300, 30)], 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_of_products_keep_their_bits(name: str, dtype: str) -> None:
+    build, shapes, kernels = ROWS[name]
+    executable, fused, apart = both(build, shapes, {}, dtype, False)
+    for one, other in zip(fused, apart, strict=True):
+        assert one.tobytes() == other.tobytes()
+    assert len(executable.kernels) == kernels
+
+
+def test_scores_of_attention_are_never_in_memory() -> None:
+    executable, *_ = both(attention, [(3, 256, 8)] * 3, {}, "float32", False)
+    wide = [b for k in executable.kernels for b in k.buffers if b.type.size == 3 * 256 * 256]
+    assert not wide
+    scratch = [b for b in executable.kernels[-1].buffers if b.role == "scratch"]
+    assert sum(b.type.bytes for b in scratch) < 1 << 20

@@ -44,7 +44,7 @@ MULTIPLE = 32
 
 
 @dataclass(frozen=True, slots=True)
-class _Product:
+class Product:
     """A product [*batch, m, k] by [*batch, k, n] and the buffers of its operands."""
 
     node: Node
@@ -60,6 +60,19 @@ class _Product:
         """Its value."""
         return self.node.output
 
+    def left_from(self, b: KernelBuilder, number: Var, row: Var) -> MatrixOperand:
+        """The left matrix of this number from a row on."""
+        strides: tuple[Dim, Dim] = (1, self.m) if self.node.attrs["transpose_a"] else (self.k, 1)
+        return matrix(b, self.left, number, self.m * self.k, row, strides[0], strides)
+
+    def right_from(self, b: KernelBuilder, number: Var, column: Var) -> MatrixOperand:
+        """The right matrix of this number from a column on; of packed ones from a panel's first."""
+        if self.node.op is contract_panels_op:
+            depth, width = self.right.type.shape[-2:]
+            return matrix(b, self.right, number, 0, column, depth, (width, 1))
+        strides: tuple[Dim, Dim] = (1, self.k) if self.node.attrs["transpose_b"] else (self.n, 1)
+        return matrix(b, self.right, number, self.k * self.n, column, strides[1], strides)
+
     def contract(
         self,
         b: KernelBuilder,
@@ -70,21 +83,12 @@ class _Product:
         room: Buffer,
     ) -> None:
         """The block of ``sizes`` at ``start`` of the matrix of this number."""
-        row, column = start
-        turned_a = self.node.attrs["transpose_a"]
-        a_strides: tuple[Dim, Dim] = (1, self.m) if turned_a else (self.k, 1)
-        a = _matrix(b, self.left, number, self.m * self.k, row, a_strides[0], a_strides)
-        if self.node.op is contract_panels_op:
-            depth, width = self.right.type.shape[-2:]
-            right = _matrix(b, self.right, number, 0, column, depth, (width, 1))
-            b.contract("packed", (*sizes, self.k), a, right, target, room)
-            return
-        b_strides: tuple[Dim, Dim] = (1, self.k) if self.node.attrs["transpose_b"] else (self.n, 1)
-        right = _matrix(b, self.right, number, self.k * self.n, column, b_strides[1], b_strides)
-        b.contract("panel", (*sizes, self.k), a, right, target, room)
+        template = "packed" if self.node.op is contract_panels_op else "panel"
+        a, right = self.left_from(b, number, start[0]), self.right_from(b, number, start[1])
+        b.contract(template, (*sizes, self.k), a, right, target, room)
 
 
-def _matrix(
+def matrix(
     b: KernelBuilder,
     buffer: Buffer,
     number: Var,
@@ -108,12 +112,7 @@ def lower_contraction(region: Graph, slices: Slices, target: Target) -> Kernel:
     if len(products) != 1:
         raise VerifyError(f"a kernel of {len(products)} products", node=repr(products[-1]))
     b, evaluator, outputs = open_region(region, slices)
-    node = products[0]
-    left, right = (evaluator.buffers[value] for value in node.inputs)
-    *batch, m, n = node.output.shape
-    packed = node.op is contract_panels_op
-    k = node.attrs["k"] if packed else left.type.shape[-2 if node.attrs["transpose_a"] else -1]
-    whole = _Product(node, tuple(batch), m, n, k, left, right)
+    whole = product_of(products[0], *(evaluator.buffers[value] for value in products[0].inputs))
     plain = [out for out in outputs if _is_same(out.value, whole, region)]
     if plain and len(outputs) == 1:
         _alone(b, evaluator, whole, plain[0], target)
@@ -123,7 +122,17 @@ def lower_contraction(region: Graph, slices: Slices, target: Target) -> Kernel:
     return b.finish()
 
 
-def _is_same(value: Value, whole: _Product, region: Graph) -> bool:
+def product_of(node: Node, left: Buffer, right: Buffer) -> Product:
+    """A product with its operands in these buffers."""
+    *batch, m, n = node.output.shape
+    if node.op is contract_panels_op:
+        k = node.attrs["k"]
+    else:
+        k = node.inputs[0].shape[-2 if node.attrs["transpose_a"] else -1]
+    return Product(node, tuple(batch), m, n, k, left, right)
+
+
+def _is_same(value: Value, whole: Product, region: Graph) -> bool:
     """Whether a value is the product, perhaps in another shape."""
     while value is not whole.result:
         node = region.producers.get(value)
@@ -134,38 +143,38 @@ def _is_same(value: Value, whole: _Product, region: Graph) -> bool:
 
 
 def _alone(
-    b: KernelBuilder, evaluator: Evaluator, whole: _Product, out: Result, target: Target
+    b: KernelBuilder, evaluator: Evaluator, whole: Product, out: Result, target: Target
 ) -> None:
-    room = _workspace(b, target, whole, (whole.m, whole.n))
+    room = workspace(b, target, (whole, whole.m, whole.n))
     zero = b.dim(0)
     with ExitStack() as loops:
         index = open_loops(b, evaluator, loops, whole.batch, "parallel")
         number = flat_index(b, index, whole.batch)
         if out.slice is None:
-            result = _matrix(b, out.buffer, number, whole.m * whole.n, zero, 0, (whole.n, 1))
+            result = matrix(b, out.buffer, number, whole.m * whole.n, zero, 0, (whole.n, 1))
         else:
             row = out.buffer.type.shape[-1]
             result = MatrixOperand(out.buffer, out.place(b, (*index, zero, zero)), row, 1)
         whole.contract(b, number, (zero, zero), (whole.m, whole.n), result, room)
 
 
-def _workspace(
-    b: KernelBuilder, target: Target, whole: _Product, sizes: tuple[Dim, Dim]
-) -> Buffer:
-    """Room for a product of at most these rows and columns.
+def workspace(b: KernelBuilder, target: Target, *products: tuple[Product, Dim, Dim]) -> Buffer:
+    """Room for each of these products, of at most so many rows and columns.
 
     It is capped by the blocking, so a bound stands for sizes known only at run time.
     """
-    known = (size if isinstance(size, int) else _UNBOUNDED for size in (*sizes, whole.k))
-    size = gemm_workspace_bytes(whole.result.dtype, target, *known)
-    return b.buffer("room", "scratch", TensorType(int8, (size,)))
+    largest = 0
+    for whole, rows, columns in products:
+        known = (size if isinstance(size, int) else _UNBOUNDED for size in (rows, columns, whole.k))
+        largest = max(largest, gemm_workspace_bytes(whole.result.dtype, target, *known))
+    return b.buffer("room", "scratch", TensorType(int8, (largest,)))
 
 
 # --- blocks --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class _Blocks:
+class Blocks:
     """Along one axis: so many blocks of a size, of which the last may hold less."""
 
     count: Size
@@ -179,41 +188,41 @@ class _Blocks:
         if isinstance(self.size, int) and compare("eq", self.extent % self.size, 0):
             return self.size
         rest = b.apply("subtract", b.dim(self.extent), start)
-        return b.apply("minimum", _scalar(b, self.size), rest)
+        return b.apply("minimum", as_scalar(b, self.size), rest)
 
 
-def _scalar(b: KernelBuilder, size: Size) -> Var:
+def as_scalar(b: KernelBuilder, size: Size) -> Var:
     return size if isinstance(size, Var) else b.dim(size)
 
 
-def _blocks(extent: Dim, limit: int, multiple: int) -> _Blocks:
+def blocks(extent: Dim, limit: int, multiple: int) -> Blocks:
     """As few blocks within a limit as there can be, of about equal sizes where that is known."""
     if not isinstance(extent, int):
-        return _Blocks((extent + (limit - 1)) // limit, limit, extent)
+        return Blocks((extent + (limit - 1)) // limit, limit, extent)
     count = max(1, -(-extent // limit))
     size = max(1, min(extent, -(-extent // (count * multiple)) * multiple))
-    return _Blocks(-(-extent // size), size, extent)
+    return Blocks(-(-extent // size), size, extent)
 
 
-def _cut(b: KernelBuilder, whole: _Product) -> tuple[_Blocks, _Blocks, Dim]:
+def _cut(b: KernelBuilder, whole: Product) -> tuple[Blocks, Blocks, Dim]:
     """Blocks of rows and of columns, and the elements of the largest."""
     m, n = whole.m, whole.n
     elements = BLOCK_BYTES // max(4, whole.result.dtype.bytes)
-    tall = _blocks(m, elements // COLUMNS, 8), _blocks(n, COLUMNS, MULTIPLE)
-    wide = _blocks(n, elements // FEW_ROWS, MULTIPLE)
+    tall = blocks(m, elements // COLUMNS, 8), blocks(n, COLUMNS, MULTIPLE)
+    wide = blocks(n, elements // FEW_ROWS, MULTIPLE)
     few = compare("le", m, FEW_ROWS)
     rows, narrow = tall
     if few:
-        rows, columns = _Blocks(1, m, m), wide
+        rows, columns = Blocks(1, m, m), wide
     elif few is False or narrow == wide:
         columns = narrow
     else:
         is_few = b.apply("less_equal", b.dim(m), b.dim(FEW_ROWS))
         count, size = (
-            b.apply("select", is_few, _scalar(b, one), _scalar(b, other))
+            b.apply("select", is_few, as_scalar(b, one), as_scalar(b, other))
             for one, other in ((wide.count, narrow.count), (wide.size, narrow.size))
         )
-        columns = _Blocks(count, size, n)
+        columns = Blocks(count, size, n)
     if isinstance(rows.size, int) and isinstance(columns.size, int):
         return rows, columns, rows.size * columns.size
     return rows, columns, elements
@@ -222,22 +231,22 @@ def _cut(b: KernelBuilder, whole: _Product) -> tuple[_Blocks, _Blocks, Dim]:
 def _in_blocks(
     b: KernelBuilder,
     evaluator: Evaluator,
-    whole: _Product,
+    whole: Product,
     outputs: list[Buffer],
     kept: Buffer | None,
     target: Target,
 ) -> None:
     """Block by block: the product, then the outputs. ``kept`` is where the product is wanted."""
     rows, columns, elements = _cut(b, whole)
-    room = _workspace(b, target, whole, (rows.extent, columns.extent))
+    room = workspace(b, target, (whole, rows.extent, columns.extent))
     block = kept
     if block is None:
         block = b.buffer("block", "scratch", TensorType(whole.result.dtype, (elements,)))
     with ExitStack() as loops:
         index = open_loops(b, evaluator, loops, whole.batch, "parallel")
         number = flat_index(b, index, whole.batch)
-        column = _open_block(b, evaluator, loops, columns)
-        row = _open_block(b, evaluator, loops, rows)
+        column = open_block(b, evaluator, loops, columns)
+        row = open_block(b, evaluator, loops, rows)
         held = rows.held(b, row), columns.held(b, column)
         if kept is None:
             result = MatrixOperand(block, b.dim(0), columns.size, 1)
@@ -250,23 +259,23 @@ def _in_blocks(
         place = (*index, b.apply("add", row, i), b.apply("add", column, j))
         flat = flat_index(b, place, whole.result.shape)
         if kept is None:
-            near = b.apply("add", b.apply("multiply", i, _scalar(b, columns.size)), j)
+            near = b.apply("add", b.apply("multiply", i, as_scalar(b, columns.size)), j)
         else:
             near = flat
         evaluator.know(whole.result, place, b.load(block, near))
         _store(b, evaluator, whole, outputs, place, flat, kept)
 
 
-def _open_block(b: KernelBuilder, evaluator: Evaluator, loops: ExitStack, blocks: _Blocks) -> Var:
+def open_block(b: KernelBuilder, evaluator: Evaluator, loops: ExitStack, blocks: Blocks) -> Var:
     """Enters a loop over blocks; gives where its block starts."""
     index = open_loop(b, evaluator, loops, blocks.count, "parallel")
-    return b.apply("multiply", index, _scalar(b, blocks.size))
+    return b.apply("multiply", index, as_scalar(b, blocks.size))
 
 
 def _store(
     b: KernelBuilder,
     evaluator: Evaluator,
-    whole: _Product,
+    whole: Product,
     outputs: list[Buffer],
     place: Index,
     flat: Var,
@@ -283,4 +292,14 @@ def _store(
             b.store(buffer, flat, value)
 
 
-__all__ = ["lower_contraction"]
+__all__ = [
+    "Blocks",
+    "Product",
+    "as_scalar",
+    "blocks",
+    "lower_contraction",
+    "matrix",
+    "open_block",
+    "product_of",
+    "workspace",
+]

@@ -2,7 +2,7 @@
 
 * maps: no reduction; one loop nest over the common shape of the outputs;
 * rows: reductions of one axis of one common shape, in stages over a row (``rows.py``);
-* matrix products and work on their elements (``contraction.py``);
+* matrix products and work on their elements (``contraction.py``) or rows (``product_rows.py``);
 * single scans and scatters (``special.py``).
 
 Buffers are the node's operands, then its outputs, then scratch.
@@ -23,6 +23,7 @@ from graphc.lower.contraction import lower_contraction
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.nest import lower_nest
 from graphc.lower.pieces import Nest, nests
+from graphc.lower.product_rows import lower_product_rows
 from graphc.lower.region import Result, Slice, Slices, computed, open_loops, open_region
 from graphc.lower.rows import lower_rows
 from graphc.lower.special import lower_scan, lower_scatter
@@ -37,6 +38,8 @@ def lower_group(node: Node, target: Target) -> Kernel:
     region, slices = computed(node.regions[0])
     kinds = {type(inner.op.lowering) for inner in region.nodes}
     if Contraction in kinds:
+        if Reduction in kinds:
+            return lower_product_rows(region, target)
         return lower_contraction(region, slices, target)
     if Scan in kinds:
         return lower_scan(region, slices)

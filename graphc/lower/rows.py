@@ -8,6 +8,7 @@ values that several stages need are kept in row scratch instead of computed agai
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import ExitStack
 
 from graphc.ir.dims import Dim
@@ -20,50 +21,85 @@ from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import Buffer, Kernel, LoopKind, Var, lanes
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.index import Index, flat_index, reshape_index
-from graphc.lower.region import Slices, open_loop, open_loops, open_region
+from graphc.lower.region import Result, Slices, open_loop, open_loops, open_region
 
 _Stage = list[Node]
 """Reductions that run in one loop over the row."""
 
 
+Held = dict[Value, tuple[Buffer, Var]]
+"""Values whose rows lie in a buffer, and where the row begins there."""
+
+
 def lower_rows(region: Graph, slices: Slices) -> Kernel:
     """The staged kernel of a region with reductions."""
-    reductions = [node for node in region.nodes if isinstance(node.op.lowering, Reduction)]
-    full = reductions[0].inputs[0].shape
-    axis: int = reductions[0].attrs["axis"]
     b, evaluator, results = open_region(region, slices)
-    inner = axis == len(full) - 1
-    outer = full[:axis] + full[axis + 1 :]
-    stages = _stages(region)
-    in_full = [r for r in results if r.value.shape == full and not _is_row(r.value, region)]
-    in_row = [r for r in results if not any(r is other for other in in_full)]
-    saved = _worth_saving(region, stages, full, [r.value for r in in_full]) if inner else {}
-    scratch = {
-        value: b.buffer(f"row{n}", "scratch", TensorType(value.dtype, (full[axis],)))
-        for n, value in enumerate(saved)
-    }
+    work = RowWork(b, region, results, {})
     with ExitStack() as loops:
-        row = open_loops(b, evaluator, loops, outer, "parallel" if inner else "vector")
-        kept: dict[Value, Buffer] = {}
-        for number, stage in enumerate(stages):
-            keep = {v: scratch[v] for v, first in saved.items() if first == number}
-            _reduce(b, evaluator, stage, row, axis, inner, keep, kept)
-            kept |= keep
-        for result in in_row:
-            index = reshape_index(b, row, outer, result.value.shape)
-            whole = result.slice is None
-            place = flat_index(b, row, outer) if whole else result.place(b, index)
-            b.store(result.buffer, place, evaluator.at(result.value, index))
-        if in_full:
-            with ExitStack() as last:
-                kind: LoopKind = "vector" if inner else "serial"
-                position = open_loop(b, evaluator, last, full[axis], kind)
-                index = _full_index(row, axis, position)
-                _recall(b, evaluator, kept, index, position)
-                elements = [evaluator.at(result.value, index) for result in in_full]
-                for result, element in zip(in_full, elements, strict=True):
-                    result.store(b, index, element)
+        kind: LoopKind = "parallel" if work.inner else "vector"
+        work.emit(b, evaluator, open_loops(b, evaluator, loops, work.outer, kind), {}, {})
     return b.finish()
+
+
+class RowWork:
+    """What is computed of one row.
+
+    Attributes:
+        inner: whether rows lie in memory one after the other.
+        outer: what the rows are numbered by: the full shape without the reduced axis.
+    """
+
+    def __init__(
+        self,
+        b: KernelBuilder,
+        region: Graph,
+        wanted: list[Result],
+        further: Collection[Value],
+    ) -> None:
+        """``wanted`` are the results of full shape or of one element a row; ``further`` values of
+        full shape go where ``emit`` is told."""
+        reductions = [node for node in region.nodes if isinstance(node.op.lowering, Reduction)]
+        full = reductions[0].inputs[0].shape
+        axis: int = reductions[0].attrs["axis"]
+        self.full, self.axis, self.inner = full, axis, axis == len(full) - 1
+        self.outer = full[:axis] + full[axis + 1 :]
+        self._stages = _stages(region)
+        self._full = [r for r in wanted if r.value.shape == full and not _is_row(r.value, region)]
+        self._row = [r for r in wanted if not any(r is other for other in self._full)]
+        last = [*(result.value for result in self._full), *further]
+        self._saved = _worth_saving(region, self._stages, full, last) if self.inner else {}
+        self._scratch = {
+            value: b.buffer(f"row{n}", "scratch", TensorType(value.dtype, (full[axis],)))
+            for n, value in enumerate(self._saved)
+        }
+
+    def emit(
+        self, b: KernelBuilder, evaluator: Evaluator, row: Index, given: Held, further: Held
+    ) -> None:
+        """One row; the rows of ``given`` are read where they lie, those of ``further`` written."""
+        kept = dict(given)
+        for number, stage in enumerate(self._stages):
+            keep = {v: self._scratch[v] for v, first in self._saved.items() if first == number}
+            _reduce(b, evaluator, stage, row, self.axis, self.inner, keep, kept)
+            kept |= {value: (buffer, b.dim(0)) for value, buffer in keep.items()}
+        for result in self._row:
+            index = reshape_index(b, row, self.outer, result.value.shape)
+            whole = result.slice is None
+            place = flat_index(b, row, self.outer) if whole else result.place(b, index)
+            b.store(result.buffer, place, evaluator.at(result.value, index))
+        if not self._full and not further:
+            return
+        with ExitStack() as last:
+            kind: LoopKind = "vector" if self.inner else "serial"
+            position = open_loop(b, evaluator, last, self.full[self.axis], kind)
+            index = _full_index(row, self.axis, position)
+            _recall(b, evaluator, kept, index, position)
+            elements = [evaluator.at(result.value, index) for result in self._full]
+            others = [evaluator.at(value, index) for value in further]
+            for result, element in zip(self._full, elements, strict=True):
+                result.store(b, index, element)
+            for (buffer, start), element in zip(further.values(), others, strict=True):
+                b.store(buffer, b.apply("add", start, position), element)
 
 
 def _full_index(row: Index, axis: int, position: Var) -> Index:
@@ -78,7 +114,7 @@ def _reduce(
     axis: int,
     inner: bool,
     keep: dict[Value, Buffer],
-    kept: dict[Value, Buffer],
+    kept: Held,
 ) -> None:
     """One stage: a loop over the row that feeds all its reductions."""
     extent = stage[0].inputs[0].shape[axis]
@@ -104,13 +140,13 @@ def _reduce(
 def _recall(
     b: KernelBuilder,
     evaluator: Evaluator,
-    kept: dict[Value, Buffer],
+    kept: Held,
     index: Index,
     position: Var,
 ) -> None:
-    """Values saved by an earlier stage are loaded, not computed."""
-    for value, buffer in kept.items():
-        evaluator.know(value, index, b.load(buffer, position))
+    """Values that lie in a buffer are loaded, not computed."""
+    for value, (buffer, start) in kept.items():
+        evaluator.know(value, index, b.load(buffer, b.apply("add", start, position)))
 
 
 def _stages(region: Graph) -> list[_Stage]:
