@@ -55,16 +55,16 @@ def test_every_failure_is_named() -> None:
         line = inspect.currentframe().f_lineno - 1  # type: ignore[union-attr]
     exe = gx.Session(graph).compile(b, [x])
     found = failures(
-        exe, kernels=2, steps=1, peak_bytes=100, fired=["neg-neg"], not_fired=["mul-one"],
+        exe, kernels=1, steps=1, peak_bytes=100, fired=["neg-neg"], not_fired=["mul-one"],
         fused=[(a, b)],
     )  # fmt: skip
     kernels, steps, peak, fired, not_fired, fused = found
-    assert kernels.startswith("kernels: at most 2 expected, 4 found: contract (")
-    assert steps.startswith("steps: at most 1 expected, 4 found: contract (")
+    assert kernels.startswith("kernels: at most 1 expected, 2 found: ")
+    assert steps.startswith("steps: at most 1 expected, 2 found: ")
     assert peak.startswith("peak_bytes: at most 100 expected, ") and "float32[64, 64] at" in peak
     assert fired == "fired: neg-neg did nothing"
     assert not_fired == f"not_fired: mul-one was applied at {__file__}:{line}"
-    assert fused.startswith("fused: ") and "between them stands contract" in fused
+    assert fused.startswith("fused: ") and "a matrix product reads its operands" in fused
 
 
 def test_why_rules_did_not_fire() -> None:

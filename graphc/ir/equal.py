@@ -12,6 +12,8 @@ import hashlib
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from graphc.base.errors import VerifyError
 from graphc.ir import attributes
 from graphc.ir.printer import attrs_text, quote, symbol_order, symbols_in
@@ -133,9 +135,11 @@ def _attrs_text(node: Node) -> str:
     if len(node.attrs) > 1 or not isinstance(value, attributes.Payload):
         return attrs_text(node, inline=False)
     array = value.array
-    bits = array.tobytes()
-    shown = bits if len(bits) <= _SHORT else hashlib.sha256(bits).digest()
-    return f" {{value = {array.dtype}{array.shape} {shown.hex()}}}"
+    if array.nbytes <= _SHORT:
+        shown = array.tobytes().hex()
+    else:
+        shown = hashlib.sha256(array.reshape(-1).view(np.uint8).data).hexdigest()
+    return f" {{value = {array.dtype}{array.shape} {shown}}}"
 
 
 def graphs_equal(a: Graph, b: Graph) -> bool:
