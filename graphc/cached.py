@@ -35,7 +35,7 @@ from graphc.ir.graph import Graph
 from graphc.ir.op import is_own
 from graphc.ir.printer import payloads
 from graphc.plan.stored import plan_of, plan_text
-from graphc.plan.table import WALKER, kernel_symbols
+from graphc.plan.table import WALKER, WORKER, kernel_symbols
 from graphc.runtime.cache import Cache, cache_of, caching
 from graphc.runtime.jit import Library, key_of, realm_of, shared_library
 from graphc.runtime.program import Code, Program, aligned_empty
@@ -65,7 +65,9 @@ def compiled_program(
     found = kept.get(realm, key)
     reason = found.reason
     if found.content is not None:
-        program = _program_in(found.content, extraction.graph, labels, target, kept)
+        program = _program_in(
+            found.content, extraction.graph, labels, target, kept, options.thread_count
+        )
         if program is not None:
             made = _Later(extraction, options, target)
             return Compiled(extraction.graph, program, target, made, from_cache=True), reason
@@ -243,7 +245,7 @@ def _content(compiled: Compiled, labels: _Labels) -> bytes:
 
 
 def _program_in(
-    content: bytes, graph: Graph, labels: _Labels, target: Target, kept: Cache
+    content: bytes, graph: Graph, labels: _Labels, target: Target, kept: Cache, threads: int
 ) -> Program | None:
     """The program of an entry; None if its machine code is not in the cache."""
     (length,) = _LENGTH.unpack_from(content)
@@ -253,7 +255,7 @@ def _program_in(
     if code is None:
         return None
     constants = _constants(head, content[start:], graph)
-    return Program(plan_of(head["plan"], constants, labels.places), code)
+    return Program(plan_of(head["plan"], constants, labels.places), code, threads)
 
 
 def _constants(head: Mapping[str, Any], block: bytes, graph: Graph) -> dict[int, Array]:
@@ -281,24 +283,23 @@ def stored_code(head: Mapping[str, Any], target: Target, kept: Cache) -> Code | 
     def image(key: str, target: Target = target) -> bytes | None:
         return kept.get(realm_of(target), key).content
 
-    walker = shared_library(WALKER, head["walker"], host(), partial(image, head["walker"], host()))
+    key, here = head["walker"], host()
+    walker = shared_library((WALKER, WORKER), key, here, partial(image, key, here))
     if walker is None:
         return None
     libraries = [walker]
     imports: dict[str, int] = {}
     for symbol, key in head["libraries"]:
-        found = shared_library(symbol, key, target, partial(image, key))
+        found = shared_library((symbol,), key, target, partial(image, key))
         if found is None:
             return None
         libraries.append(found)
         imports |= found.addresses
-    start = walker.addresses[WALKER]
     count, key = head["kernels"]
     if not count:
-        return Code(tuple(libraries), (), start)
+        return Code.of(libraries)
     content = image(key)
     if content is None:
         return None
     symbols = kernel_symbols(count)
-    kernels = Library(content, symbols, imports)
-    return Code((*libraries, kernels), tuple(kernels.addresses[s] for s in symbols), start)
+    return Code.of(libraries, Library(content, symbols, imports), symbols)

@@ -17,7 +17,7 @@ from graphc.ir.value import Value
 from graphc.kernel.verify import verify_kernel
 from graphc.lower.program import plan_program
 from graphc.plan.ir import Plan
-from graphc.plan.table import WALKER
+from graphc.plan.table import WALKER, WORKER
 from graphc.plan.verify import verify_plan
 from graphc.runtime.jit import Library, compile_object, key_of, shared_library
 from graphc.runtime.program import Code, Program
@@ -47,7 +47,7 @@ def compile_graph(
         records = [*levels.records]
         with stage("llvm", levels.graph, context, records):
             code = load_code(levels.text, target)
-        program = Program(levels.plan, code)
+        program = Program(levels.plan, code, options.thread_count)
         if options.check:
             from graphc.debug.levels import check_levels
 
@@ -71,7 +71,10 @@ def _lowered(
     context.execute = lambda graph: _execute(graph, options, target)
     graph, records = run_pipeline(extraction.graph, PIPELINE, context, frozenset({INPLACE}))
     with stage("lower", graph, context, records):
-        plan, slots = plan_program(graph, len(extraction.states), extraction.guards, target)
+        states = len(extraction.states)
+        plan, slots = plan_program(
+            graph, states, extraction.guards, target, options.thread_count
+        )
     with stage(INPLACE, graph, context, records):
         shared = inplace_groups(plan, _inplace_decision(plan, slots, context))
     with stage("memory_plan", graph, context, records):
@@ -86,7 +89,10 @@ def _lowered(
 def _execute(graph: Graph, options: Options, target: Target) -> list[Array]:
     """Runs a graph of constants with the same numerics, showing nothing."""
     quiet = Options(
-        numerics=options.numerics, fast_math=options.fast_math, off=options.off | {"precompute"}
+        numerics=options.numerics,
+        fast_math=options.fast_math,
+        off=options.off | {"precompute"},
+        threads=options.threads,
     )
     return compile_graph(Extraction(graph, (), (), (), ()), quiet, target).program.run([])
 
@@ -114,17 +120,15 @@ def load_code(text: ProgramText, target: Target) -> Code:
     imports: dict[str, int] = {}
     for symbol, module in text.libraries.items():
         found = shared_library(
-            symbol, key_of(module), target, partial(compile_object, module, target)
+            (symbol,), key_of(module), target, partial(compile_object, module, target)
         )
         assert found is not None, "what is compiled is there"
         libraries.append(found)
         imports |= found.addresses
-    start = libraries[0].addresses[WALKER]
     if not text.symbols:
-        return Code(tuple(libraries), (), start)
+        return Code.of(libraries)
     kernels = Library(compile_object(text.kernels, target), text.symbols, imports)
-    entries = tuple(kernels.addresses[symbol] for symbol in text.symbols)
-    return Code((*libraries, kernels), entries, start)
+    return Code.of(libraries, kernels, text.symbols)
 
 
 @cache
@@ -135,6 +139,6 @@ def walker_text() -> str:
 
 def _walker() -> Library:
     text = walker_text()
-    found = shared_library(WALKER, key_of(text), host(), partial(compile_object, text))
+    found = shared_library((WALKER, WORKER), key_of(text), host(), partial(compile_object, text))
     assert found is not None, "what is compiled is there"
     return found

@@ -78,7 +78,9 @@ class Session:
 
     Args:
         graph: what to run; the current graph by default.
-        threads: how many threads kernels may use (one today); beats ``options.threads``.
+        threads: how many threads may run a kernel; beats ``options.threads``. All usable CPUs by
+            default, as affinity and control groups allow; 1 is the calling thread alone. Results
+            do not depend on it to the bit.
         seed: the seed of random operations.
         options: an ``Options``; what it leaves at its default may be set by the environment
             variable ``GRAPHC``.
@@ -101,7 +103,7 @@ class Session:
         self.options = _options(options, threads)
         if self.options.html is not None:
             check_folder("html", self.options.html)
-        self.threads = self.options.threads
+        self.threads = self.options.thread_count
         self.seed = seed
         self.target = target if target is not None else host()
         self.compilations: list[Compilation] = []
@@ -435,7 +437,7 @@ class Session:
     def __getstate__(self) -> dict[str, Any]:
         return {
             "graph": self.graph,
-            "threads": self.threads,
+            "threads": self.options.threads,
             "seed": self.seed,
             "options": self.options,
             "target": self.target if self.target != host() else None,

@@ -65,9 +65,10 @@ def _problem(
     intervals = live_intervals(plan)
     slots = tuple(sorted(intervals))
     number = {slot: position for position, slot in enumerate(slots)}
-    types = [plan.slots[slot].type for slot in slots]
-    bytes_by_type = {type_: type_.bytes for type_ in dict.fromkeys(types)}
-    bytes_of = [bytes_by_type[type_] for type_ in types]
+    rooms = [(plan.slots[slot].type, plan.slots[slot].copies) for slot in slots]
+    one_of_each = dict(zip(rooms, slots, strict=True))
+    bytes_by_room = {room: plan.slots[slot].bytes for room, slot in one_of_each.items()}
+    bytes_of = [bytes_by_room[room] for room in rooms]
     buffers = tuple(
         Buffer(plan.slots[slot].name or f"slot {slot}", size, *intervals[slot], _alignment(bytes_))
         for slot, bytes_, size in zip(slots, bytes_of, _evaluated(bytes_of, size_of), strict=True)

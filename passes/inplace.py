@@ -53,7 +53,7 @@ def inplace_groups(plan: Plan, may: May) -> tuple[tuple[int, ...], ...]:
             dies_here = intervals[old][1] == position + 1
             born_here = intervals[new][0] == position
             alone = step.arguments.count(old) == 1
-            same = plan.slots[old].type.bytes == plan.slots[new].type.bytes
+            same = plan.slots[old].bytes == plan.slots[new].bytes
             if dies_here and born_here and alone and same and may(old, new):
                 taken.add(old)
                 group = group_of.setdefault(old, [old])

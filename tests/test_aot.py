@@ -359,7 +359,8 @@ def test_what_is_no_package(tmp_path: Path) -> None:
     ("change", "message"),
     [
         (lambda d: d.update(format="onnx"), "foreign"),
-        (lambda d: d.update(format_version=2), "format version 2"),
+        (lambda d: d.update(format_version=1), "format version 1; this graphc reads version 2"),
+        (lambda d: d.update(format_version=3), "format version 3; this graphc reads version 2"),
         (lambda d: d.update(format_version=True), "damaged at 'format_version'"),
         (lambda d: d.update(format_version=-1), "damaged at 'format_version'"),
         (lambda d: d["target"].update(triple="aarch64-unknown-linux-gnu"), "aarch64"),

@@ -54,18 +54,23 @@ def compile(exe: Executable, path: str | os.PathLike[str], kind: str = "package"
     write_package(exe, path, kind)
 
 
-def load(path: str | os.PathLike[str]) -> LoadedProgram:
+def load(path: str | os.PathLike[str], threads: int | None = None) -> LoadedProgram:
     """The program of a package, ready to be called.
+
+    ``threads`` is how many threads may run a kernel, as for ``gx.Session``: all usable CPUs by
+    default. Kernels that need room of their own for each use no more than the executable did that
+    was exported.
 
     The machine code in a package runs with the rights of this process: load only what you trust.
     Checks find damage and mistakes; nothing is unpickled or evaluated.
 
     Raises:
-        ArtifactError: if it is damaged, foreign, newer, or made for another machine.
+        ArtifactError: if it is damaged, foreign, of another version, or made for another machine.
+        GraphError: for a number of threads that cannot be.
     """
     from graphc.aot.loader import load_package
 
-    return load_package(path)
+    return load_package(path, threads)
 
 
 __all__ = ["compile", "load"]

@@ -21,7 +21,7 @@ from graphc.base.errors import ArtifactError
 from graphc.ir import dtypes
 
 FORMAT = "graphc package"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 SIGNATURE = "signature.json"
 OBJECT, PLAN, CONSTANTS, STATE = "program.o", "plan.txt", "constants.npz", "state.npz"
@@ -206,8 +206,13 @@ def _check_format(data: Mapping[str, Any], content: bytes) -> None:
         _damaged("format_version")
     if version > FORMAT_VERSION:
         raise ArtifactError(
-            f"it is of format version {version}; this graphc reads up to {FORMAT_VERSION}",
+            f"it is of format version {version}; this graphc reads version {FORMAT_VERSION}",
             hint="load it with a newer graphc, or export it again",
+        )
+    if version < FORMAT_VERSION:
+        raise ArtifactError(
+            f"it is of format version {version}; this graphc reads version {FORMAT_VERSION}",
+            hint="export it again",
         )
     try:
         expected = signed(data)

@@ -28,12 +28,14 @@ from graphc.aot.artifact import (
 from graphc.base.errors import (
     ArtifactError,
     FeedError,
+    GraphError,
     NameLookupError,
     ParseError,
     VerifyError,
 )
 from graphc.base.source import caller
 from graphc.base.target import host
+from graphc.base.threads import usable_threads
 from graphc.base.words import plural
 from graphc.feeds import converted_feed
 from graphc.ir import dtypes
@@ -43,7 +45,7 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.plan.ir import Plan, Slot
 from graphc.plan.parser import parse_plan
-from graphc.plan.table import WALKER, kernel_symbols
+from graphc.plan.table import WALKER, WORKER, kernel_symbols
 from graphc.plan.verify import verify_plan
 from graphc.runtime.jit import Library
 from graphc.runtime.program import Code, Program
@@ -206,23 +208,29 @@ def _position(
 # --- loading -------------------------------------------------------------------------------------
 
 
-def load_package(path: str | os.PathLike[str]) -> LoadedProgram:
+def load_package(path: str | os.PathLike[str], threads: int | None = None) -> LoadedProgram:
     """The program of a package; see ``graphc.aot.load``."""
+    if threads is not None and (type(threads) is not int or threads < 1):
+        raise GraphError(
+            f"threads is {threads!r}",
+            where=caller(),
+            hint="it must be None or an int of at least 1",
+        )
     package = read_package(path)
     try:
-        return _loaded(package)
+        return _loaded(package, threads or usable_threads())
     except ArtifactError as error:
         error.message = f"package {os.fspath(path)!r}: {error.message}"
         raise
 
 
-def _loaded(package: Package) -> LoadedProgram:
+def _loaded(package: Package, threads: int) -> LoadedProgram:
     signature, files = package.signature, package.files
     _check_target(signature)
     plan = _plan(files)
     state = _state(signature, files)
     _check_signature(signature, plan)
-    return LoadedProgram(signature, Program(plan, _code(signature, files)), state)
+    return LoadedProgram(signature, Program(plan, _code(signature, files), threads), state)
 
 
 def _check_target(signature: Signature) -> None:
@@ -329,14 +337,13 @@ def _check_type(info: TensorInfo, slot: Slot) -> None:
 def _code(signature: Signature, files: Mapping[str, bytes]) -> Code:
     symbols = kernel_symbols(signature.kernels)
     try:
-        library = Library(files[OBJECT], (*symbols, WALKER, PLAN_DIGEST))
+        library = Library(files[OBJECT], (*symbols, WALKER, WORKER, PLAN_DIGEST))
     except RuntimeError as error:
         raise ArtifactError(f"{OBJECT} can't be loaded: {error}") from error
     digest = ctypes.string_at(library.addresses[PLAN_DIGEST], 32)
     if digest != hashlib.sha256(files[PLAN]).digest():
         raise ArtifactError(f"{OBJECT} was compiled for another plan than {PLAN}")
-    entries = tuple(library.addresses[symbol] for symbol in symbols)
-    return Code((library,), entries, library.addresses[WALKER])
+    return Code.of((library,), library, symbols)
 
 
 __all__ = ["LoadedProgram", "load_package"]

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from graphc.base.errors import GraphError
 from graphc.base.source import caller
+from graphc.base.threads import usable_threads
 
 VARIABLE = "GRAPHC"
 FAST_MATH = ("nnan", "ninf", "nsz", "reassoc", "contract", "approx")
@@ -42,7 +43,7 @@ class Options:
         decisions: a file to which each decision is appended as a line when it is made. Numbers of
             decisions, and fuel, then count on from what is in it, so that all programs that write
             to it have one numbering.
-        threads: how many threads may run kernels; one does, whatever is allowed.
+        threads: how many threads may run a kernel; None for all usable CPUs.
         time: print what each pass took.
         html: write a report of each program that a session compiles: of the first to this file,
             of the second to one whose name has ``-2`` before its ending, and so on.
@@ -95,6 +96,11 @@ class Options:
             given = getattr(self, name)
             if not isinstance(given, bool):
                 raise _refusal(f"{name} is {given!r}", hint="it must be True or False")
+
+    @property
+    def thread_count(self) -> int:
+        """How many threads may run a kernel: those asked for, or one for each usable CPU."""
+        return self.threads or usable_threads()
 
     @classmethod
     def from_environment(

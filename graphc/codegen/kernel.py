@@ -1,9 +1,14 @@
-"""One kernel to one LLVM function: ``void name(ptr buffers, ptr dims, ptr status)``.
+"""One kernel to one LLVM function.
+
+    void name(ptr buffers, ptr dims, ptr status, i64 begin, i64 end, i64 seat)
 
 ``buffers`` is an array of pointers in the kernel's order, ``dims`` the int64 values of
 ``kernel.dims`` and ``status`` four int64s (code, site, value, bound) of which a failing check fills
-in the first to happen. Vector loops are emitted twice by the same code, for vectors and for the
-scalar tail, so both agree to the bit.
+in the first to happen. A kernel that is split runs the iterations from ``begin`` to ``end``, and of
+each scratch buffer uses the copy of its ``seat``; others run everything.
+
+Vector loops are emitted twice by the same code, for vectors and for the scalar tail, so both agree
+to the bit.
 """
 
 from __future__ import annotations
@@ -24,12 +29,13 @@ from graphc.codegen.emitter import (
 )
 from graphc.codegen.gemm import gemm_library
 from graphc.codegen.memory import load_element, store_element
+from graphc.codegen.ranges import Ranges
 from graphc.codegen.reduction import emit_reduce
 from graphc.codegen.scalar import emit_cast, emit_primitive
 from graphc.codegen.streaming import finish_stores, start_of_lines, streamed_buffers
 from graphc.codegen.stripes import emit_stripes
 from graphc.codegen.tiles import emit_across
-from graphc.ir.dims import Dim, postfix
+from graphc.ir.dims import Dim, ceil_div, postfix
 from graphc.ir.dtypes import int64
 from graphc.kernel.index_range import index_forms
 from graphc.kernel.ir import (
@@ -52,6 +58,8 @@ from graphc.kernel.ir import (
     walk,
 )
 from graphc.kernel.panels import panel_width
+from graphc.kernel.split import divided
+from graphc.plan.ir import CACHE_LINE
 from graphc.plan.table import INDEX_ERROR
 
 
@@ -65,8 +73,11 @@ class KernelEmitter:
         self.e = FunctionEmitter(
             module,
             symbol,
-            (("ptr noalias", "%buffers"), ("ptr noalias", "%dims"), ("ptr", "%status")),
-        )
+            (
+                ("ptr noalias", "%buffers"), ("ptr noalias", "%dims"), ("ptr", "%status"),
+                ("i64", "%begin"), ("i64", "%end"), ("i64", "%seat"),
+            ),
+        )  # fmt: skip
         self.lanes = 1
         self._bindings: dict[Var, Binding] = {}
         self._pointers: dict[Buffer, Reg] = {}
@@ -75,6 +86,7 @@ class KernelEmitter:
         self.streaming: dict[Store, Reg] = {}
         self.tiles: dict[Load, Reg] = {}
         self.forms = index_forms(kernel) if _has_across(kernel) else {}
+        self.ranges = Ranges(self.e, kernel, self.dim)
 
     def emit(self) -> None:
         """Defines the function."""
@@ -85,6 +97,11 @@ class KernelEmitter:
         for position, name in enumerate(self.kernel.dims):
             slot = e.element_pointer(Reg("%dims", PTR), e.const(position, I64), "i64")
             self._symbols[name] = e.load(slot, I64, 8)
+        for buffer in self.kernel.buffers:
+            if buffer.role == "scratch" and self.kernel.split is not None:
+                lines = self.dim(ceil_div(buffer.type.bytes, CACHE_LINE) * CACHE_LINE)
+                copy = e.binary("mul", lines, Reg("%seat", I64))
+                self._pointers[buffer] = e.element_pointer(self._pointers[buffer], copy, "i8")
         self.streamed = streamed_buffers(self, self.kernel)
         self.statements(self.kernel.body)
         finish_stores(self)
@@ -283,14 +300,22 @@ class KernelEmitter:
             return
         e = self.e
         initial = [self.spread(carry.initial) for carry in statement.carries]
-        with e.loop(e.const(0, I64), self.size(statement.extent), 1, initial) as loop:
+        lower, upper = self.bounds(statement)
+        with e.loop(lower, upper, 1, initial) as loop:
             self.bind(statement.index, loop.index)
             for carry, register in zip(statement.carries, loop.carries, strict=True):
                 self.bind(carry.argument, register)
-            self.statements(statement.body)
+            with self.ranges.iteration(statement, loop.index):
+                self.statements(statement.body)
             loop.yields = [self.spread(carry.following) for carry in statement.carries]
         for carry, register in zip(statement.carries, loop.results, strict=True):
             self.bind(carry.result, register)
+
+    def bounds(self, statement: Loop) -> tuple[Reg, Reg]:
+        """The iterations to run: those in the range, or all of a loop that is not cut."""
+        if self.ranges.cuts(statement):
+            return self.ranges.bounds(statement)
+        return self.e.const(0, I64), self.size(statement.extent)
 
     def _vector_loop(self, statement: Loop) -> None:
         e, extent = self.e, statement.extent
@@ -299,32 +324,34 @@ class KernelEmitter:
             width //= 2
         if emit_stripes(self, statement, width):
             return
-        zero, upper = e.const(0, I64), self.size(extent)
+        cut = self.ranges.cuts(statement)
+        lower, upper = self.bounds(statement)
         if isinstance(extent, int) and (extent < width or width == 1):
-            self._scalar_loop(statement, zero, upper)
+            self._scalar_loop(statement, lower, upper)
             return
         self.streaming.clear()
-        start = start_of_lines(self, statement.body, statement.index, extent)
+        start = start_of_lines(self, statement.body, statement.index, extent, lower)
         if start is not None:
             start = e.intrinsic("smin", I64, start, upper)
             rest = e.binary("and", e.binary("sub", upper, start), e.const(-width, I64))
             whole = e.binary("add", start, rest)
-        elif isinstance(extent, int):
+        elif isinstance(extent, int) and not cut:
             whole = e.const(extent - extent % width, I64)
         else:
             whole = e.binary("and", upper, e.const(-width, I64))
         self.lanes = width
-        with e.loop(start or zero, whole, width) as loop:
+        with e.loop(start or lower, whole, width) as loop:
             self.bind(statement.index, Linear(loop.index, e.const(1, I64)))
             self.statements(statement.body)
         self.lanes = 1
         self.streaming.clear()
         if start is not None:
             # what lies before the first line and after the last, by one piece of code
+            zero = e.const(0, I64)
             with e.loop(zero, e.const(2, I64), 1) as part:
                 before = e.icmp("eq", part.index, zero)
-                lower = e.select(before, zero, whole)
-                self._scalar_loop(statement, lower, e.select(before, start, upper))
+                first = e.select(before, lower, whole)
+                self._scalar_loop(statement, first, e.select(before, start, upper))
         elif not isinstance(extent, int) or extent % width:
             self._scalar_loop(statement, whole, upper)
 
@@ -342,7 +369,7 @@ class KernelEmitter:
         symbol, library = gemm_library(dtype, self.target, self.module.has_fma, packed)
         self.module.libraries[symbol] = library
         a, b, c = (self._matrix(m) for m in (statement.a, statement.b, statement.c))
-        sizes = [self.size(size) for size in (statement.m, statement.n, statement.k)]
+        m, n, k = (self.size(size) for size in (statement.m, statement.n, statement.k))
         strides = [self.size(statement.a.row_stride), self.size(statement.a.column_stride)]
         if packed:
             _, panels, depth, width = statement.b.buffer.type.shape
@@ -360,9 +387,34 @@ class KernelEmitter:
             if statement.workspace is not None
             else Reg("null", PTR)
         )
-        operands = (a, b, c, *sizes, *strides, room)
+        if self.ranges.cuts(statement):
+            a, b, c, m, n = self._part_of_product(statement, a, b, c, m, n)
+        operands = (a, b, c, m, n, k, *strides, room)
         self.module.declare(symbol, "void", ", ".join(str(operand.type) for operand in operands))
         e.call(symbol, None, *operands)
+
+    def _part_of_product(
+        self, statement: Contract, a: Reg, b: Reg, c: Reg, m: Reg, n: Reg
+    ) -> tuple[Reg, Reg, Reg, Reg, Reg]:
+        """The operands and sizes of the rows or columns of a product in the present range."""
+        e = self.e
+        name, size, block = divided(statement)
+        element = storage(statement.c.buffer.type.dtype)
+        bounds = self.ranges.bounds(statement)
+        first, past = (e.binary("mul", bound, e.const(block, I64)) for bound in bounds)
+        count = e.binary("sub", e.intrinsic("smin", I64, past, self.size(size)), first)
+
+        def at(base: Reg, stride: Size) -> Reg:
+            offset = e.binary("mul", first, self.size(stride))
+            return e.element_pointer(base, offset, element)
+
+        if name == "m":
+            rows = (statement.a.row_stride, statement.c.row_stride)
+            return at(a, rows[0]), b, at(c, rows[1]), count, n
+        packed = statement.template == "packed"
+        # a column of panels is as long as they are deep
+        stride = statement.b.buffer.type.shape[-2] if packed else statement.b.column_stride
+        return a, at(b, stride), at(c, 1), m, count
 
     def _matrix(self, operand: MatrixOperand) -> Reg:
         offset = self.uniform(operand.offset)

@@ -73,9 +73,9 @@ def both(k: KernelEmitter, a: Reg, b: Reg) -> Reg:
 
 
 def start_of_lines(
-    k: KernelEmitter, body: Sequence[Statement], index: Var, extent: Size
+    k: KernelEmitter, body: Sequence[Statement], index: Var, extent: Size, lower: Reg
 ) -> Reg | None:
-    """Where a vector loop starts so that its streamed stores write whole lines.
+    """Where a vector loop from ``lower`` on starts so that its streamed stores write whole lines.
 
     Notes in ``k.streaming`` under which condition each store of the body is one; None, with nothing
     noted, if there is none. A loop whose extent is a scalar runs over a block, which is read again
@@ -91,7 +91,7 @@ def start_of_lines(
         long = at_least(k, product((extent, size)), MIN_ROW_BYTES)
         if long is None:
             continue
-        first = element_at(k, body, index, e.const(0, I64), store.index)
+        first = element_at(k, body, index, lower, store.index)
         if first is None:
             continue
         condition = both(k, k.streamed[store.buffer], long)
@@ -107,7 +107,7 @@ def start_of_lines(
             rest = e.binary("and", place, e.const(LINE - 1, I64))
             condition = both(k, condition, e.icmp("eq", rest, e.const(0, I64)))
         k.streaming[store] = condition
-    return start
+    return start if start is None or lower.text == "0" else e.binary("add", lower, start)
 
 
 def element_at(

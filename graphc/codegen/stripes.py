@@ -108,9 +108,9 @@ class _Stripes:
     def emit(self) -> None:
         """Stripe by stripe: each reduction over all rows, then what follows."""
         k, e, body = self.k, self.k.e, self.statement.body
-        upper = k.size(self.statement.extent)
+        lower, upper = k.bounds(self.statement)
         rooms = {s: self._room(s) for s in body if isinstance(s, Reduce)}
-        with e.loop(e.const(0, I64), upper, self.columns) as stripe:
+        with e.loop(lower, upper, self.columns) as stripe:
             self.lower, self.upper = stripe.index, self._end(stripe.index, self.columns, upper)
             for position, reduction in enumerate(body):
                 if isinstance(reduction, Reduce):

@@ -1,20 +1,31 @@
 """The native loop over a plan's steps, and the module that holds a program's kernels.
 
 The step table is that of ``graphc.plan.table``; only sizes and pointers are filled in per call.
+The loop's module also has the thread pool, to which launches that are cut into tasks go.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from graphc.base.target import Target
 from graphc.codegen.elementary import should_call
 from graphc.codegen.emitter import I32, I64, PTR, FunctionEmitter, ModuleEmitter, Reg, ltype
 from graphc.codegen.kernel import emit_kernel
+from graphc.codegen.pool import RUN_TASKS, pool_text
 from graphc.plan.ir import Plan
-from graphc.plan.table import BRANCH, COPY, JUMP, LAUNCH, STEP_WORDS, WALKER, kernel_symbols
+from graphc.plan.table import (
+    BRANCH,
+    COPY,
+    JUMP,
+    LAUNCH,
+    PARALLEL,
+    STEP_WORDS,
+    WALKER,
+    kernel_symbols,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +126,16 @@ def emit_walker() -> str:
     buffers = e.element_pointer(pointers, bufs, "ptr")
     sizes = e.element_pointer(dims, dim, "i64")
     e.store(e.binary("add", position, e.const(1, I64)), at, 8)
-    launch, branch, jump, copy = (e.label(name) for name in ("launch", "branch", "jump", "copy"))
-    labels = {LAUNCH: launch, BRANCH: branch, JUMP: jump, COPY: copy}
+    launch, parallel = e.label("launch"), e.label("parallel")
+    branch, jump, copy = (e.label(name) for name in ("branch", "jump", "copy"))
+    labels = {LAUNCH: launch, PARALLEL: parallel, BRANCH: branch, JUMP: jump, COPY: copy}
     cases = " ".join(f"i64 {number}, label %{label}" for number, label in labels.items())
     e.line(f"switch {kind}, label %{head} [ {cases} ]")
     e.start(launch)
-    _emit_launch(e, head, position, function, buffers, sizes)
+    _emit_launch(e, head, position, function, buffers, sizes, goal)
+    e.start(parallel)
+    operands = (word(7), function, buffers, sizes, Reg("%status", PTR), goal, word(5), word(6))
+    _emit_tasks(e, head, position, operands)
     e.start(branch)
     _emit_branch(e, head, at, goal, buffers)
     e.start(jump)
@@ -130,18 +145,36 @@ def emit_walker() -> str:
     _emit_copy(e, head, buffers, sizes)
     e.start(done)
     e.finish("ret i64 %count")
-    return module.text()
+    return module.text() + pool_text()
 
 
 # Each ends the block that was started for it.
 
 
 def _emit_launch(
-    e: FunctionEmitter, head: str, position: Reg, function: Reg, buffers: Reg, sizes: Reg
+    e: FunctionEmitter,
+    head: str,
+    position: Reg,
+    function: Reg,
+    buffers: Reg,
+    sizes: Reg,
+    extent: Reg,
 ) -> None:
-    """Calls a kernel; a status that it filled in ends the run at this step."""
+    """Calls a kernel over all its iterations."""
     code = e.assign(PTR, f"inttoptr {function} to ptr")
-    e.line(f"call void {code.text}({buffers}, {sizes}, ptr %status)")
+    e.line(f"call void {code.text}({buffers}, {sizes}, ptr %status, i64 0, {extent}, i64 0)")
+    _emit_end_of_launch(e, head, position)
+
+
+def _emit_tasks(e: FunctionEmitter, head: str, position: Reg, operands: Sequence[Reg]) -> None:
+    """Has the thread pool run a kernel."""
+    pool, code = (e.assign(PTR, f"inttoptr {word} to ptr") for word in operands[:2])
+    e.call(RUN_TASKS, None, pool, code, *operands[2:])
+    _emit_end_of_launch(e, head, position)
+
+
+def _emit_end_of_launch(e: FunctionEmitter, head: str, position: Reg) -> None:
+    """A status that was filled in ends the run at this step."""
     failed = e.label("failed")
     clear = e.icmp("eq", e.load(Reg("%status", PTR), I64, 8), e.const(0, I64))
     e.branch(clear, head, failed)

@@ -56,7 +56,7 @@ class Guarded:
         return bool((self._room[: self._start] == 0xA5).all() and (self._room[end:] == 0xA5).all())
 
 
-_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+_ENTRY = ctypes.CFUNCTYPE(None, *3 * [ctypes.c_void_p], *3 * [ctypes.c_int64])
 
 
 def run_native(
@@ -66,7 +66,10 @@ def run_native(
     pointers = np.array([*addresses, 0], np.uint64)
     sizes = np.array([*(dims[name] for name in kernel.dims), 0], np.int64)
     status = np.zeros(4, np.int64)
-    _ENTRY(entry)(pointers.ctypes.data, sizes.ctypes.data, status.ctypes.data)
+    extent = 1 if kernel.split is None else evaluate(kernel.split.extent, dims)
+    _ENTRY(entry)(
+        pointers.ctypes.data, sizes.ctypes.data, status.ctypes.data, 0, extent, 0
+    )
     code, site, value, bound = status.tolist()
     return [CheckFailure(site, value, bound, ())] if code else []
 

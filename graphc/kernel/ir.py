@@ -250,6 +250,21 @@ class Site:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How a kernel's outermost iterations may be handed out (``graphc.kernel.split``).
+
+    Attributes:
+        levels: over how many of the outermost levels a range goes.
+        extent: how many iterations these have together.
+        work: an estimate of what all of them take on one thread, in picoseconds.
+    """
+
+    levels: int
+    extent: Dim
+    work: Dim
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Kernel:
     """One launch.
@@ -259,12 +274,14 @@ class Kernel:
         buffers: in the order they are passed.
         body: the statements.
         sites: what each ``Check`` guards.
+        split: how its iterations may be handed out in ranges; None where one thread runs it.
     """
 
     name: str
     buffers: tuple[Buffer, ...]
     body: tuple[Statement, ...]
     sites: tuple[Site, ...] = field(default=())
+    split: Split | None = None
 
     def __repr__(self) -> str:
         buffers = ", ".join(f"{b.role} {b.name}: {b.type}" for b in self.buffers)

@@ -4,8 +4,8 @@ Every text gives a kernel or raises ParseError with line, column and an excerpt;
 evaluated. Names and dtypes are resolved here; whether the kernel is well-formed is for
 ``verify_kernel``. A statement takes one line.
 
-    kernel  := "kernel" NAME ["dims" "(" SYMBOL ":" INT ".." [INT], … ")"] "(" buffer, … ")"
-               ["sites" "(" site, … ")"] "{" statement* "}"
+    kernel  := "kernel" NAME ["split" INT] ["dims" "(" SYMBOL ":" INT ".." [INT], … ")"]
+               "(" buffer, … ")" ["sites" "(" site, … ")"] "{" statement* "}"
     buffer  := ("in" | "out" | "part" | "scratch") %name ":" DTYPE "[" dim, … "]"
     site    := "axis" INT "of" STRING ["at" STRING ":" INT [":" INT [".." INT]]]
     statement := %v "=" "const" DTYPE LITERAL | %v "=" "dim" dim | %v "=" "cast" DTYPE %v
@@ -54,6 +54,7 @@ from graphc.kernel.ir import (
 )
 from graphc.kernel.scalar import PRIMITIVES
 from graphc.kernel.scanner import NAME, NUMBER, Scanner
+from graphc.kernel.split import with_split
 from graphc.kernel.text import MAXIMUM_NESTING
 
 _ROLES: tuple[Role, ...] = get_args(Role)
@@ -102,6 +103,7 @@ class _Parser(Scanner):
         self.skip_lines()
         self.word("kernel")
         name = self.string("the kernel's name in quotes")
+        split = self.not_negative("a number of levels") if self.accept_word("split") else 0
         self.bounds()
         self._buffer_list()
         sites: list[Site] = []
@@ -116,7 +118,8 @@ class _Parser(Scanner):
         self.skip_lines()
         if self.position < len(self.text):
             self.fail("expected the end of the text")
-        return Kernel(name, tuple(self._buffers.values()), body, tuple(sites))
+        kernel = Kernel(name, tuple(self._buffers.values()), body, tuple(sites))
+        return with_split(kernel, split)
 
     def _buffer_list(self) -> None:
         self.expect("(")

@@ -5,7 +5,7 @@ and printing what was parsed gives the same text. Every dtype is stated or follo
 Kernels that are broken print too, so that a dump can show why: a scalar that nothing defines is
 ``%?``, a buffer that the kernel lacks ``%??``.
 
-    kernel "softmax" (in %x: float32[n, 64], out %y: float32[n, 64]) {
+    kernel "softmax" split 1 (in %x: float32[n, 64], out %y: float32[n, 64]) {
       %0 = const int64 64
       parallel %1 < n {
         %2 = multiply %1, %0
@@ -78,7 +78,9 @@ def _rest(kernel: Kernel, names: dict[Buffer, str], sites: Sequence[str]) -> str
     printer.block(kernel.body, "  ")
     buffers = ", ".join(f"{b.role} {names[b]}: {b.type}" for b in kernel.buffers)
     sites_clause = f" sites ({', '.join(sites)})" if sites else ""
-    head = f"{bounds_clause(sorted(kernel.symbols, key=symbol_order))} ({buffers}){sites_clause} {{"
+    split = f" split {kernel.split.levels}" if kernel.split else ""
+    symbols = bounds_clause(sorted(kernel.symbols, key=symbol_order))
+    head = f"{split}{symbols} ({buffers}){sites_clause} {{"
     return "\n".join([head, *printer.lines, "}", ""])
 
 

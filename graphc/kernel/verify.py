@@ -42,6 +42,7 @@ from graphc.kernel.ir import (
     sizes_in,
 )
 from graphc.kernel.scalar import PRIMITIVES
+from graphc.kernel.split import possible_levels, with_split
 from graphc.kernel.text import MAXIMUM_NESTING, print_statement
 
 _ROLES = get_args(Role)
@@ -100,6 +101,7 @@ class _Verifier:
         """Checks everything."""
         self._check_buffers()
         self._check_symbols()
+        self._check_split()
         self._frames.append(_Frame(None, self._kernel.body, False))
         while self._frames:
             frame = self._frames[-1]
@@ -122,6 +124,17 @@ class _Verifier:
             self._require(buffer.role in _ROLES, f"buffer {buffer.name!r} has no such role")
             self._require(buffer.name not in names, f"two buffers are called {buffer.name!r}")
             names.add(buffer.name)
+
+    def _check_split(self) -> None:
+        split, found = self._kernel.split, len(possible_levels(self._kernel))
+        if split is None:
+            return
+        self._require(
+            1 <= split.levels <= found,
+            f"ranges go over {split.levels} levels, of which there are {found}",
+        )
+        known = with_split(self._kernel, split.levels).split
+        self._require(split == known, f"{split} is not {known}")
 
     def _check_symbols(self) -> None:
         bounds: dict[str, tuple[int | None, int | None]] = {}

@@ -19,6 +19,7 @@ from graphc.ir.op import Contraction, Pointwise, Reduction, Scan, ScatterAdd
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.ir import Kernel
+from graphc.kernel.split import chosen_levels, with_split
 from graphc.lower.contraction import lower_contraction
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.nest import lower_nest
@@ -35,6 +36,11 @@ def lower_group(node: Node, target: Target) -> Kernel:
     Raises:
         UnsupportedError: naming the op that no kernel can be made of.
     """
+    kernel = _lowered(node, target)
+    return with_split(kernel, chosen_levels(kernel))
+
+
+def _lowered(node: Node, target: Target) -> Kernel:
     region, slices = computed(node.regions[0])
     kinds = {type(inner.op.lowering) for inner in region.nodes}
     if Contraction in kinds:

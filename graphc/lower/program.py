@@ -18,6 +18,7 @@ from graphc.ir.op import Reshape
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.ir import Kernel, Site
+from graphc.kernel.split import task_count
 from graphc.kernel.text import kernel_key
 from graphc.lower.group import lower_group
 from graphc.ops.placing import join_slices_op, wholes
@@ -25,8 +26,9 @@ from graphc.plan.ir import Branch, Copy, Guard, Jump, Launch, Plan, Slot, SlotKi
 
 
 class _Planner:
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, threads: int) -> None:
         self.target = target
+        self.threads = threads
         self.slots: list[Slot] = []
         self.steps: list[Step] = []
         self.kernels: list[Kernel] = []
@@ -149,11 +151,22 @@ class _Planner:
         where = node.provenance.where
         arguments = [self.slot_of[value] for value in node.inputs]
         arguments += [self.made(value, where) for value in node.outputs]
-        for buffer in kernel.buffers[len(arguments) :]:
-            arguments.append(
-                self.slot("scratch", buffer.type, f"{kernel.name} {buffer.name}", where)
-            )
+        rooms = kernel.buffers[len(arguments) :]
+        copies = self._copies(kernel) if rooms else 1
+        for buffer in rooms:
+            name = f"{kernel.name} {buffer.name}"
+            self.slots.append(Slot("scratch", buffer.type, name, where, copies))
+            arguments.append(len(self.slots) - 1)
         self.steps.append(Launch(number, tuple(arguments), where))
+
+    def _copies(self, kernel: Kernel) -> int:
+        """How many threads may run a kernel at once: each has scratch of its own."""
+        if kernel.split is None:
+            return 1
+        work, extent = kernel.split.work, kernel.split.extent
+        if isinstance(work, int) and isinstance(extent, int):
+            return min(self.threads, task_count(work, extent, self.threads))
+        return self.threads
 
     def _kernel(self, node: Node) -> int:
         """The number of a fused node's kernel; nodes that need the same code share it.
@@ -231,9 +244,9 @@ class _Planner:
 
 
 def plan_program(
-    graph: Graph, states: int, guards: Sequence[Guard], target: Target
+    graph: Graph, states: int, guards: Sequence[Guard], target: Target, threads: int = 1
 ) -> tuple[Plan, dict[Value, int]]:
     """The plan of a fused graph whose last ``states`` inputs are state, without a layout, and the
-    slot of each value."""
-    planner = _Planner(target)
+    slot of each value. Scratch has room for so many threads at once."""
+    planner = _Planner(target, threads)
     return planner.program(graph, states, guards), planner.slot_of

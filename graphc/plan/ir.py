@@ -14,10 +14,13 @@ from typing import Literal, TypeAlias
 from graphc.base.errors import GraphcError, IndexRangeError, ShapeError
 from graphc.base.source import Location
 from graphc.ir.attributes import Array
-from graphc.ir.dims import Dim, evaluate
+from graphc.ir.dims import Dim, ceil_div, evaluate
 from graphc.ir.types import TensorType
 from graphc.kernel.ir import Kernel
 from graphc.plan.memory import MemorySolution
+
+CACHE_LINE = 64
+"""Bytes; threads never write to the same line."""
 
 SlotKind = Literal["feed", "state", "constant", "temporary", "output", "scratch"]
 
@@ -27,13 +30,22 @@ class Slot:
     """A packed array that steps read and write.
 
     ``feed``, ``state`` and ``constant`` are given from outside and only read; ``output`` is memory
-    of the caller; ``temporary`` and ``scratch`` live in the arena.
+    of the caller; ``temporary`` and ``scratch`` live in the arena. A scratch slot has a copy for
+    each thread that may run its kernel at once, each on cache lines of its own.
     """
 
     kind: SlotKind
     type: TensorType
     name: str = ""
     where: Location | None = None
+    copies: int = 1
+
+    @property
+    def bytes(self) -> Dim:
+        """The room it takes."""
+        if self.copies == 1:
+            return self.type.bytes
+        return self.copies * (ceil_div(self.type.bytes, CACHE_LINE) * CACHE_LINE)
 
 
 @dataclass(frozen=True, slots=True)

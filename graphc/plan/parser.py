@@ -6,7 +6,7 @@ evaluated. Slots are resolved here; whether the plan is well-formed is for ``ver
     plan   := "plan" NAME ["dims" "(" SYMBOL ":" INT ".." [INT], … ")"] "slots" slot*
               "feeds" [%slot, …] "outputs" [%slot, …] guard* [layout] ["loops" INT ".." INT, …]
               "steps" (INT ":" step)* "kernels" kernel*
-    slot   := %slot "=" KIND STRING DTYPE "[" dim, … "]" ["#" DIGEST] [where]
+    slot   := %slot "=" KIND STRING DTYPE "[" dim, … "]" ["copies" INT] ["#" DIGEST] [where]
     guard  := "guard" ("equal" | "broadcasts" | "index") "[" dim "," dim "]" STRING
               ["of" "[" dim, … "]"] [where]
     layout := "layout" "peak" INT "bound" INT "steps" INT place* "order" [%slot, …]
@@ -170,10 +170,11 @@ class _Parser(Scanner):
             self.fail(f"expected one of {', '.join(_KINDS)}, found {word!r}", start)
         name = self.string("the slot's name in quotes")
         type_ = self.tensor_type()
+        copies = self.not_negative("copies") if self.accept_word("copies") else 1
         if self.accept("#"):
             start, digest = self.position, self.match(_DIGEST, "a digest")
             self._constants[number] = self._constant(number, digest, type_, start)
-        self._slots.append(Slot(_KINDS[word], type_, name, self.where()))
+        self._slots.append(Slot(_KINDS[word], type_, name, self.where(), copies))
         self._line_end()
 
     def _constant(self, number: int, digest: str, type_: TensorType, start: int) -> Array:

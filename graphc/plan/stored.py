@@ -24,14 +24,15 @@ from graphc.ir import dims, dtypes
 from graphc.ir.attributes import Array
 from graphc.ir.dims import Dim, DimExpr
 from graphc.ir.types import TensorType
-from graphc.kernel.ir import Buffer, Kernel, Site, Statement
+from graphc.kernel.ir import Buffer, Kernel, Site, Split, Statement
 from graphc.kernel.parser import parse_kernel
 from graphc.kernel.text import print_kernel
 from graphc.plan.ir import Branch, Copy, Guard, Jump, Launch, Layout, Plan, Slot
 from graphc.plan.memory import MemorySolution
 
 _RECORDS: tuple[type, ...] = (
-    Slot, Launch, Copy, Branch, Jump, Guard, Layout, MemorySolution, Buffer, Site, Plan,
+    Slot, Launch, Copy, Branch, Jump, Guard, Layout, MemorySolution, Buffer, Site, Split,
+    Plan,
 )  # fmt: skip
 
 _RECORD, _TYPE, _DIM, _LINE, _KERNEL = "r", "t", "d", "l", "k"

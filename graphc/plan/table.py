@@ -1,19 +1,39 @@
 """The native form of a plan's steps, shared by who writes the table and the code that walks it.
 
-A step is ``STEP_WORDS`` int64s: kind, function address, first entry in the pointer table, first
-entry in the dims table, target, unused.
+A step is ``STEP_WORDS`` int64s:
+
+    0  kind
+    1  address of the kernel
+    2  first entry in the pointer table
+    3  first entry in the dims table
+    4  target of a branch or jump; for a kernel its iterations (1 if it is not split)
+    5  iterations a task
+    6  how many threads may take part
+    7  address of the thread pool
+
+The last three are those of ``PARALLEL``, a launch that is cut into tasks.
 """
 
 from __future__ import annotations
 
-LAUNCH, BRANCH, JUMP, COPY, SKIP = range(5)
+LAUNCH, BRANCH, JUMP, COPY, SKIP, PARALLEL = range(6)
 """Kinds of steps."""
 
-STEP_WORDS = 6
+STEP_WORDS = 8
 """int64s a step takes."""
 
 WALKER = "graphc_walk"
 """The symbol of the native loop over the table."""
+
+WORKER = "graphc_worker"
+"""The symbol of what the threads of the pool run; it stands beside the walker."""
+
+POOL_ENTRY, POOL_WORKERS, POOL_THREADS = 16, 512, 256
+"""In the record of the thread pool, in bytes: where the address of ``WORKER`` stands and where the
+records of the threads begin; how many threads there may be, callers included."""
+
+POOL_BYTES = POOL_WORKERS + 64 * POOL_THREADS
+"""The size of the record."""
 
 INDEX_ERROR = 1
 """Status code of a kernel: an index is out of range."""

@@ -39,6 +39,8 @@ def print_plan(plan: Plan) -> str:
     lines = [f"plan {quote(plan.name)}{bounds_clause(symbols_in(plan))}", "slots"]
     for number, slot in enumerate(plan.slots):
         text = f"  %{number} = {slot.kind} {quote(slot.name)} {slot.type}"
+        if slot.copies != 1:
+            text += f" copies {slot.copies}"
         if number in plan.constants:
             text += f" #{Payload(plan.constants[number]).digest.hex()}"
         lines.append(text + where_text(slot.where))

@@ -69,6 +69,8 @@ class _Checker:
         for number, slot in enumerate(plan.slots):
             if slot.kind not in _KINDS:
                 self.fail(f"slot %{number} is of the unknown kind {slot.kind!r}")
+            if slot.copies < 1 or (slot.copies > 1 and slot.kind != "scratch"):
+                self.fail(f"the {self.label(number)} has {slot.copies} copies")
             for dim in slot.type.shape:
                 upper = dims.bounds(dim)[1]
                 if upper is not None and upper < 0:
@@ -359,7 +361,7 @@ class _Checker:
                 self.fail(f"the layout has no place for the {self.label(slot)}")
         self._tables(layout.solution, layout.sizes, len(layout.slots))
         for slot, size in zip(layout.slots, layout.sizes, strict=True):
-            exact = slots[slot].type.bytes
+            exact = slots[slot].bytes
             if isinstance(exact, int) and exact != size:
                 self.fail(f"the layout gives {size} bytes to the {self.label(slot)} of {exact}")
         if offsets_for_sizes(layout.solution, layout.sizes) != (

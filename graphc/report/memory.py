@@ -24,10 +24,10 @@ def memory_data(compiled: Compiled, tables: Tables, profile: Profile | None) -> 
     layout = plan.layout
     assert layout is not None, "a compiled plan is placed"
     sizes = {name: HINT for kernel in plan.kernels for name in kernel.dims}
-    sizes |= {name: HINT for slot in plan.slots for name in _symbols(slot.type.bytes)}
+    sizes |= {name: HINT for slot in plan.slots for name in _symbols(slot.bytes)}
     if profile is not None:
         sizes = dict(profile.sizes)
-    taken = [evaluate(plan.slots[slot].type.bytes, sizes) for slot in layout.slots]
+    taken = [evaluate(plan.slots[slot].bytes, sizes) for slot in layout.slots]
     offsets, _ = offsets_for_sizes(layout.solution, taken)
     peak, unplanned, lower = bytes_at(plan, sizes)
     values = {slot: value for value, slot in compiled.slots.items()}

@@ -158,20 +158,20 @@ def load(
     return Library(compile_object(text, target), symbols, imports)
 
 
-_SHARED: dict[tuple[str, str, Target], Library] = {}
+_SHARED: dict[tuple[tuple[str, ...], str, Target], Library] = {}
 
 
 def shared_library(
-    symbol: str, key: str, target: Target, image: Callable[[], bytes | None]
+    symbols: tuple[str, ...], key: str, target: Target, image: Callable[[], bytes | None]
 ) -> Library | None:
     """Code that many programs call, loaded once in a process; None if there is no image of it.
 
     ``key`` is that of its text, from which ``image`` gives the object.
     """
-    known = _SHARED.get((symbol, key, target))
+    known = _SHARED.get((symbols, key, target))
     if known is None:
         found = image()
         if found is None:
             return None
-        known = _SHARED.setdefault((symbol, key, target), Library(found, (symbol,)))
+        known = _SHARED.setdefault((symbols, key, target), Library(found, symbols))
     return known

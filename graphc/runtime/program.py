@@ -32,12 +32,16 @@ from graphc.plan.table import (
     LAUNCH,
     SKIP,
     STEP_WORDS,
+    WALKER,
+    WORKER,
 )
 from graphc.plan.work import is_brief
 from graphc.runtime.address import address_of
 from graphc.runtime.blocks import maker_of_results
 from graphc.runtime.interrupt import handler, interruptible
 from graphc.runtime.jit import Library
+from graphc.runtime.pool import pool_address
+from graphc.runtime.tasks import Cut, cuts_of, write_cuts
 
 LONG_PROGRAM = 64
 """Programs with loops, or of this many steps, can be interrupted; shorter ones end soon anyway."""
@@ -64,11 +68,28 @@ class Code:
         libraries: what must stay loaded.
         entries: address of each of ``plan.kernels``.
         walker: address of the native loop over the steps.
+        worker: address of what threads of the pool run, which stands beside it.
+        loop: the library of these two.
     """
 
     libraries: tuple[Library, ...]
     entries: tuple[int, ...]
     walker: int
+    worker: int
+    loop: Library
+
+    @classmethod
+    def of(
+        cls,
+        libraries: Sequence[Library],
+        kernels: Library | None = None,
+        symbols: Sequence[str] = (),
+    ) -> Code:
+        """The code of kernels and of what they call; the first library has the loop over steps."""
+        loop = libraries[0]
+        every = tuple(libraries) if kernels is None else (*libraries, kernels)
+        entries = tuple(kernels.addresses[symbol] for symbol in symbols) if kernels else ()
+        return cls(every, entries, loop.addresses[WALKER], loop.addresses[WORKER], loop)
 
 
 Observer = Callable[[int, int], None]
@@ -96,6 +117,8 @@ class _Table:
         dims: of each entry of the dims table the symbol's name, or the slot whose bytes it is.
         written: for each launch its step and the slots it writes.
         sized: the slots whose bytes are needed, and the bytes.
+        cuts: the launches whose tasks depend on the binding; those of others are in the steps.
+        pool: address of the thread pool's record, 0 where one thread runs everything.
     """
 
     steps: NDArray[np.int64]
@@ -103,10 +126,13 @@ class _Table:
     dims: tuple[str | int, ...]
     written: tuple[tuple[int, tuple[int, ...]], ...]
     sized: tuple[tuple[int, Dim], ...]
+    cuts: tuple[Cut, ...]
+    pool: int
 
 
-def _table(plan: Plan, entries: Sequence[int]) -> _Table:
-    """The table of a placed plan whose kernels have these addresses."""
+def _table(plan: Plan, code: Code, threads: int) -> _Table:
+    """The table of a placed plan with its code, for so many threads."""
+    entries = code.entries
     kernels = [
         (kernel.dims, tuple(n for n, b in enumerate(kernel.buffers) if b.is_result))
         for kernel in plan.kernels
@@ -119,7 +145,7 @@ def _table(plan: Plan, entries: Sequence[int]) -> _Table:
         kind, function, target = SKIP, 0, 0
         row = len(pointers), len(dims)
         if isinstance(step, Launch):
-            kind, function = LAUNCH, entries[step.kernel]
+            kind, function, target = LAUNCH, entries[step.kernel], 1
             names, outs = kernels[step.kernel]
             pointers += step.arguments
             dims += names
@@ -133,16 +159,22 @@ def _table(plan: Plan, entries: Sequence[int]) -> _Table:
             pointers.append(step.predicate)
         elif isinstance(step, Jump):
             kind, target = JUMP, step.target
-        words += (kind, function, *row, target, 0)
+        words += (kind, function, *row, target, 0, 0, 0)
     assert plan.layout is not None, "a plan is placed before it runs"
     sized = {slot for _, slots in written for slot in slots}
     sized.update(plan.layout.slots, (item for item in dims if isinstance(item, int)))
+    steps = np.array(words or [0] * STEP_WORDS, np.int64).reshape(-1, STEP_WORDS)
+    cuts = cuts_of(plan, threads)
+    pool = pool_address(code.worker, code.loop) if cuts and threads > 1 else 0
+    write_cuts(steps, (cut for cut in cuts if not cut.is_symbolic), int, pool)
     return _Table(
-        np.array(words or [0] * STEP_WORDS, np.int64).reshape(-1, STEP_WORDS),
+        steps,
         tuple(pointers),
         tuple(dims),
         tuple(written),
-        tuple((slot, plan.slots[slot].type.bytes) for slot in sorted(sized)),
+        tuple((slot, plan.slots[slot].bytes) for slot in sorted(sized)),
+        tuple(cut for cut in cuts if cut.is_symbolic),
+        pool,
     )
 
 
@@ -226,8 +258,9 @@ def _frame(program: Program, binding: Mapping[str, int]) -> Frame:
     # a launch all of whose results are empty has nothing to do
     idle = [step for step, slots in table.written if not any(sizes[slot] for slot in slots)]
     steps = table.steps
-    if idle:
+    if idle or table.cuts:
         steps = table.steps.copy()
+        write_cuts(steps, table.cuts, number, table.pool)
         steps[idle, 0] = SKIP
     status = (ctypes.c_int64 * 4)()
     words = (
@@ -258,7 +291,8 @@ class Program:
         recent: the bindings used last, the latest first.
     """
 
-    def __init__(self, plan: Plan, code: Code) -> None:
+    def __init__(self, plan: Plan, code: Code, threads: int = 1) -> None:
+        """``threads`` is how many may run a kernel at once."""
         self.plan = plan
         self.entries = code.entries
         self.walker = code.walker
@@ -267,7 +301,7 @@ class Program:
         self.constants = {
             slot: np.ascontiguousarray(array) for slot, array in plan.constants.items()
         }
-        self.table = _table(plan, code.entries)
+        self.table = _table(plan, code, threads)
         places: dict[int, list[int]] = {}
         for place, slot in enumerate(self.table.pointers):
             places.setdefault(slot, []).append(place)

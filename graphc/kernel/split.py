@@ -1,0 +1,256 @@
+"""Handing out a kernel's outermost iterations in ranges, and what they cost.
+
+``Kernel.split`` says over how many of the outermost levels one flat range of iterations goes. The
+levels are loops whose iterations are independent, each the only effect of the body around it, and
+at last perhaps a matrix product, whose iterations are blocks of columns or rows. So any ranges that
+cover all iterations, run in any order or at once, write what one run over everything writes.
+
+Whether a kernel is split depends on itself alone, not on how many threads there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from graphc.ir.dims import Dim, ceil_div, product
+from graphc.kernel.ir import (
+    Apply,
+    Cast,
+    Check,
+    Const,
+    Contract,
+    DimValue,
+    Kernel,
+    Load,
+    Loop,
+    Reduce,
+    Size,
+    Split,
+    Statement,
+    Store,
+    Var,
+    walk,
+)
+from graphc.kernel.scalar import PRIMITIVES
+
+Level: TypeAlias = Loop | Contract
+
+SERIAL_WORK = 25_000_000
+"""Picoseconds of work below which threads are left out: handing out tasks to threads that sleep
+takes 10 to 30 µs until the first of them runs."""
+
+TASK_WORK = 10_000_000
+"""Picoseconds that a task lasts at least, so that claiming it (0.1 µs) does not count."""
+
+TASKS_PER_THREAD = 4
+"""Tasks for each thread where there is enough work, so that a thread that is late costs little."""
+
+COLUMN_BLOCK = 64
+"""Columns of a product in one iteration: whole panels on every target."""
+
+ROW_BLOCK = 48
+"""Rows of a product in one iteration: whole tiles on every target."""
+
+_ENOUGH = 256
+"""Iterations known to be so many need no further level."""
+
+_LONG = 1024
+"""Vector loops inside of others are a level only if they are known to be this long, or unknown:
+with bounds known at compile time short ones are faster."""
+
+
+# --- levels --------------------------------------------------------------------------------------
+
+
+def split_levels(kernel: Kernel) -> tuple[Level, ...]:
+    """The levels that a range goes over, outermost first."""
+    return possible_levels(kernel)[: kernel.split.levels] if kernel.split is not None else ()
+
+
+def possible_levels(kernel: Kernel) -> tuple[Level, ...]:
+    """All levels that a range could go over."""
+    result: list[Level] = []
+    body: Sequence[Statement] = kernel.body
+    while True:
+        effects = [s for s in body if isinstance(s, (Store, Loop, Reduce, Contract))]
+        if len(effects) != 1:
+            return tuple(result)
+        (only,) = effects
+        if isinstance(only, Contract):
+            is_known = not isinstance(only.m, Var) and not isinstance(only.n, Var)
+            return (*result, only) if is_known else tuple(result)
+        if not isinstance(only, Loop) or only.kind not in ("parallel", "vector"):
+            return tuple(result)
+        if isinstance(only.extent, Var):
+            return tuple(result)
+        result.append(only)
+        if only.kind == "vector":
+            return tuple(result)
+        body = only.body
+
+
+def level_extent(level: Level) -> Dim:
+    """How many iterations a level has."""
+    if isinstance(level, Loop):
+        assert not isinstance(level.extent, Var), "levels have extents known before they run"
+        return level.extent
+    return ceil_div(*divided(level)[1:])
+
+
+def divided(statement: Contract) -> tuple[Literal["m", "n"], Dim, int]:
+    """The size of a product that ranges cut, its extent, and how much an iteration takes of it.
+
+    Columns, where there are enough of them: no part of the right operand is then packed twice.
+    """
+    n, m = statement.n, statement.m
+    assert not isinstance(n, Var) and not isinstance(m, Var), "so have products"
+    if statement.template == "packed" and statement.b.buffer.type.shape[0] != 1:
+        # panels of a later part of k lie behind all columns of the earlier ones
+        return "m", m, ROW_BLOCK
+    few_columns = isinstance(n, int) and n < 4 * COLUMN_BLOCK
+    few_rows = isinstance(m, int) and m < 4 * ROW_BLOCK
+    if few_columns and not few_rows:
+        return "m", m, ROW_BLOCK
+    return "n", n, COLUMN_BLOCK
+
+
+def with_split(kernel: Kernel, levels: int) -> Kernel:
+    """The kernel with so many levels handed out, or as many as there are; 0 for none."""
+    if levels == 0:
+        return replace(kernel, split=None)
+    extents = (level_extent(level) for level in possible_levels(kernel)[:levels])
+    return replace(kernel, split=Split(levels, product(extents), kernel_work(kernel)))
+
+
+def chosen_levels(kernel: Kernel) -> int:
+    """How many levels to hand out; 0 where it cannot pay at any size, or cannot be done."""
+    work = kernel_work(kernel)
+    if isinstance(work, int) and work < SERIAL_WORK:
+        return 0
+    iterations: Dim = 1
+    count = 0
+    for level in possible_levels(kernel):
+        extent = level_extent(level)
+        if extent == 0:
+            return 0
+        if isinstance(iterations, int) and iterations >= _ENOUGH:
+            break
+        short = isinstance(extent, int) and extent < _LONG
+        if count and short and isinstance(level, Loop) and level.kind == "vector":
+            break
+        iterations = iterations * extent
+        count += 1
+    return 0 if iterations == 1 else count
+
+
+def task_count(work: int, extent: int, threads: int) -> int:
+    """Into how many tasks to cut so many iterations of so much work in all."""
+    if work < SERIAL_WORK or threads < 2:
+        return 1
+    return max(1, min(work // TASK_WORK, TASKS_PER_THREAD * threads, extent))
+
+
+def grain_of(work: int, extent: int, threads: int) -> int:
+    """Iterations a task; 0 where one thread is to run them all."""
+    tasks = task_count(work, extent, threads)
+    return -(-extent // tasks) if tasks > 1 else 0
+
+
+# --- work ----------------------------------------------------------------------------------------
+
+# Picoseconds, of one core at 3 to 4 GHz with wide vectors. They need to be right within a factor of
+# two or so: they decide whether tens of microseconds are worth a hand-over.
+_BYTE = 25
+"""A byte loaded or stored, between the bandwidth of the second-level cache and of memory."""
+_SIMPLE = 5
+"""An exact operation on a vector, for each byte of an element."""
+_DIVISION = 40
+"""Division, remainder and root likewise."""
+_FUNCTION = 200
+"""An elementary function likewise."""
+_CHECK = 100
+_SOME = 64
+"""Iterations of a loop of which nothing is known in advance."""
+_SCALAR = 300
+"""What a statement outside of vectors takes at least."""
+_PRODUCT = {32: 25, 64: 50}
+"""A multiply-add of a float product, by bits; others run outside of tiles."""
+_OTHER_PRODUCT = 250
+_DIVISIONS = frozenset({"divide", "floor_divide", "mod", "sqrt", "fmod"})
+
+
+def kernel_work(kernel: Kernel) -> Dim:
+    """An estimate of what one launch takes on one thread, in picoseconds."""
+    return _body_work(kernel.body, False, _likely_sizes(kernel))
+
+
+def _likely_sizes(kernel: Kernel) -> dict[Var, Dim]:
+    """What scalars that are sizes mostly are: all but the last block is a whole one."""
+    result: dict[Var, Dim] = {}
+    for statement in walk(kernel.body):
+        if isinstance(statement, Const) and isinstance(statement.value, int):
+            result[statement.result] = statement.value
+        elif isinstance(statement, DimValue):
+            result[statement.result] = statement.dim
+        elif isinstance(statement, Apply) and statement.primitive in ("minimum", "select"):
+            found = [result[var] for var in statement.operands[-2:] if var in result]
+            if found:
+                result[statement.result] = found[0]
+    return result
+
+
+def _body_work(body: Sequence[Statement], vectors: bool, sizes: Mapping[Var, Dim]) -> Dim:
+    """Recursion is as deep as loops are nested."""
+
+    def size_of(size: Size) -> Dim:
+        return sizes.get(size, _SOME) if isinstance(size, Var) else size
+
+    total: Dim = 0
+    for statement in body:
+        if isinstance(statement, Loop):
+            inner = _body_work(statement.body, vectors or statement.kind == "vector", sizes)
+            total = total + size_of(statement.extent) * inner
+        elif isinstance(statement, Reduce):
+            inner = _body_work(statement.body, vectors or statement.order == "lanes", sizes)
+            total = total + statement.extent * (inner + len(statement.reducers) * _SCALAR // 16)
+        elif isinstance(statement, Contract):
+            dtype = statement.c.buffer.type.dtype
+            each = _PRODUCT.get(dtype.bits, _OTHER_PRODUCT) if dtype.is_float else _OTHER_PRODUCT
+            total = total + each * product(map(size_of, (statement.m, statement.n, statement.k)))
+        else:
+            cost = _statement_work(statement)
+            total = total + (cost if vectors or not cost else max(cost, _SCALAR))
+    return total
+
+
+def _statement_work(statement: Statement) -> int:
+    if isinstance(statement, Load):
+        return _BYTE * statement.buffer.type.dtype.bytes
+    if isinstance(statement, Store):
+        return _BYTE * statement.buffer.type.dtype.bytes
+    if isinstance(statement, Apply):
+        size = statement.operands[-1].dtype.bytes
+        if not PRIMITIVES[statement.primitive].exact:
+            return _FUNCTION * size
+        return (_DIVISION if statement.primitive in _DIVISIONS else _SIMPLE) * size
+    if isinstance(statement, Cast):
+        return _SIMPLE * statement.result.dtype.bytes
+    return _CHECK if isinstance(statement, Check) else 0
+
+
+__all__ = [
+    "COLUMN_BLOCK",
+    "ROW_BLOCK",
+    "Level",
+    "chosen_levels",
+    "divided",
+    "grain_of",
+    "kernel_work",
+    "level_extent",
+    "possible_levels",
+    "split_levels",
+    "task_count",
+    "with_split",
+]

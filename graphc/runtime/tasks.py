@@ -1,0 +1,64 @@
+"""Which launches of a plan are cut into tasks, and how: decided for each binding of the dims.
+
+Cutting never changes a bit of a result (``graphc.kernel.split``), so these decisions are free; they
+are made in advance, and nothing is left to decide when a launch comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from graphc.ir.attributes import Array
+from graphc.ir.dims import Dim
+from graphc.kernel.split import grain_of
+from graphc.plan.ir import Launch, Plan
+from graphc.plan.table import LAUNCH, PARALLEL
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A launch whose iterations can be handed out.
+
+    Attributes:
+        position: the step.
+        extent: how many iterations there are.
+        work: what they take in all, in picoseconds.
+        seats: how many threads may take part.
+    """
+
+    position: int
+    extent: Dim
+    work: Dim
+    seats: int
+
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether it depends on the binding of the dims."""
+        return not (isinstance(self.extent, int) and isinstance(self.work, int))
+
+
+def cuts_of(plan: Plan, threads: int) -> tuple[Cut, ...]:
+    """The launches of kernels that are split."""
+    slots, result = plan.slots, []
+    for position, step in enumerate(plan.steps):
+        split = plan.kernels[step.kernel].split if isinstance(step, Launch) else None
+        if isinstance(step, Launch) and split is not None:
+            rooms = (slots[slot] for slot in step.arguments if slots[slot].kind == "scratch")
+            seats = min(threads, *(room.copies for room in rooms), threads)
+            result.append(Cut(position, split.extent, split.work, seats))
+    return tuple(result)
+
+
+def write_cuts(
+    steps: Array, cuts: Iterable[Cut], number: Callable[[Dim], int], pool: int
+) -> None:
+    """Fills in the rows of these launches for the sizes that ``number`` gives."""
+    for cut in cuts:
+        extent = number(cut.extent)
+        grain = grain_of(number(cut.work), extent, cut.seats)
+        steps[cut.position, 0] = PARALLEL if grain else LAUNCH
+        steps[cut.position, 4:8] = (extent, grain, cut.seats, pool)
+
+
+__all__ = ["Cut", "cuts_of", "write_cuts"]
