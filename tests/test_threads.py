@@ -226,7 +226,7 @@ def test_kernels_say_how_they_are_split() -> None:
     _, program = results(*PROGRAMS["softmax"], 2, host(), True)
     (kernel,) = program.plan.kernels
     text = print_kernel(kernel)
-    assert " split 1 dims (" in text
+    assert " split 1 (" in text
     assert kernel.split is not None and kernel.split.levels == 1
     assert parse_kernel(text).split is not None
     verify_kernel(parse_kernel(text))
