@@ -137,7 +137,7 @@ def test_bits_are_those_of_one_thread(name: str, request: pytest.FixtureRequest)
         for threads in THREADS:
             got, program = results(build, arrays, threads, host(), symbolic)
             assert same(expected, got), (threads, symbolic)
-            if threads > 1 and name != "scatter":
+            if threads > 1 and name not in ("scatter", "transpose"):
                 frame_steps = program.table.steps[:, 0]
                 assert symbolic or PARALLEL in frame_steps, "nothing ran in tasks"
 

@@ -106,9 +106,6 @@ def divided(statement: Contract) -> tuple[Literal["m", "n"], Dim, int]:
     """
     n, m = statement.n, statement.m
     assert not isinstance(n, Var) and not isinstance(m, Var), "so have products"
-    if statement.template == "packed" and statement.b.buffer.type.shape[0] != 1:
-        # panels of a later part of k lie behind all columns of the earlier ones
-        return "m", m, ROW_BLOCK
     few_columns = isinstance(n, int) and n < 4 * COLUMN_BLOCK
     few_rows = isinstance(m, int) and m < 4 * ROW_BLOCK
     if few_columns and not few_rows:
