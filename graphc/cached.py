@@ -37,8 +37,9 @@ from graphc.ir.printer import payloads
 from graphc.plan.stored import plan_of, plan_text
 from graphc.plan.table import WALKER, WORKER, kernel_symbols
 from graphc.runtime.cache import Cache, cache_of, caching
+from graphc.runtime.code import Code
 from graphc.runtime.jit import Library, key_of, realm_of, shared_library
-from graphc.runtime.program import Code, Program, aligned_empty
+from graphc.runtime.program import Program, aligned_empty
 
 _SHOWING = ("verify", "check", "shuffle_seed", "dump", "fuel", "decisions", "time", "html")
 """Options under which the passes are to be seen at work."""

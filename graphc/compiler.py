@@ -19,8 +19,9 @@ from graphc.lower.program import plan_program
 from graphc.plan.ir import Plan
 from graphc.plan.table import WALKER, WORKER
 from graphc.plan.verify import verify_plan
+from graphc.runtime.code import Code
 from graphc.runtime.jit import Library, compile_object, key_of, shared_library
-from graphc.runtime.program import Code, Program
+from graphc.runtime.program import Program
 from passes.arena import place
 from passes.base import PassContext
 from passes.inplace import INPLACE, May, inplace_groups

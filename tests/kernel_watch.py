@@ -56,7 +56,8 @@ from graphc.kernel.text import kernel_key, print_kernel
 from graphc.kernel.verify import verify_kernel
 from graphc.plan.interp import run_plan
 from graphc.plan.ir import Plan
-from graphc.runtime.program import Code, Program
+from graphc.runtime.code import Code
+from graphc.runtime.program import Program
 
 Array = np.ndarray[Any, Any]
 

@@ -47,8 +47,9 @@ from graphc.plan.ir import Plan, Slot
 from graphc.plan.parser import parse_plan
 from graphc.plan.table import WALKER, WORKER, kernel_symbols
 from graphc.plan.verify import verify_plan
+from graphc.runtime.code import Code
 from graphc.runtime.jit import Library
-from graphc.runtime.program import Code, Program
+from graphc.runtime.program import Program
 from graphc.structure_data import structure_of
 
 

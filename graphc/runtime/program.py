@@ -32,14 +32,12 @@ from graphc.plan.table import (
     LAUNCH,
     SKIP,
     STEP_WORDS,
-    WALKER,
-    WORKER,
 )
 from graphc.plan.work import is_brief
 from graphc.runtime.address import address_of
 from graphc.runtime.blocks import maker_of_results
+from graphc.runtime.code import Code
 from graphc.runtime.interrupt import handler, interruptible
-from graphc.runtime.jit import Library
 from graphc.runtime.pool import pool_address
 from graphc.runtime.tasks import Cut, cuts_of, write_cuts
 
@@ -58,38 +56,6 @@ MAX_BINDINGS = 64
 
 RECENT_BINDINGS = 4
 """Among so many bindings native code looks for that of its arguments."""
-
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    """Machine code of a plan.
-
-    Attributes:
-        libraries: what must stay loaded.
-        entries: address of each of ``plan.kernels``.
-        walker: address of the native loop over the steps.
-        worker: address of what threads of the pool run, which stands beside it.
-        loop: the library of these two.
-    """
-
-    libraries: tuple[Library, ...]
-    entries: tuple[int, ...]
-    walker: int
-    worker: int
-    loop: Library
-
-    @classmethod
-    def of(
-        cls,
-        libraries: Sequence[Library],
-        kernels: Library | None = None,
-        symbols: Sequence[str] = (),
-    ) -> Code:
-        """The code of kernels and of what they call; the first library has the loop over steps."""
-        loop = libraries[0]
-        every = tuple(libraries) if kernels is None else (*libraries, kernels)
-        entries = tuple(kernels.addresses[symbol] for symbol in symbols) if kernels else ()
-        return cls(every, entries, loop.addresses[WALKER], loop.addresses[WORKER], loop)
 
 
 Observer = Callable[[int, int], None]
