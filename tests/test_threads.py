@@ -46,6 +46,7 @@ def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(split, "TASK_WORK", 1)
     monkeypatch.setattr(split, "TASKS_PER_THREAD", 13)
     monkeypatch.setattr(split, "_LONG", 1)
+    monkeypatch.setattr(split, "COLUMNS", 1)
 
 
 def normal(*shape: int, dtype: str = "float32") -> Array:
@@ -101,6 +102,16 @@ PROGRAMS: dict[str, tuple[Build, list[Array]]] = {
         lambda a: a @ gx.constant(normal(700, 500)), [normal(1, 700)]
     ),
     "batch of products": (lambda a, b: a @ b, [normal(5, 20, 30), normal(5, 30, 300)]),
+    "linear layer": (
+        lambda x, w, c: gx.relu(x @ w + c), [normal(300, 70), normal(70, 700), normal(700)]
+    ),
+    "residual and gelu": (
+        lambda x, w, r: gx.gelu(x @ w) + r, [normal(90, 70), normal(70, 900), normal(90, 900)]
+    ),
+    "attention": (
+        lambda q, k, v: gx.softmax(q @ gx.swapaxes(k, -1, -2) * 0.2) @ v,
+        [normal(3, 90, 16), normal(3, 80, 16), normal(3, 80, 16)],
+    ),
     "network": (
         lambda x, w, v: gx.softmax(gx.relu(x @ w) @ v),
         [normal(64, 100), normal(100, 300), normal(300, 10)],

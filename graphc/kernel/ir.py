@@ -258,11 +258,13 @@ class Split:
         levels: over how many of the outermost levels a range goes.
         extent: how many iterations these have together.
         work: an estimate of what all of them take on one thread, in picoseconds.
+        least: how many iterations a task has at least.
     """
 
     levels: int
     extent: Dim
     work: Dim
+    least: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -50,6 +50,10 @@ TASKS_PER_THREAD = 4
 COLUMN_BLOCK = 64
 """Columns of a product in one iteration: whole panels on every target."""
 
+COLUMNS = 2048
+"""Columns that a task at least reduces: of narrow stripes the rows lie far apart in memory, and a
+column sum of 4096 x 4096 took three times as long with 512 columns a task as in one piece."""
+
 ROW_BLOCK = 48
 """Rows of a product in one iteration: whole tiles on every target."""
 
@@ -117,8 +121,16 @@ def with_split(kernel: Kernel, levels: int) -> Kernel:
     """The kernel with so many levels handed out, or as many as there are; 0 for none."""
     if levels == 0:
         return replace(kernel, split=None)
-    extents = (level_extent(level) for level in possible_levels(kernel)[:levels])
-    return replace(kernel, split=Split(levels, product(extents), kernel_work(kernel)))
+    cut = possible_levels(kernel)[:levels]
+    last = cut[-1]
+    down_columns = (
+        isinstance(last, Loop)
+        and last.kind == "vector"
+        and any(isinstance(statement, Reduce) for statement in last.body)
+    )
+    least = COLUMNS if down_columns else 1
+    extent = product(level_extent(level) for level in cut)
+    return replace(kernel, split=Split(levels, extent, kernel_work(kernel), least))
 
 
 def chosen_levels(kernel: Kernel) -> int:
@@ -142,16 +154,19 @@ def chosen_levels(kernel: Kernel) -> int:
     return 0 if iterations == 1 else count
 
 
-def task_count(work: int, extent: int, threads: int) -> int:
-    """Into how many tasks to cut so many iterations of so much work in all."""
+def task_count(work: int, extent: int, threads: int, least: int = 1) -> int:
+    """Into how many tasks to cut so many iterations of so much work in all.
+
+    A task has at least so many iterations.
+    """
     if work < SERIAL_WORK or threads < 2:
         return 1
-    return max(1, min(work // TASK_WORK, TASKS_PER_THREAD * threads, extent))
+    return max(1, min(work // TASK_WORK, TASKS_PER_THREAD * threads, extent // least))
 
 
-def grain_of(work: int, extent: int, threads: int) -> int:
+def grain_of(work: int, extent: int, threads: int, least: int = 1) -> int:
     """Iterations a task; 0 where one thread is to run them all."""
-    tasks = task_count(work, extent, threads)
+    tasks = task_count(work, extent, threads, least)
     return -(-extent // tasks) if tasks > 1 else 0
 
 

@@ -165,7 +165,7 @@ class _Planner:
             return 1
         work, extent = kernel.split.work, kernel.split.extent
         if isinstance(work, int) and isinstance(extent, int):
-            return min(self.threads, task_count(work, extent, self.threads))
+            return min(self.threads, task_count(work, extent, self.threads, kernel.split.least))
         return self.threads
 
     def _kernel(self, node: Node) -> int:

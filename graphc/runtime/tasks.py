@@ -25,12 +25,14 @@ class Cut:
         extent: how many iterations there are.
         work: what they take in all, in picoseconds.
         seats: how many threads may take part.
+        least: iterations that a task has at least.
     """
 
     position: int
     extent: Dim
     work: Dim
     seats: int
+    least: int
 
     @property
     def is_symbolic(self) -> bool:
@@ -46,7 +48,7 @@ def cuts_of(plan: Plan, threads: int) -> tuple[Cut, ...]:
         if isinstance(step, Launch) and split is not None:
             rooms = (slots[slot] for slot in step.arguments if slots[slot].kind == "scratch")
             seats = min(threads, *(room.copies for room in rooms), threads)
-            result.append(Cut(position, split.extent, split.work, seats))
+            result.append(Cut(position, split.extent, split.work, seats, split.least))
     return tuple(result)
 
 
@@ -56,7 +58,7 @@ def write_cuts(
     """Fills in the rows of these launches for the sizes that ``number`` gives."""
     for cut in cuts:
         extent = number(cut.extent)
-        grain = grain_of(number(cut.work), extent, cut.seats)
+        grain = grain_of(number(cut.work), extent, cut.seats, cut.least)
         steps[cut.position, 0] = PARALLEL if grain else LAUNCH
         steps[cut.position, 4:8] = (extent, grain, cut.seats, pool)
 
