@@ -203,6 +203,20 @@ def test_pad_with_values_and_crops() -> None:
     agrees(lambda x: pad(x, 1, constant_values=200), np.pad(ints, 1, constant_values=200), ints)
 
 
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3)])
+def test_pad_of_nothing(shape: tuple[int, ...]) -> None:
+    """What there is no element for is the value of the margin, not 0."""
+    empty = np.zeros(shape)
+    margin = np.pad(empty, 2, constant_values=7)
+    agrees(lambda x: pad(x, 2, constant_values=7), margin, empty)
+    width = [(0, 0)] * (len(shape) - 1) + [(0, 1)]
+    last = np.pad(empty, width, constant_values=7)
+    joined = np.concatenate([last, empty], axis=-1)
+    agrees(
+        lambda x: concatenate([pad(x, width, constant_values=7), x * 2], axis=-1), joined, empty
+    )
+
+
 def test_pad_by_dims_of_unknown_sign() -> None:
     for size in (3, 5, 8):
         array = np.arange(1.0, size + 1)

@@ -160,3 +160,19 @@ def test_large_regions_stay_one_nest() -> None:
             value = gx.tanh(value) + 1.0
     (kernel,) = gx.Session(graph).compile(value, [x, y]).compiled.plan.kernels
     assert chooses((kernel,))
+
+
+@pytest.mark.parametrize("sizes", [(1, 0), (0, 1), (0, 0), (3, 0), (0, 1, 0)])
+def test_pieces_without_elements(sizes: tuple[int, ...]) -> None:
+    """The others keep theirs, in a kernel of its own as well."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(5, size)).astype("float32") for size in sizes]
+    expected = np.concatenate(arrays, axis=1)
+    for off in [(), ("views",), ("joins",), ("fuse",)]:
+        with gx.Graph() as graph:
+            fed = [p(5, size) for size in sizes]
+            pieces = [gx.negative(x) for x in fed]
+            whole = gx.concatenate(pieces, axis=1)
+        session = gx.Session(graph, options=Options(off=off, verify=True))
+        for fetches in ([whole], [whole, *pieces]):
+            assert np.array_equal(session.compile(fetches, fed)(*arrays)[0], -expected), off

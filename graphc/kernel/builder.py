@@ -219,10 +219,11 @@ class KernelBuilder:
         """An element of a buffer, guarded if a condition is given.
 
         A buffer without elements is read in loops that don't run, and only there: what an index
-        that is the same in all iterations would move out of them must not read.
+        that is the same in all iterations would move out of them must not read. Where it is
+        guarded, no index lies in it.
         """
         if buffer.type.size == 0:
-            return self.constant(0, buffer.type.dtype)
+            return self.constant(0, buffer.type.dtype) if other is None else other
         result = Var(buffer.type.dtype)
         operands = [v for v in (index, condition, other) if v is not None]
         if buffer.role != "in":
