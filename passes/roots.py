@@ -7,12 +7,14 @@
     %3 = rsqrt(%2)                      ->      the reciprocal of the norm of the rows of %0
 
 Role: a part of ``stabilize``. Sums, means, views and constants beside the squares may stand in
-between. Invariant: where the sum is finite and not below ``scales(dtype).low``, the result is the
-root of the sum as it was spelled, to the bit.
+between, and factors that leave the scaled squares in the range as well. Invariant: where the sum is
+finite and not below ``scales(dtype).low``, the result is the root of the sum as it was spelled, to
+the bit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -43,6 +45,15 @@ NAME = "root-of-squares"
 
 MAXIMUM_NODES = 48
 """How much of a sum is looked through, so that sums shared by many roots cost no more."""
+
+LIGHTEST, HEAVIEST = 2.0**-30, 2.0**8
+"""What squares may be multiplied by on the way to the root.
+
+Where a sum of lighter squares is just below ``scales(dtype).low``, its operands scaled up would
+overflow; where one of heavier squares overflows, the shift of operands scaled down would count."""
+
+MOST_ELEMENTS = 2**30
+"""What a mean of unknown size is taken to divide by."""
 
 _REDUCTIONS = {sum_op, mean_op}
 _LINEAR = {*_REDUCTIONS, sum_to_op, reshape_op, broadcast_to_op, transpose_op}
@@ -176,7 +187,34 @@ def _recognised(total: Value, producer: Producer) -> _Sum | None:
             stack.append((node.inputs[0], False, False))
         else:
             return None
-    return found if squares else None
+    return found if squares and _are_bounded(found.nodes, producer) else None
+
+
+def _are_bounded(nodes: list[Node], producer: Producer) -> bool:
+    """Whether the factors between squares and the total are neither too small nor too large."""
+    factors = {nodes[-1].output: (1.0, 1.0)}
+    for node in reversed(nodes):
+        low, high = factors[node.output]
+        if _is_square(node):
+            if low < LIGHTEST or high > HEAVIEST:
+                return False
+            continue
+        operands: Sequence[Value] = node.inputs
+        if node.op in _WEIGHTED:
+            weight = known(node.inputs[1], producer)
+            assert weight is not None, "factors were found to be constants"
+            ends = float(np.min(weight.array)), float(np.max(weight.array))
+            if node.op is divide_op:
+                ends = 1 / ends[1], 1 / ends[0]
+            low, high = low * min(ends[0], 1.0), high * max(ends[1], 1.0)
+            operands = node.inputs[:1]
+        elif node.op is mean_op:
+            count = product(node.inputs[0].shape[axis] for axis in node.attrs["axes"])
+            low /= max(count, 1) if isinstance(count, int) else MOST_ELEMENTS
+        for value in operands:
+            lowest, highest = factors.get(value, (low, high))
+            factors[value] = min(low, lowest), max(high, highest)
+    return True
 
 
 def _smallest(array: Array) -> float:

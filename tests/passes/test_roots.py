@@ -145,6 +145,42 @@ def test_norms_of_rows_columns_and_arrays(dtype: str, axis: Any) -> None:
             assert np.array_equal(np.sqrt(summed).ravel(), lengths.ravel())
 
 
+WEIGHTED: dict[str, Callable[[gx.Value, Any], gx.Value]] = {
+    "elements": lambda x, factor: gx.sqrt(x * x * factor).sum(axis=1) / 2,
+    "a sum": lambda x, factor: gx.sqrt(gx.sum(x * x, axis=1) * factor),
+    "a mean": lambda x, factor: gx.sqrt(4 * gx.mean(x * x, axis=1) * factor),
+    "in a sum": lambda x, factor: gx.sqrt(gx.sum(x * x * factor, axis=1)),
+    "divided": lambda x, factor: gx.sqrt(gx.sum(x * x, axis=1) / (1 / factor)),
+    "part of it": lambda x, factor: gx.sqrt((x[:, :2] * x[:, :2] * factor).sum(1) * 2),
+    "reciprocal": lambda x, factor: 1 / gx.rsqrt(gx.sum(x * x, axis=1) * factor),
+    "shared": lambda x, factor: gx.sqrt((lambda s: s + s * factor)(gx.sum(x * x, axis=1))),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("power", [-98, -60, -30, -9, 8, 9, 60, 100])
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_factors_of_squares_never_make_it_worse(name: str, power: int, dtype: str) -> None:
+    """All four elements of a row are alike, and the root of a row is twice an element's."""
+    info = np.finfo(dtype)
+    column = 2.0 ** np.arange(info.minexp + 60, info.maxexp - 60, dtype="float64") * 1.25
+    factor = dtype_of(dtype)(2.0**power)
+    data = np.repeat(column.astype(dtype)[:, None], 4, axis=1)
+    with gx.Graph() as g:
+        x = gx.placeholder((None, 4), dtype, name="x")
+        value = WEIGHTED[name](x, factor)
+    strict, got = (
+        gx.Session(g, options=options).run(value, {x: data})
+        for options in (gx.Options(numerics="strict"), gx.Options())
+    )
+    total = 1.0 + float(factor) if name == "shared" else float(factor)
+    with mp.workdps(60):
+        for number, one, plain in zip(column, got, strict, strict=True):
+            exact = 2 * mp.mpf(number) * mp.sqrt(mp.mpf(total))
+            right = abs(mp.mpf(float(one)) - exact) <= 4 * float(info.eps) * exact
+            assert right or one == plain, (number, one, plain, exact)
+
+
 def test_the_norm_of_a_whole_array_reads_it_once() -> None:
     with gx.Graph() as g:
         x = gx.placeholder((None, 64), name="x")
