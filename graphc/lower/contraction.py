@@ -114,7 +114,7 @@ def lower_contraction(region: Graph, slices: Slices, target: Target) -> Kernel:
     b, evaluator, outputs = open_region(region, slices)
     whole = product_of(products[0], *(evaluator.buffers[value] for value in products[0].inputs))
     plain = [out for out in outputs if _is_same(out.value, whole, region)]
-    if node.output.type.size == 0:
+    if whole.result.type.size == 0:
         return b.finish()  # nor has anything computed from it an element
     if plain and len(outputs) == 1:
         _alone(b, evaluator, whole, plain[0], target)
