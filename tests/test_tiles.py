@@ -12,6 +12,7 @@ import graphc as gx
 from graphc.base.target import Target, host, named
 from graphc.codegen.emitter import ModuleEmitter
 from graphc.codegen.kernel import emit_kernel
+from graphc.interp import evaluate
 from graphc.ir.value import Value
 from graphc.kernel.ir import Loop, walk
 
@@ -142,3 +143,36 @@ def test_text_for_another_architecture() -> None:
     emit_kernel(module, program.kernels[0], "kernel", ARM)
     assert "nontemporal" not in module.text()
     assert "<4 x float>" in module.text()
+
+
+LOOPS: dict[str, tuple[Callable[[Value], Value], tuple[int, ...], list[str]]] = {
+    "elements": (lambda x: x * 2 + 1, (6, 5, 4), ["vector"]),
+    "a new axis": (lambda x: x[..., None] + 1, (40, 3), ["vector"]),
+    "the rows of a slice": (lambda x: x[3:] * 2, (7, 5, 4), ["vector"]),
+    "columns of a slice": (lambda x: x[..., 1:] * 2, (7, 5, 4), ["parallel", "vector"]),
+    "a broadcast row": (
+        lambda x: x + np.arange(4, dtype="float32"),
+        (6, 5, 4),
+        ["parallel", "vector"],
+    ),
+    "margins": (
+        lambda x: gx.pad(x, ((0, 0), (1, 1), (0, 0))),
+        (6, 5, 4),
+        ["parallel", "parallel", "vector"],
+    ),
+    "a transpose of the outer axis": (
+        lambda x: gx.transpose(x, (2, 0, 1)),
+        (6, 5, 4),
+        ["across", "vector"],
+    ),
+}
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "symbolic"])
+@pytest.mark.parametrize("name", LOOPS)
+def test_axes_that_all_accesses_run_through_as_one_are_one_loop(name: str, known: bool) -> None:
+    function, shape, expected = LOOPS[name]
+    x = sample(shape, "float32")
+    result, program = run(function, x, known=known)
+    assert np.array_equal(result, *evaluate(program.source, [x]))
+    assert kinds(program) == expected

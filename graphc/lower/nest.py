@@ -1,18 +1,22 @@
-"""The loops of a map kernel over the shape of its results: their order, kinds and number.
+"""Map kernels: loops over the shape of the results; their order, kinds and number.
 
 All iterations are independent, so any nest gives the same values. It is made plain first and looked
-at: an axis along which loads are neighbours stands right around the vector loop ("across"), and
-axes that every load and store runs through as if they were one become one.
+at: axes that every load and store runs through as if they were one become one, which makes the
+innermost loop long, and an axis along which loads are neighbours stands right around the vector
+loop ("across").
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 
-from graphc.ir.dims import product
+from graphc.ir.dims import compare, product
 from graphc.ir.dtypes import int64
 from graphc.ir.graph import Graph
+from graphc.ir.types import Shape
+from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.index_range import Affine, index_forms, loads_across
 from graphc.kernel.ir import (
     Apply,
@@ -25,79 +29,99 @@ from graphc.kernel.ir import (
     operands_of,
     walk,
 )
-from graphc.lower.region import Slices, open_loop, open_region
+from graphc.lower.evaluate import Evaluator
+from graphc.lower.pieces import nests
+from graphc.lower.region import Result, Slices, open_loop, open_region
+
+Axes = list[int]
+"""Neighbouring axes, those of one element each left out, that are one loop."""
 
 
-def lower_nest(region: Graph, slices: Slices) -> Kernel:
-    """The kernel of a region without reductions whose results have one shape."""
-    shape = region.outputs[0].shape
-    last = len(shape) - 1
-    kernel = _nest(region, slices, None, [[axis] for axis in range(len(shape))])
-    nest = [statement for statement in walk(kernel.body) if isinstance(statement, Loop)]
-    axes = [axis for axis, dim in enumerate(shape) if dim != 1]
-    if len(nest) < 2 or len(nest) != len(axes) or axes[-1] != last:
-        return kernel
-    inner, forms = nest[-1], index_forms(kernel)
-    counts = [
-        (len(loads_across(forms, inner.body, loop.index, inner.index)), axis)
-        for axis, loop in zip(axes, nest[:-1], strict=False)
-    ]
-    most, across = max(counts)
-    if not most:
-        return kernel
-    return _nest(region, slices, across, _groups(kernel, nest[:-1], axes[:-1], last))
+@dataclass(frozen=True, slots=True)
+class _Loops:
+    """The loops of a nest by their axes, outermost first; the last is the vector loop."""
+
+    groups: Sequence[Axes]
+    across: int | None
 
 
-def _nest(
-    region: Graph, slices: Slices, across: int | None, groups: Sequence[Sequence[int]]
-) -> Kernel:
-    """Loops over groups of axes; the one across the vector loop stands right around it."""
-    b, evaluator, results = open_region(region, slices)
-    shape = region.outputs[0].shape
-    index: dict[int, Var] = {}
-    last = len(shape) - 1
-    with ExitStack() as loops:
-        for group in sorted(groups, key=lambda group: (last in group, across in group)):
-            kind: LoopKind = "vector" if last in group else "parallel"
-            if across in group:
-                kind = "across"
-            # the last axis of a group runs through all of it, and the others stand at 0
-            *others, axis = group
-            extent = product(shape[n] for n in group)
-            index[axis] = open_loop(b, evaluator, loops, extent, kind)
-            index |= {other: b.constant(0, int64) for other in others}
-        place = tuple(index[axis] for axis in range(len(shape)))
-        values = [evaluator.at(value, place) for value in region.outputs]
-        for result, value in zip(results, values, strict=True):
-            result.store(b, place, value)
+def lower_map(region: Graph, slices: Slices) -> Kernel:
+    """The kernel of a region without reductions whose results have one shape.
+
+    One nest computes all of them, or one for each piece of a concatenation.
+    """
+    b, whole, results = open_region(region, slices)
+    for part, part_slices in nests(region, slices):
+        evaluator = Evaluator(b, part)
+        evaluator.buffers.update(zip(part.inputs, whole.buffers.values(), strict=True))
+        targets = [
+            Result(value, result.buffer, slice_)
+            for value, result, slice_ in zip(part.outputs, results, part_slices, strict=True)
+        ]
+        _nest(b, evaluator, targets, _loops(part, part_slices))
     return b.finish()
 
 
-def _groups(
-    kernel: Kernel, nest: Sequence[Loop], axes: Sequence[int], last: int
-) -> list[list[int]]:
-    """Axes that are one loop, those of one element each with what follows it."""
-    forms = index_forms(kernel)
+def _loops(region: Graph, slices: Slices) -> _Loops:
+    """The loops that suit what the region reads and writes."""
+    shape = region.outputs[0].shape
+    axes = [axis for axis, dim in enumerate(shape) if not compare("eq", dim, 1)]
+    plain = _Loops([[axis] for axis in axes], None)
+    if len(axes) < 2:
+        return plain
+    b, evaluator, results = open_region(region, slices)
+    _nest(b, evaluator, results, plain)
+    kernel = b.finish()
+    loops = [statement for statement in walk(kernel.body) if isinstance(statement, Loop)]
+    forms, inner = index_forms(kernel), loops[-1]
+    gain, across = max(
+        (len(loads_across(forms, inner.body, loop.index, inner.index)), axis)
+        for axis, loop in zip(axes, loops[:-1], strict=False)
+    )
+    return _Loops(_merged(kernel, forms, shape, axes, loops), across if gain else None)
+
+
+def _nest(b: KernelBuilder, evaluator: Evaluator, results: Sequence[Result], loops: _Loops) -> None:
+    """Builds the nest; the loop across the vector loop stands right around it."""
+    shape = evaluator.region.outputs[0].shape
+    index = [b.constant(0, int64)] * len(shape)
+    *outer, last = loops.groups or [[]]
+    with ExitStack() as opened:
+        for group in (*sorted(outer, key=lambda group: loops.across in group), last):
+            if group:
+                kind: LoopKind = "vector" if group is last else "parallel"
+                if loops.across in group:
+                    kind = "across"
+                # the last axis of a group runs through all of it, and the others stand at 0
+                extent = product(shape[axis] for axis in group)
+                index[group[-1]] = open_loop(b, evaluator, opened, extent, kind)
+        place = tuple(index)
+        elements = [evaluator.at(result.value, place) for result in results]
+        for result, element in zip(results, elements, strict=True):
+            result.store(b, place, element)
+
+
+def _merged(
+    kernel: Kernel,
+    forms: Mapping[Var, Affine],
+    shape: Shape,
+    axes: Sequence[int],
+    loops: Sequence[Loop],
+) -> list[Axes]:
+    """The axes of a plain nest, one loop each, grouped as far as its accesses allow."""
     accesses = [s.index for s in walk(kernel.body) if isinstance(s, (Load, Store))]
     places = [forms[index] for index in accesses if index in forms]
     fixed = _used_otherwise(kernel, forms)
-    groups: list[list[int]] = []
-    for position, (loop, axis) in enumerate(zip(nest, axes, strict=True)):
-        before = nest[position - 1] if position else None
-        joins = before is not None and not {before.index, loop.index} & fixed
-        if joins and before is not None:
-            extent = loop.extent
-            assert not isinstance(extent, Var), "the loops of a map run over its shape"
-            joins = all(
-                form.coefficient(before.index) == form.coefficient(loop.index) * extent
-                for form in places
-            )
-        if joins:
+    groups = [[axes[0]]]
+    for axis, before, loop in zip(axes[1:], loops, loops[1:], strict=False):
+        if not {before.index, loop.index} & fixed and all(
+            form.coefficient(before.index) == form.coefficient(loop.index) * shape[axis]
+            for form in places
+        ):
             groups[-1].append(axis)
         else:
             groups.append([axis])
-    missing = set(range(last + 1)).difference(axes, (last,))
-    return [*groups, [last], *([axis] for axis in sorted(missing))]
+    return groups
 
 
 def _used_otherwise(kernel: Kernel, forms: Mapping[Var, Affine]) -> set[Var]:

@@ -135,9 +135,7 @@ class _Part:
             starts: list[Dim] = [0] * value.type.rank
             starts[axis] = self._start
             attrs = {"size": part.shape, "start": tuple(starts), "step": (1,) * len(starts)}
-            self._nodes.append(
-                Node(slice_op, (value,), attrs, (part,), (), self._cut.provenance)
-            )
+            self._nodes.append(Node(slice_op, (value,), attrs, (part,), (), self._cut.provenance))
             self._sliced[value] = part
         return part
 
