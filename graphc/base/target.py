@@ -44,6 +44,15 @@ class Target:
     l1_bytes: int = 32 * 1024
     l2_bytes: int = 512 * 1024
 
+    @property
+    def scales(self) -> bool:
+        """Whether vectors are multiplied by powers of two in one instruction (AVX-512's scalef).
+
+        Only beside fused multiply-add: without it a function may round an exponent up for one
+        lane count and down for another.
+        """
+        return self.has_fma and self.vector_bits >= 512 and "+avx512f" in self.features.split(",")
+
     def without_fma(self) -> Target:
         """The same target with fused multiply-add switched off (it changes bits of class R)."""
         kept = [f for f in self.features.split(",") if f not in ("+fma", "+fma4")]

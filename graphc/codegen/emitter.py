@@ -98,13 +98,17 @@ class ModuleEmitter:
         has_fma: whether ``fma`` may be written as LLVM's intrinsic; without it, it is a product
             and a sum.
         calls_functions: whether elementary functions are called, not inlined.
+        scales: whether vectors are multiplied by powers of two in one instruction.
         libraries: modules that this one calls into, by the symbol they define.
         streams: whether a function stores past the caches, and so needs the mark ``!0``.
     """
 
-    def __init__(self, has_fma: bool = True, calls_functions: bool = False) -> None:
+    def __init__(
+        self, has_fma: bool = True, calls_functions: bool = False, scales: bool = False
+    ) -> None:
         self.has_fma = has_fma
         self.calls_functions = calls_functions
+        self.scales = scales
         self._functions: dict[str, str] = {}
         self._declarations: dict[str, str] = {}
         self._globals: dict[str, str] = {}

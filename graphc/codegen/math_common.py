@@ -56,6 +56,9 @@ NAN = float("nan")
 # From this magnitude on, trigonometric arguments are reduced by ``reduce_huge``.
 HUGE_ANGLE = 2.0**20
 
+# bits of the vectors that ``FloatMath.scale`` takes
+_SCALED_BITS = 512
+
 Operand = Reg | float
 
 
@@ -67,9 +70,10 @@ class FloatMath:
         type: the lanes' float type.
         bits: width of one lane.
         has_fma: whether ``fma`` rounds once.
+        scales: whether ``scale`` may be used.
     """
 
-    __slots__ = ("bits", "e", "has_fma", "integer", "type")
+    __slots__ = ("bits", "e", "has_fma", "integer", "scales", "type")
 
     def __init__(self, e: FunctionEmitter, type_: LType) -> None:
         self.e = e
@@ -77,6 +81,7 @@ class FloatMath:
         self.bits = type_.bits
         self.integer = type_.of(f"i{type_.bits}")
         self.has_fma = e.module.has_fma
+        self.scales = e.module.scales and type_.lanes * type_.bits % _SCALED_BITS == 0
 
     def of(self, element: str) -> FloatMath:
         """The same on lanes of another width."""
@@ -228,6 +233,38 @@ class FloatMath:
     def power_of_two(self, biased: Reg) -> Reg:
         """The float whose exponent field is the low bits of ``biased``."""
         return self.from_word(self.integers("shl", biased, self.mantissa))
+
+    def scale(self, a: Reg, exponents: Reg) -> Reg:
+        """a·2^exponents, whole floats, rounded once even where it is denormal."""
+        lanes = _SCALED_BITS // self.bits
+        one = ltype(self.type.element, lanes)
+        name = f"llvm.x86.avx512.mask.scalef.{'ps' if self.bits == 32 else 'pd'}.512"
+        self.e.module.declare(name, str(one), f"{one}, {one}, {one}, i{lanes}, i32")
+        ending = f"{one} undef, i{lanes} -1, i32 4"
+        parts = [
+            self.e.assign(one, f"call {one} @{name}({x}, {n}, {ending})")
+            for x, n in zip(self._parts(a, lanes), self._parts(exponents, lanes), strict=True)
+        ]
+        while len(parts) > 1:
+            parts = [self._joined(*parts[i : i + 2]) for i in range(0, len(parts), 2)]
+        return parts[0]
+
+    def _parts(self, a: Reg, lanes: int) -> list[Reg]:
+        """A vector as vectors of so many lanes."""
+        if a.type.lanes == lanes:
+            return [a]
+        return [
+            self._shuffled(a, Reg("poison", a.type), range(first, first + lanes))
+            for first in range(0, a.type.lanes, lanes)
+        ]
+
+    def _joined(self, low: Reg, high: Reg) -> Reg:
+        return self._shuffled(low, high, range(2 * low.type.lanes))
+
+    def _shuffled(self, a: Reg, b: Reg, lanes: range) -> Reg:
+        order = ", ".join(f"i32 {lane}" for lane in lanes)
+        target = ltype(a.type.element, len(lanes))
+        return self.e.assign(target, f"shufflevector {a}, {b}, <{len(lanes)} x i32> <{order}>")
 
     # --- cold paths ------------------------------------------------------------------------------
 

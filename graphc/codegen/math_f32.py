@@ -63,15 +63,22 @@ _ERF_LARGE = (
 )  # fmt: skip
 
 
-def _exp_parts(
+def _exp_reduced(
     m: FloatMath, x: Reg, magic: Reg | float, sign: float = 1.0, times: float = 1.0
-) -> tuple[Reg, Reg]:
-    """2^(n + what magic adds) and r such that e^(sign·times·x) is 2^n·e^(sign·r)."""
+) -> tuple[Reg, Reg, Reg]:
+    """n + magic, n and r such that e^(sign·times·x) is 2^n·e^(sign·r)."""
     sum_ = m.fma(x, LOG2_E * sign * times, magic)
     n = m.sub(sum_, magic)
     scaled = x if times == 1.0 else m.mul(x, times)
     r = m.fma(n, -_LN2_HIGH * sign, scaled)
-    r = m.fma(n, -_LN2_LOW * sign, r)
+    return sum_, n, m.fma(n, -_LN2_LOW * sign, r)
+
+
+def _exp_parts(
+    m: FloatMath, x: Reg, magic: Reg | float, sign: float = 1.0, times: float = 1.0
+) -> tuple[Reg, Reg]:
+    """2^(n + what magic adds) and r such that e^(sign·times·x) is 2^n·e^(sign·r)."""
+    sum_, _, r = _exp_reduced(m, x, magic, sign, times)
     return m.power_of_two(m.to_word(sum_)), r
 
 
@@ -90,6 +97,9 @@ def _split_scale(m: FloatMath, y: Reg) -> tuple[Reg, Reg]:
 
 def _exp(m: FloatMath, x: Reg) -> Reg:
     y = m.clamp(x, -104.5, 89.0)
+    if m.scales:
+        _, n, r = _exp_reduced(m, y, m.magic)
+        return m.scale(_exp_polynomial(m, r), n)
     magic, factor = _split_scale(m, y)
     scale, r = _exp_parts(m, y, magic)
     return m.mul(m.mul(_exp_polynomial(m, r), scale), factor)

@@ -83,16 +83,33 @@ _ERF_LARGE = (
 )  # fmt: skip
 
 
-def _exp_parts(
+def _exp_reduced(
     m: FloatMath, x: Reg, magic: Reg | float, sign: float = 1.0, low: Reg | None = None
-) -> tuple[Reg, Reg]:
-    """2^(n + what magic adds) and r such that e^(sign·(x + low)) is 2^n·e^(sign·r)."""
+) -> tuple[Reg, Reg, Reg]:
+    """n + magic, n and r such that e^(sign·(x + low)) is 2^n·e^(sign·r)."""
     sum_ = m.fma(x, LOG2_E * sign, magic)
     n = m.sub(sum_, magic)
     r = m.fma(n, -_LN2_HIGH * sign, x)
     last = -_LN2_LOW * sign
     r = m.fma(n, last, r) if low is None else m.add(r, m.fma(n, last, low))
+    return sum_, n, r
+
+
+def _exp_parts(m: FloatMath, x: Reg, magic: float, sign: float = 1.0) -> tuple[Reg, Reg]:
+    """2^(n + what magic adds) and r such that e^(sign·x) is 2^n·e^(sign·r)."""
+    sum_, _, r = _exp_reduced(m, x, magic, sign)
     return m.power_of_two(m.to_word(sum_)), r
+
+
+def _exp_of(m: FloatMath, y: Reg, low: Reg | None = None) -> Reg:
+    """e^(y + low) for y up to where it is infinite or zero, and no further."""
+    if m.scales:
+        _, n, r = _exp_reduced(m, y, m.magic, low=low)
+        return m.scale(_exp_polynomial(m, r), n)
+    magic, factor = _split_scale(m, y)
+    sum_, _, r = _exp_reduced(m, y, magic, low=low)
+    scale = m.power_of_two(m.to_word(sum_))
+    return m.mul(m.mul(_exp_polynomial(m, r), scale), factor)
 
 
 def _exp_polynomial(m: FloatMath, r: Reg, sign: float = 1.0) -> Reg:
@@ -109,10 +126,7 @@ def _split_scale(m: FloatMath, y: Reg) -> tuple[Reg, Reg]:
 
 
 def _exp(m: FloatMath, x: Reg) -> Reg:
-    y = m.clamp(x, -746.0, 710.0)
-    magic, factor = _split_scale(m, y)
-    scale, r = _exp_parts(m, y, magic)
-    return m.mul(m.mul(_exp_polynomial(m, r), scale), factor)
+    return _exp_of(m, m.clamp(x, -746.0, 710.0))
 
 
 def _exp2(m: FloatMath, x: Reg) -> Reg:
@@ -393,10 +407,7 @@ def _power(m: FloatMath, x: Reg, y: Reg) -> Reg:
     t, t_low = m.product(y, log)
     t_low = m.fma(y, log_low, t_low)
     t_low = m.select(m.compare("olt", m.abs(t), 800.0), t_low, 0.0)
-    t = m.clamp(t, -746.0, 710.0)
-    magic, factor = _split_scale(m, t)
-    scale, r = _exp_parts(m, t, magic, low=t_low)
-    raised = m.mul(m.mul(_exp_polynomial(m, r), scale), factor)
+    raised = _exp_of(m, m.clamp(t, -746.0, 710.0), t_low)
     return power_specials(m, raised, x, y)
 
 

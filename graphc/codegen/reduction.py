@@ -23,11 +23,53 @@ MAX_FREE_LANES = 64
 """Accumulated lanes of a reduction whose order is free."""
 
 Accumulator = tuple[Reg, ...]
-"""One register, or value and position for argmin and argmax."""
+"""One register, or value and position for argmin and argmax; for extremes of floats their keys."""
+
+
+def _has_keys(reducer: Reducer) -> bool:
+    return reducer.term.dtype.is_float and reducer.combine in ("minimum", "maximum")
+
+
+def _key_parts(
+    e: FunctionEmitter, reducer: Reducer, type_: LType
+) -> tuple[Reg, Reg, Reg, LType]:
+    """How far the sign is shifted, which bits it inverts, what NaNs are moved by, the key's type.
+
+    Keys are integers in the order of the floats: -0.0 below 0.0, and NaN of either sign above all
+    in a maximum, below all in a minimum. One instruction then combines two, where floats take six.
+    """
+    bits = type_.bits
+    significand = (1 << (23 if bits == 32 else 52)) - 1
+    moved = -significand if reducer.combine == "maximum" else significand
+    kind = type_.of(f"i{bits}")
+    integers = (bits - 1, (1 << (bits - 1)) - 1, moved)
+    shift, magnitude, offset = (e.const(value, kind) for value in integers)
+    return shift, magnitude, offset, kind
+
+
+def _key(e: FunctionEmitter, reducer: Reducer, value: Reg) -> Reg:
+    """The key of a float."""
+    shift, magnitude, offset, kind = _key_parts(e, reducer, value.type)
+    word = e.convert("bitcast", value, kind.element)
+    inverted = e.binary("and", e.binary("ashr", word, shift), magnitude)
+    return e.binary("add", e.binary("xor", word, inverted), offset)
+
+
+def _of_key(e: FunctionEmitter, reducer: Reducer, key: Reg) -> Reg:
+    """The float of a key."""
+    element = element_of(reducer.term.dtype)
+    shift, magnitude, offset, _ = _key_parts(e, reducer, key.type.of(element))
+    word = e.binary("sub", key, offset)
+    inverted = e.binary("and", e.binary("ashr", word, shift), magnitude)
+    return e.convert("bitcast", e.binary("xor", word, inverted), element)
 
 
 def _neutral(e: FunctionEmitter, reducer: Reducer, width: int) -> Accumulator:
     dtype = reducer.term.dtype
+    if _has_keys(reducer):
+        largest = (1 << (dtype.bits - 1)) - 1
+        worst = -largest - 1 if reducer.combine == "maximum" else largest
+        return (e.const(worst, ltype(f"i{dtype.bits}", width)),)
     value = e.const(neutral_element(reducer.combine, dtype), ltype(element_of(dtype), width))
     if reducer.combine.startswith("arg"):
         return (value, e.const(0, ltype("i64", width)))
@@ -39,6 +81,9 @@ def _combine(
 ) -> Accumulator:
     """``a`` then ``b``; with ``ordered`` the positions of b all come after those of a."""
     dtype = reducer.term.dtype
+    if _has_keys(reducer):
+        name = "smax" if reducer.combine == "maximum" else "smin"
+        return (e.intrinsic(name, a[0].type, a[0], b[0]),)
     if len(a) == 1:
         return (emit_primitive(e, reducer.combine, (a[0], b[0]), dtype),)
     (best, place), (term, position) = a, b
@@ -103,6 +148,8 @@ def terms(k: KernelEmitter, reducers: Sequence[Reducer], position: Reg) -> State
     result: State = []
     for reducer in reducers:
         term = k.spread(reducer.term)
+        if _has_keys(reducer):
+            term = _key(k.e, reducer, term)
         result.append((term, position) if reducer.combine.startswith("arg") else (term,))
     return result
 
@@ -236,6 +283,8 @@ def bind_results(k: KernelEmitter, statement: Reduce, state: State, extent: Reg)
     e = k.e
     for reducer, accumulator in zip(statement.reducers, state, strict=True):
         result = accumulator[-1]
+        if _has_keys(reducer):
+            result = _of_key(e, reducer, result)
         if reducer.combine == "add" and reducer.term.dtype.is_float:
             if not isinstance(statement.extent, int):
                 empty = e.icmp("eq", extent, e.const(0, I64))

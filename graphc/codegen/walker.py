@@ -75,7 +75,7 @@ _DEFINED = re.compile(r"^define [^@\n]*@([A-Za-z0-9_.]+)\(", re.MULTILINE)
 
 def emit_program(plan: Plan, target: Target) -> ProgramText:
     """The text of all kernels of a plan."""
-    module = ModuleEmitter(target.has_fma, should_call(plan.kernels))
+    module = ModuleEmitter(target.has_fma, should_call(plan.kernels), target.scales)
     symbols = kernel_symbols(len(plan.kernels))
     for kernel, symbol in zip(plan.kernels, symbols, strict=True):
         emit_kernel(module, kernel, symbol, target)
