@@ -20,6 +20,7 @@ from graphc.plan.ir import Branch, Copy, Jump, Launch, Layout, Plan, Slot
 from graphc.plan.memory import MemorySolution
 from graphc.plan.text import constants_of, parse_plan, print_plan
 from graphc.plan.verify import verify_plan
+from graphc.plan.work import is_brief
 
 NAMES = ["", "a b", 'q"uo\\te', "ü ∑ 🙂", "line\nbreak", "a/b/../c", "x" * 5000]
 
@@ -280,3 +281,17 @@ def test_int64_scalars_and_names_survive() -> None:
     slots = tuple(Slot("feed", TensorType(int64, ()), name) for name in NAMES)
     plan = Plan("", slots, (), (), tuple(range(len(NAMES))), (), {})
     assert parse_plan(print_plan(plan), {}).slots == slots
+
+
+@pytest.mark.parametrize("shape", [(8, 16), ("a", "b")], ids=["known", "symbolic"])
+def test_a_plan_is_brief_by_what_its_kernels_do(shape: tuple[Any, ...]) -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder(shape)
+        softmax, long = gx.softmax(x) @ gx.transpose(x), x
+        for _ in range(20):
+            long = gx.sin(gx.softmax(long))
+    session = gx.Session(graph)
+    plan = session.compile(softmax, [x]).compiled.plan
+    assert is_brief(plan, {"a": 8, "b": 16})
+    assert is_brief(plan, {"a": 2000, "b": 300}) is isinstance(shape[0], int)
+    assert not is_brief(session.compile(long, [x]).compiled.plan, {"a": 8, "b": 16})

@@ -1,4 +1,4 @@
-"""Handing out a kernel's outermost iterations in ranges, and what they cost.
+"""Handing out a kernel's outermost iterations in ranges.
 
 ``Kernel.split`` says over how many of the outermost levels one flat range of iterations goes. The
 levels are loops whose iterations are independent, each the only effect of the body around it, and
@@ -10,30 +10,22 @@ Whether a kernel is split depends on itself alone, not on how many threads there
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from graphc.ir.dims import Dim, ceil_div, product
 from graphc.kernel.ir import (
-    Apply,
-    Cast,
-    Check,
-    Const,
     Contract,
-    DimValue,
     Kernel,
-    Load,
     Loop,
     Reduce,
-    Size,
     Split,
     Statement,
     Store,
     Var,
-    walk,
 )
-from graphc.kernel.scalar import PRIMITIVES
+from graphc.kernel.work import kernel_work
 
 Level: TypeAlias = Loop | Contract
 
@@ -170,88 +162,6 @@ def grain_of(work: int, extent: int, threads: int, least: int = 1) -> int:
     return -(-extent // tasks) if tasks > 1 else 0
 
 
-# --- work ----------------------------------------------------------------------------------------
-
-# Picoseconds, of one core at 3 to 4 GHz with wide vectors. They need to be right within a factor of
-# two or so: they decide whether tens of microseconds are worth a hand-over.
-_BYTE = 25
-"""A byte loaded or stored, between the bandwidth of the second-level cache and of memory."""
-_SIMPLE = 5
-"""An exact operation on a vector, for each byte of an element."""
-_DIVISION = 40
-"""Division, remainder and root likewise."""
-_FUNCTION = 200
-"""An elementary function likewise."""
-_CHECK = 100
-_SOME = 64
-"""Iterations of a loop of which nothing is known in advance."""
-_SCALAR = 300
-"""What a statement outside of vectors takes at least."""
-_PRODUCT = {32: 25, 64: 50}
-"""A multiply-add of a float product, by bits; others run outside of tiles."""
-_OTHER_PRODUCT = 250
-_DIVISIONS = frozenset({"divide", "floor_divide", "mod", "sqrt", "fmod"})
-
-
-def kernel_work(kernel: Kernel) -> Dim:
-    """An estimate of what one launch takes on one thread, in picoseconds."""
-    return _body_work(kernel.body, False, _likely_sizes(kernel))
-
-
-def _likely_sizes(kernel: Kernel) -> dict[Var, Dim]:
-    """What scalars that are sizes mostly are: all but the last block is a whole one."""
-    result: dict[Var, Dim] = {}
-    for statement in walk(kernel.body):
-        if isinstance(statement, Const) and isinstance(statement.value, int):
-            result[statement.result] = statement.value
-        elif isinstance(statement, DimValue):
-            result[statement.result] = statement.dim
-        elif isinstance(statement, Apply) and statement.primitive in ("minimum", "select"):
-            found = [result[var] for var in statement.operands[-2:] if var in result]
-            if found:
-                result[statement.result] = found[0]
-    return result
-
-
-def _body_work(body: Sequence[Statement], vectors: bool, sizes: Mapping[Var, Dim]) -> Dim:
-    """Recursion is as deep as loops are nested."""
-
-    def size_of(size: Size) -> Dim:
-        return sizes.get(size, _SOME) if isinstance(size, Var) else size
-
-    total: Dim = 0
-    for statement in body:
-        if isinstance(statement, Loop):
-            inner = _body_work(statement.body, vectors or statement.kind == "vector", sizes)
-            total = total + size_of(statement.extent) * inner
-        elif isinstance(statement, Reduce):
-            inner = _body_work(statement.body, vectors or statement.order == "lanes", sizes)
-            total = total + statement.extent * (inner + len(statement.reducers) * _SCALAR // 16)
-        elif isinstance(statement, Contract):
-            dtype = statement.c.buffer.type.dtype
-            each = _PRODUCT.get(dtype.bits, _OTHER_PRODUCT) if dtype.is_float else _OTHER_PRODUCT
-            total = total + each * product(map(size_of, (statement.m, statement.n, statement.k)))
-        else:
-            cost = _statement_work(statement)
-            total = total + (cost if vectors or not cost else max(cost, _SCALAR))
-    return total
-
-
-def _statement_work(statement: Statement) -> int:
-    if isinstance(statement, Load):
-        return _BYTE * statement.buffer.type.dtype.bytes
-    if isinstance(statement, Store):
-        return _BYTE * statement.buffer.type.dtype.bytes
-    if isinstance(statement, Apply):
-        size = statement.operands[-1].dtype.bytes
-        if not PRIMITIVES[statement.primitive].exact:
-            return _FUNCTION * size
-        return (_DIVISION if statement.primitive in _DIVISIONS else _SIMPLE) * size
-    if isinstance(statement, Cast):
-        return _SIMPLE * statement.result.dtype.bytes
-    return _CHECK if isinstance(statement, Check) else 0
-
-
 __all__ = [
     "COLUMN_BLOCK",
     "ROW_BLOCK",
@@ -259,7 +169,6 @@ __all__ = [
     "chosen_levels",
     "divided",
     "grain_of",
-    "kernel_work",
     "level_extent",
     "possible_levels",
     "split_levels",
