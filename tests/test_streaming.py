@@ -89,6 +89,28 @@ def test_tiles_that_start_anywhere(known: bool) -> None:
 
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("known", [True, False], ids=["known", "symbolic"])
+def test_tiles_of_short_rows_are_streamed_where_they_begin_with_a_line(
+    known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "MIN_ROW_BYTES", 1 << 20)
+    for shape in ((2, 64, 5, 7), (1, 16, 40, 3), (2, 48, 33, 1), (3, 20, 4, 9)):
+        x = sample(shape)
+
+        def function(v: Any) -> Any:
+            turned = gx.transpose(v, (0, 2, 3, 1))
+            return [turned, turned.astype("float64")]
+
+        compiled = program(function, x, known=known)
+        assert "nontemporal" in compiled.llvm_ir() or shape[1] % 16
+        expected = x.transpose(0, 2, 3, 1)
+        for offset in (0, 1, 8):
+            into = {n: placed(expected.shape, d, offset) for n, d in enumerate(("f4", "f8"))}
+            compiled.compiled.program.run([x], into=into)
+            assert all(np.array_equal(result, expected) for result in into.values())
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("known", [True, False], ids=["known", "symbolic"])
 def test_parts_of_a_result_that_start_anywhere(known: bool) -> None:
     for shape, axis in (((5, 77), 0), ((4, 130), 1), ((203,), 0)):
         x, y = sample(shape), sample(shape) + 1

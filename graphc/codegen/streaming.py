@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from graphc.codegen.emitter import I1, I64, Reg
+from graphc.codegen.emitter import I1, I64, FunctionEmitter, Reg
 from graphc.ir.dims import Dim, product
 from graphc.kernel.ir import (
     Apply,
@@ -73,13 +73,20 @@ def both(k: KernelEmitter, a: Reg, b: Reg) -> Reg:
 
 
 def start_of_lines(
-    k: KernelEmitter, body: Sequence[Statement], index: Var, extent: Size, lower: Reg
+    k: KernelEmitter,
+    body: Sequence[Statement],
+    index: Var,
+    extent: Size,
+    lower: Reg,
+    *,
+    short: bool = False,
 ) -> Reg | None:
     """Where a vector loop from ``lower`` on starts so that its streamed stores write whole lines.
 
     Notes in ``k.streaming`` under which condition each store of the body is one; None, with nothing
     noted, if there is none. A loop whose extent is a scalar runs over a block, which is read again
-    soon.
+    soon. With ``short``, rows of any length are written so if they begin with a line: then nothing
+    is lost at their start.
     """
     if isinstance(extent, Var):
         return None
@@ -89,14 +96,18 @@ def start_of_lines(
             continue
         size = store.buffer.type.dtype.bytes
         long = at_least(k, product((extent, size)), MIN_ROW_BYTES)
-        if long is None:
+        if long is None and not short:
             continue
         first = element_at(k, body, index, lower, store.index)
         if first is None:
             continue
-        condition = both(k, k.streamed[store.buffer], long)
         base = e.assign(I64, f"ptrtoint {k.pointer(store.buffer)} to i64")
         address = e.binary("add", base, e.binary("mul", first, e.const(size, I64)))
+        if short and long is not ALWAYS:
+            begins = _begins_line(e, address)
+            long = begins if long is None else e.binary("or", long, begins)
+        assert long is not None, "short rows are left out, or begin with a line"
+        condition = both(k, k.streamed[store.buffer], long)
         if start is None:
             gap = e.binary("and", e.binary("sub", e.const(0, I64), address), e.const(LINE - 1, I64))
             start = e.binary("udiv", gap, e.const(size, I64))
@@ -104,10 +115,13 @@ def start_of_lines(
                 start = e.select(condition, start, e.const(0, I64))
         else:
             place = e.binary("add", address, e.binary("mul", start, e.const(size, I64)))
-            rest = e.binary("and", place, e.const(LINE - 1, I64))
-            condition = both(k, condition, e.icmp("eq", rest, e.const(0, I64)))
+            condition = both(k, condition, _begins_line(e, place))
         k.streaming[store] = condition
     return start if start is None or lower.text == "0" else e.binary("add", lower, start)
+
+
+def _begins_line(e: FunctionEmitter, address: Reg) -> Reg:
+    return e.icmp("eq", e.binary("and", address, e.const(LINE - 1, I64)), e.const(0, I64))
 
 
 def element_at(

@@ -106,7 +106,8 @@ class _Tiling:
         k, e = self.k, self.k.e
         k.streaming.clear()
         k.bind(self.outer.index, e.const(0, I64))
-        left = start_of_lines(k, self.body, self.inner.index, self.width, k.e.const(0, I64))
+        zero = e.const(0, I64)
+        left = start_of_lines(k, self.body, self.inner.index, self.width, zero, short=True)
         for store, condition in list(k.streaming.items()):
             # all rows must start alike
             form = k.forms.get(store.index)
