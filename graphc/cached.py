@@ -173,7 +173,7 @@ def _key(extraction: Extraction, options: Options, labels: _Labels) -> str:
         if name not in _IRRELEVANT
     ]
     content = [
-        graph.structural_hash, graph.name, len(extraction.states), len(extraction.written),
+        graph.structural_hash, graph.name, len(extraction.states), extraction.renewed,
         chosen, labels.names, labels.numbers,
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -24,7 +24,7 @@ from graphc.runtime.jit import Library, compile_object, key_of, shared_library
 from graphc.runtime.program import Program
 from passes.arena import place
 from passes.base import PassContext
-from passes.inplace import INPLACE, May, inplace_groups
+from passes.inplace import INPLACE, May, commit_step, inplace_groups
 from passes.manager import print_times, run_pipeline, stage
 from passes.pipeline import PIPELINE
 
@@ -42,7 +42,7 @@ def compile_graph(
     Whoever gives a ``context`` can read the decisions there even if this fails half-way.
     """
     if context is None:
-        context = PassContext(options=options, target=target)
+        context = PassContext(options=options, target=target, renewed=extraction.renewed)
     with collection_paused():
         levels = _lowered(extraction, options, target, context)
         records = [*levels.records]
@@ -63,7 +63,8 @@ def compile_graph(
 def levels_of(extraction: Extraction, options: Options, target: Target) -> Levels:
     """All that ``compile_graph`` does before there is machine code."""
     with collection_paused():
-        return _lowered(extraction, options, target, PassContext(options=options, target=target))
+        context = PassContext(options=options, target=target, renewed=extraction.renewed)
+        return _lowered(extraction, options, target, context)
 
 
 def _lowered(
@@ -78,6 +79,8 @@ def _lowered(
         )
     with stage(INPLACE, graph, context, records):
         shared = inplace_groups(plan, _inplace_decision(plan, slots, context))
+        commit = commit_step(plan, context.renewed, partial(_commit_decision, graph, context))
+        plan = replace(plan, commit=commit)
     with stage("memory_plan", graph, context, records):
         plan = place(plan, shared)
     if options.verify:
@@ -106,6 +109,13 @@ def _inplace_decision(plan: Plan, slots: Mapping[Value, int], context: PassConte
         return context.spend(INPLACE, made[new], plan.slots[new].where)
 
     return may
+
+
+def _commit_decision(graph: Graph, context: PassContext) -> bool:
+    """Whether variables may be written in place: one decision, told of the first."""
+    value = graph.outputs[context.renewed[0][1]]
+    node = graph.producers.get(value)
+    return context.spend(INPLACE, value, node.provenance.where if node is not None else None)
 
 
 def _verify(plan: Plan) -> None:

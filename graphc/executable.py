@@ -131,7 +131,8 @@ class Executable(_Called):
         program, session, fetches = self.compiled.program, self._session, self._fetches
         if program.is_long or session.options.check_numerics or not available():
             return self._careful
-        written = self._extraction.written
+        extraction, compiled = self._extraction, self.compiled
+        written = extraction.written
         container: Container = "tuple"
         plain = not written
         if type(fetches) in (list, tuple):
@@ -147,7 +148,7 @@ class Executable(_Called):
                 len(self.feeds),
                 container,
                 self._careful if plain else self._all_results,
-                session.variables_of(self._extraction),
+                session.variables_of(extraction, compiled),
             )
         if plain:
             return call
@@ -158,7 +159,7 @@ class Executable(_Called):
                 return careful(*arguments, out=out)
             if not written:
                 return arranged(call(*arguments))
-            return arranged(session.run_and_commit(call, arguments, written)[:count])
+            return arranged(session.run_and_commit(call, arguments, extraction, compiled)[:count])
 
         return call_and_arrange
 

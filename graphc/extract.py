@@ -40,6 +40,14 @@ class Extraction:
     written: tuple[Value, ...]
     guards: tuple[Guard, ...]
 
+    @property
+    def renewed(self) -> tuple[tuple[int | None, int], ...]:
+        """For each of ``written`` the input that is its old value, None if it is not read, and the
+        output that is its new one."""
+        inputs = {value: n for n, value in enumerate(self.states, len(self.feeds))}
+        first = len(self.graph.outputs) - len(self.written)
+        return tuple((inputs.get(value), n) for n, value in enumerate(self.written, first))
+
 
 def needed(recorder: Recorder, roots: Iterable[Value], stop: Collection[Value]) -> list[Node]:
     """The nodes that the roots need, by data or by control, in the order they were built."""

@@ -6,14 +6,11 @@ together after the last step, so an error or an interrupt leaves every variable 
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, TypeAlias
-
-import numpy as np
 
 from graphc.base.errors import FeedError, GraphError, NameLookupError, NumericsError
 from graphc.base.options import Options, check_folder
@@ -25,9 +22,11 @@ from graphc.compiled import Compiled, collection_paused
 from graphc.executable import Executable
 from graphc.extract import Extraction, extract, missing_feed
 from graphc.feeds import converted_feed
+from graphc.holdings import Holdings
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.recorder import Recorder, current_recorder, origin
 from graphc.ir.value import Value
+from graphc.runtime.blocks import copy_of
 from graphc.runtime.entry import Variables
 from graphc.state import Effect, Variable
 from graphc.structure import leaves, rebuild
@@ -107,15 +106,12 @@ class Session:
         self.seed = seed
         self.target = target if target is not None else host()
         self.compilations: list[Compilation] = []
-        self._state: dict[Value, Array] = {}
-        self._spare: dict[Value, Array] = {}
+        self._holdings = Holdings(self._initial)
         self._compiled: dict[_Key, Executable] = {}
         self._calls = KnownCalls()
         self._programs: dict[Hashable, Compiled] = {}
         self._unfiled: list[tuple[Extraction, Compiled]] = []
-        self._writing = threading.RLock()
         self._lock = threading.RLock()
-        self._commit = threading.Lock()
         self._scopes: list[Recorder] = []
 
     @property
@@ -261,11 +257,11 @@ class Session:
         written = extraction.written
         if not written:
             return self.results(extraction, compiled, arrays, into)
-        with self._writing:
+        with self._holdings.renewing(extraction, compiled.plan, not self.options.check_numerics):
             results = self.results(extraction, compiled, arrays, into)
             new = results[len(results) - len(written) :]
             del results[len(results) - len(written) :]
-            self._replace(written, new)
+            self._holdings.replace(written, new)
         return results
 
     def results(
@@ -278,12 +274,11 @@ class Session:
         """The fetches and the new values of what is written, which is not committed."""
         program, states = compiled.program, extraction.states
         if states:
-            with self._commit:
-                arrays = [*arrays, *map(self._current, states)]
+            arrays = [*arrays, *self._holdings.read(states)]
         targets = {} if into is None else dict(into)
         first = len(program.plan.outputs) - len(extraction.written)
         for position, variable in enumerate(extraction.written, start=first):
-            spare = self._spare.pop(variable, None)
+            spare = self._holdings.spare.pop(variable, None)
             if spare is not None:
                 targets[position] = spare
         results = program.run(arrays, targets)
@@ -291,42 +286,23 @@ class Session:
             self._check_numerics(compiled, arrays, results)
         return results
 
-    def variables_of(self, extraction: Extraction) -> Variables:
+    def variables_of(self, extraction: Extraction, compiled: Compiled) -> Variables:
         """What native code reads and writes of this session."""
-        return Variables(self._state, extraction.states, self._spare, extraction.written)
+        return self._holdings.variables_of(extraction, compiled.plan)
 
     def run_and_commit(
         self,
         call: Callable[..., Sequence[Array]],
         arguments: Sequence[Any],
-        written: Sequence[Value],
+        extraction: Extraction,
+        compiled: Compiled,
     ) -> Sequence[Array]:
         """Runs native code and commits its last results, the values of what is written."""
-        with self._writing:
+        written = extraction.written
+        with self._holdings.renewing(extraction, compiled.plan, not self.options.check_numerics):
             results = call(*arguments)
-            self._replace(written, results[-len(written) :])
+            self._holdings.replace(written, results[-len(written) :])
         return results
-
-    def _replace(self, variables: Sequence[Value], values: Sequence[Array]) -> None:
-        """Gives variables the values a run has made, all at once; for who excludes other writers.
-
-        An old block is kept to write the next value to, if it is ours alone: fresh memory costs as
-        much as the kernel that fills it, so two blocks take turns.
-        """
-        state, spare = self._state, self._spare
-        # held, so that nothing dies before all are replaced: other code could run then, and native
-        # code, which takes no lock, see half of it
-        old = [state.get(variable) for variable in reversed(variables)]
-        new = dict(zip(variables, values, strict=True))
-        with self._commit:
-            state.update(new)
-        count, alone = sys.getrefcount, object()
-        references = count(alone)
-        for variable in variables:
-            array = old.pop()
-            # only blocks that a run made can be written to
-            if array is not None and count(array) == references and array.flags.writeable:
-                spare[variable] = array
 
     def _check_numerics(
         self, compiled: Compiled, arrays: Sequence[Array], results: Sequence[Array]
@@ -341,24 +317,22 @@ class Session:
 
     # --- variables -------------------------------------------------------------------------------
 
-    def _current(self, variable: Value) -> Array:
-        array = self._state.get(variable)
-        if array is None:
-            node = self.graph.producer(variable)
-            if node is None or node.op.name != "variable":
-                raise GraphError(
-                    f"{variable!r} is not a variable of this session's graph",
-                    where=caller(),
-                    hint="fetch values that are computed with session.run",
-                )
-            payload: Payload = node.attrs["initial"]
-            array = self._state.setdefault(variable, payload.array)
-        return array
+    def _initial(self, variable: Value) -> Array:
+        node = self.graph.producer(variable)
+        if node is None or node.op.name != "variable":
+            raise GraphError(
+                f"{variable!r} is not a variable of this session's graph",
+                where=caller(),
+                hint="fetch values that are computed with session.run",
+            )
+        payload: Payload = node.attrs["initial"]
+        return payload.array
 
     def get(self, variable: Any) -> Array:
         """A copy of a variable's present value; nested structures give the same structure."""
-        with self._commit:
-            return rebuild(variable, lambda leaf: self._current(self._value(leaf)).copy())  # type: ignore[no-any-return]
+        values = rebuild(variable, self._value)
+        copies = iter(self._holdings.copies([*leaves(values)]))
+        return rebuild(values, lambda leaf: next(copies))  # type: ignore[no-any-return]
 
     def set(self, values: Mapping[Any, Any]) -> None:
         """Gives variables new values, all or none; the arrays are copied.
@@ -371,11 +345,8 @@ class Session:
             variable = self._value(key)
             if not isinstance(variable, Variable):
                 raise GraphError(f"{variable!r} is not a variable", where=caller())
-            new[variable] = np.array(converted_feed(variable, given))
-        with self._writing, self._commit:
-            old = dict(self._state)  # see _replace
-            self._state.update(new)
-        del old
+            new[variable] = copy_of(converted_feed(variable, given))
+        self._holdings.set(new)
 
     # --- looking up ------------------------------------------------------------------------------
 
@@ -441,7 +412,7 @@ class Session:
             "seed": self.seed,
             "options": self.options,
             "target": self.target if self.target != host() else None,
-            "state": list(self._state.items()),
+            "state": self._holdings.everything(),
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -452,7 +423,7 @@ class Session:
             options=state["options"],
             target=state["target"],
         )
-        self._state = dict(state["state"])
+        self._holdings.values.update(state["state"])
 
     def __repr__(self) -> str:
         return f"<Session of {self.graph!r}>"
@@ -470,7 +441,7 @@ def _program_key(extraction: Extraction) -> Hashable:
         extraction.graph.structure,
         _lines(extraction),
         len(extraction.states),
-        len(extraction.written),
+        extraction.renewed,
         extraction.guards,
     )
 

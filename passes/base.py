@@ -72,6 +72,8 @@ class PassContext:
         spent: how many optional decisions were made so far.
         decisions: all of them, in order; the manager hands them out pass by pass.
         observer: is told of each rule that fires; None if nobody wants to know.
+        renewed: the variables that get new values: which input of the whole graph is the old one,
+            None if nothing reads it, and which output is the new one.
     """
 
     options: Options = field(default_factory=Options)
@@ -80,6 +82,7 @@ class PassContext:
     spent: int = 0
     decisions: list[Decision] = field(default_factory=list)
     observer: Observer | None = None
+    renewed: tuple[tuple[int | None, int], ...] = ()
 
     def __post_init__(self) -> None:
         """Counts on where the programs before have left the file of decisions."""

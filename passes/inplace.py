@@ -3,11 +3,14 @@
 A decision about memory alone: values stay pure. It is taken where the operand's last use is the
 launch that makes the result, both have the same dtype and size, and the kernel provably reads no
 element of the operand after it wrote that place.
+
+Variables are the other half: ``commit_step`` finds out whether a program may write their new values
+where the old ones lie, all of them, so that a run still is atomic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from graphc.kernel.ir import (
@@ -24,11 +27,15 @@ from graphc.kernel.ir import (
     Var,
     walk,
 )
-from graphc.plan.ir import Launch, Plan
+from graphc.plan.ir import Branch, Jump, Launch, Plan
 from passes.liveness import live_intervals
 
 INPLACE = "inplace"
 """The name under which these decisions are recorded and can be switched off."""
+
+SMALLEST_RENEWAL = 64 << 10
+"""Bytes of variables from which on their new values take the place of the old ones. For less, two
+blocks that take turns cost nothing."""
 
 May = Callable[[int, int], bool]
 """Whether the second slot may take over the memory of the first."""
@@ -40,7 +47,7 @@ def inplace_groups(plan: Plan, may: May) -> tuple[tuple[int, ...], ...]:
     ``may(old, new)`` is asked before a result takes over an operand's slot.
     """
     intervals = live_intervals(plan)
-    safe = [_safe_pairs(kernel) for kernel in plan.kernels]
+    safe = [_first_pairs(kernel) for kernel in plan.kernels]
     taken: set[int] = set()
     group_of: dict[int, list[int]] = {}
     for position, step in enumerate(plan.steps):
@@ -63,6 +70,58 @@ def inplace_groups(plan: Plan, may: May) -> tuple[tuple[int, ...], ...]:
     return tuple(distinct.values())
 
 
+def commit_step(
+    plan: Plan, renewed: Sequence[tuple[int | None, int]], may: Callable[[], bool]
+) -> int | None:
+    """The first step that writes a new value of a variable, if all may lie where the old ones do.
+
+    None if not: where a step from there on may fail or jumps, where an old value is still read when
+    it would be gone, or where it is too little to be worth it.
+
+    Args:
+        plan: with its kernels.
+        renewed: for each variable written its position in ``plan.feeds``, None if it is not read,
+            and the position of its new value in ``plan.outputs``.
+        may: is asked before the decision is made; it is one for all variables.
+    """
+    old_of = {plan.outputs[n]: None if m is None else plan.feeds[m] for m, n in renewed}
+    sizes = [plan.slots[slot].type.bytes for slot in old_of]
+    if sum(size for size in sizes if isinstance(size, int)) < SMALLEST_RENEWAL:
+        return None
+    kept = set(old_of.values())
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    read: dict[int, int] = {}
+    open_until = 0
+    for position, step in enumerate(plan.steps):
+        if isinstance(step, (Branch, Jump)):
+            open_until = max(open_until, position + 1, step.target)
+        elif isinstance(step, Launch) and plan.kernels[step.kernel].sites:
+            open_until = position + 1
+        for slot, is_written in plan.accesses(step):
+            if is_written and slot in old_of:
+                first.setdefault(slot, position)
+                last[slot] = position
+            elif slot in kept:
+                read[slot] = position
+    commit = min(first.values(), default=0)
+    if len(first) < len(old_of) or commit < open_until:
+        return None
+    pairs: dict[int, set[tuple[int, int]]] = {}
+    for new, old in old_of.items():
+        if old is None or read.get(old, -1) < first[new]:
+            continue
+        step = plan.steps[first[new]]
+        if read[old] > first[new] or last[new] > first[new] or not isinstance(step, Launch):
+            return None
+        if step.kernel not in pairs:
+            pairs[step.kernel] = set(_safe_pairs(plan.kernels[step.kernel]))
+        places = step.arguments.index(old), step.arguments.index(new)
+        if step.arguments.count(old) > 1 or places not in pairs[step.kernel]:
+            return None
+    return commit if may() else None
+
+
 @dataclass(frozen=True, slots=True)
 class _Place:
     """An index: the same scalar, or the same row base and a position in the row."""
@@ -72,8 +131,22 @@ class _Place:
     index: Var
 
 
+def _first_pairs(kernel: Kernel) -> list[tuple[int, int]]:
+    """Of the safe pairs those that can be had together: each buffer is in one of them at most."""
+    result: dict[int, int] = {}
+    taken: set[int] = set()
+    for source, target in _safe_pairs(kernel):
+        if target not in taken and source not in result:
+            result[source] = target
+            taken.add(target)
+    return list(result.items())
+
+
 def _safe_pairs(kernel: Kernel) -> list[tuple[int, int]]:
-    """Pairs (input, output) of buffer positions whose memory may be the same."""
+    """Pairs (input, output) of buffer positions whose memory may be the same.
+
+    Any of them may be together, as long as no buffer is in two.
+    """
     number = {buffer: n for n, buffer in enumerate(kernel.buffers)}
     order = {id(statement): n for n, statement in enumerate(walk(kernel.body))}
     block_of = _blocks(kernel.body)
@@ -119,8 +192,6 @@ def _safe_pairs(kernel: Kernel) -> list[tuple[int, int]]:
                 continue
             if all(load.condition is None and harmless(load, written[0]) for load in read):
                 result.append((number[source], number[target]))
-                used.add(source)
-                break
     return result
 
 

@@ -28,6 +28,7 @@ from passes.shapes import shapes
 from passes.simplify import simplify
 from passes.stabilize import PARTS as STABILIZE
 from passes.stabilize import stabilize
+from passes.updates import updates
 from passes.views import PARTS as VIEWS
 from passes.views import views
 from passes.weights import PARTS as WEIGHTS
@@ -61,6 +62,7 @@ PIPELINE: tuple[Step, ...] = (
     Step(joins),
     Step(fusion, required=True, parts=FUSION),
     Step(schedule),
+    Step(updates, regions=False),
 )
 
 ORDER: tuple[Before | Needs, ...] = (
@@ -90,6 +92,7 @@ ORDER: tuple[Before | Needs, ...] = (
     Before("decompose", "fusion", "fused bodies are closed"),
     Before("cse", "fusion", "kernels are not compared with each other's parts"),
     Before("fusion", "schedule", "what is scheduled are kernels"),
+    Before("schedule", "updates", "it changes that order where a variable is updated too early"),
 )
 
 check_order(PIPELINE, ORDER)

@@ -81,9 +81,7 @@ def _describe(exe: Executable) -> tuple[Signature, list[Array]]:
         else:
             results.append(None)
     variables = list(dict.fromkeys((*extraction.states, *extraction.written)))
-    session = exe._session
-    with session._lock:
-        values = [session._current(variable) for variable in variables]
+    values = exe._session._holdings.copies(variables)
     signature = Signature(
         graphc_version=__version__,
         name=exe.compiled.plan.name,

@@ -148,6 +148,9 @@ class Plan:
         guards: checked before the first step.
         layout: where temporaries lie; None before memory planning.
         loops: (first step, step past the last) of every loop, inner ones first.
+        commit: new values of variables may lie where the old ones do; this is the first step that
+            writes one. From there on no step fails or jumps, and no old value is read that was
+            written over. None where new values need memory of their own.
     """
 
     name: str
@@ -160,6 +163,7 @@ class Plan:
     guards: tuple[Guard, ...] = ()
     layout: Layout | None = None
     loops: tuple[tuple[int, int], ...] = ()
+    commit: int | None = None
 
     def accesses(self, step: Step) -> Iterator[tuple[int, bool]]:
         """The slots a step touches, each with whether it is written."""

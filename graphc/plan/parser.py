@@ -5,7 +5,7 @@ evaluated. Slots are resolved here; whether the plan is well-formed is for ``ver
 
     plan   := "plan" NAME ["dims" "(" SYMBOL ":" INT ".." [INT], … ")"] "slots" slot*
               "feeds" [%slot, …] "outputs" [%slot, …] guard* [layout] ["loops" INT ".." INT, …]
-              "steps" (INT ":" step)* "kernels" kernel*
+              ["commit" INT] "steps" (INT ":" step)* "kernels" kernel*
     slot   := %slot "=" KIND STRING DTYPE "[" dim, … "]" ["copies" INT] ["#" DIGEST] [where]
     guard  := "guard" ("equal" | "broadcasts" | "index") "[" dim "," dim "]" STRING
               ["of" "[" dim, … "]"] [where]
@@ -113,6 +113,7 @@ class _Parser(Scanner):
             guards.append(self._guard())
         layout = self._layout() if self.accept_word("layout") else None
         loops = self._loops() if self.accept_word("loops") else ()
+        commit = self._commit() if self.accept_word("commit") else None
         self._section("steps")
         steps: list[Step] = []
         while self.looking_at(NUMBER):
@@ -126,7 +127,7 @@ class _Parser(Scanner):
             self.fail("expected a step or kernels")
         return Plan(
             name, tuple(self._slots), tuple(steps), kernels, feeds, outputs, self._constants,
-            tuple(guards), layout, loops,
+            tuple(guards), layout, loops, commit,
         )  # fmt: skip
 
     # --- pieces ----------------------------------------------------------------------------------
@@ -204,6 +205,11 @@ class _Parser(Scanner):
         )  # fmt: skip
         self._line_end()
         return guard
+
+    def _commit(self) -> int:
+        step = self.not_negative("a step")
+        self._line_end()
+        return step
 
     def _loops(self) -> tuple[tuple[int, int], ...]:
         loops: list[tuple[int, int]] = []

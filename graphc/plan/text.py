@@ -51,6 +51,8 @@ def print_plan(plan: Plan) -> str:
         lines += _layout(plan.layout)
     if plan.loops:
         lines.append(f"loops {', '.join(f'{start}..{end}' for start, end in plan.loops)}")
+    if plan.commit is not None:
+        lines.append(f"commit {plan.commit}")
     lines.append("steps")
     lines += [f"  {number}: {_step(step)}" for number, step in enumerate(plan.steps)]
     lines.append("kernels")

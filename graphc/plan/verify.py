@@ -37,6 +37,7 @@ def verify_plan(plan: Plan) -> None:
     for position, step in enumerate(plan.steps):
         checker.step(position, step)
     checker.loops()
+    checker.commit()
     checker.dims()
     checker.flow()
     if plan.layout is not None:
@@ -195,6 +196,20 @@ class _Checker:
                 continue
             if starts.get(step.target, 0) <= position:
                 self.fail(f"goes back to step {step.target}, where no loop starts", position)
+
+    def commit(self) -> None:
+        """From where variables are written on, no step fails or jumps, and none jumps there."""
+        commit = self.plan.commit
+        if commit is None:
+            return
+        if not 0 <= commit <= self.count:
+            self.fail(f"commits at step {commit}, there are {self.count}")
+        for position, step in enumerate(self.plan.steps):
+            if isinstance(step, Launch):
+                if position >= commit and self.plan.kernels[step.kernel].sites:
+                    self.fail(f"may fail after the commit at step {commit}", position)
+            elif isinstance(step, (Branch, Jump)) and max(position, step.target - 1) >= commit:
+                self.fail(f"jumps past the commit at step {commit}", position)
 
     # --- dims ------------------------------------------------------------------------------------
 

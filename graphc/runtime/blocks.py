@@ -122,6 +122,14 @@ def result_of(shape: tuple[int, ...], dtype: np.dtype[Any], size: int) -> Array:
     return np.ndarray(shape, dtype, lease)
 
 
+def copy_of(array: Array) -> Array:
+    """A copy that lies where a result would."""
+    make = maker_of_results(array.shape, array.dtype)
+    copy = np.empty(array.shape, array.dtype) if make is None else make()
+    copy[...] = array
+    return copy
+
+
 def maker_of_results(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[], Array] | None:
     """What makes the arrays of a large result; None for a small one."""
     size = dtype.itemsize

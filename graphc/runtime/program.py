@@ -395,9 +395,20 @@ class Program:
         if not self.is_long:
             stopped = self._walk(*frame.arguments, _NEVER)
             return stopped
+        commit = self.plan.commit
+        if commit is None:
+            with interruptible() as flag:
+                stopped = self._walk(*frame.arguments, flag or _NEVER)
+            return stopped
+        steps, _, *tables = frame.arguments
         with interruptible() as flag:
-            stopped = self._walk(*frame.arguments, flag or _NEVER)
-        return stopped
+            stopped = self._walk(steps, ctypes.c_int64(commit), *tables, flag or _NEVER)
+        if stopped != commit:
+            return stopped
+        # variables are written now, which is finished once it is begun
+        rest = _POINTER(steps.value + commit * STEP_WORDS * 8)
+        stopped = self._walk(rest, ctypes.c_int64(self._count - commit), *tables, _NEVER)
+        return commit + stopped
 
     def _stepped(self, frame: Frame, observer: Observer) -> int:
         """Runs the steps as ``_walked`` does, the native loop called for each launch and copy."""

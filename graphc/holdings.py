@@ -1,0 +1,161 @@
+"""The values that a session's variables have, and how runs replace them.
+
+Invariant: a thread finds of all that a run writes either what was before or what is after, whatever
+way the run ends. Values are plain arrays. A program whose plan has a commit step writes new values
+where the old ones lie: then the arrays are lent to the run, and nobody else finds them until they
+are given back. For other programs two blocks take turns.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from graphc.extract import Extraction
+from graphc.ir.attributes import Array
+from graphc.ir.value import Value
+from graphc.plan.ir import Plan
+from graphc.runtime.entry import Variables
+
+
+class Holdings:
+    """Values of variables.
+
+    Attributes:
+        values: the present ones, but for those that are lent; native code looks them up here.
+        spare: blocks to write new values to.
+    """
+
+    def __init__(self, initial: Callable[[Value], Array]) -> None:
+        """``initial`` gives the value of a variable that has none yet, or raises."""
+        self.values: dict[Value, Array] = {}
+        self.spare: dict[Value, Array] = {}
+        self._initial = initial
+        self._working: dict[Value, Array] = {}
+        self._writing = threading.RLock()
+        self._writer: int | None = None
+        self._changed = threading.Condition(threading.Lock())
+        self._waiting = 0
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def read(self, variables: Sequence[Value]) -> list[Array]:
+        """The present values, as of one moment; whoever keeps them keeps them from being lent."""
+        with self._changed:
+            self._wait_for(variables)
+            return [*map(self._current, variables)]
+
+    def copies(self, variables: Sequence[Value]) -> list[Array]:
+        """Copies of the present values, as of one moment."""
+        with self._changed:
+            self._wait_for(variables)
+            return [self._current(variable).copy() for variable in variables]
+
+    def everything(self) -> list[tuple[Value, Array]]:
+        """All values that were read or written before."""
+        with self._changed:
+            self._wait_for([*self._working])
+            return [*self.values.items()]
+
+    def variables_of(self, extraction: Extraction, plan: Plan) -> Variables:
+        """What native code reads and writes of a program's variables."""
+        values = self.values if plan.commit is None else self._working
+        return Variables(values, extraction.states, self.spare, extraction.written)
+
+    def _current(self, variable: Value) -> Array:
+        array = self.values.get(variable)
+        if array is None:
+            array = self._working.get(variable)
+        if array is None:
+            array = self.values.setdefault(variable, self._initial(variable))
+        return array
+
+    def _wait_for(self, variables: Sequence[Value]) -> None:
+        """Waits until no other thread's run has any of these variables; the lock is held."""
+        values, working = self.values, self._working
+        if not working or self._writer == threading.get_ident():
+            return
+        self._waiting += 1
+        try:
+            self._changed.wait_for(lambda: all(v in values or v not in working for v in variables))
+        finally:
+            self._waiting -= 1
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def set(self, new: Mapping[Value, Array]) -> None:
+        """Gives variables new values, all at once."""
+        with self._writing, self._changed:
+            old = dict(self.values)  # see replace
+            self.values.update(new)
+        del old
+
+    @contextmanager
+    def renewing(self, extraction: Extraction, plan: Plan, in_place: bool) -> Iterator[None]:
+        """Keeps other writers out while a program runs that writes variables; then ``replace``."""
+        with self._writing:
+            if plan.commit is None or not in_place:
+                yield
+                return
+            try:
+                self._lend(extraction.states, extraction.written)
+                yield
+            finally:
+                self._give_back(extraction.written)
+
+    def _lend(self, read: Iterable[Value], written: Sequence[Value]) -> None:
+        """Hands a run what it reads, and what it writes to be written where it lies.
+
+        Variables are lent together: a run that ended has written all of them or none. None is lent
+        while somebody holds one or waits for one, or one is still as the graph gave it.
+        """
+        values, working, spare = self.values, self._working, self.spare
+        count, alone = sys.getrefcount, object()
+        references = count(alone) + 1  # that of the dict of values
+        with self._changed:
+            self._writer = threading.get_ident()
+            for variable in read:
+                working[variable] = self._current(variable)
+            if self._waiting or not all(map(values.__contains__, written)):
+                return
+            for variable in written:
+                array = values[variable]
+                held = references + (variable in working)
+                if count(array) > held or not array.flags.writeable:
+                    return
+            for variable in written:
+                spare[variable] = working[variable] = values.pop(variable)
+
+    def _give_back(self, written: Iterable[Value]) -> None:
+        values, working, spare = self.values, self._working, self.spare
+        with self._changed:
+            for variable in written:
+                if variable not in values and variable in working:
+                    values[variable] = working[variable]
+                    spare.pop(variable, None)
+            working.clear()
+            self._writer = None
+            self._changed.notify_all()
+
+    def replace(self, variables: Sequence[Value], new: Sequence[Array]) -> None:
+        """Gives variables the values a run has made, all at once; for who excludes other writers.
+
+        An old block is kept to write the next value to, if it is ours alone: fresh memory costs as
+        much as the kernel that fills it.
+        """
+        values, spare = self.values, self.spare
+        # held, so that nothing dies before all are replaced: other code could run then, and native
+        # code, which takes no lock, see half of it
+        old = [values.get(variable) for variable in reversed(variables)]
+        made = dict(zip(variables, new, strict=True))
+        with self._changed:
+            values.update(made)
+        count, alone = sys.getrefcount, object()
+        references = count(alone)
+        for variable in variables:
+            array = old.pop()
+            # only blocks that a run made can be written to
+            if array is not None and count(array) == references and array.flags.writeable:
+                spare[variable] = array

@@ -1,0 +1,352 @@
+"""Variables whose new values are written where the old ones lie, and runs that stay atomic."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc as gx
+from graphc.base.errors import IndexRangeError, VerifyError
+from graphc.executable import Executable
+from graphc.ir.parser import parse_graph
+from graphc.plan.text import parse_plan, print_plan
+from graphc.plan.verify import verify_plan
+from graphc.runtime.address import address_of
+from passes.base import PassContext
+from passes.updates import updates
+
+SIZE = 1 << 15
+"""Elements of a variable that is large enough: 128 KB."""
+
+
+def data(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def addresses(session: gx.Session, *variables: Any) -> list[int]:
+    return [address_of(array) for array in session._holdings.read(variables)]
+
+
+def commit_of(executable: Executable) -> int | None:
+    return executable.compiled.plan.commit
+
+
+def perceptron(optimizer: Any) -> tuple[gx.Graph, list[Any], Any, list[Any]]:
+    with gx.Graph() as graph:
+        x = gx.placeholder(("batch", 96), name="x")
+        labels = gx.placeholder(("batch",), "int64", name="labels")
+        first, second = gx.variable(data(96, 160) * 0.1), gx.variable(data(160, 10) * 0.1)
+        bias = gx.variable(np.zeros(160, np.float32))
+        h = gx.nn.relu(x @ first + bias) @ second
+        loss = gx.nn.softmax_cross_entropy(h, labels).mean()
+        step = optimizer.minimize(loss)
+        state = [v for node in graph.nodes for v in node.outputs if isinstance(v, gx.Variable)]
+    return graph, [x, labels], [loss, step], state
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [gx.optim.SGD(0.1), gx.optim.SGD(0.1, momentum=0.9), gx.optim.Adam(1e-2), gx.optim.AdamW()],
+    ids=lambda o: type(o).__name__ + ("-momentum" if getattr(o, "momentum", 0) else ""),
+)
+def test_training_has_the_bits_of_two_blocks(optimizer: Any) -> None:
+    graph, feeds, fetches, state = perceptron(optimizer)
+    x, labels = data(32, 96), np.arange(32) % 10
+    found = []
+    for off in (frozenset[str](), frozenset({"inplace"})):
+        session = gx.Session(graph, options=gx.Options(off=off, cache="off"))
+        executable = session.compile(fetches, feeds)
+        assert (commit_of(executable) is None) == bool(off)
+        losses = [executable(x, labels)[0].tobytes() for _ in range(6)]
+        found.append((losses, [array.tobytes() for array in session.get(state)]))
+        before = addresses(session, *state)
+        executable(x, labels)
+        assert (addresses(session, *state) == before) != bool(off)
+        assert bool(session._holdings.spare) == bool(off)
+    assert found[0] == found[1]
+
+
+def test_a_failing_run_leaves_variables_as_they_were() -> None:
+    graph, feeds, fetches, state = perceptron(gx.optim.Adam(1e-2))
+    session = gx.Session(graph)
+    executable = session.compile(fetches, feeds)
+    x, labels = data(32, 96), np.arange(32) % 10
+    for _ in range(4):
+        executable(x, labels)
+    before, places = session.get(state), addresses(session, *state)
+    with pytest.raises(IndexRangeError):
+        executable(x, labels + 5)
+    with pytest.raises(gx.ShapeError):
+        executable(x, labels[:7])
+    assert all(map(np.array_equal, session.get(state), before))
+    assert addresses(session, *state) == places
+    executable(x, labels)
+    assert not any(map(np.array_equal, session.get(state), before))
+
+
+def test_what_may_fail_after_the_first_write_takes_turns() -> None:
+    with gx.Graph() as graph:
+        x, i = gx.placeholder((SIZE,), name="x"), gx.placeholder((), "int64", name="i")
+        a, b = gx.variable(data(SIZE)), gx.variable(data(SIZE, seed=1))
+        new_a = a.assign(a + gx.cumsum(x))
+        new_b = b.assign(b + gx.take(gx.cumsum(new_a), i))
+    session = gx.Session(graph)
+    executable = session.compile([gx.group(new_a, new_b)], [x, i])
+    kernels = executable.compiled.plan
+    checks = [
+        n for n, s in enumerate(kernels.steps) if kernels.kernels[getattr(s, "kernel", 0)].sites
+    ]
+    assert checks and commit_of(executable) is None
+    executable(data(SIZE), 3)
+    before = session.get([a, b])
+    with pytest.raises(IndexRangeError):
+        executable(data(SIZE), SIZE)
+    assert all(map(np.array_equal, session.get([a, b]), before))
+
+
+def test_a_swap_needs_both_blocks() -> None:
+    with gx.Graph() as graph:
+        a, b = gx.variable(data(SIZE)), gx.variable(data(SIZE, seed=1))
+        swap = gx.group(a.assign(b), b.assign(a))
+    session = gx.Session(graph)
+    executable = session.compile(swap, [])
+    assert commit_of(executable) is None
+    first = session.get([a, b])
+    for _ in range(3):
+        executable()
+    assert all(map(np.array_equal, session.get([b, a]), first))
+
+
+def test_an_old_value_read_in_another_order_is_not_overwritten() -> None:
+    with gx.Graph() as graph:
+        a, b = gx.variable(data(160, 256)), gx.variable(data(256, 160, seed=1))
+        step = gx.group(a.assign(b.T * 0.5), b.assign(a.T + b))
+    session = gx.Session(graph)
+    executable = session.compile(step, [])
+    one, two = session.get([a, b])
+    for _ in range(4):
+        executable()
+        one, two = two.T * np.float32(0.5), one.T + two
+    assert np.array_equal(session.get(a), one) and np.array_equal(session.get(b), two)
+
+
+def test_what_is_only_written_lies_where_it_was_too() -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder((SIZE,), name="x")
+        a, seen = gx.variable(data(SIZE)), gx.variable(np.zeros(SIZE, np.float32))
+        step = gx.group(a.assign(a + x), seen.assign(gx.tanh(x)))
+    session = gx.Session(graph)
+    executable = session.compile(step, [x])
+    assert commit_of(executable) is not None
+    for n in range(4):
+        executable(data(SIZE, seed=n))
+    places = addresses(session, a, seen)
+    executable(data(SIZE, seed=9))
+    assert addresses(session, a, seen) == places
+    assert np.allclose(session.get(seen), np.tanh(data(SIZE, seed=9)), atol=1e-6)
+
+
+def test_small_variables_take_turns() -> None:
+    with gx.Graph() as graph:
+        a = gx.variable(np.zeros(8, np.float32))
+        step = a.assign_add(1.0)
+    assert commit_of(gx.Session(graph).compile(step, [])) is None
+
+
+# --- sharing -------------------------------------------------------------------------------------
+
+
+def counters() -> tuple[gx.Graph, Any, Any, Any]:
+    with gx.Graph() as graph:
+        a, b = (gx.variable(np.zeros(SIZE, np.float32), name=name) for name in "ab")
+        step = gx.group(a.assign_add(1.0), b.assign_add(1.0))
+    return graph, a, b, step
+
+
+def test_readers_see_whole_runs_and_are_not_kept_waiting() -> None:
+    graph, a, b, step = counters()
+    session = gx.Session(graph)
+    run = session.compile(step, [])
+    assert commit_of(run) is not None
+    with graph:
+        spread = gx.max(gx.abs(a - b))
+    read = session.compile(spread, [])
+    stop = threading.Event()
+    seen: list[float] = []
+    errors: list[BaseException] = []
+
+    def reading(look: Callable[[], float]) -> None:
+        try:
+            while not stop.is_set():
+                seen.append(look())
+        except BaseException as error:
+            errors.append(error)
+
+    def copies() -> float:
+        one, two = session.get([a, b])
+        return float(abs(one - two).max() + np.ptp(one))
+
+    threads = [
+        threading.Thread(target=reading, args=(look,)) for look in (copies, lambda: float(read()))
+    ]
+    for thread in threads:
+        thread.start()
+    for _ in range(300):
+        run()
+    stop.set()
+    for thread in threads:
+        thread.join(20)
+    assert not errors and not any(thread.is_alive() for thread in threads)
+    assert len(seen) > 2 and not any(seen)
+    assert session.get(a)[0] == 300
+
+
+def test_what_somebody_holds_is_not_written_over() -> None:
+    graph, a, b, step = counters()
+    session = gx.Session(graph)
+    run = session.compile(step, [])
+    for _ in range(3):
+        run()
+    held = session._holdings.read([a])
+    run()
+    assert (held[0] == 3).all()
+    assert (session.get(a) == 4).all() and (session.get(b) == 4).all()
+
+
+def test_values_that_were_set_are_copies_and_stay_in_place() -> None:
+    graph, a, b, step = counters()
+    session = gx.Session(graph)
+    given = np.full(SIZE, 5, np.float32)
+    session.set({a: given, b: given})
+    places = addresses(session, a, b)
+    session.run(step)
+    session.run(step)
+    session.run(step)
+    assert addresses(session, a, b) == places
+    assert (given == 5).all() and (session.get(a) == 8).all()
+    assert (pickle.loads(pickle.dumps(session)).get("b") == 8).all()
+
+
+def test_an_error_after_the_run_finds_all_new_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, a, b, step = counters()
+    session = gx.Session(graph)
+    run = session.compile(step, [])
+    for _ in range(3):
+        run()
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session._holdings, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    monkeypatch.undo()
+    one, two = session.get([a, b])
+    assert np.array_equal(one, two) and (one == one[0]).all()
+    run()
+    assert np.array_equal(*session.get([a, b]))
+
+
+def test_checked_numbers_keep_the_old_values() -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder((), name="x")
+        a = gx.variable(np.ones(SIZE, np.float32))
+        step = a.assign(a / x)
+    session = gx.Session(graph, options=gx.Options(check_numerics=True))
+    run = session.compile(step, [x])
+    run(1.0)
+    run(1.0)
+    with pytest.raises(gx.NumericsError):
+        run(0.0)
+    assert (session.get(a) == 1).all()
+
+
+def test_long_programs_commit_too() -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder((SIZE,), name="x")
+        a = gx.variable(np.zeros(SIZE, np.float32))
+        doubled, _ = gx.while_loop(
+            lambda value, n: n < 5, lambda value, n: (value + value, n + 1), (x, 0)
+        )
+        step = a.assign(a + gx.cumsum(doubled))
+    session = gx.Session(graph)
+    run = session.compile(step, [x])
+    assert run.compiled.program.is_long and commit_of(run) not in (None, 0)
+    ones = np.ones(SIZE, np.float32)
+    for _ in range(3):
+        run(ones)
+    assert np.array_equal(session.get(a)[:4], [96, 192, 288, 384])
+
+
+# --- plans and order -----------------------------------------------------------------------------
+
+
+def test_plans_say_where_they_commit() -> None:
+    graph, _, _, step = counters()
+    plan = gx.Session(graph).compile(step, []).compiled.plan
+    text = print_plan(plan)
+    assert f"\ncommit {plan.commit}\n" in text
+    assert print_plan(parse_plan(text, {})) == text
+    verify_plan(plan)
+    with pytest.raises(VerifyError, match="commits at step 99"):
+        verify_plan(replace(plan, commit=99))
+
+
+def test_steps_that_fail_do_not_follow_a_commit() -> None:
+    graph, feeds, fetches, _ = perceptron(gx.optim.Adam(1e-2))
+    plan = gx.Session(graph).compile(fetches, feeds).compiled.plan
+    assert plan.commit
+    with pytest.raises(VerifyError, match="may fail after the commit at step 0"):
+        verify_plan(replace(plan, commit=0))
+
+
+ORDERED = """
+graph "g" (%0 "x": float32[8, 8], %1 "w": float32[8, 8]) {
+  %2 = add(%1, %0) : float32[8, 8]
+  %3 = multiply(%0, %1) : float32[8, 8]
+  %4 = tanh(%3) : float32[8, 8]
+  return %4, %2
+}
+"""
+
+CIRCLE = """
+graph "g" (%0 "x": float32[8, 8], %1 "w": float32[8, 8]) {
+  %2 = add(%1, %0) : float32[8, 8]
+  %3 = multiply(%2, %1) : float32[8, 8]
+  return %3, %2
+}
+"""
+
+
+def test_readers_of_an_old_value_come_before_its_update() -> None:
+    graph = parse_graph(ORDERED)
+    context = PassContext(renewed=((1, 1),))
+    result = updates(graph, context)
+    assert [node.op.name for node in result.nodes] == ["multiply", "add", "tanh"]
+    assert updates(result, context) is result
+    assert updates(graph, PassContext()) is graph
+
+
+def test_a_reader_of_both_values_leaves_the_order() -> None:
+    graph = parse_graph(CIRCLE)
+    assert updates(graph, PassContext(renewed=((1, 1),))) is graph
+
+
+def test_ordering_updates_is_linear() -> None:
+    with gx.Graph() as recorder:
+        value: Any = gx.variable(data(4))
+        start = value
+        for _ in range(20_000):
+            value = value + start
+        step = start.assign(value)
+    from graphc.extract import extract
+
+    extraction = extract(recorder, [], [step])
+    context = PassContext(renewed=extraction.renewed)
+    assert updates(extraction.graph, context) is extraction.graph
