@@ -97,10 +97,11 @@ none:
   ret ptr null
 }}
 
-; An array for a result. Row: dtype, rank, number among what is written or -1, entries.
+; An array for a result. Row: dtype, kind word, bytes an element, rank, number among what is written
+; or -1, entries.
 define internal ptr @result_of(ptr %self, ptr %maker, ptr %row, ptr %dims) nounwind {{
 entry:
-  %written = call i64 @word(ptr %row, i64 2)
+  %written = call i64 @word(ptr %row, i64 4)
   %is.written = icmp sge i64 %written, 0
   br i1 %is.written, label %look, label %fresh
 look:
@@ -122,7 +123,7 @@ made:
   ret ptr %array
 plain:
   %dtype = load ptr, ptr %row
-  %rank = call i64 @word(ptr %row, i64 1)
+  %rank = call i64 @word(ptr %row, i64 3)
   %rank.32 = trunc i64 %rank to i32
   call void @Py_IncRef(ptr %dtype)
   %empty = call ptr @PyArray_Empty(i32 %rank.32, ptr %dims, ptr %dtype, i32 0)
@@ -339,7 +340,7 @@ place.tuple:
 output.placed:
   %result.next = phi ptr [ %made, %output.made ], [ %result.m, %place.list ],
                          [ %result.m, %place.tuple ]
-  %m.rank = call i64 @word(ptr %m.row, i64 1)
+  %m.rank = call i64 @word(ptr %m.row, i64 3)
   %m.dims.next = getelementptr i64, ptr %m.dims, i64 %m.rank
   %m.next = add i64 %m, 1
   br label %output

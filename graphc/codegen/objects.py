@@ -37,6 +37,41 @@ _WORD = re.compile(r"(%[\w.]+) = call i64 @word\(ptr (%[\w.]+), i64 ([%\w.]+)\)"
 _DATA = re.compile(r"(%[\w.]+) = call ptr @data_of\(ptr (%[\w.]+)\)")
 """Where an array's elements start."""
 
+
+def _described(flags: int) -> str:
+    """Goes on at ``%shape`` if ``%object`` is an array with these flags and what ``%row`` says
+    beside dims, else at ``%no``."""
+    return f"""\
+  %type.at = getelementptr i8, ptr %object, i64 {OBJECT_TYPE}
+  %type = load ptr, ptr %type.at
+  %exact = icmp eq ptr %type, @PyArray_Type
+  br i1 %exact, label %array, label %no
+array:
+  %rank.at = getelementptr i8, ptr %object, i64 {ARRAY_RANK}
+  %rank.32 = load i32, ptr %rank.at
+  %rank = sext i32 %rank.32 to i64
+  %rank.wanted = call i64 @word(ptr %row, i64 3)
+  %rank.right = icmp eq i64 %rank, %rank.wanted
+  %flags.at = getelementptr i8, ptr %object, i64 {ARRAY_FLAGS}
+  %flags = load i32, ptr %flags.at
+  %plain = and i32 %flags, {flags}
+  %is.plain = icmp eq i32 %plain, {flags}
+  %dtype.at = getelementptr i8, ptr %object, i64 {ARRAY_DTYPE}
+  %dtype = load ptr, ptr %dtype.at
+  %kind.at = getelementptr i8, ptr %dtype, i64 {DTYPE_KIND}
+  %kind = load i64, ptr %kind.at
+  %kind.wanted = call i64 @word(ptr %row, i64 1)
+  %kind.right = icmp eq i64 %kind, %kind.wanted
+  %size.at = getelementptr i8, ptr %dtype, i64 {DTYPE_SIZE}
+  %size = load i64, ptr %size.at
+  %size.wanted = call i64 @word(ptr %row, i64 2)
+  %size.right = icmp eq i64 %size, %size.wanted
+  %both = and i1 %rank.right, %is.plain
+  %also = and i1 %kind.right, %size.right
+  %all = and i1 %both, %also
+  br i1 %all, label %shape, label %no"""
+
+
 ARRAY_FUNCTIONS = f"""
 ; Writes an array's address to its entries of the pointer table. A row ends with where its list of
 ; entries starts and how long it is.
@@ -65,34 +100,7 @@ done:
 ; Row: source, kind word, bytes an element, rank, entries.
 define internal i1 @fits(ptr %object, ptr %row, ptr %dims) nounwind {{
 entry:
-  %type.at = getelementptr i8, ptr %object, i64 {OBJECT_TYPE}
-  %type = load ptr, ptr %type.at
-  %exact = icmp eq ptr %type, @PyArray_Type
-  br i1 %exact, label %array, label %no
-array:
-  %rank.at = getelementptr i8, ptr %object, i64 {ARRAY_RANK}
-  %rank.32 = load i32, ptr %rank.at
-  %rank = sext i32 %rank.32 to i64
-  %rank.wanted = call i64 @word(ptr %row, i64 3)
-  %rank.right = icmp eq i64 %rank, %rank.wanted
-  %flags.at = getelementptr i8, ptr %object, i64 {ARRAY_FLAGS}
-  %flags = load i32, ptr %flags.at
-  %plain = and i32 %flags, {PLAIN}
-  %is.plain = icmp eq i32 %plain, {PLAIN}
-  %dtype.at = getelementptr i8, ptr %object, i64 {ARRAY_DTYPE}
-  %dtype = load ptr, ptr %dtype.at
-  %kind.at = getelementptr i8, ptr %dtype, i64 {DTYPE_KIND}
-  %kind = load i64, ptr %kind.at
-  %kind.wanted = call i64 @word(ptr %row, i64 1)
-  %kind.right = icmp eq i64 %kind, %kind.wanted
-  %size.at = getelementptr i8, ptr %dtype, i64 {DTYPE_SIZE}
-  %size = load i64, ptr %size.at
-  %size.wanted = call i64 @word(ptr %row, i64 2)
-  %size.right = icmp eq i64 %size, %size.wanted
-  %both = and i1 %rank.right, %is.plain
-  %also = and i1 %kind.right, %size.right
-  %all = and i1 %both, %also
-  br i1 %all, label %shape, label %no
+{_described(PLAIN)}
 shape:
   %from.at = getelementptr i8, ptr %object, i64 {ARRAY_DIMS}
   %from = load ptr, ptr %from.at
@@ -162,37 +170,7 @@ done:
 ; be written, of these dims, and has no byte in common with an input.
 define internal i1 @takes(ptr %object, ptr %row, ptr %dims, ptr %inputs, i64 %count) nounwind {{
 entry:
-  %type.at = getelementptr i8, ptr %object, i64 {OBJECT_TYPE}
-  %type = load ptr, ptr %type.at
-  %exact = icmp eq ptr %type, @PyArray_Type
-  br i1 %exact, label %array, label %no
-array:
-  %rank.at = getelementptr i8, ptr %object, i64 {ARRAY_RANK}
-  %rank.32 = load i32, ptr %rank.at
-  %rank = sext i32 %rank.32 to i64
-  %rank.wanted = call i64 @word(ptr %row, i64 1)
-  %rank.right = icmp eq i64 %rank, %rank.wanted
-  %flags.at = getelementptr i8, ptr %object, i64 {ARRAY_FLAGS}
-  %flags = load i32, ptr %flags.at
-  %plain = and i32 %flags, {PLAIN | WRITEABLE}
-  %is.plain = icmp eq i32 %plain, {PLAIN | WRITEABLE}
-  %wanted = load ptr, ptr %row
-  %dtype.at = getelementptr i8, ptr %object, i64 {ARRAY_DTYPE}
-  %dtype = load ptr, ptr %dtype.at
-  %kind.at = getelementptr i8, ptr %dtype, i64 {DTYPE_KIND}
-  %kind = load i64, ptr %kind.at
-  %kind.wanted.at = getelementptr i8, ptr %wanted, i64 {DTYPE_KIND}
-  %kind.wanted = load i64, ptr %kind.wanted.at
-  %kind.right = icmp eq i64 %kind, %kind.wanted
-  %size.at = getelementptr i8, ptr %dtype, i64 {DTYPE_SIZE}
-  %size = load i64, ptr %size.at
-  %size.wanted.at = getelementptr i8, ptr %wanted, i64 {DTYPE_SIZE}
-  %size.wanted = load i64, ptr %size.wanted.at
-  %size.right = icmp eq i64 %size, %size.wanted
-  %both = and i1 %rank.right, %is.plain
-  %also = and i1 %kind.right, %size.right
-  %all = and i1 %both, %also
-  br i1 %all, label %shape, label %no
+{_described(PLAIN | WRITEABLE)}
 shape:
   %own.at = getelementptr i8, ptr %object, i64 {ARRAY_DIMS}
   %own = load ptr, ptr %own.at

@@ -33,6 +33,7 @@ from graphc.codegen.objects import (
     WRITEABLE,
 )
 from graphc.ir.attributes import Array
+from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.plan.table import INPUT_WORDS, OUTPUT_WORDS, TABLE_WORDS
 from graphc.runtime.address import can_read_directly, documented_address
@@ -179,6 +180,13 @@ class Variables:
     written: tuple[Value, ...]
 
 
+def _described(type_: TensorType) -> tuple[int, int, int]:
+    """What is compared of an array of this type: the dtype's kind word and size, and the rank."""
+    dtype = type_.dtype.numpy
+    kind = ctypes.c_int64.from_address(id(dtype) + DTYPE_KIND).value
+    return kind, dtype.itemsize, type_.rank
+
+
 def native_call(
     program: Program,
     positions: Sequence[int],
@@ -208,13 +216,12 @@ def native_call(
     fetched = len(results) - len(variables.written)
     start = TABLE_WORDS + INPUT_WORDS * len(types) + OUTPUT_WORDS * len(results)
     for source, type_, into in zip(sources, types, program.input_places, strict=True):
-        dtype = type_.dtype.numpy
-        kind = ctypes.c_int64.from_address(id(dtype) + DTYPE_KIND).value
-        inputs += [source, kind, dtype.itemsize, type_.rank, start + len(places), len(into)]
+        inputs += [source, *_described(type_), start + len(places), len(into)]
         places += into
     for position, (type_, into) in enumerate(zip(results, program.output_places, strict=True)):
         written = max(position - fetched, -1)
-        outputs += [id(type_.dtype.numpy), type_.rank, written, start + len(places), len(into)]
+        described = id(type_.dtype.numpy), *_described(type_), written
+        outputs += [*described, start + len(places), len(into)]
         places += into
     rank = sum(type_.rank for type_ in types)
     counts = [arguments, len(types), len(results), _CONTAINERS.index(container), rank]
