@@ -12,6 +12,7 @@ from kernel_samples import (
     best_places,
     column_sums,
     cumulative_sum,
+    first_terms,
     normal,
     packed_product,
     padded,
@@ -48,6 +49,12 @@ def test_pointwise(rows: int) -> None:
     x, y = normal(rows, 48), np.empty((rows, 48), np.float32)
     assert run_kernel(pointwise(), [x, np.array(2.5, np.float32), y], {"n": rows}) == []
     assert np.array_equal(y, x * np.float32(2.5) + np.float32(0.1))
+
+
+def test_reductions_of_sizes_that_the_kernel_works_out() -> None:
+    x, y = np.ones((70, 70), np.float32), np.empty(70, np.float32)
+    assert run_kernel(first_terms(), [x, y], {}) == []
+    assert y.tolist() == [*range(68), 68, 68]
 
 
 @pytest.mark.parametrize("rows", [1, 17, 9000])

@@ -248,6 +248,12 @@ sites (axis 0 of "take") {
         ("yield add %15", "yield and %15", "and of float32"),
         ("%15 = load %x[%14]", "vector %16 < 8 {\n}\n%15 = load %x[%14]", "inside a vector loop"),
         ("vector %3 < 8 {", "vector %3 < -1 {", "extent -1"),
+        (
+            "%5 = add %4, %0",
+            "%16 = reduce chain %17 < %3 {\n%18 = load %x[%17]\nyield add %18\n}\n"
+            "%5 = add %4, %16",
+            "would differ in an extent",
+        ),
         ("%1 = const int64 1", "%1 = const int64 9223372036854775808", "not a literal"),
         ("float32 0x0p+0", "float32 0x1.999999999999ap-4", "not a literal"),
     ],

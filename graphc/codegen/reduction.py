@@ -201,7 +201,7 @@ def _run(
 
 def _chain_reduce(k: KernelEmitter, statement: Reduce) -> None:
     e, reducers = k.e, statement.reducers
-    extent = k.dim(statement.extent)
+    extent = k.size(statement.extent)
 
     def body(index: Reg, state: State) -> State:
         k.bind(statement.index, index)
@@ -218,7 +218,7 @@ def _lanes_reduce(k: KernelEmitter, statement: Reduce) -> None:
     assert k.lanes == 1, "lane reductions stand in scalar loops"
     e, reducers = k.e, statement.reducers
     width = max(lanes(reducer.term.dtype) for reducer in reducers)
-    extent = k.dim(statement.extent)
+    extent = k.size(statement.extent)
     known = statement.extent if isinstance(statement.extent, int) else None
     if known is not None and all(_is_free(reducer) for reducer in reducers):
         # any order gives the same bits, and more accumulators hide the latency of combining

@@ -149,7 +149,7 @@ class _Stripes:
         for statement in body:
             if isinstance(statement, Reduce):
                 state = self._read(statement, self._results[statement], place)
-                bind_results(k, statement, state, k.dim(statement.extent))
+                bind_results(k, statement, state, k.size(statement.extent))
             else:
                 k.statements((statement,))
 
@@ -186,14 +186,14 @@ class _Stripes:
             return e.const(count - 1, I64)
         top = e.const(1, I64)
         for depth in range(2, count):
-            more = e.icmp("sgt", k.dim(reduction.extent), e.const(CHUNK**depth, I64))
+            more = e.icmp("sgt", k.size(reduction.extent), e.const(CHUNK**depth, I64))
             top = e.binary("add", top, e.convert("zext", more, "i64"))
         return top
 
     def _reduction(self, reduction: Reduce, room: Room, ahead: Sequence[Statement]) -> None:
         """Leaves a reduction's results in its last level."""
         k, e, reducers = self.k, self.k.e, reduction.reducers
-        rows, top = k.dim(reduction.extent), self._top(reduction)
+        rows, top = k.size(reduction.extent), self._top(reduction)
         first = self._level(room, e.const(0, I64))
         with e.loop(e.const(0, I64), e.binary("add", top, e.const(1, I64)), 1) as level:
             place = self._level(room, level.index)
@@ -227,7 +227,7 @@ class _Stripes:
         """
         k, e, reducers = self.k, self.k.e, reduction.reducers
         done = e.binary("add", start, e.const(ROWS, I64))
-        is_last = e.icmp("eq", end, k.dim(reduction.extent))
+        is_last = e.icmp("eq", end, k.size(reduction.extent))
         with e.loop(e.const(0, I64), top, 1) as loop:
             bits = e.binary("mul", loop.index, e.const(CHUNK.bit_length() - 1, I64))
             size = e.binary("shl", e.const(CHUNK, I64), bits)

@@ -287,7 +287,7 @@ class KernelBuilder:
         outer.statements.append(Loop(index, extent, kind, tuple(block.statements), carries))
 
     @contextmanager
-    def reduce(self, extent: Dim, order: Order) -> Iterator[ReduceScope]:
+    def reduce(self, extent: Size, order: Order) -> Iterator[ReduceScope]:
         """A reduction; add ``(combine, term)`` to ``scope.terms`` inside."""
         index = Var(int64)
         block = self._open((index,))

@@ -7,9 +7,9 @@ flat int64 index. Inputs are never written; kernels read and write nothing else.
 Loop kinds: ``parallel``, ``across`` and ``vector`` iterations are independent of each other;
 ``serial`` ones run in order and may carry values. An ``across`` loop stands around a vector loop
 some of whose loads are neighbours along the outer one, as in a transpose: it is for tiles. How
-often independent iterations run, and the sizes of matrix products, may be scalars: so a loop over
-blocks says how much its last block holds. A ``reduce`` combines one term per iteration; its order
-class fixes the bits of float results (``CHUNK``).
+often independent iterations and reductions run, and the sizes of matrix products, may be scalars:
+so a loop over blocks says how much its last block holds. A ``reduce`` combines one term per
+iteration; its order class fixes the bits of float results (``CHUNK``).
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class Reduce:
     """Combines one term per reducer and iteration. An empty sum is 0, an empty product 1."""
 
     index: Var
-    extent: Dim
+    extent: Size
     order: Order
     body: tuple[Statement, ...]
     reducers: tuple[Reducer, ...]

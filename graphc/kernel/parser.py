@@ -302,7 +302,7 @@ class _Parser(Scanner):
                 self.fail(f"expected lanes or chain, found {order!r}", place)
         name_start, name = self.position, self.scalar()
         self.expect("<")
-        extent = self._size() if kind != "reduce" else self.dim()
+        extent = self._size()
         arguments: list[tuple[Var, Var]] = []
         names: list[tuple[str, int, Var]] = [(name, name_start, Var(int64))]
         if kind == "serial" and self.accept_word("carry"):

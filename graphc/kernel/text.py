@@ -142,12 +142,12 @@ class _Printer:
                 self.places[statement] = self.lines[-1]
 
     def _head(self, statement: Loop | Reduce) -> str:
+        extent = self._size(statement.extent)
         if isinstance(statement, Reduce):
             results = self._define(*(reducer.result for reducer in statement.reducers))
             index = self._define(statement.index)
             prefix = f"{results} = " if results else ""
-            return f"{prefix}reduce {statement.order} {index} < {statement.extent}"
-        extent = self._size(statement.extent)
+            return f"{prefix}reduce {statement.order} {index} < {extent}"
         if not statement.carries:
             return f"{statement.kind} {self._define(statement.index)} < {extent}"
         initial = [self._read(carry.initial) for carry in statement.carries]

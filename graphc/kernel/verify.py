@@ -166,10 +166,18 @@ class _Verifier:
         extent = statement.extent
         if isinstance(extent, Var):
             self._require(
-                isinstance(statement, Loop) and statement.kind != "serial",
+                isinstance(statement, Reduce) or statement.kind != "serial",
                 "iterations that run in order are counted by a dim",
             )
             self._read(extent, int64, "the extent")
+            self._require(
+                not any(
+                    extent in frame.defined
+                    for frame in self._frames
+                    if frame.vectorised or isinstance(frame.owner, Reduce)
+                ),
+                "iterations that run side by side would differ in an extent",
+            )
         else:
             _, high = dims.bounds(extent)
             self._require(high is None or high >= 0, f"no loop has the extent {extent}")

@@ -81,7 +81,8 @@ def _body_work(body: Sequence[Statement], vectors: bool, sizes: Mapping[Var, Dim
             total = total + size_of(statement.extent) * inner
         elif isinstance(statement, Reduce):
             inner = _body_work(statement.body, vectors or statement.order == "lanes", sizes)
-            total = total + statement.extent * (inner + len(statement.reducers) * _SCALAR // 16)
+            each = inner + len(statement.reducers) * _SCALAR // 16
+            total = total + size_of(statement.extent) * each
         elif isinstance(statement, Contract):
             dtype = statement.c.buffer.type.dtype
             each = _PRODUCT.get(dtype.bits, _OTHER_PRODUCT) if dtype.is_float else _OTHER_PRODUCT

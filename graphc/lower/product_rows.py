@@ -5,6 +5,11 @@ blocks that stay in the cache: the block of the first product, the stages of its
 the second product of the block. So scores are never written to memory. The right operand of the
 first product is brought into panels once for each matrix, since every block reads it. Each step
 computes what it would in a kernel of its own, in the same order, so the bits are the same.
+
+Where a mask hides the last columns from all rows of a block, they are left out (``hidden.py``): the
+kernel looks at the mask for how many columns the block needs. What is left out must be proved to
+add nothing: values that are not finite, anywhere in the matrix, keep all columns in; a row with a
+result of -0, to which +0 may be added, is multiplied once more as a whole.
 """
 
 from __future__ import annotations
@@ -12,11 +17,12 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from graphc.base.target import Target
+from graphc.ir.dtypes import bool_, int64
 from graphc.ir.graph import Graph
 from graphc.ir.op import Contraction
 from graphc.ir.types import TensorType
 from graphc.kernel.builder import KernelBuilder
-from graphc.kernel.ir import Buffer, Kernel, MatrixOperand, Var
+from graphc.kernel.ir import Buffer, Kernel, MatrixOperand, Size, Var, lanes
 from graphc.kernel.panels import panel_width
 from graphc.lower.contraction import (
     Product,
@@ -28,12 +34,19 @@ from graphc.lower.contraction import (
     workspace,
 )
 from graphc.lower.evaluate import Evaluator
-from graphc.lower.index import flat_index
+from graphc.lower.hidden import Mask, find_mask
+from graphc.lower.index import Index, broadcast_index, flat_index
 from graphc.lower.region import open_loop, open_loops, open_region
 from graphc.lower.rows import RowWork
 
 BLOCK_BYTES = 192 * 1024
 """Memory of a block of rows: beside it the operands of both products stay in the cache too."""
+
+MASKED_ROWS = 32
+"""Rows of a block under a mask: a causal mask hides more from small ones."""
+
+MASKED_COLUMNS = 96
+"""Fewer columns are not worth a look at the mask."""
 
 
 def lower_product_rows(region: Graph, target: Target) -> Kernel:
@@ -49,7 +62,11 @@ def lower_product_rows(region: Graph, target: Target) -> Kernel:
     dtype = scores.result.dtype
     width = panel_width(dtype, target)
     panels = b.buffer("panels", "scratch", TensorType(dtype, (1, -(-n // width), k, width)))
-    cut = blocks(m, max(8, BLOCK_BYTES // (n * dtype.bytes)), 8)
+    mask = None
+    if more and n >= MASKED_COLUMNS:
+        mask = find_mask(region, scores.result, more[0].inputs[0])
+    most = max(8, BLOCK_BYTES // (n * dtype.bytes))
+    cut = blocks(m, most if mask is None else min(most, MASKED_ROWS), 8)
     held_rows = cut.size
     assert isinstance(held_rows, int)
     block = b.buffer("block", "scratch", TensorType(dtype, (held_rows, n)))
@@ -61,17 +78,21 @@ def lower_product_rows(region: Graph, target: Target) -> Kernel:
     made = {node.output for node in (first, *more)}
     rest = [result for result in results if result.value not in made]
     work = RowWork(b, region, rest, [node.inputs[0] for node in more])
+    sight = None if mask is None else _Sight(b, evaluator, mask, scores, then[0], width)
     zero = b.dim(0)
     with ExitStack() as loops:
         index = open_loops(b, evaluator, loops, scores.batch, "parallel")
         number = flat_index(b, index, scores.batch)
         _pack(b, evaluator, scores, number, panels)
+        if sight is not None:
+            sight.open_matrix(number)
         row = open_block(b, evaluator, loops, cut)
         held = cut.held(b, row)
         a = scores.left_from(b, number, row)
         right = MatrixOperand(panels, zero, width, 1)
         target_block = MatrixOperand(block, zero, n, 1)
-        b.contract("packed", (held, n, k), a, right, target_block, room)
+        seen: Size = n if sight is None else sight.columns(index, row, held)
+        b.contract("packed", (held, seen, k), a, right, target_block, room)
         with ExitStack() as rows:
             i = open_loop(b, evaluator, rows, held, "parallel")
             place = (*index, b.apply("add", row, i))
@@ -79,13 +100,15 @@ def lower_product_rows(region: Graph, target: Target) -> Kernel:
             weights = {node.inputs[0]: (block, start) for node in more}
             if plain:
                 _keep(b, evaluator, scores, plain, place, (block, start))
-            work.emit(b, evaluator, place, {scores.result: (block, start)}, weights)
+            work.emit(b, evaluator, place, {scores.result: (block, start)}, weights, seen)
         for product in then:
             (out,) = (r.buffer for r in results if r.value is product.result)
             first_out = flat_index(b, (number, row), (1, m))
             result = matrix(b, out, first_out, product.n, zero, 0, (product.n, 1))
             values = product.right_from(b, number, zero)
-            b.contract("panel", (held, product.n, n), target_block, values, result, room)
+            b.contract("panel", (held, product.n, seen), target_block, values, result, room)
+            if sight is not None:
+                sight.mend(held, seen, (target_block, values, result), room)
     return b.finish()
 
 
@@ -113,7 +136,8 @@ def _pack(
     _, count, depth, width = panels.type.shape
     assert isinstance(count, int) and isinstance(width, int)
     with ExitStack() as loops:
-        panel, row = open_loops(b, evaluator, loops, (count, depth), "parallel")
+        panel = open_loop(b, evaluator, loops, count, "parallel")
+        row = open_loop(b, evaluator, loops, depth, "across")
         lane = open_loop(b, evaluator, loops, width, "vector")
         column = b.apply("add", b.apply("multiply", panel, b.dim(width)), lane)
         matrix = product.right_from(b, number, b.dim(0))
@@ -127,3 +151,89 @@ def _pack(
             zero = b.constant(0, product.right.type.dtype)
             value = b.load(product.right, source, inside, zero)
         b.store(panels, flat_index(b, (b.dim(0), panel, row, lane), panels.type.shape), value)
+
+
+class _Sight:
+    """How many columns the blocks of a kernel need to look at, worked out as it runs."""
+
+    def __init__(
+        self,
+        b: KernelBuilder,
+        evaluator: Evaluator,
+        mask: Mask,
+        scores: Product,
+        then: Product,
+        width: int,
+    ) -> None:
+        self._b, self._evaluator = b, evaluator
+        self._mask, self._scores, self._then = mask, scores, then
+        # Whole steps of sums: then their order is as if the terms left out were there.
+        self._step = max(width, lanes(scores.result.dtype))
+        self._seen = b.buffer("seen", "scratch", TensorType(bool_, (scores.n,)))
+        self._finite: Var | None = None
+
+    def open_matrix(self, number: Var) -> None:
+        """Notes whether the values of this number are finite."""
+        b, then = self._b, self._then
+        values = then.right_from(b, number, b.dim(0))
+        with b.reduce(then.k * then.n, "lanes") as scope:
+            element = b.load(then.right, b.apply("add", values.offset, scope.index))
+            scope.terms.append(("and", b.apply("isfinite", element)))
+        (self._finite,) = scope.results
+
+    def columns(self, index: Index, row: Var, held: Size) -> Var:
+        """How many columns the rows ``held`` from ``row`` on need; the others are hidden."""
+        b, evaluator, n = self._b, self._evaluator, self._scores.n
+        assert self._finite is not None
+        shape, condition = self._scores.result.shape, self._mask.condition
+        with ExitStack() as loops:
+            column = open_loop(b, evaluator, loops, n, "vector")
+            with b.reduce(held, "chain") as rows:
+                evaluator.push()
+                place = (*index, b.apply("add", row, rows.index), column)
+                at = broadcast_index(b, place, shape, condition.shape)
+                looked = evaluator.at(condition, at)
+                if not self._mask.kept:
+                    looked = b.apply("not", looked)
+                rows.terms.append(("or", looked))
+                evaluator.pop()
+            b.store(self._seen, column, rows.results[0])
+        with b.reduce(n, "lanes") as last:
+            is_seen = b.load(self._seen, last.index)
+            position = b.apply("select", is_seen, last.index, b.constant(0, int64))
+            last.terms.append(("maximum", position))
+        step = b.dim(self._step)
+        steps = b.apply("add", b.apply("floor_divide", last.results[0], step), b.dim(1))
+        needed = b.apply("minimum", b.apply("multiply", steps, step), b.dim(n))
+        return b.apply("select", self._finite, needed, b.dim(n))
+
+    def mend(
+        self,
+        held: Size,
+        seen: Size,
+        matrices: tuple[MatrixOperand, MatrixOperand, MatrixOperand],
+        room: Buffer,
+    ) -> None:
+        """Multiplies rows of the result that hold -0 once more, with all their weights."""
+        b, evaluator, n, width = self._b, self._evaluator, self._scores.n, self._then.n
+        weights, values, result = matrices
+        hidden = b.apply("subtract", b.dim(n), as_scalar(b, seen))
+        with ExitStack() as loops:
+            row = open_loop(b, evaluator, loops, held, "parallel")
+            first = b.apply("add", result.offset, b.apply("multiply", row, b.dim(width)))
+            with b.reduce(width, "lanes") as scope:
+                element = b.load(result.buffer, b.apply("add", first, scope.index))
+                is_zero = b.apply("equal", element, b.constant(0, element.dtype))
+                scope.terms.append(("or", b.apply("and", is_zero, b.apply("signbit", element))))
+            is_fine = b.apply("not", scope.results[0])
+            once = b.apply("minimum", hidden, b.dim(1))
+            again = b.apply("select", is_fine, b.dim(0), once)
+            open_loop(b, evaluator, loops, again, "parallel")
+            start = b.apply("multiply", row, b.dim(n))
+            with ExitStack() as rest:
+                column = open_loop(b, evaluator, rest, hidden, "vector")
+                place = b.apply("add", start, b.apply("add", as_scalar(b, seen), column))
+                b.store(weights.buffer, place, b.constant(0, element.dtype))
+            a = MatrixOperand(weights.buffer, start, n, 1)
+            c = MatrixOperand(result.buffer, first, width, 1)
+            b.contract("panel", (1, width, n), a, values, c, room)

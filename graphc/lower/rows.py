@@ -18,7 +18,7 @@ from graphc.ir.op import Pointwise, Reduction
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.builder import KernelBuilder
-from graphc.kernel.ir import Buffer, Kernel, LoopKind, Var, lanes
+from graphc.kernel.ir import Buffer, Kernel, LoopKind, Size, Var, lanes
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.index import Index, flat_index, reshape_index
 from graphc.lower.region import Result, Slices, open_loop, open_loops, open_region
@@ -74,13 +74,24 @@ class RowWork:
         }
 
     def emit(
-        self, b: KernelBuilder, evaluator: Evaluator, row: Index, given: Held, further: Held
+        self,
+        b: KernelBuilder,
+        evaluator: Evaluator,
+        row: Index,
+        given: Held,
+        further: Held,
+        length: Size | None = None,
     ) -> None:
-        """One row; the rows of ``given`` are read where they lie, those of ``further`` written."""
+        """One row; the rows of ``given`` are read where they lie, those of ``further`` written.
+
+        With a length only so much of the row is looked at.
+        """
+        if length is None:
+            length = self.full[self.axis]
         kept = dict(given)
         for number, stage in enumerate(self._stages):
             keep = {v: self._scratch[v] for v, first in self._saved.items() if first == number}
-            _reduce(b, evaluator, stage, row, self.axis, self.inner, keep, kept)
+            _reduce(b, evaluator, stage, row, length, self.axis, self.inner, keep, kept)
             kept |= {value: (buffer, b.dim(0)) for value, buffer in keep.items()}
         for result in self._row:
             index = reshape_index(b, row, self.outer, result.value.shape)
@@ -91,7 +102,7 @@ class RowWork:
             return
         with ExitStack() as last:
             kind: LoopKind = "vector" if self.inner else "serial"
-            position = open_loop(b, evaluator, last, self.full[self.axis], kind)
+            position = open_loop(b, evaluator, last, length, kind)
             index = _full_index(row, self.axis, position)
             _recall(b, evaluator, kept, index, position)
             elements = [evaluator.at(result.value, index) for result in self._full]
@@ -111,13 +122,13 @@ def _reduce(
     evaluator: Evaluator,
     stage: _Stage,
     row: Index,
+    extent: Size,
     axis: int,
     inner: bool,
     keep: dict[Value, Buffer],
     kept: Held,
 ) -> None:
     """One stage: a loop over the row that feeds all its reductions."""
-    extent = stage[0].inputs[0].shape[axis]
     with b.reduce(extent, "lanes" if inner else "chain") as scope:
         evaluator.push()
         index = _full_index(row, axis, scope.index)
