@@ -82,6 +82,7 @@ _FAMILIES = (
     ("creation", "Creation"),
     ("pointwise_arithmetic", "Arithmetic"),
     ("pointwise_math", "Functions of real numbers"),
+    ("pointwise_fast", "What flags of fast math choose"),
     ("pointwise_rounding", "Rounding, signs and extremes"),
     ("pointwise_logic", "Comparisons, logic, bits and conversion"),
     ("reduce", "Reductions"),

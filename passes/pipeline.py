@@ -22,7 +22,8 @@ from passes.layout import layout
 from passes.manager import Before, Needs, Step, check_order
 from passes.precompute import precompute
 from passes.prune_regions import prune_regions
-from passes.rules import ALGEBRA, SHAPES
+from passes.relax import relax
+from passes.rules import ALGEBRA, RELAXED, SHAPES
 from passes.schedule import schedule
 from passes.shapes import shapes
 from passes.simplify import simplify
@@ -58,6 +59,7 @@ PIPELINE: tuple[Step, ...] = (
     Step(cse),
     Step(dce, regions=False),
     Step(precompute),
+    Step(relax, parts=RELAXED.names),
     Step(layout),
     Step(joins),
     Step(fusion, required=True, parts=FUSION),
@@ -84,6 +86,10 @@ ORDER: tuple[Before | Needs, ...] = (
     Needs("fusion", "decompose", "kernels are made of core operations"),
     Needs("precompute", "decompose", "what runs are core operations"),
     Before("precompute", "layout", "weights that are computed are packed too"),
+    Needs("relax", "simplify", "rules about functions and sums look for the exact ones"),
+    Needs("relax", "shapes", "so do those about reductions"),
+    Needs("relax", "precompute", "constants are computed as the graph says"),
+    Before("relax", "fusion", "fused bodies are closed"),
     Needs("layout", "decompose", "products stand in many spellings before it"),
     Before("layout", "fusion", "what a kernel reads is settled before kernels are"),
     Needs("joins", "views", "slices of concatenations are taken of their pieces"),

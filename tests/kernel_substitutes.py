@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from vector_math_harness import ulp_errors, wide_reference
+from vector_math_harness import function_errors, wide_reference
 
 from graphc.base.target import Target
 from graphc.codegen.math_common import MAX_ULP
@@ -27,7 +27,7 @@ def _check(name: str, element: DType, arrays: Sequence[Array], result: Array) ->
     step = max(1, result.size // SAMPLE)
     operands = [array.reshape(-1)[::step] for array in arrays]
     got = result.reshape(-1)[::step]
-    errors = ulp_errors(got, wide_reference(name, *operands))
+    errors = function_errors(name, got, wide_reference(name, *operands))
     limit = MAX_ULP[name][element.name]
     if not (errors <= limit).all():
         worst = int(np.argmax(np.nan_to_num(errors, nan=np.inf)))

@@ -14,10 +14,11 @@ import mpmath
 import numpy as np
 import pytest
 from vector_math_harness import (
+    APPROXIMATE,
     Array,
+    function_errors,
     functions,
     targets,
-    ulp_errors,
     wide_reference,
 )
 
@@ -157,7 +158,7 @@ def test_functions_keep_their_accuracy_everywhere(name: str, dtype: DType) -> No
     assert points[0].size >= 100_000
     for target in TARGETS:
         got = compiled(target, dtype)(f"loop_{name}_{dtype}_{LANES[dtype.name][-1]}", *points)
-        errors = ulp_errors(got, expected(name, dtype))
+        errors = function_errors(name, got, expected(name, dtype))
         worst = int(np.argmax(errors))
         assert errors[worst] <= MAX_ULP[name][dtype.name], (
             f"{target}: {name}({', '.join(repr(p[worst]) for p in points)}) = {got[worst]!r}, "
@@ -186,8 +187,20 @@ def test_functions_have_the_same_bits_for_any_lane_count(name: str, dtype: DType
         assert np.array_equal(results["host"], results["x86-64-v3"], equal_nan=True)
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", ("tanh", "erf", "sin", "cos", "sigmoid"))
+def test_results_stay_in_range(name: str, dtype: DType) -> None:
+    for function in (name, name + APPROXIMATE):
+        for target in TARGETS:
+            symbol = f"loop_{function}_{dtype}_{LANES[dtype.name][-1]}"
+            got = compiled(target, dtype)(symbol, *arguments(function, dtype))
+            numbers = got[~np.isnan(got)]
+            assert numbers.min() >= (0 if name == "sigmoid" else -1) and numbers.max() <= 1
+
+
 def _mpmath_reference(name: str, values: tuple[float, ...]) -> Any:
     x = mpmath.mpf(values[0])
+    name = name.removesuffix(APPROXIMATE)
     if name == "power":
         return x ** mpmath.mpf(values[1])
     if name == "sigmoid":
@@ -252,6 +265,8 @@ def _operands(name: str, dtype: DType) -> tuple[Array, ...]:
     left, right = (side.ravel() for side in np.meshgrid(values, values))
     if name == "select":
         return _padded(np.arange(left.size) % 3 == 0, left, right)
+    if name == "fma":
+        return _padded(left, right, np.resize(np.roll(values, 7), left.size))
     return _padded(left, right)
 
 

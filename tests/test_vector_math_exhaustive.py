@@ -7,7 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from vector_math_harness import Array, functions, targets, ulp_errors, wide_reference
+from vector_math_harness import (
+    Array,
+    function_errors,
+    functions,
+    targets,
+    ulp_errors,
+    wide_reference,
+)
 
 from graphc.codegen.math_common import MAX_ULP
 from graphc.debug.loops import FUNCTIONS
@@ -29,7 +36,9 @@ def sweep(name: str, stride: int = 1) -> dict[str, tuple[float, float]]:
         x: Array = words[: words.size // LANES * LANES].astype(np.uint32).view(np.float32)
         wide = wide_reference(name, x)
         for target in SWEPT:
-            errors = ulp_errors(loops[target](f"loop_{name}_float32_{LANES}", x), wide)
+            errors = function_errors(
+                name, loops[target](f"loop_{name}_float32_{LANES}", x), wide
+            )
             at = int(np.argmax(errors))
             if errors[at] > worst[target][0]:
                 worst[target] = (float(errors[at]), float(x[at]))

@@ -11,12 +11,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from graphc.codegen import math_f32, math_f64
+from graphc.codegen import math_approx, math_f32, math_f64
 from graphc.codegen.emitter import FunctionEmitter, LType, ModuleEmitter, Reg
 from graphc.codegen.math_common import FloatMath
 from graphc.kernel.ir import Apply, Kernel, walk
 
-NAMES = frozenset(math_f32.FUNCTIONS)
+_TABLES = {
+    32: math_f32.FUNCTIONS | math_approx.SINGLE,
+    64: math_f64.FUNCTIONS | math_approx.DOUBLE,
+}
+NAMES = frozenset(_TABLES[32])
 """The primitives that are elementary functions."""
 
 INLINED_IN_KERNEL, INLINED_IN_PROGRAM = 8, 50
@@ -48,8 +52,7 @@ def should_call(kernels: Sequence[Kernel]) -> bool:
 
 def _inlined(e: FunctionEmitter, name: str, operands: Sequence[Reg]) -> Reg:
     type_ = operands[0].type
-    table = math_f32.FUNCTIONS if type_.bits == 32 else math_f64.FUNCTIONS
-    return table[name](FloatMath(e, type_), *operands)
+    return _TABLES[type_.bits][name](FloatMath(e, type_), *operands)
 
 
 @cache

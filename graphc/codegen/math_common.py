@@ -45,6 +45,12 @@ MAX_ULP: dict[str, dict[str, float]] = {
         ("erf", 1.3, 1.6),
         ("sigmoid", 2.6, 2.6),
         ("power", 0.6, 1.4),
+        ("log_approx", 4.5, 3.0),
+        ("tanh_approx", 7.0, 4.0),
+        ("sigmoid_approx", 6.0, 2.6),
+        ("erf_approx", 8.0, 1.6),
+        ("sin_approx", 3.0, 3.0),
+        ("cos_approx", 3.5, 3.0),
     )
 }
 

@@ -173,7 +173,7 @@ def _log_tail(m: FloatMath, f: Reg) -> Reg:
     return m.mul(m.polynomial(f, (top, *_LOG)), m.mul(f, z))
 
 
-def _log_split(m: FloatMath, x: Reg) -> tuple[Reg, Reg]:
+def log_split(m: FloatMath, x: Reg) -> tuple[Reg, Reg]:
     """f in [-1/3, 1/3) and the exponent, as a float: x = 2^exponent·(1 + f), denormals too."""
     tiny = m.compare("olt", x, 2.0**-126)
     scaled = m.select(tiny, m.mul(x, 2.0**23), x)
@@ -184,7 +184,7 @@ def _log_split(m: FloatMath, x: Reg) -> tuple[Reg, Reg]:
     return m.sub(significand, 1.0), m.add(m.small_integer(exponent), adjust)
 
 
-def _log_specials(m: FloatMath, result: Reg, x: Reg, zero: float = 0.0) -> Reg:
+def log_specials(m: FloatMath, result: Reg, x: Reg, zero: float = 0.0) -> Reg:
     """+inf and NaN as they are, -inf at the pole, NaN below it."""
     result = m.select(m.compare("olt", x, INFINITY), result, x)
     result = m.select(m.compare("olt", x, zero), NAN, result)
@@ -199,13 +199,13 @@ def _log_sum(m: FloatMath, f: Reg, exponent: Reg) -> Reg:
 
 
 def _log(m: FloatMath, x: Reg) -> Reg:
-    f, exponent = _log_split(m, x)
-    return _log_specials(m, _log_sum(m, f, exponent), x)
+    f, exponent = log_split(m, x)
+    return log_specials(m, _log_sum(m, f, exponent), x)
 
 
 def _log2(m: FloatMath, x: Reg) -> Reg:
     """The leading part of ln(1+f) has 12 bits, so that its product with 1/ln 2 is exact."""
-    f, exponent = _log_split(m, x)
+    f, exponent = log_split(m, x)
     half_square = m.mul(m.mul(f, f), 0.5)
     high = m.top_bits(m.sub(f, half_square), 12)
     low = m.add(m.sub(m.sub(f, high), half_square), _log_tail(m, f))
@@ -213,7 +213,7 @@ def _log2(m: FloatMath, x: Reg) -> Reg:
     lead = m.mul(high, _INV_LN2_HIGH)
     total = m.add(exponent, lead)
     rest = m.add(rest, m.sum_error(exponent, lead, total))
-    return _log_specials(m, m.add(total, rest), x)
+    return log_specials(m, m.add(total, rest), x)
 
 
 def _log1p(m: FloatMath, x: Reg) -> Reg:
@@ -223,7 +223,7 @@ def _log1p(m: FloatMath, x: Reg) -> Reg:
     four_scaled = m.from_word(m.integers("sub", 0x40800000, exponent))
     f = m.fma(m.mul(x, four_scaled), 0.25, m.fma(four_scaled, 0.25, -1.0))
     n = m.small_integer(m.integers("ashr", exponent, 23))
-    result = _log_specials(m, _log_sum(m, f, n), x, -1.0)
+    result = log_specials(m, _log_sum(m, f, n), x, -1.0)
     return m.keep_zero(result, x)
 
 

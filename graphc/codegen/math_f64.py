@@ -199,7 +199,7 @@ def _cosh(m: FloatMath, x: Reg) -> Reg:
     return m.add(half, half)
 
 
-def _log_split(m: FloatMath, x: Reg) -> tuple[Reg, Reg]:
+def log_split(m: FloatMath, x: Reg) -> tuple[Reg, Reg]:
     """f and the exponent, as a float: x = 2^exponent·(1 + f), denormals too."""
     tiny = m.compare("olt", x, 2.0**-1022)
     scaled = m.select(tiny, m.mul(x, 2.0**54), x)
@@ -222,7 +222,7 @@ def _log_parts(m: FloatMath, f: Reg) -> tuple[Reg, Reg]:
     return half_square, m.mul(q, m.add(half_square, series))
 
 
-def _log_specials(m: FloatMath, result: Reg, x: Reg, zero: float = 0.0) -> Reg:
+def log_specials(m: FloatMath, result: Reg, x: Reg, zero: float = 0.0) -> Reg:
     """+inf and NaN as they are, -inf at the pole, NaN below it."""
     result = m.select(m.compare("olt", x, INFINITY), result, x)
     result = m.select(m.compare("olt", x, zero), NAN, result)
@@ -237,13 +237,13 @@ def _log_sum(m: FloatMath, f: Reg, exponent: Reg) -> Reg:
 
 
 def _log(m: FloatMath, x: Reg) -> Reg:
-    f, exponent = _log_split(m, x)
-    return _log_specials(m, _log_sum(m, f, exponent), x)
+    f, exponent = log_split(m, x)
+    return log_specials(m, _log_sum(m, f, exponent), x)
 
 
 def _log2(m: FloatMath, x: Reg) -> Reg:
     """The leading part of ln(1+f) is short, so that its product with 1/ln 2 is exact."""
-    f, exponent = _log_split(m, x)
+    f, exponent = log_split(m, x)
     half_square, rest = _log_parts(m, f)
     high = m.top_bits(m.sub(f, half_square), 32)
     low = m.add(m.sub(m.sub(f, high), half_square), rest)
@@ -251,7 +251,7 @@ def _log2(m: FloatMath, x: Reg) -> Reg:
     tail = m.fma(low, _INV_LN2_HIGH, m.mul(m.add(low, high), _INV_LN2_LOW))
     total = m.add(exponent, lead)
     tail = m.add(tail, m.sum_error(exponent, lead, total))
-    return _log_specials(m, m.add(total, tail), x)
+    return log_specials(m, m.add(total, tail), x)
 
 
 def _log1p(m: FloatMath, x: Reg) -> Reg:
@@ -261,7 +261,7 @@ def _log1p(m: FloatMath, x: Reg) -> Reg:
     four_scaled = m.from_word(m.integers("sub", 0x4010000000000000, exponent))
     f = m.fma(m.mul(x, four_scaled), 0.25, m.fma(four_scaled, 0.25, -1.0))
     n = m.small_integer(m.integers("ashr", exponent, 52))
-    result = _log_specials(m, _log_sum(m, f, n), x, -1.0)
+    result = log_specials(m, _log_sum(m, f, n), x, -1.0)
     return m.keep_zero(result, x)
 
 
@@ -376,7 +376,7 @@ def _erf(m: FloatMath, x: Reg) -> Reg:
 
 def _power(m: FloatMath, x: Reg, y: Reg) -> Reg:
     """e^(y·ln|x|) with the logarithm to twice the precision, then C's special values."""
-    f, exponent = _log_split(m, m.abs(x))
+    f, exponent = log_split(m, m.abs(x))
     # ln(1+f) = 2(s + s³/3 + s^5/5 + ...), s = f/(2+f) in two parts
     g = m.add(f, 2.0)
     g_low = m.sub(f, m.sub(g, 2.0))

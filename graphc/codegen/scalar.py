@@ -407,6 +407,7 @@ _EMITTERS: dict[str, Emitter] = {
     "round": _intrinsic("roundeven"),
     "trunc": _intrinsic("trunc"),
     "copysign": _intrinsic("copysign"),
+    "fma": _intrinsic("fma"),
     "integer_power": _integer_power,
     "equal": _comparison("oeq", "eq", "eq"),
     "not_equal": _comparison("une", "ne", "ne"),

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.ir.dtypes import DType, bool_
+from graphc.kernel.fused_multiply_add import fma
 
 ResultRule = Literal["same", "bool", "second"]
 
@@ -153,6 +154,7 @@ for _name, _function in (
 ):
     _declare(_name, 1, _FLOAT, _function)
 _declare("copysign", 2, _FLOAT, np.copysign)
+_declare("fma", 3, _FLOAT, fma)
 for _name, _function in (
     ("exp", np.exp), ("exp2", np.exp2), ("expm1", np.expm1), ("log", np.log), ("log2", np.log2),
     ("log1p", np.log1p), ("sin", np.sin), ("cos", np.cos), ("tan", np.tan), ("tanh", np.tanh),
@@ -160,6 +162,8 @@ for _name, _function in (
     ("sigmoid", _sigmoid),
 ):  # fmt: skip
     _declare(_name, 1, _FLOAT, _function, exact=False)
+for _name in ("log", "tanh", "sigmoid", "erf", "sin", "cos"):
+    _declare(f"{_name}_approx", 1, _FLOAT, PRIMITIVES[_name].reference, exact=False)
 _declare("power", 2, _FLOAT, np.power, exact=False)
 _declare("integer_power", 2, _INTEGER, _integer_power)
 for _name, _function in (

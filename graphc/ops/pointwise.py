@@ -2,9 +2,16 @@
 
 from graphc.ops import (
     pointwise_arithmetic,
+    pointwise_fast,
     pointwise_logic,
     pointwise_math,
     pointwise_rounding,
 )
 
-__all__ = ["pointwise_arithmetic", "pointwise_logic", "pointwise_math", "pointwise_rounding"]
+__all__ = [
+    "pointwise_arithmetic",
+    "pointwise_fast",
+    "pointwise_logic",
+    "pointwise_math",
+    "pointwise_rounding",
+]

@@ -17,6 +17,7 @@ from passes.rules import (
     order,
     products,
     reduce,
+    relaxed,
     shape,
     stability,
     strength,
@@ -35,5 +36,11 @@ STABILITY = RuleSet(stability.RULES)
 SHAPES = RuleSet(rule for subject in (shape, reduce, products) for rule in subject.RULES)
 """What ``shapes`` applies."""
 
-RULE_SETS: tuple[RuleSet, ...] = (ALGEBRA, STABILITY, SHAPES)
+RELAXED = RuleSet(relaxed.RULES)
+"""What ``relax`` applies."""
+
+RELAXED_WITHOUT_FMA = RuleSet(relaxed.FUNCTIONS)
+"""The same for targets without fused multiply-add."""
+
+RULE_SETS: tuple[RuleSet, ...] = (ALGEBRA, STABILITY, SHAPES, RELAXED)
 """All sets, in the order in which they run."""

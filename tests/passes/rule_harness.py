@@ -28,6 +28,7 @@ from graphc.ir.op import Contraction, Decompose, Pointwise, Reshape
 from graphc.ir.printer import symbols_in
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
+from graphc.ops.pointwise_fast import APPROXIMATE
 from graphc.ops.source import constant_op
 from passes.base import PassContext
 from passes.dce import dce
@@ -251,9 +252,9 @@ def _with_all(graph: Graph) -> Graph:
 _FREE = ("constant", "broadcast_to")
 _COSTS = {
     "power": 40, "negative": 0.5, "multiply": 2, "guarded_multiply": 3, "divide": 4, "sqrt": 4,
-    "floor_divide": 8, "mod": 8, "fmod": 8,
+    "floor_divide": 8, "mod": 8, "fmod": 8, "fma": 2,
 }  # fmt: skip
-_FUNCTION = 12
+_FUNCTION, _FASTER = 12, 8
 LEAST_WORK = 0.25
 """No operation that computes or moves something costs less."""
 _RENAMING = 2**-10
@@ -286,7 +287,7 @@ def _cost(node: Node, sizes: Mapping[str, int]) -> float:
         touched = _elements(node.output, sizes) * size_of(_summed(node), sizes)
     weight = _COSTS.get(node.op.name, 1)
     if node.op.numerics == "R" and isinstance(node.op.lowering, (Pointwise, Decompose)):
-        weight = max(weight, _FUNCTION)
+        weight = max(weight, _FASTER if node.op in APPROXIMATE.values() else _FUNCTION)
     integers = not node.inputs or node.inputs[0].dtype.is_integer
     if node.op.name == "power" and integers:
         weight = _CHEAP_POWERS
