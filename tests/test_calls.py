@@ -10,7 +10,7 @@ import sys
 import threading
 import weakref
 from collections import OrderedDict, namedtuple
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,8 @@ from graphc.base.errors import FeedError, IndexRangeError, NameLookupError, Shap
 from graphc.calls import MAX_QUESTIONS
 from graphc.executable import Executable
 from graphc.ir.dtypes import ALL
-from graphc.runtime import blocks, entry
-from graphc.runtime.blocks import BlockStore, maker_of_results, store
+from graphc.runtime import entry
+from graphc.runtime.blocks import SMALLEST_BLOCK
 from graphc.runtime.program import RECENT_BINDINGS
 
 RANDOM = np.random.default_rng(7)
@@ -361,9 +361,10 @@ def test_threads() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_after_a_fork() -> None:
-    session, x, y = increment((LARGE,))
+    large = SMALLEST_BLOCK // 4
+    session, x, y = increment((large,))
     executable = session.compile(y, [x])
-    array = np.ones(LARGE, np.float32)
+    array = np.ones(large, np.float32)
     warm(executable, array)
     kept = executable(array)
     child = os.fork()
@@ -664,89 +665,3 @@ def test_arrays_that_share_memory() -> None:
         twice(np.zeros(16, np.float32), out=[array[:16], array[1:]])
     with pytest.raises(FeedError, match="a list of 1 where the fetches have a list of 2"):
         twice(array[:16], out=[None])
-
-
-# --- memory of results ---------------------------------------------------------------------------
-
-
-@pytest.fixture
-def blocks_of_this_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[BlockStore]:
-    store().clear()
-    yield store()
-    store().clear()
-
-
-LARGE = 1 << 18
-"""Elements of float32 that make a result large."""
-
-
-def test_memory_of_dead_results_is_used_again(blocks_of_this_test: BlockStore) -> None:
-    session, x, y = increment((LARGE,))
-    executable = session.compile(y, [x])
-    array = np.ones(LARGE, np.float32)
-    warm(executable, array)
-    first = executable(array)
-    address = first.ctypes.data
-    assert address % 64 == 0 and first.flags.writeable
-    second = executable(array)
-    assert second.ctypes.data != address
-    view = memoryview(first.reshape(2, -1)[1:].view(np.int32))
-    del first
-    third = executable(array * 2)
-    assert third.ctypes.data != address, "a view is still alive"
-    assert np.frombuffer(view, np.float32)[0] == 2
-    del view, third
-    again = {executable(array).ctypes.data for _ in range(4)}
-    assert address in again or len(again) == 1
-    np.testing.assert_array_equal(second, array + array)
-
-
-def test_the_store_is_bounded() -> None:
-    limited = BlockStore(limit=1 << 20)
-    taken = [limited.take(size) for size in (300_000, 300_000, 500_000, 800_000)]
-    assert all(len(block) % (64 << 10) == 0 for block in taken)
-    for block in taken:
-        limited.give(block)
-        assert limited.idle_bytes <= 1 << 20
-    assert limited.take(800_000) is taken[-1]
-    limited.give(limited.take(2 << 20))
-    assert limited.idle_bytes <= 1 << 20
-    limited.clear()
-    assert limited.idle_bytes == 0
-
-
-def test_threads_share_the_store(blocks_of_this_test: BlockStore) -> None:
-    make = maker_of_results((LARGE,), np.dtype(np.float32))
-    assert make is not None
-    wrong: list[int] = []
-
-    def work(number: int) -> None:
-        for _ in range(300):
-            array = make()
-            array[::1024] = number
-            other = make()
-            other[::1024] = -1
-            if not np.all(array[::1024] == number):
-                wrong.append(number)
-
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
-    assert blocks_of_this_test.idle_bytes <= blocks.MAX_IDLE_BLOCKS
-
-
-def test_small_results_have_memory_of_their_own() -> None:
-    assert maker_of_results((100,), np.dtype(np.float32)) is None
-    assert maker_of_results((0, 1 << 30), np.dtype(np.float32)) is None
-
-
-def test_large_results_can_be_pickled_and_copied() -> None:
-    session, x, y = increment((LARGE,))
-    result = session.run(y, {x: np.ones(LARGE, np.float32)})
-    assert np.array_equal(pickle.loads(pickle.dumps(result)), result)
-    assert result.copy().flags.owndata
-    with pytest.raises(ValueError, match="own"):
-        result.resize(3)

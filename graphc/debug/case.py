@@ -7,7 +7,7 @@ input like any other here, since a case runs once and keeps nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -100,10 +100,6 @@ class Case:
                 return list(evaluate(self.graph, self.arrays))
         except GraphcError as error:
             return error
-
-    def with_options(self, options: Options) -> Case:
-        """The same case, compiled otherwise."""
-        return replace(self, options=options)
 
 
 def is_inexact(case: Case) -> bool:

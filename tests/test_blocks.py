@@ -1,0 +1,101 @@
+"""Memory of large results: it is used again when an array and all its views are gone."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import graphc as gx
+from graphc.runtime.blocks import MAX_IDLE_BLOCKS, BlockStore, maker_of_results, store
+
+LARGE = 1 << 18
+"""Elements of float32 that make a result large."""
+
+
+@pytest.fixture
+def blocks_of_this_test() -> Iterator[BlockStore]:
+    store().clear()
+    yield store()
+    store().clear()
+
+
+def doubled() -> gx.Executable:
+    with gx.Graph() as graph:
+        x = gx.placeholder((LARGE,))
+        y = x + x
+    return gx.Session(graph).compile(y, [x])
+
+
+def test_memory_of_dead_results_is_used_again(blocks_of_this_test: BlockStore) -> None:
+    executable = doubled()
+    array = np.ones(LARGE, np.float32)
+    for _ in range(3):
+        executable(array)
+    first = executable(array)
+    address = first.ctypes.data
+    assert address % 64 == 0 and first.flags.writeable
+    second = executable(array)
+    assert second.ctypes.data != address
+    view = memoryview(first.reshape(2, -1)[1:].view(np.int32))
+    del first
+    third = executable(array * 2)
+    assert third.ctypes.data != address, "a view is still alive"
+    assert np.frombuffer(view, np.float32)[0] == 2
+    del view, third
+    again = {executable(array).ctypes.data for _ in range(4)}
+    assert address in again or len(again) == 1
+    np.testing.assert_array_equal(second, array + array)
+
+
+def test_the_store_is_bounded() -> None:
+    limited = BlockStore(limit=1 << 20)
+    taken = [limited.take(size) for size in (300_000, 300_000, 500_000, 800_000)]
+    assert all(len(block) % (64 << 10) == 0 for block in taken)
+    for block in taken:
+        limited.give(block)
+        assert limited.idle_bytes <= 1 << 20
+    assert limited.take(800_000) is taken[-1]
+    limited.give(limited.take(2 << 20))
+    assert limited.idle_bytes <= 1 << 20
+    limited.clear()
+    assert limited.idle_bytes == 0
+
+
+def test_threads_share_the_store(blocks_of_this_test: BlockStore) -> None:
+    make = maker_of_results((LARGE,), np.dtype(np.float32))
+    assert make is not None
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        for _ in range(300):
+            array = make()
+            array[::1024] = number
+            other = make()
+            other[::1024] = -1
+            if not np.all(array[::1024] == number):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert blocks_of_this_test.idle_bytes <= MAX_IDLE_BLOCKS
+
+
+def test_small_results_have_memory_of_their_own() -> None:
+    assert maker_of_results((100,), np.dtype(np.float32)) is None
+    assert maker_of_results((0, 1 << 30), np.dtype(np.float32)) is None
+
+
+def test_large_results_can_be_pickled_and_copied() -> None:
+    result = doubled()(np.ones(LARGE, np.float32))
+    assert np.array_equal(pickle.loads(pickle.dumps(result)), result)
+    assert result.copy().flags.owndata
+    with pytest.raises(ValueError, match="own"):
+        result.resize(3)
