@@ -79,8 +79,8 @@ class Executable(_Called):
     ``out`` may be arrays to write them to, in the same structure, with None for what is to be a
     fresh array. They must have the results' dtypes and shapes, be contiguous and share no memory
     with each other or the arguments. They are what is returned. After an error their content is
-    undefined. A call raises FeedError for a wrong number of arguments, one that does not fit, or
-    an array of ``out`` that can't take its result.
+    undefined. A call raises FeedError for a wrong number of arguments, one that is named or does
+    not fit, or an array of ``out`` that can't take its result.
 
     Attributes:
         feeds: the values that the positional arguments stand for.
@@ -107,17 +107,23 @@ class Executable(_Called):
         self.__call__ = self._first
         self.__signature__ = _SIGNATURE
 
-    def _first(self, *arguments: Any, out: Any = None) -> Any:
+    def _first(self, *arguments: Any, out: Any = None, **named: Any) -> Any:
         """The first call. Native code for calls is made by the second: many programs run once."""
         self.__call__ = self._second
-        return self._careful(*arguments, out=out)
+        return self._careful(*arguments, out=out, **named)
 
-    def _second(self, *arguments: Any, out: Any = None) -> Any:
+    def _second(self, *arguments: Any, out: Any = None, **named: Any) -> Any:
         self.__call__ = self.direct
-        return self.direct(*arguments, out=out)
+        return self.direct(*arguments, out=out, **named)
 
-    def _careful(self, *arguments: Any, out: Any = None) -> Any:
+    def _careful(self, *arguments: Any, out: Any = None, **named: Any) -> Any:
         """A call that converts what can be, and says what is wrong with the rest."""
+        if named:
+            raise FeedError(
+                f"arguments are given by name: {', '.join(named)}",
+                where=caller(),
+                hint=f"give them by position: {self._feed_names or 'there are no feeds'}",
+            )
         arrays = self._converted(arguments)
         into = None if out is None else targets_of(self._fetches, out, arrays)
         return self.arranged(self.run(arrays, into))
@@ -154,9 +160,9 @@ class Executable(_Called):
             return call
         count, arranged, careful = self._results, self.arranged, self._careful
 
-        def call_and_arrange(*arguments: Any, out: Any = None) -> Any:
-            if out is not None:
-                return careful(*arguments, out=out)
+        def call_and_arrange(*arguments: Any, out: Any = None, **named: Any) -> Any:
+            if out is not None or named:
+                return careful(*arguments, out=out, **named)
             if not written:
                 return arranged(call(*arguments))
             return arranged(session.run_and_commit(call, arguments, extraction, compiled)[:count])
@@ -171,10 +177,14 @@ class Executable(_Called):
     def _converted(self, arguments: Sequence[Any]) -> list[Array]:
         """The arrays to run with, in the order of the extraction."""
         if len(arguments) != len(self.feeds):
-            names = ", ".join(value.name or str(value.type) for value in self.feeds)
+            names = self._feed_names
             counts = f"{plural(len(arguments), 'argument')} for {plural(len(self.feeds), 'feed')}"
             raise FeedError(f"{counts} ({names})" if names else counts, where=caller())
         return [converted_feed(value, arguments[n]) for value, n in self._needed]
+
+    @property
+    def _feed_names(self) -> str:
+        return ", ".join(value.name or str(value.type) for value in self.feeds)
 
     @cached_property
     def _needed(self) -> list[tuple[Value, int]]:

@@ -85,8 +85,8 @@ class Session:
             variable ``GRAPHC``.
 
     Raises:
-        GraphError: for options or a number of threads that cannot be, or if the folder that
-            ``options.html`` names is missing.
+        GraphError: for what is no graph, options or a number of threads that cannot be, or if
+            the folder that ``options.html`` names is missing.
     """
 
     def __init__(
@@ -99,6 +99,12 @@ class Session:
         target: Target | None = None,
     ) -> None:
         self.graph = graph if graph is not None else current_recorder()
+        if not isinstance(self.graph, Recorder):
+            raise GraphError(
+                f"a session runs a gx.Graph, not {type(graph).__name__}",
+                where=caller(),
+                hint="the graph of a value is value.graph",
+            )
         self.options = _options(options, threads)
         if self.options.html is not None:
             check_folder("html", self.options.html)
@@ -177,13 +183,23 @@ class Session:
                 that are needed, in the order they were built.
 
         Raises:
-            FeedError: a placeholder that is needed is not in ``feeds``.
+            FeedError: a placeholder that is needed is not in ``feeds``, or one stands there twice.
         """
         if feeds is None:
             return self._executable(fetches, ())
+        if isinstance(feeds, (Value, str)):
+            raise FeedError(
+                f"feeds are {feeds!r}, not a list",
+                where=caller(),
+                hint="give a list of values or names, in the order of the arguments",
+            )
         positional = [self._value(item) for item in feeds]
         inner = self._executable(fetches, positional)
-        known = {id(value) for value in positional}
+        known: set[int] = set()
+        for value in positional:
+            if id(value) in known:
+                raise FeedError(f"{value!r} is fed twice", where=caller())
+            known.add(id(value))
         for value in inner.needed:
             if id(value) not in known:
                 raise missing_feed(value, self.graph)

@@ -47,8 +47,7 @@ def _pairs(fetches: Any, out: Any) -> Iterator[tuple[Any, Any]]:
         item, given = stack.pop()
         if isinstance(item, dict):
             if given is not None and (not isinstance(given, dict) or given.keys() != item.keys()):
-                keys = ", ".join(map(repr, item))
-                raise _wrong(f"out has {_kind(given)} where the fetches have a dict of {keys}")
+                raise _wrong(f"out has {_kind(given)} where the fetches have {_kind(item)}")
             pairs = [(part, None if given is None else given[key]) for key, part in item.items()]
         elif isinstance(item, (list, tuple)):
             if given is not None and (
@@ -116,6 +115,8 @@ def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
 def _kind(item: Any) -> str:
     if isinstance(item, (list, tuple)):
         return f"a {type(item).__name__} of {len(item)}"
+    if isinstance(item, dict):
+        return f"a dict of {', '.join(map(repr, item)) or 'nothing'}"
     return f"a {type(item).__name__}"
 
 

@@ -218,7 +218,7 @@ def _whole_rows_obstacle(group: Group, node: Node) -> str | None:
     if not fits or not isinstance(m, int) or m < FEWEST:
         return (
             f"only of products of depth up to {SHALLOW}, length up to {LONGEST} and at least "
-            f"{FEWEST} rows do whole rows stay in the cache"
+            f"{FEWEST} rows do whole rows stay in the cache; here these are {k}, {n} and {m}"
         )
     return None
 

@@ -167,7 +167,7 @@ def test_unknown_keywords_are_refused() -> None:
     session, x, y = increment()
     executable = session.compile(y, [x])
     for _ in range(4):
-        with pytest.raises(TypeError, match="'x'"):
+        with pytest.raises(FeedError, match="by name: x"):
             executable(x=np.zeros(16, np.float32))
         executable(np.zeros(16, np.float32))
     assert callable(executable)

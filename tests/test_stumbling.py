@@ -315,3 +315,65 @@ def test_memory_at_other_dims(graph: Any) -> None:
     assert "sizes of m are given; the symbolic dims of this program are n" in error.message
     error = raised(gx.GraphError, lambda: exe.memory_at(n=3, m=3))
     assert "sizes of n, m are given" in error.message
+
+
+def test_arguments_by_name_are_told_their_positions(graph: Any) -> None:
+    x, y = (gx.placeholder((2,), name=name) for name in "xy")
+    data = np.ones(2, "float32")
+    for fetches in (x - y, {"difference": x - y}):
+        exe = gx.Session(graph).compile(fetches, [x, y])
+        for _ in range(3):
+            error = raised(gx.FeedError, lambda exe=exe: exe(data, y=data))
+            assert error.message == "arguments are given by name: y"
+            assert hint_of(error) == "give them by position: x, y"
+            exe(data, data)
+
+
+def test_feeds_of_compile_are_a_list_of_different_values(graph: Any) -> None:
+    x, y = (gx.placeholder((2,), name=name) for name in "xy")
+    session = gx.Session(graph)
+    for feeds in (x, "x"):
+        error = raised(gx.FeedError, lambda feeds=feeds: session.compile(x - y, feeds))
+        assert error.message.endswith("not a list") and "give a list" in hint_of(error)
+    error = raised(gx.FeedError, lambda: session.compile(x - y, [x, y, "x"]))
+    assert error.message.endswith("is fed twice")
+
+
+def test_a_session_of_what_is_no_graph(graph: Any) -> None:
+    x = gx.placeholder((2,), name="x")
+    error = raised(gx.GraphError, lambda: gx.Session(x))  # type: ignore[arg-type]
+    assert error.message == "a session runs a gx.Graph, not Value"
+
+
+def test_out_with_other_keys_lists_both(graph: Any) -> None:
+    x = gx.placeholder((2,), name="x")
+    exe = gx.Session(graph).compile({"a": x + 1, "b": x * 3}, [x])
+    error = raised(gx.FeedError, lambda: exe(np.ones(2), out={"a": None, "c": None}))
+    assert error.message == "out has a dict of 'a', 'c' where the fetches have a dict of 'a', 'b'"
+
+
+def test_constants_of_uneven_lists_and_complex_numbers(graph: Any) -> None:
+    x = gx.placeholder((2,), name="x")
+    error = raised(gx.DTypeError, lambda: gx.add(x, [[1, 2], [3]]))
+    assert "must have one shape" in hint_of(error)
+    assert "no complex numbers" in hint_of(raised(gx.DTypeError, lambda: gx.constant(1j)))
+
+
+def test_classes_that_are_floats(graph: Any) -> None:
+    logits = gx.placeholder(("n", 3), name="logits")
+    labels = gx.placeholder(("n",), name="labels")
+    error = raised(gx.ShapeError, lambda: gx.nn.softmax_cross_entropy(logits, labels))
+    assert "classes are integers" in hint_of(error)
+
+
+def test_two_sizes_of_one_dim_have_a_place_and_a_hint(graph: Any) -> None:
+    # which line it is shows the tutorial: here the watch of kernels stands in between
+    x, y = (gx.placeholder(("n",), name=name) for name in "xy")
+    session = gx.Session(graph)
+    exe = session.compile(x + y, [x, y])
+    for _ in range(3):
+        with pytest.raises(gx.ShapeError) as caught:
+            exe(np.ones(2), np.ones(3))
+        assert caught.value.message == "dim n is 2 in axis 0 of 'x' but 3 in axis 0 of 'y'"
+        assert caught.value.where is not None and "different names" in hint_of(caught.value)
+        exe(np.ones(2), np.ones(2))

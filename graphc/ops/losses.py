@@ -114,7 +114,8 @@ def _entropy_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[Tenso
     if not fits:
         raise ShapeError(
             f"labels {labels} do not fit logits {logits}",
-            hint="classes have the logits' shape without the last axis, probabilities all of it",
+            hint="classes are integers and have the logits' shape without the last axis; "
+            "probabilities are floats and have all of it",
         )
     return [TensorType(logits.dtype, logits.shape[:-1])]
 

@@ -65,12 +65,21 @@ def payload_of(value: Any, dtype_: DTypeLike | None = None) -> Payload:
     if isinstance(value, Value):
         raise DTypeError("a symbolic value is not a constant", where=caller())
     strong = isinstance(value, (np.ndarray, np.generic))
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise DTypeError(
+            f"cannot make a tensor of {type(value).__name__}: {error}",
+            where=caller(),
+            hint="all items of a list must have one shape",
+        ) from error
     if array.dtype.kind in "OSUMmVc":
         raise DTypeError(
             f"cannot make a tensor of {type(value).__name__} (dtype {array.dtype})",
             where=caller(),
-            hint="give numbers or booleans of one shape",
+            hint="there are no complex numbers; use two tensors, .real and .imag"
+            if array.dtype.kind == "c"
+            else "give numbers or booleans of one shape",
         )
     if dtype_ is not None:
         array = array.astype(_supported(dtype_).numpy)

@@ -312,7 +312,11 @@ class Program:
         for dim, n, axis in checks:
             expected = evaluate(dim, binding)
             if arrays[n].shape[axis] != expected:
-                raise ShapeError(self._mismatch(dim, n, axis, arrays))
+                raise ShapeError(
+                    self._mismatch(dim, n, axis, arrays),
+                    where=caller(),
+                    hint="a dim has one size in a run; sizes that may differ need different names",
+                )
         for guard in self.plan.guards:
             failure = guard.failure(binding)
             if failure is not None:
