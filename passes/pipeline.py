@@ -88,7 +88,7 @@ ORDER: tuple[Before | Needs, ...] = (
     Before("precompute", "layout", "weights that are computed are packed too"),
     Needs("relax", "simplify", "rules about functions and sums look for the exact ones"),
     Needs("relax", "shapes", "so do those about reductions"),
-    Needs("relax", "precompute", "constants are computed as the graph says"),
+    Needs("relax", "precompute", "constants run with the same flags and are chosen for there"),
     Before("relax", "fusion", "fused bodies are closed"),
     Needs("layout", "decompose", "products stand in many spellings before it"),
     Before("layout", "fusion", "what a kernel reads is settled before kernels are"),

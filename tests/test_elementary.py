@@ -32,9 +32,12 @@ def bits(array: np.ndarray) -> bytes:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("size", [96, 77, 13])
-def test_called_and_inlined_agree_to_the_bit(dtype: str, size: int) -> None:
+@pytest.mark.parametrize("flags", [(), ("approx",)])
+def test_called_and_inlined_agree_to_the_bit(
+    dtype: str, size: int, flags: tuple[str, ...]
+) -> None:
     assert len(FUNCTIONS) > INLINED_IN_KERNEL
-    with gx.Graph(), gx.Session() as session:
+    with gx.Graph(), gx.Session(options=gx.Options(fast_math=flags)) as session:
         x = gx.placeholder((size,), dtype, name="x")
         values = [*(function(x) for function in FUNCTIONS), gx.power(gx.abs(x), x)]
         fed = {x: inputs(dtype, size)}
@@ -42,7 +45,8 @@ def test_called_and_inlined_agree_to_the_bit(dtype: str, size: int) -> None:
         called = session.compilations[-1].compiled
         for value, expected in zip(values, together, strict=True):
             assert bits(session.run(value, fed)) == bits(expected)
-    assert "call" in called.llvm_ir and "graphc_tanh_of_" in called.llvm_ir
+    assert "call" in called.llvm_ir and "graphc_sinh_of_" in called.llvm_ir
+    assert ("graphc_tanh_approx_of_" in called.llvm_ir) is bool(flags)
     inlined = session.compilations[-1].compiled.llvm_ir
     assert "_of_" not in inlined
 
