@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from graphc.base.errors import FeedError, ShapeError
+from graphc.base.errors import FeedError
 from graphc.base.source import caller
 from graphc.ir.attributes import Array
-from graphc.ir.dims import Dim, evaluate, symbol_name, symbols_of
+from graphc.ir.dims import Dim, evaluate
 from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan
 from graphc.plan.memory import offsets_for_sizes
 from graphc.plan.table import (
@@ -35,6 +35,7 @@ from graphc.plan.table import (
 )
 from graphc.plan.work import is_brief
 from graphc.runtime.address import address_of
+from graphc.runtime.binding import Binder
 from graphc.runtime.blocks import maker_of_results
 from graphc.runtime.code import Code
 from graphc.runtime.interrupt import handler, interruptible
@@ -184,7 +185,7 @@ class Bound(NamedTuple):
     binding: Mapping[str, int]
 
 
-def _bound(program: Program, binding: Mapping[str, int]) -> Bound:
+def _new_bound(program: Program, binding: Mapping[str, int]) -> Bound:
     plan = program.plan
     types = [plan.slots[slot].type for slot in (*plan.feeds, *plan.outputs)]
     shapes = [tuple(evaluate(dim, binding) for dim in type_.shape) for type_ in types]
@@ -282,9 +283,7 @@ class Program:
         self._bounds: dict[tuple[int, ...], Bound] = {}
         self.recent: list[Bound] = []
         self._is_native = False
-        self._binders = _binders(plan)
-        self._names = tuple(name for name, _, _ in self._binders[0])
-        self._is_bound = bool(self._binders[0] or self._binders[1] or plan.guards)
+        self._binder = Binder(plan)
 
     def call_natively(self) -> list[Bound]:
         """Lets native code take the frames; gives the list of the bindings used last."""
@@ -305,34 +304,9 @@ class Program:
         """Sizes of the symbolic dims, from the arrays given for ``plan.feeds``.
 
         Raises:
-            ShapeError: where equal dims got different sizes, naming both.
+            GraphcError: where sizes don't fit each other, as ``Binder.bind`` says.
         """
-        first, checks = self._binders
-        binding = {name: arrays[n].shape[axis] for name, n, axis in first}
-        for dim, n, axis in checks:
-            expected = evaluate(dim, binding)
-            if arrays[n].shape[axis] != expected:
-                raise ShapeError(
-                    self._mismatch(dim, n, axis, arrays),
-                    where=caller(),
-                    hint="a dim has one size in a run; sizes that may differ need different names",
-                )
-        for guard in self.plan.guards:
-            failure = guard.failure(binding)
-            if failure is not None:
-                raise failure
-        return binding
-
-    def _mismatch(self, dim: Dim, n: int, axis: int, arrays: Sequence[Array]) -> str:
-        slots = self.plan.slots
-        for name, other, place in self._binders[0]:
-            if name == str(dim):
-                first, second = slots[self.plan.feeds[other]].name, slots[self.plan.feeds[n]].name
-                return (
-                    f"dim {name} is {arrays[other].shape[place]} in axis {place} of {first!r} "
-                    f"but {arrays[n].shape[axis]} in axis {axis} of {second!r}"
-                )
-        return f"axis {axis} of {slots[self.plan.feeds[n]].name!r} must be {dim}"
+        return self._binder.bind(arrays)
 
     def run(
         self,
@@ -452,15 +426,15 @@ class Program:
 
     def _bound(self, arrays: Sequence[Array]) -> Bound:
         """The program for these arrays; the bindings used last are kept where native code looks."""
-        binding = self.bind(arrays) if self._is_bound else {}
-        key = tuple([binding[name] for name in self._names])
+        binding = self.bind(arrays)
+        key = tuple(binding.values())
         bound = self._bounds.get(key)
         recent = self.recent
         if bound is None or not any(bound is other for other in recent[:RECENT_BINDINGS]):
             with self._lock:
                 bound = self._bounds.get(key)
                 if bound is None:
-                    bound = self._bounds[key] = _bound(self, binding)
+                    bound = self._bounds[key] = _new_bound(self, binding)
                 kept = [bound, *(other for other in recent if other is not bound)]
                 while len(self._bounds) > 1 and (
                     len(self._bounds) > MAX_BINDINGS or self._idle_bytes() > MAX_IDLE_BYTES
@@ -478,21 +452,3 @@ class Program:
     def _idle_bytes(self) -> int:
         """What the arenas of frames that wait for a run take."""
         return sum(frame.arena.nbytes for frame in self.idle_frames)
-
-
-Binder = tuple[list[tuple[str, int, int]], list[tuple[Dim, int, int]]]
-
-
-def _binders(plan: Plan) -> Binder:
-    """Where each symbol is read off the arrays, and which other axes must agree."""
-    first: dict[str, tuple[int, int]] = {}
-    checks: list[tuple[Dim, int, int]] = []
-    for n, slot in enumerate(plan.feeds):
-        for axis, dim in enumerate(plan.slots[slot].type.shape):
-            if isinstance(dim, int):
-                continue
-            if symbols_of(dim) == {dim} and symbol_name(dim) not in first:
-                first[symbol_name(dim)] = (n, axis)
-            else:
-                checks.append((dim, n, axis))
-    return [(name, *place) for name, place in first.items()], checks

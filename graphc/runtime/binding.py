@@ -1,0 +1,65 @@
+"""Sizes of the symbolic dims, read off the arrays of a run.
+
+Invariant: a binding gives every symbol of a plan a size with which all its inputs have their shapes
+and all its guards hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphc.base.errors import ShapeError
+from graphc.base.source import caller
+from graphc.ir.attributes import Array
+from graphc.ir.dims import Dim, evaluate, symbol_name, symbols_of
+from graphc.plan.ir import Plan
+
+
+class Binder:
+    """Where each symbol of a plan is read off the arrays, and which other axes must agree."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._first: dict[str, tuple[int, int]] = {}
+        self._checks: list[tuple[Dim, int, int]] = []
+        for n, slot in enumerate(plan.feeds):
+            for axis, dim in enumerate(plan.slots[slot].type.shape):
+                if isinstance(dim, int):
+                    continue
+                if symbols_of(dim) == {dim} and symbol_name(dim) not in self._first:
+                    self._first[symbol_name(dim)] = (n, axis)
+                else:
+                    self._checks.append((dim, n, axis))
+
+    def bind(self, arrays: Sequence[Array]) -> dict[str, int]:
+        """The size of each symbol, always in one order, from the arrays given for ``plan.feeds``.
+
+        Raises:
+            ShapeError: where equal dims got different sizes, naming both.
+            GraphcError: what a guard that does not hold says.
+        """
+        binding = {name: arrays[n].shape[axis] for name, (n, axis) in self._first.items()}
+        for dim, n, axis in self._checks:
+            if arrays[n].shape[axis] != evaluate(dim, binding):
+                raise ShapeError(
+                    self._mismatch(dim, n, axis, arrays),
+                    where=caller(),
+                    hint="a dim has one size in a run; sizes that may differ need different names",
+                )
+        for guard in self._plan.guards:
+            failure = guard.failure(binding)
+            if failure is not None:
+                raise failure
+        return binding
+
+    def _mismatch(self, dim: Dim, n: int, axis: int, arrays: Sequence[Array]) -> str:
+        def name_of(number: int) -> str:
+            return repr(self._plan.slots[self._plan.feeds[number]].name)
+
+        if str(dim) not in self._first:
+            return f"axis {axis} of {name_of(n)} must be {dim}"
+        other, place = self._first[str(dim)]
+        return (
+            f"dim {dim} is {arrays[other].shape[place]} in axis {place} of {name_of(other)} "
+            f"but {arrays[n].shape[axis]} in axis {axis} of {name_of(n)}"
+        )
