@@ -97,6 +97,7 @@ _FAMILIES = (
     ("indexing", "Index operations"),
     ("linalg", "Linear algebra"),
     ("nn", "Neural networks (also in `graphc.nn`)"),
+    ("attention", "Attention (also in `graphc.nn`)"),
     ("losses", "Losses (also in `graphc.nn`)"),
 )
 

@@ -1,10 +1,12 @@
 """Neural network functions: ``gx.nn``.
 
-Role: the user-facing names of ``graphc.ops.nn`` and ``losses``. Invariant: nothing is defined here.
+Role: the user-facing names of ``nn``, ``attention`` and ``losses`` in ``graphc.ops``. Invariant:
+nothing is defined here.
 """
 
 from __future__ import annotations
 
+from graphc.ops.attention import attention
 from graphc.ops.losses import mse, softmax_cross_entropy
 from graphc.ops.nn import (
     embedding,
@@ -21,6 +23,7 @@ from graphc.ops.nn import (
 from graphc.ops.pointwise_math import sigmoid, tanh
 
 __all__ = [
+    "attention",
     "embedding",
     "gelu",
     "layer_norm",

@@ -2,6 +2,7 @@
 
 from graphc.ir.op import families_loaded
 from graphc.ops import (
+    attention,
     control,
     creation,
     einsum,
@@ -30,6 +31,7 @@ from graphc.ops import (
 families_loaded()
 
 __all__ = [
+    "attention",
     "control",
     "creation",
     "einsum",
