@@ -99,3 +99,20 @@ def test_large_results_can_be_pickled_and_copied() -> None:
     assert result.copy().flags.owndata
     with pytest.raises(ValueError, match="own"):
         result.resize(3)
+
+
+def test_a_result_that_no_memory_holds() -> None:
+    """It is a MemoryError by every way of calling, as of NumPy; the program works on."""
+    with gx.Graph() as graph:
+        x = gx.placeholder(("n",))
+        wide = gx.broadcast_to(x[:, None], (x.shape[0], 1 << 30))
+    session = gx.Session(graph)
+    total = session.compile(gx.sum(wide[:, :8]), [x])
+    run = session.compile(wide, [x])
+    empty = np.empty(0, "float32")
+    for _ in range(3):
+        assert run(empty).shape == (0, 1 << 30)
+        for call in (run, lambda given: session.run(wide, {x: given})):
+            with pytest.raises(MemoryError):
+                call(np.ones(1 << 20, "float32"))
+    assert total(np.ones(2, "float32")) == 16

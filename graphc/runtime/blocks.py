@@ -48,7 +48,11 @@ class BlockStore:
         return sum(size * len(blocks) for size, blocks in list(self._idle.items()))
 
     def take(self, size: int) -> mmap.mmap:
-        """A block of at least so many bytes; its content is left over from somewhere."""
+        """A block of at least so many bytes; its content is left over from somewhere.
+
+        Raises:
+            MemoryError: if the system has none.
+        """
         size = -(-size // _GRAIN) * _GRAIN
         blocks = self._idle.get(size)
         if blocks is not None:
@@ -56,7 +60,14 @@ class BlockStore:
                 return blocks.pop()
             except IndexError:
                 pass
-        return _fresh(size)
+        try:
+            return _fresh(size)
+        except (OSError, OverflowError):
+            self.clear()  # what waits here may be what is missing
+        try:
+            return _fresh(size)
+        except (OSError, OverflowError) as error:
+            raise MemoryError(f"no memory for a result of {size:,} bytes") from error
 
     def give(self, block: mmap.mmap) -> None:
         """Takes a block back; other sizes go first where that is more than may wait."""
