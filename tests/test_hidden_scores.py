@@ -145,6 +145,26 @@ def test_zeros_keep_their_sign(hidden: float) -> None:
     assert (np.signbit(zeros) == np.signbit(hidden)).all()
 
 
+def masked_twice(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    scores = gx.where(mask, q @ gx.swapaxes(k, -1, -2), -np.inf)
+    return gx.nn.softmax(gx.where(gx.arange(100) < 50, scores, -np.inf)) @ v
+
+
+def masked_between(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    scores = gx.where(mask, q @ gx.swapaxes(k, -1, -2), -np.inf)
+    later = gx.where(gx.arange(100) < 20, scores, -np.inf)
+    exponentials = gx.exp(later - scores.max(axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True) @ v
+
+
+def test_two_masks() -> None:
+    arrays = [*sample(100, 100), causal(100, 100)]
+    is_cut, _ = run(masked_twice, arrays)
+    assert is_cut
+    # a maximum that only one of them hides from
+    run(masked_between, arrays)
+
+
 def low_mask(q: Any, k: Any, v: Any, mask: Any) -> Any:
     return gx.nn.softmax(gx.where(mask, q @ gx.swapaxes(k, -1, -2), -1e9)) @ v
 

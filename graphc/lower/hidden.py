@@ -4,8 +4,8 @@
 
 Where the mask hides a column from a row, the score is -inf whatever the product gives, so it raises
 no maximum, its exponential is +0, and it adds nothing to the sum. A weight of +0 adds +0 or -0 to
-the product with the values, if the value is finite. ``find_mask`` proves this of a region as far as
-it holds of any numbers: only then does it give the mask. What depends on the numbers (whether
+the product with the values, if the value is finite. ``find_masks`` proves this of a region as far
+as it holds of any numbers: only then does it give the masks. What depends on the numbers (whether
 values are finite, whether an element is -0, which +0 would change) is for the kernel to check.
 
 A row that has NaN among its weights has NaN in each of its results, with or without what is
@@ -37,15 +37,15 @@ class Mask:
     kept: bool
 
 
-def find_mask(region: Graph, scores: Value, weights: Value) -> Mask | None:
-    """The mask of a region that multiplies ``weights`` computed from ``scores``, None if hidden
-    scores can have an effect."""
+def find_masks(region: Graph, scores: Value, weights: Value) -> tuple[Mask, ...]:
+    """The masks of a region that multiplies ``weights`` computed from ``scores``: what one of them
+    hides is hidden. Empty if hidden scores can have an effect."""
     walk = _Walk(region, scores)
     if not all(walk.node(node) for node in region.nodes):
-        return None
+        return ()
     if any(value in walk.states for value in region.outputs):
-        return None
-    return walk.mask if walk.states.get(weights) == "weight" else None
+        return ()
+    return tuple(walk.masks) if walk.states.get(weights) == "weight" else ()
 
 
 class _Walk:
@@ -54,7 +54,7 @@ class _Walk:
     def __init__(self, region: Graph, scores: Value) -> None:
         self.region = region
         self.scores = scores
-        self.mask: Mask | None = None
+        self.masks: list[Mask] = []
         self.states: dict[Value, _State] = {}
         self._of: dict[Value, Value] = {}  # what a maximum or a sum was taken of
         # what it is if the maximum is finite, and if that is +inf
@@ -118,13 +118,23 @@ class _Walk:
 
     def _masked(self, node: Node) -> _State | None:
         condition, then, otherwise = node.inputs
-        if condition in self.states or condition in self._of or self.mask is not None:
+        if condition in self.states or condition in self._of:
             return None
         for kept, score, other in ((True, then, otherwise), (False, otherwise, then)):
-            if self.states.get(score) == "score" and self._number(other) == -math.inf:
-                self.mask = Mask(condition, kept)
+            if self._can_mask(score) and self._number(other) == -math.inf:
+                # what an earlier mask gave is looked at no more: a later one hides further scores
+                self.states[score] = "score"
+                self.masks.append(Mask(condition, kept))
                 return "masked"
         return None
+
+    def _can_mask(self, value: Value) -> bool:
+        """Whether a value is what all has been computed of that depends on scores masked so far."""
+        if self.states.get(value) == "score":
+            return not self.masks
+        others = (state for other, state in self.states.items() if other is not value)
+        is_last = not self._of and all(state == "score" for state in others)
+        return self.states.get(value) == "masked" and is_last
 
     def _shifts(self, shift: Value, masked: Value) -> bool:
         """Whether -inf less the shift is -inf, but for rows whose kept scores all are -inf or that
@@ -182,4 +192,4 @@ class _Walk:
         return float(node.attrs["value"].array)
 
 
-__all__ = ["Mask", "find_mask"]
+__all__ = ["Mask", "find_masks"]

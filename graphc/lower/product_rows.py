@@ -34,7 +34,7 @@ from graphc.lower.contraction import (
     workspace,
 )
 from graphc.lower.evaluate import Evaluator
-from graphc.lower.hidden import Mask, find_mask
+from graphc.lower.hidden import Mask, find_masks
 from graphc.lower.index import Index, broadcast_index, flat_index
 from graphc.lower.region import open_loop, open_loops, open_region
 from graphc.lower.rows import RowWork
@@ -62,11 +62,11 @@ def lower_product_rows(region: Graph, target: Target) -> Kernel:
     dtype = scores.result.dtype
     width = panel_width(dtype, target)
     panels = b.buffer("panels", "scratch", TensorType(dtype, (1, -(-n // width), k, width)))
-    mask = None
+    masks: tuple[Mask, ...] = ()
     if more and n >= MASKED_COLUMNS:
-        mask = find_mask(region, scores.result, more[0].inputs[0])
+        masks = find_masks(region, scores.result, more[0].inputs[0])
     most = max(8, BLOCK_BYTES // (n * dtype.bytes))
-    cut = blocks(m, most if mask is None else min(most, MASKED_ROWS), 8)
+    cut = blocks(m, min(most, MASKED_ROWS) if masks else most, 8)
     held_rows = cut.size
     assert isinstance(held_rows, int)
     block = b.buffer("block", "scratch", TensorType(dtype, (held_rows, n)))
@@ -78,7 +78,7 @@ def lower_product_rows(region: Graph, target: Target) -> Kernel:
     made = {node.output for node in (first, *more)}
     rest = [result for result in results if result.value not in made]
     work = RowWork(b, region, rest, [node.inputs[0] for node in more])
-    sight = None if mask is None else _Sight(b, evaluator, mask, scores, then[0], width)
+    sight = _Sight(b, evaluator, masks, scores, then[0], width) if masks else None
     zero = b.dim(0)
     with ExitStack() as loops:
         index = open_loops(b, evaluator, loops, scores.batch, "parallel")
@@ -160,13 +160,13 @@ class _Sight:
         self,
         b: KernelBuilder,
         evaluator: Evaluator,
-        mask: Mask,
+        masks: tuple[Mask, ...],
         scores: Product,
         then: Product,
         width: int,
     ) -> None:
         self._b, self._evaluator = b, evaluator
-        self._mask, self._scores, self._then = mask, scores, then
+        self._masks, self._scores, self._then = masks, scores, then
         # Whole steps of sums: then their order is as if the terms left out were there.
         self._step = max(width, lanes(scores.result.dtype))
         self._seen = b.buffer("seen", "scratch", TensorType(bool_, (scores.n,)))
@@ -185,16 +185,19 @@ class _Sight:
         """How many columns the rows ``held`` from ``row`` on need; the others are hidden."""
         b, evaluator, n = self._b, self._evaluator, self._scores.n
         assert self._finite is not None
-        shape, condition = self._scores.result.shape, self._mask.condition
+        shape = self._scores.result.shape
         with ExitStack() as loops:
             column = open_loop(b, evaluator, loops, n, "vector")
             with b.reduce(held, "chain") as rows:
                 evaluator.push()
                 place = (*index, b.apply("add", row, rows.index), column)
-                at = broadcast_index(b, place, shape, condition.shape)
-                looked = evaluator.at(condition, at)
-                if not self._mask.kept:
-                    looked = b.apply("not", looked)
+                looked = b.constant(True, bool_)
+                for mask in self._masks:
+                    at = broadcast_index(b, place, shape, mask.condition.shape)
+                    is_kept = evaluator.at(mask.condition, at)
+                    if not mask.kept:
+                        is_kept = b.apply("not", is_kept)
+                    looked = b.apply("and", looked, is_kept)
                 rows.terms.append(("or", looked))
                 evaluator.pop()
             b.store(self._seen, column, rows.results[0])
