@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterable
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -40,12 +41,13 @@ def functions(target: Target, dtype: DType, lane_counts: Iterable[int]) -> Loops
 
 @cache
 def _libm() -> jit.Library:
-    """Loops over the C library's error function, in double and in extended precision."""
+    """Loops over the C library's error functions, in double and in extended precision."""
     text = ""
-    for symbol, call, kind in (("double", "erf", "double"), ("extended", "erfl", "x86_fp80")):
+    for name, (suffix, kind) in product(("erf", "erfc"), (("", "double"), ("l", "x86_fp80"))):
+        symbol, call = f"{name}{suffix}_loop", f"{name}{suffix}"
         text += f"""
 declare {kind} @{call}({kind})
-define void @erf_{symbol}(ptr %in, ptr %out, i64 %count) {{
+define void @{symbol}(ptr %in, ptr %out, i64 %count) {{
 entry:
   br label %loop
 loop:
@@ -62,13 +64,13 @@ done:
   ret void
 }}
 """
-    return jit.load(text, ("erf_double", "erf_extended"))
+    return jit.load(text, ("erf_loop", "erfl_loop", "erfc_loop", "erfcl_loop"))
 
 
-def _erf(x: Array) -> Array:
+def _error_function(name: str, x: Array) -> Array:
     x = np.ascontiguousarray(x)
     result = np.empty_like(x)
-    symbol = "erf_double" if x.dtype == np.float64 else "erf_extended"
+    symbol = f"{name}_loop" if x.dtype == np.float64 else f"{name}l_loop"
     arguments = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
     _libm().function(symbol, *arguments)(x.ctypes.data, result.ctypes.data, x.size)
     return result
@@ -83,8 +85,8 @@ def wide_reference(name: str, *arrays: Array) -> Array:
     with np.errstate(all="ignore"):
         operands = [array.astype(wide) for array in arrays]
         name = name.removesuffix(APPROXIMATE)
-        if name == "erf":
-            return _erf(operands[0])
+        if name in ("erf", "erfc"):
+            return _error_function(name, operands[0])
         if name == "sigmoid":
             return np.asarray(1 / (1 + np.exp(-operands[0])))
         result: Array = getattr(np, name)(*operands)

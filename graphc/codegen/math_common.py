@@ -43,6 +43,7 @@ MAX_ULP: dict[str, dict[str, float]] = {
         ("cosh", 1.7, 1.8),
         ("arctan", 1.4, 2.0),
         ("erf", 1.3, 1.6),
+        ("erfc", 4.6, 5.4),
         ("sigmoid", 2.6, 2.6),
         ("power", 0.6, 1.4),
         ("log_approx", 4.5, 3.0),

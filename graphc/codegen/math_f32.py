@@ -62,6 +62,12 @@ _ERF_LARGE = (
     -1.28717512e-1,
 )  # fmt: skip
 
+# e^(t²)·erfc(t)·(1 + t) in powers of (1 - t) / (1 + t), from 0.61 to where erfc is 0
+_ERFC = (
+    0.00196335162, 0.0014192774, -0.00240969029, 0.00344899879, -0.00125350989, -0.00952713937,
+    0.0253986996, -0.0139095336, -0.0955564976, 0.237680912, 0.85516715,
+)  # fmt: skip
+
 
 def _exp_reduced(
     m: FloatMath, x: Reg, magic: Reg | float, sign: float = 1.0, times: float = 1.0
@@ -103,6 +109,17 @@ def _exp(m: FloatMath, x: Reg) -> Reg:
     magic, factor = _split_scale(m, y)
     scale, r = _exp_parts(m, y, magic)
     return m.mul(m.mul(_exp_polynomial(m, r), scale), factor)
+
+
+def _exp_times(m: FloatMath, x: Reg, factor: Reg) -> Reg:
+    """e^x·factor, for x from 0 down to where that is 0 with a factor of up to 1."""
+    if m.scales:
+        _, n, r = _exp_reduced(m, x, m.magic)
+        return m.scale(m.mul(_exp_polynomial(m, r), factor), n)
+    # the first product stays normal for factors of 2^-20, so that one rounding is denormal
+    sum_, _, r = _exp_reduced(m, x, m.magic + 177)
+    product = m.mul(_exp_polynomial(m, r), factor)
+    return m.mul(m.mul(product, m.power_of_two(m.to_word(sum_))), 2.0**-50)
 
 
 def _exp2(m: FloatMath, x: Reg) -> Reg:
@@ -310,6 +327,19 @@ def _erf(m: FloatMath, x: Reg) -> Reg:
     return m.select(m.compare("ogt", t, 0.927734375), large, small)
 
 
+def _erfc(m: FloatMath, x: Reg) -> Reg:
+    """1 - erf x near 0; else e^(-t²)·u·P(2u - 1), t = |x|, u = 1/(1 + t), or 2 minus that."""
+    t = m.clamp(m.abs(x), high=10.1)
+    u = m.div(1.0, m.add(t, 1.0))
+    curve = m.mul(u, m.polynomial(m.fma(u, 2.0, -1.0), _ERFC))
+    square, lost = m.product(t, t)
+    tail = _exp_times(m, m.neg(square), m.fma(m.neg(lost), curve, curve))
+    large = m.select(m.compare("olt", x, 0.0), m.sub(2.0, tail), tail)
+    z = m.mul(x, x)
+    small = m.sub(1.0, m.fma(m.polynomial(z, _ERF_SMALL), x, x))
+    return m.select(m.compare("olt", t, 0.8125), small, large)
+
+
 def _power(m: FloatMath, x: Reg, y: Reg) -> Reg:
     """2^(y·log2|x|) in float64, then the signs and special values of C's pow."""
     d = m.of("double")
@@ -368,6 +398,7 @@ FUNCTIONS: dict[str, Callable[..., Reg]] = {
     "cosh": _cosh,
     "arctan": _arctan,
     "erf": _erf,
+    "erfc": _erfc,
     "sigmoid": _sigmoid,
     "power": _power,
 }

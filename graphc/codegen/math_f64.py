@@ -82,6 +82,17 @@ _ERF_LARGE = (
     1.8530829636749788,
 )  # fmt: skip
 
+# e^(t²)·erfc(t)·(2 + t) in powers of (2 - t) / (2 + t), from 0.61 to where erfc is 0
+_ERFC = (
+    -1.0794745245760695e-07, -3.1479716468502977e-07, 6.525497212405604e-08, 5.92475027645708e-07,
+    -4.87771750835164e-07, -1.3744300045382797e-07, 1.9154526687817055e-06,
+    -3.6116814941912944e-06, -1.0902352202056647e-06, 1.6118331071634707e-05,
+    -2.170427084890098e-05, -3.4149307894685314e-05, 0.00014447185425905802,
+    -3.437131657039502e-05, -0.0006630735969960637, 0.0008372960506818644, 0.0030906120635501994,
+    -0.006479185067194316, -0.021510661889591325, 0.03644223150686827, 0.2794720925560557,
+    0.6871606844138106, 1.021582705242023,
+)  # fmt: skip
+
 
 def _exp_reduced(
     m: FloatMath, x: Reg, magic: Reg | float, sign: float = 1.0, low: Reg | None = None
@@ -127,6 +138,17 @@ def _split_scale(m: FloatMath, y: Reg) -> tuple[Reg, Reg]:
 
 def _exp(m: FloatMath, x: Reg) -> Reg:
     return _exp_of(m, m.clamp(x, -746.0, 710.0))
+
+
+def _exp_times(m: FloatMath, x: Reg, factor: Reg) -> Reg:
+    """e^x·factor, for x from 0 down to where that is 0 with a factor of up to 1."""
+    if m.scales:
+        _, n, r = _exp_reduced(m, x, m.magic)
+        return m.scale(m.mul(_exp_polynomial(m, r), factor), n)
+    # the first product stays normal for factors of 2^-20, so that one rounding is denormal
+    sum_, _, r = _exp_reduced(m, x, m.magic + 1123)
+    product = m.mul(_exp_polynomial(m, r), factor)
+    return m.mul(m.mul(product, m.power_of_two(m.to_word(sum_))), 2.0**-100)
 
 
 def _exp2(m: FloatMath, x: Reg) -> Reg:
@@ -374,6 +396,19 @@ def _erf(m: FloatMath, x: Reg) -> Reg:
     return m.or_sign(m.select(m.compare("olt", t, 1.0), small, large), x)
 
 
+def _erfc(m: FloatMath, x: Reg) -> Reg:
+    """1 - erf x near 0; else e^(-t²)·u·P(4u - 1), t = |x|, u = 1/(2 + t), or 2 minus that."""
+    t = m.clamp(m.abs(x), high=27.3)
+    u = m.div(1.0, m.add(t, 2.0))
+    curve = m.mul(u, m.polynomial(m.fma(u, 4.0, -1.0), _ERFC))
+    square, lost = m.product(t, t)
+    tail = _exp_times(m, m.neg(square), m.fma(m.neg(lost), curve, curve))
+    large = m.select(m.compare("olt", x, 0.0), m.sub(2.0, tail), tail)
+    z = m.mul(x, x)
+    small = m.sub(1.0, m.fma(x, m.polynomial(m.sub(z, _ERF_SMALL_AT), _ERF_SMALL), x))
+    return m.select(m.compare("olt", t, 0.8125), small, large)
+
+
 def _power(m: FloatMath, x: Reg, y: Reg) -> Reg:
     """e^(y·ln|x|) with the logarithm to twice the precision, then C's special values."""
     f, exponent = log_split(m, m.abs(x))
@@ -426,6 +461,7 @@ FUNCTIONS: dict[str, Callable[..., Reg]] = {
     "cosh": _cosh,
     "arctan": _arctan,
     "erf": _erf,
+    "erfc": _erfc,
     "sigmoid": _sigmoid,
     "power": _power,
 }

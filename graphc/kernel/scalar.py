@@ -121,6 +121,13 @@ def _erf(x: Any) -> Any:
     return np.vectorize(erf, otypes=[np.float64])(array).astype(array.dtype)
 
 
+def _erfc(x: Any) -> Any:
+    from math import erfc
+
+    array = np.asarray(x)
+    return np.vectorize(erfc, otypes=[np.float64])(array).astype(array.dtype)
+
+
 def _sigmoid(x: Any) -> Any:
     wide = np.asarray(x, dtype=np.float64)
     small = np.exp(-np.abs(wide))
@@ -159,7 +166,7 @@ for _name, _function in (
     ("exp", np.exp), ("exp2", np.exp2), ("expm1", np.expm1), ("log", np.log), ("log2", np.log2),
     ("log1p", np.log1p), ("sin", np.sin), ("cos", np.cos), ("tan", np.tan), ("tanh", np.tanh),
     ("sinh", np.sinh), ("cosh", np.cosh), ("arctan", np.arctan), ("erf", _erf),
-    ("sigmoid", _sigmoid),
+    ("erfc", _erfc), ("sigmoid", _sigmoid),
 ):  # fmt: skip
     _declare(_name, 1, _FLOAT, _function, exact=False)
 for _name in ("log", "tanh", "sigmoid", "erf", "sin", "cos"):

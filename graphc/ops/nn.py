@@ -40,7 +40,7 @@ from graphc.ops.declare import (
 )
 from graphc.ops.derive import of_one_input
 from graphc.ops.pointwise_arithmetic import guarded_multiply, rsqrt, square
-from graphc.ops.pointwise_math import erf, exp, log, logaddexp, sigmoid, tanh
+from graphc.ops.pointwise_math import erfc, exp, log, logaddexp, sigmoid, tanh
 from graphc.ops.pointwise_rounding import maximum
 from graphc.ops.reduce import max_, sum_
 from graphc.ops.reduce_core import require_dtype, require_elements
@@ -91,17 +91,17 @@ def _gelu_rule(inputs: Sequence[Value], attrs: Attributes) -> Value:
     if attrs["approximate"]:
         inner = (x + square(x) * x * 0.044715) * _SQRT_2_OVER_PI
         return x * 0.5 * (tanh(inner) + 1)
-    return x * 0.5 * (erf(x * _SQRT_HALF) + 1)
+    return x * 0.5 * erfc(x * -_SQRT_HALF)
 
 
 def _gelu(x: Any, approximate: bool) -> Any:
     with np.errstate(all="ignore"):
         wide = np.asarray(x, np.float64)
         if approximate:
-            bend = np.tanh(_SQRT_2_OVER_PI * (wide + 0.044715 * wide * wide * wide))
+            share = 1 + np.tanh(_SQRT_2_OVER_PI * (wide + 0.044715 * wide * wide * wide))
         else:
-            bend = PRIMITIVES["erf"].reference(wide * _SQRT_HALF)
-        return np.asarray(0.5 * wide * (1 + bend)).astype(x.dtype)
+            share = PRIMITIVES["erfc"].reference(wide * -_SQRT_HALF)
+        return np.asarray(0.5 * wide * share).astype(x.dtype)
 
 
 def _gelu_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:

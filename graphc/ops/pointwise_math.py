@@ -83,6 +83,9 @@ arctan_op = _function("arctan", "The angle in radians whose tangent is x.",
 erf_op = _function("erf", "The error function.",
                    lambda x, y: exp(-(x * x)) * (2 / math.sqrt(math.pi)),
                    monotone=True)  # fmt: skip
+erfc_op = _function("erfc", "One minus the error function, accurate where that is small too.",
+                    lambda x, y: exp(-(x * x)) * (-2 / math.sqrt(math.pi)),
+                    max_ulp=6.0)  # fmt: skip
 sigmoid_op = _function("sigmoid", "1 / (1 + exp(-x)), without overflow.", lambda x, y: y * (1 - y),
                        monotone=True, low=-20, high=20, differentiable=(-4, 4),
                        max_ulp=3.0)  # fmt: skip
@@ -170,6 +173,12 @@ def arctan(x: Any) -> Value:
 def erf(x: Any) -> Value:
     """The error function; integers give floats."""
     return apply(erf_op, float_operand(x))
+
+
+@surface
+def erfc(x: Any) -> Value:
+    """1 - erf(x), accurate where that is small too; integers give floats."""
+    return apply(erfc_op, float_operand(x))
 
 
 @surface

@@ -14,7 +14,7 @@ from functools import partial
 
 from graphc.ir.dtypes import FLOATS
 from graphc.ops.pointwise_arithmetic import sqrt
-from graphc.ops.pointwise_math import cosh, exp, expm1, log, log1p, sigmoid, sinh, tanh
+from graphc.ops.pointwise_math import cosh, erf, erfc, exp, expm1, log, log1p, sigmoid, sinh, tanh
 from graphc.ops.pointwise_rounding import abs_
 from passes.pattern import Rule, rule
 
@@ -49,4 +49,12 @@ _ROOTS: tuple[Rule, ...] = (
     _better("root-of-square", lambda x: (sqrt(x * x), abs_(x))),
 )
 
-RULES: tuple[Rule, ...] = (*_NEAR_ZERO, *_HYPERBOLIC, *_ROOTS)
+_ERRORS: tuple[Rule, ...] = (
+    _better("erfc", lambda x: (1 - erf(x), erfc(x)), domain=(-4.0, -0.5)),
+    _better("erfc-minus", lambda x: (erf(x) + 1, erfc(-x))),
+    _better("minus-erfc", lambda x: (erf(x) - 1, -erfc(x)), domain=(-4.0, -0.5)),
+    _better("minus-erfc-add", lambda x: (erf(x) + -1, -erfc(x)), domain=(-4.0, -0.5)),
+    _better("erf", lambda x: (1 - erfc(x), erf(x))),
+)
+
+RULES: tuple[Rule, ...] = (*_NEAR_ZERO, *_HYPERBOLIC, *_ROOTS, *_ERRORS)
