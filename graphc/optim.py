@@ -211,7 +211,7 @@ class Adam(Optimizer):
         g = g + λ p
         m ← β₁ m + (1 − β₁) g
         v ← β₂ v + (1 − β₂) g²
-        p ← p − η / (1 − β₁ᵗ) · m / (√v / √(1 − β₂ᵗ) + ε)
+        p ← p − η / (1 − β₁ᵗ) · m / (√v · 1/√(1 − β₂ᵗ) + ε)
 
     The factors that depend on t are computed in float64 whatever the parameters' dtype.
 
@@ -242,7 +242,8 @@ class Adam(Optimizer):
         kept: Number = 1 - rate * float(self.weight_decay) if self._decoupled else 1.0
         coupled = 0.0 if self._decoupled else self.weight_decay
         size = rate / (1 - power(first, count))
-        scale = sqrt(1 - power(second, count))
+        # a reciprocal, taken once a step: dividing by the root would be a division an element
+        scale = 1 / sqrt(1 - power(second, count))
 
         def update(parameter: Variable, gradient: Value) -> Value:
             slope = _decayed(gradient, parameter, coupled)
@@ -254,7 +255,7 @@ class Adam(Optimizer):
                 "second_moment",
                 lambda old: second * old + (1 - second) * (slope * slope),
             )
-            divisor = sqrt(spread) / step.scalar(scale, parameter) + epsilon
+            divisor = sqrt(spread) * step.scalar(scale, parameter) + epsilon
             start: Value = parameter
             if self._decoupled and self.weight_decay:
                 start = start * step.scalar(kept, parameter)

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 
 from graphc.base.errors import VerifyError
 from graphc.plan.memory import Buffer, MemoryProblem, MemorySolution, offsets_for_sizes
+from passes.memory_fit import Blocks, live_bytes, overlaps
+from passes.memory_orders import improved_order
 from passes.memory_plan import lower_bound, plan_offsets, solve, solve_at_many
 from passes.plan_check import check
 
@@ -241,6 +243,40 @@ def test_one_plan_for_several_sizes() -> None:
         assert after[-1] <= before[-1]
     print("worst excess", [f"{b:.3f} -> {a:.3f}" for b, a in zip(before, after, strict=True)])
     assert sum(after) / 8 <= 1.15 < 1.2 <= sum(before) / 8
+
+
+def test_an_order_is_improved_until_it_suits_all_sizes() -> None:
+    # a chain of layers: what grows with the batch lives long, scratch of fixed size for a step
+    def sizes(batch: int) -> Blocks:
+        kept = [(n, 12 - n, 64 * batch * (1 + n % 3)) for n in range(6)]
+        scratch = [(n, n + 1, 9_000 * (1 + n % 4)) for n in range(12)]
+        starts, ends, extents = zip(*kept, *scratch, strict=True)
+        return Blocks(starts, ends, extents, (64,) * len(starts))
+
+    several = [sizes(batch) for batch in (1, 40, 500)]
+    bounds = [live_bytes(blocks) for blocks in several]
+    worst = [n for three in zip(range(6), range(6, 12), range(12, 18), strict=True) for n in three]
+    first = improved_order(several, bounds, worst, 10.0, 1_000_000)
+    assert first[0] == worst
+    order, steps = improved_order(several, bounds, worst, 0.02, 1_000_000)
+    assert sorted(order) == list(range(18)) and first[1] < steps
+    assert improved_order(several, bounds, worst, 0.02, 1_000_000) == (order, steps)
+    limited, spent = improved_order(several, bounds, worst, 0.0, first[1] + 1)
+    assert sorted(limited) == list(range(18)) and spent < steps + first[1]
+    neighbours = overlaps(several[0])
+
+    def excess(tried: list[int]) -> float:
+        peaks = []
+        for blocks, bound in zip(several, bounds, strict=True):
+            ends = [-1] * len(tried)
+            for block in tried:
+                start = max([0, *(ends[other] for other in neighbours[block])])
+                ends[block] = -(-start // 64) * 64 + blocks.sizes[block]
+            peaks.append(max(ends) / bound)
+        return max(peaks)
+
+    assert excess(order) < excess(worst)
+    assert excess(order) <= 1.02
 
 
 def test_sizes_for_all_buffers_are_needed() -> None:
