@@ -20,6 +20,7 @@ from cases import (
     graphs_numerics,
     graphs_session,
     graphs_shape,
+    graphs_threads,
 )
 from cases.registry import REGISTRY, CaseRun, assert_agree, difference, load_cases
 from cases.waiting import WAITING
@@ -35,6 +36,7 @@ GRAPHS = (
     graphs_numerics,
     graphs_session,
     graphs_shape,
+    graphs_threads,
 )
 CASES = load_cases()
 BUILT = [name for name in CASES if name in REGISTRY]

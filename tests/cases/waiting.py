@@ -19,8 +19,6 @@ WAITING: Final[dict[str, str]] = {
     "nn-pool-max": "pooling",
     "nn-resize": "resize",
     "rng-fold": "random ops",
-    "ses-affinity": "thread pool",
-    "ses-fork": "thread pool",
     "sh-overlap-set": "indexed set",
     "sl-useless": "slice bounds that are fed values",
     "sort-nan": "sort, argsort and top-k",
