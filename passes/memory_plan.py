@@ -82,14 +82,14 @@ def solve(
     takes no longer than what it can save is worth.
     """
     groups = _alias_groups(problem)
-    occupants = [root for root in groups.members if _extent(problem, groups, root)]
-    blocks = _blocks(problem, groups, occupants)
+    roots = list(groups.members)
+    everything = _blocks(problem, groups, roots)
+    occupied = [position for position, size in enumerate(everything.sizes) if size]
+    blocks = everything if len(occupied) == len(roots) else everything.select(occupied)
     placed, steps = _place(blocks, effort, slack, effort_per_byte)
 
     # Buffers without bytes lie at 0, below all others, where they can't lift anything.
-    roots = list(groups.members)
-    sized = dict(zip(occupants, placed, strict=True))
-    everything = _blocks(problem, groups, roots)
+    sized = {roots[position]: at for position, at in zip(occupied, placed, strict=True)}
     order = address_order(everything, [sized.get(root, 0) for root in roots])
     return _solution(problem, groups, everything, order, steps)
 
@@ -140,6 +140,8 @@ def solve_at_many(
     it is improved.
     Raises ValueError when the number of sizes is wrong or one is negative.
     """
+    if not others:
+        return solve(problem, slack=slack, effort_per_byte=effort_per_byte)
     problems = [problem]
     for sizes in others:
         if len(sizes) != len(problem.buffers):
@@ -162,11 +164,11 @@ def solve_at_many(
     excess = 0.0
     steps = 0
     # In large problems a higher aim finds nothing more: no search follows the greedy fits there.
-    aims = (slack, 0.0) if others and len(problem.buffers) <= _SEARCH_LIMIT else (slack,)
+    aims = (slack, 0.0) if len(problem.buffers) <= _SEARCH_LIMIT else (slack,)
     for aim, each in product(aims, problems):
         found = solve(each, slack=aim, effort_per_byte=effort_per_byte)
         steps += found.steps
-        now = worst(found) if others else 1.0
+        now = worst(found)
         if best is None or now < excess:
             best, excess = found, now
         if excess <= 1.0 + slack:
@@ -204,13 +206,17 @@ def _alias_groups(problem: MemoryProblem) -> _Groups:
     return _Groups(roots, members)
 
 
-def _extent(problem: MemoryProblem, groups: _Groups, root: int) -> int:
-    return max(problem.buffers[member].size for member in groups.members[root])
-
-
 def _blocks(problem: MemoryProblem, groups: _Groups, roots: Sequence[int]) -> Blocks:
     """One block for each group: its whole interval, its largest size and alignment."""
     members = [[problem.buffers[member] for member in groups.members[root]] for root in roots]
+    if all(len(group) == 1 for group in members):
+        alone = [buffer for (buffer,) in members]
+        return Blocks(
+            tuple([buffer.start for buffer in alone]),
+            tuple([buffer.end for buffer in alone]),
+            tuple([buffer.size for buffer in alone]),
+            tuple([buffer.alignment for buffer in alone]),
+        )
     return Blocks(
         tuple(min(buffer.start for buffer in group) for group in members),
         tuple(max(buffer.end for buffer in group) for group in members),

@@ -107,15 +107,12 @@ def offsets_for_sizes(
         extents[root] = max(extents[root], size)
     offsets = [0] * len(sizes)
     peak = 0
+    predecessors, alignments = solution.predecessors, solution.alignments
     for root in solution.order:
-        alignment = solution.alignments[root]
-        offset = max(
-            (
-                align_up(offsets[below] + extents[below], alignment)
-                for below in solution.predecessors[root]
-            ),
-            default=0,
-        )
-        offsets[root] = offset
+        end = 0
+        for below in predecessors[root]:
+            end = max(end, offsets[below] + extents[below])
+        # the next multiple of the alignment grows with its operand, so one is enough
+        offsets[root] = offset = align_up(end, alignments[root])
         peak = max(peak, offset + extents[root])
-    return tuple(offsets[root] for root in solution.roots), peak
+    return tuple([offsets[root] for root in solution.roots]), peak
