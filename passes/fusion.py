@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from graphc.ir.edit import topological
-from graphc.ir.graph import Graph, Node, Provenance
+from graphc.ir.graph import Graph, Node
 from graphc.ir.op import (
     Contraction,
     Element,
@@ -28,11 +28,11 @@ from graphc.ir.op import (
 )
 from graphc.ir.types import Shape
 from graphc.ir.value import Value
-from graphc.ops.fused import fused_op
 from graphc.ops.joining import concatenate_op
 from graphc.ops.placing import place_slice_op
 from graphc.ops.source import constant_op
 from passes.base import PassContext
+from passes.fusion_bodies import Bodies
 from passes.fusion_groups import (
     CYCLE,
     OPERANDS,
@@ -324,8 +324,9 @@ class Fuser:
 
     def _rebuild(self) -> Graph:
         groups = list(dict.fromkeys(self.group.values()))
+        bodies = Bodies(self._cheap)
         # what nobody reads is left where dce is switched off; it makes no kernel
-        fused = [self._fused(group) for group in groups if group.exits]
+        fused = [self._fused(group, bodies) for group in groups if group.exits]
         nodes = [*self._loose, *fused]
         needed = {value for node in nodes for value in node.inputs} | self._outputs
         # cheap values that someone needs in memory become kernels (or constants) of their own
@@ -336,40 +337,14 @@ class Fuser:
                 else:
                     own = Group("map", 0, value.shape)
                     own.nodes.append(node)
-                    nodes.append(self._fused(own))
+                    nodes.append(self._fused(own, bodies))
         nodes.sort(key=lambda node: self._position[node.outputs[0]])
         return Graph(
             self.graph.name, self.graph.inputs, topological(nodes), self.graph.outputs
         )
 
-    def _fused(self, group: Group) -> Node:
+    def _fused(self, group: Group, bodies: Bodies) -> Node:
         members = sorted(group.nodes, key=lambda node: self._position[node.outputs[0]])
-        inside = {value for node in members for value in node.outputs}
-        inner: dict[Value, Value] = {}
-        inputs: list[Value] = []
-        nodes: list[Node] = []
-
-        def operand(value: Value, may_clone: bool) -> Value:
-            if value not in inner:
-                if value in self._cheap and value not in inside and may_clone:
-                    self._clone(value, inner, nodes)
-                else:
-                    inner[value] = Value(value.type, value.name)
-                    inputs.append(value)
-            return inner[value]
-
-        # a product reads from memory, so nobody else in the group may have its operands cloned
-        for node in members:
-            if isinstance(node.op.lowering, Contraction):
-                for value in node.inputs:
-                    if value not in inside:
-                        operand(value, False)
-        for node in members:
-            clone = not isinstance(node.op.lowering, (Element, Contraction, Scan, ScatterAdd))
-            operands = tuple(operand(value, clone) for value in node.inputs)
-            outputs = tuple(Value(value.type, value.name) for value in node.outputs)
-            inner.update(zip(node.outputs, outputs, strict=True))
-            nodes.append(Node(node.op, operands, node.attrs, outputs, (), node.provenance))
         exits = [
             value
             for node in members
@@ -379,33 +354,7 @@ class Fuser:
                 self.group.get(user.outputs[0]) is not group for user in self._users.get(value, ())
             )
         ]
-        region = Graph("body", [inner[v] for v in inputs], nodes, [inner[v] for v in exits])
-        lines = dict.fromkeys(n.provenance.where for n in members if n.provenance.where)
-        # of what is computed, rather than of where it is put
-        work = [node for node in members if node.op is not place_slice_op] or members
-        first = work[-1].provenance.where
-        parents = tuple(line for line in lines if line is not first)
-        provenance = Provenance(first, "fusion", parents)
-        return Node(fused_op, tuple(inputs), {}, tuple(exits), (region,), provenance)
-
-    def _clone(self, value: Value, inner: dict[Value, Value], nodes: list[Node]) -> None:
-        """A cheap value's definition, and those it needs, inside the region."""
-        stack = [value]
-        while stack:
-            current = stack[-1]
-            node = self._cheap[current]
-            missing = [v for v in node.inputs if v not in inner]
-            if missing:
-                stack.extend(missing)
-                continue
-            stack.pop()
-            if current in inner:
-                continue
-            inner[current] = Value(current.type, current.name)
-            operands = tuple(inner[v] for v in node.inputs)
-            nodes.append(
-                Node(node.op, operands, node.attrs, (inner[current],), (), node.provenance)
-            )
+        return bodies.fused(members, exits)
 
 
 def _worth_merging(a: Group, b: Group) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from graphc.base.target import Target
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.builder import apply
-from graphc.ir.dtypes import dtype as dtype_of
+from graphc.ir.dtypes import DType
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
@@ -41,7 +41,7 @@ def layout(graph: Graph, context: PassContext) -> Graph:
         key = node.inputs[1], node.attrs["transpose_b"]
         if key not in packed:
             with editor.rewriting(node, "layout"):
-                packed[key] = apply(constant_op, value=_packed(matrix, target))
+                packed[key] = apply(constant_op, value=_packed(matrix, node.output.dtype, target))
         k, n = matrix.shape
         attrs = {"k": k, "n": n, "transpose_a": node.attrs["transpose_a"]}
         plain = editor.producer(node.inputs[1])
@@ -68,8 +68,7 @@ def _constant_matrix(node: Node, editor: GraphEditor, target: Target) -> Array |
     return matrix if k and wide_enough else None
 
 
-def _packed(matrix: Array, target: Target) -> Payload:
-    dtype = dtype_of(matrix.dtype)
+def _packed(matrix: Array, dtype: DType, target: Target) -> Payload:
     depth = even_depth(matrix.shape[0], depth_limit(dtype, target))
     panels = pack(matrix, panel_width(dtype, target), depth)
     panels.flags.writeable = False  # so that the payload takes it as it is

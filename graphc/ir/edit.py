@@ -32,13 +32,8 @@ class GraphEditor:
         self.cause = cause
         self._origin: Provenance = UNKNOWN
         self._nodes: dict[Value, Node] = {node.outputs[0]: node for node in graph.nodes}
-        self._producer: dict[Value, Value] = {
-            value: node.outputs[0] for node in graph.nodes for value in node.outputs
-        }
-        self._users: dict[Value, dict[Value, None]] = {}
-        for node in graph.nodes:
-            for value in node.inputs:
-                self._users.setdefault(value, {})[node.outputs[0]] = None
+        self._producer: dict[Value, Node] = dict(graph.producers)
+        self._use_lists: dict[Value, dict[Value, None]] | None = None
         self.inputs: list[Value] = list(graph.inputs)
         self.outputs: list[Value] = list(graph.outputs)
         self._fetched: set[Value] = set(graph.outputs)
@@ -53,8 +48,7 @@ class GraphEditor:
 
     def producer(self, value: Value) -> Node | None:
         """The node that makes the value; None for graph inputs."""
-        key = self._producer.get(value)
-        return None if key is None else self._nodes[key]
+        return self._producer.get(value)
 
     def is_fetched(self, value: Value) -> bool:
         """True if the value is a graph output."""
@@ -158,7 +152,7 @@ class GraphEditor:
             and len(node.outputs) == 1
             and self._made.get(new) is node
             and not self.is_used(new)
-            and self._producer.get(old) is old
+            and old in self._nodes
             and len(self._nodes[old].outputs) == 1
         )
         if fresh and node is not None:
@@ -213,16 +207,27 @@ class GraphEditor:
 
     # --- upkeep ----------------------------------------------------------------------------------
 
+    @property
+    def _users(self) -> dict[Value, dict[Value, None]]:
+        """The nodes that read each value, by their keys; made when first needed."""
+        if self._use_lists is None:
+            self._use_lists = {}
+            for key, node in self._nodes.items():
+                for value in node.inputs:
+                    self._use_lists.setdefault(value, {})[key] = None
+        return self._use_lists
+
     def _enter(self, node: Node) -> None:
         key = node.outputs[0]
+        users = self._users
         for value in node.outputs:
-            if self._producer.get(value, key) is not key:
+            if value in self._producer:
                 raise VerifyError(f"{self.cause} gives {value!r} a second producer: {node!r}")
         self._nodes[key] = node
         for value in node.outputs:
-            self._producer[value] = key
+            self._producer[value] = node
         for value in node.inputs:
-            self._users.setdefault(value, {})[key] = None
+            users.setdefault(value, {})[key] = None
         self._made[key] = node
         self._changed = True
 
@@ -233,10 +238,11 @@ class GraphEditor:
     def _unlink(self, node: Node) -> None:
         # Leaves the entry, so that the node that takes its place stands where it stood.
         key = node.outputs[0]
+        use_lists = self._users
         for value in node.outputs:
             self._producer.pop(value, None)
         for value in node.inputs:
-            users = self._users.get(value)
+            users = use_lists.get(value)
             if users is not None:
                 users.pop(key, None)
         self._changed = True
@@ -248,29 +254,27 @@ def topological(nodes: Sequence[Node]) -> list[Node]:
     Raises:
         VerifyError: for a cycle.
     """
-    producers = {value: node for node in nodes for value in node.outputs}
-    done: set[Node] = set()
+    waiting = {value: node for node in nodes for value in node.outputs}
     open_: set[Node] = set()
     order: list[Node] = []
     for root in nodes:
-        if root in done:
+        if root.outputs[0] not in waiting:
             continue
         stack: list[tuple[Node, Iterator[Value]]] = [(root, iter(root.inputs))]
-        open_.add(root)
         while stack:
             node, operands = stack[-1]
             for value in operands:
-                producer = producers.get(value)
-                if producer is None or producer in done:
-                    continue
-                if producer in open_:
-                    raise VerifyError(f"the graph has a cycle through {producer!r}")
-                open_.add(producer)
-                stack.append((producer, iter(producer.inputs)))
-                break
+                if value in waiting:
+                    producer = waiting[value]
+                    open_.add(node)
+                    if producer in open_:
+                        raise VerifyError(f"the graph has a cycle through {producer!r}")
+                    stack.append((producer, iter(producer.inputs)))
+                    break
             else:
                 stack.pop()
                 open_.discard(node)
-                done.add(node)
                 order.append(node)
+                for value in node.outputs:
+                    del waiting[value]
     return order

@@ -66,6 +66,9 @@ def pack(matrix: Array, width: int, depth: int) -> Array:
     """A matrix [k, n], neither 0, in panels: [ceil(k / depth), ceil(n / width), depth, width]."""
     k, n = matrix.shape
     blocks, panels = -(-k // depth), -(-n // width)
+    if (blocks * depth, panels * width) == (k, n):
+        parts = matrix.reshape(blocks, depth, panels, width)
+        return parts.transpose(0, 2, 1, 3).copy()
     result: Array = np.zeros((blocks, panels, depth, width), matrix.dtype)
     for block in range(blocks):
         part = matrix[block * depth : (block + 1) * depth]
