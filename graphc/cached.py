@@ -239,7 +239,8 @@ def _content(compiled: Compiled, labels: _Labels) -> bytes:
         "bytes": size,
         "walker": key_of(walker_text()),
         "libraries": [[symbol, key_of(module)] for symbol, module in text.libraries.items()],
-        "kernels": [len(text.symbols), key_of(text.kernels)],
+        "modules": [[key_of(each.text), each.symbols, each.glue] for each in text.modules],
+        "kernels": len(text.symbols),
     }
     encoded = json.dumps(head, separators=(",", ":")).encode()
     return b"".join((_LENGTH.pack(len(encoded)), encoded, *blocks))
@@ -281,8 +282,8 @@ def _constants(head: Mapping[str, Any], block: bytes, graph: Graph) -> dict[int,
 def stored_code(head: Mapping[str, Any], target: Target, kept: Cache) -> Code | None:
     """The machine code that an entry names; None if some of it is not in the cache."""
 
-    def image(key: str, target: Target = target) -> bytes | None:
-        return kept.get(realm_of(target), key).content
+    def image(key: str, target: Target = target, glue: bool = False) -> bytes | None:
+        return kept.get(realm_of(target, glue), key).content
 
     key, here = head["walker"], host()
     walker = shared_library((WALKER, WORKER), key, here, partial(image, key, here))
@@ -296,11 +297,9 @@ def stored_code(head: Mapping[str, Any], target: Target, kept: Cache) -> Code | 
             return None
         libraries.append(found)
         imports |= found.addresses
-    count, key = head["kernels"]
-    if not count:
-        return Code.of(libraries)
-    content = image(key)
-    if content is None:
-        return None
-    symbols = kernel_symbols(count)
-    return Code.of(libraries, Library(content, symbols, imports), symbols)
+    for key, symbols, glue in head["modules"]:
+        content = image(key, target, glue)
+        if content is None:
+            return None
+        libraries.append(Library(content, symbols, imports))
+    return Code.of(libraries, kernel_symbols(head["kernels"]))

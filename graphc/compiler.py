@@ -129,17 +129,17 @@ def load_code(text: ProgramText, target: Target) -> Code:
     """Compiles the kernels' text and loads it beside what it calls and the loop over steps."""
     libraries = [_walker()]
     imports: dict[str, int] = {}
-    for symbol, module in text.libraries.items():
+    for symbol, library in text.libraries.items():
         found = shared_library(
-            (symbol,), key_of(module), target, partial(compile_object, module, target)
+            (symbol,), key_of(library), target, partial(compile_object, library, target)
         )
         assert found is not None, "what is compiled is there"
         libraries.append(found)
         imports |= found.addresses
-    if not text.symbols:
-        return Code.of(libraries)
-    kernels = Library(compile_object(text.kernels, target), text.symbols, imports)
-    return Code.of(libraries, kernels, text.symbols)
+    for module in text.modules:
+        image = compile_object(module.text, target, module.glue)
+        libraries.append(Library(image, module.symbols, imports))
+    return Code.of(libraries, text.symbols)
 
 
 @cache

@@ -9,7 +9,12 @@ import pytest
 
 import graphc as gx
 from graphc import aot
-from graphc.codegen.elementary import INLINED_IN_KERNEL, INLINED_IN_PROGRAM
+from graphc.base.target import Target
+from graphc.codegen.elementary import INLINED_IN_KERNEL, INLINED_IN_PROGRAM, is_glue
+from graphc.compiler import levels_of
+from graphc.extract import extract
+from graphc.kernel.ir import Apply, Contract, Reduce, walk
+from graphc.runtime.jit import compile_object
 
 FUNCTIONS = (
     gx.exp, gx.exp2, gx.expm1, gx.log, gx.log2, gx.log1p, gx.sin, gx.cos, gx.tan, gx.tanh,
@@ -63,6 +68,52 @@ def test_many_kernels_of_few_functions_call_too() -> None:
         kernels = session.compilations[-1].compiled.plan.kernels
         assert len(kernels) > INLINED_IN_PROGRAM
         assert session.compilations[-1].compiled.llvm_ir.count("graphc_tanh_of_") > len(kernels) - 3
+
+
+def mixed_program() -> tuple[dict[gx.Value, np.ndarray], list[gx.Value]]:
+    """Loops of calls, and reductions and products with calls in them; with something to feed."""
+    x, z = gx.placeholder((77,), name="x"), gx.placeholder((48, 96), name="z")
+    y = x
+    for n in range(INLINED_IN_KERNEL + 4):
+        y = gx.tanh(y * float(n + 2) + x)
+    product = gx.tanh(z @ gx.constant(np.eye(96, dtype="float32")))
+    data = {x: inputs("float32", 77), z: inputs("float32", 48 * 96).reshape(48, 96)}
+    return data, [y, gx.nn.softmax(gx.tanh(z), -1), product]
+
+
+def test_kernels_of_calls_are_translated_and_others_are_optimised() -> None:
+    with gx.Graph(), gx.Session() as session:
+        data, values = mixed_program()
+        together = session.run(values, data)
+        compiled = session.compilations[-1].compiled
+        optimised, glue = compiled.levels.text.modules
+        assert not optimised.glue and glue.glue
+        assert {*optimised.symbols, *glue.symbols} == set(compiled.levels.text.symbols)
+        for symbol, kernel in zip(compiled.levels.text.symbols, compiled.plan.kernels, strict=True):
+            plain = not any(isinstance(s, (Reduce, Contract)) for s in walk(kernel.body))
+            calls = sum(isinstance(s, Apply) and s.primitive == "tanh" for s in walk(kernel.body))
+            assert (symbol in glue.symbols) == (plain and calls > 0)
+            assert is_glue(kernel) == (symbol in glue.symbols)
+        assert compiled.llvm_ir.count("define ") == len(compiled.plan.kernels)
+        off = gx.Session(options=gx.Options(off=frozenset({"fuse"})))
+        for value, expected in zip(values, together, strict=True):
+            assert bits(off.run(value, data)) == bits(expected)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        Target("x86_64-unknown-linux-gnu", "x86-64", "", False, 128),
+        Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", True, 256),
+    ],
+    ids=lambda target: target.cpu,
+)
+def test_glue_is_code_for_other_targets(target: Target) -> None:
+    with gx.Graph() as graph:
+        _, values = mixed_program()
+    optimised, glue = levels_of(extract(graph, values), gx.Options(), target).text.modules
+    assert b"graphc_tanh_of_v32f32" in compile_object(glue.text, target, True)
+    assert compile_object(optimised.text, target)
 
 
 def test_a_package_joins_functions_that_share_tables(tmp_path: Path) -> None:

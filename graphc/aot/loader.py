@@ -344,7 +344,7 @@ def _code(signature: Signature, files: Mapping[str, bytes]) -> Code:
     digest = ctypes.string_at(library.addresses[PLAN_DIGEST], 32)
     if digest != hashlib.sha256(files[PLAN]).digest():
         raise ArtifactError(f"{OBJECT} was compiled for another plan than {PLAN}")
-    return Code.of((library,), library, symbols)
+    return Code.of((library,), symbols)
 
 
 __all__ = ["LoadedProgram", "load_package"]

@@ -14,7 +14,7 @@ from functools import cache
 from graphc.codegen import math_approx, math_f32, math_f64
 from graphc.codegen.emitter import FunctionEmitter, LType, ModuleEmitter, Reg
 from graphc.codegen.math_common import FloatMath
-from graphc.kernel.ir import Apply, Kernel, walk
+from graphc.kernel.ir import Apply, Contract, Kernel, Loop, Reduce, walk
 
 _TABLES = {
     32: math_f32.FUNCTIONS | math_approx.SINGLE,
@@ -27,6 +27,9 @@ INLINED_IN_KERNEL, INLINED_IN_PROGRAM = 8, 50
 """Up to so many functions are inlined; in a program with more, or a kernel with more, all are
 called. In a kernel they then spill registers anyway; a program's time of compilation would grow
 with each."""
+
+GLUE_PER_CALL = 32
+"""So many other statements a call leave a kernel glue. No slower run was measured up to 50."""
 
 
 def emit_function(e: FunctionEmitter, name: str, operands: Sequence[Reg]) -> Reg:
@@ -48,6 +51,25 @@ def should_call(kernels: Sequence[Kernel]) -> bool:
         for kernel in kernels
     ]
     return max(counts, default=0) > INLINED_IN_KERNEL or sum(counts) > INLINED_IN_PROGRAM
+
+
+def is_glue(kernel: Kernel) -> bool:
+    """Whether a kernel that calls its functions does little else: plain loops with calls in them.
+
+    Nearly all of its time then passes in the functions, so little is gained by optimising it.
+    """
+    calls = others = 0
+    for part in walk(kernel.body):
+        if isinstance(part, (Reduce, Contract)):
+            return False
+        if isinstance(part, Loop):
+            if part.kind == "across" or part.carries:
+                return False
+        elif isinstance(part, Apply) and part.primitive in NAMES:
+            calls += 1
+        else:
+            others += 1
+    return calls * GLUE_PER_CALL >= others
 
 
 def _inlined(e: FunctionEmitter, name: str, operands: Sequence[Reg]) -> Reg:

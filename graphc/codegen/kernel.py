@@ -62,11 +62,17 @@ from graphc.kernel.split import divided
 from graphc.plan.ir import CACHE_LINE
 from graphc.plan.table import INDEX_ERROR
 
+GLUE = "nounwind alignstack(64)"
+"""Attributes of glue. It saves all vectors around each call, so the stack is aligned for each of
+them to lie in one line of the cache."""
+
 
 class KernelEmitter:
     """Emits one kernel into a module."""
 
-    def __init__(self, module: ModuleEmitter, kernel: Kernel, symbol: str, target: Target) -> None:
+    def __init__(
+        self, module: ModuleEmitter, kernel: Kernel, symbol: str, target: Target, glue: bool
+    ) -> None:
         self.module = module
         self.kernel = kernel
         self.target = target
@@ -77,6 +83,7 @@ class KernelEmitter:
                 ("ptr noalias", "%buffers"), ("ptr noalias", "%dims"), ("ptr", "%status"),
                 ("i64", "%begin"), ("i64", "%end"), ("i64", "%seat"),
             ),
+            attributes=GLUE if glue else "nounwind",
         )  # fmt: skip
         self.lanes = 1
         self._bindings: dict[Var, Binding] = {}
@@ -441,6 +448,8 @@ def _has_across(kernel: Kernel) -> bool:
     return any(isinstance(s, Loop) and s.kind == "across" for s in walk(kernel.body))
 
 
-def emit_kernel(module: ModuleEmitter, kernel: Kernel, symbol: str, target: Target) -> None:
-    """Defines a kernel's function in a module."""
-    KernelEmitter(module, kernel, symbol, target).emit()
+def emit_kernel(
+    module: ModuleEmitter, kernel: Kernel, symbol: str, target: Target, glue: bool = False
+) -> None:
+    """Defines a kernel's function in a module; ``graphc.codegen.elementary`` says what is glue."""
+    KernelEmitter(module, kernel, symbol, target, glue).emit()

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from graphc.base.target import Target
-from graphc.codegen.elementary import should_call
+from graphc.codegen.elementary import is_glue, should_call
 from graphc.codegen.emitter import I32, I64, PTR, FunctionEmitter, ModuleEmitter, Reg, ltype
 from graphc.codegen.kernel import emit_kernel
 from graphc.codegen.pool import RUN_TASKS, pool_text
@@ -29,57 +29,94 @@ from graphc.plan.table import (
 
 
 @dataclass(frozen=True, slots=True)
+class KernelModule:
+    """LLVM text of some kernels.
+
+    Attributes:
+        text: the module.
+        symbols: the kernels it defines.
+        glue: whether all of them are glue, which is translated as it stands.
+    """
+
+    text: str
+    symbols: tuple[str, ...]
+    glue: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ProgramText:
     """The LLVM text of a plan's kernels.
 
     Attributes:
-        kernels: one module.
+        modules: each kernel stands in one of them.
         symbols: the kernels' symbols, in the order of ``plan.kernels``.
         libraries: modules that the kernels call into (matrix products, elementary functions), by
             the symbol they define; equal for every program of a target, so they are compiled once.
     """
 
-    kernels: str
+    modules: tuple[KernelModule, ...]
     symbols: tuple[str, ...]
     libraries: Mapping[str, str]
 
+    @property
+    def kernels(self) -> str:
+        """All kernels as one module."""
+        return _joined([module.text for module in self.modules])
+
     def joined(self, *further: str) -> str:
-        """Everything as one module, with further modules.
+        """Everything as one module, with further modules."""
+        kernels = (module.text for module in self.modules)
+        return _joined([*self.libraries.values(), *kernels, *further])
 
-        What several define they define alike, and it stands once; what several declare, too.
-        """
-        texts = (*self.libraries.values(), self.kernels, *further)
-        defined = {name for text in texts for name in _DEFINED.findall(text)}
-        seen: set[str] = set()
-        lines: list[str] = []
-        for text in texts:
-            skipping = False
-            for line in text.splitlines():
-                if skipping:
-                    skipping = line != "}"
+
+def _joined(texts: Sequence[str]) -> str:
+    """Several modules as one.
+
+    What several define they define alike, and it stands once; what several declare, too.
+    """
+    if len(texts) == 1:
+        return texts[0]
+    defined = {name for text in texts for name in _DEFINED.findall(text)}
+    seen: set[str] = set()
+    lines: list[str] = []
+    for text in texts:
+        skipping = False
+        for line in text.splitlines():
+            if skipping:
+                skipping = line != "}"
+                continue
+            found = _NAMED.match(line)
+            if found is not None:
+                kind, name = found.groups()
+                if name in seen or (kind == "declare" and name in defined):
+                    skipping = kind == "define"
                     continue
-                found = _NAMED.match(line)
-                if found is not None:
-                    kind, name = found.groups()
-                    if name in seen or (kind == "declare" and name in defined):
-                        skipping = kind == "define"
-                        continue
-                    seen.add(name)
-                lines.append(line)
-        return "\n".join((*lines, ""))
+                seen.add(name)
+            lines.append(line)
+    return "\n".join((*lines, ""))
 
 
-_NAMED = re.compile(r"^(?:(declare|define) [^@\n]*)?@([A-Za-z0-9_.]+)(?:\(| = )")
-_DEFINED = re.compile(r"^define [^@\n]*@([A-Za-z0-9_.]+)\(", re.MULTILINE)
+_NAMED = re.compile(r"^(?:(declare|define) [^@\n]*)?(@[A-Za-z0-9_.]+|!\d+)(?:\(| = )")
+_DEFINED = re.compile(r"^define [^@\n]*(@[A-Za-z0-9_.]+)\(", re.MULTILINE)
 
 
 def emit_program(plan: Plan, target: Target) -> ProgramText:
     """The text of all kernels of a plan."""
-    module = ModuleEmitter(target.has_fma, should_call(plan.kernels), target.scales)
+    calls = should_call(plan.kernels)
     symbols = kernel_symbols(len(plan.kernels))
-    for kernel, symbol in zip(plan.kernels, symbols, strict=True):
-        emit_kernel(module, kernel, symbol, target)
-    return ProgramText(module.text(), symbols, module.libraries)
+    modules: list[KernelModule] = []
+    libraries: dict[str, str] = {}
+    named = list(zip(symbols, plan.kernels, strict=True))
+    for glue in (False, True):
+        chosen = [(name, kernel) for name, kernel in named if (calls and is_glue(kernel)) is glue]
+        if not chosen:
+            continue
+        module = ModuleEmitter(target.has_fma, calls, target.scales)
+        for name, kernel in chosen:
+            emit_kernel(module, kernel, name, target, glue)
+        modules.append(KernelModule(module.text(), tuple(name for name, _ in chosen), glue))
+        libraries |= module.libraries
+    return ProgramText(tuple(modules), symbols, libraries)
 
 
 def emit_walker() -> str:

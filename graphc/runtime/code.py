@@ -28,17 +28,15 @@ class Code:
     loop: Library
 
     @classmethod
-    def of(
-        cls,
-        libraries: Sequence[Library],
-        kernels: Library | None = None,
-        symbols: Sequence[str] = (),
-    ) -> Code:
-        """The code of kernels and of what they call; the first library has the loop over steps."""
+    def of(cls, libraries: Sequence[Library], symbols: Sequence[str]) -> Code:
+        """The code of kernels, given by their symbols, and of what they call.
+
+        The first library has the loop over steps.
+        """
         loop = libraries[0]
-        every = tuple(libraries) if kernels is None else (*libraries, kernels)
-        entries = tuple(kernels.addresses[symbol] for symbol in symbols) if kernels else ()
-        return cls(every, entries, loop.addresses[WALKER], loop.addresses[WORKER], loop)
+        addresses = {name: at for library in libraries for name, at in library.addresses.items()}
+        entries = tuple(addresses[symbol] for symbol in symbols)
+        return cls(tuple(libraries), entries, loop.addresses[WALKER], loop.addresses[WORKER], loop)
 
 
 __all__ = ["Code"]

@@ -20,8 +20,8 @@ import llvmlite.binding as llvm
 from graphc.base.target import Target, host
 from graphc.runtime.cache import current_cache
 
-_OPTIMIZE = 1
-"""LLVM's level of optimisation of its code generator."""
+_OPTIMIZE, _TRANSLATE = 1, 0
+"""LLVM's levels of optimisation of its code generator: the usual one, and that of glue."""
 
 _LOCK = threading.RLock()
 _COUNTER = itertools.count()
@@ -47,34 +47,35 @@ def initialize() -> None:
     llvm.initialize_native_asmparser()
 
 
-def _machine(target: Target, jit: bool = False) -> Any:
+def _machine(target: Target, jit: bool = False, level: int = _OPTIMIZE) -> Any:
     found = llvm.Target.from_triple(target.triple)
     return found.create_target_machine(
         cpu=target.cpu,
         features=target.features,
-        opt=_OPTIMIZE,
+        opt=level,
         reloc="pic",
         codemodel="small",
         jit=jit,
     )
 
 
-def _parsed(text: str, target: Target) -> tuple[Any, Any]:
+def _parsed(text: str, target: Target, level: int = _OPTIMIZE) -> tuple[Any, Any]:
     """A module of LLVM text for a target, and the machine that makes its code."""
     initialize()
     module = llvm.parse_assembly(text, llvm.create_context())
-    machine = _machine(target)
+    machine = _machine(target, level=level)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     return module, machine
 
 
-def realm_of(target: Target) -> str:
+def realm_of(target: Target, glue: bool = False) -> str:
     """What objects for a target depend on beside their text, in words."""
+    level = _TRANSLATE if glue else _OPTIMIZE
     version = ".".join(map(str, llvm.llvm_version_info))
     return (
         f"objects for {target.cpu}, LLVM {version} of llvmlite {llvmlite.__version__}\n"
-        f"{target.triple}, level {_OPTIMIZE}, {target.features}"
+        f"{target.triple}, level {level}, {target.features}"
     )
 
 
@@ -83,26 +84,27 @@ def key_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def compile_object(text: str, target: Target | None = None) -> bytes:
+def compile_object(text: str, target: Target | None = None, glue: bool = False) -> bytes:
     """Machine code for a module of LLVM text, as a relocatable object.
 
-    No mid-end passes run: vectors are explicit, so they would take time and find little.
+    No mid-end passes run: vectors are explicit, so they would take time and find little. Glue is
+    translated instruction by instruction.
     """
     chosen = target or host()
     cache = current_cache()
     if cache is None:
-        return _emitted(text, chosen)
-    realm, key = realm_of(chosen), key_of(text)
+        return _emitted(text, chosen, glue)
+    realm, key = realm_of(chosen, glue), key_of(text)
     known = cache.get(realm, key).content
     if known is None:
-        known = _emitted(text, chosen)
+        known = _emitted(text, chosen, glue)
         cache.put(realm, key, known)
     return known
 
 
-def _emitted(text: str, target: Target) -> bytes:
+def _emitted(text: str, target: Target, glue: bool) -> bytes:
     with _LOCK:
-        module, machine = _parsed(text, target)
+        module, machine = _parsed(text, target, _TRANSLATE if glue else _OPTIMIZE)
         result: bytes = machine.emit_object(module)
         return result
 
