@@ -36,6 +36,10 @@ class Provenance:
     cause: str = "built"
     parents: tuple[Location, ...] = ()
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # what dataclasses do by themselves takes several times as long
+        return (Provenance, (self.where, self.cause, self.parents))
+
 
 UNKNOWN = Provenance()
 
@@ -71,6 +75,10 @@ class Node:
         if all(starmap(operator.is_, zip(regions, self.regions, strict=True))):
             return self
         return replace(self, regions=tuple(regions))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        parts = (self.op, self.inputs, self.attrs, self.outputs, self.regions, self.provenance)
+        return (Node, parts)
 
     def __repr__(self) -> str:
         operands = ", ".join(value.name or str(value.type) for value in self.inputs)

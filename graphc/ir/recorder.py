@@ -238,13 +238,17 @@ class Recorder:
 
     def __getstate__(self) -> dict[str, object]:
         state = dict(self.__dict__)
-        del state["_lock"]
+        for name in ("_lock", "_producers", "_positions"):
+            del state[name]
         state["_tokens"] = []
         return state
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._lock = threading.RLock()
+        # values may be without their names and types yet, but they are themselves
+        self._producers = {value: node for node in self.nodes for value in node.outputs}
+        self._positions = {node.outputs[0]: n for n, node in enumerate(self.nodes)}
 
 
 def origin(value: Value) -> str:

@@ -7,7 +7,7 @@ stay put.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphc.ir.dims import Dim
 from graphc.ir.dtypes import DType
@@ -38,6 +38,12 @@ class Value(Operators):
         self.type = type
         self.name = name
         self.graph = graph
+
+    def __getstate__(self) -> tuple[object, ...]:
+        return (self.type, self.name, self.graph)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.type, self.name, self.graph = state
 
     @property
     def shape(self) -> Shape:
