@@ -117,7 +117,10 @@ class Fuser:
 
     def _pointwise(self, node: Node) -> None:
         home: Group | None = None
-        for group in sorted(self._producers(node), key=lambda g: -g.rank):
+        producers = self._producers(node)
+        if len(producers) > 1:
+            producers.sort(key=lambda group: -group.rank)
+        for group in producers:
             own = self._made_by(group, node)
             obstacle = pointwise_obstacle(group, node, own)
             if obstacle is None:

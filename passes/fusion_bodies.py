@@ -145,7 +145,13 @@ class _Content:
 
 def _provenance(members: Sequence[Node]) -> Provenance:
     """The lines of all members, the last of what is computed, not of where it is put, first."""
-    lines = dict.fromkeys(n.provenance.where for n in members if n.provenance.where)
+    # to compare lines their columns must be found; most nodes are of few instructions
+    places: dict[object, Location] = {}
+    for node in members:
+        where = node.provenance.where
+        if where is not None:
+            places.setdefault(where.place, where)
+    lines = dict.fromkeys(places.values())
     work = [node for node in members if node.op is not place_slice_op] or members
     first: Location | None = work[-1].provenance.where
     return Provenance(first, "fusion", tuple(line for line in lines if line is not first))

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from graphc.ir.dims import Dim
 from graphc.kernel.ir import (
     Apply,
     Buffer,
@@ -47,7 +48,7 @@ def inplace_groups(plan: Plan, may: May) -> tuple[tuple[int, ...], ...]:
     ``may(old, new)`` is asked before a result takes over an operand's slot.
     """
     intervals = live_intervals(plan)
-    safe = [_first_pairs(kernel) for kernel in plan.kernels]
+    safe = [_safe_pairs(kernel, together=True) for kernel in plan.kernels]
     taken: set[int] = set()
     group_of: dict[int, list[int]] = {}
     for position, step in enumerate(plan.steps):
@@ -131,21 +132,11 @@ class _Place:
     index: Var
 
 
-def _first_pairs(kernel: Kernel) -> list[tuple[int, int]]:
-    """Of the safe pairs those that can be had together: each buffer is in one of them at most."""
-    result: dict[int, int] = {}
-    taken: set[int] = set()
-    for source, target in _safe_pairs(kernel):
-        if target not in taken and source not in result:
-            result[source] = target
-            taken.add(target)
-    return list(result.items())
-
-
-def _safe_pairs(kernel: Kernel) -> list[tuple[int, int]]:
+def _safe_pairs(kernel: Kernel, together: bool = False) -> list[tuple[int, int]]:
     """Pairs (input, output) of buffer positions whose memory may be the same.
 
-    Any of them may be together, as long as no buffer is in two.
+    Any of them may be together, as long as no buffer is in two: with ``together`` only such are
+    looked for, for each output the first input that is free.
     """
     number = {buffer: n for n, buffer in enumerate(kernel.buffers)}
     order = {id(statement): n for n, statement in enumerate(walk(kernel.body))}
@@ -181,17 +172,22 @@ def _safe_pairs(kernel: Kernel) -> list[tuple[int, int]]:
         a, b = place(load.index), place(store.index)
         return a.base is not None and a.base is b.base and a.extent == b.extent
 
+    alike: dict[tuple[str, Dim], list[Buffer]] = {}
+    for source, read in loads.items():
+        if source.role == "in" and source not in used and all(r.condition is None for r in read):
+            alike.setdefault((source.type.dtype.name, source.type.bytes), []).append(source)
     result: list[tuple[int, int]] = []
     for target, written in stores.items():
         if target.role != "out" or len(written) != 1:
             continue
-        for source, read in loads.items():
-            if source.role != "in" or source in used or source.type.dtype is not target.type.dtype:
+        for source in alike.get((target.type.dtype.name, target.type.bytes), ()):
+            if source in used:
                 continue
-            if source.type.bytes != target.type.bytes:
-                continue
-            if all(load.condition is None and harmless(load, written[0]) for load in read):
+            if all(harmless(load, written[0]) for load in loads[source]):
                 result.append((number[source], number[target]))
+                if together:
+                    used.add(source)
+                    break
     return result
 
 

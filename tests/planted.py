@@ -58,7 +58,7 @@ def refused_fusion(patch: pytest.MonkeyPatch) -> None:
 def wrong_reuse(patch: pytest.MonkeyPatch) -> None:
     """Any operand of the same type may be overwritten, in whatever order it is read."""
 
-    def pairs(kernel: Kernel) -> list[tuple[int, int]]:
+    def pairs(kernel: Kernel, together: bool = False) -> list[tuple[int, int]]:
         ins = [n for n, b in enumerate(kernel.buffers) if b.role == "in"]
         outs = [n for n, b in enumerate(kernel.buffers) if b.role == "out"]
         types = [buffer.type for buffer in kernel.buffers]

@@ -106,9 +106,10 @@ def emit_program(plan: Plan, target: Target) -> ProgramText:
     symbols = kernel_symbols(len(plan.kernels))
     modules: list[KernelModule] = []
     libraries: dict[str, str] = {}
-    named = list(zip(symbols, plan.kernels, strict=True))
+    sorts = [calls and is_glue(kernel) for kernel in plan.kernels]
+    named = list(zip(symbols, plan.kernels, sorts, strict=True))
     for glue in (False, True):
-        chosen = [(name, kernel) for name, kernel in named if (calls and is_glue(kernel)) is glue]
+        chosen = [(name, kernel) for name, kernel, sort in named if sort is glue]
         if not chosen:
             continue
         module = ModuleEmitter(target.has_fma, calls, target.scales)
