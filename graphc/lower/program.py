@@ -17,7 +17,7 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Reshape
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
-from graphc.kernel.ir import Kernel, Site
+from graphc.kernel.ir import Kernel, walk
 from graphc.kernel.split import task_count
 from graphc.kernel.text import kernel_key
 from graphc.lower.group import lower_group
@@ -36,7 +36,7 @@ class _Planner:
         self._constant_slots: dict[Payload, int] = {}
         self.slot_of: dict[Value, int] = {}
         self.loops: list[tuple[int, int]] = []
-        self._kernel_of: dict[tuple[str, tuple[Site, ...]], int] = {}
+        self._kernel_of: dict[_Code, int] = {}
         self._kernel_of_region: dict[Structure, int] = {}
         self._destination: dict[Value, int] = {}
         self._whole: dict[Value, Node] = {}
@@ -179,7 +179,7 @@ class _Planner:
         if known is not None:
             return known
         kernel = lower_group(node, self.target)
-        number = self._kernel_of.setdefault((kernel_key(kernel), kernel.sites), len(self.kernels))
+        number = self._kernel_of.setdefault(_Code(kernel), len(self.kernels))
         if number == len(self.kernels):
             self.kernels.append(kernel)
         if not kernel.sites:
@@ -241,6 +241,39 @@ class _Planner:
         """A jump whose target is filled in later."""
         self.steps.append(Jump(-1))
         return len(self.steps) - 1
+
+
+class _Code:
+    """A kernel as the key of its code and lines; its text is made only if another is much like it.
+
+    Most kernels of a program differ in their buffers or in how much they compute.
+    """
+
+    __slots__ = ("_hash", "_kernel", "_text")
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._text: str | None = None
+        buffers = tuple([(buffer.role, buffer.type.shape) for buffer in kernel.buffers])
+        self._hash = hash((buffers, sum(1 for _ in walk(kernel.body))))
+
+    @property
+    def text(self) -> str:
+        """What the code depends on."""
+        if self._text is None:
+            self._text = kernel_key(self._kernel)
+        return self._text
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Code)
+            and self._hash == other._hash
+            and self._kernel.sites == other._kernel.sites
+            and self.text == other.text
+        )
 
 
 def plan_program(
