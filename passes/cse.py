@@ -31,7 +31,7 @@ def cse(graph: Graph, context: PassContext) -> Graph:
     stands_for: dict[Value, Value] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
-        if stands_for:
+        if not stands_for.keys().isdisjoint(node.inputs):
             node = node.with_inputs([stands_for.get(v, v) for v in node.inputs])
         if not _mergeable(node):
             nodes.append(node)
@@ -41,11 +41,13 @@ def cse(graph: Graph, context: PassContext) -> Graph:
             nodes.append(node)
             continue
         stands_for.update(zip(node.outputs, same.outputs, strict=True))
-    merged = [
-        _taking_from_outside(node, first, context) if has_open_regions(node) else node
-        for node in nodes
-    ]
-    if any(map(operator.is_not, merged, nodes)):
+    merged = nodes
+    if graph.has_regions:
+        merged = [
+            _taking_from_outside(node, first, context) if has_open_regions(node) else node
+            for node in nodes
+        ]
+    if merged is not nodes and any(map(operator.is_not, merged, nodes)):
         # what a region now reads may stand after it
         nodes = topological(merged)
     elif not stands_for:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import starmap
 from typing import TYPE_CHECKING
 
@@ -68,13 +68,17 @@ class Node:
         """The node over other operands; the identical one if they are its own."""
         if all(starmap(operator.is_, zip(inputs, self.inputs, strict=True))):
             return self
-        return replace(self, inputs=tuple(inputs))
+        return Node(
+            self.op, tuple(inputs), self.attrs, self.outputs, self.regions, self.provenance
+        )
 
     def with_regions(self, regions: Sequence[Graph]) -> Node:
         """The node with other regions; the identical one if they are its own."""
         if all(starmap(operator.is_, zip(regions, self.regions, strict=True))):
             return self
-        return replace(self, regions=tuple(regions))
+        return Node(
+            self.op, self.inputs, self.attrs, self.outputs, tuple(regions), self.provenance
+        )
 
     def __reduce__(self) -> tuple[object, ...]:
         parts = (self.op, self.inputs, self.attrs, self.outputs, self.regions, self.provenance)
