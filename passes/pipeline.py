@@ -35,6 +35,9 @@ from passes.views import views
 from passes.weights import PARTS as WEIGHTS
 from passes.weights import weights
 
+INEXACT = frozenset(("simplify", "stabilize", "weights", "shapes", "chains", "relax"))
+"""The optional passes that have rules which may change bits; the others never do."""
+
 PIPELINE: tuple[Step, ...] = (
     Step(canonicalize),
     Step(prune_regions, regions=False),

@@ -28,7 +28,7 @@ from graphc.compiler import compile_graph
 from graphc.extract import Extraction
 from graphc.ir.attributes import Array
 from passes.base import Decision
-from passes.pipeline import PIPELINE
+from passes.pipeline import INEXACT, PIPELINE
 
 _SHADOWS: dict[str, Callable[[], Shadow]] = {
     "float64": DoubleShadow,
@@ -140,8 +140,7 @@ def _contributions(
     # Equal graphs share a program, whose records name the lines of the first of them.
     own = extraction.graph is compiled.source
     program = compiled if own else compile_graph(extraction, options, target)
-    switches = {step.name for step in PIPELINE if not step.required}
-    switches.update(*(step.parts for step in PIPELINE if not step.required))
+    switches = set(INEXACT).union(*(step.parts for step in PIPELINE if step.name in INEXACT))
     for rewrite, decisions in _fired(program).items():
         if rewrite in allowed or rewrite not in switches:
             continue
