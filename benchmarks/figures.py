@@ -75,7 +75,9 @@ def share_of_limit(workload: Workload, results: Results, limits: Limits | None) 
     own = [median(results[name]) for name in (OWN, OWN_KEPT) if is_timed(results.get(name))]
     if not own:
         return None
-    least = limits.seconds(workload.flops, workload.bytes, workload.double)
+    least = limits.seconds(
+        workload.flops, workload.bytes, double=workload.double, reads=workload.reads
+    )
     return least * 1e6 / min(own)
 
 

@@ -28,6 +28,10 @@ _CHAINS = 12
 """Independent multiply-adds: two pipes, four cycles of latency, and some to spare."""
 _REPEATS = 7
 _STREAM_BYTES = 64 << 20
+_NEAR_BYTES = 512 << 10
+"""What certainly lies in the second-level cache."""
+_FAR_BYTES = 20 << 20
+"""What certainly lies in the third-level cache, of which other processors use a part."""
 _ROUNDS = 20_000_000
 
 
@@ -37,18 +41,31 @@ class Limits:
 
     Attributes:
         copy: bytes a second, read and written past the caches.
-        read: bytes a second, read only.
+        read: bytes a second, read only, from memory.
+        far_copy, near_copy: bytes a second, read and written in the third-level cache and in the
+            second.
         single, double: floating-point operations a second in float32 and float64.
     """
 
     copy: float
     read: float
+    far_copy: float
+    near_copy: float
     single: float
     double: float
 
-    def seconds(self, flops: float, moved: float, double: bool) -> float:
-        """The least time for so much arithmetic and so many bytes from memory."""
-        return max(flops / (self.double if double else self.single), moved / self.copy)
+    def seconds(self, flops: float, moved: float, *, double: bool, reads: bool) -> float:
+        """The least time for so much arithmetic and so many bytes.
+
+        What is few bytes stays in a cache between calls. ``reads`` says that almost nothing is
+        written.
+        """
+        arithmetic = flops / (self.double if double else self.single)
+        if moved <= _NEAR_BYTES:
+            return max(arithmetic, moved / self.near_copy)
+        if moved <= _FAR_BYTES:
+            return max(arithmetic, moved / self.far_copy)
+        return max(arithmetic, moved / (self.read if reads else self.copy))
 
 
 def _arithmetic(name: str, element: str, lanes: int) -> str:
@@ -81,15 +98,16 @@ def _suffix(element: str, lanes: int) -> str:
     return f"v{lanes}f{32 if element == 'float' else 64}"
 
 
-def _copy(lanes: int) -> str:
+def _copy(lanes: int, name: str, past: bool) -> str:
     vector = f"<{lanes} x float>"
+    mark = ", !nontemporal !0" if past else ""
     return (
-        "define void @copy(ptr %to, ptr %from, i64 %count) {\nentry:\n  br label %loop\nloop:\n"
+        f"define void @{name}(ptr %to, ptr %from, i64 %count) {{\nentry:\n  br label %loop\nloop:\n"
         "  %i = phi i64 [ 0, %entry ], [ %j, %loop ]\n"
         "  %p = getelementptr float, ptr %from, i64 %i\n"
         "  %q = getelementptr float, ptr %to, i64 %i\n"
         f"  %v = load {vector}, ptr %p, align 64\n"
-        f"  store {vector} %v, ptr %q, align 64, !nontemporal !0\n"
+        f"  store {vector} %v, ptr %q, align 64{mark}\n"
         f"  %j = add i64 %i, {lanes}\n  %more = icmp slt i64 %j, %count\n"
         "  br i1 %more, label %loop, label %done\ndone:\n"
         "  fence seq_cst\n  ret void\n}\n!0 = !{i32 1}\n"
@@ -157,26 +175,33 @@ def measured(cpus: Sequence[int]) -> Limits:
     text = {
         "single": _arithmetic("single", "float", lanes),
         "double": _arithmetic("double", "double", bits // 64),
-        "copy": _copy(lanes),
+        "copy": _copy(lanes, "copy", True),
+        "stay": _copy(lanes, "stay", False),
         "read": _read(lanes),
     }
     loaded = {name: load(module, (name,), target) for name, module in text.items()}
     pointer, number = ctypes.c_void_p, ctypes.c_int64
-    floats = _STREAM_BYTES // 4
     keep: list[object] = [loaded]
 
-    def streams(name: str) -> Callable[[int], Callable[[], None]]:
+    def streams(name: str, size: int) -> float:
+        """Seconds a call over arrays of so many bytes."""
         function = loaded[name].function(name, pointer, pointer, number)
+        floats, times = size // 4, max(1, _STREAM_BYTES // size)
 
         def work(_: int) -> Callable[[], None]:
             arrays = [np.ones(floats + 16, np.float32) for _ in range(2)]
             keep.append(arrays)
             to, source = (array.ctypes.data + (-array.ctypes.data) % 64 for array in arrays)
-            return lambda: function(to, source, floats)
 
-        return work
+            def call() -> None:
+                for _ in range(times):
+                    function(to, source, floats)
 
-    def arithmetic(name: str) -> Callable[[int], Callable[[], None]]:
+            return call
+
+        return _together(cpus, work) / times
+
+    def arithmetic(name: str) -> float:
         function = loaded[name].function(name, pointer, number)
 
         def work(_: int) -> Callable[[], None]:
@@ -184,15 +209,18 @@ def measured(cpus: Sequence[int]) -> Limits:
             keep.append(out)
             return lambda: function(out.ctypes.data, _ROUNDS // lanes)
 
-        return work
+        return _together(cpus, work)
 
     count = len(cpus)
     operations = 2.0 * _CHAINS * (_ROUNDS // lanes) * count
+    far, near = _FAR_BYTES // 4 // count, _NEAR_BYTES // 4
     return Limits(
-        copy=2.0 * _STREAM_BYTES * count / _together(cpus, streams("copy")),
-        read=1.0 * _STREAM_BYTES * count / _together(cpus, streams("read")),
-        single=operations * lanes / _together(cpus, arithmetic("single")),
-        double=operations * (bits // 64) / _together(cpus, arithmetic("double")),
+        copy=2.0 * _STREAM_BYTES * count / streams("copy", _STREAM_BYTES),
+        read=1.0 * _STREAM_BYTES * count / streams("read", _STREAM_BYTES),
+        far_copy=2.0 * far * count / streams("stay", far),
+        near_copy=2.0 * near * count / streams("stay", near),
+        single=operations * lanes / arithmetic("single"),
+        double=operations * (bits // 64) / arithmetic("double"),
     )
 
 

@@ -57,7 +57,9 @@ def machine(
     }
     if limits is not None:
         described["limits"] = (
-            f"copy {limits.copy / 1e9:.1f} GB/s, read {limits.read / 1e9:.1f} GB/s, "
+            f"copy {limits.copy / 1e9:.1f} GB/s past the caches, {limits.far_copy / 1e9:.0f} in "
+            f"the third level, {limits.near_copy / 1e9:.0f} in the second; read "
+            f"{limits.read / 1e9:.1f} GB/s; "
             f"multiply-adds {limits.single / 1e9:.0f} GFLOP/s in float32, "
             f"{limits.double / 1e9:.0f} in float64"
         )

@@ -52,6 +52,7 @@ class Workload:
         weights: the inputs that stay the same for the life of a program.
         flops: arithmetic of one call; a multiply-add counts 2, a function ``FUNCTION_FLOPS``.
         bytes: the least that one call must move: each input read once, each result written once.
+        reads: almost nothing is written.
         double: the arithmetic is in float64.
         relative, absolute: what a result may differ by: absolute + relative·|reference|.
         timed: "call": calls of the ready program; "first": from the first line of the definition
@@ -67,6 +68,7 @@ class Workload:
     weights: frozenset[str] = frozenset()
     flops: float = 0.0
     bytes: float = 0.0
+    reads: bool = False
     double: bool = False
     relative: float = 1e-4
     absolute: float = 1e-5
