@@ -43,6 +43,8 @@ SETTINGS = {
 }
 XLA_ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 LEAST_ROUNDS = 3
+REST_SECONDS = 0.3
+"""Between measurements with several threads: idle threads of some peers spin for a while."""
 BUILD_SECONDS = 180.0
 """After this time without an answer a worker counts as failed."""
 
@@ -235,6 +237,8 @@ class Conductor:
             timed = [name for name in results if results[name].status == "timed"]
             first = turn % len(timed) if timed else 0
             for name in timed[first:] + timed[:first]:
+                if len(self.settings.cpus) > 1:
+                    time.sleep(REST_SECONDS)
                 if workload.timed == "first":
                     answer = self._ask(name, results[name], "measure_first")
                 else:
