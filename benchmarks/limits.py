@@ -68,30 +68,43 @@ class Limits:
         return max(arithmetic, moved / (self.read if reads else self.copy))
 
 
-def _arithmetic(name: str, element: str, lanes: int) -> str:
-    vector = f"<{lanes} x {element}>"
-    names = range(_CHAINS)
-    splat = ", ".join(f"{element} 0x3FEFF7CEE0000000" for _ in range(lanes))
+def _accumulating(
+    head: str, vector: str, chains: int, step: int, link: Callable[[int], str]
+) -> str:
+    """A function that adds up chains in a loop over ``%count`` by ``step``.
+
+    ``link(n)`` makes ``%b<n>`` of ``%a<n>``; the sum is stored, so that nothing can be left out.
+    """
+    names = range(chains)
     phis = "\n".join(
         f"  %a{n} = phi {vector} [ zeroinitializer, %entry ], [ %b{n}, %loop ]" for n in names
     )
-    steps = "\n".join(
-        f"  %b{n} = call {vector} @llvm.fma.{_suffix(element, lanes)}({vector} %a{n},"
-        f" {vector} <{splat}>, {vector} <{splat}>)"
-        for n in names
-    )
+    links = "\n".join(map(link, names))
     total, sums = "%b0", []
     for n in names[1:]:
         sums.append(f"  %s{n} = fadd {vector} {total}, %b{n}")
         total = f"%s{n}"
     return (
-        f"declare {vector} @llvm.fma.{_suffix(element, lanes)}({vector}, {vector}, {vector})\n"
-        f"define void @{name}(ptr %out, i64 %count) {{\nentry:\n  br label %loop\nloop:\n"
-        f"  %i = phi i64 [ 0, %entry ], [ %j, %loop ]\n{phis}\n{steps}\n"
-        f"  %j = add i64 %i, 1\n  %more = icmp slt i64 %j, %count\n"
-        f"  br i1 %more, label %loop, label %done\ndone:\n" + "\n".join(sums) + "\n"
+        f"define void {head} {{\nentry:\n  br label %loop\nloop:\n"
+        f"  %i = phi i64 [ 0, %entry ], [ %j, %loop ]\n{phis}\n{links}\n"
+        f"  %j = add i64 %i, {step}\n  %more = icmp slt i64 %j, %count\n"
+        "  br i1 %more, label %loop, label %done\ndone:\n" + "\n".join(sums) + "\n"
         f"  store {vector} {total}, ptr %out, align 8\n  ret void\n}}\n"
     )
+
+
+def _arithmetic(name: str, element: str, lanes: int) -> str:
+    vector = f"<{lanes} x {element}>"
+    fma = f"@llvm.fma.{_suffix(element, lanes)}"
+    splat = ", ".join(f"{element} 0x3FEFF7CEE0000000" for _ in range(lanes))
+
+    def link(n: int) -> str:
+        return (
+            f"  %b{n} = call {vector} {fma}({vector} %a{n}, {vector} <{splat}>, {vector} <{splat}>)"
+        )
+
+    declared = f"declare {vector} {fma}({vector}, {vector}, {vector})\n"
+    return declared + _accumulating(f"@{name}(ptr %out, i64 %count)", vector, _CHAINS, 1, link)
 
 
 def _suffix(element: str, lanes: int) -> str:
@@ -116,28 +129,17 @@ def _copy(lanes: int, name: str, past: bool) -> str:
 
 def _read(lanes: int) -> str:
     vector, count = f"<{lanes} x float>", 8
-    loads = "\n".join(
-        f"  %k{n} = add i64 %i, {n * lanes}\n"
-        f"  %p{n} = getelementptr float, ptr %from, i64 %k{n}\n"
-        f"  %v{n} = load {vector}, ptr %p{n}, align 64\n"
-        f"  %b{n} = fadd {vector} %a{n}, %v{n}"
-        for n in range(count)
-    )
-    phis = "\n".join(
-        f"  %a{n} = phi {vector} [ zeroinitializer, %entry ], [ %b{n}, %loop ]"
-        for n in range(count)
-    )
-    total, sums = "%b0", []
-    for n in range(1, count):
-        sums.append(f"  %s{n} = fadd {vector} {total}, %b{n}")
-        total = f"%s{n}"
-    return (
-        "define void @read(ptr %out, ptr %from, i64 %count) {\nentry:\n  br label %loop\nloop:\n"
-        f"  %i = phi i64 [ 0, %entry ], [ %j, %loop ]\n{phis}\n{loads}\n"
-        f"  %j = add i64 %i, {lanes * count}\n  %more = icmp slt i64 %j, %count\n"
-        "  br i1 %more, label %loop, label %done\ndone:\n" + "\n".join(sums) + "\n"
-        f"  store {vector} {total}, ptr %out, align 8\n  ret void\n}}\n"
-    )
+
+    def link(n: int) -> str:
+        return (
+            f"  %k{n} = add i64 %i, {n * lanes}\n"
+            f"  %p{n} = getelementptr float, ptr %from, i64 %k{n}\n"
+            f"  %v{n} = load {vector}, ptr %p{n}, align 64\n"
+            f"  %b{n} = fadd {vector} %a{n}, %v{n}"
+        )
+
+    head = "@read(ptr %out, ptr %from, i64 %count)"
+    return _accumulating(head, vector, count, lanes * count, link)
 
 
 def _together(cpus: Sequence[int], work: Callable[[int], Callable[[], None]]) -> float:
