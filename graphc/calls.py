@@ -1,9 +1,9 @@
 """What ``session.run`` was asked before, so that the same question is answered without looking.
 
 A question is the fetched values and the keys of the feeds, by identity; names are looked up anew as
-soon as the graph has grown, since they may mean nothing definite any more. Invariant: what is noted
-holds the objects whose identities it goes by, so that no other object can take their place. Equal
-names are made one object.
+soon as the graph has grown or a name in it changed, since they may mean something else. Invariant:
+what is noted holds the objects whose identities it goes by, so that no other object can take their
+place. Equal names are made one object.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ MAX_FEEDINGS = 4
 class KnownCall:
     """How to answer a question: the keys of the feeds in order, and what takes their arrays."""
 
-    __slots__ = ("_keys", "_nodes", "_pick", "function", "identities")
+    __slots__ = ("_keys", "_pick", "_revision", "function", "identities")
 
     def __init__(
-        self, keys: tuple[Any, ...], nodes: int | None, function: Callable[..., Any]
+        self, keys: tuple[Any, ...], revision: int | None, function: Callable[..., Any]
     ) -> None:
         self.function = function
         self.identities = tuple(map(id, keys))
         self._keys = keys
-        self._nodes = nodes
         self._pick = _picker(keys)
+        self._revision = revision
 
-    def arguments(self, feeds: Any, nodes: int) -> tuple[Any, ...] | None:
+    def arguments(self, feeds: Any, revision: int) -> tuple[Any, ...] | None:
         """The arrays in order, or None where this is another question."""
-        if self._nodes is not None and self._nodes != nodes:
+        if self._revision is not None and self._revision != revision:
             return None
         if type(feeds) is not dict:
             return () if feeds is None and not self._keys else None
@@ -122,7 +122,7 @@ class KnownCalls:
         return question.calls
 
     def note(
-        self, fetches: Any, feeds: Any, nodes: int, make: Callable[[], Callable[..., Any]]
+        self, fetches: Any, feeds: Any, revision: int, make: Callable[[], Callable[..., Any]]
     ) -> None:
         """Notes a run that went well; at the second of its kind ``make`` gives its function."""
         if type(feeds) is not dict and feeds is not None:
@@ -149,6 +149,6 @@ class KnownCalls:
             question.once[identities] = keys
             return
         has_names = any(isinstance(item, str) for item in (*items, *keys))
-        call = KnownCall(keys, nodes if has_names else None, make())
+        call = KnownCall(keys, revision if has_names else None, make())
         others = [other for other in question.calls if other.identities != identities]
         question.calls = (call, *others[: MAX_FEEDINGS - 1])

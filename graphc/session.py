@@ -156,9 +156,9 @@ class Session:
             FeedError: a feed is missing or does not fit.
             NameLookupError: an unknown or ambiguous name.
         """
-        nodes = len(self.graph.nodes)
+        revision = self.graph.revision
         for call in self._calls.find(fetches):
-            arguments = call.arguments(feeds, nodes)
+            arguments = call.arguments(feeds, revision)
             if arguments is not None:
                 return call.function(*arguments)
         given = self._resolve_feeds({} if feeds is None else feeds)
@@ -171,7 +171,7 @@ class Session:
             arrays.append(converted_feed(value, entry[1]))
         results = executable.arranged(executable.run(arrays))
         values = [value for value, _ in given.values()]
-        self._calls.note(fetches, feeds, nodes, lambda: executable.with_feeds(values).direct)
+        self._calls.note(fetches, feeds, revision, lambda: executable.with_feeds(values).direct)
         return results
 
     def compile(self, fetches: Any, feeds: Sequence[Any] | None = None) -> Executable:

@@ -155,6 +155,37 @@ def test_unknown_and_ambiguous_names() -> None:
         session.run("once", {"nothing": [1, 2]})
 
 
+def test_names_given_later_are_found() -> None:
+    graph, x, y, z = small()
+    session = gx.Session(graph)
+    feeds = {"x": [1, 2, 3], "y": [1, 1, 1]}
+    z.name = "h"
+    for _ in range(4):
+        np.testing.assert_array_equal(session.run("h", feeds), [2, 3, 4])
+    z.name, y.name = None, "h"
+    for _ in range(4):
+        np.testing.assert_array_equal(session.run("h", {"h": [5, 6, 7]}), [5, 6, 7])
+    with pytest.raises(gx.NameLookupError, match="no value is called 'y'"):
+        session.run(z, feeds)
+    x.name = "h"
+    with pytest.raises(gx.NameLookupError, match="2 values are called 'h'"):
+        session.run("h", {x: [1, 2, 3]})
+    y.name = "y"
+    again = pickle.loads(pickle.dumps(session))
+    np.testing.assert_array_equal(again.run("h", {"h": [1, 2, 3]}), [1, 2, 3])
+
+
+@pytest.mark.parametrize("name", [3, b"x", ("x",)])
+def test_names_are_text(name: Any) -> None:
+    with gx.Graph():
+        with pytest.raises(gx.GraphError, match="is no name") as caught:
+            gx.placeholder((2,), name=name)
+        x = gx.placeholder((2,), name="x")
+        with pytest.raises(gx.GraphError, match="is no name"):
+            x.name = name
+    assert caught.value.where is not None and x.name == "x"
+
+
 # --- feeds ---------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ from graphc.ir.builder import building, current, default, install_default, make_
 from graphc.ir.dims import Dim, symbol
 from graphc.ir.graph import Graph, Node, Provenance
 from graphc.ir.op import OpDef
-from graphc.ir.value import Value
+from graphc.ir.value import Value, checked_name
 
 
 class Recorder:
@@ -33,11 +33,13 @@ class Recorder:
         name: a label.
         nodes: everything built, in order.
         parent: the recorder a branch or loop body is traced inside of, None at the top.
+        revision: grows with each node and each change of a name, which may change what names mean.
     """
 
     def __init__(self, name: str = "graph", parent: Recorder | None = None) -> None:
         self.name = name
         self.parent = parent
+        self.revision = 0
         self.nodes: list[Node] = []
         self.inputs: list[Value] = []
         self.captures: dict[Value, Value] = {}
@@ -90,6 +92,8 @@ class Recorder:
     ) -> Node:
         """Appends a node at the user's line; operands of an outer recorder are captured."""
         where = caller()
+        if name is not None:
+            checked_name(name)
         local = tuple(inputs)
         for value in local:
             if value.graph is not self:
@@ -109,6 +113,7 @@ class Recorder:
         with self._lock:
             self._positions[node.outputs[0]] = len(self.nodes)
             self.nodes.append(node)
+            self.revision += 1
             for value in node.outputs:
                 value.graph = self
                 self._producers[value] = node
@@ -116,6 +121,19 @@ class Recorder:
                     self._names.setdefault(value.name, []).append(value)
             if self._control:
                 self.require(node.outputs[0], (v for group in self._control for v in group))
+
+    def note_name(self, value: Value, old: str | None) -> None:
+        """A value has got another name than the old one."""
+        with self._lock:
+            if value not in self._producers:
+                return
+            self.revision += 1
+            if old is not None:
+                others = [other for other in self._names.pop(old) if other is not value]
+                if others:
+                    self._names[old] = others
+            if value.name is not None:
+                self._names.setdefault(value.name, []).append(value)
 
     def require(self, value: Value, needed: Iterable[Value]) -> None:
         """Whenever the node of ``value`` runs, the nodes of ``needed`` run too."""

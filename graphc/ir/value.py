@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphc.base.errors import GraphError
+from graphc.base.source import caller
 from graphc.ir.dims import Dim
 from graphc.ir.dtypes import DType
 from graphc.ir.operators import Operators
@@ -16,6 +18,19 @@ from graphc.ir.types import Shape, TensorType
 
 if TYPE_CHECKING:
     from graphc.ir.recorder import Recorder
+
+
+def checked_name(name: Any) -> str | None:
+    """The name a user gives to something.
+
+    Raises:
+        GraphError: for what is neither text nor None.
+    """
+    if name is None or isinstance(name, str):
+        return name
+    raise GraphError(
+        f"{name!r} is no name", where=caller(), hint="a name is a string; None is for no name"
+    )
 
 
 class Value(Operators):
@@ -26,24 +41,38 @@ class Value(Operators):
 
     Attributes:
         type: dtype and shape.
-        name: a label, not unique; None where nobody gave one.
         graph: the recorder in which the user built it, None for values made by passes.
     """
 
-    __slots__ = ("__weakref__", "graph", "name", "type")
+    __slots__ = ("__weakref__", "_name", "graph", "type")
 
     def __init__(
         self, type: TensorType, name: str | None = None, graph: Recorder | None = None
     ) -> None:
         self.type = type
-        self.name = name
+        self._name = name
         self.graph = graph
 
     def __getstate__(self) -> tuple[object, ...]:
-        return (self.type, self.name, self.graph)
+        return (self.type, self._name, self.graph)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.type, self.name, self.graph = state
+        self.type, self._name, self.graph = state
+
+    @property
+    def name(self) -> str | None:
+        """A label, not unique; None where nobody gave one. By a new one the graph finds the value.
+
+        Raises:
+            GraphError: on setting it to what is neither text nor None.
+        """
+        return self._name
+
+    @name.setter
+    def name(self, name: str | None) -> None:
+        old, self._name = self._name, checked_name(name)
+        if self.graph is not None:
+            self.graph.note_name(self, old)
 
     @property
     def shape(self) -> Shape:
