@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from graphc.base.errors import FeedError, GraphcError, GraphError
+from graphc.base.errors import GraphcError, GraphError
 from graphc.base.source import caller
 from graphc.base.words import plural
 from graphc.compiled import Compiled
 from graphc.extract import Extraction
-from graphc.feeds import converted_feed
+from graphc.feeds import arguments_by_place, converted_feed
 from graphc.ir.attributes import Array
 from graphc.ir.dims import symbol_name
 from graphc.ir.graph import Graph
@@ -22,8 +22,7 @@ from graphc.ir.value import Value
 from graphc.kernel.ir import Kernel
 from graphc.kernel.text import print_kernel
 from graphc.plan.text import symbols_in
-from graphc.structure import rebuild
-from graphc.targets import targets_of
+from graphc.targets import arranged, targets_of
 
 if TYPE_CHECKING:
     import networkx
@@ -56,6 +55,7 @@ _SIGNATURE = inspect.Signature(
     [
         inspect.Parameter("arguments", inspect.Parameter.VAR_POSITIONAL),
         inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None),
+        inspect.Parameter("named", inspect.Parameter.VAR_KEYWORD),
     ]
 )
 """Of a call; ``inspect`` does not find it in a slot."""
@@ -73,14 +73,15 @@ class _Called:
 
 
 class Executable(_Called):
-    """A compiled fetch list of a session; call it with the feeds in order.
+    """A compiled fetch list of a session; call it with the feeds in order, or by name.
 
-    ``executable(*arrays, out=None)`` runs once; results come in the structure of the fetches. In
-    ``out`` may be arrays to write them to, in the same structure, with None for what is to be a
-    fresh array. They must have the results' dtypes and shapes, be contiguous and share no memory
-    with each other or the arguments. They are what is returned. After an error their content is
-    undefined. A call raises FeedError for a wrong number of arguments, one that is named or does
-    not fit, or an array of ``out`` that can't take its result.
+    ``executable(*arrays, out=None, **named)`` runs once; results come in the structure of the
+    fetches. In ``out`` may be arrays to write them to, in the same structure, with None for what is
+    to be a fresh array. They must have the results' dtypes and shapes, be contiguous and share no
+    memory with each other or the arguments. They are what is returned. After an error their content
+    is undefined. A call raises FeedError for a missing, unknown or repeated argument, one that does
+    not fit, or an array of ``out`` that can't take its result. A feed called "out" is given by
+    position.
 
     Attributes:
         feeds: the values that the positional arguments stand for.
@@ -107,24 +108,18 @@ class Executable(_Called):
         self.__call__ = self._first
         self.__signature__ = _SIGNATURE
 
-    def _first(self, *arguments: Any, out: Any = None, **named: Any) -> Any:
+    def _first(self, /, *arguments: Any, out: Any = None, **named: Any) -> Any:
         """The first call. Native code for calls is made by the second: many programs run once."""
         self.__call__ = self._second
         return self._careful(*arguments, out=out, **named)
 
-    def _second(self, *arguments: Any, out: Any = None, **named: Any) -> Any:
+    def _second(self, /, *arguments: Any, out: Any = None, **named: Any) -> Any:
         self.__call__ = self.direct
         return self.direct(*arguments, out=out, **named)
 
-    def _careful(self, *arguments: Any, out: Any = None, **named: Any) -> Any:
+    def _careful(self, /, *arguments: Any, out: Any = None, **named: Any) -> Any:
         """A call that converts what can be, and says what is wrong with the rest."""
-        if named:
-            raise FeedError(
-                f"arguments are given by name: {', '.join(named)}",
-                where=caller(),
-                hint=f"give them by position: {self._feed_names or 'there are no feeds'}",
-            )
-        arrays = self._converted(arguments)
+        arrays = self._converted(arguments, named)
         into = None if out is None else targets_of(self._fetches, out, arrays)
         return self.arranged(self.run(arrays, into))
 
@@ -174,17 +169,14 @@ class Executable(_Called):
         arrays = self._converted(arguments)
         return self._session.results(self._extraction, self.compiled, arrays)
 
-    def _converted(self, arguments: Sequence[Any]) -> list[Array]:
+    def _converted(
+        self, arguments: Sequence[Any], named: Mapping[str, Any] | None = None
+    ) -> list[Array]:
         """The arrays to run with, in the order of the extraction."""
-        if len(arguments) != len(self.feeds):
-            names = self._feed_names
-            counts = f"{plural(len(arguments), 'argument')} for {plural(len(self.feeds), 'feed')}"
-            raise FeedError(f"{counts} ({names})" if names else counts, where=caller())
-        return [converted_feed(value, arguments[n]) for value, n in self._needed]
-
-    @property
-    def _feed_names(self) -> str:
-        return ", ".join(value.name or str(value.type) for value in self.feeds)
+        feeds = [(value.name, str(value.type)) for value in self.feeds]
+        needed = [place for _, place in self._needed]
+        given = arguments_by_place(arguments, named or {}, feeds, needed)
+        return [converted_feed(value, given[place]) for value, place in self._needed]
 
     @cached_property
     def _needed(self) -> list[tuple[Value, int]]:
@@ -202,10 +194,7 @@ class Executable(_Called):
 
     def arranged(self, results: Sequence[Array]) -> Any:
         """Results in the structure of the fetches; effects give None."""
-        remaining = iter(results)
-        return rebuild(
-            self._fetches, lambda leaf: next(remaining) if isinstance(leaf, Value) else None
-        )
+        return arranged(self._fetches, results)
 
     def arranged_as(self, fetches: Any) -> Executable:
         """The same program giving its results in another structure of the same values."""

@@ -1,4 +1,4 @@
-"""What may be fed where: the conversion rules of ``Session.run``.
+"""What may be fed where: which argument of a call is which feed, and the conversion rules.
 
 bool goes to anything, ints to ints or floats with range checks, floats to floats; everything else
 is an error that names what was expected and what was given. The result is packed, aligned and of
@@ -7,15 +7,77 @@ native byte order; a fed array is never written, so one that already is so is us
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from graphc.base.errors import FeedError
 from graphc.base.source import caller
+from graphc.base.words import known_names, plural
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import DType
 from graphc.ir.value import Value
+
+
+def arguments_by_place(
+    arguments: Sequence[Any],
+    named: Mapping[str, Any],
+    feeds: Sequence[tuple[str | None, str]],
+    needed: Iterable[int],
+) -> dict[int, Any]:
+    """What a call gives for each feed, by its place.
+
+    Without names there is one argument for each feed; with names, those not needed may be missing.
+
+    Args:
+        arguments: those by position.
+        named: the others, by the name of the feed.
+        feeds: name and type of each, as text.
+        needed: the places of those that the program reads.
+
+    Raises:
+        FeedError: for a wrong number of arguments, a name that no or more than one feed has, and
+            what is given twice or is needed and missing.
+    """
+    if len(arguments) > len(feeds) or (len(arguments) < len(feeds) and not named):
+        labels = ", ".join(name or type_ for name, type_ in feeds)
+        counts = f"{plural(len(arguments), 'argument')} for {plural(len(feeds), 'feed')}"
+        raise FeedError(f"{counts} ({labels})" if labels else counts, where=caller())
+    given = dict(enumerate(arguments))
+    for name, argument in named.items():
+        place = _place(name, [known for known, _ in feeds])
+        if place in given:
+            raise FeedError(f"argument {name!r} is given twice", where=caller())
+        given[place] = argument
+    for place in sorted(needed):
+        if place not in given:
+            label, type_ = feeds[place]
+            raise FeedError(
+                f"argument {place}, {label or 'unnamed'}: {type_}, is needed but not given",
+                where=caller(),
+                hint="give it by position" + ("" if label is None else f", or as {label}="),
+            )
+    return given
+
+
+def _place(name: str, names: Sequence[str | None]) -> int:
+    """The one feed of that name."""
+    found = [place for place, known in enumerate(names) if known == name]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise FeedError(
+            f"{len(found)} arguments are called {name!r}",
+            where=caller(),
+            hint="give them by position",
+        )
+    raise FeedError(
+        f"no argument is called {name!r}",
+        where=caller(),
+        hint=known_names(name, [known for known in names if known is not None])
+        or "give arguments by position: the feeds have no names",
+    )
 
 
 def converted_feed(value: Value, given: Any) -> Array:
@@ -119,14 +181,12 @@ def _is_placeholder(value: Value) -> bool:
 
 
 def _wrong(value: Value, what: str, given: Any, hint: str | None = None) -> FeedError:
-    dims = ", ".join(str(d) if isinstance(d, int) else f"?{d}" for d in value.shape)
-    expected = f"{value.dtype}({dims}{',' if len(value.shape) == 1 else ''})"
     built, called = None, caller()
     if value.graph is not None:
         node = value.graph.producer(value)
         built = node.provenance.where if node is not None else None
     return FeedError(
-        f"feed for {value.name or 'an unnamed value'}: expected {expected}, given {what}",
+        f"feed for {value.name or 'an unnamed value'}: expected {value.type.brief()}, given {what}",
         where=built or called,
         node=f"the call at {called}" if built is not None and called is not None else None,
         hint=hint,

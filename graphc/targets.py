@@ -1,4 +1,4 @@
-"""Arrays that a caller gives for results to be written to."""
+"""Results in the structure of the fetches, and arrays that a caller gives to write them to."""
 
 from __future__ import annotations
 
@@ -12,13 +12,20 @@ from graphc.base.source import caller
 from graphc.ir.attributes import Array
 from graphc.ir.value import Value
 from graphc.runtime.address import address_of
+from graphc.structure import rebuild
+
+
+def arranged(fetches: Any, results: Sequence[Array]) -> Any:
+    """Results in the structure of the fetches; what is no value gives None."""
+    remaining = iter(results)
+    return rebuild(fetches, lambda leaf: next(remaining) if isinstance(leaf, Value) else None)
 
 
 def targets_of(fetches: Any, out: Any, read: Sequence[Array]) -> dict[int, Array]:
     """The array for each result, by its position among the values that are fetched.
 
     Args:
-        fetches: nested lists, tuples and dicts of values and effects.
+        fetches: nested lists, tuples and dicts of values and effects; None is an effect as well.
         out: arrays in the same structure; None leaves a part of it to fresh arrays.
         read: the arrays that the run reads, none of which may be written.
 
@@ -35,7 +42,8 @@ def targets_of(fetches: Any, out: Any, read: Sequence[Array]) -> dict[int, Array
                 found[position] = target
             position += 1
         elif target is not None:
-            raise _wrong(f"out has {_kind(target)} for {leaf!r}, which has no result")
+            effect = "an effect" if leaf is None else repr(leaf)
+            raise _wrong(f"out has {_kind(target)} for {effect}, which has no result")
     _check_overlaps(list(found.values()), read)
     return found
 

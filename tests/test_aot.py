@@ -175,6 +175,35 @@ def test_feeds_follow_the_rules_of_sessions(tmp_path: Path) -> None:
         program(x=[[1, 2]])
 
 
+def test_results_are_written_to_given_arrays(tmp_path: Path) -> None:
+    def build() -> Any:
+        x = gx.placeholder(("n",), name="x")
+        v = gx.variable(np.zeros(2, "float32"), name="v")
+        return {"y": [x * 2, (gx.sum(x),)], "step": gx.group(v.assign_add(1.0)), "v": v}
+
+    exe = export(tmp_path / "p", build)
+    program = aot.load(tmp_path / "p")
+    y, total = np.empty(3, "float32"), np.empty((), "float32")
+    result = program(x=[1, 2, 3], out={"y": [y, (total,)], "step": None, "v": None})
+    assert result["y"][0] is y and result["y"][1][0] is total and result["step"] is None
+    assert_same(result, exe([1, 2, 3]))
+    assert_same(program([1, 2, 3], out=None), exe(x=[1, 2, 3]))
+    for wrong in (
+        [y],
+        {"y": [y, (y,)], "step": None, "v": None},
+        {"y": [y[::-1], None], "step": None, "v": None},
+        {"y": None, "step": y, "v": None},
+        {"y": [y.astype(int), None], "step": None, "v": None},
+    ):
+        with pytest.raises(gx.FeedError, match="out has"):
+            program([1, 2, 3], out=wrong)
+    with pytest.raises(gx.FeedError, match="shares memory with an argument"):
+        program(y, out={"y": [y, None], "step": None, "v": None})
+    with pytest.raises(gx.FeedError, match=r"shape \(3,\); the result has shape \(2,\)"):
+        program([1, 2], out={"y": [y, None], "step": None, "v": None})
+    assert_same(program.get("v"), np.full(2, 2, "float32"))
+
+
 def test_variables_are_looked_up_and_checked(tmp_path: Path) -> None:
     def build() -> Any:
         same = [gx.variable(np.zeros(2), name="same") for _ in range(2)]

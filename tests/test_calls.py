@@ -163,15 +163,46 @@ def test_errors_are_the_same(arguments: tuple[Any, ...]) -> None:
     assert given[0] == given[1] and given[0][0] is FeedError
 
 
-def test_unknown_keywords_are_refused() -> None:
+NAMES = ("x", "y", "self", "spare")
+
+
+@pytest.mark.parametrize("kind", ["single", "dict"])
+def test_arguments_by_name(kind: str) -> None:
+    with gx.Graph() as graph:
+        x, y, self, spare = (gx.placeholder((2,), name=name) for name in NAMES)
+        z = x - y * self
+    fetches = z if kind == "single" else {"z": z}
+    executable = gx.Session(graph).compile(fetches, [x, y, self, spare])
+    one, two, three = (np.full(2, n, np.float32) for n in (1, 2, 3))
+    kept = np.empty(2, np.float32)
+    out = kept if kind == "single" else {"z": kept}
+    for _ in range(4):
+        for given, named in (
+            ((one, two), {"self": three}),
+            ((one,), {"self": three, "y": two}),
+            ((), {"y": two, "spare": one, "x": one, "self": three}),
+            ((one, two, three, one), {}),
+        ):
+            for result in (executable(*given, **named), executable(*given, out=out, **named)):
+                found = result if kind == "single" else result["z"]
+                np.testing.assert_array_equal(found, [-5, -5])
+            assert found is kept
+        with pytest.raises(FeedError, match="no argument is called 'z'") as caught:
+            executable(one, two, z=three)
+        assert caught.value.hint == "known names are 'self', 'spare', 'x', 'y'"
+        with pytest.raises(FeedError, match="'x' is given twice"):
+            executable(one, two, three, x=one)
+        with pytest.raises(FeedError, match=r"argument 2, self: float32\[2\], is needed"):
+            executable(one, two, spare=three)
+        with pytest.raises(FeedError, match="5 arguments for 4 feeds"):
+            executable(one, two, three, one, one, x=one)
+
+
+def test_an_executable_is_callable_with_a_signature() -> None:
     session, x, y = increment()
     executable = session.compile(y, [x])
-    for _ in range(4):
-        with pytest.raises(FeedError, match="by name: x"):
-            executable(x=np.zeros(16, np.float32))
-        executable(np.zeros(16, np.float32))
     assert callable(executable)
-    assert str(inspect.signature(executable)) == "(*arguments, out=None)"
+    assert str(inspect.signature(executable)) == "(*arguments, out=None, **named)"
     assert "out" in (Executable.__doc__ or "")
 
 

@@ -317,16 +317,18 @@ def test_memory_at_other_dims(graph: Any) -> None:
     assert "sizes of n, m are given" in error.message
 
 
-def test_arguments_by_name_are_told_their_positions(graph: Any) -> None:
-    x, y = (gx.placeholder((2,), name=name) for name in "xy")
+def test_arguments_by_other_names(graph: Any) -> None:
+    x, rate = gx.placeholder((2,), name="x"), gx.placeholder((), name="rate")
     data = np.ones(2, "float32")
-    for fetches in (x - y, {"difference": x - y}):
-        exe = gx.Session(graph).compile(fetches, [x, y])
+    for fetches in (x * rate, {"product": x * rate}):
+        exe = gx.Session(graph).compile(fetches, [x, rate])
         for _ in range(3):
-            error = raised(gx.FeedError, lambda exe=exe: exe(data, y=data))
-            assert error.message == "arguments are given by name: y"
-            assert hint_of(error) == "give them by position: x, y"
-            exe(data, data)
+            error = raised(gx.FeedError, lambda exe=exe: exe(data, rates=2.0))
+            assert error.message == "no argument is called 'rates'"
+            assert hint_of(error) == "known names are 'rate', 'x'"
+            error = raised(gx.FeedError, lambda exe=exe: exe(rate=2.0))
+            assert error.message == "argument 0, x: float32[2], is needed but not given"
+            exe(data, rate=2.0)
 
 
 def test_feeds_of_compile_are_a_list_of_different_values(graph: Any) -> None:

@@ -53,8 +53,13 @@ class TensorInfo:
     read: int | None = None
     written: int | None = None
 
+    @property
+    def type(self) -> str:
+        """dtype and shape, as text."""
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
     def __str__(self) -> str:
-        return f"{self.name or '(unnamed)'}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+        return f"{self.name or '(unnamed)'}: {self.type}"
 
     def data(self) -> dict[str, Any]:
         """As it stands in the signature."""

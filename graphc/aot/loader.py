@@ -27,7 +27,6 @@ from graphc.aot.artifact import (
 )
 from graphc.base.errors import (
     ArtifactError,
-    FeedError,
     GraphError,
     NameLookupError,
     ParseError,
@@ -36,8 +35,8 @@ from graphc.base.errors import (
 from graphc.base.source import caller
 from graphc.base.target import host
 from graphc.base.threads import usable_threads
-from graphc.base.words import plural
-from graphc.feeds import converted_feed
+from graphc.base.words import known_names
+from graphc.feeds import arguments_by_place, converted_feed
 from graphc.ir import dtypes
 from graphc.ir.archive import read_arrays
 from graphc.ir.attributes import Array
@@ -51,6 +50,7 @@ from graphc.runtime.code import Code
 from graphc.runtime.jit import Library
 from graphc.runtime.program import Program
 from graphc.structure_data import structure_of
+from graphc.targets import arranged, targets_of
 
 
 class LoadedProgram:
@@ -69,12 +69,18 @@ class LoadedProgram:
         self._state = list(state)
         self._lock = threading.RLock()
         plan = program.plan
-        slots = [plan.slots[slot] for slot in plan.feeds]
-        self._arguments = [
-            Value(slots[info.read].type, info.name) if info.read is not None else None
-            for info in signature.arguments
-        ]
+        self._feeds = [(info.name, info.type) for info in signature.arguments]
         self._order = _feed_order(signature.arguments)
+        self._needed = [
+            Value(plan.slots[slot].type, signature.arguments[place].name)
+            for slot, place in zip(plan.feeds[: len(self._order)], self._order, strict=True)
+        ]
+        results = iter(plan.outputs)
+        leaves = [
+            None if info is None else Value(plan.slots[next(results)].type, info.name)
+            for info in signature.results
+        ]
+        self._fetches = structure_of(signature.structure, len(leaves), leaves.__getitem__)
         self._variables = [_variable_value(info) for info in signature.variables]
         self._reads = _feed_order(signature.variables)
         self._writes = [
@@ -85,62 +91,38 @@ class LoadedProgram:
 
     # --- running ---------------------------------------------------------------------------------
 
-    def __call__(self, /, *arguments: Any, **named: Any) -> Any:
+    def __call__(self, /, *arguments: Any, out: Any = None, **named: Any) -> Any:
         """Runs once.
 
         Args:
             arguments: what the executable took, in its order.
-            named: the rest of them, by name.
+            out: arrays to write results to, as for an executable.
+            named: the rest of the arguments, by name; one called "out" goes by position.
 
         Raises:
-            FeedError: for a missing, unknown or repeated argument, or one that does not fit.
+            FeedError: for a missing, unknown or repeated argument, one that does not fit, or an
+                array of ``out`` that can't take its result.
             ShapeError: where sizes don't fit each other.
             IndexRangeError: where an index is out of range.
         """
-        given = self._given(arguments, named)
-        arrays: list[Array] = []
-        for position in self._order:
-            value = self._arguments[position]
-            assert value is not None
-            arrays.append(converted_feed(value, given[position]))
-        outputs = self._run(arrays)
+        given = arguments_by_place(arguments, named, self._feeds, self._order)
+        arrays = [
+            converted_feed(value, given[place])
+            for value, place in zip(self._needed, self._order, strict=True)
+        ]
+        into = None if out is None else targets_of(self._fetches, out, arrays)
+        return arranged(self._fetches, self._run(arrays, into))
 
-        def leaf(number: int) -> Any:
-            info = self.signature.results[number]
-            return None if info is None or info.written is None else outputs[info.written]
-
-        return structure_of(self.signature.structure, len(self.signature.results), leaf)
-
-    def _run(self, arrays: Sequence[Array]) -> list[Array]:
+    def _run(self, arrays: Sequence[Array], into: Mapping[int, Array] | None) -> list[Array]:
         if not self._writes:
             with self._lock:
                 state = [self._state[position] for position in self._reads]
-            return self._program.run([*arrays, *state])
+            return self._program.run([*arrays, *state], into)
         with self._lock:
-            outputs = self._program.run([*arrays, *(self._state[n] for n in self._reads)])
+            outputs = self._program.run([*arrays, *(self._state[n] for n in self._reads)], into)
             for position, output in self._writes:
                 self._state[position] = outputs[output]
             return outputs
-
-    def _given(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[int, Any]:
-        infos = self.signature.arguments
-        if len(arguments) > len(infos) or (len(arguments) < len(infos) and not named):
-            names = ", ".join(info.name or str(info) for info in infos)
-            counts = f"{plural(len(arguments), 'argument')} for {plural(len(infos), 'feed')}"
-            raise FeedError(f"{counts} ({names})" if names else counts, where=caller())
-        given = dict(enumerate(arguments))
-        for name, array in named.items():
-            position = _position(infos, name, "argument", FeedError)
-            if position in given:
-                raise FeedError(f"argument {name!r} is given twice", where=caller())
-            given[position] = array
-        for position in self._order:
-            if position not in given:
-                raise FeedError(
-                    f"argument {position}, {infos[position]}, is needed but not given",
-                    where=caller(),
-                )
-        return given
 
     # --- variables -------------------------------------------------------------------------------
 
@@ -150,7 +132,7 @@ class LoadedProgram:
         Raises:
             NameLookupError: if no variable, or more than one, has that name.
         """
-        position = _position(self.signature.variables, variable, "variable", NameLookupError)
+        position = _position(self.signature.variables, variable, )
         with self._lock:
             return self._state[position].copy()
 
@@ -163,7 +145,7 @@ class LoadedProgram:
         """
         new: dict[int, Array] = {}
         for key, given in values.items():
-            position = _position(self.signature.variables, key, "variable", NameLookupError)
+            position = _position(self.signature.variables, key)
             new[position] = np.array(converted_feed(self._variables[position], given))
         with self._lock:
             for position, array in new.items():
@@ -183,26 +165,21 @@ def _feed_order(infos: Sequence[TensorInfo]) -> list[int]:
     return [position for _, position in sorted(read)]
 
 
-def _position(
-    infos: Sequence[TensorInfo],
-    key: str | int,
-    what: str,
-    error: type[FeedError] | type[NameLookupError],
-) -> int:
-    if type(key) is int and 0 <= key < len(infos):
+def _position(variables: Sequence[TensorInfo], key: Any) -> int:
+    if type(key) is int and 0 <= key < len(variables):
         return key
-    found = [position for position, info in enumerate(infos) if info.name == key]
+    found = [position for position, info in enumerate(variables) if info.name == key]
     if len(found) == 1 and isinstance(key, str):
         return found[0]
     if len(found) > 1:
-        raise error(
-            f"{len(found)} {what}s are called {key!r}", where=caller(), hint="use its place instead"
+        raise NameLookupError(
+            f"{len(found)} variables are called {key!r}",
+            where=caller(),
+            hint="use its place instead",
         )
-    known = ", ".join(repr(info.name) for info in infos if info.name is not None)
-    raise error(
-        f"no {what} is called {key!r}",
-        where=caller(),
-        hint=f"known names are {known}" if known else None,
+    names = [info.name for info in variables if info.name is not None]
+    raise NameLookupError(
+        f"no variable is called {key!r}", where=caller(), hint=known_names(str(key), names)
     )
 
 
