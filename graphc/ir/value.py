@@ -41,6 +41,7 @@ class Value(Operators):
 
     Attributes:
         type: dtype and shape.
+        name: a label, not unique; None where nobody gave one. A new one may be set.
         graph: the recorder in which the user built it, None for values made by passes.
     """
 
