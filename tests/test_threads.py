@@ -432,6 +432,64 @@ def test_control_c_stops_a_run_in_threads() -> None:
     assert (done.stdout, done.stderr) == ("stopped\n", "")
 
 
+@pytest.mark.skipif(usable_threads() < 2, reason="needs two CPUs")
+def test_idle_threads_keep_off_the_callers_cpu_and_busy_ones_may_run_anywhere() -> None:
+    """So that the system does not wake a thread where its caller runs, and leave it there."""
+    done = run_script("""
+        import ctypes
+        present_cpu = ctypes.CDLL(None).sched_getcpu
+        run, longer, everywhere = program(50), program(10**5), os.sched_getaffinity(0)
+        main = threading.get_native_id()
+
+        def masks():
+            tasks = map(int, os.listdir("/proc/self/task"))
+            return [os.sched_getaffinity(t) for t in tasks if t not in (main, caller)]
+
+        caller, conclusive = main, 0
+        run()
+        for trial in range(50):
+            before = present_cpu()
+            run()
+            time.sleep(0.02)
+            if present_cpu() == before:
+                conclusive += 1
+                assert masks() == 2 * [everywhere - {before}], (before, masks())
+        assert conclusive > 10
+
+        thread = threading.Thread(target=longer)
+        thread.start()
+        caller, seen = thread.native_id, []
+        while thread.is_alive():
+            seen.append(masks())
+        thread.join()
+        assert 2 * [everywhere] in seen, seen
+        # that caller is gone, and its number with it
+        caller, conclusive = main, 0
+        for trial in range(20):
+            before = present_cpu()
+            run()
+            time.sleep(0.02)
+            conclusive += present_cpu() == before and masks() == 2 * [everywhere - {before}]
+        assert conclusive > 3
+        """, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(usable_threads() < 2, reason="needs two CPUs")
+def test_callers_that_move_and_callers_with_one_cpu() -> None:
+    done = run_script("""
+        run, everywhere = program(50), os.sched_getaffinity(0)
+        for trial in range(4):
+            for cpu in everywhere:
+                os.sched_setaffinity(0, {cpu})
+                assert run() == 50
+                os.sched_setaffinity(0, everywhere)
+                assert run() == 50
+                time.sleep(0.001 * trial)
+        """)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_one_thread_makes_none() -> None:
     done = run_script("""
         assert program(1000, threads=1)() == 1000

@@ -253,9 +253,13 @@ class FunctionEmitter:
 
     # --- arithmetic ------------------------------------------------------------------------------
 
-    def binary(self, operation: str, a: Reg, b: Reg) -> Reg:
-        """``fadd``, ``add``, ``and`` … on operands of one type."""
-        return self.assign(a.type, f"{operation} {a.type} {a.text}, {b.text}")
+    def binary(self, operation: str, a: Reg, b: Reg | int) -> Reg:
+        """``fadd``, ``add``, ``and`` … on operands of one type; an int is a literal of it."""
+        return self.assign(a.type, f"{operation} {a.type} {a.text}, {self.like(b, a.type).text}")
+
+    def like(self, value: Reg | int, type_: LType) -> Reg:
+        """An int as a literal of that type, a register as it is."""
+        return self.const(value, type_) if isinstance(value, int) else value
 
     def fadd(self, a: Reg, b: Reg) -> Reg:
         return self.binary("fadd", a, b)
@@ -297,9 +301,10 @@ class FunctionEmitter:
             ltype("i1", a.type.lanes), f"fcmp {predicate} {a.type} {a.text}, {b.text}"
         )
 
-    def icmp(self, predicate: str, a: Reg, b: Reg) -> Reg:
+    def icmp(self, predicate: str, a: Reg, b: Reg | int) -> Reg:
         return self.assign(
-            ltype("i1", a.type.lanes), f"icmp {predicate} {a.type} {a.text}, {b.text}"
+            ltype("i1", a.type.lanes),
+            f"icmp {predicate} {a.type} {a.text}, {self.like(b, a.type).text}",
         )
 
     def select(self, condition: Reg, a: Reg, b: Reg) -> Reg:
@@ -377,6 +382,40 @@ class FunctionEmitter:
         yield
         self.jump(done)
         self.start(done)
+
+    @contextmanager
+    def region(self) -> Iterator[Region]:
+        """Runs the block once, up to the first ``leave_if`` that holds."""
+        done = self.label("done")
+        yield Region(self, done)
+        self.jump(done)
+        self.start(done)
+
+    @contextmanager
+    def repeat(self) -> Iterator[Region]:
+        """Runs the block again and again, until a ``leave_if`` holds."""
+        again, done = self.label("again"), self.label("done")
+        self.jump(again)
+        self.start(again)
+        yield Region(self, done)
+        self.jump(again)
+        self.start(done)
+
+
+class Region:
+    """A block under emission that can be left from its middle."""
+
+    __slots__ = ("_done", "_e")
+
+    def __init__(self, e: FunctionEmitter, done: str) -> None:
+        self._e = e
+        self._done = done
+
+    def leave_if(self, condition: Reg) -> None:
+        """Goes on behind the block if the condition holds."""
+        stay = self._e.label("stay")
+        self._e.branch(condition, self._done, stay)
+        self._e.start(stay)
 
 
 class Loop:

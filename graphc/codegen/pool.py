@@ -10,19 +10,37 @@ more threads run than were asked for.
   and waits for tasks that others took, never for threads: one that sleeps is not missed.
 * A worker spins for a few microseconds and then sleeps in the kernel (a futex), by itself, so that
   only those are woken that may take part.
+* A worker that sleeps keeps off the caller's CPU. Linux likes to wake a thread where its waker
+  runs, and to leave it there for tens of milliseconds although another CPU idles; both threads then
+  take turns. Once awake it may run anywhere, so that the system can give it the CPU of a caller
+  that waits. A caller on another CPU than the last one moves all workers off it.
 * Threads don't survive ``fork``: the record names the process whose threads serve it, and another
   one makes its own at its first launch. Signals are blocked in workers, so Ctrl-C arrives
   elsewhere.
 * A kernel reports the first failing check of its task. Of several tasks the first one counts, which
   has what a run in order would report first.
-
-Linux on x86-64: numbers of system calls, and ``pause``.
 """
 
 from __future__ import annotations
 
-from string import Template
+from collections.abc import Callable, Mapping, Sequence
 
+from graphc.codegen.emitter import I32, I64, PTR, FunctionEmitter, LType, ModuleEmitter, Reg
+from graphc.codegen.system import (
+    ALL,
+    CPU_UNKNOWN,
+    pause,
+    place_thread,
+    present_cpu,
+    process_number,
+    signals_blocked,
+    sleep_while,
+    start_thread,
+    this_thread,
+    thread_number,
+    wake,
+)
+from graphc.codegen.words import Layout, Record, Word, local, spin_until
 from graphc.plan.table import POOL_ENTRY, POOL_THREADS, POOL_WORKERS, WORKER
 
 RUN_TASKS = "graphc_run_tasks"
@@ -33,377 +51,310 @@ SPIN = 2000
 """Rounds of waiting, 20 to 80 µs, before a thread sleeps: from one launch to the next it then
 need not be woken, which takes 10 µs and more."""
 
-_FIELDS = {
-    # who owns the pool and whose threads they are; rarely written
-    "OWNER": 0, "HOME": 4, "COUNT": 8, "REFUSED": 12, "ENTRY": POOL_ENTRY,
-    # each on a cache line of its own: job and next task; tasks that are done; the job's signal
-    "STATE": 64, "DONE": 128, "WAITING": 132, "SIGNAL": 192, "SLEEPERS": 256,
-    # the job
-    "KERNEL": 320, "BUFFERS": 328, "DIMS": 336, "EXTENT": 344, "GRAIN": 352, "TASKS": 360,
-    "SEATS": 368,
-    # the first failure
-    "LOCK": 384, "FAILED": 392, "STATUS": 400,
-    "WORKERS": POOL_WORKERS,
+_JOB: dict[str, tuple[int, LType]] = {
+    "kernel": (320, PTR), "buffers": (328, PTR), "dims": (336, PTR),
+    "extent": (344, I64), "grain": (352, I64), "tasks": (360, I64), "seats": (368, I64),
+}  # fmt: skip
+"""What is to be done: seats are the threads that may take part."""
+
+_POOL: Layout = {
+    # whose it is for the time of a launch, and whose threads there are; how many, besides the
+    # caller, and whether the system refused one; the last caller's CPU and thread
+    "owner": (0, I32), "home": (4, I32), "count": (8, I32), "refused": (12, I32),
+    "entry": (POOL_ENTRY, PTR), "avoided": (24, I32), "caller": (28, I32),
+    # each on a cache line of its own: job and next task; tasks that are done, and whether the
+    # caller sleeps until all are; the number of the job, for sleepers
+    "state": (64, I64), "done": (128, I32), "waiting": (132, I32), "signal": (192, I32),
+    "sleepers": (256, I32),
+    **_JOB,
+    # the first failure: its task, -1 for none, and its status
+    "lock": (384, I32), "failed": (392, I64), "status": (400, I64),
 }  # fmt: skip
 
-_TEXT = Template("""
-declare i32 @getpid()
-declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @pthread_detach(i64)
-declare i32 @pthread_sigmask(i32, ptr, ptr)
-declare i64 @syscall(i64, ...)
-declare void @llvm.x86.sse2.pause()
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-declare i64 @llvm.umin.i64(i64, i64)
+_WORKER_BYTES = 64
 
-define internal i64 @graphc_sleep(ptr %word, i32 %value, i32 %group) nounwind {
-  %r = call i64 (i64, ...) @syscall(i64 202, ptr %word, i64 137, i32 %value,
-                                    ptr null, ptr null, i32 %group)
-  ret i64 %r
-}
+_WORKER: Layout = {"pool": (0, PTR), "seat": (8, I64), "seen": (16, I32), "handle": (24, I64)}
+"""A thread: its seat, from 1 on, and the last signal before it was made."""
 
-define internal i64 @graphc_wake(ptr %word, i32 %groups) nounwind {
-  %r = call i64 (i64, ...) @syscall(i64 202, ptr %word, i64 138, i32 2147483647,
-                                    ptr null, ptr null, i32 %groups)
-  ret i64 %r
-}
+_STATUS_BYTES = 32
 
-; the group of sleepers that a seat belongs to: a bit each, the last one for all beyond
-define internal i32 @graphc_group(i64 %seat) nounwind {
-  %place = call i64 @llvm.umin.i64(i64 %seat, i64 31)
-  %bit = trunc i64 %place to i32
-  %group = shl i32 1, %bit
-  ret i32 %group
-}
+_GROUPS = 31
+"""Each of the first seats is a group of sleepers, a bit, of its own; all further ones are one."""
 
-; claims and runs tasks of the present job until none is left
-define internal void @graphc_drain(ptr %pool, i64 %seat) nounwind {
-entry:
-  %status = alloca [4 x i64], align 64
-  %state_at = getelementptr i8, ptr %pool, i64 $STATE
-  %kernel_at = getelementptr i8, ptr %pool, i64 $KERNEL
-  %buffers_at = getelementptr i8, ptr %pool, i64 $BUFFERS
-  %dims_at = getelementptr i8, ptr %pool, i64 $DIMS
-  %extent_at = getelementptr i8, ptr %pool, i64 $EXTENT
-  %grain_at = getelementptr i8, ptr %pool, i64 $GRAIN
-  %tasks_at = getelementptr i8, ptr %pool, i64 $TASKS
-  %seats_at = getelementptr i8, ptr %pool, i64 $SEATS
-  %first = load atomic i64, ptr %state_at acquire, align 8
-  ; read after the state: if they are of a later job, the state has changed and no claim succeeds
-  %kernel = load atomic ptr, ptr %kernel_at acquire, align 8
-  %buffers = load atomic ptr, ptr %buffers_at acquire, align 8
-  %dims = load atomic ptr, ptr %dims_at acquire, align 8
-  %extent = load atomic i64, ptr %extent_at acquire, align 8
-  %grain = load atomic i64, ptr %grain_at acquire, align 8
-  %tasks = load atomic i64, ptr %tasks_at acquire, align 8
-  %seats = load atomic i64, ptr %seats_at acquire, align 8
-  %job = lshr i64 %first, 32
-  %invited = icmp ult i64 %seat, %seats
-  br i1 %invited, label %look, label %nothing
-look:
-  %state = phi i64 [ %first, %entry ], [ %found, %claim ], [ %now, %ran ]
-  %count = phi i32 [ 0, %entry ], [ %count, %claim ], [ %counted, %ran ]
-  %this = lshr i64 %state, 32
-  %task = and i64 %state, 4294967295
-  %same = icmp eq i64 %this, %job
-  %left = icmp ult i64 %task, %tasks
-  %open = and i1 %same, %left
-  br i1 %open, label %claim, label %over
-claim:
-  %taken = add i64 %state, 1
-  %swap = cmpxchg ptr %state_at, i64 %state, i64 %taken acq_rel acquire
-  %found = extractvalue { i64, i1 } %swap, 0
-  %mine = extractvalue { i64, i1 } %swap, 1
-  br i1 %mine, label %run, label %look
-run:
-  %begin = mul i64 %task, %grain
-  %stop = add i64 %begin, %grain
-  %end = call i64 @llvm.umin.i64(i64 %stop, i64 %extent)
-  store i64 0, ptr %status, align 64
-  call void %kernel(ptr %buffers, ptr %dims, ptr %status, i64 %begin, i64 %end, i64 %seat)
-  %code = load i64, ptr %status, align 64
-  %fine = icmp eq i64 %code, 0
-  br i1 %fine, label %ran, label %failed
-failed:
-  call void @graphc_fail(ptr %pool, i64 %task, ptr %status)
-  br label %ran
-ran:
-  %counted = add i32 %count, 1
-  %now = load atomic i64, ptr %state_at acquire, align 8
-  br label %look
-over:
-  %idle = icmp eq i32 %count, 0
-  br i1 %idle, label %nothing, label %report
-report:
-  %done_at = getelementptr i8, ptr %pool, i64 $DONE
-  %waiting_at = getelementptr i8, ptr %pool, i64 $WAITING
-  %before = atomicrmw add ptr %done_at, i32 %count seq_cst
-  %sum = add i32 %before, %count
-  %all = trunc i64 %tasks to i32
-  %last = icmp eq i32 %sum, %all
-  br i1 %last, label %ask, label %nothing
-ask:
-  %waiting = load atomic i32, ptr %waiting_at seq_cst, align 4
-  %asleep = icmp ne i32 %waiting, 0
-  br i1 %asleep, label %tell, label %nothing
-tell:
-  %r = call i64 @graphc_wake(ptr %done_at, i32 -1)
-  ret void
-nothing:
-  ret void
-}
-
-; keeps a task's failure, if no earlier task has one
-define internal void @graphc_fail(ptr %pool, i64 %task, ptr %status) nounwind {
-entry:
-  %lock_at = getelementptr i8, ptr %pool, i64 $LOCK
-  %failed_at = getelementptr i8, ptr %pool, i64 $FAILED
-  %kept_at = getelementptr i8, ptr %pool, i64 $STATUS
-  br label %acquire
-acquire:
-  %held = atomicrmw xchg ptr %lock_at, i32 1 acquire
-  %free = icmp eq i32 %held, 0
-  br i1 %free, label %compare, label %wait
-wait:
-  call void @llvm.x86.sse2.pause()
-  br label %acquire
-compare:
-  %known = load i64, ptr %failed_at, align 8
-  %earlier = icmp ult i64 %task, %known
-  br i1 %earlier, label %keep, label %release
-keep:
-  store i64 %task, ptr %failed_at, align 8
-  call void @llvm.memcpy.p0.p0.i64(ptr %kept_at, ptr %status, i64 32, i1 false)
-  br label %release
-release:
-  store atomic i32 0, ptr %lock_at release, align 4
-  ret void
-}
-
-; a thread of the pool: its record holds the pool, its seat and the last signal it saw
-define ptr @$WORKER(ptr %record) nounwind {
-entry:
-  %pool = load ptr, ptr %record, align 8
-  %seat_at = getelementptr i8, ptr %record, i64 8
-  %seat = load i64, ptr %seat_at, align 8
-  %start_at = getelementptr i8, ptr %record, i64 16
-  %start = load i32, ptr %start_at, align 8
-  %group = call i32 @graphc_group(i64 %seat)
-  %signal_at = getelementptr i8, ptr %pool, i64 $SIGNAL
-  %sleepers_at = getelementptr i8, ptr %pool, i64 $SLEEPERS
-  br label %idle
-idle:
-  %seen = phi i32 [ %start, %entry ], [ %present, %work ]
-  br label %spin
-spin:
-  %round = phi i32 [ 0, %idle ], [ %next, %again ]
-  %signal = load atomic i32, ptr %signal_at acquire, align 4
-  %changed = icmp ne i32 %signal, %seen
-  br i1 %changed, label %work, label %again
-again:
-  call void @llvm.x86.sse2.pause()
-  %next = add i32 %round, 1
-  %more = icmp ult i32 %next, $SPIN
-  br i1 %more, label %spin, label %tired
-tired:
-  %o1 = atomicrmw add ptr %sleepers_at, i32 1 seq_cst
-  br label %check
-check:
-  %latest = load atomic i32, ptr %signal_at seq_cst, align 4
-  %called = icmp ne i32 %latest, %seen
-  br i1 %called, label %awake, label %sleep
-sleep:
-  %r = call i64 @graphc_sleep(ptr %signal_at, i32 %seen, i32 %group)
-  br label %check
-awake:
-  %o2 = atomicrmw sub ptr %sleepers_at, i32 1 seq_cst
-  br label %work
-work:
-  %present = load atomic i32, ptr %signal_at acquire, align 4
-  call void @graphc_drain(ptr %pool, i64 %seat)
-  br label %idle
-}
-
-; makes workers until there are enough, as far as the system lets; the owner calls it
-define internal void @graphc_staff(ptr %pool, i32 %process, i64 %seats) nounwind {
-entry:
-  %all = alloca [16 x i64], align 64
-  %old = alloca [16 x i64], align 64
-  %thread = alloca i64, align 64
-  %home_at = getelementptr i8, ptr %pool, i64 $HOME
-  %count_at = getelementptr i8, ptr %pool, i64 $COUNT
-  %refused_at = getelementptr i8, ptr %pool, i64 $REFUSED
-  %home = load i32, ptr %home_at, align 4
-  %known = icmp eq i32 %home, %process
-  br i1 %known, label %ready, label %found
-found:
-  ; a new process: no thread of another one is here
-  %lock_at = getelementptr i8, ptr %pool, i64 $LOCK
-  %sleepers_at = getelementptr i8, ptr %pool, i64 $SLEEPERS
-  store i32 %process, ptr %home_at, align 4
-  store i32 0, ptr %count_at, align 4
-  store i32 0, ptr %refused_at, align 4
-  store i32 0, ptr %lock_at, align 4
-  store i32 0, ptr %sleepers_at, align 4
-  br label %ready
-ready:
-  %most = call i64 @llvm.umin.i64(i64 %seats, i64 $THREADS)
-  %wanted = trunc i64 %most to i32
-  %count = load i32, ptr %count_at, align 4
-  %refused = load i32, ptr %refused_at, align 4
-  %taken = add i32 %count, 1
-  %short = icmp ult i32 %taken, %wanted
-  %may = icmp eq i32 %refused, 0
-  %make = and i1 %short, %may
-  br i1 %make, label %block, label %done
-block:
-  call void @llvm.memset.p0.i64(ptr align 64 %all, i8 -1, i64 128, i1 false)
-  %b = call i32 @pthread_sigmask(i32 2, ptr %all, ptr %old)
-  br label %create
-create:
-  %seat = phi i32 [ %taken, %block ], [ %following, %made ]
-  %number = zext i32 %seat to i64
-  %offset = mul i64 %number, 64
-  %records = getelementptr i8, ptr %pool, i64 $WORKERS
-  %record = getelementptr i8, ptr %records, i64 %offset
-  %seat_at = getelementptr i8, ptr %record, i64 8
-  %start_at = getelementptr i8, ptr %record, i64 16
-  %signal_at = getelementptr i8, ptr %pool, i64 $SIGNAL
-  %signal = load atomic i32, ptr %signal_at acquire, align 4
-  store ptr %pool, ptr %record, align 8
-  store i64 %number, ptr %seat_at, align 8
-  store i32 %signal, ptr %start_at, align 8
-  %entry_at = getelementptr i8, ptr %pool, i64 $ENTRY
-  %code = load ptr, ptr %entry_at, align 8
-  %rc = call i32 @pthread_create(ptr %thread, ptr null, ptr %code, ptr %record)
-  %ok = icmp eq i32 %rc, 0
-  br i1 %ok, label %made, label %refuse
-made:
-  %handle = load i64, ptr %thread, align 8
-  %d = call i32 @pthread_detach(i64 %handle)
-  store i32 %seat, ptr %count_at, align 4
-  %following = add i32 %seat, 1
-  %further = icmp ult i32 %following, %wanted
-  br i1 %further, label %create, label %restore
-refuse:
-  store i32 1, ptr %refused_at, align 4
-  br label %restore
-restore:
-  %u = call i32 @pthread_sigmask(i32 2, ptr %old, ptr null)
-  br label %done
-done:
-  ret void
-}
-
-define internal void @$RUN_TASKS(ptr %pool, ptr %kernel, ptr %buffers, ptr %dims,
-                                 ptr %status, i64 %extent, i64 %grain, i64 %seats) nounwind {
-entry:
-  %process = call i32 @getpid()
-  %owner_at = getelementptr i8, ptr %pool, i64 $OWNER
-  %owner = load atomic i32, ptr %owner_at monotonic, align 4
-  %busy = icmp eq i32 %owner, %process
-  br i1 %busy, label %alone, label %take
-take:
-  ; an owner of another process is what a fork left
-  %swap = cmpxchg ptr %owner_at, i32 %owner, i32 %process acq_rel monotonic
-  %won = extractvalue { i32, i1 } %swap, 1
-  br i1 %won, label %publish, label %alone
-alone:
-  call void %kernel(ptr %buffers, ptr %dims, ptr %status, i64 0, i64 %extent, i64 0)
-  ret void
-publish:
-  call void @graphc_staff(ptr %pool, i32 %process, i64 %seats)
-  %state_at = getelementptr i8, ptr %pool, i64 $STATE
-  %done_at = getelementptr i8, ptr %pool, i64 $DONE
-  %waiting_at = getelementptr i8, ptr %pool, i64 $WAITING
-  %signal_at = getelementptr i8, ptr %pool, i64 $SIGNAL
-  %sleepers_at = getelementptr i8, ptr %pool, i64 $SLEEPERS
-  %failed_at = getelementptr i8, ptr %pool, i64 $FAILED
-  %kept_at = getelementptr i8, ptr %pool, i64 $STATUS
-  %kernel_at = getelementptr i8, ptr %pool, i64 $KERNEL
-  %buffers_at = getelementptr i8, ptr %pool, i64 $BUFFERS
-  %dims_at = getelementptr i8, ptr %pool, i64 $DIMS
-  %extent_at = getelementptr i8, ptr %pool, i64 $EXTENT
-  %grain_at = getelementptr i8, ptr %pool, i64 $GRAIN
-  %tasks_at = getelementptr i8, ptr %pool, i64 $TASKS
-  %seats_at = getelementptr i8, ptr %pool, i64 $SEATS
-  %full = add i64 %extent, %grain
-  %over = sub i64 %full, 1
-  %tasks = udiv i64 %over, %grain
-  %all = trunc i64 %tasks to i32
-  ; no task can be claimed while the job is written
-  %last = load atomic i64, ptr %state_at monotonic, align 8
-  %old = lshr i64 %last, 32
-  %job = add i64 %old, 1
-  %fresh = shl i64 %job, 32
-  %closed = or i64 %last, 4294967295
-  store atomic i64 %closed, ptr %state_at seq_cst, align 8
-  store atomic ptr %kernel, ptr %kernel_at release, align 8
-  store atomic ptr %buffers, ptr %buffers_at release, align 8
-  store atomic ptr %dims, ptr %dims_at release, align 8
-  store atomic i64 %extent, ptr %extent_at release, align 8
-  store atomic i64 %grain, ptr %grain_at release, align 8
-  store atomic i64 %tasks, ptr %tasks_at release, align 8
-  store atomic i64 %seats, ptr %seats_at release, align 8
-  store i64 -1, ptr %failed_at, align 8
-  store atomic i32 0, ptr %done_at monotonic, align 4
-  store atomic i32 0, ptr %waiting_at monotonic, align 4
-  store atomic i64 %fresh, ptr %state_at release, align 8
-  %o = atomicrmw add ptr %signal_at, i32 1 seq_cst
-  %sleepers = load atomic i32, ptr %sleepers_at seq_cst, align 4
-  %some = icmp ne i32 %sleepers, 0
-  br i1 %some, label %wake, label %work
-wake:
-  ; all groups below that of the first seat too many; those beyond the last group share it
-  %beyond = icmp ugt i64 %seats, 31
-  %bit = call i32 @graphc_group(i64 %seats)
-  %below = sub i32 %bit, 1
-  %groups = select i1 %beyond, i32 -1, i32 %below
-  %r1 = call i64 @graphc_wake(ptr %signal_at, i32 %groups)
-  br label %work
-work:
-  call void @graphc_drain(ptr %pool, i64 0)
-  br label %spin
-spin:
-  %round = phi i32 [ 0, %work ], [ %next, %again ]
-  %done = load atomic i32, ptr %done_at acquire, align 4
-  %complete = icmp eq i32 %done, %all
-  br i1 %complete, label %finish, label %again
-again:
-  call void @llvm.x86.sse2.pause()
-  %next = add i32 %round, 1
-  %more = icmp ult i32 %next, $SPIN
-  br i1 %more, label %spin, label %tired
-tired:
-  store atomic i32 1, ptr %waiting_at seq_cst, align 4
-  br label %check
-check:
-  %latest = load atomic i32, ptr %done_at seq_cst, align 4
-  %ended = icmp eq i32 %latest, %all
-  br i1 %ended, label %finish, label %sleep
-sleep:
-  %r2 = call i64 @graphc_sleep(ptr %done_at, i32 %latest, i32 -1)
-  br label %check
-finish:
-  %failed = load i64, ptr %failed_at, align 8
-  %fine = icmp eq i64 %failed, -1
-  br i1 %fine, label %leave, label %report
-report:
-  call void @llvm.memcpy.p0.p0.i64(ptr %status, ptr %kept_at, i64 32, i1 false)
-  br label %leave
-leave:
-  store atomic i32 0, ptr %owner_at release, align 4
-  ret void
-}
-""")
+_TASK_BITS = 32
+"""Of the state, those of the next task; the others number the job."""
 
 
-def pool_text() -> str:
+def emit_pool(module: ModuleEmitter) -> None:
     """The functions of the pool: ``RUN_TASKS``, internal, and ``WORKER``, which starts threads."""
-    return _TEXT.substitute(
-        _FIELDS, WORKER=WORKER, RUN_TASKS=RUN_TASKS, SPIN=SPIN, THREADS=POOL_THREADS
+    _emit_fail(module)
+    _emit_drain(module)
+    _emit_worker(module)
+    _emit_staff(module)
+    _emit_place(module)
+    _emit_keep_apart(module)
+    _emit_run_tasks(module)
+
+
+def _run(
+    e: FunctionEmitter, call: Sequence[Reg], status: Reg, begin: Reg, end: Reg, seat: Reg
+) -> None:
+    """Calls a kernel, given with its buffers and dims, for iterations [begin, end)."""
+    kernel, *operands = call
+    words = ", ".join(map(str, (*operands, status, begin, end, seat)))
+    e.line(f"call void {kernel.text}({words})")
+
+
+def _function(
+    module: ModuleEmitter, name: str, *parameters: tuple[LType, str], linkage: str = "internal"
+) -> tuple[FunctionEmitter, list[Reg]]:
+    """Begins a function without a result."""
+    operands = [Reg(f"%{parameter}", kind) for kind, parameter in parameters]
+    heads = [(str(operand.type), operand.text) for operand in operands]
+    return FunctionEmitter(module, name, heads, linkage=linkage), operands
+
+
+def _copy(e: FunctionEmitter, target: Reg, source: Reg) -> None:
+    """Copies a status."""
+    e.module.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
+    e.line(f"call void @llvm.memcpy.p0.p0.i64({target}, {source}, i64 {_STATUS_BYTES}, i1 false)")
+
+
+def _group(e: FunctionEmitter, seat: Reg) -> Reg:
+    """The group of sleepers that a seat belongs to, as a bit."""
+    place = e.intrinsic("umin", I64, seat, e.const(_GROUPS, I64))
+    return e.convert("trunc", e.binary("shl", e.const(1, I64), place), "i32")
+
+
+# --- doing tasks ---------------------------------------------------------------------------------
+
+
+def _emit_drain(module: ModuleEmitter) -> None:
+    """Claims and runs tasks of the present job until none is left."""
+    e, (at, seat) = _function(module, "graphc_drain", (PTR, "pool"), (I64, "seat"))
+    pool = Record(e, at, _POOL)
+    status = e.alloca(I64, _STATUS_BYTES // 8)
+    first = pool["state"].load("acquire")
+    # read after the state: if they are of a later job, the state has changed and no claim succeeds
+    job = {name: pool[name].load("acquire") for name in _JOB}
+    call = job["kernel"], job["buffers"], job["dims"]
+    number = e.binary("lshr", first, _TASK_BITS)
+    state, count = local(e, first), local(e, e.const(0, I32))
+    with e.region() as work:
+        work.leave_if(e.icmp("uge", seat, job["seats"]))
+        with e.repeat() as claims:
+            present = state.load()
+            task = e.binary("and", present, 2**_TASK_BITS - 1)
+            claims.leave_if(e.icmp("ne", e.binary("lshr", present, _TASK_BITS), number))
+            claims.leave_if(e.icmp("uge", task, job["tasks"]))
+            found, is_mine = pool["state"].compare_exchange(present, e.binary("add", present, 1))
+            state.store(found)
+            with e.when(is_mine):
+                begin = e.binary("mul", task, job["grain"])
+                end = e.binary("add", begin, job["grain"])
+                e.store(e.const(0, I64), status, 64)
+                end = e.intrinsic("umin", I64, end, job["extent"])
+                _run(e, call, status, begin, end, seat)
+                with e.when(e.icmp("ne", e.load(status, I64, 64), 0)):
+                    e.call("graphc_fail", None, at, task, status)
+                count.add(1)
+                state.store(pool["state"].load("acquire"))
+        did = count.load()
+        work.leave_if(e.icmp("eq", did, 0))
+        done = e.binary("add", pool["done"].fetch_add(did, "seq_cst"), did)
+        work.leave_if(e.icmp("ne", done, e.convert("trunc", job["tasks"], "i32")))
+        work.leave_if(e.icmp("eq", pool["waiting"].load("seq_cst"), 0))
+        wake(e, pool["done"].at, e.const(ALL, I32))
+    e.finish()
+
+
+def _emit_fail(module: ModuleEmitter) -> None:
+    """Keeps the failure of a task, if no earlier task has one."""
+    e, (at, task, status) = _function(
+        module, "graphc_fail", (PTR, "pool"), (I64, "task"), (PTR, "status")
     )
+    pool = Record(e, at, _POOL)
+    with e.repeat() as waiting:
+        waiting.leave_if(e.icmp("eq", pool["lock"].exchange(1, "acquire"), 0))
+        pause(e)
+    with e.when(e.icmp("ult", task, pool["failed"].load())):
+        pool["failed"].store(task)
+        _copy(e, pool["status"].at, status)
+    pool["lock"].store(0, "release")
+    e.finish()
 
 
-__all__ = ["RUN_TASKS", "pool_text"]
+# --- waiting -------------------------------------------------------------------------------------
+
+
+def _sleep_until(e: FunctionEmitter, word: Word, group: Reg, reached: Callable[[Reg], Reg]) -> None:
+    """Sleeps until the value of a word is as it should be."""
+    with e.repeat() as asleep:
+        value = word.load("seq_cst")
+        asleep.leave_if(reached(value))
+        sleep_while(e, word.at, value, group)
+
+
+def _emit_worker(module: ModuleEmitter) -> None:
+    """What a thread of the pool runs: job after job."""
+    e, (at,) = _function(module, WORKER, (PTR, "record"), linkage="")
+    record = Record(e, at, _WORKER)
+    pool_at, seat = record["pool"].load(), record["seat"].load()
+    pool = Record(e, pool_at, _POOL)
+    group = _group(e, seat)
+    last = local(e, record["seen"].load())
+    forever = e.label("forever")
+    e.jump(forever)
+    e.start(forever)
+    seen = last.load()
+
+    def is_new(signal: Reg) -> Reg:
+        return e.icmp("ne", signal, seen)
+
+    spin_until(e, lambda: is_new(pool["signal"].load("acquire")), lambda: pause(e), SPIN)
+    with e.when(e.icmp("eq", pool["signal"].load("acquire"), seen)):
+        me, avoided = this_thread(e), pool["avoided"].load("monotonic")
+        e.call("graphc_place", None, me, pool["caller"].load("monotonic"), avoided)
+        pool["sleepers"].fetch_add(1, "seq_cst")
+        _sleep_until(e, pool["signal"], group, is_new)
+        pool["sleepers"].fetch_add(-1, "seq_cst")
+        anywhere = e.const(CPU_UNKNOWN, I32)
+        e.call("graphc_place", None, me, pool["caller"].load("monotonic"), anywhere)
+    last.store(pool["signal"].load("acquire"))
+    e.call("graphc_drain", None, pool_at, seat)
+    e.finish(f"br label %{forever}")
+
+
+def _wait_for_tasks(e: FunctionEmitter, pool: Record, tasks: Reg) -> None:
+    """Waits until so many tasks of the job are done."""
+
+    def are_done(done: Reg) -> Reg:
+        return e.icmp("eq", done, tasks)
+
+    spin_until(e, lambda: are_done(pool["done"].load("acquire")), lambda: pause(e), SPIN)
+    with e.when(e.icmp("ne", pool["done"].load("acquire"), tasks)):
+        pool["waiting"].store(1, "seq_cst")
+        _sleep_until(e, pool["done"], e.const(ALL, I32), are_done)
+
+
+# --- the owner's part ----------------------------------------------------------------------------
+
+
+def _worker(e: FunctionEmitter, pool: Reg, seat: Reg) -> Reg:
+    """Where the record of a thread lies."""
+    offset = e.binary("add", e.binary("mul", seat, _WORKER_BYTES), POOL_WORKERS)
+    return e.element_pointer(pool, offset, "i8")
+
+
+def _emit_staff(module: ModuleEmitter) -> None:
+    """Makes workers until there are enough, as far as the system lets."""
+    e, (at, process, seats) = _function(
+        module, "graphc_staff", (PTR, "pool"), (I32, "process"), (I64, "seats")
+    )
+    pool = Record(e, at, _POOL)
+    with e.when(e.icmp("ne", pool["home"].load(), process)):
+        # a new process: no thread of another one is here
+        pool["home"].store(process)
+        for word in ("count", "refused", "lock", "sleepers"):
+            pool[word].store(0)
+    wanted = e.convert("trunc", e.intrinsic("umin", I64, seats, e.const(POOL_THREADS, I64)), "i32")
+
+    def are_enough() -> Reg:
+        seat = e.binary("add", pool["count"].load(), 1)
+        is_refused = e.icmp("ne", pool["refused"].load(), 0)
+        return e.binary("or", e.icmp("uge", seat, wanted), is_refused)
+
+    with e.region() as staffing:
+        staffing.leave_if(are_enough())
+        # they may run wherever this thread may
+        pool["avoided"].store(CPU_UNKNOWN)
+        with signals_blocked(e), e.repeat() as making:
+            making.leave_if(are_enough())
+            number = e.binary("add", pool["count"].load(), 1)
+            seat = e.convert("zext", number, "i64")
+            record_at = _worker(e, at, seat)
+            record = Record(e, record_at, _WORKER)
+            record["pool"].store(at)
+            record["seat"].store(seat)
+            record["seen"].store(pool["signal"].load("acquire"))
+            handle, is_made = start_thread(e, pool["entry"].load(), record_at)
+            pool["refused"].store(e.select(is_made, e.const(0, I32), e.const(1, I32)))
+            with e.when(is_made):
+                record["handle"].store(handle)
+                pool["count"].store(number)
+    e.finish()
+
+
+def _emit_place(module: ModuleEmitter) -> None:
+    """Has a thread run wherever the caller may, but for one CPU."""
+    e, operands = _function(module, "graphc_place", (I64, "handle"), (I32, "caller"), (I32, "cpu"))
+    place_thread(e, *operands)
+    e.finish()
+
+
+def _emit_keep_apart(module: ModuleEmitter) -> None:
+    """Has the workers keep off the CPU that runs this, if it is another one than before."""
+    e, (at,) = _function(module, "graphc_keep_apart", (PTR, "pool"))
+    pool = Record(e, at, _POOL)
+    cpu, caller = present_cpu(e), thread_number(e)
+    pool["caller"].store(caller, "monotonic")
+    with e.when(e.icmp("ne", cpu, pool["avoided"].load("monotonic"))):
+        pool["avoided"].store(cpu, "monotonic")
+        past = e.binary("add", e.convert("zext", pool["count"].load(), "i64"), 1)
+        with e.loop(e.const(1, I64), past, 1) as seats:
+            record = Record(e, _worker(e, at, seats.index), _WORKER)
+            e.call("graphc_place", None, record["handle"].load(), caller, cpu)
+    e.finish()
+
+
+def _emit_run_tasks(module: ModuleEmitter) -> None:
+    """Has the pool run a kernel, or runs it alone while the pool serves another thread."""
+    e, (at, kernel, buffers, dims, status, extent, grain, seats) = _function(
+        module, RUN_TASKS, (PTR, "pool"), (PTR, "kernel"), (PTR, "buffers"), (PTR, "dims"),
+        (PTR, "status"), (I64, "extent"), (I64, "grain"), (I64, "seats"),
+    )  # fmt: skip
+    pool = Record(e, at, _POOL)
+    process = process_number(e)
+    # an owner of another process is what a fork left
+    owner = pool["owner"].load("monotonic")
+    _, is_swapped = pool["owner"].compare_exchange(owner, process)
+    is_mine = e.binary("and", e.icmp("ne", owner, process), is_swapped)
+    with e.when(is_mine):
+        e.call("graphc_staff", None, at, process, seats)
+        e.call("graphc_keep_apart", None, at)
+        tasks = e.binary("udiv", e.binary("sub", e.binary("add", extent, grain), 1), grain)
+        job = (kernel, buffers, dims, extent, grain, tasks, seats)
+        _publish(e, pool, dict(zip(_JOB, job, strict=True)))
+        e.call("graphc_drain", None, at, e.const(0, I64))
+        _wait_for_tasks(e, pool, e.convert("trunc", tasks, "i32"))
+        with e.when(e.icmp("ne", pool["failed"].load(), -1)):
+            _copy(e, status, pool["status"].at)
+        pool["owner"].store(0, "release")
+    with e.when(e.binary("xor", is_mine, 1)):
+        zero = e.const(0, I64)
+        _run(e, (kernel, buffers, dims), status, zero, extent, zero)
+    e.finish()
+
+
+def _publish(e: FunctionEmitter, pool: Record, job: Mapping[str, Reg]) -> None:
+    """Opens a job, and wakes those who may take part."""
+    last = pool["state"].load("monotonic")
+    number = e.binary("add", e.binary("lshr", last, _TASK_BITS), 1)
+    # no task can be claimed while the job is written
+    pool["state"].store(e.binary("or", last, 2**_TASK_BITS - 1), "seq_cst")
+    for name, value in job.items():
+        pool[name].store(value, "release")
+    pool["failed"].store(-1)
+    pool["done"].store(0, "monotonic")
+    pool["waiting"].store(0, "monotonic")
+    pool["state"].store(e.binary("shl", number, _TASK_BITS), "release")
+    pool["signal"].fetch_add(1, "seq_cst")
+    with e.when(e.icmp("ne", pool["sleepers"].load("seq_cst"), 0)):
+        # all groups below that of the first seat too many; what is beyond the last shares it
+        seats = job["seats"]
+        below = e.binary("sub", _group(e, seats), 1)
+        is_beyond = e.icmp("ugt", seats, _GROUPS)
+        wake(e, pool["signal"].at, e.select(is_beyond, e.const(ALL, I32), below))
+
+
+__all__ = ["RUN_TASKS", "emit_pool"]

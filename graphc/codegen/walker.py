@@ -14,7 +14,7 @@ from graphc.base.target import Target
 from graphc.codegen.elementary import is_glue, should_call
 from graphc.codegen.emitter import I32, I64, PTR, FunctionEmitter, ModuleEmitter, Reg, ltype
 from graphc.codegen.kernel import emit_kernel
-from graphc.codegen.pool import RUN_TASKS, pool_text
+from graphc.codegen.pool import RUN_TASKS, emit_pool
 from graphc.plan.ir import Plan
 from graphc.plan.table import (
     BRANCH,
@@ -183,7 +183,8 @@ def emit_walker() -> str:
     _emit_copy(e, head, buffers, sizes)
     e.start(done)
     e.finish("ret i64 %count")
-    return module.text() + pool_text()
+    emit_pool(module)
+    return module.text()
 
 
 # Each ends the block that was started for it.

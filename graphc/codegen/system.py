@@ -1,0 +1,144 @@
+"""What the thread pool asks of the processor and the operating system: Linux on x86-64.
+
+All that depends on either stands here: the number of a system call, an instruction, and functions
+of the C library. On 64-bit ARM the number is 98 and the instruction ``yield``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from graphc.codegen.emitter import I1, I8, I32, I64, PTR, FunctionEmitter, Reg
+
+_FUTEX, _WAIT, _WAKE = 202, 128 + 9, 128 + 10
+"""The system call by which threads wait for a word of memory, and what it does: it waits, or wakes
+sleepers whose bits meet a mask; both for words of one process."""
+
+ALL = -1
+"""The bits of all groups of sleepers."""
+
+_SIGNAL_BYTES = 128
+"""The size of a set of signals."""
+
+_SET_MASK = 2
+"""SIG_SETMASK."""
+
+_CPUS = 8192
+"""CPUs that a mask has room for. Where the system knows more, threads stay where they are put."""
+
+CPU_UNKNOWN = -1
+"""In place of the number of a CPU: none."""
+
+
+def pause(e: FunctionEmitter) -> None:
+    """Tells the processor that a loop waits."""
+    e.module.declare("llvm.x86.sse2.pause", "void", "")
+    e.call("llvm.x86.sse2.pause", None)
+
+
+def process_number(e: FunctionEmitter) -> Reg:
+    """The number of this process."""
+    e.module.declare("getpid", "i32", "")
+    return e.call("getpid", I32)
+
+
+def present_cpu(e: FunctionEmitter) -> Reg:
+    """The number of the CPU that runs this, or ``CPU_UNKNOWN``."""
+    e.module.declare("sched_getcpu", "i32", "")
+    return e.call("sched_getcpu", I32)
+
+
+def sleep_while(e: FunctionEmitter, word: Reg, value: Reg, group: Reg) -> None:
+    """Sleeps, as one of a group, if an i32 has a value; there may be no reason to wake up."""
+    _futex(e, word, _WAIT, value, group)
+
+
+def wake(e: FunctionEmitter, word: Reg, groups: Reg) -> None:
+    """Wakes those of some groups that sleep on a word."""
+    _futex(e, word, _WAKE, e.const(2**31 - 1, I32), groups)
+
+
+def _futex(e: FunctionEmitter, word: Reg, operation: int, value: Reg, groups: Reg) -> None:
+    e.module.declare("syscall", "i64", "i64, ...")
+    operands = f"i64 {_FUTEX}, {word}, i64 {operation}, {value}, ptr null, ptr null, {groups}"
+    e.assign(I64, f"call i64 (i64, ...) @syscall({operands})")
+
+
+@contextmanager
+def signals_blocked(e: FunctionEmitter) -> Iterator[None]:
+    """No signal reaches this thread, nor one that the block starts."""
+    e.module.declare("pthread_sigmask", "i32", "i32, ptr, ptr")
+    every, before = (e.alloca(I8, _SIGNAL_BYTES) for _ in range(2))
+    _fill(e, every, -1, _SIGNAL_BYTES)
+    how, none = e.const(_SET_MASK, I32), Reg("null", PTR)
+    e.call("pthread_sigmask", I32, how, every, before)
+    yield
+    e.call("pthread_sigmask", I32, how, before, none)
+
+
+def start_thread(e: FunctionEmitter, code: Reg, argument: Reg) -> tuple[Reg, Reg]:
+    """Starts a thread that nobody joins; its handle, and whether there is one."""
+    e.module.declare("pthread_create", "i32", "ptr, ptr, ptr, ptr")
+    e.module.declare("pthread_detach", "i32", "i64")
+    place = e.alloca(I64, 1, 8)
+    result = e.call("pthread_create", I32, place, Reg("null", PTR), code, argument)
+    is_made = e.icmp("eq", result, 0)
+    handle = e.load(place, I64, 8)
+    with e.when(is_made):
+        e.call("pthread_detach", I32, handle)
+    return handle, is_made
+
+
+def this_thread(e: FunctionEmitter) -> Reg:
+    """The handle of the thread that runs this."""
+    e.module.declare("pthread_self", "i64", "")
+    return e.call("pthread_self", I64)
+
+
+def thread_number(e: FunctionEmitter) -> Reg:
+    """The number by which the system knows this thread."""
+    e.module.declare("gettid", "i32", "")
+    return e.call("gettid", I32)
+
+
+def place_thread(e: FunctionEmitter, handle: Reg, model: Reg, cpu: Reg) -> None:
+    """Has a thread run wherever another one may, given by its number, but for one CPU.
+
+    It stays as it is where that leaves no CPU, or the other one is gone.
+    """
+    e.module.declare("sched_getaffinity", "i32", "i32, i64, ptr")
+    e.module.declare("pthread_setaffinity_np", "i32", "i64, i64, ptr")
+    mask, size = e.alloca(I64, _CPUS // 64), e.const(_CPUS // 8, I64)
+    _fill(e, mask, 0, _CPUS // 8)
+    with e.region() as placing:
+        placing.leave_if(e.icmp("ne", e.call("sched_getaffinity", I32, model, size, mask), 0))
+        with e.when(e.icmp("ult", cpu, _CPUS)):
+            number = e.convert("zext", cpu, "i64")
+            word = e.element_pointer(mask, e.binary("lshr", number, 6), "i64")
+            bit = e.binary("shl", e.const(1, I64), e.binary("and", number, 63))
+            rest = e.binary("and", e.load(word, I64, 8), e.binary("xor", bit, -1))
+            e.store(rest, word, 8)
+        e.call("pthread_setaffinity_np", I32, handle, size, mask)
+
+
+def _fill(e: FunctionEmitter, place: Reg, value: int, size: int) -> None:
+    e.module.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
+    operands = e.const(value, I8), e.const(size, I64), Reg("false", I1)
+    e.call("llvm.memset.p0.i64", None, place, *operands)
+
+
+__all__ = [
+    "ALL",
+    "CPU_UNKNOWN",
+    "pause",
+    "place_thread",
+    "present_cpu",
+    "process_number",
+    "signals_blocked",
+    "sleep_while",
+    "start_thread",
+    "this_thread",
+    "thread_number",
+    "wake",
+]
