@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from functools import lru_cache
-from types import CodeType
+from types import CodeType, FrameType
 
 PACKAGE_ROOTS = tuple(
     os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), name)
@@ -123,15 +123,28 @@ class Location:
         return (Location, (self.filename, self.line, self.column, self.end_column))
 
 
-def caller() -> Location | None:
-    """The nearest frame outside graphc's own packages: the user's line."""
-    frame = sys._getframe(1)
+def user_frame() -> FrameType | None:
+    """The nearest frame outside graphc's own packages."""
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if not (_INSIDE.get(code.co_filename) or _is_inside(code)):
-            return Location(code.co_filename, frame.f_lineno, code=code, offset=frame.f_lasti)
-        frame = frame.f_back  # type: ignore[assignment]
+        inside = _INSIDE.get(code.co_filename)
+        if not (_is_inside(code) if inside is None else inside):
+            return frame
+        frame = frame.f_back
     return None
+
+
+def location_of(frame: FrameType) -> Location:
+    """The line that the frame is at."""
+    code = frame.f_code
+    return Location(code.co_filename, frame.f_lineno, code=code, offset=frame.f_lasti)
+
+
+def caller() -> Location | None:
+    """The user's line: where the nearest frame outside graphc's own packages is."""
+    frame = user_frame()
+    return None if frame is None else location_of(frame)
 
 
 def _is_inside(code: CodeType) -> bool:

@@ -36,7 +36,8 @@ class Payload:
         native = array
         owned = array.base is None and not array.flags.writeable
         if not (owned and array.flags.c_contiguous and array.dtype.isnative):
-            native = array.astype(array.dtype.newbyteorder("="), order="C", subok=False)
+            element = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
+            native = array.astype(element, order="C", subok=False)
         native.flags.writeable = False
         self.array: Array = native
         self._digest: bytes | None = None

@@ -86,7 +86,7 @@ def apply(
     **attrs: Any,
 ) -> Value:
     """Adds a node with one output to the current builder; operands are already converted."""
-    return apply_node(op, inputs, attrs, name=name).output
+    return builder_for(inputs).add(op, inputs, attrs, (), name).output
 
 
 def apply_node(

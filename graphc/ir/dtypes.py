@@ -103,6 +103,8 @@ def dtype(spec: DTypeLike) -> DType:
         return spec
     if isinstance(spec, str) and spec in _BY_NAME:
         return _BY_NAME[spec]
+    if isinstance(spec, np.dtype) and spec in _BY_NUMPY:
+        return _BY_NUMPY[spec]
     try:
         found = _BY_NUMPY.get(np.dtype(spec).newbyteorder("="))
     except TypeError:

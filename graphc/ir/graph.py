@@ -10,7 +10,7 @@ import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import starmap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from graphc.base.source import Location
 from graphc.ir import pictures
@@ -44,19 +44,21 @@ class Provenance:
 UNKNOWN = Provenance()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Node:
     """One application of an op; compares by identity. It has at least one output.
 
     ``regions`` are isolated graphs: what they capture is passed as explicit operands.
     """
 
-    op: OpDef
-    inputs: tuple[Value, ...]
-    attrs: Attributes
-    outputs: tuple[Value, ...]
-    regions: tuple[Graph, ...] = ()
-    provenance: Provenance = UNKNOWN
+    # ``Final`` and not a frozen dataclass: its fields take four times as long to set, and nodes
+    # are what a compilation makes most of.
+    op: Final[OpDef]
+    inputs: Final[tuple[Value, ...]]
+    attrs: Final[Attributes]
+    outputs: Final[tuple[Value, ...]]
+    regions: Final[tuple[Graph, ...]] = ()
+    provenance: Final[Provenance] = UNKNOWN
 
     @property
     def output(self) -> Value:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from types import TracebackType
+from types import CodeType, TracebackType
 
 from graphc.base.errors import GraphcError, GraphError, NameLookupError
-from graphc.base.source import caller
+from graphc.base.source import caller, location_of, user_frame
 from graphc.base.words import known_names
 from graphc.ir import pictures
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import building, current, default, install_default, make_node
 from graphc.ir.dims import Dim, symbol
-from graphc.ir.graph import Graph, Node, Provenance
+from graphc.ir.graph import UNKNOWN, Graph, Node, Provenance
 from graphc.ir.op import OpDef
 from graphc.ir.value import Value, checked_name
 
@@ -47,8 +47,8 @@ class Recorder:
         self.carried: dict[Value, Value] = {}
         self.requires: dict[Value, tuple[Value, ...]] = {}
         self.written: dict[Value, Value] = {}
-        self._producers: dict[Value, Node] = {}
         self._positions: dict[Value, int] = {}
+        self._places: dict[tuple[int, int], tuple[CodeType, Provenance]] = {}
         self._names: dict[str, list[Value]] = {}
         self._symbols = 0
         self._control: list[tuple[Value, ...]] = []
@@ -91,7 +91,7 @@ class Recorder:
         outputs: Sequence[Value] | None = None,
     ) -> Node:
         """Appends a node at the user's line; operands of an outer recorder are captured."""
-        where = caller()
+        provenance = self._provenance()
         if name is not None:
             checked_name(name)
         local = tuple(inputs)
@@ -100,10 +100,10 @@ class Recorder:
                 local = tuple([self.local(value) for value in inputs])
                 break
         try:
-            node = make_node(op, local, attrs, regions, Provenance(where), outputs, name)
+            node = make_node(op, local, attrs, regions, provenance, outputs, name)
         except GraphcError as error:
             if error.where is None:
-                error.where = where
+                error.where = provenance.where
             raise
         self.adopt(node)
         return node
@@ -111,12 +111,12 @@ class Recorder:
     def adopt(self, node: Node) -> None:
         """Appends a ready node (differentiation makes them) whose values become this graph's."""
         with self._lock:
-            self._positions[node.outputs[0]] = len(self.nodes)
+            position = len(self.nodes)
             self.nodes.append(node)
             self.revision += 1
             for value in node.outputs:
                 value.graph = self
-                self._producers[value] = node
+                self._positions[value] = position
                 if value.name is not None:
                     self._names.setdefault(value.name, []).append(value)
             if self._control:
@@ -125,7 +125,7 @@ class Recorder:
     def note_name(self, value: Value, old: str | None) -> None:
         """A value has got another name than the old one."""
         with self._lock:
-            if value not in self._producers:
+            if value not in self._positions:
                 return
             self.revision += 1
             if old is not None:
@@ -134,6 +134,19 @@ class Recorder:
                     self._names[old] = others
             if value.name is not None:
                 self._names.setdefault(value.name, []).append(value)
+
+    def _provenance(self) -> Provenance:
+        """The user's line; one object for all that is built by one instruction, as in a loop."""
+        frame = user_frame()
+        if frame is None:
+            return UNKNOWN
+        code = frame.f_code
+        place = id(code), frame.f_lasti
+        known = self._places.get(place)
+        if known is None:
+            # with the code, so that no other gets its id
+            known = self._places[place] = code, Provenance(location_of(frame))
+        return known[1]
 
     def require(self, value: Value, needed: Iterable[Value]) -> None:
         """Whenever the node of ``value`` runs, the nodes of ``needed`` run too."""
@@ -207,7 +220,8 @@ class Recorder:
 
     def producer(self, value: Value) -> Node | None:
         """The node that makes the value; None for inputs of a region."""
-        return self._producers.get(value)
+        position = self._positions.get(value)
+        return None if position is None else self.nodes[position]
 
     def find(self, name: str) -> Value:
         """The value of that name.
@@ -222,7 +236,8 @@ class Recorder:
             raise NameLookupError(
                 f"no value is called {name!r}", hint=known_names(name, self._names)
             )
-        lines = ", ".join(str(self._producers[value].provenance.where) for value in found)
+        makers = [self.nodes[self._positions[value]] for value in found]
+        lines = ", ".join(str(node.provenance.where) for node in makers)
         raise NameLookupError(
             f"{len(found)} values are called {name!r}, built at {lines}",
             hint="use the value itself instead of its name",
@@ -256,7 +271,7 @@ class Recorder:
 
     def __getstate__(self) -> dict[str, object]:
         state = dict(self.__dict__)
-        for name in ("_lock", "_producers", "_positions"):
+        for name in ("_lock", "_positions", "_places"):
             del state[name]
         state["_tokens"] = []
         return state
@@ -265,8 +280,8 @@ class Recorder:
         self.__dict__.update(state)
         self._lock = threading.RLock()
         # values may be without their names and types yet, but they are themselves
-        self._producers = {value: node for node in self.nodes for value in node.outputs}
-        self._positions = {node.outputs[0]: n for n, node in enumerate(self.nodes)}
+        self._positions = {v: n for n, node in enumerate(self.nodes) for v in node.outputs}
+        self._places = {}
 
 
 def origin(value: Value) -> str:

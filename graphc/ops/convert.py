@@ -49,33 +49,32 @@ def promoted(*operands: Any) -> tuple[Value, ...]:
                 break
         else:
             return operands
-    values = [o for o in operands if isinstance(o, Value)]
-    beside = values[0] if values else None
-    weak = [isinstance(o, PYTHON_SCALARS) and not isinstance(o, np.generic) for o in operands]
-    strong = [as_value(o, beside) for o, w in zip(operands, weak, strict=True) if not w]
+    beside = next((o for o in operands if isinstance(o, Value)), None)
+    strong = [None if _is_weak(operand) else as_value(operand, beside) for operand in operands]
+    types = [value.type.dtype for value in strong if value is not None]
+    weak = [operand for operand, value in zip(operands, strong, strict=True) if value is None]
+    common = promote(*(types or map(scalar_dtype, weak)))
     try:
-        if strong:
-            common = promote(*(value.dtype for value in strong))
-            for operand, is_weak in zip(operands, weak, strict=True):
-                if is_weak:
-                    common = promote(common, promote_weak(common, operand))
-        else:
-            common = promote(*(scalar_dtype(operand) for operand in operands))
+        if types:
+            for operand in weak:
+                common = promote(common, promote_weak(common, operand))
     except DTypeError as error:
         error.where = error.where or caller()
         raise
-    remaining = iter(strong)
-    result = []
-    for operand, is_weak in zip(operands, weak, strict=True):
-        if is_weak:
-            result.append(
-                constant_beside(operand, common, beside)
-                if beside is not None
-                else constant(operand, common)
-            )
-        else:
-            result.append(converted(next(remaining), common))
-    return tuple(result)
+    return tuple(
+        [
+            _weak_constant(operand, common, beside) if value is None else converted(value, common)
+            for operand, value in zip(operands, strong, strict=True)
+        ]
+    )
+
+
+def _is_weak(operand: Any) -> bool:
+    return isinstance(operand, PYTHON_SCALARS) and not isinstance(operand, np.generic)
+
+
+def _weak_constant(number: Any, element: DType, beside: Value | None) -> Value:
+    return constant(number, element) if beside is None else constant_beside(number, element, beside)
 
 
 def converted(value: Value, element: DType) -> Value:
@@ -142,10 +141,12 @@ def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
     Raises:
         ShapeError: if two dims are proved to differ and neither is 1.
     """
-    first = shapes[0]
+    first: Sequence[Dim] = ()
     for shape in shapes:
-        if shape and shape is not first and shape != first:
-            break
+        if shape and shape is not first:
+            if first and shape != first:
+                break
+            first = shape
     else:
         return tuple(first)
     rank = max(len(shape) for shape in shapes)

@@ -62,8 +62,10 @@ def type_rule(
         shape = broadcast_shapes(*[operand.shape for operand in inputs])
         if result == "bool":
             element = bool_
-        elif shape is first.shape:
-            return [first]
+        else:
+            for operand in inputs:
+                if operand.shape == shape:
+                    return [operand]
         return [TensorType(element, shape)]
 
     return infer

@@ -149,18 +149,19 @@ def matmul(a: Any, b: Any) -> Value:
 
 def _product(left: Value, right: Value) -> Value:
     """``matmul`` of values of one dtype."""
-    message = f"shapes {show(left.shape)} and {show(right.shape)} do not multiply as matrices"
     if left.ndim == 0 or right.ndim == 0:
-        raise ShapeError(message, where=caller(), hint="multiply by a scalar with *")
+        raise _no_product(left, right, "multiply by a scalar with *")
     inner = (left.shape[-1], right.shape[max(right.ndim - 2, 0)])
-    try:
-        guards = unproved([inner], message)
-    except ShapeError as error:
-        error.hint = (
+    same = equal(*inner)
+    if same is False:
+        axis = "only" if right.ndim == 1 else "last but one"
+        raise _no_product(
+            left,
+            right,
             f"the left operand's last axis ({inner[0]}) must equal the right operand's "
-            f"{'only' if right.ndim == 1 else 'last but one'} axis ({inner[1]}); .T transposes"
+            f"{axis} axis ({inner[1]}); .T transposes",
         )
-        raise
+    guards: Guards = () if same else (inner,)
     if right.ndim == 1 and left.dtype.is_float:
         return _times_vector(left, right, guards)
     if left.ndim == 1:
@@ -172,6 +173,14 @@ def _product(left: Value, right: Value) -> Value:
     if right.ndim == 1:
         result = result[:-1]
     return with_shape(row, result, ())
+
+
+def _no_product(left: Value, right: Value, hint: str) -> ShapeError:
+    return ShapeError(
+        f"shapes {show(left.shape)} and {show(right.shape)} do not multiply as matrices",
+        where=caller(),
+        hint=hint,
+    )
 
 
 def _column(value: Value) -> Value:
@@ -187,6 +196,8 @@ def _times_vector(left: Value, right: Value, guards: Guards) -> Value:
 
 def matmul_of_matrices(left: Value, right: Value, guards: Guards) -> Value:
     """[*B, m, k] by [*C, k, n]; the guards compare the two k."""
+    if left.ndim == right.ndim == 2:
+        return contracted(left, right, guards=guards)
     if right.ndim == 2:
         # All rows of all matrices on the left meet the same matrix: one large product.
         rows = with_shape(left, (product(left.shape[:-1]), left.shape[-1]), ())
