@@ -167,7 +167,7 @@ class _Scope:
             elif node.outputs[0] not in found:
                 inputs = tuple(self.outer(node.inputs))
                 found[node.outputs[0]] = (
-                    self._depth(owner), owner.position(node), _reading(node, inputs)
+                    self._depth(owner), owner.positions[node.outputs[0]], _reading(node, inputs)
                 )  # fmt: skip
                 stack.extend(inputs)
         ordered = sorted(found.values(), key=lambda entry: entry[:2])

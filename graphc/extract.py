@@ -51,21 +51,22 @@ class Extraction:
 
 def needed(recorder: Recorder, roots: Iterable[Value], stop: Collection[Value]) -> list[Node]:
     """The nodes that the roots need, by data or by control, in the order they were built."""
-    found: dict[Value, Node] = {}
+    nodes, positions, requires = recorder.nodes, recorder.positions, recorder.requires
+    found: set[int] = set()
     stack = list(roots)
     while stack:
         value = stack.pop()
-        if value in stop:
+        position = positions.get(value)
+        if position is None or position in found or value in stop:
             continue
-        node = recorder.producer(value)
-        if node is None or node.outputs[0] in found:
-            continue
-        found[node.outputs[0]] = node
+        found.add(position)
+        node = nodes[position]
         # the value before an assignment says which write it follows, not that it must run
         stack.extend(node.inputs[1:] if node.op.name == "assign" else node.inputs)
-        for output in node.outputs:
-            stack.extend(recorder.requires.get(output, ()))
-    return sorted(found.values(), key=recorder.position)
+        if requires:
+            for output in node.outputs:
+                stack.extend(requires.get(output, ()))
+    return [nodes[position] for position in sorted(found)]
 
 
 def without_assignments(nodes: Sequence[Node]) -> tuple[list[Node], dict[Value, Value]]:
@@ -104,7 +105,9 @@ def extract(
                 f"{value!r} belongs to another graph than the session's",
                 hint="make a session of the graph the value was built in",
             )
-    nodes = [_without_fed(node, fed) for node in needed(recorder, (*fetches, *effects), fed)]
+    nodes = needed(recorder, (*fetches, *effects), fed)
+    if fed:
+        nodes = [_without_fed(node, fed) for node in nodes]
     used = {value for node in nodes for value in node.inputs} | set(fetches)
     feeds = [v for v in fed if v in used]
     feeds += [n.output for n in nodes if n.op.name == "placeholder"]
@@ -140,8 +143,10 @@ def _sources_of_dims(
     for node in everything:
         for value in node.outputs:
             types[id(value.type)] = value.type
-        for attribute in node.attrs.values():
-            spoken_of.update(_symbolic(attribute))
+        if node.attrs:
+            for attribute in node.attrs.values():
+                if isinstance(attribute, (tuple, DimExpr)):
+                    spoken_of.update(_symbolic(attribute))
     for type_ in types.values():
         spoken_of.update(_symbolic(type_.shape))
     for value in feeds:
@@ -188,15 +193,16 @@ def guards_of(graph: Graph) -> list[Guard]:
     def add(guard: Guard) -> None:
         result.setdefault((guard.left, guard.right, guard.broadcasts, guard.index), guard)
 
-    for node in graph.walk():
+    for node in graph.walk() if graph.has_regions else graph.nodes:
         where = node.provenance.where
-        for given in node.attrs.get("guards", ()):
-            add(run_time_guard(node.op.name, given, where))
-        if not isinstance(node.op.lowering, Pointwise) or len(node.inputs) < 2:
+        if node.attrs:
+            for given in node.attrs.get("guards", ()):
+                add(run_time_guard(node.op.name, given, where))
+        if len(node.inputs) < 2 or not isinstance(node.op.lowering, Pointwise):
             continue
-        target = node.output.shape
+        target = node.outputs[0].type.shape
         for operand in node.inputs:
-            if operand.type is node.outputs[0].type:
+            if operand.type.shape is target:
                 continue
             offset = len(target) - len(operand.shape)
             for axis, dim in enumerate(operand.shape):

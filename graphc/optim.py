@@ -396,7 +396,7 @@ def trainable_variables(loss: Value) -> list[Variable]:
         if node is None:
             continue
         if isinstance(value, Variable) and value.trainable and value.dtype.is_float:
-            found[graph.position(node)] = value
+            found[graph.positions[node.outputs[0]]] = value
         # An assignment's value is the one assigned; what the variable held before is no part of it.
         stack.extend(node.inputs[1:] if node.op.name == "assign" else node.inputs)
     return [found[position] for position in sorted(found)]

@@ -104,7 +104,7 @@ def _saved_nodes(recorder: Recorder, nodes: Sequence[Node]) -> list[Node]:
             found.setdefault(producer.outputs[0], producer)
     latest: dict[Value, Value] = {}
     result: list[Node] = []
-    for node in sorted(found.values(), key=recorder.position):
+    for node in sorted(found.values(), key=lambda node: recorder.positions[node.outputs[0]]):
         written = recorder.written.get(node.outputs[0])
         if written is not None:
             before = latest.get(written, written)

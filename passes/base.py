@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from graphc.base.options import Options
 from graphc.base.source import Location
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from passes.pattern import Rule
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Decision:
     """One choice that a pass made, or decided not to make.
 
@@ -37,11 +37,11 @@ class Decision:
         reason: for a choice not made, why.
     """
 
-    rule: str
-    value: Value
-    where: Location | None
-    number: int
-    reason: str = ""
+    rule: Final[str]
+    value: Final[Value]
+    where: Final[Location | None]
+    number: Final[int]
+    reason: Final[str] = ""
 
     def __str__(self) -> str:
         label = f" {self.value.name!r}" if self.value.name is not None else ""

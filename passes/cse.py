@@ -33,7 +33,7 @@ def cse(graph: Graph, context: PassContext) -> Graph:
     for node in graph.nodes:
         if not stands_for.keys().isdisjoint(node.inputs):
             node = node.with_inputs([stands_for.get(v, v) for v in node.inputs])
-        if not _mergeable(node):
+        if (node.regions or not node.inputs) and not _mergeable(node):
             nodes.append(node)
             continue
         same = first.setdefault(_key(node), node)
@@ -86,13 +86,12 @@ def _taking_from_outside(node: Node, known: dict[Hashable, Node], context: PassC
 
 def _key(node: Node, inputs: tuple[Value, ...] | None = None) -> Hashable:
     """Equal for equal nodes; over other operands than its own if given."""
-    places = [id(value) for value in (node.inputs if inputs is None else inputs)]
-    if node.op.algebra.commutative:
+    places = [*map(id, node.inputs if inputs is None else inputs)]
+    if len(places) > 1 and node.op.algebra.commutative:
         places.sort()
-    attrs = attributes.keys(node.attrs) if node.attrs else ()
-    if not node.regions:
-        return (node.op, tuple(places), attrs)
-    return (node.op, tuple(places), attrs, _Regions(node.regions))
+    if not node.attrs and not node.regions:
+        return (node.op, *places)
+    return (node.op, *places, attributes.keys(node.attrs), _Regions(node.regions))
 
 
 class _Regions:

@@ -26,7 +26,9 @@ def dce(graph: Graph, context: PassContext) -> Graph:
 
     Dropping results or captures of control flow is a decision; dropping nodes is none.
     """
-    owners = [node for node in open_nodes(graph) if has_open_regions(node)]
+    owners = []
+    if graph.has_regions:
+        owners = [node for node in open_nodes(graph) if has_open_regions(node)]
     live = _Live(graph, owners)
     live.need(graph.outputs)
     decided: set[Node] = set()
@@ -65,16 +67,19 @@ class _Live:
 
     def need(self, values: Iterable[Value]) -> None:
         """The values are needed, and so is all that they are made from."""
+        found, producer, owners = self.values, self._producer, self._owners
         stack = list(values)
         while stack:
             value = stack.pop()
-            if value in self.values:
+            if value in found:
                 continue
-            self.values.add(value)
-            node = self._producer.get(value)
+            found.add(value)
+            node = producer.get(value)
             if node is not None:
-                stack.extend(self._sources(node, value))
-            for owner, position in self._owners.get(value, ()):
+                stack.extend(self._sources(node, value) if node.regions else node.inputs)
+            if not owners:
+                continue
+            for owner, position in owners.get(value, ()):
                 if position < carried_count(owner):
                     stack.append(owner.outputs[position])
                 else:
@@ -112,9 +117,12 @@ def _rebuilt(graph: Graph, live: set[Value]) -> Graph:
     """The graph of the live values; regions are nested at most MAXIMUM_NESTING deep."""
     kept: list[Node] = []
     for node in graph.nodes:
-        alive = [value in live for value in node.outputs]
-        if any(alive):
-            kept.append(_pruned(node, alive, live) if has_open_regions(node) else node)
+        if node.regions and has_open_regions(node):
+            alive = [value in live for value in node.outputs]
+            if any(alive):
+                kept.append(_pruned(node, alive, live))
+        elif not live.isdisjoint(node.outputs):
+            kept.append(node)
     return graph.rebuilt(kept)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from graphc.ir.edit import topological
-from graphc.ir.graph import Graph, Node
+from graphc.ir.graph import Graph, Node, distinct
 from graphc.ir.op import (
     Contraction,
     Element,
@@ -121,7 +121,8 @@ class Fuser:
         if len(producers) > 1:
             producers.sort(key=lambda group: -group.rank)
         for group in producers:
-            own = self._made_by(group, node)
+            # in a map all values have the one shape, whoever makes them
+            own = [] if group.kind == "map" else self._made_by(group, node)
             obstacle = pointwise_obstacle(group, node, own)
             if obstacle is None:
                 if home is None:
@@ -239,10 +240,12 @@ class Fuser:
 
     def _dependence(self, group: Group, node: Node) -> str | None:
         """None if the node's other operands provably don't depend on the group."""
-        highest = max(
-            (self._rank_of(v) for v in node.inputs if self.group.get(v) is not group),
-            default=-1,
-        )
+        highest = -1
+        for value in node.inputs:
+            other = self.group.get(value)
+            if other is not group:
+                rank = self._rank.get(value, -1) if other is None else other.rank
+                highest = max(highest, rank)
         if highest < group.rank:
             return None
         if group.has_dependents:
@@ -280,7 +283,7 @@ class Fuser:
         self._join(group, node)
 
     def _join(self, group: Group, node: Node) -> None:
-        for value in dict.fromkeys(node.inputs):
+        for value in distinct(node.inputs):
             producer = self.group.get(value)
             if producer is group:
                 group.exits -= 1
@@ -329,9 +332,13 @@ class Fuser:
         groups = list(dict.fromkeys(self.group.values()))
         bodies = Bodies(self._cheap)
         # what nobody reads is left where dce is switched off; it makes no kernel
-        fused = [self._fused(group, bodies) for group in groups if group.exits]
-        nodes = [*self._loose, *fused]
-        needed = {value for node in nodes for value in node.inputs} | self._outputs
+        for group in groups:
+            if group.exits:
+                self._fused(group, bodies)
+        nodes = list(self._loose)
+        needed = {value for node in nodes for value in node.inputs}
+        needed.update(bodies.reads)
+        needed.update(self._outputs)
         # cheap values that someone needs in memory become kernels (or constants) of their own
         for value, node in reversed(self._cheap.items()):
             if value in needed:
@@ -340,24 +347,24 @@ class Fuser:
                 else:
                     own = Group("map", 0, value.shape)
                     own.nodes.append(node)
-                    nodes.append(self._fused(own, bodies))
+                    self._fused(own, bodies)
+        nodes += bodies.fused()
         nodes.sort(key=lambda node: self._position[node.outputs[0]])
         return Graph(
             self.graph.name, self.graph.inputs, topological(nodes), self.graph.outputs
         )
 
-    def _fused(self, group: Group, bodies: Bodies) -> Node:
+    def _fused(self, group: Group, bodies: Bodies) -> None:
         members = sorted(group.nodes, key=lambda node: self._position[node.outputs[0]])
+        own = {value for node in members for value in node.outputs}
         exits = [
             value
             for node in members
             for value in node.outputs
             if value in self._outputs
-            or any(
-                self.group.get(user.outputs[0]) is not group for user in self._users.get(value, ())
-            )
+            or any(user.outputs[0] not in own for user in self._users.get(value, ()))
         ]
-        return bodies.fused(members, exits)
+        bodies.add(members, exits)
 
 
 def _worth_merging(a: Group, b: Group) -> bool:

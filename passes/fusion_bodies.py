@@ -1,15 +1,16 @@
 """The bodies of fused nodes, and what each reads; groups that are the same share one.
 
 Invariant: a body holds what its group computes, in the group's order, each cheap value cloned once
-before its first reader. Two groups share a body only if nothing tells them apart, neither
-operations, attributes, types, names of values nor lines of the user, so nobody can tell that it is
-shared. What is worked out for a body, such as its kernel, is so worked out once for all layers of a
-network.
+before its first reader. Two groups share a body if nothing tells them apart, neither operations,
+attributes, types nor lines of the user; a value in it bears a name if all of them call it so. What
+is worked out for a body, such as its kernel, is so worked out once for all layers of a network.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cached_property
+from typing import Generic, TypeVar
 
 from graphc.base.source import Location
 from graphc.ir import attributes
@@ -22,49 +23,111 @@ from graphc.ops.placing import place_slice_op
 
 
 class Bodies:
-    """Makes the fused nodes of one graph."""
+    """Makes the fused nodes of one graph.
+
+    Attributes:
+        reads: what the groups added so far read from memory.
+    """
 
     def __init__(self, cheap: Mapping[Value, Node]) -> None:
         """``cheap`` are the values that each body makes for itself, and what makes them."""
+        self.reads: set[Value] = set()
         self._cheap = cheap
-        self._known: dict[Hashable, tuple[Graph, Provenance]] = {}
-        self._types: dict[TensorType, int] = {}
-        self._type_of: dict[int, int] = {}
+        self._groups: list[tuple[_Content, Sequence[Value], _Body]] = []
+        self._bodies: dict[Hashable, _Body] = {}
+        self._types = _Numbers[TensorType](lambda type_: type_)
+        self._origins = _Numbers[Provenance](_places)
 
-    def fused(self, members: Sequence[Node], exits: Sequence[Value]) -> Node:
-        """The fused node of members in topological order; ``exits`` are what others read."""
+    def add(self, members: Sequence[Node], exits: Sequence[Value]) -> None:
+        """Adds a group of members in topological order; ``exits`` are what others read."""
         content = _Content(self._cheap)
         content.fill(members)
+        self.reads.update(content.inputs)
         key = self._key(content, exits)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = (content.graph(exits), _provenance(members))
-        region, provenance = known
-        return Node(fused_op, tuple(content.inputs), {}, tuple(exits), (region,), provenance)
+        body = self._bodies.get(key)
+        if body is None:
+            body = self._bodies[key] = _Body(content, members, exits)
+        else:
+            body.share(content)
+        self._groups.append((content, exits, body))
+
+    def fused(self) -> list[Node]:
+        """The fused nodes of all groups, in the order they were added."""
+        return [
+            Node(fused_op, tuple(content.inputs), {}, tuple(exits), (body.region,), body.provenance)
+            for content, exits, body in self._groups
+        ]
 
     def _key(self, content: _Content, exits: Sequence[Value]) -> Hashable:
-        numbers = content.numbers
-        parts: list[Hashable] = [(numbers[v], self._label(v)) for v in content.inputs]
+        numbers, types, origins = content.numbers, self._types, self._origins
+        parts: list[Hashable] = []
+        for value in content.inputs:
+            parts += (numbers[value], types[value.type])
         for node in content.nodes:
-            made = node.provenance
             parts += (
                 node.op,
                 tuple([numbers[value] for value in node.inputs]),
                 attributes.keys(node.attrs) if node.attrs else (),
-                tuple([self._label(value) for value in node.outputs]),
-                made.cause,
-                made.where.place if made.where else None,
-                tuple([parent.place for parent in made.parents]),
+                tuple([types[value.type] for value in node.outputs]),
+                origins[node.provenance],
             )
         return len(content.inputs), tuple(parts), tuple([numbers[value] for value in exits])
 
-    def _label(self, value: Value) -> tuple[int, str | None]:
-        """A value's name, and a number for its type: hashing a type takes longer."""
-        number = self._type_of.get(id(value.type))
+
+_Item = TypeVar("_Item")
+
+
+class _Numbers(Generic[_Item]):
+    """Numbers, equal for items of equal keys; what is asked for again is not looked at again.
+
+    The items are parts of a graph, which keeps them, so that their identity stands for them.
+    """
+
+    def __init__(self, key: Callable[[_Item], Hashable]) -> None:
+        self._key = key
+        self._number_of: dict[int, int] = {}
+        self._numbers: dict[Hashable, int] = {}
+
+    def __getitem__(self, item: _Item) -> int:
+        number = self._number_of.get(id(item))
         if number is None:
-            number = self._types.setdefault(value.type, len(self._types))
-            self._type_of[id(value.type)] = number
-        return number, value.name
+            number = self._numbers.setdefault(self._key(item), len(self._numbers))
+            self._number_of[id(item)] = number
+        return number
+
+
+def _places(made: Provenance) -> Hashable:
+    where = made.where.place if made.where else None
+    return made.cause, where, tuple([parent.place for parent in made.parents])
+
+
+class _Body:
+    """What groups share that nothing tells apart but names."""
+
+    def __init__(
+        self, content: _Content, members: Sequence[Node], exits: Sequence[Value]
+    ) -> None:
+        self._content = content
+        self._members = members
+        self._exits = exits
+        self._names = [value.name for value in content.numbers]
+
+    def share(self, content: _Content) -> None:
+        """Another group has the same body; it keeps the names that both have."""
+        names = [value.name for value in content.numbers]
+        if names != self._names:
+            pairs = zip(names, self._names, strict=True)
+            self._names = [own if name == own else None for name, own in pairs]
+
+    @cached_property
+    def region(self) -> Graph:
+        """The body itself, with values of its own; to be asked for when all groups are known."""
+        return self._content.graph(self._exits, self._names)
+
+    @cached_property
+    def provenance(self) -> Provenance:
+        """Where the first of the groups is from; the others are from the same lines."""
+        return _provenance(self._members)
 
 
 class _Content:
@@ -102,9 +165,11 @@ class _Content:
                     self._read(value)
             self._compute(node)
 
-    def graph(self, exits: Sequence[Value]) -> Graph:
-        """The body itself, with values of its own."""
-        inner = {value: Value(value.type, value.name) for value in self.numbers}
+    def graph(self, exits: Sequence[Value], names: Sequence[str | None]) -> Graph:
+        """The body itself, with values of its own, of these names."""
+        inner = {
+            value: Value(value.type, name) for value, name in zip(self.numbers, names, strict=True)
+        }
         nodes = [
             Node(
                 node.op,

@@ -14,7 +14,6 @@ from graphc.ir.graph import Node
 from graphc.ir.op import Contraction, Reshape, Scan
 from graphc.ir.types import Shape
 from graphc.ir.value import Value
-from graphc.ops.joining import concatenate_op
 from graphc.ops.linalg import contract_op
 from graphc.ops.shape import broadcast_to_op
 
@@ -248,7 +247,7 @@ def merge_obstacle(a: Group, b: Group) -> str | None:
         return PRODUCT
     if a.product is not None and b.product is not None:
         return PRODUCT
-    if (a.product or b.product) and any(n.op is concatenate_op for n in (*a.nodes, *b.nodes)):
+    if (a.product or b.product) and (a.chooses or b.chooses):
         return "a concatenation has a loop nest for each piece"
     if len(a.nodes) + len(b.nodes) >= MAX_NODES:
         return FULL

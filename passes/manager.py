@@ -135,6 +135,7 @@ def run_pipeline(
     records: list[PassRecord] = []
     runs: dict[str, int] = {}
     established: list[Callable[[Node], bool]] = []
+    settled: dict[str, Graph] = {}
     count = _count(graph)
     for step in steps:
         runs[step.name] = runs.get(step.name, 0) + 1
@@ -143,7 +144,9 @@ def run_pipeline(
         name = f"{step.name}#{runs[step.name]}"
         if step.leaves is not None:
             established.append(step.leaves)
-        graph, record = _run_step(graph, step, name, context, instruments, established, count)
+        last = settled.get(step.name)
+        graph, record = _run_step(graph, step, name, context, instruments, established, count, last)
+        settled[step.name] = graph
         count = record.nodes_after
         records.append(record)
     return graph, records
@@ -188,14 +191,16 @@ def _run_step(
     instruments: Sequence[Instrument],
     established: Sequence[Callable[[Node], bool]],
     count: int,
+    settled: Graph | None,
 ) -> tuple[Graph, PassRecord]:
+    """``settled`` is what an earlier run of the pass gave: of that, it has nothing left to do."""
     decided = len(context.decisions)
     function = on_regions(step.run) if step.regions else step.run
     try:
         for instrument in instruments:
             graph = instrument.before(name, graph, function)
         started = time.perf_counter()
-        result = function(graph, context)
+        result = graph if graph is settled else function(graph, context)
         seconds = time.perf_counter() - started
         for instrument in instruments:
             instrument.after(name, result, established)

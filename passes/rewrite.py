@@ -85,6 +85,7 @@ class Selection:
     Attributes:
         exclusive: whether a rule asks who reads the values.
         depth: how many ops deep the deepest left side is, of those recorded.
+        roots: the ops that left sides end in, of those recorded.
     """
 
     def __init__(self, rules: RuleSet, active: Sequence[Rule]) -> None:
@@ -92,26 +93,38 @@ class Selection:
         self._active = active
         self.exclusive = any(rule.exclusive for rule in active)
         self.depth = 0
-        self._dtypes: set[DType] = set()
+        self.roots: set[OpDef] = set()
+        self._dtypes: set[str] = set()
         self._index: dict[tuple[OpDef, DType | None], list[_Entry]] = {}
         self._chosen: dict[tuple[Any, ...], tuple[Pattern, ...]] = {}
+
+    def may_match(self, graph: Graph) -> Iterator[Node]:
+        """The nodes that end in the op of a left side."""
+        dtypes = {value.type.dtype.name: value.type.dtype for value in graph.inputs}
+        for node in graph.nodes:
+            for value in node.outputs:
+                dtypes[value.type.dtype.name] = value.type.dtype
+        for dtype in dtypes.values():
+            self.learn(dtype)
+        roots = self.roots
+        return (node for node in graph.nodes if node.op in roots)
 
     def candidates(self, node: Node, producer: Producer) -> Sequence[Pattern]:
         """The patterns that the node may match, in the order of the rules."""
         if not node.inputs:
             return ()
-        # Dtypes by name, since the hash of a dtype is NumPy's and slow.
         key: list[Any] = [node.op]
         for value in node.inputs:
             maker = producer(value)
             key.append(value.type.dtype.name)
             key.append(None if maker is None else maker.op)
-        found = self._chosen.get(tuple(key))
+        key.append(node.inputs[0] is node.inputs[-1])
+        asked = tuple(key)
+        found = self._chosen.get(asked)
         if found is None:
             for value in node.inputs:
-                if value.dtype not in self._dtypes:
-                    self._learn(value.dtype)
-            found = self._chosen[tuple(key)] = self._choose(node, set(key[2::2]))
+                self.learn(value.type.dtype)
+            found = self._chosen[asked] = self._choose(node, set(key[2:-1:2]))
         return found
 
     def _choose(self, node: Node, makers: set[OpDef | None]) -> tuple[Pattern, ...]:
@@ -123,12 +136,16 @@ class Selection:
             entry.pattern
             for entry in sorted(found, key=lambda entry: entry.place)
             if entry.heads <= makers
+            and (not entry.repeats or node.inputs[0] is node.inputs[-1])
         )
 
-    def _learn(self, dtype: DType) -> None:
-        """Records the left sides for a dtype."""
+    def learn(self, dtype: DType) -> None:
+        """Records the left sides for a dtype, if that is new."""
+        # By name, since the hash of a dtype is NumPy's and slow.
+        if dtype.name in self._dtypes:
+            return
         first = not self._dtypes
-        self._dtypes.add(dtype)
+        self._dtypes.add(dtype.name)
         self._chosen.clear()
         for place, rule in enumerate(self._active):
             if not (dtype in rule.dtypes or (first and not rule.dtypes)):
@@ -137,17 +154,24 @@ class Selection:
             entries = self._index.setdefault((pattern.root.op, pattern.last), [])
             # What holds whatever the dtype is recorded once.
             if all(entry.pattern is not pattern for entry in entries):
-                entries.append(_Entry(place, pattern, _heads(pattern.root)))
+                entries.append(_Entry(place, pattern, _heads(pattern.root), _repeats(pattern.root)))
+                self.roots.add(pattern.root.op)
                 self.depth = max(self.depth, _depth(pattern.root))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Entry:
-    """A pattern, its rule's place among the rules, and what must make operands of a match."""
+    """A pattern, its rule's place among the rules, and what it asks of operands at first sight.
+
+    Attributes:
+        heads: what must make operands of a match.
+        repeats: whether all operands are the one value.
+    """
 
     place: int
     pattern: Pattern
     heads: frozenset[OpDef]
+    repeats: bool
 
 
 def _heads(pattern: Application) -> frozenset[OpDef]:
@@ -157,6 +181,12 @@ def _heads(pattern: Application) -> frozenset[OpDef]:
         for operand in pattern.operands
         if not isinstance(operand, Variable) or operand.constant
     )
+
+
+def _repeats(pattern: Application) -> bool:
+    """Whether the operands of a match are one value given several times."""
+    names = [operand.name for operand in pattern.operands if isinstance(operand, Variable)]
+    return len(names) == len(pattern.operands) > 1 and len(set(names)) == 1
 
 
 def _depth(pattern: Application) -> int:
@@ -177,10 +207,12 @@ def rewrite(graph: Graph, rules: RuleSet, context: PassContext) -> Graph:
     """The graph after all rules have been applied as often as they match."""
     selection = rules.selection(context.options)
     readers = _readers_of(graph) if selection.exclusive else _unasked
+    producer = graph.producers.get
     first = [
         node
-        for node in graph.nodes
-        if next(_matches(selection, node, graph.producers.get, readers), None) is not None
+        for node in selection.may_match(graph)
+        for patterns in (selection.candidates(node, producer),)
+        if patterns and next(_matches(patterns, node, producer, readers), None) is not None
     ]
     if not first:
         return graph
@@ -230,9 +262,9 @@ def _readers_of(graph: Graph) -> Readers:
 
 
 def _matches(
-    selection: Selection, node: Node, producer: Producer, readers: Readers
+    patterns: Sequence[Pattern], node: Node, producer: Producer, readers: Readers
 ) -> Iterator[tuple[Pattern, Binding]]:
-    for pattern in selection.candidates(node, producer):
+    for pattern in patterns:
         binding = match(pattern, node, producer, readers)
         if binding is not None and _fits(pattern, binding, node):
             yield pattern, binding
@@ -245,7 +277,8 @@ def _first_replacement(
 
     A right side that would leave out a check of indices is none.
     """
-    for pattern, binding in _matches(selection, node, producer, readers):
+    patterns = selection.candidates(node, producer)
+    for pattern, binding in _matches(patterns, node, producer, readers):
         replacement = _replacement(pattern, binding, node, producer)
         given = [value for value in binding.values() if isinstance(value, Value)]
         if replacement is not None and not checks.are_lost(given, *replacement, producer):

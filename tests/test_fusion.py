@@ -10,6 +10,7 @@ import pytest
 
 import graphc as gx
 from graphc.kernel.ir import walk
+from graphc.ops.fused import fused_op
 from graphc.plan.ir import Launch
 from passes.fusion_groups import MAX_NODES
 
@@ -386,3 +387,40 @@ def test_what_nobody_reads_makes_no_kernel_even_without_dce() -> None:
     run = gx.Session(graph, options=gx.Options(verify=True, off=("dce",))).compile(never[1], [x])
     assert run(3.0) == 3.0
     assert not run.kernels
+
+
+def test_layers_that_only_names_tell_apart_share_a_body() -> None:
+    with gx.Graph() as g:
+        x = gx.placeholder((4, 8), "float32", name="x")
+        h = x
+        for layer in range(3):
+            w = gx.variable(np.eye(8, dtype="f4"), name=f"w{layer}")
+            b = gx.variable(np.ones(8, "f4"), name="bias")
+            h = gx.tanh(h @ w + b)
+    session = gx.Session(g)
+    run = session.compile(h, [x])
+    fused = [node for node in run.graph.nodes if node.op is fused_op]
+    assert len(fused) == 3
+    bodies = {id(node.regions[0]) for node in fused}
+    # the first reads x itself, the others what a layer gives
+    assert len(bodies) == 1
+    (names,) = {tuple(v.name for v in node.regions[0].inputs) for node in fused}
+    assert names == (None, None, "bias")
+    assert [v.name for v in fused[0].inputs] == ["x", "w0", "bias"]
+    expected = np.eye(4, 8, dtype="f4")
+    given = expected
+    for _ in range(3):
+        expected = np.tanh(expected + 1)
+    np.testing.assert_allclose(run(given), expected, rtol=1e-6)
+
+
+def test_layers_of_several_lines_have_bodies_of_their_own() -> None:
+    with gx.Graph() as g:
+        x = gx.placeholder((4, 8), "float32", name="x")
+        w = gx.variable(np.eye(8, dtype="f4"), name="w")
+        first = gx.tanh(x @ w)
+        second = gx.tanh(first @ w)
+    run = gx.Session(g).compile(second, [x])
+    one, other = (node for node in run.graph.nodes if node.op is fused_op)
+    assert one.regions[0] is not other.regions[0]
+    assert one.regions[0].inputs[1].name == "w"

@@ -12,6 +12,7 @@ import pytest
 import tiny_ops
 from tiny_ops import ADD, HALVES, NEGATE, TAG, chain, node, value
 
+import graphc as gx
 from graphc.base.errors import GraphError, NameLookupError, ShapeError, VerifyError
 from graphc.base.source import Location
 from graphc.ir.builder import apply, apply_node, building
@@ -386,3 +387,20 @@ def test_multiple_outputs_and_walk() -> None:
     verify(graph)
     assert list(graph.walk()) == recorder.nodes
     assert graph.users()[low] == [recorder.nodes[1]]
+
+
+def test_what_one_instruction_builds_has_one_provenance() -> None:
+    with gx.Graph() as g:
+        x = gx.placeholder((3,), "float32")
+        y, z = gx.exp(x), gx.exp(x)
+        for _ in range(2):
+            y = gx.tanh(y)
+    exps = [node.provenance for node in g.nodes if node.op.name == "exp"]
+    tanhs = [node.provenance for node in g.nodes if node.op.name == "tanh"]
+    assert tanhs[0] is tanhs[1]
+    assert exps[0] is not exps[1]
+    assert exps[0].where is not None
+    assert exps[1].where is not None
+    assert exps[0].where.line == exps[1].where.line
+    assert exps[0].where.column != exps[1].where.column
+    assert z.graph is g

@@ -7,7 +7,7 @@ one, so before/after dumps, rollback, sharing of regions and hashing need no cop
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import starmap
 from typing import TYPE_CHECKING, Final
@@ -93,6 +93,11 @@ class Node:
         return f"{self.op.name}({operands}){' {' + shown + '}' if shown else ''} : {results}"
 
 
+def distinct(values: Sequence[Value]) -> Iterable[Value]:
+    """Each of the values once, in order."""
+    return values if len(values) < 2 else dict.fromkeys(values)
+
+
 class Graph:
     """A frozen, topologically ordered graph.
 
@@ -153,8 +158,12 @@ class Graph:
         """For every value the nodes that read it, each once, in order."""
         result: dict[Value, list[Node]] = {}
         for node in self.nodes:
-            for value in dict.fromkeys(node.inputs):
-                result.setdefault(value, []).append(node)
+            for value in distinct(node.inputs):
+                found = result.get(value)
+                if found is None:
+                    result[value] = [node]
+                else:
+                    found.append(node)
         return result
 
     def walk(self) -> Iterator[Node]:

@@ -8,7 +8,7 @@ recorder of its own whose ``parent`` it captures from.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType, TracebackType
 
 from graphc.base.errors import GraphcError, GraphError, NameLookupError
@@ -214,9 +214,10 @@ class Recorder:
 
     # --- reading ---------------------------------------------------------------------------------
 
-    def position(self, node: Node) -> int:
-        """Where in the order of building a node stands."""
-        return self._positions[node.outputs[0]]
+    @property
+    def positions(self) -> Mapping[Value, int]:
+        """Which of ``nodes`` makes a value; inputs of a region are not in it."""
+        return self._positions
 
     def producer(self, value: Value) -> Node | None:
         """The node that makes the value; None for inputs of a region."""

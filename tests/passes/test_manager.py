@@ -177,3 +177,24 @@ def test_bad_arguments(given: dict[str, Any]) -> None:
     assert f"{name} is {given[name]!r}" in caught.value.message and caught.value.hint
     assert caught.value.where is not None
     assert caught.value.where.filename == __file__
+
+
+def test_what_a_pass_gave_it_does_not_get_again() -> None:
+    seen: list[Graph] = []
+
+    def looks(graph: Graph, context: PassContext) -> Graph:
+        seen.append(graph)
+        return graph
+
+    steps = (Step(cse), Step(looks), Step(cse), Step(dce), Step(looks))
+    graph, records = run_pipeline(sample(), steps, PassContext())
+    assert [record.name for record in records] == ["cse#1", "looks#1", "cse#2", "dce#1", "looks#2"]
+    assert len(seen) == 1
+    assert seen[0] is graph
+    seen.clear()
+    with gx.Graph() as g:
+        x = gx.placeholder((3,), "float32", name="x")
+        y = gx.nn.softmax(gx.negative(gx.negative(x)))
+    steps = (Step(looks), Step(simplify), Step(looks))
+    run_pipeline(extract(g, [y]).graph, steps, PassContext())
+    assert len(seen) == 2
