@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import threading
 from collections.abc import Callable
@@ -331,6 +332,48 @@ def test_readers_of_an_old_value_come_before_its_update() -> None:
     assert [node.op.name for node in result.nodes] == ["multiply", "add", "tanh"]
     assert updates(result, context) is result
     assert updates(graph, PassContext()) is graph
+
+
+CHECKED = """
+graph "g" (%0 "x": float32[8], %1 "w": float32[8], %2 "i": int64[3], %3 "b": float32[3]) {
+  %4 = add(%1, %0) : float32[8]
+  %5 = tanh(%0) : float32[8]
+  %6 = take(%5, %2) {axis = 0} : float32[3]
+  %7 = add(%3, %6) : float32[3]
+  %8 = exp(%7) : float32[3]
+  return %8, %4, %7
+}
+"""
+
+
+def test_what_may_fail_comes_before_all_updates() -> None:
+    graph = parse_graph(CHECKED)
+    context = PassContext(renewed=((1, 1), (3, 2)))
+    result = updates(graph, context)
+    assert [node.op.name for node in result.nodes] == ["tanh", "take", "add", "add", "exp"]
+    assert result.nodes[2].output is graph.outputs[1]
+    assert updates(result, context) is result
+    # a variable that is only written too
+    alone = updates(graph, PassContext(renewed=((None, 1),)))
+    assert [node.op.name for node in alone.nodes] == ["tanh", "take", "add", "add", "exp"]
+
+
+def test_what_may_fail_and_needs_a_new_value_leaves_the_order() -> None:
+    graph = parse_graph(CHECKED.replace("tanh(%0)", "tanh(%4)"))
+    assert updates(graph, PassContext(renewed=((1, 1), (3, 2)))) is graph
+
+
+@pytest.mark.parametrize("sizes", [(784, 512, 512, 10), (64, 128, 64, 10), (300, 100, 10)])
+def test_training_steps_are_in_place_whatever_their_sizes(sizes: tuple[int, ...]) -> None:
+    with gx.Graph() as graph:
+        h: Any = gx.placeholder(("batch", sizes[0]), name="x")
+        x, labels = h, gx.placeholder(("batch",), "int64", name="labels")
+        for n, (rows, columns) in enumerate(itertools.pairwise(sizes)):
+            bias = gx.variable(np.zeros(columns, np.float32))
+            h = (gx.nn.relu(h) if n else h) @ gx.variable(data(rows, columns)) + bias
+        loss = gx.mean(gx.nn.softmax_cross_entropy(h, labels))
+        step = gx.optim.Adam(1e-3).minimize(loss)
+    assert commit_of(gx.Session(graph).compile([loss, step], [x, labels])) is not None
 
 
 def test_a_reader_of_both_values_leaves_the_order() -> None:
