@@ -124,6 +124,22 @@ def product(dtype: DType = float32, batch: int = 3) -> Kernel:
     return b.finish()
 
 
+def product_with_work() -> Kernel:
+    """A product in blocks of rows, and what is added to each, which is brought near meanwhile."""
+    b = KernelBuilder("product with work")
+    x, w = b.buffer("x", "in", tensor(float32, N, 6)), b.buffer("w", "in", tensor(float32, 6, 5))
+    r, y = b.buffer("r", "in", tensor(float32, N, 5)), b.buffer("y", "out", tensor(float32, N, 5))
+    zero = b.dim(0)
+    near = (MatrixOperand(r, zero, 5, 1),)
+    block = b.buffer("block", "scratch", tensor(float32, N, 5))
+    left, right = MatrixOperand(x, zero, 6, 1), MatrixOperand(w, zero, 5, 1)
+    room = b.buffer("room", "scratch", tensor(float32, 128))
+    b.contract("panel", (N, 5, 6), left, right, MatrixOperand(block, zero, 5, 1), room, near)
+    with b.loop(N * 5, "vector") as i:
+        b.store(y, i.index, b.apply("add", b.load(block, i.index), b.load(r, i.index)))
+    return b.finish()
+
+
 def packed_product(dtype: DType = float32) -> Kernel:
     """[n, 7] by a [7, 10] matrix in panels of 4 columns and 3 rows."""
     b = KernelBuilder("product of panels")
@@ -200,7 +216,7 @@ def first_terms() -> Kernel:
 
 KERNELS = [
     pointwise(), softmax(), column_sums(), cumulative_sum(), scatter_add(), product(),
-    packed_product(), best_places(), padded(), first_terms(),
+    packed_product(), product_with_work(), best_places(), padded(), first_terms(),
     whole(float32, "add", 100, "lanes"),
 ]  # fmt: skip
 

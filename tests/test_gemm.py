@@ -29,6 +29,7 @@ from graphc.runtime.jit import Library, compile_object
 Array = np.ndarray[Any, np.dtype[Any]]
 
 POINTER, INTEGER = ctypes.c_void_p, ctypes.c_int64
+NEAR = (POINTER, POINTER, INTEGER)  # the workspace, then what is brought near
 GUARD = 512  # bytes of red zone on either side
 MARK = 0xA5
 
@@ -65,23 +66,26 @@ class Products:
             names.append(_emit_chain(module, dtype))
         library = Library(compile_object(module.text(), target), names)
         self.library = library
-        self._gemm = library.function(names[0], *[POINTER] * 3, *[INTEGER] * 8, POINTER)
+        self._gemm = library.function(names[0], *[POINTER] * 3, *[INTEGER] * 8, *NEAR)
         if dtype.is_float:
-            self._packed = library.function(names[1], *[POINTER] * 3, *[INTEGER] * 8, POINTER)
+            self._packed = library.function(names[1], *[POINTER] * 3, *[INTEGER] * 8, *NEAR)
             self._chain = library.function(names[2], *[POINTER] * 3, *[INTEGER] * 7)
 
-    def product(self, a: Array, b: Array, gap: int = 0) -> Array:
-        """a @ b, with guarded result and workspace and ``gap`` untouched elements between rows."""
+    def product(self, a: Array, b: Array, gap: int = 0, near: Array | None = None) -> Array:
+        """a @ b, with guarded result and workspace and ``gap`` untouched elements between rows.
+
+        ``near`` is a table of addresses and strides.
+        """
         (m, k), n = a.shape, b.shape[1]
         result, workspace = self._result(m, n, gap), self._workspace(m, n, k)
         self._gemm(
             a.ctypes.data, b.ctypes.data, result.address, m, n, k,
-            *_strides(a), *_strides(b), n + gap, workspace.address,
+            *_strides(a), *_strides(b), n + gap, workspace.address, *_table(near),
         )  # fmt: skip
         workspace.check()
         return self._taken(result, m, n, gap)
 
-    def packed_product(self, a: Array, b: Array, gap: int = 0) -> Array:
+    def packed_product(self, a: Array, b: Array, gap: int = 0, near: Array | None = None) -> Array:
         """a @ b with b packed beforehand."""
         (m, k), n = a.shape, b.shape[1]
         depth = even_depth(k, depth_limit(self.dtype, self.target)) if k else 1
@@ -92,7 +96,7 @@ class Products:
         self._packed(
             a.ctypes.data, packed.address, result.address, m, n, k,
             *_strides(a), depth, panels.shape[1] * panels.shape[3] if b.size else 0, n + gap,
-            workspace.address,
+            workspace.address, *_table(near),
         )  # fmt: skip
         workspace.check()
         packed.check()
@@ -162,6 +166,10 @@ def products(dtype: DType, target: str) -> Products:
 def _strides(array: Array) -> tuple[int, int]:
     row, column = (stride // array.itemsize for stride in array.strides)
     return row, column
+
+
+def _table(near: Array | None) -> tuple[int | None, int]:
+    return (None, 0) if near is None else (near.ctypes.data, len(near))
 
 
 def matrix(generator: np.random.Generator, shape: tuple[int, int], dtype: DType) -> Array:
@@ -365,6 +373,26 @@ def test_operands_at_the_end_of_a_page() -> None:
                 y = at_end(np.ascontiguousarray(b.T) if right else b)
                 got = made.product(x.T if left else x, y.T if right else y)
                 assert_same_bits(got, expected)
+
+
+@every_target
+@every_float
+@pytest.mark.parametrize("sizes", [(1, 70, 9), (40, 100, 70), (200, 520, 30), (100, 300, 1100)])
+def test_what_is_brought_near_is_not_read(
+    sizes: tuple[int, int, int], dtype: DType, target: str
+) -> None:
+    # an address is only asked for, so it may lie anywhere, in memory or not
+    m, n, k = sizes
+    run = products(dtype, target)
+    generator = np.random.default_rng(7)
+    a, b = matrix(generator, (m, k), dtype), matrix(generator, (k, n), dtype)
+    beside = matrix(generator, (m, n), dtype)
+    places = [beside.ctypes.data, 0, 8, 2**46]
+    near = np.array([(place, n * dtype.bytes) for place in places], np.int64)
+    for left in (a, laid_out(a, "transposed")):
+        expected = run.chain(left, b)
+        assert_same_bits(run.product(left, b, near=near), expected)
+        assert_same_bits(run.packed_product(left, b, near=near), expected)
 
 
 def test_workspace_bound_grows_with_every_size() -> None:

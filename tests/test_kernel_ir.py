@@ -13,6 +13,7 @@ from kernel_samples import (
     KERNELS,
     N,
     pointwise,
+    product_with_work,
     scatter_add,
     softmax,
     tensor,
@@ -272,6 +273,22 @@ def test_verifier_catches(old: str, new: str, problem: str | None) -> None:
     with pytest.raises(VerifyError) as caught:
         verify_kernel(kernel)
     assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("near %r[", "near %y[", "'y' is no operand with elements as large"),
+        ("in %r: float32", "in %r: float64", "'r' is no operand with elements as large"),
+        ("near %r[%0, 5, 1]", "near %r[%0, 5, 2]", "brought near are not adjacent"),
+        ("near %r[%0, 5, 1]", "near " + ", ".join(["%r[%0, 5, 1]"] * 5), "more than 4 matrices"),
+    ],
+)
+def test_verifier_knows_what_may_be_near(old: str, new: str, problem: str) -> None:
+    text = print_kernel(product_with_work())
+    assert old in text
+    with pytest.raises(VerifyError, match=problem):
+        verify_kernel(parse_kernel(text.replace(old, new, 1)))
 
 
 def test_verifier_knows_scopes() -> None:

@@ -115,6 +115,8 @@ def test_an_update_is_made_behind_the_gradient() -> None:
     assert len(run.kernels) == 1
     outputs = [b.role for b in run.kernels[0].buffers].count("out")
     assert outputs == 2, "the gradient itself is not stored"
+    (contract,) = (s for s in walk(run.kernels[0].body) if isinstance(s, Contract))
+    assert [matrix.buffer.type.shape for matrix in contract.near] == [(8, 40)] * 2
 
 
 def test_two_products_are_two_kernels() -> None:

@@ -394,15 +394,17 @@ class KernelEmitter:
             if statement.workspace is not None
             else Reg("null", PTR)
         )
+        near = [self._matrix(matrix) for matrix in statement.near]
         if self.ranges.cuts(statement):
-            a, b, c, m, n = self._part_of_product(statement, a, b, c, m, n)
-        operands = (a, b, c, m, n, k, *strides, room)
+            a, b, c, near, m, n = self._part_of_product(statement, a, b, c, near, m, n)
+        table = self._near(statement, near)
+        operands = (a, b, c, m, n, k, *strides, room, table, e.const(len(near), I64))
         self.module.declare(symbol, "void", ", ".join(str(operand.type) for operand in operands))
         e.call(symbol, None, *operands)
 
     def _part_of_product(
-        self, statement: Contract, a: Reg, b: Reg, c: Reg, m: Reg, n: Reg
-    ) -> tuple[Reg, Reg, Reg, Reg, Reg]:
+        self, statement: Contract, a: Reg, b: Reg, c: Reg, near: list[Reg], m: Reg, n: Reg
+    ) -> tuple[Reg, Reg, Reg, list[Reg], Reg, Reg]:
         """The operands and sizes of the rows or columns of a product in the present range."""
         e = self.e
         name, size, block = divided(statement)
@@ -417,11 +419,27 @@ class KernelEmitter:
 
         if name == "m":
             rows = (statement.a.row_stride, statement.c.row_stride)
-            return at(a, rows[0]), b, at(c, rows[1]), count, n
+            strides = [matrix.row_stride for matrix in statement.near]
+            near = list(map(at, near, strides))
+            return at(a, rows[0]), b, at(c, rows[1]), near, count, n
         packed = statement.template == "packed"
         # a column of panels is as long as they are deep
         stride = statement.b.buffer.type.shape[-2] if packed else statement.b.column_stride
-        return a, at(b, stride), at(c, 1), m, count
+        return a, at(b, stride), at(c, 1), [at(place, 1) for place in near], m, count
+
+    def _near(self, statement: Contract, near: list[Reg]) -> Reg:
+        """A table of what to bring near: addresses and the bytes from one row to the next."""
+        if not near:
+            return Reg("null", PTR)
+        e = self.e
+        table = e.alloca(I64, 2 * len(near))
+        for number, (place, matrix) in enumerate(zip(near, statement.near, strict=True)):
+            size = e.const(matrix.buffer.type.dtype.bytes, I64)
+            stride = e.binary("mul", self.size(matrix.row_stride), size)
+            for offset, value in enumerate((place, stride)):
+                entry = e.element_pointer(table, e.const(2 * number + offset, I64), "i64")
+                e.store(value, entry, 8)
+        return table
 
     def _matrix(self, operand: MatrixOperand) -> Reg:
         offset = self.uniform(operand.offset)

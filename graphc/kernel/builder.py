@@ -312,9 +312,10 @@ class KernelBuilder:
         b: MatrixOperand,
         c: MatrixOperand,
         workspace: Buffer | None,
+        near: tuple[MatrixOperand, ...] = (),
     ) -> None:
         """A matrix product of sizes (m, n, k), here."""
-        self._blocks[-1].statements.append(Contract(template, *sizes, a, b, c, workspace))
+        self._blocks[-1].statements.append(Contract(template, *sizes, a, b, c, workspace, near))
 
     def finish(self) -> Kernel:
         """The kernel."""

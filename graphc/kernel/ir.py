@@ -211,6 +211,10 @@ class MatrixOperand:
     column_stride: Size
 
 
+MAX_NEAR = 4
+"""Matrices that a product brings near while it is computed."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Contract:
     """c[m, n] = a[m, k] · b[k, n], one ascending-k chain per element (class R).
@@ -218,6 +222,9 @@ class Contract:
     ``template`` names the code: "panel" packs b on the way, if that pays; "packed" reads a b that
     lies in panels (``graphc.kernel.panels``): its buffer is [blocks, panels, depth, width], with
     the strides (width, 1) inside a panel. It may start at any panel of the first block.
+
+    ``near`` are at most ``MAX_NEAR`` matrices of m × n that what follows reads, with elements as
+    large as those of c. They are brought near meanwhile, which means nothing for the result.
     """
 
     template: Literal["panel", "packed"]
@@ -228,6 +235,7 @@ class Contract:
     b: MatrixOperand
     c: MatrixOperand
     workspace: Buffer | None = None
+    near: tuple[MatrixOperand, ...] = ()
 
 
 Scalar: TypeAlias = Const | DimValue | Apply | Cast | Load | Check
@@ -355,7 +363,7 @@ def sizes_in(statement: Statement) -> tuple[Size, ...]:
     if isinstance(statement, (Loop, Reduce)):
         return (statement.extent,)
     if isinstance(statement, Contract):
-        matrices = (statement.a, statement.b, statement.c)
+        matrices = (statement.a, statement.b, statement.c, *statement.near)
         strides = tuple(d for m in matrices for d in (m.row_stride, m.column_stride))
         return (statement.m, statement.n, statement.k, *strides)
     return ()
@@ -385,5 +393,6 @@ def operands_of(statement: Statement) -> tuple[Var, ...]:
         return tuple(reducer.term for reducer in statement.reducers)
     if isinstance(statement, Contract):
         sizes = (size for size in sizes_in(statement) if isinstance(size, Var))
-        return (statement.a.offset, statement.b.offset, statement.c.offset, *sizes)
+        matrices = (statement.a, statement.b, statement.c, *statement.near)
+        return (*(matrix.offset for matrix in matrices), *sizes)
     return ()

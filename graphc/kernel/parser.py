@@ -388,7 +388,13 @@ class _Parser(Scanner):
         self.expect("*")
         b = self._matrix()
         workspace = self._buffer() if self.accept_word("workspace") else None
-        return Contract(template, m, n, k, a, b, c, workspace)  # type: ignore[arg-type]
+        near = []
+        if self.accept_word("near"):
+            near.append(self._matrix())
+            while self.accept(","):
+                near.append(self._matrix())
+        operands = a, b, c, workspace, tuple(near)
+        return Contract(template, m, n, k, *operands)  # type: ignore[arg-type]
 
     def _matrix(self) -> MatrixOperand:
         buffer = self._buffer()

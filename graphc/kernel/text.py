@@ -213,6 +213,8 @@ class _Printer:
         text = f"contract {statement.template} {sizes} {c} = {a} * {b}"
         if statement.workspace is not None:
             text += f" workspace {self._names.get(statement.workspace, '%??')}"
+        if statement.near:
+            text += f" near {', '.join(map(self._matrix, statement.near))}"
         return text
 
 

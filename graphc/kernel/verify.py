@@ -19,6 +19,7 @@ from graphc.ir.op import Combine
 from graphc.kernel import panels
 from graphc.kernel.index_range import Affine, note_form, outside
 from graphc.kernel.ir import (
+    MAX_NEAR,
     Apply,
     Buffer,
     Cast,
@@ -380,6 +381,15 @@ class _Verifier:
             statement.c.buffer not in (statement.a.buffer, statement.b.buffer),
             "a product overwrites its operand",
         )
+        self._require(len(statement.near) <= MAX_NEAR, f"more than {MAX_NEAR} matrices near")
+        for matrix in statement.near:
+            self._check_buffer(matrix.buffer)
+            self._read(matrix.offset, int64, "an offset")
+            self._require(
+                matrix.buffer.role == "in" and matrix.buffer.type.dtype.bytes == dtype.bytes,
+                f"{matrix.buffer.name!r} is no operand with elements as large as the product's",
+            )
+            self._require(matrix.column_stride == 1, "columns brought near are not adjacent")
         room = statement.workspace
         if room is not None:
             self._check_buffer(room)

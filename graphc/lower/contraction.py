@@ -21,7 +21,7 @@ from graphc.ir.op import Contraction, Reshape
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.builder import KernelBuilder
-from graphc.kernel.ir import Buffer, Kernel, MatrixOperand, Size, Var
+from graphc.kernel.ir import MAX_NEAR, Buffer, Kernel, MatrixOperand, Size, Var
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.index import Index, flat_index, reshape_index
 from graphc.lower.region import Result, Slices, open_loop, open_loops, open_region
@@ -43,6 +43,9 @@ MANY_STREAMS = 4
 
 BLOCK_BYTES = 512 * 1024
 """Memory of a block: about half of a large second-level cache. Smaller ones pack more often."""
+
+NEAR_BYTES = 768 * 1024
+"""Memory of a block together with what is brought near for the work on it."""
 
 FEW_ROWS = 24
 """Up to so many rows, blocks are wide: products of few rows stream through their right operand."""
@@ -89,11 +92,12 @@ class Product:
         sizes: tuple[Size, Size],
         target: MatrixOperand,
         room: Buffer,
+        near: tuple[MatrixOperand, ...] = (),
     ) -> None:
         """The block of ``sizes`` at ``start`` of the matrix of this number."""
         template = "packed" if self.node.op is contract_panels_op else "panel"
         a, right = self.left_from(b, number, start[0]), self.right_from(b, number, start[1])
-        b.contract(template, (*sizes, self.k), a, right, target, room)
+        b.contract(template, (*sizes, self.k), a, right, target, room, near)
 
 
 def matrix(
@@ -214,10 +218,12 @@ def blocks(extent: Dim, limit: int, multiple: int) -> Blocks:
     return Blocks(-(-extent // size), size, extent)
 
 
-def _cut(b: KernelBuilder, whole: Product, streams: int) -> tuple[Blocks, Blocks, Dim]:
+def _cut(
+    b: KernelBuilder, whole: Product, streams: int, block_bytes: int
+) -> tuple[Blocks, Blocks, Dim]:
     """Blocks of rows and of columns, and the elements of the largest."""
     m, n = whole.m, whole.n
-    elements = BLOCK_BYTES // max(4, whole.result.dtype.bytes)
+    elements = block_bytes // max(4, whole.result.dtype.bytes)
     limit = WIDE_COLUMNS if streams >= MANY_STREAMS else COLUMNS
     tall = blocks(m, elements // limit, 8), blocks(n, limit, MULTIPLE)
     wide = blocks(n, elements // FEW_ROWS, MULTIPLE)
@@ -248,9 +254,17 @@ def _in_blocks(
     target: Target,
 ) -> None:
     """Block by block: the product, then the outputs. ``kept`` is where the product is wanted."""
-    others = (*evaluator.region.inputs, *evaluator.region.outputs)
-    streams = sum(value.shape == whole.result.shape for value in others)
-    rows, columns, elements = _cut(b, whole, streams)
+    region = evaluator.region
+    shape, size = whole.result.shape, whole.result.dtype.bytes
+    streams = sum(value.shape == shape for value in (*region.inputs, *region.outputs))
+    operands = set(whole.node.inputs)
+    soon = [
+        evaluator.buffers[value]
+        for value in region.inputs
+        if value.shape == shape and value.dtype.bytes == size and value not in operands
+    ][:MAX_NEAR]
+    limit = min(BLOCK_BYTES, NEAR_BYTES // (1 + len(soon)))
+    rows, columns, elements = _cut(b, whole, streams, limit)
     room = workspace(b, target, (whole, rows.extent, columns.extent))
     block = kept
     if block is None:
@@ -261,12 +275,13 @@ def _in_blocks(
         column = open_block(b, evaluator, loops, columns)
         row = open_block(b, evaluator, loops, rows)
         held = rows.held(b, row), columns.held(b, column)
+        first = flat_index(b, (number, row, column), (1, whole.m, whole.n))
         if kept is None:
             result = MatrixOperand(block, b.dim(0), columns.size, 1)
         else:
-            first = flat_index(b, (number, row, column), (1, whole.m, whole.n))
             result = MatrixOperand(block, first, whole.n, 1)
-        whole.contract(b, number, (row, column), held, result, room)
+        asked = tuple(MatrixOperand(buffer, first, whole.n, 1) for buffer in soon)
+        whole.contract(b, number, (row, column), held, result, room, asked)
         i = open_loop(b, evaluator, loops, held[0], "parallel")
         j = open_loop(b, evaluator, loops, held[1], "vector")
         place = (*index, b.apply("add", row, i), b.apply("add", column, j))

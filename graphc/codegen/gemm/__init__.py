@@ -3,8 +3,12 @@
 Every element of the result is one chain of multiply-adds in ascending order of k, starting from +0:
 acc = fma(a[i, k], b[k, j], acc). Paths, blocks and remainders differ in speed only, never in bits.
 
-All strides count elements. The result has unit column stride and overlaps no operand. Workspace
-may hold anything and need not be aligned, though 64 bytes is faster.
+``near`` is a table of at most ``MAX_NEAR`` pairs, an address and a stride in bytes: matrices in the
+shape of the result, with elements as large, that will be read next. They are brought near
+meanwhile.
+
+All other strides count elements. The result has unit column stride and overlaps no operand.
+Workspace may hold anything and need not be aligned, though 64 bytes is faster.
 """
 
 from __future__ import annotations
@@ -30,9 +34,10 @@ def emit_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> str:
     """Defines (once) the product c = a @ b and returns its name.
 
     Signature: void (ptr a, ptr b, ptr c, i64 m, i64 n, i64 k, i64 a_row, i64 a_col, i64 b_row,
-    i64 b_col, i64 c_row, ptr workspace). Any dtype: integers wrap in their own width, bools are
-    "or" of "and"s. k = 0 writes zeros. The module's ``has_fma`` decides between fused and separate
-    multiply and add, the target the widths; unit strides of a and b are the fast ones.
+    i64 b_col, i64 c_row, ptr workspace, ptr near, i64 near_count). Any dtype:
+    integers wrap in their own width, bools are "or" of "and"s. k = 0 writes zeros. The
+    module's ``has_fma`` decides between fused and separate multiply and add, the target the widths;
+    unit strides of a and b are the fast ones.
     """
     if dtype.is_float:
         return emit_float_gemm(module, dtype, target)
@@ -55,7 +60,8 @@ def emit_gemm_packed(module: ModuleEmitter, dtype: DType, target: Target) -> str
     """Defines (once) the product of floats with a packed right operand and returns its name.
 
     Signature: void (ptr a, ptr packed, ptr c, i64 m, i64 n, i64 k, i64 a_row, i64 a_col, i64 depth,
-    i64 padded, i64 c_row, ptr workspace), with panels of ``panel_width`` columns and ``depth``
-    rows, of which ``padded`` columns lie side by side. The bits are those of ``emit_gemm``.
+    i64 padded, i64 c_row, ptr workspace, ptr near, i64 near_count), with panels of
+    ``panel_width`` columns and ``depth`` rows, of which ``padded`` columns lie side by
+    side. The bits are those of ``emit_gemm``.
     """
     return emit_float_gemm_packed(module, dtype, target)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from graphc.base.target import Target
-from graphc.codegen.emitter import ModuleEmitter, Reg
+from graphc.codegen.emitter import I64, PTR, ModuleEmitter, Reg
 from graphc.codegen.gemm.blocking import Blocking, blocking
 from graphc.codegen.gemm.build import Builder
 from graphc.codegen.gemm.dots import emit_dots
@@ -14,6 +14,7 @@ from graphc.codegen.gemm.move import emit_copy, emit_pack_block, emit_zero
 from graphc.codegen.gemm.stream import emit_stream
 from graphc.codegen.gemm.tile import emit_row, emit_tile
 from graphc.ir.dtypes import DType
+from graphc.kernel.ir import MAX_NEAR
 
 _STREAM_GROUP = 4
 _STREAM_DEPTH = 32
@@ -23,6 +24,9 @@ _STREAM_ROWS_ANY = 8
 _STREAM_ROWS_WIDE = 24
 # up to so many rows, B with contiguous columns is transposed on the way, not packed
 _DOT_ROWS = 2
+# Of the next panel a tile asks for so many times as many rows as it has itself, at most.
+_COMING = 8
+
 # panels that one row meets at a time
 _ROW_PANELS = 4
 
@@ -39,13 +43,14 @@ def emit_float_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> str:
     f = Builder(
         module,
         name,
-        "*a *b *c m n k a_row a_col b_row b_col c_row *workspace",
+        "*a *b *c m n k a_row a_col b_row b_col c_row *workspace *near near_count",
         internal=False,
         cold=True,
     )
     a, b, c, m, n, k = f.parameter("a", "b", "c", "m", "n", "k")
     a_row, a_col, b_row, b_col = f.parameter("a_row", "a_col", "b_row", "b_col")
     c_row, workspace = f.parameter("c_row", "workspace")
+    near, near_count = f.parameter("near", "near_count")
     f.leave_if(f.either(f.compare("slt", m, 1), f.compare("slt", n, 1)))
     _zero_if_empty(f, zero, c, m, n, k, c_row)
 
@@ -78,9 +83,8 @@ def emit_float_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> str:
         f.run(dots, left, left_row, left_col, right, right_col, c, c_row, rows, columns, k)
     f.leave_if(across)
     none = f.i64(0)
-    f.run(
-        blocked, left, right, c, rows, columns, k, *strides, right_col, c_row, workspace, none, none
-    )
+    operands = (left, right, c, rows, columns, k, *strides, right_col, c_row, workspace)
+    f.run(blocked, *operands, none, none, near, f.select(swap, none, near_count))
     f.finish()
     return name
 
@@ -96,13 +100,14 @@ def emit_float_gemm_packed(module: ModuleEmitter, dtype: DType, target: Target) 
     f = Builder(
         module,
         name,
-        "*a *packed *c m n k a_row a_col depth padded c_row *workspace",
+        "*a *packed *c m n k a_row a_col depth padded c_row *workspace *near near_count",
         internal=False,
         cold=True,
     )
     a, packed, c, m, n, k = f.parameter("a", "packed", "c", "m", "n", "k")
     a_row, a_col, depth, padded = f.parameter("a_row", "a_col", "depth", "padded")
     c_row, workspace = f.parameter("c_row", "workspace")
+    near = f.parameter("near", "near_count")
     f.leave_if(f.either(f.compare("slt", m, 1), f.compare("slt", n, 1)))
     _zero_if_empty(f, zero, c, m, n, k, c_row)
     single = f.compare("eq", m, 1)
@@ -111,7 +116,7 @@ def emit_float_gemm_packed(module: ModuleEmitter, dtype: DType, target: Target) 
     f.leave_if(single)
     width, one = f.i64(sizes.tile_columns), f.i64(1)
     strides = (a_row, a_col, width, one, c_row)
-    f.run(blocked, a, packed, c, m, n, k, *strides, workspace, depth, padded)
+    f.run(blocked, a, packed, c, m, n, k, *strides, workspace, depth, padded, *near)
     f.finish()
     return name
 
@@ -156,6 +161,7 @@ def _emit_packed_row(module: ModuleEmitter, sizes: Blocking) -> str:
                 rest,
                 rows,
                 resume,
+                *(f.i64(0) for _ in range(4)),
             )
     f.finish()
     return name
@@ -206,9 +212,9 @@ def _emit_few_rows(module: ModuleEmitter, sizes: Blocking) -> str:
 def _emit_blocked(module: ModuleEmitter, sizes: Blocking) -> str:
     """Defines the tiled product.
 
-    Signature: (a, b, c, m, n, k, a_row, a_col, b_row, b_col, c_row, workspace, packed, padded); all
-    sizes at least 1. ``packed`` not 0 says that b is packed panels of this depth, whose b_row is
-    the panel's width, and of which ``padded`` columns lie side by side.
+    Signature: (a, b, c, m, n, k, a_row, a_col, b_row, b_col, c_row, workspace, packed, padded,
+    near, near_count); all sizes at least 1. ``packed`` not 0 says that b is packed panels of this
+    depth, whose b_row is the panel's width, and of which ``padded`` columns lie side by side.
     """
     name = f"gemm_blocked_{sizes.suffix}"
     if module.has(name):
@@ -218,13 +224,14 @@ def _emit_blocked(module: ModuleEmitter, sizes: Blocking) -> str:
     f = Builder(
         module,
         name,
-        "*a *b *c m n k a_row a_col b_row b_col c_row *workspace packed padded",
+        "*a *b *c m n k a_row a_col b_row b_col c_row *workspace packed padded *near near_count",
         cold=True,
     )
     a, b, c, m, n, k = f.parameter("a", "b", "c", "m", "n", "k")
     a_row, a_col, b_row, b_col = f.parameter("a_row", "a_col", "b_row", "b_col")
     c_row, workspace = f.parameter("c_row", "workspace")
     packed, padded = f.parameter("packed", "padded")
+    near, near_count = f.parameter("near", "near_count")
     element, width = sizes.element, sizes.tile_columns
     is_packed = f.compare("ne", packed, 0)
     is_plain = f.negate(is_packed)
@@ -266,6 +273,8 @@ def _emit_blocked(module: ModuleEmitter, sizes: Blocking) -> str:
         right_step = f.select(direct, f.i64(width), f.mul(held, width))
         right_edge = f.select(direct, workspace, f.at(right, element, f.mul(whole, held)))
         resume = f.convert("zext", f.compare("ne", start, 0), "i64")
+        is_last = f.compare("sge", f.add(start, depth), k)
+        needed = f.select(is_last, near_count, f.i64(0))
         with f.blocks(m, sizes.block_m) as (row, rows):
             source = f.at(a, element, f.mul(row, a_row), f.mul(start, a_col))
             packed_col = f.add(rows, sizes.lanes)
@@ -286,6 +295,10 @@ def _emit_blocked(module: ModuleEmitter, sizes: Blocking) -> str:
                 columns,
                 depth,
                 resume,
+                near,
+                needed,
+                row,
+                column,
             )
     f.finish()
     return name
@@ -294,8 +307,9 @@ def _emit_blocked(module: ModuleEmitter, sizes: Blocking) -> str:
 def _emit_sweep(module: ModuleEmitter, sizes: Blocking) -> str:
     """Defines the walk over the tiles of one block of C.
 
-    Signature: (a, a_row, a_col, b, b_row, b_step, b_edge, c, c_row, m, n, k, resume): panels of B
-    lie ``b_step`` apart, the last one, if not whole, at ``b_edge`` with a row of a panel's width.
+    Signature: (a, a_row, a_col, b, b_row, b_step, b_edge, c, c_row, m, n, k, resume, near,
+    near_count, near_row, near_column): panels of B lie ``b_step`` apart, the last one, if not
+    whole, at ``b_edge`` with a row of a panel's width. What is near begins at the last two.
     """
     name = f"gemm_sweep_{sizes.suffix}"
     if module.has(name):
@@ -304,14 +318,27 @@ def _emit_sweep(module: ModuleEmitter, sizes: Blocking) -> str:
     full = emit_tile(module, sizes, sizes.tile_rows, 2)
     half = emit_tile(module, sizes, sizes.tile_rows // 2, 2)
     narrow = emit_tile(module, sizes, sizes.tile_rows, 1)
-    f = Builder(module, name, "*a a_row a_col *b b_row b_step *b_edge *c c_row m n k resume")
+    f = Builder(
+        module,
+        name,
+        "*a a_row a_col *b b_row b_step *b_edge *c c_row m n k resume "
+        "*near near_count near_row near_column",
+    )
     a, a_row, a_col, b, b_row = f.parameter("a", "a_row", "a_col", "b", "b_row")
     b_step, b_edge, c, c_row = f.parameter("b_step", "b_edge", "c", "c_row")
     m, n, k, resume = f.parameter("m", "n", "k", "resume")
+    near, near_count = f.parameter("near", "near_count")
+    near_row, near_column = f.parameter("near_row", "near_column")
     element, width = sizes.element, sizes.tile_columns
     # Tiles that stick out of C on the right are computed here, since panels are padded with zeros.
     spare = f.alloca(sizes.vector, sizes.tile_rows * 2)
     spare_row = f.i64(width)
+    table = f.alloca(I64, 2 * (_COMING + MAX_NEAR))
+    tiles = f.quotient(f.add(m, sizes.tile_rows - 1), sizes.tile_rows)
+    pieces = f.quotient(f.add(k, sizes.tile_rows - 1), sizes.tile_rows)
+    share = f.minimum(f.quotient(f.add(pieces, f.sub(tiles, 1)), tiles), f.i64(_COMING))
+    piece = f.mul(b_row, sizes.tile_rows)
+    stride = f.mul(b_row, sizes.size)
 
     with f.blocks(n, width) as (column, columns):
         is_whole = f.compare("eq", columns, width)
@@ -320,14 +347,37 @@ def _emit_sweep(module: ModuleEmitter, sizes: Blocking) -> str:
         )
         panel_row = f.select(is_whole, b_row, f.i64(width))
         is_narrow = f.compare("sle", columns, sizes.lanes)
+        # while this panel is worked on, the next one is brought near, some rows with each tile
+        near_bytes = f.mul(f.add(near_column, column), sizes.size)
+        following = f.add(column, width)
+        is_next = f.both(
+            f.compare("ne", b_row, width), f.compare("sle", f.add(following, width), n)
+        )
+        next_panel = f.at(b, element, f.mul(f.quotient(following, width), b_step))
         with f.blocks(m, sizes.tile_rows) as (row, rows):
+            first = f.minimum(f.mul(f.quotient(row, sizes.tile_rows), share), pieces)
+            count = f.select(is_next, f.minimum(share, f.sub(pieces, first)), f.i64(0))
+            with f.loop(f.i64(0), count, 1) as loop:
+                place = f.at(next_panel, element, f.mul(f.add(first, loop.index), piece))
+                entry = f.mul(loop.index, 2)
+                f.store(place, f.element_pointer(table, entry, "i64"), 8)
+                f.store(stride, f.element_pointer(table, f.add(entry, 1), "i64"), 8)
+            with f.loop(f.i64(0), near_count, 1) as loop:
+                entry, source = f.mul(f.add(count, loop.index), 2), f.mul(loop.index, 2)
+                base = f.load(f.element_pointer(near, source, "i64"), PTR, 8)
+                apart = f.load(f.element_pointer(near, f.add(source, 1), "i64"), I64, 8)
+                place = f.at(base, "i8", f.mul(f.add(near_row, row), apart), near_bytes)
+                f.store(place, f.element_pointer(table, entry, "i64"), 8)
+                f.store(apart, f.element_pointer(table, f.add(entry, 1), "i64"), 8)
+            count = f.add(count, near_count)
             left = f.at(a, element, f.mul(row, a_row))
             result = f.at(c, element, f.mul(row, c_row), column)
             with f.when(f.both(f.negate(is_whole), f.compare("ne", resume, 0))):
                 f.run(copy, result, spare, rows, columns, c_row, spare_row)
             target = f.select(is_whole, result, spare)
             target_row = f.select(is_whole, c_row, spare_row)
-            operands = (k, left, a_row, a_col, panel, panel_row, target, target_row, rows, resume)
+            chains = (k, left, a_row, a_col, panel, panel_row, target, target_row)
+            operands = (*chains, rows, resume, table, count)
             with (
                 _otherwise(f, is_narrow, narrow, operands),
                 _otherwise(f, f.compare("sle", rows, sizes.tile_rows // 2), half, operands),

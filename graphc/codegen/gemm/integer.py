@@ -27,7 +27,7 @@ def emit_integer_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> st
     f = Builder(
         module,
         name,
-        "*a *b *c m n k a_row a_col b_row b_col c_row *workspace",
+        "*a *b *c m n k a_row a_col b_row b_col c_row *workspace *near near_count",
         internal=False,
     )
     a, b, c, m, n, k = f.parameter("a", "b", "c", "m", "n", "k")
