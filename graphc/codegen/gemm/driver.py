@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from graphc.base.target import Target
-from graphc.codegen.emitter import I64, PTR, ModuleEmitter, Reg
+from graphc.codegen.emitter import ModuleEmitter, Reg
+from graphc.codegen.gemm.ahead import Near, Requests
 from graphc.codegen.gemm.blocking import Blocking, blocking
 from graphc.codegen.gemm.build import Builder
 from graphc.codegen.gemm.dots import emit_dots
@@ -14,7 +15,6 @@ from graphc.codegen.gemm.move import emit_copy, emit_pack_block, emit_zero
 from graphc.codegen.gemm.stream import emit_stream
 from graphc.codegen.gemm.tile import emit_row, emit_tile
 from graphc.ir.dtypes import DType
-from graphc.kernel.ir import MAX_NEAR
 
 _STREAM_GROUP = 4
 _STREAM_DEPTH = 32
@@ -24,9 +24,6 @@ _STREAM_ROWS_ANY = 8
 _STREAM_ROWS_WIDE = 24
 # up to so many rows, B with contiguous columns is transposed on the way, not packed
 _DOT_ROWS = 2
-# Of the next panel a tile asks for so many times as many rows as it has itself, at most.
-_COMING = 8
-
 # panels that one row meets at a time
 _ROW_PANELS = 4
 
@@ -317,6 +314,7 @@ def _emit_sweep(module: ModuleEmitter, sizes: Blocking) -> str:
         return name
     copy = emit_copy(module, sizes)
     full = emit_tile(module, sizes, sizes.tile_rows, 2)
+    asking = emit_tile(module, sizes, sizes.tile_rows, 2, asks=True)
     half = emit_tile(module, sizes, sizes.tile_rows // 2, 2)
     narrow = emit_tile(module, sizes, sizes.tile_rows, 1)
     f = Builder(
@@ -328,18 +326,12 @@ def _emit_sweep(module: ModuleEmitter, sizes: Blocking) -> str:
     a, a_row, a_col, b, b_row = f.parameter("a", "a_row", "a_col", "b", "b_row")
     b_step, b_edge, c, c_row = f.parameter("b_step", "b_edge", "c", "c_row")
     m, n, k, resume = f.parameter("m", "n", "k", "resume")
-    near, near_count = f.parameter("near", "near_count")
-    near_row, near_column = f.parameter("near_row", "near_column")
     element, width = sizes.element, sizes.tile_columns
     # Tiles that stick out of C on the right are computed here, since panels are padded with zeros.
     spare = f.alloca(sizes.vector, sizes.tile_rows * 2)
     spare_row = f.i64(width)
-    table = f.alloca(I64, 2 * (_COMING + MAX_NEAR))
-    tiles = f.quotient(f.add(m, sizes.tile_rows - 1), sizes.tile_rows)
-    pieces = f.quotient(f.add(k, sizes.tile_rows - 1), sizes.tile_rows)
-    share = f.minimum(f.quotient(f.add(pieces, f.sub(tiles, 1)), tiles), f.i64(_COMING))
-    piece = f.mul(b_row, sizes.tile_rows)
-    stride = f.mul(b_row, sizes.size)
+    near = Near(*f.parameter("near", "near_count", "near_row", "near_column"))
+    requests = Requests(f, sizes, (m, n, k), b_row, near)
 
     with f.blocks(n, width) as (column, columns):
         is_whole = f.compare("eq", columns, width)
@@ -348,42 +340,22 @@ def _emit_sweep(module: ModuleEmitter, sizes: Blocking) -> str:
         )
         panel_row = f.select(is_whole, b_row, f.i64(width))
         is_narrow = f.compare("sle", columns, sizes.lanes)
-        # while this panel is worked on, the next one is brought near, some rows with each tile
-        near_bytes = f.mul(f.add(near_column, column), sizes.size)
-        following = f.add(column, width)
-        is_next = f.both(
-            f.compare("ne", b_row, width), f.compare("sle", f.add(following, width), n)
-        )
-        next_panel = f.at(b, element, f.mul(f.quotient(following, width), b_step))
+        asks = requests.any_at(column)
+        next_panel = f.at(b, element, f.mul(f.quotient(f.add(column, width), width), b_step))
         with f.blocks(m, sizes.tile_rows) as (row, rows):
-            first = f.minimum(f.mul(f.quotient(row, sizes.tile_rows), share), pieces)
-            count = f.select(is_next, f.minimum(share, f.sub(pieces, first)), f.i64(0))
-            with f.loop(f.i64(0), count, 1) as loop:
-                place = f.at(next_panel, element, f.mul(f.add(first, loop.index), piece))
-                entry = f.mul(loop.index, 2)
-                f.store(place, f.element_pointer(table, entry, "i64"), 8)
-                f.store(stride, f.element_pointer(table, f.add(entry, 1), "i64"), 8)
-            with f.loop(f.i64(0), near_count, 1) as loop:
-                entry, source = f.mul(f.add(count, loop.index), 2), f.mul(loop.index, 2)
-                base = f.load(f.element_pointer(near, source, "i64"), PTR, 8)
-                apart = f.load(f.element_pointer(near, f.add(source, 1), "i64"), I64, 8)
-                place = f.at(base, "i8", f.mul(f.add(near_row, row), apart), near_bytes)
-                f.store(place, f.element_pointer(table, entry, "i64"), 8)
-                f.store(apart, f.element_pointer(table, f.add(entry, 1), "i64"), 8)
-            count = f.add(count, near_count)
             left = f.at(a, element, f.mul(row, a_row))
             result = f.at(c, element, f.mul(row, c_row), column)
             with f.when(f.both(f.negate(is_whole), f.compare("ne", resume, 0))):
                 f.run(copy, result, spare, rows, columns, c_row, spare_row)
             target = f.select(is_whole, result, spare)
             target_row = f.select(is_whole, c_row, spare_row)
-            chains = (k, left, a_row, a_col, panel, panel_row, target, target_row)
-            operands = (*chains, rows, resume, table, count)
+            operands = (k, left, a_row, a_col, panel, panel_row, target, target_row, rows, resume)
             with (
                 _otherwise(f, is_narrow, narrow, operands),
                 _otherwise(f, f.compare("sle", rows, sizes.tile_rows // 2), half, operands),
+                _otherwise(f, f.negate(asks), full, operands),
             ):
-                f.run(full, *operands)
+                f.run(asking, *operands, requests.table, requests.write(row, column, next_panel))
             with f.when(f.negate(is_whole)):
                 f.run(copy, spare, result, rows, columns, spare_row, c_row)
     f.finish()

@@ -8,29 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphc.codegen.emitter import I32, I64, PTR, ModuleEmitter, Reg
+from graphc.codegen.emitter import ModuleEmitter, Reg
+from graphc.codegen.gemm.ahead import emit_request
 from graphc.codegen.gemm.blocking import Blocking
-from graphc.codegen.gemm.build import Builder, phi
+from graphc.codegen.gemm.build import Builder, ask_for, phi
 
 _CACHE_LINE = 64
 
 
-def emit_tile(module: ModuleEmitter, sizes: Blocking, tile_rows: int, vectors: int) -> str:
+def emit_tile(
+    module: ModuleEmitter, sizes: Blocking, tile_rows: int, vectors: int, *, asks: bool = False
+) -> str:
     """Defines the kernel of ``tile_rows`` × (``vectors`` · lanes); returns its name.
 
-    Signature: (k, a, a_row, a_col, b, b_row, c, c_row, rows, resume, coming, count). ``rows`` (at
-    least 1) may be less than ``tile_rows``: the rows beyond repeat the last one, the same numbers
-    stored to the same place. ``resume`` not 0 starts from C. ``coming`` is a table of ``count``
-    pairs, an address and a stride in bytes, of which as many rows as a tile has, a panel wide,
-    will be needed soon: they are asked for in between, since few requests can be under way at once.
+    Signature: (k, a, a_row, a_col, b, b_row, c, c_row, rows, resume). ``rows`` (at least 1) may be
+    less than ``tile_rows``: the rows beyond repeat the last one, the same numbers stored to the
+    same place. ``resume`` not 0 starts from C. One that ``asks`` takes a table of requests
+    (``ahead``) and their number as well, and makes them at equal distances; others start sooner.
     """
-    name = f"gemm_tile{tile_rows}x{vectors}_{sizes.suffix}"
+    name = f"gemm_{'asking_' * asks}tile{tile_rows}x{vectors}_{sizes.suffix}"
     if module.has(name):
         return name
-    f = Builder(module, name, "k *a a_row a_col *b b_row *c c_row rows resume *coming count")
+    requests = " *requests count" if asks else ""
+    f = Builder(module, name, f"k *a a_row a_col *b b_row *c c_row rows resume{requests}")
     k, a, a_row, a_col, b, b_row = f.parameter("k", "a", "a_row", "a_col", "b", "b_row")
     c, c_row, rows, resume = f.parameter("c", "c_row", "rows", "resume")
-    coming, count = f.parameter("coming", "count")
     vector, element, lanes = sizes.vector, sizes.element, sizes.lanes
 
     last = f.sub(rows, 1)
@@ -39,7 +41,7 @@ def emit_tile(module: ModuleEmitter, sizes: Blocking, tile_rows: int, vectors: i
     c_rows = [f.at(c, element, f.mul(row, c_row)) for row in clamped]
     for pointer in c_rows:
         for offset in range(0, vectors * lanes * sizes.size, _CACHE_LINE):
-            _prefetch(f, f.at(pointer, "i8", f.i64(offset)), write=True, cache=1)
+            ask_for(f, f.at(pointer, "i8", f.i64(offset)), write=True)
 
     places = [
         f.at(pointer, element, f.i64(v * lanes)) for pointer in c_rows for v in range(vectors)
@@ -68,17 +70,16 @@ def emit_tile(module: ModuleEmitter, sizes: Blocking, tile_rows: int, vectors: i
                 sums[row * vectors + v] = f.fma(left, right[v], sums[row * vectors + v])
         return [*sums, f.add(a_offset, a_step), f.at(b_place, "i8", b_step)]
 
-    distance = f.quotient(k, f.add(count, 1))
-    with f.loop(f.i64(0), count, 1, [*start, f.i64(0), b]) as loop:
-        loop.yields = chains(distance, loop.carries)
-        entry = f.mul(loop.index, 2)
-        needed = f.load(f.element_pointer(coming, entry, "i64"), PTR, 8)
-        stride = f.load(f.element_pointer(coming, f.add(entry, 1), "i64"), I64, 8)
-        for _ in range(sizes.tile_rows):
-            for offset in range(0, sizes.tile_columns * sizes.size, _CACHE_LINE):
-                _prefetch(f, f.at(needed, "i8", f.i64(offset)), write=False, cache=2)
-            needed = f.at(needed, "i8", stride)
-    final = chains(f.sub(k, f.mul(distance, count)), loop.results)
+    final: Sequence[Reg] = [*start, f.i64(0), b]
+    if asks:
+        table, count = f.parameter("requests", "count")
+        distance = f.quotient(k, f.add(count, 1))
+        with f.loop(f.i64(0), count, 1, final) as loop:
+            loop.yields = chains(distance, loop.carries)
+            emit_request(f, sizes, table, loop.index)
+        final = loop.results
+        k = f.sub(k, f.mul(distance, count))
+    final = chains(k, final)
     for value, place in zip(final[:-2], places, strict=True):
         f.store(value, place, sizes.size)
     f.finish()
@@ -136,10 +137,3 @@ def _start_of_chains(
     f.start(body)
     zero = Reg("zeroinitializer", sizes.vector)
     return [phi(f, sizes.vector, [(zero, entry), (value, load)]) for value in held]
-
-
-def _prefetch(f: Builder, pointer: Reg, *, write: bool, cache: int) -> None:
-    """Asks for a line, into the first or second cache."""
-    f.module.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
-    arguments = (int(write), 4 - cache, 1)
-    f.run("llvm.prefetch.p0", pointer, *(f.const(value, I32) for value in arguments))
