@@ -12,18 +12,28 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from typing import Final
 
 from graphc.ir.dtypes import DType
 
 _FLOATS = {"float": 32, "double": 64}
 
 
-@dataclass(frozen=True, slots=True)
 class LType:
-    """An LLVM first-class type: an element type and a number of lanes (1 is a scalar)."""
+    """An LLVM first-class type: an element type and a number of lanes (1 is a scalar).
 
-    element: str
-    lanes: int = 1
+    ``ltype`` gives the one object there is of each, so they compare by identity.
+
+    Attributes:
+        text: its spelling.
+    """
+
+    __slots__ = ("element", "lanes", "text")
+
+    def __init__(self, element: str, lanes: int) -> None:
+        self.element = element
+        self.lanes = lanes
+        self.text = element if lanes == 1 else f"<{lanes} x {element}>"
 
     @property
     def is_float(self) -> bool:
@@ -48,7 +58,7 @@ class LType:
         return ltype(element, self.lanes)
 
     def __str__(self) -> str:
-        return self.element if self.lanes == 1 else f"<{self.lanes} x {self.element}>"
+        return self.text
 
 
 @cache
@@ -70,15 +80,15 @@ def element_of(dtype: DType) -> str:
     return f"i{dtype.bits}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Reg:
     """A typed operand: a register or a literal."""
 
-    text: str
-    type: LType
+    text: Final[str]
+    type: Final[LType]
 
     def __str__(self) -> str:
-        return f"{self.type} {self.text}"
+        return f"{self.type.text} {self.text}"
 
 
 def float_literal(value: float, bits: int) -> str:
@@ -192,7 +202,8 @@ class FunctionEmitter:
 
     def assign(self, type_: LType, text: str, hint: str = "t") -> Reg:
         """``%new = text``, of that type."""
-        register = self.fresh(hint)
+        self._count += 1
+        register = f"%{hint}{self._count}"
         self._lines.append(f"  {register} = {text}")
         return Reg(register, type_)
 
@@ -255,7 +266,8 @@ class FunctionEmitter:
 
     def binary(self, operation: str, a: Reg, b: Reg | int) -> Reg:
         """``fadd``, ``add``, ``and`` … on operands of one type; an int is a literal of it."""
-        return self.assign(a.type, f"{operation} {a.type} {a.text}, {self.like(b, a.type).text}")
+        other = self.like(b, a.type)
+        return self.assign(a.type, f"{operation} {a.type.text} {a.text}, {other.text}")
 
     def like(self, value: Reg | int, type_: LType) -> Reg:
         """An int as a literal of that type, a register as it is."""
@@ -319,10 +331,11 @@ class FunctionEmitter:
 
     def element_pointer(self, base: Reg, index: Reg, element: str) -> Reg:
         """Address of an element of a packed array."""
-        return self.assign(PTR, f"getelementptr inbounds {element}, {base}, {index}", "p")
+        where = f"ptr {base.text}, {index.type.text} {index.text}"
+        return self.assign(PTR, f"getelementptr inbounds {element}, {where}", "p")
 
     def load(self, pointer: Reg, type_: LType, align: int) -> Reg:
-        return self.assign(type_, f"load {type_}, {pointer}, align {align}")
+        return self.assign(type_, f"load {type_.text}, ptr {pointer.text}, align {align}")
 
     def store(self, value: Reg, pointer: Reg, align: int) -> None:
         self.line(f"store {value}, {pointer}, align {align}")

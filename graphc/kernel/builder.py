@@ -112,7 +112,7 @@ class KernelBuilder:
                 value = float(dtype.numpy.type(value))
         else:
             value = int(value)
-        memo = ("const", attribute_key(value), dtype)
+        memo = ("const", attribute_key(value), dtype.name)
         known = self._blocks[0].memo.get(memo)
         if known is None:
             known = Var(dtype)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from graphc.base.errors import IndexRangeError, VerifyError
 from graphc.base.source import Location
@@ -87,48 +87,48 @@ class Buffer:
         return self.role in ("out", "part")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Const:
     """A literal."""
 
-    result: Var
-    value: bool | int | float
+    result: Final[Var]
+    value: Final[bool | int | float]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class DimValue:
     """A dim as an int64."""
 
-    result: Var
-    dim: Dim
+    result: Final[Var]
+    dim: Final[Dim]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Apply:
     """A primitive of ``graphc.kernel.scalar``."""
 
-    result: Var
-    primitive: str
-    operands: tuple[Var, ...]
+    result: Final[Var]
+    primitive: Final[str]
+    operands: Final[tuple[Var, ...]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Cast:
     """A conversion to the result's dtype."""
 
-    result: Var
-    operand: Var
+    result: Final[Var]
+    operand: Final[Var]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Load:
     """An element. With a condition, ``other`` where it fails, and nothing is read."""
 
-    result: Var
-    buffer: Buffer
-    index: Var
-    condition: Var | None = None
-    other: Var | None = None
+    result: Final[Var]
+    buffer: Final[Buffer]
+    index: Final[Var]
+    condition: Final[Var | None] = None
+    other: Final[Var | None] = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,13 +146,13 @@ class Check:
     wraps: bool = True
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Store:
     """Writes an element of an output or scratch buffer."""
 
-    buffer: Buffer
-    index: Var
-    value: Var
+    buffer: Final[Buffer]
+    index: Final[Var]
+    value: Final[Var]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -301,7 +301,9 @@ class Kernel:
     def symbols(self) -> frozenset[DimExpr]:
         """The symbols that shapes and statements mention."""
         mentioned = {dim for buffer in self.buffers for dim in buffer.type.shape}
-        mentioned.update(dim for statement in walk(self.body) for dim in dims_in(statement))
+        for statement in walk(self.body):
+            if not isinstance(statement, (Apply, Load, Store, Const)):
+                mentioned.update(dims_in(statement))
         return frozenset(symbol for dim in mentioned for symbol in symbols_of(dim))
 
     @property
@@ -312,15 +314,11 @@ class Kernel:
 
 def walk(body: Sequence[Statement]) -> Iterator[Statement]:
     """All statements, outer ones first."""
-    stack = [iter(body)]
-    while stack:
-        statement = next(stack[-1], None)
-        if statement is None:
-            stack.pop()
-            continue
+    for statement in body:
         yield statement
         if isinstance(statement, (Loop, Reduce)):
-            stack.append(iter(statement.body))
+            # as deep as loops are nested
+            yield from walk(statement.body)
 
 
 def stored_parts(kernel: Kernel) -> dict[int, Dim]:

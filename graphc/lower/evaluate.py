@@ -33,6 +33,7 @@ class Evaluator:
     def __init__(self, builder: KernelBuilder, region: Graph) -> None:
         self.b = builder
         self.region = region
+        self._producers = region.producers
         self.buffers: dict[Value, Buffer] = {}
         self._scopes: list[dict[Key, Var]] = [{}]
 
@@ -83,7 +84,7 @@ class Evaluator:
         if buffer is not None:
             self._set(key, self.b.load(buffer, flat_index(self.b, index, value.shape)))
             return ()
-        node = self.region.producers.get(value)
+        node = self._producers.get(value)
         if node is None:
             raise VerifyError(f"a fused region reads {value!r}, which it does not hold")
         lowering = node.op.lowering

@@ -26,7 +26,8 @@ def flat_index(
     """Row-major offset of an index, counted from ``starts`` if they are given."""
     result = b.constant(0, int64)
     for axis, (var, dim) in enumerate(zip(index, shape, strict=True)):
-        result = b.apply("multiply", result, b.dim(dim))
+        if axis:
+            result = b.apply("multiply", result, b.dim(dim))
         if starts is not None and starts[axis] != 0:
             result = b.apply("add", result, b.dim(starts[axis]))
         result = b.apply("add", result, var)
@@ -55,6 +56,8 @@ def broadcast_index(
 
     Dims not known to be equal or 1 select at run time.
     """
+    if shape == target and 1 not in shape:
+        return tuple(index)
     offset = len(target) - len(shape)
     result: list[Var] = []
     for axis, dim in enumerate(shape):

@@ -17,7 +17,7 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Reshape
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
-from graphc.kernel.ir import Kernel, walk
+from graphc.kernel.ir import Apply, Kernel, walk
 from graphc.kernel.split import task_count
 from graphc.kernel.text import kernel_key
 from graphc.lower.group import lower_group
@@ -246,7 +246,7 @@ class _Planner:
 class _Code:
     """A kernel as the key of its code and lines; its text is made only if another is much like it.
 
-    Most kernels of a program differ in their buffers or in how much they compute.
+    Most kernels of a program differ in their buffers or in what they compute.
     """
 
     __slots__ = ("_hash", "_kernel", "_text")
@@ -255,7 +255,8 @@ class _Code:
         self._kernel = kernel
         self._text: str | None = None
         buffers = tuple([(buffer.role, buffer.type.shape) for buffer in kernel.buffers])
-        self._hash = hash((buffers, sum(1 for _ in walk(kernel.body))))
+        work = tuple([s.primitive for s in walk(kernel.body) if isinstance(s, Apply)])
+        self._hash = hash((buffers, work))
 
     @property
     def text(self) -> str:
