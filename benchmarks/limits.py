@@ -32,6 +32,8 @@ _NEAR_BYTES = 512 << 10
 """What certainly lies in the second-level cache."""
 _FAR_BYTES = 20 << 20
 """What certainly lies in the third-level cache, of which other processors use a part."""
+_FAR_READ_BYTES = 16 << 20
+"""What is read there, as much as the workloads do that only read: the more, the slower it is."""
 _ROUNDS = 20_000_000
 
 
@@ -41,7 +43,8 @@ class Limits:
 
     Attributes:
         copy: bytes a second, read and written past the caches.
-        read: bytes a second, read only, from memory.
+        read, far_read, near_read: bytes a second, read only, from memory, the third-level cache
+            and the second.
         far_copy, near_copy: bytes a second, read and written in the third-level cache and in the
             second.
         single, double: floating-point operations a second in float32 and float64.
@@ -49,6 +52,8 @@ class Limits:
 
     copy: float
     read: float
+    far_read: float
+    near_read: float
     far_copy: float
     near_copy: float
     single: float
@@ -62,9 +67,9 @@ class Limits:
         """
         arithmetic = flops / (self.double if double else self.single)
         if moved <= _NEAR_BYTES:
-            return max(arithmetic, moved / self.near_copy)
+            return max(arithmetic, moved / (self.near_read if reads else self.near_copy))
         if moved <= _FAR_BYTES:
-            return max(arithmetic, moved / self.far_copy)
+            return max(arithmetic, moved / (self.far_read if reads else self.far_copy))
         return max(arithmetic, moved / (self.read if reads else self.copy))
 
 
@@ -219,6 +224,8 @@ def measured(cpus: Sequence[int]) -> Limits:
     return Limits(
         copy=2.0 * _STREAM_BYTES * count / streams("copy", _STREAM_BYTES),
         read=1.0 * _STREAM_BYTES * count / streams("read", _STREAM_BYTES),
+        far_read=1.0 * _FAR_READ_BYTES / streams("read", _FAR_READ_BYTES // count),
+        near_read=2.0 * near * count / streams("read", 2 * near),
         far_copy=2.0 * far * count / streams("stay", far),
         near_copy=2.0 * near * count / streams("stay", near),
         single=operations * lanes / arithmetic("single"),

@@ -59,7 +59,8 @@ def machine(
         described["limits"] = (
             f"copy {limits.copy / 1e9:.1f} GB/s past the caches, {limits.far_copy / 1e9:.0f} in "
             f"the third level, {limits.near_copy / 1e9:.0f} in the second; read "
-            f"{limits.read / 1e9:.1f} GB/s; "
+            f"{limits.read / 1e9:.1f} GB/s, {limits.far_read / 1e9:.0f} and "
+            f"{limits.near_read / 1e9:.0f} there; "
             f"multiply-adds {limits.single / 1e9:.0f} GFLOP/s in float32, "
             f"{limits.double / 1e9:.0f} in float64"
         )

@@ -177,7 +177,10 @@ class TestFigures:
     def test_the_physical_limit_reaches_any_goal(self):
         (workload,) = chosen("sum")
         workload = replace(workload, flops=1e6, bytes=1e3)
-        limits = Limits(1e9, 0.5e9, 1e10, 1e11, single=1e9, double=1e8)
+        limits = Limits(
+            copy=1e9, read=0.5e9, far_read=2e10, near_read=2e11, far_copy=1e10, near_copy=1e11,
+            single=1e9, double=1e8,
+        )  # fmt: skip
         results = {"graphc": timed(1050.0), "numpy": timed(1050.0)}
         share = share_of_limit(workload, results, limits)
         assert share is not None
@@ -187,9 +190,10 @@ class TestFigures:
         assert limits.seconds(1e6, 0, double=True, reads=False) == 0.01
         moved = [
             limits.seconds(0, size, double=False, reads=reads)
-            for size, reads in ((1e5, False), (1e6, False), (1e9, True))
+            for reads in (False, True)
+            for size in (1e5, 1e6, 1e9)
         ]
-        assert moved == [1e-6, 1e-4, 2.0]
+        assert moved == [1e-6, 1e-4, 1.0, 5e-7, 5e-5, 2.0]
 
     def test_geometric_mean(self):
         assert geometric_mean([0.5, 2.0]) == pytest.approx(1.0)

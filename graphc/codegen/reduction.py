@@ -19,57 +19,55 @@ from graphc.kernel.ir import CHUNK, LEVELS, Reduce, Reducer, lanes
 if TYPE_CHECKING:
     from graphc.codegen.kernel import KernelEmitter
 
-MAX_FREE_LANES = 64
-"""Accumulated lanes of a reduction whose order is free."""
+MIN_FREE_LANES = 8
+"""Fewer lanes are left to single elements."""
+
+FREE_REGISTERS = 4
+"""Vector registers for each part of the accumulators of a reduction whose order is free: enough to
+hide the latency of combining, and with three parts few enough for the registers of every target."""
 
 Accumulator = tuple[Reg, ...]
-"""One register, or value and position for argmin and argmax; for extremes of floats their keys."""
+"""One register, or value and position for argmin and argmax; for extremes of floats three words."""
+
+_SIGNIFICAND = {32: 23, 64: 52}
 
 
-def _has_keys(reducer: Reducer) -> bool:
+def _by_words(reducer: Reducer) -> bool:
+    """Whether the extremes of the terms' words are accumulated instead of the terms."""
     return reducer.term.dtype.is_float and reducer.combine in ("minimum", "maximum")
 
 
-def _key_parts(
-    e: FunctionEmitter, reducer: Reducer, type_: LType
-) -> tuple[Reg, Reg, Reg, LType]:
-    """How far the sign is shifted, which bits it inverts, what NaNs are moved by, the key's type.
-
-    Keys are integers in the order of the floats: -0.0 below 0.0, and NaN of either sign above all
-    in a maximum, below all in a minimum. One instruction then combines two, where floats take six.
-    """
-    bits = type_.bits
-    significand = (1 << (23 if bits == 32 else 52)) - 1
-    moved = -significand if reducer.combine == "maximum" else significand
-    kind = type_.of(f"i{bits}")
-    integers = (bits - 1, (1 << (bits - 1)) - 1, moved)
-    shift, magnitude, offset = (e.const(value, kind) for value in integers)
-    return shift, magnitude, offset, kind
+_EXTREMES = ("smax", "smin", "umax")
+"""Which words of floats are kept: the greatest and the least as signed integers, and the greatest
+as unsigned. Floats that are not negative are ordered as their words, negative ones the other way
+round, so these three hold the extreme: -0.0 below 0.0, and NaN of either sign before all numbers.
+Each takes one instruction, where a maximum of floats takes six and an ordered integer four."""
 
 
-def _key(e: FunctionEmitter, reducer: Reducer, value: Reg) -> Reg:
-    """The key of a float."""
-    shift, magnitude, offset, kind = _key_parts(e, reducer, value.type)
-    word = e.convert("bitcast", value, kind.element)
-    inverted = e.binary("and", e.binary("ashr", word, shift), magnitude)
-    return e.binary("add", e.binary("xor", word, inverted), offset)
-
-
-def _of_key(e: FunctionEmitter, reducer: Reducer, key: Reg) -> Reg:
-    """The float of a key."""
-    element = element_of(reducer.term.dtype)
-    shift, magnitude, offset, _ = _key_parts(e, reducer, key.type.of(element))
-    word = e.binary("sub", key, offset)
-    inverted = e.binary("and", e.binary("ashr", word, shift), magnitude)
-    return e.convert("bitcast", e.binary("xor", word, inverted), element)
+def _extreme(e: FunctionEmitter, reducer: Reducer, accumulator: Accumulator) -> Reg:
+    """The float that the words of an accumulator say."""
+    greatest, least, unsigned = accumulator
+    kind = greatest.type
+    zero = e.const(0, kind)
+    infinity = ((1 << (kind.bits - 1 - _SIGNIFICAND[kind.bits])) - 1) << _SIGNIFICAND[kind.bits]
+    if reducer.combine == "maximum":
+        # a negative NaN lies beyond the word of -inf
+        is_nan = e.icmp("ugt", unsigned, e.const(infinity - (1 << (kind.bits - 1)), kind))
+        word = e.select(e.icmp("sge", greatest, zero), greatest, least)
+        word = e.select(is_nan, unsigned, word)
+    else:
+        is_nan = e.icmp("sgt", greatest, e.const(infinity, kind))
+        word = e.select(e.icmp("slt", least, zero), unsigned, least)
+        word = e.select(is_nan, greatest, word)
+    return e.convert("bitcast", word, element_of(reducer.term.dtype))
 
 
 def _neutral(e: FunctionEmitter, reducer: Reducer, width: int) -> Accumulator:
     dtype = reducer.term.dtype
-    if _has_keys(reducer):
+    if _by_words(reducer):
         largest = (1 << (dtype.bits - 1)) - 1
-        worst = -largest - 1 if reducer.combine == "maximum" else largest
-        return (e.const(worst, ltype(f"i{dtype.bits}", width)),)
+        kind = ltype(f"i{dtype.bits}", width)
+        return tuple(e.const(word, kind) for word in (-largest - 1, largest, 0))
     value = e.const(neutral_element(reducer.combine, dtype), ltype(element_of(dtype), width))
     if reducer.combine.startswith("arg"):
         return (value, e.const(0, ltype("i64", width)))
@@ -81,9 +79,10 @@ def _combine(
 ) -> Accumulator:
     """``a`` then ``b``; with ``ordered`` the positions of b all come after those of a."""
     dtype = reducer.term.dtype
-    if _has_keys(reducer):
-        name = "smax" if reducer.combine == "maximum" else "smin"
-        return (e.intrinsic(name, a[0].type, a[0], b[0]),)
+    if _by_words(reducer):
+        return tuple(
+            e.intrinsic(name, x.type, x, y) for name, x, y in zip(_EXTREMES, a, b, strict=True)
+        )
     if len(a) == 1:
         return (emit_primitive(e, reducer.combine, (a[0], b[0]), dtype),)
     (best, place), (term, position) = a, b
@@ -124,10 +123,17 @@ def grouped(reducers: Sequence[Reducer], regs: Sequence[Reg]) -> State:
     """The state that registers make up."""
     result, position = [], 0
     for reducer in reducers:
-        count = 2 if reducer.combine.startswith("arg") else 1
+        count = parts_of(reducer)
         result.append(tuple(regs[position : position + count]))
         position += count
     return result
+
+
+def parts_of(reducer: Reducer) -> int:
+    """How many registers its accumulator has."""
+    if _by_words(reducer):
+        return len(_EXTREMES)
+    return 2 if reducer.combine.startswith("arg") else 1
 
 
 def emit_reduce(k: KernelEmitter, statement: Reduce) -> None:
@@ -148,9 +154,11 @@ def terms(k: KernelEmitter, reducers: Sequence[Reducer], position: Reg) -> State
     result: State = []
     for reducer in reducers:
         term = k.spread(reducer.term)
-        if _has_keys(reducer):
-            term = _key(k.e, reducer, term)
-        result.append((term, position) if reducer.combine.startswith("arg") else (term,))
+        if _by_words(reducer):
+            word = k.e.convert("bitcast", term, f"i{term.type.bits}")
+            result.append((word,) * len(_EXTREMES))
+        else:
+            result.append((term, position) if reducer.combine.startswith("arg") else (term,))
     return result
 
 
@@ -222,8 +230,10 @@ def _lanes_reduce(k: KernelEmitter, statement: Reduce) -> None:
     known = statement.extent if isinstance(statement.extent, int) else None
     if known is not None and all(_is_free(reducer) for reducer in reducers):
         # any order gives the same bits, and more accumulators hide the latency of combining
-        while width < MAX_FREE_LANES and known >= 8 * width:
-            width *= 2
+        bits = max(reducer.term.dtype.bits for reducer in reducers)
+        width = FREE_REGISTERS * k.target.vector_bits // max(bits, 8)
+        while width > MIN_FREE_LANES and known < 8 * width:
+            width //= 2
     if known is not None and known < width:
         # no full step: a plain chain
         state = neutral_state(e, reducers, 1)
@@ -283,8 +293,8 @@ def bind_results(k: KernelEmitter, statement: Reduce, state: State, extent: Reg)
     e = k.e
     for reducer, accumulator in zip(statement.reducers, state, strict=True):
         result = accumulator[-1]
-        if _has_keys(reducer):
-            result = _of_key(e, reducer, result)
+        if _by_words(reducer):
+            result = _extreme(e, reducer, accumulator)
         if reducer.combine == "add" and reducer.term.dtype.is_float:
             if not isinstance(statement.extent, int):
                 empty = e.icmp("eq", extent, e.const(0, I64))

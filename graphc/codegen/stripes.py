@@ -20,6 +20,7 @@ from graphc.codegen.reduction import (
     grouped,
     level_count,
     neutral_state,
+    parts_of,
     terms,
 )
 from graphc.ir.dtypes import bool_
@@ -98,7 +99,7 @@ class _Stripes:
         self.width = width
         reductions = [s for s in statement.body if isinstance(s, Reduce)]
         size = max(r.term.dtype.bytes for s in reductions for r in s.reducers)
-        arrays = sum(_levels(s) * len(s.reducers) for s in reductions)
+        arrays = sum(_levels(s) * parts_of(r) for s in reductions for r in s.reducers)
         self.columns = STRIPE_BYTES // size
         while self.columns * size * arrays > MAX_STACK_BYTES and self.columns > width:
             self.columns //= 2
