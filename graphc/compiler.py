@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache, partial
 
 from graphc.base.options import Options
-from graphc.base.target import Target, host
+from graphc.base.target import Target, host, stand_in
 from graphc.codegen.walker import ProgramText, emit_program, emit_walker
 from graphc.compiled import Compiled, Levels, collection_paused
 from graphc.extract import Extraction
@@ -91,14 +91,18 @@ def _lowered(
 
 
 def _execute(graph: Graph, options: Options, target: Target) -> list[Array]:
-    """Runs a graph of constants with the same numerics, showing nothing."""
+    """Runs a graph of constants with the same numerics, showing nothing.
+
+    It runs here, whatever the target is: results are those that the target would compute.
+    """
+    here = stand_in(target)
     quiet = Options(
         numerics=options.numerics,
         fast_math=options.fast_math,
         off=options.off | {"precompute"},
         threads=options.threads,
     )
-    return compile_graph(Extraction(graph, (), (), (), ()), quiet, target).program.run([])
+    return compile_graph(Extraction(graph, (), (), (), ()), quiet, here).program.run([])
 
 
 def _inplace_decision(plan: Plan, slots: Mapping[Value, int], context: PassContext) -> May:
@@ -145,7 +149,7 @@ def load_code(text: ProgramText, target: Target) -> Code:
 @cache
 def walker_text() -> str:
     """The LLVM text of the native loop, which serves every program."""
-    return emit_walker()
+    return emit_walker(host())
 
 
 def _walker() -> Library:

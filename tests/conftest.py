@@ -16,7 +16,11 @@ from kernel_watch import KernelWatch
 def no_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Processes that tests start have no cache either; a test that sets its own GRAPHC gets one
     that is empty."""
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     with pytest.MonkeyPatch.context() as patch:
+        # zig keeps its own: it takes minutes to make the C libraries of other systems
+        if not os.environ.get("ZIG_GLOBAL_CACHE_DIR"):
+            patch.setenv("ZIG_GLOBAL_CACHE_DIR", os.path.join(caches, "zig"))
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         if not os.environ.get("GRAPHC"):
             patch.setenv("GRAPHC", "cache=off")

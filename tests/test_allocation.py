@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import runpy
-import struct
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from object_symbols import undefined_symbols
 
 import graphc as gx
 import graphc.session
@@ -237,24 +237,6 @@ WITHOUT_MEMORY = {"memcpy", "memmove", "memset"}
 """Functions of C that code may call; they allocate nothing."""
 
 
-def undefined_symbols(image: bytes) -> set[str]:
-    """What a relocatable ELF object of 64 bits needs from elsewhere."""
-    assert image[:6] == b"\x7fELF\x02\x01"
-    (table,) = struct.unpack_from("<Q", image, 40)
-    entry, count = struct.unpack_from("<HH", image, 58)
-    sections = [struct.unpack_from("<IIQQQQIIQQ", image, table + n * entry) for n in range(count)]
-    found = set()
-    for _, kind, _, _, offset, size, link, _, _, step in sections:
-        if kind != 2:
-            continue
-        names = sections[link][4]
-        for place in range(offset + step, offset + size, step):
-            name, _, _, section = struct.unpack_from("<IBBH", image, place)
-            if section == 0:
-                found.add(image[names + name : image.index(b"\0", names + name)].decode())
-    return found
-
-
 @pytest.mark.parametrize("build", [pointwise, products, control_flow, training])
 def test_native_code_cannot_allocate(
     build: Callable[[], tuple[gx.Graph, Any, dict[Any, Any]]],
@@ -267,7 +249,7 @@ def test_native_code_cannot_allocate(
     for module in text.libraries.values():
         assert undefined_symbols(compile_object(module, compiled.target)) <= WITHOUT_MEMORY
     # making a thread, once, takes a stack for it
-    called = undefined_symbols(compile_object(emit_walker(), compiled.target))
+    called = undefined_symbols(compile_object(emit_walker(compiled.target), compiled.target))
     assert called <= WITHOUT_MEMORY | {
         "getpid", "pthread_create", "pthread_detach", "pthread_sigmask", "syscall"
     }

@@ -55,7 +55,7 @@ class Products:
     """The compiled functions of one dtype and target, called with NumPy arrays."""
 
     def __init__(self, dtype: DType, target: Target) -> None:
-        module = ModuleEmitter(target.has_fma)
+        module = ModuleEmitter(target)
         self.dtype, self.target = dtype, target
         names = [
             emit_gemm(module, dtype, target),

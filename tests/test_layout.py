@@ -124,7 +124,7 @@ def test_panels_of_another_target_are_refused() -> None:
 
         kernel = lower_group(lowered.nodes[-1], host())
         with pytest.raises(gx.UnsupportedError, match="not for this target"):
-            emit_kernel(ModuleEmitter(True), kernel, "k", host())
+            emit_kernel(ModuleEmitter(host()), kernel, "k", host())
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 5), (8, 8), (17, 9), (33, 40)])

@@ -17,7 +17,7 @@ from graphc.ir.value import Value
 from graphc.kernel.ir import Loop, walk
 
 TARGETS = {"host": host(), "v2": named("x86-64-v2"), "v3": named("x86-64-v3")}
-ARM = Target("aarch64-unknown-linux-gnu", "generic", "", True, 128)
+ARM = named("aarch64")
 
 
 def kinds(program: gx.Executable) -> list[str]:
@@ -139,7 +139,7 @@ def test_indices_are_still_checked() -> None:
 
 def test_text_for_another_architecture() -> None:
     _, program = run(gx.transpose, sample((48, 64), "float32"), known=True)
-    module = ModuleEmitter()
+    module = ModuleEmitter(host())
     emit_kernel(module, program.kernels[0], "kernel", ARM)
     assert "nontemporal" not in module.text()
     assert "<4 x float>" in module.text()

@@ -47,7 +47,7 @@ def write_package(exe: Executable, path: str | os.PathLike[str], kind: str = "pa
     target = exe.compiled.target
     text = print_plan(plan).encode()
     program = emit_program(plan, target)
-    module = program.joined(emit_walker()) + _digest_constant(text)
+    module = program.joined(emit_walker(target)) + _digest_constant(text)
     files = {
         OBJECT: compile_object(module, target),
         PLAN: text,

@@ -8,19 +8,74 @@ from __future__ import annotations
 import platform
 import sys
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
 from graphc.base.errors import UnsupportedError
 
-# features that each psABI level of x86-64 adds, in LLVM's spelling
-_LEVELS: dict[str, tuple[str, ...]] = {
-    "x86-64-v2": ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"),
-    "x86-64-v3": (
-        "cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3",
-        "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave",
-    ),
-}  # fmt: skip
+
+@dataclass(frozen=True, slots=True)
+class CpuBit:
+    """Where the ``cpuid`` instruction tells of a feature: a bit of a register, for a leaf."""
+
+    leaf: int
+    register: str
+    bit: int
+
+
+@dataclass(frozen=True, slots=True)
+class CpuNeeds:
+    """What a CPU must have for a psABI level of x86-64.
+
+    Attributes:
+        features: LLVM's name of each feature, and where ``cpuid`` tells of it (subleaf 0).
+        states: the bits that ``xgetbv`` must give for register 0, since the system must save the
+            wide registers too. It may be asked only where the bit ``OSXSAVE`` is set.
+    """
+
+    features: Mapping[str, CpuBit]
+    states: int = 0
+
+
+OSXSAVE = CpuBit(1, "ecx", 27)
+"""The system has switched on ``xgetbv``."""
+
+_V2 = {
+    "sse3": CpuBit(1, "ecx", 0),
+    "ssse3": CpuBit(1, "ecx", 9),
+    "cx16": CpuBit(1, "ecx", 13),
+    "sse4.1": CpuBit(1, "ecx", 19),
+    "sse4.2": CpuBit(1, "ecx", 20),
+    "popcnt": CpuBit(1, "ecx", 23),
+    "sahf": CpuBit(0x80000001, "ecx", 0),
+}
+_V3 = _V2 | {
+    "fma": CpuBit(1, "ecx", 12),
+    "movbe": CpuBit(1, "ecx", 22),
+    "xsave": CpuBit(1, "ecx", 26),
+    "avx": CpuBit(1, "ecx", 28),
+    "f16c": CpuBit(1, "ecx", 29),
+    "bmi": CpuBit(7, "ebx", 3),
+    "avx2": CpuBit(7, "ebx", 5),
+    "bmi2": CpuBit(7, "ebx", 8),
+    "lzcnt": CpuBit(0x80000001, "ecx", 5),
+}
+_V4 = _V3 | {
+    "avx512f": CpuBit(7, "ebx", 16),
+    "avx512dq": CpuBit(7, "ebx", 17),
+    "avx512cd": CpuBit(7, "ebx", 28),
+    "avx512bw": CpuBit(7, "ebx", 30),
+    "avx512vl": CpuBit(7, "ebx", 31),
+}
+
+LEVELS: Mapping[str, CpuNeeds] = {
+    "x86-64": CpuNeeds({}),
+    "x86-64-v2": CpuNeeds(_V2),
+    "x86-64-v3": CpuNeeds(_V3, 0x6),
+    "x86-64-v4": CpuNeeds(_V4, 0xE6),
+}
+"""The psABI levels of x86-64, each with all that the ones before it need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +89,8 @@ class Target:
         has_fma: whether contractions and functions may use fused multiply-add.
         vector_bits: width of the vector registers to plan for.
         l1_bytes, l2_bytes: data caches of one core, for blocking.
+
+    Named targets are fixed data, the same on every machine, so that what is made for them is.
     """
 
     triple: str
@@ -43,6 +100,35 @@ class Target:
     vector_bits: int
     l1_bytes: int = 32 * 1024
     l2_bytes: int = 512 * 1024
+
+    @property
+    def architecture(self) -> str:
+        """The first part of the triple, with one name for one thing: x86_64, aarch64, wasm32."""
+        name = self.triple.split("-", 1)[0]
+        return "aarch64" if name == "arm64" else name
+
+    @property
+    def system(self) -> str:
+        """What object files are made for: linux, windows, macos or none."""
+        for word, name in (("linux", "linux"), ("windows", "windows"), ("macosx", "macos")):
+            if f"-{word}" in self.triple:
+                return name
+        return "none"
+
+    @property
+    def has_threads(self) -> bool:
+        """Whether kernels can be run by the thread pool, which sleeps as Linux lets it."""
+        return self.system == "linux"
+
+    @property
+    def streams(self) -> bool:
+        """Whether stores past the caches pay (x86: whole lines without reading them first)."""
+        return self.architecture == "x86_64"
+
+    @property
+    def has_wide_products(self) -> bool:
+        """Whether a product of two 64-bit words has an instruction that gives all of its bits."""
+        return self.architecture != "wasm32"
 
     @property
     def scales(self) -> bool:
@@ -103,12 +189,69 @@ def host() -> Target:
     )
 
 
-def named(level: str) -> Target:
-    """A psABI level of Linux x86-64: "x86-64-v2" (no FMA) or "x86-64-v3" (AVX2 and FMA)."""
-    if level not in _LEVELS:
-        raise UnsupportedError(f"unknown target {level!r}", hint=f"known are {', '.join(_LEVELS)}")
-    features = ",".join(f"+{name}" for name in _LEVELS[level])
-    wide = level == "x86-64-v3"
-    return Target(
-        "x86_64-unknown-linux-gnu", level, features, wide, 256 if wide else 128
-    )
+def named(name: str) -> Target:
+    """A target by its name: one of ``NAMES``.
+
+    "host" is this machine; each other name means the same everywhere. "x86-64", "x86-64-v2" (no
+    FMA), "x86-64-v3" (AVX2 and FMA) and "x86-64-v4" (AVX-512) are the psABI levels on Linux,
+    "aarch64" is any 64-bit Arm on Linux, "aarch64-macos" Apple's, "x86-64-windows" Windows on
+    x86-64-v3, and "wasm32" WebAssembly with vectors.
+
+    Raises:
+        UnsupportedError: for another name.
+    """
+    if name == "host":
+        return host()
+    found = _NAMED.get(name)
+    if found is None:
+        raise UnsupportedError(f"unknown target {name!r}", hint=f"known are {', '.join(NAMES)}")
+    return found
+
+
+def _x86(level: str, bits: int, triple: str = "x86_64-unknown-linux-gnu") -> Target:
+    names = [f"+{name}" for name in LEVELS[level].features]
+    if bits >= 512:
+        # LLVM otherwise takes vectors of 512 bits apart on this level
+        names.append("-prefer-256-bit")
+    return Target(triple, level, ",".join(names), "+fma" in names, bits)
+
+
+_WASM = "+bulk-memory,+bulk-memory-opt,+mutable-globals,+nontrapping-fptoint,+sign-ext,+simd128"
+
+_NAMED: Mapping[str, Target] = {
+    "x86-64": _x86("x86-64", 128),
+    "x86-64-v2": _x86("x86-64-v2", 128),
+    "x86-64-v3": _x86("x86-64-v3", 256),
+    "x86-64-v4": _x86("x86-64-v4", 512),
+    "aarch64": Target("aarch64-unknown-linux-gnu", "generic", "+fp-armv8,+neon", True, 128),
+    "aarch64-macos": Target("arm64-apple-macosx11.0.0", "apple-m1", "+fp-armv8,+neon", True, 128),
+    "x86-64-windows": _x86("x86-64-v3", 256, "x86_64-w64-windows-gnu"),
+    "wasm32": Target("wasm32-unknown-unknown", "generic", _WASM, False, 128),
+}
+
+NAMES = ("host", *_NAMED)
+"""The names of targets."""
+
+
+def stand_in(target: Target) -> Target:
+    """The target of this machine whose code gives the same bits as that of ``target``.
+
+    Bits depend on fused multiply-add alone.
+
+    Raises:
+        UnsupportedError: if the target has FMA and this machine has not.
+    """
+    here = host()
+    wanted = {name for name in target.features.split(",") if name.startswith("+")}
+    same = (target.architecture, target.system) == (here.architecture, here.system)
+    if same and wanted.issubset(here.features.split(",")):
+        return target
+    if not target.has_fma:
+        return here.without_fma()
+    if not here.has_fma:
+        raise UnsupportedError(
+            f"constants for {target.triple} are computed with fused multiply-add, "
+            "which this CPU lacks",
+            hint="compile on a CPU with FMA, or for a target without it",
+        )
+    return here

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
+from graphc.base.target import Target
 from graphc.codegen import math_approx, math_f32, math_f64
 from graphc.codegen.emitter import FunctionEmitter, LType, ModuleEmitter, Reg
 from graphc.codegen.math_common import FloatMath
@@ -37,7 +38,7 @@ def emit_function(e: FunctionEmitter, name: str, operands: Sequence[Reg]) -> Reg
     type_ = operands[0].type
     if not e.module.calls_functions:
         return _inlined(e, name, operands)
-    symbol, text = _library(name, type_, len(operands), e.module.has_fma, e.module.scales)
+    symbol, text = _library(name, type_, len(operands), e.module.target)
     e.module.libraries[symbol] = text
     types = ", ".join(str(operand.type) for operand in operands)
     e.module.declare(symbol, str(type_), types, "nounwind memory(none)")
@@ -78,11 +79,9 @@ def _inlined(e: FunctionEmitter, name: str, operands: Sequence[Reg]) -> Reg:
 
 
 @cache
-def _library(
-    name: str, type_: LType, arity: int, has_fma: bool, scales: bool
-) -> tuple[str, str]:
+def _library(name: str, type_: LType, arity: int, target: Target) -> tuple[str, str]:
     """A function as a module of its own: its symbol and its text."""
-    module = ModuleEmitter(has_fma, scales=scales)
+    module = ModuleEmitter(target)
     symbol = f"graphc_{name}_of_{type_.suffix}"
     operands = [Reg(f"%x{index}", type_) for index in range(arity)]
     parameters = [(str(type_), operand.text) for operand in operands]

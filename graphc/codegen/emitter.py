@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from graphc.base.target import Target
 from graphc.ir.dtypes import DType
 
 _FLOATS = {"float": 32, "double": 64}
@@ -70,6 +71,9 @@ def ltype(element: str, lanes: int = 1) -> LType:
 I1, I8, I32, I64, PTR = (ltype(name) for name in ("i1", "i8", "i32", "i64", "ptr"))
 F32, F64 = ltype("float"), ltype("double")
 
+POINTER_ALIGN = 4
+"""Alignment of pointers in memory on every target; those of wasm32 take four bytes."""
+
 
 def element_of(dtype: DType) -> str:
     """LLVM's name for the *register* type of a dtype; bool is i1 (and i8 in memory)."""
@@ -105,20 +109,15 @@ class ModuleEmitter:
     """A module: functions, the declarations they need, and global constants.
 
     Attributes:
-        has_fma: whether ``fma`` may be written as LLVM's intrinsic; without it, it is a product
-            and a sum.
+        target: what code is made for.
         calls_functions: whether elementary functions are called, not inlined.
-        scales: whether vectors are multiplied by powers of two in one instruction.
         libraries: modules that this one calls into, by the symbol they define.
         streams: whether a function stores past the caches, and so needs the mark ``!0``.
     """
 
-    def __init__(
-        self, has_fma: bool = True, calls_functions: bool = False, scales: bool = False
-    ) -> None:
-        self.has_fma = has_fma
+    def __init__(self, target: Target, calls_functions: bool = False) -> None:
+        self.target = target
         self.calls_functions = calls_functions
-        self.scales = scales
         self._functions: dict[str, str] = {}
         self._declarations: dict[str, str] = {}
         self._globals: dict[str, str] = {}
@@ -290,7 +289,7 @@ class FunctionEmitter:
 
     def fma(self, a: Reg, b: Reg, c: Reg) -> Reg:
         """a·b + c with one rounding where the target has FMA, else with two."""
-        if self.module.has_fma:
+        if self.module.target.has_fma:
             return self.intrinsic("fma", a.type, a, b, c)
         return self.fadd(self.fmul(a, b), c)
 
@@ -328,6 +327,12 @@ class FunctionEmitter:
         return self.assign(target, f"{operation} {a} to {target}")
 
     # --- memory ----------------------------------------------------------------------------------
+
+    def copy_bytes(self, target: Reg, source: Reg, size: Reg) -> None:
+        """Copies so many bytes between places that don't overlap."""
+        name = "llvm.memcpy.p0.p0.i64"
+        self.module.declare(name, "void", "ptr, ptr, i64, i1")
+        self.line(f"call void @{name}({target}, {source}, {size}, i1 false)")
 
     def element_pointer(self, base: Reg, index: Reg, element: str) -> Reg:
         """Address of an element of a packed array."""

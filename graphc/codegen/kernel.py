@@ -20,6 +20,7 @@ from graphc.base.target import Target
 from graphc.codegen.binding import Binding, Linear, is_literal, storage
 from graphc.codegen.emitter import (
     I64,
+    POINTER_ALIGN,
     PTR,
     FunctionEmitter,
     ModuleEmitter,
@@ -101,7 +102,7 @@ class KernelEmitter:
         e = self.e
         for position, buffer in enumerate(self.kernel.buffers):
             slot = e.element_pointer(Reg("%buffers", PTR), e.const(position, I64), "ptr")
-            self._pointers[buffer] = e.load(slot, PTR, 8)
+            self._pointers[buffer] = e.load(slot, PTR, POINTER_ALIGN)
         for position, name in enumerate(self.kernel.dims):
             slot = e.element_pointer(Reg("%dims", PTR), e.const(position, I64), "i64")
             self._symbols[name] = e.load(slot, I64, 8)
@@ -374,7 +375,7 @@ class KernelEmitter:
         e = self.e
         dtype = statement.c.buffer.type.dtype
         packed = statement.template == "packed"
-        symbol, library = gemm_library(dtype, self.target, self.module.has_fma, packed)
+        symbol, library = gemm_library(dtype, self.target, packed)
         self.module.libraries[symbol] = library
         a, b, c = (self._matrix(m) for m in (statement.a, statement.b, statement.c))
         m, n, k = (self.size(size) for size in (statement.m, statement.n, statement.k))

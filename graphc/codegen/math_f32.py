@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from graphc.codegen.emitter import Reg
+from graphc.codegen.huge_angles import reduce_huge
 from graphc.codegen.math_common import (
     HUGE_ANGLE,
     INFINITY,
@@ -16,7 +17,6 @@ from graphc.codegen.math_common import (
     NAN,
     TWO_OVER_PI,
     FloatMath,
-    reduce_huge,
 )
 
 # ln 2 in two parts; the high one times an exponent is exact

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from graphc.codegen.emitter import Reg
+from graphc.codegen.huge_angles import reduce_huge
 from graphc.codegen.math_common import (
     HUGE_ANGLE,
     INFINITY,
@@ -18,7 +19,6 @@ from graphc.codegen.math_common import (
     NAN,
     TWO_OVER_PI,
     FloatMath,
-    reduce_huge,
 )
 from graphc.codegen.math_f32 import power_specials
 

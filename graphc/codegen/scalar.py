@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable, Sequence
 
 from graphc.codegen.elementary import NAMES, emit_function
-from graphc.codegen.emitter import I1, FunctionEmitter, Reg, element_of
-from graphc.codegen.math_common import INFINITY, NAN, FloatMath, any_lane
+from graphc.codegen.emitter import I1, FunctionEmitter, Reg, element_of, ltype
+from graphc.codegen.math_common import INFINITY, NAN, FloatMath
+from graphc.codegen.remainder import emit_remainder
 from graphc.ir.dtypes import DType
 
 Emitter = Callable[[FunctionEmitter, Sequence[Reg], DType], Reg]
@@ -177,42 +178,10 @@ def _integer_division(part: str) -> Emitter:
     return emit
 
 
-def _remainder(e: FunctionEmitter, a: Reg, b: Reg) -> Reg:
-    """C's fmod, which is exact.
-
-    LLVM's ``frem`` calls the C library lane by lane. Vectors take a - trunc(a/b)·b where that is
-    exact: for float32 within float64 while the quotient has 29 bits at most, for float64 with FMA
-    while it has 52. A quotient that was rounded up shows as a negative remainder.
-    """
-    m = FloatMath(e, a.type)
-    if a.type.lanes == 1 or (m.bits == 64 and not m.has_fma):
-        return e.binary("frem", a, b)
-    wide = m.of("double")
-    dividend, divisor = m.abs(a), m.abs(b)
-    limit = 2.0**52
-    if m.bits == 32:
-        dividend, divisor = (e.convert("fpext", x, "double") for x in (dividend, divisor))
-        limit = 2.0**29
-    quotient = wide.trunc(wide.div(dividend, divisor))
-    rest = wide.fma(wide.neg(quotient), divisor, dividend)
-    too_many = m.logical(
-        "or", wide.compare("uge", quotient, limit), wide.compare("uno", rest, rest)
-    )
-    rest = wide.select(wide.compare("olt", rest, 0.0), wide.add(rest, divisor), rest)
-    if m.bits == 32:
-        rest = e.convert("fptrunc", rest, "float")
-    common = m.copysign(rest, a)
-    return m.patch(too_many, common, "frem", _scalar_remainder, (a, b))
-
-
-def _scalar_remainder(m: FloatMath, operands: Sequence[Reg]) -> Reg:
-    return m.e.binary("frem", *operands)
-
-
 def _float_mod(e: FunctionEmitter, a: Reg, b: Reg) -> tuple[Reg, Reg]:
     """Python's remainder and the quotient that goes with it, before rounding; b is not 0."""
     m = FloatMath(e, a.type)
-    remainder = _remainder(e, a, b)
+    remainder = emit_remainder(e, a, b)
     quotient = m.div(m.sub(a, remainder), b)
     uneven = m.compare("une", remainder, 0.0)
     opposed = m.logical("xor", m.compare("olt", b, 0.0), m.compare("olt", remainder, 0.0))
@@ -248,7 +217,7 @@ def _floor_divide(e: FunctionEmitter, operands: Sequence[Reg], dtype: DType) -> 
 def _fmod(e: FunctionEmitter, operands: Sequence[Reg], dtype: DType) -> Reg:
     if not dtype.is_float:
         return _integer_fmod(e, operands, dtype)
-    return _remainder(e, *operands)
+    return emit_remainder(e, *operands)
 
 
 _integer_floor_divide = _integer_division("floor_divide")
@@ -307,7 +276,11 @@ def _power_loop(e: FunctionEmitter, base: Reg, exponent: Reg) -> Reg:
         e.assign(type_, f"phi {type_} [ {first.text}, %{before} ], [ {name}, %{body} ]")
         for first, name in zip((one, base, exponent), names, strict=True)
     )
-    e.branch(any_lane(e, e.icmp("ne", left, zero)), body, done)
+    # not as any lane of a comparison, which LLVM's back end for WebAssembly cannot translate here
+    some = left
+    if type_.lanes > 1:
+        some = e.intrinsic("vector.reduce.or", ltype(type_.element), left)
+    e.branch(e.icmp("ne", some, e.const(0, some.type)), body, done)
     e.start(body)
     odd = e.icmp("ne", e.binary("and", left, one), zero)
     product = e.binary("mul", result, square)

@@ -45,7 +45,7 @@ ALWAYS = Reg("true", I1)
 def streamed_buffers(k: KernelEmitter, kernel: Kernel) -> dict[Buffer, Reg]:
     """The outputs that are written past the caches, and under which condition; call it at entry."""
     result: dict[Buffer, Reg] = {}
-    if not k.target.triple.startswith("x86_64"):
+    if not k.target.streams:
         return result
     for buffer in kernel.buffers:
         if buffer.role not in ("out", "part") or not buffer.type.shape:

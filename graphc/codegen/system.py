@@ -1,19 +1,44 @@
-"""What the thread pool asks of the processor and the operating system: Linux on x86-64.
+"""What the thread pool asks of processor and operating system: Linux on x86-64 and 64-bit Arm.
 
-All that depends on either stands here: the number of a system call, an instruction, and functions
-of the C library. On 64-bit ARM the number is 98 and the instruction ``yield``.
+All that depends on either stands here: the numbers of system calls, an instruction, and functions
+of the C library. They are in every glibc from 2.17 on, and in musl.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from graphc.codegen.emitter import I1, I8, I32, I64, PTR, FunctionEmitter, Reg
 
-_FUTEX, _WAIT, _WAKE = 202, 128 + 9, 128 + 10
-"""The system call by which threads wait for a word of memory, and what it does: it waits, or wakes
-sleepers whose bits meet a mask; both for words of one process."""
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """What differs between processors.
+
+    Attributes:
+        futex: number of the system call by which threads wait for a word of memory.
+        gettid: number of the system call that tells the number of a thread.
+        pause: the intrinsic by which a loop tells the processor that it waits.
+        operand: what it is called with.
+    """
+
+    futex: int
+    gettid: int
+    pause: str
+    operand: Reg | None = None
+
+
+_MACHINES: Mapping[str, _Machine] = {
+    "x86_64": _Machine(202, 186, "llvm.x86.sse2.pause"),
+    # the hint with number 1 is the instruction yield
+    "aarch64": _Machine(98, 178, "llvm.aarch64.hint", Reg("1", I32)),
+}
+
+_WAIT, _WAKE = 128 + 9, 128 + 10
+"""What the call for words of memory does: it waits, or wakes sleepers whose bits meet a mask; both
+for words of one process."""
 
 ALL = -1
 """The bits of all groups of sleepers."""
@@ -33,8 +58,10 @@ CPU_UNKNOWN = -1
 
 def pause(e: FunctionEmitter) -> None:
     """Tells the processor that a loop waits."""
-    e.module.declare("llvm.x86.sse2.pause", "void", "")
-    e.call("llvm.x86.sse2.pause", None)
+    machine = _machine(e)
+    operands = () if machine.operand is None else (machine.operand,)
+    e.module.declare(machine.pause, "void", ", ".join(str(o.type) for o in operands))
+    e.call(machine.pause, None, *operands)
 
 
 def process_number(e: FunctionEmitter) -> Reg:
@@ -60,9 +87,18 @@ def wake(e: FunctionEmitter, word: Reg, groups: Reg) -> None:
 
 
 def _futex(e: FunctionEmitter, word: Reg, operation: int, value: Reg, groups: Reg) -> None:
+    operands = f"{word}, i64 {operation}, {value}, ptr null, ptr null, {groups}"
+    _system_call(e, _machine(e).futex, operands)
+
+
+def _system_call(e: FunctionEmitter, number: int, operands: str) -> Reg:
     e.module.declare("syscall", "i64", "i64, ...")
-    operands = f"i64 {_FUTEX}, {word}, i64 {operation}, {value}, ptr null, ptr null, {groups}"
-    e.assign(I64, f"call i64 (i64, ...) @syscall({operands})")
+    listed = f"i64 {number}, {operands}" if operands else f"i64 {number}"
+    return e.assign(I64, f"call i64 (i64, ...) @syscall({listed})")
+
+
+def _machine(e: FunctionEmitter) -> _Machine:
+    return _MACHINES[e.module.target.architecture]
 
 
 @contextmanager
@@ -98,8 +134,7 @@ def this_thread(e: FunctionEmitter) -> Reg:
 
 def thread_number(e: FunctionEmitter) -> Reg:
     """The number by which the system knows this thread."""
-    e.module.declare("gettid", "i32", "")
-    return e.call("gettid", I32)
+    return e.convert("trunc", _system_call(e, _machine(e).gettid, ""), "i32")
 
 
 def place_thread(e: FunctionEmitter, handle: Reg, model: Reg, cpu: Reg) -> None:

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 
 from graphc.base.target import Target
 from graphc.codegen.elementary import is_glue, should_call
-from graphc.codegen.emitter import I32, I64, PTR, FunctionEmitter, ModuleEmitter, Reg, ltype
+from graphc.codegen.emitter import (
+    I32,
+    I64,
+    POINTER_ALIGN,
+    PTR,
+    FunctionEmitter,
+    ModuleEmitter,
+    Reg,
+    ltype,
+)
 from graphc.codegen.kernel import emit_kernel
 from graphc.codegen.pool import RUN_TASKS, emit_pool
 from graphc.plan.ir import Plan
@@ -112,7 +121,7 @@ def emit_program(plan: Plan, target: Target) -> ProgramText:
         chosen = [(name, kernel) for name, kernel, sort in named if sort is glue]
         if not chosen:
             continue
-        module = ModuleEmitter(target.has_fma, calls, target.scales)
+        module = ModuleEmitter(target, calls)
         for name, kernel in chosen:
             emit_kernel(module, kernel, name, target, glue)
         modules.append(KernelModule(module.text(), tuple(name for name, _ in chosen), glue))
@@ -120,13 +129,14 @@ def emit_program(plan: Plan, target: Target) -> ProgramText:
     return ProgramText(tuple(modules), symbols, libraries)
 
 
-def emit_walker() -> str:
+def emit_walker(target: Target) -> str:
     """``i64 graphc_walk(steps, count, pointers, dims, status, cancel)``.
 
     Gives the number of steps where it ran to the end; the step that failed where a kernel filled
-    in ``status``; -1 where ``cancel`` became non-zero.
+    in ``status``; -1 where ``cancel`` became non-zero. On targets without threads a launch in tasks
+    is one like any other.
     """
-    module = ModuleEmitter()
+    module = ModuleEmitter(target)
     e = FunctionEmitter(
         module,
         WALKER,
@@ -164,16 +174,18 @@ def emit_walker() -> str:
     buffers = e.element_pointer(pointers, bufs, "ptr")
     sizes = e.element_pointer(dims, dim, "i64")
     e.store(e.binary("add", position, e.const(1, I64)), at, 8)
-    launch, parallel = e.label("launch"), e.label("parallel")
+    launch = e.label("launch")
+    parallel = e.label("parallel") if target.has_threads else launch
     branch, jump, copy = (e.label(name) for name in ("branch", "jump", "copy"))
     labels = {LAUNCH: launch, PARALLEL: parallel, BRANCH: branch, JUMP: jump, COPY: copy}
     cases = " ".join(f"i64 {number}, label %{label}" for number, label in labels.items())
     e.line(f"switch {kind}, label %{head} [ {cases} ]")
     e.start(launch)
     _emit_launch(e, head, position, function, buffers, sizes, goal)
-    e.start(parallel)
-    operands = (word(7), function, buffers, sizes, Reg("%status", PTR), goal, word(5), word(6))
-    _emit_tasks(e, head, position, operands)
+    if target.has_threads:
+        e.start(parallel)
+        operands = (word(7), function, buffers, sizes, Reg("%status", PTR), goal, word(5), word(6))
+        _emit_tasks(e, head, position, operands)
     e.start(branch)
     _emit_branch(e, head, at, goal, buffers)
     e.start(jump)
@@ -183,7 +195,8 @@ def emit_walker() -> str:
     _emit_copy(e, head, buffers, sizes)
     e.start(done)
     e.finish("ret i64 %count")
-    emit_pool(module)
+    if target.has_threads:
+        emit_pool(module)
     return module.text()
 
 
@@ -223,7 +236,7 @@ def _emit_end_of_launch(e: FunctionEmitter, head: str, position: Reg) -> None:
 
 def _emit_branch(e: FunctionEmitter, head: str, at: Reg, goal: Reg, buffers: Reg) -> None:
     """Goes to the goal if the bool in the first buffer is false."""
-    predicate = e.load(e.load(buffers, PTR, 8), ltype("i8"), 1)
+    predicate = e.load(e.load(buffers, PTR, POINTER_ALIGN), ltype("i8"), 1)
     taken = e.label("taken")
     e.branch(e.icmp("eq", predicate, e.const(0, predicate.type)), taken, head)
     e.start(taken)
@@ -233,9 +246,8 @@ def _emit_branch(e: FunctionEmitter, head: str, at: Reg, goal: Reg, buffers: Reg
 
 def _emit_copy(e: FunctionEmitter, head: str, buffers: Reg, sizes: Reg) -> None:
     """Copies the first buffer to the second."""
-    source = e.load(buffers, PTR, 8)
-    target = e.load(e.element_pointer(buffers, e.const(1, I64), "ptr"), PTR, 8)
+    source = e.load(buffers, PTR, POINTER_ALIGN)
+    target = e.load(e.element_pointer(buffers, e.const(1, I64), "ptr"), PTR, POINTER_ALIGN)
     size = e.load(sizes, I64, 8)
-    e.module.declare("memcpy", "ptr", "ptr, ptr, i64")
-    e.assign(PTR, f"call ptr @memcpy({target}, {source}, {size})")
+    e.copy_bytes(target, source, size)
     e.jump(head)

@@ -44,7 +44,7 @@ class Loops:
     """A library of array loops, each over one primitive or conversion."""
 
     def __init__(self, target: Target) -> None:
-        self._module = ModuleEmitter(has_fma=target.has_fma, scales=target.scales)
+        self._module = ModuleEmitter(target)
         self._target = target
         self._symbols: dict[str, np.dtype[Any]] = {}
         self._library: jit.Library | None = None

@@ -82,7 +82,7 @@ _CHAIN_LANES = 16
 
 def _chain(element: DType, target: Target) -> Any:
     """``void (ptr a, ptr b, ptr c, i64 m, i64 n, i64 k)`` of packed arrays; n in whole vectors."""
-    module = ModuleEmitter(target.has_fma)
+    module = ModuleEmitter(target)
     f = Builder(module, "chain", "*a *b *c m n k", internal=False)
     a, b, c, m, n, k = f.parameter("a", "b", "c", "m", "n", "k")
     kind, size = element_of(element), element.bytes

@@ -48,12 +48,16 @@ def initialize() -> None:
 
 
 def _machine(target: Target, jit: bool = False, level: int = _OPTIMIZE) -> Any:
+    if target.architecture != host().architecture:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
     found = llvm.Target.from_triple(target.triple)
     return found.create_target_machine(
         cpu=target.cpu,
         features=target.features,
         opt=level,
-        reloc="pic",
+        # code of WebAssembly does not lie in memory, so nothing in it moves
+        reloc="static" if target.architecture == "wasm32" else "pic",
         codemodel="small",
         jit=jit,
     )

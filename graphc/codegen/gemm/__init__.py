@@ -36,8 +36,8 @@ def emit_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> str:
     Signature: void (ptr a, ptr b, ptr c, i64 m, i64 n, i64 k, i64 a_row, i64 a_col, i64 b_row,
     i64 b_col, i64 c_row, ptr workspace, ptr near, i64 near_count). Any dtype:
     integers wrap in their own width, bools are "or" of "and"s. k = 0 writes zeros. The
-    module's ``has_fma`` decides between fused and separate multiply and add, the target the widths;
-    unit strides of a and b are the fast ones.
+    target decides between fused and separate multiply and add, and the widths; unit strides of a
+    and b are the fast ones.
     """
     if dtype.is_float:
         return emit_float_gemm(module, dtype, target)
@@ -45,12 +45,12 @@ def emit_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> str:
 
 
 @cache
-def gemm_library(dtype: DType, target: Target, has_fma: bool, packed: bool) -> tuple[str, str]:
+def gemm_library(dtype: DType, target: Target, packed: bool) -> tuple[str, str]:
     """The product as a module of its own: its symbol and its text.
 
     One serves all programs of a target, so that its code is generated once.
     """
-    module = ModuleEmitter(has_fma)
+    module = ModuleEmitter(target)
     emit = emit_gemm_packed if packed else emit_gemm
     symbol = emit(module, dtype, target)
     return symbol, module.text()
