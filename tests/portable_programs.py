@@ -27,10 +27,25 @@ from graphc.extract import extract
 from graphc.ir.dims import evaluate
 from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan
 from graphc.plan.memory import offsets_for_sizes
-from graphc.plan.table import BRANCH, COPY, JUMP, LAUNCH, SKIP, WALKER
+from graphc.plan.table import (
+    BRANCH,
+    COPY,
+    JUMP,
+    LAUNCH,
+    PARALLEL,
+    POOL_BYTES,
+    POOL_ENTRY,
+    SKIP,
+    WALKER,
+    WORKER,
+)
 from graphc.runtime.jit import compile_object
+from graphc.runtime.tasks import cuts_of
 
 Array = np.ndarray[Any, Any]
+
+THREADS = 3
+"""How many run what is split, where there are threads: every such launch, however small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +281,7 @@ def built(name: str, target: Target) -> Built:
     """A program for a target."""
     program = recorded(name)
     extraction = extract(program.graph, tuple(program.fetches.values()))
-    levels = levels_of(extraction, Options(), target)
+    levels = levels_of(extraction, Options(threads=THREADS), target)
     text = levels.text.joined(emit_walker(target))
     given = tuple(program.feeds[value] for value in extraction.feeds)
     return Built(levels.plan, compile_object(text, target), given)
@@ -316,8 +331,6 @@ def tables(program: Built) -> tuple[bytes, dict[int, tuple[int, int]]]:
         if isinstance(step, Launch):
             kernel = plan.kernels[step.kernel]
             kind, function, goal = LAUNCH, step.kernel, 1
-            if kernel.split is not None:
-                goal = evaluate(kernel.split.extent, binding)
             pointers += [place[slot] for slot in step.arguments]
             dims += [binding[name] for name in kernel.dims]
         elif isinstance(step, Copy):
@@ -330,6 +343,10 @@ def tables(program: Built) -> tuple[bytes, dict[int, tuple[int, int]]]:
         elif isinstance(step, Jump):
             kind, goal = JUMP, step.target
         words += [kind, function, *row, goal, 0, 0, 0]
+    for cut in cuts_of(plan, THREADS):
+        extent = evaluate(cut.extent, binding)
+        words[8 * cut.position] = PARALLEL
+        words[8 * cut.position + 4 : 8 * cut.position + 7] = [extent, extent // 5 + 1, cut.seats]
     head = (len(plan.steps), len(pointers), len(dims), end)
     numbers = (*head, *words, *pointers, *dims)
     image = struct.pack(f"<{len(numbers)}q", *numbers) + memory.tobytes()
@@ -377,6 +394,8 @@ KERNEL_DECLARATIONS
 typedef void kernel(void *, void *, void *, int64_t, int64_t, int64_t);
 static kernel *const kernels[] = {KERNEL_NAMES};
 int64_t WALKER(int64_t *, int64_t, void **, int64_t *, int64_t *, int32_t *);
+void *WORKER(void *);
+_Alignas(64) static char pool[POOL_BYTES];
 static int64_t words(FILE *file, int64_t *into, int64_t count) {
   return fread(into, 8, count, file) == (size_t)count;
 }
@@ -395,8 +414,11 @@ int main(int count, char **names) {
   if (fread(memory, 1, head[3], file) != (size_t)head[3]) return 5;
   fclose(file);
   for (int64_t i = 0; i < head[1]; i++) pointers[i] = memory + offsets[i];
-  for (int64_t i = 0; i < head[0]; i++)
+  *(void **)(pool + POOL_ENTRY) = (void *)WORKER;
+  for (int64_t i = 0; i < head[0]; i++) {
     steps[i * 8 + 1] = (int64_t)(uintptr_t)kernels[steps[i * 8 + 1]];
+    steps[i * 8 + 7] = (int64_t)(uintptr_t)pool;
+  }
   int64_t ran = WALKER(steps, head[0], pointers, dims, status, &cancel);
   if (ran != head[0]) return 6;
   file = fopen(names[2], "wb");
@@ -412,8 +434,14 @@ def driver(program: Built) -> str:
     declared = "\n".join(
         f"void {name}(void *, void *, void *, int64_t, int64_t, int64_t);" for name in names
     )
-    text = DRIVER.replace("KERNEL_DECLARATIONS", declared).replace("WALKER", WALKER)
-    return text.replace("KERNEL_NAMES", ", ".join(names))
+    words = {
+        "KERNEL_DECLARATIONS": declared, "KERNEL_NAMES": ", ".join(names), "WALKER": WALKER,
+        "WORKER": WORKER, "POOL_BYTES": str(POOL_BYTES), "POOL_ENTRY": str(POOL_ENTRY),
+    }  # fmt: skip
+    text = DRIVER
+    for word, meaning in words.items():
+        text = text.replace(word, meaning)
+    return text
 
 
 def run_driver(name: str, target: Target, compiler: list[str], runner: list[str], at: Path) -> Any:

@@ -233,8 +233,8 @@ def test_the_levels_have_the_features_that_llvm_gives_them() -> None:
 
 MEMORY = {"memcpy", "memmove", "memset"}
 POOL = {
-    "getpid", "syscall", "pthread_create", "pthread_detach", "pthread_self", "pthread_setaffinity_np",
-    "pthread_sigmask", "sched_getaffinity", "sched_getcpu",
+    "getpid", "syscall", "pthread_create", "pthread_detach", "pthread_self", "pthread_sigmask",
+    "pthread_setaffinity_np", "sched_getaffinity", "sched_getcpu",
 }  # fmt: skip
 NEEDED = {name: MEMORY | POOL for name in CROSS if named(name).has_threads} | {
     "aarch64-macos": MEMORY,
