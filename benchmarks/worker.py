@@ -54,6 +54,7 @@ class Worker:
             traceback.print_exc()
             return {"failed": f"{type(error).__name__}: {error}"[:300]}
         seconds = self._clock() - start
+        self._settle()
         np.savez(outputs, *self._prepared.outputs(first))
         del first
         gc.collect()
@@ -81,7 +82,13 @@ class Worker:
         start = self._clock()
         self._prepared = self._make()
         self._prepared.call()
-        return {"microseconds": (self._clock() - start) * 1e6}
+        seconds = self._clock() - start
+        self._settle()
+        return {"microseconds": seconds * 1e6}
+
+    def _settle(self) -> None:
+        if self._prepared.settle is not None:
+            self._prepared.settle()
 
     def drop(self) -> dict[str, Any]:
         """Frees the program."""

@@ -16,9 +16,10 @@ import hashlib
 import json
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache, partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from graphc.base.errors import UnsupportedError
 from graphc.base.options import Options
 from graphc.base.source import LOADED_NANOSECONDS, PACKAGE_ROOTS, Location
 from graphc.base.target import Target, host
-from graphc.compiled import Compiled, Levels
+from graphc.compiled import Compiled, Levels, collection_paused
 from graphc.extract import Extraction
 from graphc.ir import dtypes
 from graphc.ir.attributes import Array, Payload
@@ -40,28 +41,34 @@ from graphc.runtime.cache import Cache, cache_of, caching
 from graphc.runtime.code import Code
 from graphc.runtime.jit import Library, key_of, realm_of, shared_library
 from graphc.runtime.program import Program, aligned_empty
+from graphc.tiers import Tiers
 
 _SHOWING = ("verify", "check", "shuffle_seed", "dump", "fuel", "decisions", "time", "html")
 """Options under which the passes are to be seen at work."""
 
-_IRRELEVANT = ("cache", "check_numerics", *_SHOWING)
+_IRRELEVANT = ("cache", "check_numerics", "optimize", *_SHOWING)
 """Options that don't change the program that is compiled."""
 
+_DEFAULT = Options()
 _ALIGNMENT = 64
 _LENGTH = struct.Struct("<Q")
 
 
-def compiled_program(
-    extraction: Extraction, options: Options, target: Target
-) -> tuple[Compiled, str]:
-    """The program of an extraction, and what the cache had to do with it: "hit", or why not."""
+LARGE = 256
+"""From so many operations on it pays to answer with kernels of single operations first.
+
+They must be compiled too. Below, the fused program takes some tens of milliseconds more."""
+
+
+def compiled_program(extraction: Extraction, options: Options, target: Target) -> Tiers:
+    """The program of an extraction."""
     kept = cache_of(options.cache)
     if kept is None:
-        return _compiled(extraction, options, target), "off"
+        return _compiled(extraction, options, target, "off")
     labels = _Labels(extraction.graph)
     refusal = _refusal(labels, options)
     if refusal is not None:
-        return _compiled(extraction, options, target), refusal
+        return _compiled(extraction, options, target, refusal)
     realm, key = _realm(target), _key(extraction, options, labels)
     found = kept.get(realm, key)
     reason = found.reason
@@ -71,24 +78,55 @@ def compiled_program(
         )
         if program is not None:
             made = _Later(extraction, options, target)
-            return Compiled(extraction.graph, program, target, made, from_cache=True), reason
+            hit = Compiled(extraction.graph, program, target, made, from_cache=True)
+            return Tiers(hit, reason)
         reason = "no entry of its machine code"
-    compiled = _compiled(extraction, options, target)
-    try:
-        content = _content(compiled, labels)
-    except UnsupportedError as error:
-        return compiled, f"{reason}; not kept: {error.message}"
-    if not kept.put(realm, key, content):
-        reason = f"{reason}; {kept.refused}"
-    return compiled, reason
+
+    def keep(compiled: Compiled) -> str:
+        try:
+            content = _content(compiled, labels)
+        except UnsupportedError as error:
+            return f"{reason}; not kept: {error.message}"
+        return reason if kept.put(realm, key, content) else f"{reason}; {kept.refused}"
+
+    return _compiled(extraction, options, target, reason, keep)
 
 
-def _compiled(extraction: Extraction, options: Options, target: Target) -> Compiled:
-    """Compiles; passes and code generation are loaded here, since a hit needs neither."""
-    from graphc.compiler import compile_graph
+def _compiled(
+    extraction: Extraction,
+    options: Options,
+    target: Target,
+    reason: str,
+    keep: Callable[[Compiled], str] | None = None,
+) -> Tiers:
+    """Compiles; passes and code generation are loaded here, since a hit needs neither.
+
+    ``reason`` is why there was no program in the cache; ``keep`` puts one there and says more.
+    """
+    from graphc import compiler
 
     with caching(options.cache):
-        return compile_graph(extraction, options, target)
+        if not _begins_small(extraction, options):
+            compiled = compiler.compile_graph(extraction, options, target)
+            return Tiers(compiled, reason if keep is None else keep(compiled))
+        with collection_paused():
+            given = compiler.prepared(extraction, options, target)
+            first = compiler.baseline(given)
+
+    def later(poll: Callable[[], None]) -> tuple[Compiled, str]:
+        with caching(options.cache):
+            compiled = compiler.finished_in_background(given, poll)
+            return compiled, reason if keep is None else keep(compiled)
+
+    return Tiers(first, reason, later)
+
+
+def _begins_small(extraction: Extraction, options: Options) -> bool:
+    """Whether small kernels should answer until the program is compiled."""
+    shows = any(getattr(options, name) != getattr(_DEFAULT, name) for name in _SHOWING)
+    if options.optimize != 2 or shows:
+        return False
+    return sum(1 for _ in islice(extraction.graph.walk(), LARGE)) == LARGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +193,8 @@ class _Labels:
 
 
 def _refusal(labels: _Labels, options: Options) -> str | None:
-    default = Options()
     for name in _SHOWING:
-        if getattr(options, name) != getattr(default, name):
+        if getattr(options, name) != getattr(_DEFAULT, name):
             return f"off: under {name} the passes are to be seen at work"
     if labels.foreign:
         names = ", ".join(sorted(labels.foreign))
@@ -172,6 +209,7 @@ def _key(extraction: Extraction, options: Options, labels: _Labels) -> str:
         for name, value in ((f.name, getattr(options, f.name)) for f in fields(options))
         if name not in _IRRELEVANT
     ]
+    chosen.append(["level", min(options.optimize, 2)])
     content = [
         graph.structural_hash, graph.name, len(extraction.states), extraction.renewed,
         chosen, labels.names, labels.numbers,

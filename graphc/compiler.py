@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from graphc.base.options import Options
@@ -22,11 +22,15 @@ from graphc.plan.verify import verify_plan
 from graphc.runtime.code import Code
 from graphc.runtime.jit import Library, compile_object, key_of, shared_library
 from graphc.runtime.program import Program
-from passes.arena import place
+from passes.arena import check_layout, place, place_quickly
 from passes.base import PassContext
 from passes.inplace import INPLACE, May, commit_step, inplace_groups
-from passes.manager import print_times, run_pipeline, stage
-from passes.pipeline import PIPELINE
+from passes.manager import PassRecord, print_times, run_pipeline, stage
+from passes.pipeline import PIPELINE, SHARED
+
+MOST_BASELINE_BYTES = 256 << 20
+"""Nothing is fused in a first program, so its temporaries may take far more than those of the one
+that follows, for which a run waits that would need more than this."""
 
 
 def compile_graph(
@@ -41,52 +45,115 @@ def compile_graph(
     flow flat into a plan; temporaries get their place in the arena; LLVM compiles the kernels.
     Whoever gives a ``context`` can read the decisions there even if this fails half-way.
     """
+    with collection_paused():
+        return finished(prepared(extraction, options, target, context))
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A graph behind the passes that every level of ``optimize`` runs, which settles all bits.
+
+    Attributes:
+        extraction: what it was made of.
+        graph: the graph.
+        records: of the passes.
+        context: what they were told, and decided.
+        options, target: as for ``compile_graph``.
+    """
+
+    extraction: Extraction
+    graph: Graph
+    records: tuple[PassRecord, ...]
+    context: PassContext
+    options: Options
+    target: Target
+
+
+def prepared(
+    extraction: Extraction,
+    options: Options,
+    target: Target,
+    context: PassContext | None = None,
+) -> Prepared:
+    """The first part of compiling, which programs of all levels share."""
     if context is None:
         context = PassContext(options=options, target=target, renewed=extraction.renewed)
-    with collection_paused():
-        levels = _lowered(extraction, options, target, context)
-        records = [*levels.records]
-        with stage("llvm", levels.graph, context, records):
-            code = load_code(levels.text, target)
-        program = Program(levels.plan, code, options.thread_count)
-        if options.check:
-            from graphc.debug.levels import check_levels
+    context.execute = lambda graph: _execute(graph, options, target)
+    graph, records = run_pipeline(
+        extraction.graph, PIPELINE, context, frozenset({INPLACE}), end=SHARED
+    )
+    return Prepared(extraction, graph, tuple(records), context, options, target)
 
-            with stage("check", levels.graph, context, records):
-                check_levels(levels.graph, program, context, target)
+
+def finished(given: Prepared, most_bytes: int | None = None) -> Compiled:
+    """The program of the level that the options ask for; see ``Program`` for ``most_bytes``."""
+    context, options, target = given.context, given.options, given.target
+    levels = _lowered(given)
+    records = [*levels.records]
+    with stage("llvm", levels.graph, context, records):
+        code = load_code(levels.text, target)
+    program = Program(levels.plan, code, options.thread_count, most_bytes)
+    if options.check:
+        from graphc.debug.levels import check_levels
+
+        with stage("check", levels.graph, context, records):
+            check_levels(levels.graph, program, context, target)
     if options.time:
         print_times(records)
     levels = replace(levels, records=tuple(records))
-    return Compiled(extraction.graph, program, target, lambda: levels)
+    return Compiled(given.extraction.graph, program, target, lambda: levels)
+
+
+def baseline(given: Prepared) -> Compiled:
+    """The program of ``optimize=0``, to answer until the one that was asked for is finished.
+
+    It refuses to run where its temporaries would take more than ``MOST_BASELINE_BYTES``.
+    """
+    options = replace(given.options, optimize=0)
+    context = replace(given.context, options=options)
+    return finished(replace(given, options=options, context=context), MOST_BASELINE_BYTES)
+
+
+def finished_in_background(given: Prepared, poll: Callable[[], None]) -> Compiled:
+    """``finished`` beside the user's own work; ``poll`` may end it by raising.
+
+    What was ``prepared`` stays as it is, so it can be finished anew. The collector of cycles is the
+    user's business here, and is not paused.
+    """
+    context = replace(given.context, decisions=[*given.context.decisions], poll=poll)
+    return finished(replace(given, context=context))
 
 
 def levels_of(extraction: Extraction, options: Options, target: Target) -> Levels:
     """All that ``compile_graph`` does before there is machine code."""
     with collection_paused():
-        context = PassContext(options=options, target=target, renewed=extraction.renewed)
-        return _lowered(extraction, options, target, context)
+        return _lowered(prepared(extraction, options, target))
 
 
-def _lowered(
-    extraction: Extraction, options: Options, target: Target, context: PassContext
-) -> Levels:
-    context.execute = lambda graph: _execute(graph, options, target)
-    graph, records = run_pipeline(extraction.graph, PIPELINE, context, frozenset({INPLACE}))
+def _lowered(given: Prepared) -> Levels:
+    extraction, options, target = given.extraction, given.options, given.target
+    context = given.context
+    graph, more = run_pipeline(given.graph, PIPELINE, context, frozenset({INPLACE}), first=SHARED)
+    records = [*given.records, *more]
     with stage("lower", graph, context, records):
         states = len(extraction.states)
         plan, slots = plan_program(
             graph, states, extraction.guards, target, options.thread_count
         )
-    with stage(INPLACE, graph, context, records):
-        shared = inplace_groups(plan, _inplace_decision(plan, slots, context))
-        commit = commit_step(plan, context.renewed, partial(_commit_decision, graph, context))
-        plan = replace(plan, commit=commit)
-    with stage("memory_plan", graph, context, records):
-        plan = place(plan, shared)
+    if options.optimize:
+        with stage(INPLACE, graph, context, records):
+            shared = inplace_groups(plan, _inplace_decision(plan, slots, context))
+            commit = commit_step(plan, context.renewed, partial(_commit_decision, graph, context))
+            plan = replace(plan, commit=commit)
+        with stage("memory_plan", graph, context, records):
+            plan = place(plan, shared)
+    else:
+        with stage("memory_plan", graph, context, records):
+            plan = place_quickly(plan)
     if options.verify:
         _verify(plan)
     with stage("codegen", graph, context, records):
-        text = emit_program(plan, target)
+        text = emit_program(plan, target, quick=options.optimize == 0)
     return Levels(graph, tuple(records), plan, slots, text)
 
 
@@ -97,6 +164,7 @@ def _execute(graph: Graph, options: Options, target: Target) -> list[Array]:
     """
     here = stand_in(target)
     quiet = Options(
+        optimize=options.optimize,
         numerics=options.numerics,
         fast_math=options.fast_math,
         off=options.off | {"precompute"},
@@ -127,6 +195,7 @@ def _verify(plan: Plan) -> None:
     for kernel in plan.kernels:
         verify_kernel(kernel)
     verify_plan(plan)
+    check_layout(plan)
 
 
 def load_code(text: ProgramText, target: Target) -> Code:

@@ -22,7 +22,9 @@ from graphc.ir.value import Value
 from graphc.kernel.ir import Kernel
 from graphc.kernel.text import print_kernel
 from graphc.plan.text import symbols_in
+from graphc.runtime.program import ArenaTooLarge
 from graphc.targets import arranged, targets_of
+from graphc.tiers import Tier, Tiers
 
 if TYPE_CHECKING:
     import networkx
@@ -85,7 +87,6 @@ class Executable(_Called):
 
     Attributes:
         feeds: the values that the positional arguments stand for.
-        compiled: the graphs, the plan and the machine code.
         last_profile: what ``profile`` measured last; None before.
     """
 
@@ -94,7 +95,7 @@ class Executable(_Called):
         session: Session,
         fetches: Any,
         extraction: Extraction,
-        compiled: Compiled,
+        tiers: Tiers,
         feeds: Sequence[Value],
         results: int,
     ) -> None:
@@ -102,15 +103,19 @@ class Executable(_Called):
         self._fetches = fetches
         self._extraction = extraction
         self._results = results
-        self.compiled = compiled
+        self._tiers = tiers
         self.feeds = tuple(feeds)
         self.last_profile: Profile | None = None
         self.__call__ = self._first
         self.__signature__ = _SIGNATURE
 
     def _first(self, /, *arguments: Any, out: Any = None, **named: Any) -> Any:
-        """The first call. Native code for calls is made by the second: many programs run once."""
-        self.__call__ = self._second
+        """The first call, and those until the full program is there.
+
+        Native code for calls is made by the next one: many programs run once.
+        """
+        if self.tier == "full":
+            self.__call__ = self._second
         return self._careful(*arguments, out=out, **named)
 
     def _second(self, /, *arguments: Any, out: Any = None, **named: Any) -> Any:
@@ -125,14 +130,15 @@ class Executable(_Called):
 
     @cached_property
     def direct(self) -> Callable[..., Any]:
-        """What calls come to, with as little Python as can be."""
+        """What calls come to, with as little Python as can be; waits for the full program."""
         from graphc.runtime.cache import caching
         from graphc.runtime.entry import Container, available, native_call
 
-        program, session, fetches = self.compiled.program, self._session, self._fetches
+        compiled, session, fetches = self.compiled, self._session, self._fetches
+        program = compiled.program
         if program.is_long or session.options.check_numerics or not available():
             return self._careful
-        extraction, compiled = self._extraction, self.compiled
+        extraction = self._extraction
         written = extraction.written
         container: Container = "tuple"
         plain = not written
@@ -167,7 +173,7 @@ class Executable(_Called):
     def _all_results(self, *arguments: Any) -> Sequence[Array]:
         """The fetches and what variables are to become, from a careful run."""
         arrays = self._converted(arguments)
-        return self._session.results(self._extraction, self.compiled, arrays)
+        return self._session.results(self._extraction, self._tiers.current, arrays)
 
     def _converted(
         self, arguments: Sequence[Any], named: Mapping[str, Any] | None = None
@@ -189,7 +195,12 @@ class Executable(_Called):
 
         Results whose position ``into`` gives an array are written to it.
         """
-        results = self._session.execute(self._extraction, self.compiled, arrays, into)
+        execute, extraction = self._session.execute, self._extraction
+        try:
+            results = execute(extraction, self._tiers.current, arrays, into)
+        except ArenaTooLarge:
+            results = execute(extraction, self.compiled, arrays, into)
+        self._tiers.answered()
         return results[: self._results]
 
     def arranged(self, results: Sequence[Array]) -> Any:
@@ -201,14 +212,42 @@ class Executable(_Called):
         if fetches is self._fetches:
             return self
         return Executable(
-            self._session, fetches, self._extraction, self.compiled, self.feeds, self._results
+            self._session, fetches, self._extraction, self._tiers, self.feeds, self._results
         )
 
     def with_feeds(self, feeds: Sequence[Value]) -> Executable:
         """The same program taking its arguments in another order."""
         return Executable(
-            self._session, self._fetches, self._extraction, self.compiled, feeds, self._results
+            self._session, self._fetches, self._extraction, self._tiers, feeds, self._results
         )
+
+    # --- waiting ---------------------------------------------------------------------------------
+
+    @property
+    def tier(self) -> Tier:
+        """Which program answers calls: "baseline", small kernels made at once, or "full"."""
+        return self._tiers.tier
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until the full program answers, which large programs compile in the background.
+
+        Args:
+            timeout: seconds to wait at most.
+
+        Returns:
+            Whether it does.
+
+        Raises:
+            GraphcError: what compiling it raised, if that failed.
+        """
+        return self._tiers.wait(timeout)
+
+    @property
+    def compiled(self) -> Compiled:
+        """The graphs, the plan and the machine code of the full program, which this waits for."""
+        return self._tiers.full
+
+    # --- looking ---------------------------------------------------------------------------------
 
     @property
     def needed(self) -> tuple[Value, ...]:
@@ -218,7 +257,7 @@ class Executable(_Called):
     @property
     def source(self) -> Graph:
         """The graph as extracted: what the fetches need, functional."""
-        return self.compiled.source
+        return self._extraction.graph
 
     @property
     def graph(self) -> Graph:
@@ -242,7 +281,7 @@ class Executable(_Called):
     def recompilations(self) -> tuple[Compilation, ...]:
         """What its session has compiled since this program, and why."""
         known = self._session.compilations
-        own = next(n for n, made in enumerate(known) if made.compiled is self.compiled)
+        own = next(n for n, made in enumerate(known) if made.tiers is self._tiers)
         return tuple(known[own + 1 :])
 
     def pass_table(self) -> str:
@@ -442,6 +481,7 @@ class Executable(_Called):
         capture(path, Case(self.source, tuple(arrays), states, options, target), outcome)
 
     def __repr__(self) -> str:
-        plan = self.compiled.plan
+        plan = self._tiers.current.plan
         counts = (len(self.feeds), "feed"), (len(plan.steps), "step"), (len(plan.kernels), "kernel")
-        return f"<Executable: {', '.join(plural(*count) for count in counts)}>"
+        tier = ", baseline" if self.tier == "baseline" else ""
+        return f"<Executable: {', '.join(plural(*count) for count in counts)}{tier}>"

@@ -7,6 +7,7 @@ together after the last step, so an error or an interrupt leaves every variable 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -30,6 +31,7 @@ from graphc.runtime.blocks import copy_of
 from graphc.runtime.entry import Variables
 from graphc.state import Effect, Variable
 from graphc.structure import leaves, rebuild
+from graphc.tiers import Tiers
 
 _Key: TypeAlias = tuple[tuple[int, ...], frozenset[int]]
 """The fetches and the fed values of an executable, by identity."""
@@ -56,14 +58,22 @@ class Compilation:
     Attributes:
         reason: what was new: the fetches, or which values were fed.
         where: the user's line that asked for it.
-        compiled: what it gave.
-        cache: "hit" if the program came from the cache on disk, else why it did not.
+        tiers: the programs it gave.
     """
 
     reason: str
     where: Location | None
-    compiled: Compiled = field(repr=False)
-    cache: str
+    tiers: Tiers = field(repr=False)
+
+    @property
+    def compiled(self) -> Compiled:
+        """What it gave, which this waits for."""
+        return self.tiers.full
+
+    @property
+    def cache(self) -> str:
+        """"hit" if the program came from the cache on disk, else why it did not."""
+        return self.tiers.cache
 
     def __str__(self) -> str:
         return f"{self.reason}, asked for at {self.where or 'no line'}"
@@ -115,8 +125,8 @@ class Session:
         self._holdings = Holdings(self._initial)
         self._compiled: dict[_Key, Executable] = {}
         self._calls = KnownCalls()
-        self._programs: dict[Hashable, Compiled] = {}
-        self._unfiled: list[tuple[Extraction, Compiled]] = []
+        self._programs: dict[Hashable, Tiers] = {}
+        self._unfiled: list[tuple[Extraction, Tiers]] = []
         self._lock = threading.RLock()
         self._scopes: list[Recorder] = []
 
@@ -171,7 +181,8 @@ class Session:
             arrays.append(converted_feed(value, entry[1]))
         results = executable.arranged(executable.run(arrays))
         values = [value for value, _ in given.values()]
-        self._calls.note(fetches, feeds, revision, lambda: executable.with_feeds(values).direct)
+        if executable.tier == "full":
+            self._calls.note(fetches, feeds, revision, lambda: executable.with_feeds(values).direct)
         return results
 
     def compile(self, fetches: Any, feeds: Sequence[Any] | None = None) -> Executable:
@@ -205,6 +216,15 @@ class Session:
                 raise missing_feed(value, self.graph)
         return inner.with_feeds(positional)
 
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until the full programs of all that was compiled are there; see
+        ``Executable.wait``."""
+        end = None if timeout is None else time.monotonic() + timeout
+        return all(
+            made.tiers.wait(None if end is None else max(0.0, end - time.monotonic()))
+            for made in list(self.compilations)
+        )
+
     def _executable(self, fetches: Any, fed: Sequence[Value]) -> Executable:
         resolved = rebuild(fetches, self._fetch)
         flat = list(leaves(resolved))
@@ -220,9 +240,9 @@ class Session:
             if known is None:
                 with collection_paused():
                     extraction = extract(self.graph, values, effects, dict.fromkeys(overrides))
-                    compiled = self._compile(extraction, self._reason(key, resolved, overrides))
+                    tiers = self._compile(extraction, self._reason(key, resolved, overrides))
                 known = Executable(
-                    self, resolved, extraction, compiled, extraction.feeds, len(values)
+                    self, resolved, extraction, tiers, extraction.feeds, len(values)
                 )
                 self._compiled[key] = known
         return known.arranged_as(resolved)
@@ -235,23 +255,23 @@ class Session:
         fed = ", ".join(map(_label, overrides)) or "placeholders only"
         return f"the fetches {shown} with other values fed: {fed}"
 
-    def _compile(self, extraction: Extraction, reason: str) -> Compiled:
+    def _compile(self, extraction: Extraction, reason: str) -> Tiers:
         """The program of an extraction; equal graphs whose errors name the same lines share one."""
         known = self._known(extraction) if self.compilations else None
         if known is None:
-            known, cached = compiled_program(extraction, self.options, self.target)
-            self.compilations.append(Compilation(reason, caller(), known, cached))
+            known = compiled_program(extraction, self.options, self.target)
+            self.compilations.append(Compilation(reason, caller(), known))
             self._unfiled.append((extraction, known))
             if self.options.html is not None:
                 from graphc.report import numbered, write_report
 
-                write_report(known, numbered(self.options.html, self.compile_count))
+                write_report(known.full, numbered(self.options.html, self.compile_count))
         return known
 
-    def _known(self, extraction: Extraction) -> Compiled | None:
+    def _known(self, extraction: Extraction) -> Tiers | None:
         """A program that serves an extraction too; many sessions have one, which needs no key."""
-        for made, compiled in self._unfiled:
-            self._programs[_program_key(made)] = compiled
+        for made, tiers in self._unfiled:
+            self._programs[_program_key(made)] = tiers
         self._unfiled.clear()
         return self._programs.get(_program_key(extraction))
 

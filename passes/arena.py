@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from heapq import heappop, heappush
 
 from graphc.ir.dims import Dim, at_hint
 from graphc.ir.dims import evaluate as dims_evaluate
 from graphc.plan.ir import Layout, Plan
-from graphc.plan.memory import Buffer, MemoryProblem, offsets_for_sizes
+from graphc.plan.memory import Buffer, MemoryProblem, MemorySolution, offsets_for_sizes
 from passes.liveness import live_intervals
 from passes.memory_plan import lower_bound, solve_at_many
 from passes.plan_check import check
@@ -44,31 +45,116 @@ def place(plan: Plan, must_alias: tuple[tuple[int, ...], ...] = ()) -> Plan:
     return replace(plan, layout=Layout(slots, solution, sizes))
 
 
+def place_quickly(plan: Plan) -> Plan:
+    """The plan with a layout that takes one look at each temporary, and no search.
+
+    Rooms lie one behind the other; a temporary takes one of its kind that is idle by then, the one
+    left last, or a new one. Of a kind are equal symbolic sizes, and numbers between the same
+    powers of two.
+    """
+    intervals = live_intervals(plan)
+    slots = tuple(sorted(intervals, key=lambda slot: intervals[slot][0]))
+    bytes_of = _bytes_of(plan, slots)
+    sizes = _evaluated(bytes_of, at_hint)
+    count = len(slots)
+    roots, alignments = [0] * count, [1] * count
+    order: list[int] = []
+    predecessors: list[tuple[int, ...]] = [()] * count
+    idle: dict[Dim, list[int]] = {}
+    busy: list[tuple[int, int]] = []
+    live = bound = 0
+    for number, slot in enumerate(slots):
+        start, end = intervals[slot]
+        while busy and busy[0][0] <= start:
+            _, other = heappop(busy)
+            idle[_kind(bytes_of[other])].append(roots[other])
+            live -= sizes[other]
+        size = bytes_of[number]
+        rooms = idle.setdefault(_kind(size), [])
+        if rooms:
+            roots[number] = rooms.pop()
+        else:
+            roots[number] = number
+            predecessors[number] = tuple(order[-1:])
+            order.append(number)
+        alignments[number] = ALIGNMENT
+        heappush(busy, (end, number))
+        live += sizes[number]
+        bound = max(bound, live)
+    unplaced = MemorySolution(
+        (), 0, bound, tuple(roots), tuple(alignments), tuple(order), tuple(predecessors), count
+    )
+    offsets, peak = offsets_for_sizes(unplaced, sizes)
+    return replace(
+        plan,
+        layout=Layout(slots, replace(unplaced, offsets=offsets, peak=peak), tuple(sizes)),
+    )
+
+
+def _kind(size: Dim) -> Dim:
+    return size.bit_length() if isinstance(size, int) else size
+
+
+def check_layout(plan: Plan) -> None:
+    """Proves a layout right by the checker, which knows nothing of how it was made.
+
+    Raises:
+        VerifyError: naming what lies wrong.
+    """
+    layout = plan.layout
+    assert layout is not None, "the plan is placed"
+    _, _, problem = _problem(plan, _rooms(layout), at_hint, layout.slots)
+    check(problem, layout.solution)
+
+
+def _rooms(layout: Layout) -> tuple[tuple[int, ...], ...]:
+    """The slots that share a place."""
+    groups: dict[int, list[int]] = {}
+    for slot, root in zip(layout.slots, layout.solution.roots, strict=True):
+        groups.setdefault(root, []).append(slot)
+    return tuple(tuple(group) for group in groups.values() if len(group) > 1)
+
+
+def _bytes_of(plan: Plan, slots: Sequence[int]) -> list[Dim]:
+    """The bytes of slots; of each room of one type they are worked out once."""
+    known: dict[tuple[int, int], Dim] = {}
+    result: list[Dim] = []
+    for number in slots:
+        slot = plan.slots[number]
+        room = id(slot.type), slot.copies
+        size = known.get(room)
+        if size is None:
+            size = known[room] = slot.bytes
+        result.append(size)
+    return result
+
+
 def bytes_at(plan: Plan, dims: Mapping[str, int]) -> tuple[int, int, int]:
     """Peak, sum and lower bound of a placed plan's temporaries at given sizes of the dims."""
     layout = plan.layout
     assert layout is not None, "the plan is placed"
-    groups: dict[int, list[int]] = {}
-    for slot, root in zip(layout.slots, layout.solution.roots, strict=True):
-        groups.setdefault(root, []).append(slot)
-    together = tuple(tuple(group) for group in groups.values() if len(group) > 1)
-    _, _, problem = _problem(plan, together, lambda size: dims_evaluate(size, dims))
+    _, _, problem = _problem(
+        plan, _rooms(layout), lambda size: dims_evaluate(size, dims), layout.slots
+    )
     sizes = [buffer.size for buffer in problem.buffers]
     _, peak = offsets_for_sizes(layout.solution, sizes)
     return peak, sum(sizes), lower_bound(problem)
 
 
 def _problem(
-    plan: Plan, must_alias: tuple[tuple[int, ...], ...], size_of: Callable[[Dim], int]
+    plan: Plan,
+    must_alias: tuple[tuple[int, ...], ...],
+    size_of: Callable[[Dim], int],
+    order: Sequence[int] | None = None,
 ) -> tuple[tuple[int, ...], list[Dim], MemoryProblem]:
-    """The slots to place, the bytes of each, and the planner's problem with a buffer for each."""
+    """The slots to place, the bytes of each, and the planner's problem with a buffer for each.
+
+    Buffers are numbered in the order given, or as the slots are.
+    """
     intervals = live_intervals(plan)
-    slots = tuple(sorted(intervals))
+    slots = tuple(sorted(intervals) if order is None else order)
     number = {slot: position for position, slot in enumerate(slots)}
-    rooms = [(plan.slots[slot].type, plan.slots[slot].copies) for slot in slots]
-    one_of_each = dict(zip(rooms, slots, strict=True))
-    bytes_by_room = {room: plan.slots[slot].bytes for room, slot in one_of_each.items()}
-    bytes_of = [bytes_by_room[room] for room in rooms]
+    bytes_of = _bytes_of(plan, slots)
     buffers = tuple(
         Buffer(plan.slots[slot].name or f"slot {slot}", size, *intervals[slot], _alignment(bytes_))
         for slot, bytes_, size in zip(slots, bytes_of, _evaluated(bytes_of, size_of), strict=True)

@@ -72,6 +72,7 @@ class PassContext:
         spent: how many optional decisions were made so far.
         decisions: all of them, in order; the manager hands them out pass by pass.
         observer: is told of each rule that fires; None if nobody wants to know.
+        poll: is called between passes; raises where compiling should not go on.
         renewed: the variables that get new values: which input of the whole graph is the old one,
             None if nothing reads it, and which output is the new one.
     """
@@ -83,6 +84,7 @@ class PassContext:
     decisions: list[Decision] = field(default_factory=list)
     observer: Observer | None = None
     renewed: tuple[tuple[int | None, int], ...] = ()
+    poll: Callable[[], None] | None = None
 
     def __post_init__(self) -> None:
         """Counts on where the programs before have left the file of decisions."""

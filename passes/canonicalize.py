@@ -43,14 +43,13 @@ def canonicalize(graph: Graph, context: PassContext) -> Graph:
     """The graph in canonical spelling; one walk, since operands come before their users."""
     editor = GraphEditor(graph, "canonicalize")
     for original in graph.nodes:
-        node = editor.producer(original.outputs[0])
-        if node is None:
-            continue
-        step = _STEPS.get(node.op)
-        if step is None and node.op.algebra.commutative and len(node.inputs) == 2:
+        step = _STEPS.get(original.op)
+        if step is None and original.op.algebra.commutative and len(original.inputs) == 2:
             step = _order
         if step is not None:
-            step(editor, node, context)
+            node = editor.producer(original.outputs[0])
+            if node is not None:
+                step(editor, node, context)
     return editor.finish()
 
 

@@ -37,14 +37,13 @@ def fold(graph: Graph, context: PassContext) -> Graph:
     editor = GraphEditor(graph, "fold")
     constants: dict[Value, Known] = {}
     given = sum(payload_array(node).nbytes for node in graph.nodes if node.op is constant_op)
-    for original in graph.nodes:
-        node = editor.producer(original.outputs[0])
-        if node is None:
-            continue
-        own = known(node.outputs[0], editor.producer)
-        if own is not None:
-            constants[node.outputs[0]] = own
-            continue
+    # a node that is folded is replaced when its turn comes, so all others are as they were
+    for node in graph.nodes:
+        if node.op is constant_op or node.op is broadcast_to_op:
+            own = known(node.outputs[0], editor.producer)
+            if own is not None:
+                constants[node.outputs[0]] = own
+                continue
         if not node.inputs or any(value not in constants for value in node.inputs):
             continue
         operands = [constants[value] for value in node.inputs]

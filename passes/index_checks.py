@@ -81,8 +81,8 @@ def _joined(sets: Sequence[frozenset[Value]], value: Value) -> frozenset[Value]:
 
 def _checks(node: Node) -> bool:
     """Whether the node checks indices, or a region of it does."""
-    if node.op.checks_indices:
-        return True
+    if node.op.checks_indices or not node.regions:
+        return node.op.checks_indices
     return any(inner.op.checks_indices for region in node.regions for inner in region.walk())
 
 

@@ -6,13 +6,16 @@ may go round again; carried slots are such. Everything else lives from first wri
 
 from __future__ import annotations
 
-from graphc.plan.ir import Plan
+from collections.abc import Sequence
+
+from graphc.plan.ir import Launch, Plan
 
 
 def live_intervals(plan: Plan) -> dict[int, tuple[int, int]]:
     """For each temporary and scratch slot the first step and the step past its last."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
+    placed = [slot.kind in ("temporary", "scratch") for slot in plan.slots]
     touched_by_loop: list[set[int]] = [set() for _ in plan.loops]
     waiting = sorted(range(len(plan.loops)), key=lambda n: (-plan.loops[n][0], plan.loops[n][1]))
     inside: list[int] = []  # the loops around a step, outermost first
@@ -21,10 +24,15 @@ def live_intervals(plan: Plan) -> dict[int, tuple[int, int]]:
             inside.append(waiting.pop())
         while inside and plan.loops[inside[-1]][1] <= position:
             inside.pop()
-        for slot, _ in plan.accesses(step):
-            if plan.slots[slot].kind not in ("temporary", "scratch"):
+        if isinstance(step, Launch):
+            touched: Sequence[int] = step.arguments
+        else:
+            touched = [slot for slot, _ in plan.accesses(step)]
+        for slot in touched:
+            if not placed[slot]:
                 continue
-            first.setdefault(slot, position)
+            if slot not in first:
+                first[slot] = position
             last[slot] = position
             for loop in inside:
                 touched_by_loop[loop].add(slot)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ class Step:
         leaves: holds of every node from this step on.
         parts: names inside the pass (of rules) that can be switched off one by one.
         regions: also run on the regions of control flow.
+        level: it runs where ``optimize`` is at least this.
     """
 
     run: Pass
@@ -39,6 +41,7 @@ class Step:
     leaves: Callable[[Node], bool] | None = None
     parts: frozenset[str] = frozenset()
     regions: bool = True
+    level: int = 0
 
     @property
     def name(self) -> str:
@@ -118,12 +121,33 @@ def check_order(steps: Sequence[Step], constraints: Sequence[Before | Needs]) ->
             raise VerifyError(f"{rule.step} must run {order} {other}: {rule.reason}")
 
 
+def check_levels(steps: Sequence[Step], inexact: frozenset[str]) -> None:
+    """Checks the steps that not every level of ``optimize`` runs: they must keep all bits.
+
+    Raises:
+        VerifyError: naming a step that runs at every level, or one that may change bits.
+    """
+    for step in steps:
+        if step.level == 0 or step.name in inexact:
+            raise VerifyError(
+                f"{step.name} stands behind steps that some levels of optimize leave out, so it "
+                "must have a level and keep all bits"
+            )
+
+
 def run_pipeline(
-    graph: Graph, steps: Sequence[Step], context: PassContext, below: frozenset[str] = frozenset()
+    graph: Graph,
+    steps: Sequence[Step],
+    context: PassContext,
+    below: frozenset[str] = frozenset(),
+    first: int = 0,
+    end: int | None = None,
 ) -> tuple[Graph, list[PassRecord]]:
     """The graph after all steps but those switched off, and a record of each that ran.
 
     ``below`` are names of decisions that are taken after the pipeline and can be switched off too.
+    Of the steps those from ``first`` to before ``end`` run: the graph has the others behind or
+    before it.
 
     Raises:
         GraphError: for options that name a pass or rule that is not there or is required.
@@ -133,13 +157,14 @@ def run_pipeline(
     _check_names(steps, context, below)
     instruments = instruments_of(context)
     records: list[PassRecord] = []
-    runs: dict[str, int] = {}
-    established: list[Callable[[Node], bool]] = []
     settled: dict[str, Graph] = {}
+    done = steps[:first]
+    runs = Counter(step.name for step in done)
+    established = [step.leaves for step in done if step.leaves is not None]
     count = _count(graph)
-    for step in steps:
-        runs[step.name] = runs.get(step.name, 0) + 1
-        if step.name in options.off:
+    for step in steps[first:end]:
+        runs[step.name] += 1
+        if step.name in options.off or step.level > options.optimize:
             continue
         name = f"{step.name}#{runs[step.name]}"
         if step.leaves is not None:
@@ -157,6 +182,8 @@ def stage(
     name: str, graph: Graph, context: PassContext, records: list[PassRecord]
 ) -> Iterator[None]:
     """Records the work of the block, below the level of graphs, beside that of the passes."""
+    if context.poll is not None:
+        context.poll()
     decided = len(context.decisions)
     started = time.perf_counter()
     yield
@@ -194,6 +221,8 @@ def _run_step(
     settled: Graph | None,
 ) -> tuple[Graph, PassRecord]:
     """``settled`` is what an earlier run of the pass gave: of that, it has nothing left to do."""
+    if context.poll is not None:
+        context.poll()
     decided = len(context.decisions)
     function = on_regions(step.run) if step.regions else step.run
     try:

@@ -19,7 +19,7 @@ from passes.fusion import fusion
 from passes.hoist import hoist
 from passes.joins import joins
 from passes.layout import layout
-from passes.manager import Before, Needs, Step, check_order
+from passes.manager import Before, Needs, Step, check_levels, check_order
 from passes.precompute import precompute
 from passes.prune_regions import prune_regions
 from passes.relax import relax
@@ -63,12 +63,15 @@ PIPELINE: tuple[Step, ...] = (
     Step(dce, regions=False),
     Step(precompute),
     Step(relax, parts=RELAXED.names),
-    Step(layout),
-    Step(joins),
-    Step(fusion, required=True, parts=FUSION),
-    Step(schedule),
-    Step(updates, regions=False),
+    Step(layout, level=2),
+    Step(joins, level=1),
+    Step(fusion, required=True, parts=FUSION, level=1),
+    Step(schedule, level=2),
+    Step(updates, regions=False, level=1),
 )
+
+SHARED = next(place for place, step in enumerate(PIPELINE) if step.level)
+"""So many steps come first in every program: all that choose bits, and what these rest on."""
 
 ORDER: tuple[Before | Needs, ...] = (
     Needs("decompose", "dce", "decomposing what nobody needs is work for nothing"),
@@ -105,3 +108,4 @@ ORDER: tuple[Before | Needs, ...] = (
 )
 
 check_order(PIPELINE, ORDER)
+check_levels(PIPELINE[SHARED:], INEXACT)

@@ -1,6 +1,7 @@
 """Random programs: no pass changes a meaning, and compiled code computes what the reference does.
 
-Four questions. Are the bits the same with and without all exact passes (class E and R keep them)?
+Five questions. Are the bits the same with and without all exact passes (class E and R keep them)?
+And at each level of ``optimize``, with everything that may change them switched on?
 Does each operation, compiled alone, give what its reference gives on the very operands it had? And
 does each option that opens inexact rewriting stay near the plain result on ordinary numbers?
 Shrunk programs that once failed are kept below. ``make fuzz`` runs many more.
@@ -73,6 +74,18 @@ def check_exact_passes(recipe: Recipe, program: Program | None = None) -> None:
             program.fetches, plain, run(program, options), strict=True
         ):
             assert same_bits(one, other), f"{value!r}:\n{one!r}\n{other!r}\n{source(program)}"
+
+
+def check_levels(recipe: Recipe, program: Program | None = None) -> None:
+    program = program or build(recipe)
+    flags = FAST_MATH if recipe.seed % 2 else ()
+    full, *others = (
+        run(program, gx.Options(optimize=level, verify=level < 2, fast_math=flags))
+        for level in (2, 1, 0)
+    )
+    for other in others:
+        for value, one, two in zip(program.fetches, full, other, strict=True):
+            assert same_bits(one, two), f"{value!r}:\n{one!r}\n{two!r}\n{source(program)}"
 
 
 def check_each_operation(recipe: Recipe) -> None:
@@ -230,7 +243,7 @@ KEPT: tuple[Recipe, ...] = (
 
 
 @pytest.mark.parametrize("number", range(len(KEPT)))
-@pytest.mark.parametrize("check", [check_exact_passes, check_each_operation])
+@pytest.mark.parametrize("check", [check_exact_passes, check_levels, check_each_operation])
 def test_kept_programs(check: Any, number: int) -> None:
     check(KEPT[number])
 
@@ -239,6 +252,12 @@ def test_kept_programs(check: Any, number: int) -> None:
 @given(recipes(steps=MORE))
 def test_random_programs_keep_their_bits(recipe: Recipe) -> None:
     check_exact_passes(recipe)
+
+
+@FEW
+@given(recipes(steps=MORE))
+def test_random_programs_have_the_same_bits_at_each_level(recipe: Recipe) -> None:
+    check_levels(recipe)
 
 
 @FEW
@@ -270,6 +289,13 @@ def test_random_programs_stay_finite_and_near(recipe: Recipe) -> None:
 @given(recipes(steps=MORE, most=30))
 def test_fuzz_bits(recipe: Recipe) -> None:
     check_exact_passes(recipe)
+
+
+@pytest.mark.slow
+@MANY
+@given(recipes(steps=MORE, most=30))
+def test_fuzz_levels(recipe: Recipe) -> None:
+    check_levels(recipe)
 
 
 @pytest.mark.slow

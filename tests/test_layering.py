@@ -44,6 +44,7 @@ LAYERS = {
     "graphc.compiled": 8,
     "graphc.compiler": 8,
     "graphc.cached": 8,
+    "graphc.tiers": 8,
     "graphc": USER_LAYER,
 }
 

@@ -25,11 +25,14 @@ class Prepared:
         outputs: NumPy arrays to compare with the reference, from what the first call gave.
         reset: puts its state back to the beginning, for programs that have state: training for
             ever on one batch would drive numbers into the slow range of denormals.
+        settle: waits until nothing goes on in the background that would disturb what is measured
+            next; not timed.
     """
 
     call: Callable[[], Any]
     outputs: Callable[[Any], list[Array]]
     reset: Callable[[], None] | None = None
+    settle: Callable[[], object] | None = None
 
 
 class Peer(ABC):

@@ -84,9 +84,9 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Builder:
         program = peer.session(graph, **options).compile(result, list(fed.values()))
         arguments = tuple(inputs.values())
         if peer.variant != "out":
-            return Prepared(lambda: program(*arguments), arrays_of)
+            return Prepared(lambda: program(*arguments), arrays_of, settle=program.wait)
         kept = program(*arguments)
-        return Prepared(lambda: program(*arguments, out=kept), arrays_of)
+        return Prepared(lambda: program(*arguments, out=kept), arrays_of, settle=program.wait)
 
     return build
 
@@ -152,7 +152,7 @@ def _layers(peer: Graphc, inputs: Arrays, weights: Arrays) -> Prepared:
             h = h + LAYER_STEP * gx.tanh(h @ w + b)
     program = peer.session(graph).compile(h, [x])
     array = inputs["x"]
-    return Prepared(lambda: program(array), arrays_of)
+    return Prepared(lambda: program(array), arrays_of, settle=program.wait)
 
 
 def _dag(**inputs: gx.Value) -> gx.Value:
@@ -185,7 +185,7 @@ def _training(peer: Graphc, inputs: Arrays, weights: Arrays) -> Prepared:
     def begin() -> None:
         session.set(initial)
 
-    return Prepared(call, losses_of(call, TRAINED_STEPS), begin)
+    return Prepared(call, losses_of(call, TRAINED_STEPS), begin, program.wait)
 
 
 Graphc.builders = {

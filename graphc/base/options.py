@@ -16,6 +16,8 @@ from graphc.base.source import caller
 from graphc.base.threads import usable_threads
 
 VARIABLE = "GRAPHC"
+MOST_OPTIMIZED = 3
+"""The highest level of ``optimize``."""
 FAST_MATH = ("nnan", "ninf", "nsz", "reassoc", "contract", "approx")
 
 
@@ -47,6 +49,11 @@ class Options:
         time: print what each pass took.
         html: write a report of each program that a session compiles: of the first to this file,
             of the second to one whose name has ``-2`` before its ending, and so on.
+        optimize: how much to spend on compiling; results are the same to the bit. 0 makes one small
+            kernel of each operation; 1 fuses, and leaves out what only a long search or another
+            layout of constants gains; 2 has all of it, and in a session large programs answer
+            with the program of 0 until theirs is ready (``Executable.wait``); 3 is 2 without that:
+            the first call waits.
         cache: the directory that keeps compiled programs between processes, or "off"; None is
             ``graphc`` in the user's directory of caches.
     """
@@ -64,6 +71,7 @@ class Options:
     threads: int | None = None
     time: bool = False
     html: str | None = None
+    optimize: int = 2
     cache: str | None = None
 
     def __post_init__(self) -> None:
@@ -87,6 +95,10 @@ class Options:
             )
         for name, least in (("fuel", 0), ("threads", 1), ("shuffle_seed", 0)):
             _check_number(name, getattr(self, name), least)
+        if type(self.optimize) is not int or not 0 <= self.optimize <= MOST_OPTIMIZED:
+            raise _refusal(
+                f"optimize is {self.optimize!r}", hint=f"it must be an int, 0 to {MOST_OPTIMIZED}"
+            )
         kinds = ("html", "the name of a file"), ("decisions", "a path"), ("cache", "a directory")
         for name, what in kinds:
             given = getattr(self, name)
@@ -193,6 +205,7 @@ _SETTINGS: dict[str, tuple[str, Literal["flag", "names", "int", "word"]]] = {
     "numerics": ("numerics", "word"),
     "fast_math": ("fast_math", "names"),
     "html": ("html", "word"),
+    "optimize": ("optimize", "int"),
     "cache": ("cache", "word"),
 }
 
@@ -206,6 +219,7 @@ _EXAMPLES = {
     "numerics": "strict",
     "fast_math": "nsz+reassoc",
     "html": "out.html",
+    "optimize": "1",
     "cache": "off",
 }
 

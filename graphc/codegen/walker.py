@@ -109,13 +109,17 @@ _NAMED = re.compile(r"^(?:(declare|define) [^@\n]*)?(@[A-Za-z0-9_.]+|!\d+)(?:\(|
 _DEFINED = re.compile(r"^define [^@\n]*(@[A-Za-z0-9_.]+)\(", re.MULTILINE)
 
 
-def emit_program(plan: Plan, target: Target) -> ProgramText:
-    """The text of all kernels of a plan."""
-    calls = should_call(plan.kernels)
+def emit_program(plan: Plan, target: Target, quick: bool = False) -> ProgramText:
+    """The text of all kernels of a plan; where it should be compiled quickly all are glue.
+
+    That takes LLVM a fifth of the time for single operations, and their loops, which are bound by
+    memory for the most part, somewhat longer to run.
+    """
+    calls = quick or should_call(plan.kernels)
     symbols = kernel_symbols(len(plan.kernels))
     modules: list[KernelModule] = []
     libraries: dict[str, str] = {}
-    sorts = [calls and is_glue(kernel) for kernel in plan.kernels]
+    sorts = [quick or (calls and is_glue(kernel)) for kernel in plan.kernels]
     named = list(zip(symbols, plan.kernels, sorts, strict=True))
     for glue in (False, True):
         chosen = [(name, kernel) for name, kernel, sort in named if sort is glue]

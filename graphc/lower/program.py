@@ -6,7 +6,7 @@ is wanted (an output, a branch's result); only values that come from elsewhere a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from graphc.base.errors import UnsupportedError
 from graphc.base.source import Location
@@ -14,13 +14,14 @@ from graphc.base.target import Target
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.equal import Structure
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Reshape
+from graphc.ir.op import Reshape, Structural
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.ir import Apply, Kernel, walk
 from graphc.kernel.split import task_count
 from graphc.kernel.text import kernel_key
 from graphc.lower.group import lower_group
+from graphc.lower.single import Singles, lower_single
 from graphc.ops.placing import join_slices_op, wholes
 from graphc.plan.ir import Branch, Copy, Guard, Jump, Launch, Plan, Slot, SlotKind, Step
 
@@ -38,6 +39,8 @@ class _Planner:
         self.loops: list[tuple[int, int]] = []
         self._kernel_of: dict[_Code, int] = {}
         self._kernel_of_region: dict[Structure, int] = {}
+        self._kernel_of_single: dict[Hashable, int] = {}
+        self._singles = Singles()
         self._destination: dict[Value, int] = {}
         self._whole: dict[Value, Node] = {}
         self._begun: dict[Value, int] = {}
@@ -124,16 +127,14 @@ class _Planner:
             self.slot_of[node.output] = self.slot_of[node.inputs[0]]
         elif node.op is join_slices_op:
             self.slot_of[node.output] = self._begun.pop(node.output)
-        elif name == "fused":
-            self.launch(node)
         elif name == "cond":
             self.cond(node)
         elif name == "while":
             self.loop(node)
+        elif name == "fused":
+            self.launch(node, self._kernel(node))
         else:
-            raise UnsupportedError(
-                f"operation {name} cannot be compiled", where=node.provenance.where
-            )
+            self.launch(node, self._single(node))
 
     def constant(self, node: Node) -> None:
         """One slot serves all constants of one content, whichever regions they stand in."""
@@ -145,8 +146,7 @@ class _Planner:
             self.constants[slot] = payload.array
         self.slot_of[node.output] = slot
 
-    def launch(self, node: Node) -> None:
-        number = self._kernel(node)
+    def launch(self, node: Node, number: int) -> None:
         kernel = self.kernels[number]
         where = node.provenance.where
         arguments = [self.slot_of[value] for value in node.inputs]
@@ -184,6 +184,19 @@ class _Planner:
             self.kernels.append(kernel)
         if not kernel.sites:
             self._kernel_of_region[region] = number
+        return number
+
+    def _single(self, node: Node) -> int:
+        """The number of the kernel of an operation that was not fused."""
+        key = self._singles.key(node)
+        number = self._kernel_of_single.get(key)
+        if number is None:
+            if isinstance(node.op.lowering, Structural):
+                raise UnsupportedError(
+                    f"operation {node.op.name} cannot be compiled", where=node.provenance.where
+                )
+            self.kernels.append(lower_single(node, self.target))
+            number = self._kernel_of_single[key] = len(self.kernels) - 1
         return number
 
     def cond(self, node: Node) -> None:
@@ -280,7 +293,8 @@ class _Code:
 def plan_program(
     graph: Graph, states: int, guards: Sequence[Guard], target: Target, threads: int = 1
 ) -> tuple[Plan, dict[Value, int]]:
-    """The plan of a fused graph whose last ``states`` inputs are state, without a layout, and the
-    slot of each value. Scratch has room for so many threads at once."""
+    """The plan of a graph whose last ``states`` inputs are state, without a layout, and the slot of
+    each value. Fused nodes and single operations become kernels. Scratch has room for so many
+    threads at once."""
     planner = _Planner(target, threads)
     return planner.program(graph, states, guards), planner.slot_of

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import itertools
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -24,6 +25,11 @@ _OPTIMIZE, _TRANSLATE = 1, 0
 """LLVM's levels of optimisation of its code generator: the usual one, and that of glue."""
 
 _LOCK = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    # a child must not be born while another thread, which it will lack, is inside of LLVM
+    os.register_at_fork(
+        before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
+    )
 _COUNTER = itertools.count()
 
 

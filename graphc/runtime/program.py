@@ -145,6 +145,10 @@ def _table(plan: Plan, code: Code, threads: int) -> _Table:
     )
 
 
+class ArenaTooLarge(Exception):
+    """A run would need more memory for temporaries than the program may take."""
+
+
 class Frame(NamedTuple):
     """Tables and arena of one run at one binding of the dims.
 
@@ -213,6 +217,8 @@ def _frame(program: Program, binding: Mapping[str, int]) -> Frame:
 
     sizes = {slot: number(size) for slot, size in table.sized}
     offsets, peak = offsets_for_sizes(layout.solution, [sizes[slot] for slot in layout.slots])
+    if program.most_bytes is not None and peak > program.most_bytes:
+        raise ArenaTooLarge
     arena = aligned_empty(peak)
     base = address_of(arena)
     address = {slot: address_of(array) for slot, array in program.constants.items()}
@@ -254,15 +260,20 @@ class Program:
         constants: the content of constant slots, packed.
         table: what its frames share.
         input_places, output_places: of each input and result its entries of the pointer table.
+        most_bytes: what an arena may take at most; None where that is not limited.
         is_long: it must be possible to interrupt a run.
         recent: the bindings used last, the latest first.
     """
 
-    def __init__(self, plan: Plan, code: Code, threads: int = 1) -> None:
-        """``threads`` is how many may run a kernel at once."""
+    def __init__(
+        self, plan: Plan, code: Code, threads: int = 1, most_bytes: int | None = None
+    ) -> None:
+        """``threads`` is how many may run a kernel at once; a run whose arena would be of more than
+        ``most_bytes`` raises ``ArenaTooLarge``."""
         self.plan = plan
         self.entries = code.entries
         self.walker = code.walker
+        self.most_bytes = most_bytes
         self._libraries = code.libraries
         self._walk = _WALK(code.walker)
         self.constants = {
@@ -321,6 +332,7 @@ class Program:
         ``observer`` the steps are run one at a time, from Python.
 
         Raises:
+            ArenaTooLarge: where ``most_bytes`` does not suffice; nothing has run then.
             ShapeError: where sizes don't fit each other.
             IndexRangeError: where an index is out of range.
             FeedError: where an array of ``into`` has another shape than its result.

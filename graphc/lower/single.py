@@ -1,0 +1,64 @@
+"""Kernels of single operations, which programs of ``optimize=0`` are made of.
+
+Invariant: a kernel is what fusion would give for an operation that nothing may join, so its bits
+are those that the operation has in any kernel. Operations that differ in nothing but their operands
+share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from graphc.base.target import Target
+from graphc.ir import attributes
+from graphc.ir.graph import Graph, Node, Provenance
+from graphc.ir.types import TensorType
+from graphc.ir.value import Value
+from graphc.kernel.ir import Kernel
+from graphc.lower.group import lower_group
+from graphc.ops.fused import fused_op
+
+
+class Singles:
+    """Tells which operations of a graph need the same kernel.
+
+    Types are compared by a number that each gets once: hashing one takes longer than all else.
+    """
+
+    def __init__(self) -> None:
+        self._types: dict[TensorType, int] = {}
+        self._type_of: dict[int, int] = {}
+        self._held: list[TensorType] = []
+
+    def key(self, node: Node) -> Hashable:
+        """Equal for nodes that one kernel serves."""
+        known = self._type_of
+        numbers: list[int] = []
+        for value in (*node.inputs, *node.outputs):
+            number = known.get(id(value.type))
+            numbers.append(self._number(value.type) if number is None else number)
+        attrs = node.attrs
+        return (node.op, tuple(numbers), attributes.keys(attrs) if attrs else None)
+
+    def _number(self, type_: TensorType) -> int:
+        number = self._types.setdefault(type_, len(self._types))
+        self._type_of[id(type_)] = number
+        self._held.append(type_)  # an identity stands for one type as long as this lives
+        return number
+
+
+def lower_single(node: Node, target: Target) -> Kernel:
+    """The kernel of one operation; its buffers are the node's inputs and outputs in order.
+
+    An operand that comes twice is two buffers. Errors of checks name the line of the launch.
+
+    Raises:
+        UnsupportedError: naming the op if no kernel can be made of it.
+    """
+    inputs = [Value(value.type) for value in node.inputs]
+    outputs = [Value(value.type) for value in node.outputs]
+    provenance = Provenance(None, node.provenance.cause)
+    inner = Node(node.op, tuple(inputs), node.attrs, tuple(outputs), (), provenance)
+    body = Graph("body", inputs, [inner], outputs)
+    fused = Node(fused_op, node.inputs, {}, node.outputs, (body,), node.provenance)
+    return lower_group(fused, target)

@@ -1,0 +1,167 @@
+"""The programs of one compilation: the one that answers, and the better one on its way.
+
+A large program answers first with small kernels of single operations, made at once; when it has
+answered, a thread compiles the program that was asked for, which takes over between two runs. Both
+come from one graph, in which everything that chooses bits is settled.
+
+Invariant: ``current`` is a whole program at any time, and is replaced at most once. A run takes it
+once, so no run sees two. One thread compiles in the background at a time, and none is left behind:
+it ends with the interpreter, and after a fork the child starts its own when it needs one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from graphc.compiled import Compiled
+
+Poll = Callable[[], None]
+"""Is called while a program compiles, and raises where it should not go on."""
+
+Later = Callable[[Poll], tuple[Compiled, str]]
+"""Compiles a program, and says what the cache had to do with it."""
+
+Tier = Literal["baseline", "full"]
+
+REST = 0.01
+"""Seconds before the thread begins, in which whoever got the first answer goes on undisturbed."""
+
+
+class _Stopped(BaseException):
+    """Ends a compilation that nobody waits for any more."""
+
+
+class _Turn:
+    """One compilation in the background at a time, so that others have half of the interpreter."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        """Who held the lock is not in the child."""
+        self.lock = threading.Lock()
+
+
+_TURN = _Turn()
+
+
+class Tiers:
+    """What runs, and what will.
+
+    Attributes:
+        current: the program that answers.
+        cache: what the cache on disk had to do with it: "hit", or why not.
+    """
+
+    def __init__(self, current: Compiled, cache: str, later: Later | None = None) -> None:
+        """``later`` compiles the full program, and says what is then to say of the cache."""
+        self.current = current
+        self.cache = cache
+        self._later = later
+        self._error: BaseException | None = None
+        self._told = False
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+        self._ended, self._hurry, self._stop = (threading.Event() for _ in range(3))
+        if later is None:
+            self._ended.set()
+
+    @property
+    def tier(self) -> Tier:
+        """Which program answers."""
+        return "full" if self._ended.is_set() and self._error is None else "baseline"
+
+    @property
+    def full(self) -> Compiled:
+        """The full program, which this waits for."""
+        self.wait()
+        return self.current
+
+    def answered(self) -> None:
+        """A run is over: the full program may be compiled now, if it is not there yet."""
+        if not self._ended.is_set():
+            self._start()
+        elif self._error is not None and not self._told:
+            self._told = True
+            warnings.warn(
+                "the fused program could not be compiled, so kernels of single operations go on "
+                f"answering; wait() raises why: {self._error}",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether the full program is there within so many seconds; None waits for it.
+
+        Raises:
+            Exception: what compiling it raised.
+        """
+        if not self._ended.is_set():
+            self._hurry.set()
+            self._start()
+            self._ended.wait(timeout)
+        if self._error is not None:
+            self._told = True
+            raise self._error
+        return self._ended.is_set()
+
+    # --- in the background -----------------------------------------------------------------------
+
+    def _start(self) -> None:
+        """Starts the thread where there is none: in a forked child the parent's is missing."""
+        with self._starting:
+            if self._ended.is_set() or (self._thread is not None and self._thread.is_alive()):
+                return
+            self._thread = threading.Thread(target=self._compile, name="graphc", daemon=True)
+            atexit.register(self._leave)
+            self._thread.start()
+
+    def _compile(self) -> None:
+        later = self._later
+        assert later is not None, "there is something to compile until it has ended"
+        try:
+            self._hurry.wait(REST)
+            with self._turn():
+                self.current, self.cache = later(self._poll)
+        except _Stopped:
+            return
+        except BaseException as error:  # told by wait, or at the next run
+            self._error = error
+        self._later = None
+        self._ended.set()
+        atexit.unregister(self._leave)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Waits until no other compilation runs in the background, unless somebody waits for it."""
+        lock = _TURN.lock
+        while not lock.acquire(timeout=REST):
+            self._poll()
+            if self._hurry.is_set():
+                yield
+                return
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _poll(self) -> None:
+        if self._stop.is_set():
+            raise _Stopped
+
+    def _leave(self) -> None:
+        """The interpreter ends: machine code must not be compiled while its modules are taken down.
+
+        What is being done is finished, up to the next pass."""
+        self._stop.set()
+        self._hurry.set()
+        if self._thread is not None:
+            self._thread.join()

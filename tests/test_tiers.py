@@ -1,0 +1,534 @@
+"""Levels of ``optimize``, and the program that answers while the full one compiles.
+
+Both have the same bits; one takes over from the other between two runs; what is asked about a
+program is said of the full one, which is waited for.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from op_contract import cases, is_pointwise, sample, special_values, trace
+
+import graphc as gx
+import graphc.compiler
+from graphc.base.errors import GraphError, IndexRangeError
+from graphc.base.target import host
+from graphc.debug.compare import difference
+from graphc.extract import extract
+from graphc.ir.dtypes import ALL, DType
+from graphc.runtime.program import Program
+from passes.pipeline import PIPELINE, SHARED
+
+LEVELS = (0, 1, 2, 3)
+
+
+def chain(x: gx.Value, length: int = 300) -> gx.Value:
+    """Additions, products and functions, which fuse into one kernel or a few."""
+    y = x
+    for n in range(length // 3):
+        y = gx.tanh(y * 0.5 + x * (n % 7))
+    return y
+
+
+def large() -> tuple[gx.Graph, gx.Value, gx.Value]:
+    with gx.Graph() as graph:
+        x = gx.placeholder(("n", 5), name="x")
+        return graph, x, chain(x)
+
+
+def array(rows: int = 4) -> Any:
+    return np.random.default_rng(0).standard_normal((rows, 5)).astype(np.float32)
+
+
+def same_bits(one: Any, other: Any) -> bool:
+    return difference(np.asarray(one), np.asarray(other)) is None
+
+
+def assert_same(one: Any, other: Any) -> None:
+    for a, b in zip(one, other, strict=True):
+        assert same_bits(a, b), f"{a!r}\n{b!r}"
+
+
+class Gate:
+    """Lets the compilation in the background go on only when it is opened."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, error: Exception | None = None) -> None:
+        self.reached, self.open = threading.Event(), threading.Event()
+        self.calls = 0
+        finish = graphc.compiler.finished_in_background
+
+        def waiting(given: Any, poll: Callable[[], None]) -> Any:
+            self.calls += 1
+            self.reached.set()
+            while not self.open.wait(0.005):
+                poll()
+            if error is not None:
+                raise error
+            return finish(given, poll)
+
+        patch.setattr(graphc.compiler, "finished_in_background", waiting)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    return Gate(monkeypatch)
+
+
+# --- bits ----------------------------------------------------------------------------------------
+
+
+def zoo(element: DType) -> tuple[gx.Graph, list[gx.Value], dict[gx.Value, Any]]:
+    """Every operation of a dtype, on its samples and with what may fuse with it on both sides."""
+    graph = gx.Graph()
+    fetches: list[gx.Value] = []
+    feeds: dict[gx.Value, Any] = {}
+    for op, own in cases():
+        if own is not element or op.effect != "pure":
+            continue
+        arrays, attrs = sample(op, element, 1)
+        if is_pointwise(op):
+            row = np.resize(special_values(element), arrays[0].size)
+            arrays = [row.reshape(arrays[0].shape) if a.dtype == row.dtype else a for a in arrays]
+        traced = trace(op, arrays, attrs, recorder=graph)
+        feeds.update(zip(traced.inputs, arrays, strict=True))
+        with graph:
+            for value in traced.outputs:
+                fetches.append(value)
+                if value.dtype.is_float and value.type.rank:
+                    fetches.append(gx.sum(gx.tanh(value) * value, axis=-1))
+    return graph, fetches, feeds
+
+
+@pytest.mark.parametrize("element", ALL, ids=str)
+def test_all_operations_have_the_same_bits_at_each_level(element: DType) -> None:
+    graph, fetches, feeds = zoo(element)
+    results = [
+        gx.Session(graph, threads=threads, options=gx.Options(optimize=level)).run(fetches, feeds)
+        for level, threads in ((0, 1), (0, 2), (1, 1), (3, 1))
+    ]
+    for other in results[1:]:
+        assert_same(results[0], other)
+
+
+def test_the_first_answer_has_the_bits_of_all_others() -> None:
+    graph, x, y = large()
+    session = gx.Session(graph)
+    exe = session.compile(y, [x])
+    assert exe.tier == "baseline"
+    special = np.array([[np.nan, np.inf, -np.inf, -0.0, 1e-42]], np.float32)
+    inputs = [array(), special, array(0), array(1), array(1000)]
+    first = [exe(a) for a in inputs]
+    assert exe.wait()
+    assert exe.tier == "full"
+    assert_same(first, [exe(a) for a in inputs])
+    assert_same(first, [exe(a) for a in inputs])
+
+
+def test_control_flow_and_reductions() -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder(("n", 8), name="x")
+
+        def body(i: gx.Value, h: gx.Value) -> list[gx.Value]:
+            return [i + 1, chain(h, 150) @ gx.transpose(h) @ h]
+
+        _, h = gx.while_loop(lambda i, h: i < 3, body, [gx.constant(0), x])
+        y = gx.cond(gx.sum(h) > 0, lambda: chain(h, 150), lambda: gx.softmax(h) - chain(h, 60))
+        z = gx.cumsum(y, axis=0)[::2, ::-1]
+    given = np.random.default_rng(1).standard_normal((6, 8)).astype(np.float32)
+    session = gx.Session(graph)
+    exe = session.compile([y, z], [x])
+    assert exe.tier == "baseline"
+    first = exe(given)
+    exe.wait()
+    assert_same(first, exe(given))
+
+
+def training() -> tuple[gx.Graph, list[gx.Value], gx.Value, Any, list[gx.Value]]:
+    rng = np.random.default_rng(3)
+    with gx.Graph() as graph:
+        x = gx.placeholder(("batch", 6), name="x")
+        labels = gx.placeholder(("batch",), "int64", name="labels")
+        weights, h = [], x
+        for n in range(8):
+            w = gx.variable(rng.standard_normal((6, 6)).astype(np.float32), name=f"w{n}")
+            b = gx.variable(np.zeros(6, np.float32), name=f"b{n}")
+            weights += [w, b]
+            h = h + gx.tanh(h @ w + b)
+        loss = gx.mean(gx.nn.softmax_cross_entropy(h, labels))
+        step = gx.optim.Adam(1e-2).minimize(loss)
+    return graph, [x, labels], loss, step, weights
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_training_goes_on_where_the_first_program_left_it(threads: int) -> None:
+    graph, (x, labels), loss, step, weights = training()
+    rng = np.random.default_rng(4)
+    batches = [
+        (rng.standard_normal((16, 6)).astype(np.float32), rng.integers(0, 6, 16)) for _ in range(9)
+    ]
+
+    def trained(session: gx.Session, after: Callable[[int], None]) -> list[Any]:
+        losses = []
+        for number, (rows, classes) in enumerate(batches):
+            losses.append(session.run([loss, step], {x: rows, labels: classes})[0])
+            after(number)
+        return [*losses, *session.get(weights)]
+
+    switching = gx.Session(graph, threads=threads)
+    tiers = []
+
+    def switch(number: int) -> None:
+        tiers.append(switching.compilations[0].tiers.tier)
+        if number == 4:
+            assert switching.wait()
+
+    results = trained(switching, switch)
+    assert tiers[0] == "baseline" and tiers[-1] == "full"
+    for level in LEVELS:
+        session = gx.Session(graph, threads=threads, options=gx.Options(optimize=level))
+        assert_same(results, trained(session, lambda number: None))
+
+
+def test_errors_name_the_same_lines_at_each_level() -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder((4,), name="x")
+        index = gx.placeholder((2,), "int64", name="index")
+        y = chain(gx.take(x, index))
+    told = []
+    for level in (0, 3):
+        session = gx.Session(graph, options=gx.Options(optimize=level))
+        with pytest.raises(IndexRangeError) as caught:
+            session.run(y, {x: np.ones(4, np.float32), index: np.array([0, 7])})
+        told.append((caught.value.message, caught.value.where))
+    assert told[0] == told[1]
+
+
+# --- levels --------------------------------------------------------------------------------------
+
+
+def test_levels_leave_out_what_comes_last() -> None:
+    graph, x, y = large()
+    names = []
+    for level in LEVELS:
+        exe = gx.Session(graph, options=gx.Options(optimize=level)).compile(y, [x])
+        names.append([record.name for record in exe.passes])
+        assert exe.tier == ("baseline" if level == 2 else "full") or exe.wait()
+    assert "fusion#1" not in names[0] and "fusion#1" in names[1]
+    assert "layout#1" not in names[1] and "layout#1" in names[2]
+    assert names[2] == names[3]
+    shared = [step.name for step in PIPELINE[:SHARED]]
+    for given in names:
+        assert [name.partition("#")[0] for name in given[:SHARED]] == shared
+
+
+def test_kernels_are_shared_by_operations_that_are_alike() -> None:
+    graph, x, y = large()
+    exe = gx.Session(graph, options=gx.Options(optimize=0)).compile(y, [x])
+    assert len(exe.compiled.plan.steps) > 300
+    assert len(exe.kernels) < 8
+
+
+def test_memory_is_used_again() -> None:
+    graph, x, y = large()
+    exe = gx.Session(graph, options=gx.Options(optimize=0, verify=True)).compile(y, [x])
+    memory = exe.memory_at(n=1000)
+    assert memory.peak_bytes <= 8 * (5 * 4 * 1000 + 64)
+    assert memory.unplanned_bytes > 200 * 5 * 4 * 1000
+
+
+@pytest.mark.parametrize("given", [-1, 4, True, "2", None])
+def test_levels_that_are_none(given: Any) -> None:
+    with pytest.raises(GraphError, match="optimize is"):
+        gx.Options(optimize=given)
+
+
+def test_the_environment_sets_the_level() -> None:
+    assert gx.Options.from_environment({"GRAPHC": "optimize=0"}).optimize == 0
+    assert gx.Options.resolved(gx.Options(), {"GRAPHC": "optimize=1"}).optimize == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [gx.Options(optimize=3), gx.Options(verify=True), gx.Options(fuel=10), gx.Options(time=True)],
+    ids=["optimize", "verify", "fuel", "time"],
+)
+def test_what_shows_the_passes_waits_for_the_program(options: gx.Options) -> None:
+    graph, x, y = large()
+    assert gx.Session(graph, options=options).compile(y, [x]).tier == "full"
+
+
+def test_small_programs_are_compiled_at_once() -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder((3,))
+        y = chain(x, 60)
+    exe = gx.Session(graph).compile(y, [x])
+    assert exe.tier == "full" and exe.wait(0)
+
+
+# --- taking over ---------------------------------------------------------------------------------
+
+
+def test_the_second_program_waits_for_the_first_answer(gate: Gate) -> None:
+    graph, x, y = large()
+    exe = gx.Session(graph).compile(y, [x])
+    assert not gate.reached.wait(0.05)
+    first = exe(array())
+    assert gate.reached.wait(30)
+    assert exe.tier == "baseline" and "baseline" in repr(exe)
+    assert not exe.wait(0.01)
+    assert_same([first], [exe(array())])
+    gate.open.set()
+    assert exe.wait(30) and exe.tier == "full" and "baseline" not in repr(exe)
+    for _ in range(3):
+        assert_same([first], [exe(array())])
+    assert gate.calls == 1
+
+
+def test_what_is_asked_is_said_of_the_full_program() -> None:
+    graph, x, y = large()
+    exe = gx.Session(graph).compile(y, [x])
+    assert any(node.op.name == "fused" for node in exe.graph.nodes)
+    assert exe.tier == "full"
+
+
+def test_structures_and_orders_of_one_program_take_over_together(gate: Gate) -> None:
+    graph, x, y = large()
+    session = gx.Session(graph)
+    one, two = session.compile(y, [x]), session.compile([y], [x])
+    one(array())
+    gate.open.set()
+    session.wait()
+    assert (one.tier, two.tier, session.compile_count) == ("full", "full", 1)
+    assert_same([one(array())], two(array()))
+
+
+def test_many_threads_run_while_it_takes_over(gate: Gate) -> None:
+    graph, feeds, loss, _, _ = training()
+    session = gx.Session(graph)
+    total = gx.Session(graph)
+    rows = np.random.default_rng(5).standard_normal((4, 6)).astype(np.float32)
+    given = dict(zip(feeds, (rows, np.arange(4)), strict=True))
+    expected = total.run(loss, given)
+    session.run(loss, given)
+    failures: list[BaseException] = []
+    counts = [0] * 10
+
+    def run(number: int) -> None:
+        try:
+            while counts[number] < 400 and not (gate.open.is_set() and counts[number] > 60):
+                assert same_bits(session.run(loss, given), expected)
+                counts[number] += 1
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(10)]
+    for thread in threads:
+        thread.start()
+    while min(counts) < 10 and not failures:
+        time.sleep(0.001)
+    gate.open.set()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    session.wait()
+    assert same_bits(session.run(loss, given), expected)
+
+
+def test_writers_take_turns_while_it_takes_over(gate: Gate) -> None:
+    graph, feeds, loss, step, weights = training()
+    rows = np.random.default_rng(5).standard_normal((4, 6)).astype(np.float32)
+    given = dict(zip(feeds, (rows, np.arange(4)), strict=True))
+    session = gx.Session(graph)
+    session.run([loss, step], given)
+    left = iter(range(99))
+    lock = threading.Lock()
+
+    def run() -> None:
+        while True:
+            with lock:
+                number = next(left, None)
+            if number is None:
+                return
+            if number == 40:
+                gate.open.set()
+            session.run(step, given)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    session.wait()
+    alone = gx.Session(graph, options=gx.Options(optimize=3))
+    for _ in range(100):
+        alone.run([loss, step], given)
+    assert_same(session.get(weights), alone.get(weights))
+
+
+def test_an_array_for_the_result(gate: Gate) -> None:
+    graph, x, y = large()
+    exe = gx.Session(graph).compile(y, [x])
+    first, kept = exe(array()), np.zeros((4, 5), np.float32)
+    assert exe(array(), out=kept) is kept
+    assert_same([first], [kept])
+    gate.open.set()
+    exe.wait()
+    kept[:] = 0
+    assert exe(array(), out=kept) is kept
+    assert_same([first], [kept])
+
+
+def test_too_large_temporaries_wait_for_the_full_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graphc.compiler, "MOST_BASELINE_BYTES", 10_000)
+    graph, x, y = large()
+    exe = gx.Session(graph).compile(y, [x])
+    small = exe(array(1))
+    large_ = exe(array(5000))
+    assert exe.tier == "full"
+    assert_same([small, large_], [exe(array(1)), exe(array(5000))])
+
+
+# --- what may go wrong ---------------------------------------------------------------------------
+
+
+def test_an_error_in_the_background_is_told_once_and_raised_by_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate = Gate(monkeypatch, GraphError("planted"))
+    graph, x, y = large()
+    session = gx.Session(graph)
+    first = session.run(y, {x: array()})
+    gate.open.set()
+    while not session.compilations[0].tiers._ended.wait(1):
+        pass
+    with pytest.warns(RuntimeWarning, match="planted") as told:
+        assert_same([first], [session.run(y, {x: array()})])
+    assert told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_same([first], [session.run(y, {x: array()})])
+    exe = session.compile(y, [x])
+    assert exe.tier == "baseline"
+    for ask in (exe.wait, lambda: exe.graph, session.wait):
+        with pytest.raises(GraphError, match="planted"):
+            ask()
+
+
+SCRIPT = """
+import sys
+import numpy as np
+import graphc as gx
+with gx.Graph() as graph:
+    x = gx.placeholder((4,), name="x")
+    y = x
+    for n in range({length}):
+        y = gx.tanh(y * 0.5 + x)
+session = gx.Session(graph)
+result = session.run(y, {{x: np.ones(4, np.float32)}})
+{more}
+print(float(result[0]) < 1, session.compilations[0].tiers.tier)
+"""
+
+
+def ran(more: str = "", length: int = 3000) -> tuple[str, float]:
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(length=length, more=more)],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout.strip(), time.monotonic() - started
+
+
+@pytest.mark.parametrize("pause", [0, 0.02, 0.1, 0.3, 0.6, 1.0])
+def test_the_interpreter_may_end_at_any_time(pause: float) -> None:
+    out, _ = ran(f"import time; time.sleep({pause})")
+    assert out.startswith("True")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.parametrize("pause", [0, 0.02, 0.2, 0.5])
+def test_a_forked_child_compiles_for_itself(pause: float) -> None:
+    out, _ = ran(
+        f"""
+import os, time
+time.sleep({pause})
+child = os.fork()
+again = session.run(y, {{x: np.ones(4, np.float32)}})
+assert session.wait(60)
+last = session.run(y, {{x: np.ones(4, np.float32)}})
+assert (result == again).all() and (result == last).all()
+if child == 0:
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+""",
+        length=1000,
+    )
+    assert out == "True full"
+
+
+def test_programs_that_are_dropped_leave_nothing_behind() -> None:
+    graph, x, y = large()
+    gc.collect()
+    before = sum(isinstance(item, Program) for item in gc.get_objects())
+    for _ in range(3):
+        session = gx.Session(graph)
+        session.run(y, {x: array()})
+        session.wait()
+    del session
+    gc.collect()
+    assert sum(isinstance(item, Program) for item in gc.get_objects()) <= before
+
+
+# --- the cache -----------------------------------------------------------------------------------
+
+
+def test_the_cache_gets_the_full_program(tmp_path: Any) -> None:
+    graph, x, y = large()
+    options = gx.Options(cache=str(tmp_path))
+    first = gx.Session(graph, options=options)
+    result = first.run(y, {x: array()})
+    assert first.compilations[0].cache == "no entry"
+    assert first.wait()
+    for level in (2, 3):
+        second = gx.Session(graph, options=gx.Options(cache=str(tmp_path), optimize=level))
+        assert_same([result], [second.run(y, {x: array()})])
+        assert second.compilations[0].cache == "hit"
+        assert second.compilations[0].tiers.tier == "full"
+    small = gx.Session(graph, options=gx.Options(cache=str(tmp_path), optimize=0))
+    assert_same([result], [small.run(y, {x: array()})])
+    assert small.compilations[0].cache == "no entry"
+    again = gx.Session(graph, options=gx.Options(cache=str(tmp_path), optimize=0))
+    assert_same([result], [again.run(y, {x: array()})])
+    assert again.compilations[0].cache == "hit"
+
+
+# --- scale ---------------------------------------------------------------------------------------
+
+
+def test_single_kernels_take_linear_time() -> None:
+    def seconds(length: int) -> float:
+        with gx.Graph() as graph:
+            x = gx.placeholder((4,), name="x")
+            y = chain(x, length)
+        extraction = extract(graph, [y])
+        options = gx.Options(optimize=0)
+        started = time.process_time()
+        graphc.compiler.compile_graph(extraction, options, host())
+        return time.process_time() - started
+
+    seconds(100)
+    short, long = seconds(2000), seconds(20_000)
+    assert long < 25 * max(short, 0.05)
