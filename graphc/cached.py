@@ -16,8 +16,8 @@ import hashlib
 import json
 import os
 import struct
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from itertools import islice
 from typing import Any
@@ -35,13 +35,14 @@ from graphc.ir.attributes import Array, Payload
 from graphc.ir.graph import Graph
 from graphc.ir.op import is_own
 from graphc.ir.printer import payloads
+from graphc.plan.ir import Plan
 from graphc.plan.stored import plan_of, plan_text
 from graphc.plan.table import WALKER, WORKER, kernel_symbols
 from graphc.runtime.cache import Cache, cache_of, caching
 from graphc.runtime.code import Code
 from graphc.runtime.jit import Library, key_of, realm_of, shared_library
 from graphc.runtime.program import Program, aligned_empty
-from graphc.tiers import Tiers
+from graphc.tiers import MOST_BASELINE_BYTES, Poll, Tiers
 
 _SHOWING = ("verify", "check", "shuffle_seed", "dump", "fuel", "decisions", "time", "html")
 """Options under which the passes are to be seen at work."""
@@ -62,63 +63,126 @@ They must be compiled too. Below, the fused program takes some tens of milliseco
 
 def compiled_program(extraction: Extraction, options: Options, target: Target) -> Tiers:
     """The program of an extraction."""
+    entries: _Entries | None = None
     kept = cache_of(options.cache)
     if kept is None:
-        return _compiled(extraction, options, target, "off")
-    labels = _Labels(extraction.graph)
-    refusal = _refusal(labels, options)
-    if refusal is not None:
-        return _compiled(extraction, options, target, refusal)
-    realm, key = _realm(target), _key(extraction, options, labels)
-    found = kept.get(realm, key)
-    reason = found.reason
-    if found.content is not None:
-        program = _program_in(
-            found.content, extraction.graph, labels, target, kept, options.thread_count
-        )
-        if program is not None:
-            made = _Later(extraction, options, target)
-            hit = Compiled(extraction.graph, program, target, made, from_cache=True)
-            return Tiers(hit, reason)
-        reason = "no entry of its machine code"
-
-    def keep(compiled: Compiled) -> str:
-        try:
-            content = _content(compiled, labels)
-        except UnsupportedError as error:
-            return f"{reason}; not kept: {error.message}"
-        return reason if kept.put(realm, key, content) else f"{reason}; {kept.refused}"
-
-    return _compiled(extraction, options, target, reason, keep)
+        reason = "off"
+    else:
+        labels = _Labels(extraction.graph)
+        refusal = _refusal(labels, options)
+        if refusal is None:
+            entries = _Entries(extraction, options, target, kept, labels)
+        reason = refusal or ""
+    if entries is not None:
+        known, reason = entries.find(options.optimize)
+        if known is not None:
+            return Tiers(known, reason)
+    job = _Job(extraction, options, target, reason, entries)
+    return job.in_two_steps() if _begins_small(extraction, options) else job.at_once()
 
 
-def _compiled(
-    extraction: Extraction,
-    options: Options,
-    target: Target,
-    reason: str,
-    keep: Callable[[Compiled], str] | None = None,
-) -> Tiers:
-    """Compiles; passes and code generation are loaded here, since a hit needs neither.
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What is to be compiled. Passes and code generation are loaded here: a hit needs neither.
 
-    ``reason`` is why there was no program in the cache; ``keep`` puts one there and says more.
+    Attributes:
+        reason: why there was no program in the cache.
+        entries: where programs are kept, if they are.
     """
-    from graphc import compiler
 
-    with caching(options.cache):
-        if not _begins_small(extraction, options):
-            compiled = compiler.compile_graph(extraction, options, target)
-            return Tiers(compiled, reason if keep is None else keep(compiled))
-        with collection_paused():
-            given = compiler.prepared(extraction, options, target)
-            first = compiler.baseline(given)
+    extraction: Extraction
+    options: Options
+    target: Target
+    reason: str
+    entries: _Entries | None
 
-    def later(poll: Callable[[], None]) -> tuple[Compiled, str]:
-        with caching(options.cache):
-            compiled = compiler.finished_in_background(given, poll)
-            return compiled, reason if keep is None else keep(compiled)
+    def at_once(self) -> Tiers:
+        """The full program."""
+        from graphc.compiler import compile_graph
 
-    return Tiers(first, reason, later)
+        with caching(self.options.cache):
+            compiled = compile_graph(self.extraction, self.options, self.target)
+            return Tiers(compiled, self._kept(compiled))
+
+    def in_two_steps(self) -> Tiers:
+        """A first program, and the way to the full one.
+
+        The first one is kept too, for processes that end before there is more.
+        """
+        known = None if self.entries is None else self.entries.find(0, MOST_BASELINE_BYTES)[0]
+        if known is not None:
+            return Tiers(known, f"{self.reason}; the first program was there", self._from_graph)
+        from graphc.compiler import baseline, finished_in_background, prepared
+
+        with caching(self.options.cache), collection_paused():
+            given = prepared(self.extraction, self.options, self.target)
+            first = baseline(given)
+
+        def later(poll: Poll) -> tuple[Compiled, str]:
+            with caching(self.options.cache):
+                if self.entries is not None:
+                    self.entries.keep(first, 0)
+                compiled = finished_in_background(given, poll)
+                return compiled, self._kept(compiled)
+
+        return Tiers(first, self.reason, later)
+
+    def _from_graph(self, poll: Poll) -> tuple[Compiled, str]:
+        """The full program where only the first one was in the cache."""
+        from graphc.compiler import finished_in_background, prepared
+
+        with caching(self.options.cache):
+            given = prepared(self.extraction, self.options, self.target)
+            compiled = finished_in_background(given, poll)
+            return compiled, self._kept(compiled)
+
+    def _kept(self, compiled: Compiled) -> str:
+        """Keeps the full program; says what there is to say of it."""
+        if self.entries is None:
+            return self.reason
+        refused = self.entries.keep(compiled, self.options.optimize)
+        return f"{self.reason}; {refused}" if refused else self.reason
+
+
+class _Entries:
+    """The programs of one extraction in the cache, one for each level of ``optimize``."""
+
+    def __init__(
+        self,
+        extraction: Extraction,
+        options: Options,
+        target: Target,
+        kept: Cache,
+        labels: _Labels,
+    ) -> None:
+        self._extraction, self._options, self._target = extraction, options, target
+        self._kept, self._labels = kept, labels
+        self._realm = _realm(target)
+
+    def _key(self, level: int) -> str:
+        return _key(self._extraction, self._options, self._labels, min(level, 2))
+
+    def find(self, level: int, most_bytes: int | None = None) -> tuple[Compiled | None, str]:
+        """The program, if it is there, and "hit" or why it is not."""
+        found = self._kept.get(self._realm, self._key(level))
+        if found.content is None:
+            return None, found.reason
+        extraction, target, threads = self._extraction, self._target, self._options.thread_count
+        loaded = _loaded(found.content, extraction.graph, self._labels, target, self._kept)
+        if loaded is None:
+            return None, "no entry of its machine code"
+        made = _Later(extraction, replace(self._options, optimize=level), target)
+        program = Program(*loaded, threads, most_bytes)
+        return Compiled(extraction.graph, program, target, made, from_cache=True), found.reason
+
+    def keep(self, compiled: Compiled, level: int) -> str | None:
+        """Puts a program there; says why it can't be, if so."""
+        try:
+            content = _content(compiled, self._labels)
+        except UnsupportedError as error:
+            return f"not kept: {error.message}"
+        kept = self._kept.put(self._realm, self._key(level), content)
+        return None if kept else self._kept.refused
 
 
 def _begins_small(extraction: Extraction, options: Options) -> bool:
@@ -202,14 +266,14 @@ def _refusal(labels: _Labels, options: Options) -> str | None:
     return None if _sources() else "off: the sources of graphc are not those that were loaded"
 
 
-def _key(extraction: Extraction, options: Options, labels: _Labels) -> str:
+def _key(extraction: Extraction, options: Options, labels: _Labels, level: int) -> str:
     graph = extraction.graph
     chosen = [
         [name, sorted(value) if isinstance(value, frozenset) else value]
         for name, value in ((f.name, getattr(options, f.name)) for f in fields(options))
         if name not in _IRRELEVANT
     ]
-    chosen.append(["level", min(options.optimize, 2)])
+    chosen.append(["level", level])
     content = [
         graph.structural_hash, graph.name, len(extraction.states), extraction.renewed,
         chosen, labels.names, labels.numbers,
@@ -284,9 +348,9 @@ def _content(compiled: Compiled, labels: _Labels) -> bytes:
     return b"".join((_LENGTH.pack(len(encoded)), encoded, *blocks))
 
 
-def _program_in(
-    content: bytes, graph: Graph, labels: _Labels, target: Target, kept: Cache, threads: int
-) -> Program | None:
+def _loaded(
+    content: bytes, graph: Graph, labels: _Labels, target: Target, kept: Cache
+) -> tuple[Plan, Code] | None:
     """The program of an entry; None if its machine code is not in the cache."""
     (length,) = _LENGTH.unpack_from(content)
     start = _LENGTH.size + length
@@ -295,7 +359,7 @@ def _program_in(
     if code is None:
         return None
     constants = _constants(head, content[start:], graph)
-    return Program(plan_of(head["plan"], constants, labels.places), code, threads)
+    return plan_of(head["plan"], constants, labels.places), code
 
 
 def _constants(head: Mapping[str, Any], block: bytes, graph: Graph) -> dict[int, Array]:

@@ -22,15 +22,12 @@ from graphc.plan.verify import verify_plan
 from graphc.runtime.code import Code
 from graphc.runtime.jit import Library, compile_object, key_of, shared_library
 from graphc.runtime.program import Program
+from graphc.tiers import MOST_BASELINE_BYTES
 from passes.arena import check_layout, place, place_quickly
 from passes.base import PassContext
 from passes.inplace import INPLACE, May, commit_step, inplace_groups
 from passes.manager import PassRecord, print_times, run_pipeline, stage
 from passes.pipeline import PIPELINE, SHARED
-
-MOST_BASELINE_BYTES = 256 << 20
-"""Nothing is fused in a first program, so its temporaries may take far more than those of the one
-that follows, for which a run waits that would need more than this."""
 
 
 def compile_graph(

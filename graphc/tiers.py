@@ -29,6 +29,10 @@ Later = Callable[[Poll], tuple[Compiled, str]]
 
 Tier = Literal["baseline", "full"]
 
+MOST_BASELINE_BYTES = 256 << 20
+"""Nothing is fused in a first program, so its temporaries may take far more than those of the one
+that follows, for which a run waits that would need more than this."""
+
 REST = 0.01
 """Seconds before the thread begins, in which whoever got the first answer goes on undisturbed."""
 

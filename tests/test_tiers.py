@@ -441,11 +441,13 @@ print(float(result[0]) < 1, session.compilations[0].tiers.tier)
 """
 
 
-def ran(more: str = "", length: int = 3000) -> tuple[str, float]:
+def ran(
+    more: str = "", length: int = 3000, environment: dict[str, str] | None = None
+) -> tuple[str, float]:
     started = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT.format(length=length, more=more)],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=120, check=False, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -509,10 +511,39 @@ def test_the_cache_gets_the_full_program(tmp_path: Any) -> None:
         assert second.compilations[0].tiers.tier == "full"
     small = gx.Session(graph, options=gx.Options(cache=str(tmp_path), optimize=0))
     assert_same([result], [small.run(y, {x: array()})])
-    assert small.compilations[0].cache == "no entry"
-    again = gx.Session(graph, options=gx.Options(cache=str(tmp_path), optimize=0))
-    assert_same([result], [again.run(y, {x: array()})])
-    assert again.compilations[0].cache == "hit"
+    assert small.compilations[0].cache == "hit"
+
+
+def test_the_cache_gets_the_first_program_too(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process may end before there is more; the next one goes on from there."""
+    graph, x, y = large()
+    options = gx.Options(cache=str(tmp_path))
+    gate = Gate(monkeypatch)
+    first = gx.Session(graph, options=options)
+    result = first.run(y, {x: array()})
+    assert gate.reached.wait(30)
+    second = gx.Session(graph, options=options)
+    assert_same([result], [second.run(y, {x: array()})])
+    (made,) = second.compilations
+    assert made.cache == "no entry; the first program was there"
+    assert made.tiers.tier == "baseline" and made.tiers.current.from_cache
+    gate.open.set()
+    assert second.wait(60) and first.wait(60)
+    assert not made.compiled.from_cache
+    assert_same([result], [second.run(y, {x: array()})])
+    third = gx.Session(graph, options=options)
+    assert_same([result], [third.run(y, {x: array()})])
+    assert third.compilations[0].cache == "hit"
+
+
+def test_a_process_that_ends_at_once_leaves_its_first_program(tmp_path: Any) -> None:
+    environment = {**os.environ, "GRAPHC": f"cache={tmp_path}"}
+    told = [ran("print(session.compilations[0].cache)", environment=environment)[0] for _ in "12"]
+    assert [text.splitlines()[0] for text in told] == [
+        "no entry", "no entry; the first program was there",
+    ]  # fmt: skip
 
 
 # --- scale ---------------------------------------------------------------------------------------
