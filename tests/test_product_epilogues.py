@@ -104,6 +104,21 @@ def test_blocks_of_sizes_known_at_run_time_say_what_they_hold() -> None:
     assert isinstance(contract.m, Var) and isinstance(contract.n, Var)
 
 
+@pytest.mark.parametrize("shapes", [[("m", 96), (96, 700), (700,)], [("m", 9), (9, "n"), ("n",)]])
+def test_threads_are_handed_blocks_whatever_is_known_of_their_number(shapes: Shapes) -> None:
+    rng = np.random.default_rng(0)
+    with gx.Graph() as graph:
+        fed = [gx.placeholder(shape) for shape in shapes]
+        y = LINEAR(*fed)
+    one, two = (gx.Session(graph, threads=n).compile(y, fed) for n in (1, 2))
+    split = two.kernels[0].split
+    assert split is not None and split.levels == 2, "blocks of columns and of rows"
+    for m in (1, 24, 25, 600):
+        known = [[{"m": m, "n": 4500}.get(dim, dim) for dim in shape] for shape in shapes]
+        arrays = [rng.normal(size=shape).astype(np.float32) for shape in known]
+        assert one(*arrays).tobytes() == two(*arrays).tobytes()
+
+
 def test_an_update_is_made_behind_the_gradient() -> None:
     with gx.Graph() as graph:
         x, dy = gx.placeholder((16, 8)), gx.placeholder((16, 40))

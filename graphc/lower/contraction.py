@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from graphc.base.errors import VerifyError
 from graphc.base.target import Target
 from graphc.codegen.gemm import gemm_workspace_bytes
-from graphc.ir.dims import Dim, compare
+from graphc.ir.dims import Dim, compare, select
 from graphc.ir.dtypes import int8
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Contraction, Reshape
@@ -191,8 +191,8 @@ def workspace(b: KernelBuilder, target: Target, *products: tuple[Product, Dim, D
 class Blocks:
     """Along one axis: so many blocks of a size, of which the last may hold less."""
 
-    count: Size
-    size: Size
+    count: Dim
+    size: Dim
     extent: Dim
 
     def held(self, b: KernelBuilder, start: Var) -> Size:
@@ -202,7 +202,7 @@ class Blocks:
         if isinstance(self.size, int) and compare("eq", self.extent % self.size, 0):
             return self.size
         rest = b.apply("subtract", b.dim(self.extent), start)
-        return b.apply("minimum", as_scalar(b, self.size), rest)
+        return b.apply("minimum", b.dim(self.size), rest)
 
 
 def as_scalar(b: KernelBuilder, size: Size) -> Var:
@@ -218,28 +218,22 @@ def blocks(extent: Dim, limit: int, multiple: int) -> Blocks:
     return Blocks(-(-extent // size), size, extent)
 
 
-def _cut(
-    b: KernelBuilder, whole: Product, streams: int, block_bytes: int
-) -> tuple[Blocks, Blocks, Dim]:
+def _cut(whole: Product, streams: int, block_bytes: int) -> tuple[Blocks, Blocks, Dim]:
     """Blocks of rows and of columns, and the elements of the largest."""
     m, n = whole.m, whole.n
     elements = block_bytes // max(4, whole.result.dtype.bytes)
     limit = WIDE_COLUMNS if streams >= MANY_STREAMS else COLUMNS
     tall = blocks(m, elements // limit, 8), blocks(n, limit, MULTIPLE)
     wide = blocks(n, elements // FEW_ROWS, MULTIPLE)
-    few = compare("le", m, FEW_ROWS)
     rows, narrow = tall
-    if few:
-        rows, columns = Blocks(1, m, m), wide
-    elif few is False or narrow == wide:
-        columns = narrow
-    else:
-        is_few = b.apply("less_equal", b.dim(m), b.dim(FEW_ROWS))
-        count, size = (
-            b.apply("select", is_few, as_scalar(b, one), as_scalar(b, other))
-            for one, other in ((wide.count, narrow.count), (wide.size, narrow.size))
-        )
-        columns = Blocks(count, size, n)
+    if compare("le", m, FEW_ROWS):
+        rows = Blocks(1, m, m)
+    # dims, known when a frame is made, so that threads can be handed some of the blocks
+    count, size = (
+        select("lt", m, FEW_ROWS + 1, one, other)
+        for one, other in ((wide.count, narrow.count), (wide.size, narrow.size))
+    )
+    columns = Blocks(count, size, n)
     if isinstance(rows.size, int) and isinstance(columns.size, int):
         return rows, columns, rows.size * columns.size
     return rows, columns, elements
@@ -264,7 +258,7 @@ def _in_blocks(
         if value.shape == shape and value.dtype.bytes == size and value not in operands
     ][:MAX_NEAR]
     limit = min(BLOCK_BYTES, NEAR_BYTES // (1 + len(soon)))
-    rows, columns, elements = _cut(b, whole, streams, limit)
+    rows, columns, elements = _cut(whole, streams, limit)
     room = workspace(b, target, (whole, rows.extent, columns.extent))
     block = kept
     if block is None:
@@ -287,7 +281,7 @@ def _in_blocks(
         place = (*index, b.apply("add", row, i), b.apply("add", column, j))
         flat = flat_index(b, place, whole.result.shape)
         if kept is None:
-            near = b.apply("add", b.apply("multiply", i, as_scalar(b, columns.size)), j)
+            near = b.apply("add", b.apply("multiply", i, b.dim(columns.size)), j)
         else:
             near = flat
         evaluator.know(whole.result, place, b.load(block, near))
@@ -297,7 +291,7 @@ def _in_blocks(
 def open_block(b: KernelBuilder, evaluator: Evaluator, loops: ExitStack, blocks: Blocks) -> Var:
     """Enters a loop over blocks; gives where its block starts."""
     index = open_loop(b, evaluator, loops, blocks.count, "parallel")
-    return b.apply("multiply", index, as_scalar(b, blocks.size))
+    return b.apply("multiply", index, b.dim(blocks.size))
 
 
 def _store(
