@@ -91,9 +91,10 @@ OPERANDS = "a matrix product reads its operands many times, so they are stored"
 PRODUCT = "only work on its elements or rows joins a matrix product"
 PAIR = "a kernel of two matrix products is complete"
 
-SHALLOW, LONGEST, FEWEST = 256, 4096, 32
+SHALLOW, LONGEST, FEWEST = 256, 16384, 32
 """Work on whole rows joins a product of at most such depth and length and at least so many rows:
-then blocks of whole rows, and the right operand that each of them reads, stay in the cache."""
+then blocks of whole rows, and the right operand that each of them reads, stay in the cache. What
+is known only at run time is taken to fit: else the product would be written to memory."""
 FULL = f"the kernel would have more than {MAX_NODES} operations"
 CHOICE = "a concatenation in that kernel would choose among its pieces at each element"
 SHAPE = "they run over different shapes"
@@ -213,8 +214,9 @@ def _whole_rows_obstacle(group: Group, node: Node) -> str | None:
         return PRODUCT
     m, n = shape[-2:]
     k = product_node.inputs[0].shape[-2 if product_node.attrs["transpose_a"] else -1]
-    fits = isinstance(k, int) and 0 < k <= SHALLOW and isinstance(n, int) and 1 < n <= LONGEST
-    if not fits or not isinstance(m, int) or m < FEWEST:
+    fits = isinstance(k, int) and 0 < k <= SHALLOW
+    fits = fits and (not isinstance(n, int) or 1 < n <= LONGEST)
+    if not fits or (isinstance(m, int) and m < FEWEST):
         return (
             f"only of products of depth up to {SHALLOW}, length up to {LONGEST} and at least "
             f"{FEWEST} rows do whole rows stay in the cache; here these are {k}, {n} and {m}"

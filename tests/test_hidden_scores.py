@@ -214,6 +214,28 @@ def test_weights_that_are_wanted_are_complete() -> None:
     np.testing.assert_allclose(got.sum(axis=-1), 1, rtol=1e-5)
 
 
+@pytest.mark.parametrize("build", [ATTENTION, inverted])
+def test_sizes_known_at_run_time(build: Build) -> None:
+    with gx.Graph() as graph:
+        shapes: list[Any] = [("b", "t", 16), ("b", "s", 16), ("b", "s", 24)]
+        fed = [gx.placeholder(shape) for shape in shapes]
+        fed.append(gx.placeholder(("t", "s"), "bool"))
+        result = build(*fed)
+    executable = gx.Session(graph, threads=2).compile(result, fed)
+    options = gx.Options(off=("fuse", "fuse-merge", "fuse-siblings"))
+    apart = gx.Session(graph, threads=1, options=options).compile(result, fed)
+    products = [s for s in walk(executable.kernels[-1].body) if isinstance(s, Contract)]
+    assert isinstance(products[1].k, Var)
+    for rows, columns in [(1, 1), (1, 300), (64, 64), (97, 130), (40, 310)]:
+        arrays = [*sample(rows, columns), causal(rows, columns)]
+        for value in (1.0, np.inf, np.nan):
+            arrays[2][0, columns // 2] = value
+            got, wanted = executable(*arrays), apart(*arrays)
+            for array in (got, wanted):
+                array[np.isnan(array)] = np.nan
+            assert got.tobytes() == wanted.tobytes()
+
+
 def test_few_columns_are_all_computed() -> None:
     is_cut, _ = run(ATTENTION, [*sample(64, 64), causal(64, 64)])
     assert not is_cut

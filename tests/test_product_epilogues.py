@@ -198,6 +198,53 @@ def test_rows_of_products_keep_their_bits(name: str, dtype: str) -> None:
     assert len(executable.kernels) == kernels
 
 
+SYMBOLIC_ROWS: dict[str, tuple[Build, Shapes, int]] = {
+    "attention": (attention, [("b", 3, "t", 16)] * 3, 2),
+    "scores and weights are wanted too": (attention_kept, [("b", "t", 8)] * 3, 1),
+    "softmax of a product": (lambda x, w: gx.nn.softmax(x @ w), [("m", 24), (24, "n")], 1),
+    "a known length": (lambda x, w: gx.nn.softmax(x @ w), [("m", 24), (24, 300)], 1),
+    "layer norm of a residual, whose mean divides by a size": (
+        lambda x, w, r: gx.nn.layer_norm(x @ w + r), [("m", 24), (24, "n"), ("m", "n")], 2
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SYMBOLIC_ROWS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_of_sizes_known_at_run_time_keep_their_bits(name: str, dtype: str) -> None:
+    build, shapes, kernels = SYMBOLIC_ROWS[name]
+    with gx.Graph() as graph:
+        fed = [gx.placeholder(shape, dtype) for shape in shapes]
+        result = build(*fed)
+    fused = gx.Session(graph, threads=2).compile(result, fed)
+    off = gx.Options(off=("fuse", "fuse-merge", "fuse-siblings"))
+    apart = gx.Session(graph, options=off, threads=1).compile(result, fed)
+    assert len(fused.kernels) == kernels
+    rng = np.random.default_rng(0)
+    # more than a block of rows, and rows so long that a block holds fewer
+    for b, t, m, n in [(2, 1, 1, 1), (1, 37, 70, 33), (2, 130, 33, 9000), (1, 97, 3, 20000)]:
+        sizes = {"b": b, "t": t, "m": m, "n": n}
+        known = [[sizes.get(dim, dim) for dim in shape] for shape in shapes]
+        arrays = [(rng.normal(size=shape) * 3).astype(dtype) for shape in known]
+        for one, other in zip(as_list(fused(*arrays)), as_list(apart(*arrays)), strict=True):
+            assert one.tobytes() == other.tobytes(), sizes
+
+
+def as_list(results: Any) -> list[Any]:
+    return [results] if isinstance(results, np.ndarray) else list(results)
+
+
+def test_no_rows_and_no_columns_of_sizes_known_at_run_time() -> None:
+    with gx.Graph() as graph:
+        x, w = gx.placeholder(("m", 24)), gx.placeholder((24, "n"))
+        total = gx.exp(x @ w).sum(axis=1)
+    run = gx.Session(graph).compile(total, [x, w])
+    assert len(run.kernels) == 1
+    for m, n in [(0, 5), (40, 0), (0, 0)]:
+        given = np.ones((m, 24), np.float32), np.ones((24, n), np.float32)
+        np.testing.assert_array_equal(run(*given), np.zeros(m, np.float32))
+
+
 def test_scores_of_attention_are_never_in_memory() -> None:
     executable, *_ = both(attention, [(3, 256, 8)] * 3, {}, "float32", False)
     wide = [b for k in executable.kernels for b in k.buffers if b.type.size == 3 * 256 * 256]

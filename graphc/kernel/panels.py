@@ -55,11 +55,14 @@ def fits(shape: Sequence[Dim], k: int, n: int) -> bool:
 
 
 def holds(shape: Sequence[Dim], k: int) -> bool:
-    """Whether an array of this shape holds columns of k elements in panels."""
-    if len(shape) != 4 or not all(isinstance(size, int) and size > 0 for size in shape):
+    """Whether an array of this shape holds columns of k elements in panels.
+
+    How many panels there are may be known at run time only.
+    """
+    if len(shape) != 4 or (isinstance(shape[1], int) and shape[1] <= 0):
         return False
-    blocks, _, depth, _ = (size for size in shape if isinstance(size, int))
-    return blocks == -(-k // depth)
+    sizes = [size for size in (shape[0], *shape[2:]) if isinstance(size, int) and size > 0]
+    return len(sizes) == 3 and sizes[0] == -(-k // sizes[1])
 
 
 def pack(matrix: Array, width: int, depth: int) -> Array:

@@ -17,7 +17,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from graphc.base.target import Target
-from graphc.ir.dtypes import bool_, int64
+from graphc.ir.dims import Dim, ceil_div, compare, select
+from graphc.ir.dtypes import DType, bool_, int64
 from graphc.ir.graph import Graph
 from graphc.ir.op import Contraction
 from graphc.ir.types import TensorType
@@ -25,6 +26,7 @@ from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import Buffer, Kernel, MatrixOperand, Size, Var, lanes
 from graphc.kernel.panels import panel_width
 from graphc.lower.contraction import (
+    Blocks,
     Product,
     as_scalar,
     blocks,
@@ -45,6 +47,11 @@ BLOCK_BYTES = 192 * 1024
 MASKED_ROWS = 32
 """Rows of a block under a mask: a causal mask hides more from small ones."""
 
+LARGEST_BLOCK = 1024 * 1024
+"""Of long rows, or those whose length is not known, there are ``MASKED_ROWS`` in a block if they
+fit into this memory, else fewer: the second cache holds little else then, but the right operand is
+passed over less often."""
+
 MASKED_COLUMNS = 96
 """Fewer columns are not worth a look at the mask."""
 
@@ -52,23 +59,21 @@ MASKED_COLUMNS = 96
 def lower_product_rows(region: Graph, target: Target) -> Kernel:
     """The kernel of a region with a product, reductions of its rows, and at most one more product.
 
-    Sizes of the first product's columns and depth are known.
+    The depth of the first product is known.
     """
     first, *more = (n for n in region.nodes if isinstance(n.op.lowering, Contraction))
     b, evaluator, results = open_region(region, (None,) * len(region.outputs))
     scores = product_of(first, *(evaluator.buffers[value] for value in first.inputs))
     m, n, k = scores.m, scores.n, scores.k
-    assert isinstance(n, int) and isinstance(k, int)
+    assert isinstance(k, int)
     dtype = scores.result.dtype
     width = panel_width(dtype, target)
-    panels = b.buffer("panels", "scratch", TensorType(dtype, (1, -(-n // width), k, width)))
+    panels = b.buffer("panels", "scratch", TensorType(dtype, (1, ceil_div(n, width), k, width)))
     masks: tuple[Mask, ...] = ()
-    if more and n >= MASKED_COLUMNS:
+    if more and compare("lt", n, MASKED_COLUMNS) is not True:
         masks = find_masks(region, scores.result, more[0].inputs[0])
-    most = max(8, BLOCK_BYTES // (n * dtype.bytes))
-    cut = blocks(m, min(most, MASKED_ROWS) if masks else most, 8)
+    cut = _rows_of_blocks(m, n, dtype, bool(masks))
     held_rows = cut.size
-    assert isinstance(held_rows, int)
     block = b.buffer("block", "scratch", TensorType(dtype, (held_rows, n)))
     plain = [result.buffer for result in results if result.value is scores.result]
     then = [product_of(node, block, evaluator.buffers[node.inputs[1]]) for node in more]
@@ -112,6 +117,17 @@ def lower_product_rows(region: Graph, target: Target) -> Kernel:
     return b.finish()
 
 
+def _rows_of_blocks(m: Dim, n: Dim, dtype: DType, masked: bool) -> Blocks:
+    """Blocks of rows of n elements."""
+    row = n * dtype.bytes
+    if isinstance(row, int) and not masked and MASKED_ROWS * row <= BLOCK_BYTES:
+        return blocks(m, BLOCK_BYTES // row, 8)
+    size: Dim = 8
+    for rows in (16, MASKED_ROWS):
+        size = select("lt", LARGEST_BLOCK, rows * row, size, rows)
+    return blocks(m, size, 8) if isinstance(size, int) else Blocks(ceil_div(m, size), size, m)
+
+
 def _keep(
     b: KernelBuilder,
     evaluator: Evaluator,
@@ -134,7 +150,6 @@ def _pack(
 ) -> None:
     """The right operand of this number in panels; columns beyond the last are zero."""
     _, count, depth, width = panels.type.shape
-    assert isinstance(count, int) and isinstance(width, int)
     with ExitStack() as loops:
         panel = open_loop(b, evaluator, loops, count, "parallel")
         row = open_loop(b, evaluator, loops, depth, "across")
@@ -144,7 +159,7 @@ def _pack(
         down = b.apply("multiply", row, as_scalar(b, matrix.row_stride))
         across = b.apply("multiply", column, as_scalar(b, matrix.column_stride))
         source = b.apply("add", matrix.offset, b.apply("add", down, across))
-        if product.n == count * width:
+        if compare("eq", product.n, count * width):
             value = b.load(product.right, source)
         else:
             inside = b.apply("less", column, b.dim(product.n))
