@@ -335,20 +335,19 @@ class Fuser:
         for group in groups:
             if group.exits:
                 self._fused(group, bodies)
-        nodes = list(self._loose)
-        needed = {value for node in nodes for value in node.inputs}
-        needed.update(bodies.reads)
+        needed = {value for node in self._loose for value in node.inputs}
         needed.update(self._outputs)
-        # cheap values that someone needs in memory become kernels (or constants) of their own
-        for value, node in reversed(self._cheap.items()):
-            if value in needed:
-                if node.op is constant_op:
-                    nodes.append(node)
-                else:
-                    own = Group("map", 0, value.shape)
-                    own.nodes.append(node)
-                    self._fused(own, bodies)
-        nodes += bodies.fused()
+        # cheap values that someone needs in memory become kernels, or constants, of their own
+        computed = needed | bodies.reads
+        for value, node in self._cheap.items():
+            if value in computed and node.op is not constant_op:
+                own = Group("map", 0, value.shape)
+                own.nodes.append(node)
+                self._fused(own, bodies)
+        needed |= bodies.reads
+        constants = (node for value, node in self._cheap.items() if value in needed)
+        nodes = [*self._loose, *bodies.fused()]
+        nodes += [node for node in constants if node.op is constant_op]
         nodes.sort(key=lambda node: self._position[node.outputs[0]])
         return Graph(
             self.graph.name, self.graph.inputs, topological(nodes), self.graph.outputs

@@ -4,6 +4,10 @@ Invariant: a body holds what its group computes, in the group's order, each chea
 before its first reader. Two groups share a body if nothing tells them apart, neither operations,
 attributes, types nor lines of the user; a value in it bears a name if all of them call it so. What
 is worked out for a body, such as its kernel, is so worked out once for all layers of a network.
+
+Groups that do the same with other numbers get these as operands, so that one kernel serves them: a
+number in which groups differ that are else alike, perhaps of other lines, is no part of their
+bodies. It costs a load before the loops. Integers stay: code is better for a divisor that it knows.
 """
 
 from __future__ import annotations
@@ -15,26 +19,22 @@ from typing import Generic, TypeVar
 from graphc.base.source import Location
 from graphc.ir import attributes
 from graphc.ir.graph import Graph, Node, Provenance
-from graphc.ir.op import Contraction, Element, Scan, ScatterAdd
+from graphc.ir.op import Contraction, Element, Reduction, Scan, ScatterAdd
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.fused import fused_op
 from graphc.ops.placing import place_slice_op
+from graphc.ops.source import constant_op
 
 
 class Bodies:
-    """Makes the fused nodes of one graph.
-
-    Attributes:
-        reads: what the groups added so far read from memory.
-    """
+    """Makes the fused nodes of one graph."""
 
     def __init__(self, cheap: Mapping[Value, Node]) -> None:
         """``cheap`` are the values that each body makes for itself, and what makes them."""
-        self.reads: set[Value] = set()
         self._cheap = cheap
         self._groups: list[tuple[_Content, Sequence[Value], _Body]] = []
-        self._bodies: dict[Hashable, _Body] = {}
+        self._kinds: dict[Hashable, _Kind] = {}
         self._types = _Numbers[TensorType](lambda type_: type_)
         self._origins = _Numbers[Provenance](_places)
 
@@ -42,24 +42,41 @@ class Bodies:
         """Adds a group of members in topological order; ``exits`` are what others read."""
         content = _Content(self._cheap)
         content.fill(members)
-        self.reads.update(content.inputs)
-        key = self._key(content, exits)
-        body = self._bodies.get(key)
+        kind = self._kinds.setdefault(self._key(content, exits), _Kind(content))
+        kind.share(content)
+        origins = tuple([self._origins[node.provenance] for node in content.nodes])
+        body = kind.bodies.get(origins)
         if body is None:
-            body = self._bodies[key] = _Body(content, members, exits)
+            body = kind.bodies[origins] = _Body(kind, content, members, exits)
         else:
             body.share(content)
         self._groups.append((content, exits, body))
 
+    @property
+    def reads(self) -> set[Value]:
+        """What the groups added so far read from memory."""
+        return {
+            value for content, _, body in self._groups for value in body.kind.operands(content)
+        }
+
     def fused(self) -> list[Node]:
         """The fused nodes of all groups, in the order they were added."""
         return [
-            Node(fused_op, tuple(content.inputs), {}, tuple(exits), (body.region,), body.provenance)
+            Node(
+                fused_op,
+                body.kind.operands(content),
+                {},
+                tuple(exits),
+                (body.region,),
+                body.provenance,
+            )
             for content, exits, body in self._groups
         ]
 
     def _key(self, content: _Content, exits: Sequence[Value]) -> Hashable:
-        numbers, types, origins = content.numbers, self._types, self._origins
+        """Equal for groups that differ at most in names, lines and numbers."""
+        numbers, types = content.numbers, self._types
+        literals = set(content.literals)
         parts: list[Hashable] = []
         for value in content.inputs:
             parts += (numbers[value], types[value.type])
@@ -67,9 +84,8 @@ class Bodies:
             parts += (
                 node.op,
                 tuple([numbers[value] for value in node.inputs]),
-                attributes.keys(node.attrs) if node.attrs else (),
+                attributes.keys(node.attrs) if node.attrs and node not in literals else (),
                 tuple([types[value.type] for value in node.outputs]),
-                origins[node.provenance],
             )
         return len(content.inputs), tuple(parts), tuple([numbers[value] for value in exits])
 
@@ -101,12 +117,40 @@ def _places(made: Provenance) -> Hashable:
     return made.cause, where, tuple([parent.place for parent in made.parents])
 
 
+class _Kind:
+    """Groups that nothing tells apart but names, lines and numbers.
+
+    Attributes:
+        bodies: their bodies, by the lines of all nodes.
+    """
+
+    def __init__(self, content: _Content) -> None:
+        self.bodies: dict[Hashable, _Body] = {}
+        self._numbers = [node.attrs["value"] for node in content.literals]
+        self._different: set[int] = set()
+
+    def share(self, content: _Content) -> None:
+        """A group is of this kind; it may have other numbers."""
+        for place, (node, number) in enumerate(zip(content.literals, self._numbers, strict=True)):
+            if node.attrs["value"] != number:
+                self._different.add(place)
+
+    def given(self, content: _Content) -> list[Value]:
+        """The numbers of a group that its body does not hold."""
+        return [content.literals[place].output for place in sorted(self._different)]
+
+    def operands(self, content: _Content) -> tuple[Value, ...]:
+        """What the fused node of a group reads."""
+        return (*content.inputs, *self.given(content))
+
+
 class _Body:
-    """What groups share that nothing tells apart but names."""
+    """What groups share that nothing tells apart but names and numbers."""
 
     def __init__(
-        self, content: _Content, members: Sequence[Node], exits: Sequence[Value]
+        self, kind: _Kind, content: _Content, members: Sequence[Node], exits: Sequence[Value]
     ) -> None:
+        self.kind = kind
         self._content = content
         self._members = members
         self._exits = exits
@@ -122,7 +166,8 @@ class _Body:
     @cached_property
     def region(self) -> Graph:
         """The body itself, with values of its own; to be asked for when all groups are known."""
-        return self._content.graph(self._exits, self._names)
+        given = self.kind.given(self._content)
+        return self._content.graph(self._exits, self._names, given)
 
     @cached_property
     def provenance(self) -> Provenance:
@@ -137,6 +182,7 @@ class _Content:
         inputs: what it reads.
         nodes: what it computes, clones of cheap values included.
         numbers: all values, in the order in which they come up.
+        literals: those of the nodes that are numbers which might be operands as well.
     """
 
     def __init__(self, cheap: Mapping[Value, Node]) -> None:
@@ -144,6 +190,7 @@ class _Content:
         self.inputs: list[Value] = []
         self.nodes: list[Node] = []
         self.numbers: dict[Value, int] = {}
+        self.literals: list[Node] = []
 
     def fill(self, members: Sequence[Node]) -> None:
         """Finds out what the members read and which cheap values they need."""
@@ -164,9 +211,23 @@ class _Content:
                 else:
                     self._read(value)
             self._compute(node)
+        kinds = {type(node.op.lowering) for node in members}
+        # what is hidden from a product of rows is seen from its numbers
+        if not {Contraction, Reduction} <= kinds:
+            self.literals = [
+                node
+                for node in self.nodes
+                if node.op is constant_op and node.output.type.dtype.is_float
+            ]
 
-    def graph(self, exits: Sequence[Value], names: Sequence[str | None]) -> Graph:
-        """The body itself, with values of its own, of these names."""
+    def graph(
+        self, exits: Sequence[Value], names: Sequence[str | None], given: Sequence[Value]
+    ) -> Graph:
+        """The body itself, with values of its own, of these names.
+
+        It reads the ``given`` constants, after all others, instead of making them.
+        """
+        outside = set(given)
         inner = {
             value: Value(value.type, name) for value, name in zip(self.numbers, names, strict=True)
         }
@@ -180,8 +241,10 @@ class _Content:
                 node.provenance,
             )
             for node in self.nodes
+            if node.outputs[0] not in outside
         ]
-        return Graph("body", [inner[v] for v in self.inputs], nodes, [inner[v] for v in exits])
+        inputs = [inner[value] for value in (*self.inputs, *given)]
+        return Graph("body", inputs, nodes, [inner[value] for value in exits])
 
     def _read(self, value: Value) -> None:
         if value not in self.numbers:

@@ -11,6 +11,7 @@ import pytest
 import graphc as gx
 from graphc.kernel.ir import walk
 from graphc.ops.fused import fused_op
+from graphc.ops.source import constant_op
 from graphc.plan.ir import Launch
 from passes.fusion_groups import MAX_NODES
 
@@ -424,3 +425,37 @@ def test_layers_of_several_lines_have_bodies_of_their_own() -> None:
     one, other = (node for node in run.graph.nodes if node.op is fused_op)
     assert one.regions[0] is not other.regions[0]
     assert one.regions[0].inputs[1].name == "w"
+
+
+def test_kernels_that_differ_in_numbers_are_one() -> None:
+    with gx.Graph() as graph:
+        x = p(256, 64)
+        loop = [gx.tanh(x * float(n + 2) + 1.0).sum() for n in range(4)]
+        other = gx.tanh(x * 0.5 + 1.0).sum()
+        halves = [gx.where(h > 1.0, -np.inf, h).max(axis=0) for h in (x, x * 1.0)]
+    run = gx.Session(graph).compile([*loop, other, *halves], [x])
+    numbers = []
+    for node in run.graph.nodes:
+        makers = [run.graph.producers[v] for v in node.inputs if v in run.graph.producers]
+        values = [float(m.attrs["value"].array) for m in makers if m.op is constant_op]
+        numbers += [tuple(values)] if values else []
+    # what all have in common stands in the body
+    assert numbers == [(2.0,), (3.0,), (4.0,), (5.0,), (0.5,)]
+    assert len(run.compiled.plan.steps) >= len(run.kernels) + 4
+    array = np.random.default_rng(0).standard_normal((256, 64)).astype("f4")
+    together = run(array)
+    for value, got in zip((*loop, other, *halves), together, strict=True):
+        alone = gx.Session(graph).run(value, {x: array})
+        assert np.asarray(alone).tobytes() == np.asarray(got).tobytes()
+
+
+def test_numbers_stay_in_a_kernel_that_is_alone_and_where_they_are_divisors() -> None:
+    with gx.Graph() as graph:
+        n, f = p(64, dtype="int32"), p(64)
+        parts = [(n // divisor).sum() for divisor in (3, 5)]
+        parts.append((f * 3.0).sum())
+    run = gx.Session(graph).compile(parts, [n, f])
+    assert all(len(node.inputs) == 1 for node in run.graph.nodes if node.op is fused_op)
+    ints, floats = np.arange(64, dtype="i4"), np.ones(64, "f4")
+    expected = [int((ints // 3).sum()), int((ints // 5).sum()), 192]
+    assert [int(v) for v in run(ints, floats)] == expected

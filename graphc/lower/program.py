@@ -17,7 +17,7 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Reshape, Structural
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
-from graphc.kernel.ir import Apply, Kernel, walk
+from graphc.kernel.ir import Apply, Const, Kernel, walk
 from graphc.kernel.split import task_count
 from graphc.kernel.text import kernel_key
 from graphc.lower.group import lower_group
@@ -268,8 +268,13 @@ class _Code:
         self._kernel = kernel
         self._text: str | None = None
         buffers = tuple([(buffer.role, buffer.type.shape) for buffer in kernel.buffers])
-        work = tuple([s.primitive for s in walk(kernel.body) if isinstance(s, Apply)])
-        self._hash = hash((buffers, work))
+        work: list[str] = []
+        for statement in walk(kernel.body):
+            if isinstance(statement, Apply):
+                work.append(statement.primitive)
+            elif isinstance(statement, Const):
+                work.append(repr(statement.value))
+        self._hash = hash((buffers, tuple(work)))
 
     @property
     def text(self) -> str:
