@@ -33,6 +33,7 @@ from graphc.codegen.memory import load_element, store_element
 from graphc.codegen.ranges import Ranges
 from graphc.codegen.reduction import emit_reduce
 from graphc.codegen.scalar import emit_cast, emit_primitive
+from graphc.codegen.staggered import emit_staggered
 from graphc.codegen.streaming import finish_stores, start_of_lines, streamed_buffers
 from graphc.codegen.stripes import emit_stripes
 from graphc.codegen.tiles import emit_across
@@ -94,6 +95,7 @@ class KernelEmitter:
         self.streamed: dict[Buffer, Reg] = {}
         self.streaming: dict[Store, Reg] = {}
         self.tiles: dict[Load, Reg] = {}
+        self.prefetched: set[Load] = set()
         self.forms = index_forms(kernel) if _has_across(kernel) else {}
         self.ranges = Ranges(self.e, kernel, self.dim)
 
@@ -147,6 +149,10 @@ class KernelEmitter:
     def pointer(self, buffer: Buffer) -> Reg:
         """Where a buffer starts."""
         return self._pointers[buffer]
+
+    def place(self, buffer: Buffer, pointer: Reg) -> None:
+        """Says where a buffer starts from here on."""
+        self._pointers[buffer] = pointer
 
     def size(self, size: Size) -> Reg:
         """A dim or a scalar that all lanes agree on, as an i64 register or literal."""
@@ -306,6 +312,8 @@ class KernelEmitter:
             self._vector_loop(statement)
             return
         if statement.kind == "across" and emit_across(self, statement):
+            return
+        if self.lanes == 1 and emit_staggered(self, statement):
             return
         e = self.e
         initial = [self.spread(carry.initial) for carry in statement.carries]

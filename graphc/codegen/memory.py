@@ -8,13 +8,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphc.codegen.binding import Linear, is_literal, storage
-from graphc.codegen.emitter import I64, FunctionEmitter, LType, Reg, ltype
+from graphc.codegen.emitter import I64, PTR, FunctionEmitter, LType, Reg, ltype
 from graphc.codegen.streaming import ALWAYS, LINE
 from graphc.ir.dtypes import DType
 from graphc.kernel.ir import Load, Store, Var
 
 if TYPE_CHECKING:
     from graphc.codegen.kernel import KernelEmitter
+
+PREFETCH_BYTES = 512
+"""How far ahead of a load. Half of the runs of mean and variance of 4096 x 1024 floats, staggered,
+then took up to 284 µs on a Zen 4, with 256 up to 329, with 768 up to 363, without up to 390."""
 
 
 def _to_register(e: FunctionEmitter, raw: Reg, dtype: DType) -> Reg:
@@ -45,6 +49,8 @@ def load_element(k: KernelEmitter, statement: Load) -> Reg:
     if not guarded and isinstance(index, Linear):
         if is_literal(index.stride, 1):
             pointer = e.element_pointer(base, index.base, element)
+            if statement in k.prefetched:
+                _prefetch(e, pointer, k.lanes * align)
             return _to_register(e, e.load(pointer, vector, align), dtype)
         if is_literal(index.stride, -1):
             lowest = e.binary("add", index.base, e.const(1 - k.lanes, I64))
@@ -63,6 +69,15 @@ def load_element(k: KernelEmitter, statement: Load) -> Reg:
             e, "gather", vector, _addresses(k, statement.index, base, element), align, mask, through
         )
     return _to_register(e, raw, dtype)
+
+
+def _prefetch(e: FunctionEmitter, pointer: Reg, size: int) -> None:
+    """Asks for the lines that a load of so many bytes will want some steps later."""
+    e.module.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
+    for line in range(0, size, LINE):
+        # perhaps past the end of the array, so not "inbounds"
+        later = e.assign(PTR, f"getelementptr i8, {pointer}, i64 {PREFETCH_BYTES + line}")
+        e.line(f"call void @llvm.prefetch.p0({later}, i32 0, i32 3, i32 1)")
 
 
 def _all_uniform(k: KernelEmitter, statement: Load) -> bool:

@@ -180,14 +180,14 @@ def level_count(reducers: Sequence[Reducer], known_steps: int | None) -> int:
     return depth + 1
 
 
-def _run(
+def cascade(
     k: KernelEmitter,
     reducers: Sequence[Reducer],
     steps: Reg,
     known_steps: int | None,
     body: Callable[[Reg, State], State],
 ) -> State:
-    """The cascade over ``steps`` steps."""
+    """The cascade of reductions over ``steps`` steps, each of which ``body(step, state)`` adds."""
     e = k.e
 
     def level(depth: int, lower: Reg, upper: Reg) -> State:
@@ -218,7 +218,7 @@ def _chain_reduce(k: KernelEmitter, statement: Reduce) -> None:
         return combined(k, reducers, state, terms(k, reducers, position))
 
     known = statement.extent if isinstance(statement.extent, int) else None
-    state = _run(k, reducers, extent, known, body)
+    state = cascade(k, reducers, extent, known, body)
     bind_results(k, statement, state, extent)
 
 
@@ -254,9 +254,9 @@ def _lanes_reduce(k: KernelEmitter, statement: Reduce) -> None:
             return combined(k, reducers, state, terms(k, reducers, position))
 
         k.lanes = width
-        vectors = _run(k, reducers, full, None if known is None else known // width, body)
+        vectors = cascade(k, reducers, full, None if known is None else known // width, body)
         k.lanes = 1
-        state = [_fold(e, reducer, acc) for reducer, acc in zip(reducers, vectors, strict=True)]
+        state = [folded(e, reducer, acc) for reducer, acc in zip(reducers, vectors, strict=True)]
     if known is None or known % width:
         rest = neutral_state(e, reducers, 1)
         with e.loop(whole, extent, 1, flat(rest)) as loop:
@@ -268,7 +268,7 @@ def _lanes_reduce(k: KernelEmitter, statement: Reduce) -> None:
     bind_results(k, statement, state, extent)
 
 
-def _fold(e: FunctionEmitter, reducer: Reducer, accumulator: Accumulator) -> Accumulator:
+def folded(e: FunctionEmitter, reducer: Reducer, accumulator: Accumulator) -> Accumulator:
     """Lane i with lane i + half, until one is left."""
     width = accumulator[0].type.lanes
     while width > 1:

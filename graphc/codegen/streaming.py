@@ -21,6 +21,7 @@ from graphc.kernel.ir import (
     DimValue,
     Kernel,
     Load,
+    Loop,
     Size,
     Statement,
     Store,
@@ -118,6 +119,24 @@ def start_of_lines(
             condition = both(k, condition, _begins_line(e, place))
         k.streaming[store] = condition
     return start if start is None or lower.text == "0" else e.binary("add", lower, start)
+
+
+def mark_whole_rows(k: KernelEmitter, row: Loop) -> None:
+    """Notes which stores of a vector loop are streamed: those whose row begins with a line."""
+    e = k.e
+    for store in row.body:
+        if not isinstance(store, Store) or store.buffer not in k.streamed:
+            continue
+        assert not isinstance(row.extent, Var), "rows of a known number of lines"
+        size = store.buffer.type.dtype.bytes
+        long = at_least(k, product((row.extent, size)), MIN_ROW_BYTES)
+        first = element_at(k, row.body, row.index, e.const(0, I64), store.index)
+        if long is None or first is None:
+            continue
+        base = e.assign(I64, f"ptrtoint {k.pointer(store.buffer)} to i64")
+        address = e.binary("add", base, e.binary("mul", first, e.const(size, I64)))
+        condition = both(k, k.streamed[store.buffer], long)
+        k.streaming[store] = both(k, condition, _begins_line(e, address))
 
 
 def _begins_line(e: FunctionEmitter, address: Reg) -> Reg:

@@ -1,0 +1,166 @@
+"""Stages of rows that run side by side: the bits of row after row, for any rows and targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc as gx
+from graphc.base.target import Target, host, named
+from graphc.codegen import kernel as kernel_module
+from graphc.codegen import streaming
+
+TARGETS = {"host": host(), "v2": named("x86-64-v2"), "v3": named("x86-64-v3")}
+ROWS = (1, 2, 3, 7, 40)
+
+
+def _statistics(x: gx.Value) -> Any:
+    return [gx.mean(x, axis=-1), gx.var(x, axis=-1)]
+
+
+def _scaled(x: gx.Value) -> Any:
+    """Three stages, a factor of each row that the last of them needs, and results once a row."""
+    largest = gx.max(gx.abs(x), axis=-1, keepdims=True)
+    size = gx.sqrt(gx.sum(gx.square(x / largest), axis=-1, keepdims=True))
+    return [x / (size * largest), largest, size]
+
+
+def _signs(x: gx.Value) -> Any:
+    """What is handed on is a truth value."""
+    falls = gx.sum(x, axis=-1, keepdims=True) < 0
+    return gx.where(falls, -x, x)
+
+
+FUNCTIONS: dict[str, Callable[[gx.Value], Any]] = {
+    "softmax": lambda x: gx.nn.softmax(x),
+    "log_softmax": lambda x: gx.nn.log_softmax(x),
+    "logsumexp": lambda x: gx.logsumexp(x, axis=-1),
+    "statistics": _statistics,
+    "scaled": _scaled,
+    "signs": _signs,
+    "turned": lambda x: gx.nn.softmax(gx.flip(x, axis=(0, 1))),
+    "centred": lambda x: x - gx.mean(x, axis=-1, keepdims=True),
+}
+
+
+def compiled(function: Any, array: Any, known: bool = True, **options: Any) -> Any:
+    shape = array.shape if known else (None, *array.shape[1:])
+    with gx.Graph() as graph:
+        x = gx.placeholder(shape, array.dtype, name="x")
+        result = function(x)
+    return gx.Session(graph, **options).compile(result, [x])
+
+
+def bits(results: Any) -> list[bytes]:
+    return [np.asarray(r).tobytes() for r in (results if isinstance(results, list) else [results])]
+
+
+def is_staggered(program: Any) -> bool:
+    return "\nstage" in program.llvm_ir()
+
+
+def sample(*shape: int, dtype: str = "float32") -> Any:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(dtype)
+
+
+def row_by_row(monkeypatch: pytest.MonkeyPatch, *arguments: Any, **options: Any) -> Any:
+    with monkeypatch.context() as patch:
+        patch.setattr(kernel_module, "emit_staggered", lambda k, rows: False)
+        program = compiled(*arguments, **options)
+    assert not is_staggered(program)
+    return program
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_bits_of_row_after_row(
+    name: str, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for rows in ROWS if target == host() else (1, 5):
+        for known in (True, False):
+            x = sample(rows, 768)
+            x[rows // 2, 5] = -np.inf
+            arguments = (FUNCTIONS[name], x, known)
+            program = compiled(*arguments, target=target)
+            assert is_staggered(program) or (rows == 1 and known)
+            plain = row_by_row(monkeypatch, *arguments, target=target)
+            assert bits(program(x)) == bits(plain(x))
+
+
+def test_no_rows_and_several_axes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for shape in ((0, 256), (3, 0, 256), (2, 5, 256), (4, 1, 3, 512)):
+        x = sample(*shape)
+        for known in (True, False):
+            program = compiled(FUNCTIONS["softmax"], x, known)
+            assert bits(program(x)) == bits(row_by_row(monkeypatch, gx.nn.softmax, x)(x))
+
+
+def test_wider_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = sample(9, 128, dtype="float64")
+    for name in ("softmax", "statistics", "scaled"):
+        program = compiled(FUNCTIONS[name], x)
+        assert is_staggered(program)
+        assert bits(program(x)) == bits(row_by_row(monkeypatch, FUNCTIONS[name], x)(x))
+
+
+@pytest.mark.parametrize(
+    ("shape", "why"),
+    [
+        ((5, 100), "rows are no whole steps"),
+        ((5, 96), "rows are short"),
+        ((5, 1 << 14), "rows are long"),
+    ],
+)
+def test_left_alone(shape: tuple[int, ...], why: str) -> None:
+    assert not is_staggered(compiled(gx.nn.softmax, sample(*shape))), why
+
+
+def test_left_alone_for_what_they_read() -> None:
+    """Positions of extremes lead to other places; a row of another row's number may not exist."""
+
+    def taken(x: gx.Value) -> gx.Value:
+        best = gx.argmax(x, axis=-1)
+        return gx.sum(x * gx.take(gx.constant(sample(512)), best)[:, None], axis=-1)
+
+    assert not is_staggered(compiled(taken, sample(5, 512)))
+
+
+def test_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result takes the place of what dies: rows further on read theirs before."""
+    x = sample(64, 1024)
+
+    def between(v: gx.Value) -> gx.Value:
+        weights = gx.constant(sample(1024, 1024))
+        return gx.nn.softmax(v @ weights) @ weights
+
+    program = compiled(between, x)
+    assert is_staggered(program)
+    gx.testing.expect(program, fired=["inplace"])
+    assert bits(program(x)) == bits(row_by_row(monkeypatch, between, x)(x))
+
+
+def test_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = sample(3000, 1024)
+    program = compiled(gx.nn.softmax, x, threads=2)
+    assert is_staggered(program)
+    assert bits(program(x)) == bits(row_by_row(monkeypatch, gx.nn.softmax, x, threads=1)(x))
+
+
+def test_streamed_where_rows_are_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "STREAM_BYTES", 1)
+    monkeypatch.setattr(streaming, "MIN_ROW_BYTES", 64)
+    x = sample(20, 512)
+    for known in (True, False):
+        program = compiled(gx.nn.softmax, x, known)
+        assert is_staggered(program)
+        assert "nontemporal" in program.llvm_ir()
+        wanted = bits(program(x))
+        room = np.empty(x.size + 64, np.float32)
+        first = -room.ctypes.data % 64 // 4
+        for offset in (0, 1, 5):
+            into = room[first + offset : first + offset + x.size].reshape(x.shape)
+            program.compiled.program.run([x], into={0: into})
+            assert bits(into) == wanted
