@@ -190,7 +190,7 @@ def export(classifier: gx.Executable, package: Path, digits: Digits, expected: A
     Raises:
         SystemExit: if a prediction differs.
     """
-    gx.aot.compile(classifier, package)
+    gx.aot.compile(classifier, package, kind="package")
     size = sum(path.stat().st_size for path in package.rglob("*") if path.is_file())
     print(f"\nexported the classifier to {package} ({size:,} bytes)", flush=True)
     found = classify_in_fresh_process(package, digits.held_out_pixels)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from graphc.base.errors import GraphcError, GraphError
 from graphc.base.source import caller
 from graphc.base.words import plural
 from graphc.compiled import Compiled
+from graphc.direct import CALL_SIGNATURE, Called, Calling
 from graphc.extract import Extraction
 from graphc.feeds import arguments_by_place, converted_feed
 from graphc.ir.attributes import Array
@@ -53,28 +53,7 @@ class Memory:
     lower_bound_bytes: int
 
 
-_SIGNATURE = inspect.Signature(
-    [
-        inspect.Parameter("arguments", inspect.Parameter.VAR_POSITIONAL),
-        inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None),
-        inspect.Parameter("named", inspect.Parameter.VAR_KEYWORD),
-    ]
-)
-"""Of a call; ``inspect`` does not find it in a slot."""
-
-
-class _Called:
-    """Holds what its call comes to as a slot, so that none of Python's code runs before that does.
-
-    A method would take as long as everything else in a call of native code.
-    """
-
-    __slots__ = ("__call__",)
-
-    __call__: Callable[..., Any]
-
-
-class Executable(_Called):
+class Executable(Called):
     """A compiled fetch list of a session; call it with the feeds in order, or by name.
 
     ``executable(*arrays, out=None, **named)`` runs once; results come in the structure of the
@@ -107,7 +86,7 @@ class Executable(_Called):
         self.feeds = tuple(feeds)
         self.last_profile: Profile | None = None
         self.__call__ = self._first
-        self.__signature__ = _SIGNATURE
+        self.__signature__ = CALL_SIGNATURE
 
     def _first(self, /, *arguments: Any, out: Any = None, **named: Any) -> Any:
         """The first call, and those until the full program is there.
@@ -132,43 +111,22 @@ class Executable(_Called):
     def direct(self) -> Callable[..., Any]:
         """What calls come to, with as little Python as can be; waits for the full program."""
         from graphc.runtime.cache import caching
-        from graphc.runtime.entry import Container, available, native_call
 
-        compiled, session, fetches = self.compiled, self._session, self._fetches
-        program = compiled.program
-        if program.is_long or session.options.check_numerics or not available():
+        session = self._session
+        if session.options.check_numerics:
             return self._careful
-        extraction = self._extraction
-        written = extraction.written
-        container: Container = "tuple"
-        plain = not written
-        if type(fetches) in (list, tuple):
-            plain = plain and all(isinstance(item, Value) for item in fetches)
-            container = "list" if type(fetches) is list else "tuple"
-        else:
-            plain = plain and isinstance(fetches, Value)
-            container = "single" if plain else "tuple"
+        calling = Calling(
+            self.compiled.program,
+            self._fetches,
+            len(self.feeds),
+            [position for _, position in self._needed],
+            self._extraction,
+            session.holdings,
+            self._careful,
+            self._all_results,
+        )
         with caching(session.options.cache):
-            call = native_call(
-                program,
-                [position for _, position in self._needed],
-                len(self.feeds),
-                container,
-                self._careful if plain else self._all_results,
-                session.variables_of(extraction, compiled),
-            )
-        if plain:
-            return call
-        count, arranged, careful = self._results, self.arranged, self._careful
-
-        def call_and_arrange(*arguments: Any, out: Any = None, **named: Any) -> Any:
-            if out is not None or named:
-                return careful(*arguments, out=out, **named)
-            if not written:
-                return arranged(call(*arguments))
-            return arranged(session.run_and_commit(call, arguments, extraction, compiled)[:count])
-
-        return call_and_arrange
+            return calling.direct()
 
     def _all_results(self, *arguments: Any) -> Sequence[Array]:
         """The fetches and what variables are to become, from a careful run."""

@@ -12,12 +12,26 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any, Protocol
 
-from graphc.extract import Extraction
 from graphc.ir.attributes import Array
 from graphc.ir.value import Value
 from graphc.plan.ir import Plan
 from graphc.runtime.entry import Variables
+from graphc.runtime.program import Program
+
+
+class Uses(Protocol):
+    """What a program does with variables: those behind its feeds, and those it gives new values.
+
+    Its last results are these, in their order.
+    """
+
+    @property
+    def states(self) -> tuple[Value, ...]: ...
+
+    @property
+    def written(self) -> tuple[Value, ...]: ...
 
 
 class Holdings:
@@ -59,10 +73,10 @@ class Holdings:
             self._wait_for([*self._working])
             return [*self.values.items()]
 
-    def variables_of(self, extraction: Extraction, plan: Plan) -> Variables:
+    def variables_of(self, uses: Uses, plan: Plan) -> Variables:
         """What native code reads and writes of a program's variables."""
         values = self.values if plan.commit is None else self._working
-        return Variables(values, extraction.states, self.spare, extraction.written)
+        return Variables(values, uses.states, self.spare, uses.written)
 
     def _current(self, variable: Value) -> Array:
         array = self.values.get(variable)
@@ -83,6 +97,46 @@ class Holdings:
         finally:
             self._waiting -= 1
 
+    # --- running ---------------------------------------------------------------------------------
+
+    def inputs(self, uses: Uses, arrays: Sequence[Array]) -> Sequence[Array]:
+        """What a program runs with: these arrays, and the variables that it reads."""
+        return [*arrays, *self.read(uses.states)] if uses.states else arrays
+
+    def results(
+        self,
+        program: Program,
+        uses: Uses,
+        inputs: Sequence[Array],
+        into: Mapping[int, Array] | None = None,
+    ) -> list[Array]:
+        """The fetches and the new values of what is written, which is not committed."""
+        targets = {} if into is None else dict(into)
+        first = len(program.plan.outputs) - len(uses.written)
+        for position, variable in enumerate(uses.written, start=first):
+            spare = self.spare.pop(variable, None)
+            if spare is not None:
+                targets[position] = spare
+        return program.run(inputs, targets)
+
+    def run_and_commit(
+        self,
+        call: Callable[..., Sequence[Array]],
+        arguments: Sequence[Any],
+        uses: Uses,
+        plan: Plan,
+        in_place: bool = True,
+    ) -> list[Array]:
+        """The fetches, from what gives all results; the last ones are the variables' new values."""
+        written = uses.written
+        with self.renewing(uses, plan, in_place):
+            results = [*call(*arguments)]
+            first = len(results) - len(written)
+            new = results[first:]
+            del results[first:]
+            self.replace(written, new)
+        return results
+
     # --- writing ---------------------------------------------------------------------------------
 
     def set(self, new: Mapping[Value, Array]) -> None:
@@ -93,17 +147,17 @@ class Holdings:
         del old
 
     @contextmanager
-    def renewing(self, extraction: Extraction, plan: Plan, in_place: bool) -> Iterator[None]:
+    def renewing(self, uses: Uses, plan: Plan, in_place: bool) -> Iterator[None]:
         """Keeps other writers out while a program runs that writes variables; then ``replace``."""
         with self._writing:
             if plan.commit is None or not in_place:
                 yield
                 return
             try:
-                self._lend(extraction.states, extraction.written)
+                self._lend(uses.states, uses.written)
                 yield
             finally:
-                self._give_back(extraction.written)
+                self._give_back(uses.written)
 
     def _lend(self, read: Iterable[Value], written: Sequence[Value]) -> None:
         """Hands a run what it reads, and what it writes to be written where it lies.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, TypeAlias
@@ -28,7 +28,6 @@ from graphc.ir.attributes import Array, Payload
 from graphc.ir.recorder import Recorder, current_recorder, origin
 from graphc.ir.value import Value
 from graphc.runtime.blocks import copy_of
-from graphc.runtime.entry import Variables
 from graphc.state import Effect, Variable
 from graphc.structure import leaves, rebuild
 from graphc.tiers import Tiers
@@ -290,15 +289,15 @@ class Session:
             NumericsError: if ``check_numerics`` is on and a result is not finite; nothing is
                 committed then.
         """
-        written = extraction.written
-        if not written:
+        if not extraction.written:
             return self.results(extraction, compiled, arrays, into)
-        with self._holdings.renewing(extraction, compiled.plan, not self.options.check_numerics):
-            results = self.results(extraction, compiled, arrays, into)
-            new = results[len(results) - len(written) :]
-            del results[len(results) - len(written) :]
-            self._holdings.replace(written, new)
-        return results
+        return self._holdings.run_and_commit(
+            self.results,
+            (extraction, compiled, arrays, into),
+            extraction,
+            compiled.plan,
+            not self.options.check_numerics,
+        )
 
     def results(
         self,
@@ -308,37 +307,16 @@ class Session:
         into: Mapping[int, Array] | None = None,
     ) -> list[Array]:
         """The fetches and the new values of what is written, which is not committed."""
-        program, states = compiled.program, extraction.states
-        if states:
-            arrays = [*arrays, *self._holdings.read(states)]
-        targets = {} if into is None else dict(into)
-        first = len(program.plan.outputs) - len(extraction.written)
-        for position, variable in enumerate(extraction.written, start=first):
-            spare = self._holdings.spare.pop(variable, None)
-            if spare is not None:
-                targets[position] = spare
-        results = program.run(arrays, targets)
+        inputs = self._holdings.inputs(extraction, arrays)
+        results = self._holdings.results(compiled.program, extraction, inputs, into)
         if self.options.check_numerics:
-            self._check_numerics(compiled, arrays, results)
+            self._check_numerics(compiled, inputs, results)
         return results
 
-    def variables_of(self, extraction: Extraction, compiled: Compiled) -> Variables:
-        """What native code reads and writes of this session."""
-        return self._holdings.variables_of(extraction, compiled.plan)
-
-    def run_and_commit(
-        self,
-        call: Callable[..., Sequence[Array]],
-        arguments: Sequence[Any],
-        extraction: Extraction,
-        compiled: Compiled,
-    ) -> Sequence[Array]:
-        """Runs native code and commits its last results, the values of what is written."""
-        written = extraction.written
-        with self._holdings.renewing(extraction, compiled.plan, not self.options.check_numerics):
-            results = call(*arguments)
-            self._holdings.replace(written, results[-len(written) :])
-        return results
+    @property
+    def holdings(self) -> Holdings:
+        """The values that its variables have."""
+        return self._holdings
 
     def _check_numerics(
         self, compiled: Compiled, arrays: Sequence[Array], results: Sequence[Array]

@@ -4,10 +4,10 @@
   those of all its python blocks one after the other, as a reader would paste them into a file.
 * A ``text`` block right after a block that prints is that block's output, compared exactly, but
   that ``...`` stands for anything.
-* A ``console`` block is run if the line above it is ``<!-- run -->``: each line ``$ graphc …`` or
-  ``$ python …`` is a command, what follows is its output.
+* A ``console`` block is run if the line above it is ``<!-- run -->``: each line ``$ COMMAND …`` is
+  a command, such as ``graphc`` or ``python``, what follows is its output.
 * ``<!-- file: NAME -->`` above a python block also writes it to that file, for commands to use;
-  above a ``py`` block it only does that.
+  above a block of another language it only does that.
 
     python docs_runner.py PAGE.md    # in an empty directory; GRAPHC_BLESS=1 rewrites the page
 """
@@ -96,9 +96,6 @@ class Page:
         for block in blocks_of(self.source):
             if block.language == "python":
                 printed = self._python(block)
-            elif block.language == "py":
-                printed = None
-                self._file(block)
             elif block.language == "console":
                 printed = None
                 if block.marker == "<!-- run -->":
@@ -107,6 +104,8 @@ class Page:
                 if not agrees(block.text, printed):
                     self.mismatches.append((block, printed))
                 printed = None
+            else:
+                self._file(block)
 
     def _python(self, block: Block) -> str:
         offset = self._pasted.count("\n")

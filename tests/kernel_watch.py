@@ -23,7 +23,6 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -34,8 +33,10 @@ from kernel_substitutes import checked_substitutes
 import graphc.aot.loader
 import graphc.cached
 import graphc.compiler
+from graphc.aot.artifact import Artifact
+from graphc.aot.machine_code import MachineCode
 from graphc.base.errors import GraphcError, IndexRangeError
-from graphc.base.target import Target, host
+from graphc.base.target import Target, named
 from graphc.debug.compare import same_bits
 from graphc.debug.kernels import (
     ELEMENTS,
@@ -98,7 +99,7 @@ class KernelWatch:
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """Watches every program that is made from now on."""
-        compiled, loaded = graphc.compiler.load_code, graphc.aot.loader._code
+        compiled, loaded = graphc.compiler.load_code, graphc.aot.loader.machine_code_of
         stored = graphc.cached.stored_code
         create, run = Program.__init__, Program.run
 
@@ -113,17 +114,10 @@ class KernelWatch:
                 self._targets[code.entries] = target
             return code
 
-        def loaded_code(signature: Any, files: Any) -> Code:
-            code = loaded(signature, files)
-            features = signature.features
-            self._targets[code.entries] = replace(
-                host(),
-                triple=signature.triple,
-                cpu=signature.cpu,
-                features=features,
-                has_fma="+fma" in features.split(","),
-            )
-            return code
+        def loaded_code(artifact: Artifact) -> MachineCode:
+            found = loaded(artifact)
+            self._targets[found.code.entries] = named(found.program.name.replace("_", "-"))
+            return found
 
         def watched_create(program: Program, plan: Plan, code: Code, *rest: Any) -> None:
             create(program, plan, code, *rest)
@@ -149,7 +143,7 @@ class KernelWatch:
             return results
 
         patch.setattr(graphc.compiler, "load_code", compiled_code)
-        patch.setattr(graphc.aot.loader, "_code", loaded_code)
+        patch.setattr(graphc.aot.loader, "machine_code_of", loaded_code)
         patch.setattr(graphc.cached, "stored_code", stored_code)
         patch.setattr(Program, "__init__", watched_create)
         patch.setattr(Program, "run", watched_run)

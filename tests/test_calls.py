@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import graphc as gx
+from graphc import direct
 from graphc.base.errors import FeedError, IndexRangeError, NameLookupError, ShapeError
 from graphc.calls import MAX_QUESTIONS
 from graphc.executable import Executable
@@ -453,7 +454,7 @@ def test_sessions_are_collected() -> None:
 
 
 def test_without_the_native_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entry, "available", lambda: False)
+    monkeypatch.setattr(direct, "available", lambda: False)
     session, first, second, step = counter()
     x = session.graph.find("x")
     executable = session.compile({"step": step, "sum": first + second}, [x])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 
 import graphc as gx
 from graphc import aot
+from graphc.aot.artifact import opened
+from graphc.aot.families import family_of
 from graphc.cli import main
 from graphc.ir.parser import parse_graph
 from graphc.ir.printer import print_graph
@@ -37,7 +40,7 @@ def saved(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def package(tmp_path: Path) -> str:
+def library(tmp_path: Path) -> str:
     with gx.Graph("packed"), gx.Session() as session:
         result, update = build()
         spare = gx.placeholder((2,), name="a=b")
@@ -142,29 +145,29 @@ def test_show_complains_in_one_line(
 
 
 def test_run_prints_or_writes_results(
-    package: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    library: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     x = np.arange(12.0).reshape(4, 3)
     np.save(tmp_path / "x=1.npy", x)
-    expected = aot.load(package)(x, None)[0]
+    expected = aot.load(library)(x, None)[0]
     for feed in (f"x={tmp_path}/x=1.npy", f"0={tmp_path}/x=1.npy"):
-        text = output(capsys, "run", package, "--feed", feed)
-        assert text == f"result 0: float32[4, 2]\n{np.array2string(expected)}\n"
+        text = output(capsys, "run", library, "--feed", feed)
+        assert text == f"result 0 output_0: float32[4, 2]\n{np.array2string(expected)}\n"
     out = tmp_path / "out" / "deep"
-    text = output(capsys, "run", package, "--feed", f"x={tmp_path}/x=1.npy", "--out", str(out))
+    text = output(capsys, "run", library, "--feed", f"x={tmp_path}/x=1.npy", "--out", str(out))
     assert str(out / "result_0.npy") in text
     np.testing.assert_array_equal(np.load(out / "result_0.npy"), expected)
 
 
 def test_run_complains_in_one_line(
-    package: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    library: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     np.save(tmp_path / "x.npy", np.ones((4, 5)))
     np.save(tmp_path / "trap.npy", np.array([None]), allow_pickle=True)
     np.savez(tmp_path / "many.npz", np.ones(3))
-    assert "not fed: x: float32[n, 3]" in complaint(capsys, "run", package)
+    assert "not fed: x: float32[n, 3]" in complaint(capsys, "run", library)
     assert "expected float32[n, 3]" in complaint(
-        capsys, "run", package, "--feed", f"x={tmp_path}/x.npy"
+        capsys, "run", library, "--feed", f"x={tmp_path}/x.npy"
     )
     for feed, message in (
         ("x", "names no argument"),
@@ -173,36 +176,79 @@ def test_run_complains_in_one_line(
         (f"x={tmp_path}/none.npy", "No such file"),
         (f"x={tmp_path}/trap.npy", "no .npy file"),
         (f"x={tmp_path}/many.npz", "archive"),
-        (f"x={package}/plan.txt", "no .npy file"),
-        (f"a=b={package}/plan.txt", "plan.txt is no .npy file"),
+        (f"x={library}/p.json", "no .npy file"),
+        (f"a=b={library}/p.json", "p.json is no .npy file"),
     ):
-        assert message in complaint(capsys, "run", package, "--feed", feed)
+        assert message in complaint(capsys, "run", library, "--feed", feed)
     twice = ["--feed", f"x={tmp_path}/x.npy", "--feed", f"0={tmp_path}/x.npy"]
-    assert "fed twice" in complaint(capsys, "run", package, *twice)
-    assert "no package" in complaint(capsys, "run", str(tmp_path / "none"))
-    assert "missing" in complaint(capsys, "inspect", str(tmp_path))
+    assert "fed twice" in complaint(capsys, "run", library, *twice)
+    assert "No such file" in complaint(capsys, "run", str(tmp_path / "none"))
+    assert "no signature" in complaint(capsys, "inspect", str(tmp_path))
 
 
-def test_inspect(package: str, capsys: pytest.CaptureFixture[str]) -> None:
-    text = output(capsys, "inspect", package)
-    assert text.startswith(f"package 'packed', written by graphc {gx.__version__}\n")
+def test_inspect(library: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = output(capsys, "inspect", library)
+    assert text.startswith(f"library 'p' (shared), graphc {gx.__version__}\n")
     for line in (
         "  0 x: float32[n, 3]",
         "  1 a=b: float32[2], not needed",
-        "  0 (unnamed): float32[n, 2]",
+        "  0 output_0: float32[n, 2]",
         "  1 effect",
         "  0 w: float32[3, 2]",
+        "  n: 0 to 1,099,511,627,776",
     ):
         assert f"{line}\n" in text
 
 
-def test_running_as_a_module_and_a_reader_that_goes_away(saved: str, package: str) -> None:
+def test_bench(library: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = output(capsys, "bench", library, "--dim", "n=5", "--seconds", "0.01", "--threads", "1")
+    assert text.startswith("p at n=5\nmedian ")
+    assert re.search(r"^median \S+ (µs|ms|s), least \S+ (µs|ms|s) a call$", text, re.MULTILINE)
+    assert "p at n=32" in output(capsys, "bench", library, "--seconds", "0.01")
+    for dim, message in (("m=1", "names no symbolic dim"), ("n=-1", "no size"), ("n", "no size")):
+        assert message in complaint(capsys, "bench", library, "--dim", dim)
+    assert "no time" in complaint(capsys, "bench", library, "--seconds", "0")
+    assert "threads is 0" in complaint(capsys, "bench", library, "--threads", "0")
+
+
+def test_compile(saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.arange(12.0).reshape(4, 3)
+    out = str(tmp_path / "whole")
+    assert output(capsys, "compile", saved, "-o", out) == ""
+    loaded = gx.load(saved)
+    target = family_of("host").programs[0][2]
+    expected = gx.Session(loaded["y"].graph, target=target).run(loaded, {"x": x})
+    result = aot.load(out)(x)
+    np.testing.assert_array_equal(result["y"], expected["y"], strict=True)
+    assert result["train"] is None
+    out = str(tmp_path / "part")
+    output(
+        capsys, "compile", saved, "-o", out, "--fetch", "w", "--feed", "x", "--name", "chosen",
+        "--kind", "package", "--dim", "n=1:9", "--no-threads", "--no-embed-weights", "--no-freeze",
+        "--variant", "x86-64-v2",
+    )  # fmt: skip
+    with opened(out) as artifact:
+        signature = artifact.signature
+    assert (signature.name, signature.kind, signature.threads) == ("chosen", "package", False)
+    assert [program.level for program in signature.programs] == [2]
+    np.testing.assert_array_equal(aot.load(out)(x), np.arange(6.0).reshape(3, 2))
+    for options, message in (
+        (["--dim", "n"], "no range"), (["--dim", "n=1:x"], "no range"),
+        (["--dim", "m=1:2"], "symbolic dims are n"), (["--fetch", "nothing"], "nothing"),
+        (["--target", "moon"], "unknown target"), (["--kind", "odd"], "known are shared"),
+        (["--name", "a-b"], "can't be the name"),
+    ):  # fmt: skip
+        assert message in complaint(capsys, "compile", saved, "-o", str(tmp_path / "q"), *options)
+    assert not (tmp_path / "q").exists()
+
+
+def test_running_as_a_module_and_a_reader_that_goes_away(saved: str, library: str) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "graphc"]
     done = subprocess.run(
-        [*command, "inspect", package], env=environment, capture_output=True, text=True, check=True
+        [*command, "inspect", library], env=environment, capture_output=True, text=True, check=True
     )
-    assert done.stdout.startswith("package 'packed'")
+    assert done.stdout.startswith("library 'p'")
     done = subprocess.run(
         [*command, "inspect", saved], env=environment, capture_output=True, text=True, check=False
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,20 @@ def accuracy_of(output: str) -> float:
 def test_every_example_is_tested() -> None:
     tested = {"chain_rule", "digits", "heat", "logistic"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
+
+
+def test_deploy(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    if shutil.which("cc") is None:
+        pytest.skip("cc is not installed")
+    output = run_example("deploy/deploy", "--epochs", "3", "--keep", str(tmp_path / "digits"))
+    assert last_line(output) == "360 of 360 predictions agree with the session's"
+    needed = subprocess.run(
+        ["ldd", str(tmp_path / "digits" / "classify")], capture_output=True, text=True, check=True
+    ).stdout
+    assert "libdigits.so" in needed and "python" not in needed and "LLVM" not in needed
+    (size,) = re.findall(r"C program with the library +([\d,]+)", output)
+    assert int(size.replace(",", "")) < 500_000
 
 
 def test_digits(tmp_path: Path) -> None:

@@ -50,7 +50,9 @@ LAYERS = {
 
 # The ahead-of-time loader must run where the compiler's parts are not wanted.
 LOADER_PREFIX = "graphc.aot.load"
-LOADER_FORBIDDEN = ("passes", "graphc.codegen", "graphc.lower", "networkx")
+LOADER_FORBIDDEN = (
+    "passes", "graphc.codegen", "graphc.lower", "graphc.compiler", "networkx", "llvmlite",
+)  # fmt: skip
 
 FORKED_IMPORTS = """
 import importlib, os, sys, traceback

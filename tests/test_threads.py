@@ -528,7 +528,7 @@ def test_quotas_of_both_versions(tmp_path: Path) -> None:
     assert base_threads._read_limit(tmp_path / "absent" / "cpu.max") is None
 
 
-def test_packages_run_in_threads(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_libraries_run_in_threads(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     request.getfixturevalue("small_tasks")
     build, arrays = PROGRAMS["network"]
     with gx.Graph() as graph:

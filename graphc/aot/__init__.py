@@ -7,31 +7,59 @@ when it is called.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from graphc.aot.loader import LoadedProgram
+    from graphc.aot.write import Kind
     from graphc.executable import Executable
 
 
-def compile(exe: Executable, path: str | os.PathLike[str], kind: str = "package") -> None:
-    """Writes an executable, with the current values of its variables, to ``path``.
+def compile(
+    exe: Executable,
+    path: str | os.PathLike[str],
+    *,
+    target: str = "host",
+    kind: Kind = "shared",
+    threads: bool = True,
+    embed_weights: bool = True,
+    dims: Mapping[str, tuple[int, int]] | None = None,
+    variants: Sequence[str] = (),
+    name: str | None = None,
+    freeze: bool | None = None,
+) -> None:
+    """Writes an executable, with the current values of its variables, as a library.
 
-    A package is a directory that only its owner may read; it appears at once and whole. A package
-    that was there before is replaced.
+    ``path`` becomes a directory that only its owner may read, at once and whole: the library, its C
+    header, a signature and a Python module that calls it with NumPy alone. A library that was there
+    before is replaced.
 
     Args:
         exe: what ``session.compile`` gives.
         path: where to write.
-        kind: "package".
+        target: "host" for this machine's kind, or a name of ``graphc.base.target.named``.
+        kind: "shared" for a library that programs link or load; "object" for an object file to link
+            into a program; "package" for an object that ``load`` runs, which needs no linker.
+        threads: whether kernels may run on several threads, where the target has them.
+        embed_weights: whether constants and initial values are part of the library; otherwise they
+            are in a file beside it, in the format of safetensors.
+        dims: the least and the greatest size of symbolic dims, by name. Without, a dim may have any
+            size that the graph allows.
+        variants: levels of x86-64 to have code for, such as ("x86-64-v2", "x86-64-v3"); a context
+            takes the best that its processor can run.
+        name: begins the names of the C functions; by default that of the directory.
+        freeze: whether variables become constants, which lets the compiler pack them in advance; by
+            default where the executable writes none.
 
     Raises:
-        UnsupportedError: for another kind, or a structure of results that files can't hold.
-        ArtifactError: if something else than a package is at ``path``.
-        GraphError: if ``exe`` is not an executable or ``path`` not a path.
+        GraphError: if ``exe`` is not an executable, or an argument not as described.
+        UnsupportedError: for an unknown target, a structure of results that files can't hold, or if
+            there is no linker.
+        ArtifactError: if something else than a library is at ``path``.
         OSError: if it can't be written; what was there before then stays.
     """
-    from graphc.aot.package import write_package
+    from graphc.aot.write import Order, write_library
     from graphc.base.errors import GraphError
     from graphc.base.source import caller
     from graphc.executable import Executable
@@ -47,11 +75,12 @@ def compile(exe: Executable, path: str | os.PathLike[str], kind: str = "package"
         )
     if not isinstance(path, (str, os.PathLike)):
         raise GraphError(
-            f"a package is written to a path, not to {path!r}",
+            f"a library is written to a path, not to {path!r}",
             where=caller(),
             hint='give the name of a directory: gx.aot.compile(exe, "model")',
         )
-    write_package(exe, path, kind)
+    order = Order(kind, target, threads, embed_weights, dims or {}, variants, name, freeze)
+    write_library(exe, path, order)
 
 
 def load(path: str | os.PathLike[str], threads: int | None = None) -> LoadedProgram:
@@ -68,9 +97,9 @@ def load(path: str | os.PathLike[str], threads: int | None = None) -> LoadedProg
         ArtifactError: if it is damaged, foreign, of another version, or made for another machine.
         GraphError: for a number of threads that cannot be.
     """
-    from graphc.aot.loader import load_package
+    from graphc.aot.loader import load_library
 
-    return load_package(path, threads)
+    return load_library(path, threads)
 
 
 __all__ = ["compile", "load"]

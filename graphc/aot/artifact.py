@@ -1,8 +1,9 @@
-"""What a package is: its files, its signature, and reading both with every check.
+"""What a library is on disk: its signature, its files, and reading them with every check.
 
-Invariant: whatever the bytes on disk are, ``read_package`` gives a package whose signature is
-well-formed and whose files are the ones it was written with, or raises ArtifactError. It opens only
-regular files that lie in the directory itself, each by a fixed name.
+Invariant: whatever the bytes are, ``opened`` gives a well-formed signature and descriptors of the
+very files that it was written with, or raises ArtifactError. It opens only regular files that lie
+in the directory itself, each by a name that follows from the library's. Whether the machine code
+was written for this signature is for the loader, who asks the code (``graphc.aot.inside.DIGEST``).
 """
 
 from __future__ import annotations
@@ -13,296 +14,263 @@ import json
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
+from graphc.aot.signature import Signature, damaged, signature_of
 from graphc.base.errors import ArtifactError
-from graphc.ir import dtypes
 
-FORMAT = "graphc package"
-FORMAT_VERSION = 2
+FORMAT = "graphc library"
+FORMAT_VERSION = 3
 
-SIGNATURE = "signature.json"
-OBJECT, PLAN, CONSTANTS, STATE = "program.o", "plan.txt", "constants.npz", "state.npz"
-CONTENTS = (OBJECT, PLAN, CONSTANTS, STATE)
-"""The files beside the signature."""
+MARK = f'{{\n "format": "{FORMAT}"'.encode()
+"""How a signature begins."""
 
-PLAN_DIGEST = "graphc_plan_sha256"
-"""The symbol of the object that holds the SHA-256 of the plan it was compiled with."""
-
-_LARGEST_SIGNATURE = 64 * 1024 * 1024
+_LARGEST_SIGNATURE = 256 * 1024 * 1024
 _HEXADECIMAL = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_LIBRARY = re.compile(r"lib(\w+)\.(?:so|dylib)|(\w+)\.(?:o|dll|wasm)", re.ASCII)
+_SEAL = b',\n "sha256": "'
 
 
 @dataclass(frozen=True, slots=True)
-class TensorInfo:
-    """An argument, a result or a variable.
+class FileInfo:
+    """A file of a library: how long it is, and the SHA-256 of its content."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A library on disk, while it is open.
 
     Attributes:
-        name: its label, or None.
-        dtype: NumPy's name of it.
-        shape: ints, and symbolic dims as text.
-        read: which of the plan's feeds it is; None where the plan does not need it.
-        written: which of the plan's outputs it gets; None for none.
+        path: of the directory.
+        signature: what it says of itself.
+        files: its files.
+        descriptors: of the machine code and of the weights, if they are in a file.
     """
 
-    name: str | None
-    dtype: str
-    shape: tuple[int | str, ...]
-    read: int | None = None
-    written: int | None = None
-
-    @property
-    def type(self) -> str:
-        """dtype and shape, as text."""
-        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
-
-    def __str__(self) -> str:
-        return f"{self.name or '(unnamed)'}: {self.type}"
-
-    def data(self) -> dict[str, Any]:
-        """As it stands in the signature."""
-        return {
-            "name": self.name,
-            "dtype": self.dtype,
-            "shape": list(self.shape),
-            "read": self.read,
-            "written": self.written,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """What a package says of itself.
-
-    Attributes:
-        graphc_version: of the compiler.
-        name: of the graph.
-        triple, cpu, features: the target, in LLVM's spelling.
-        kernels: how many there are.
-        arguments: in the order of positional arguments.
-        results: the leaves of the result, left to right; None for an effect.
-        structure: how they are nested, see ``structure_data``.
-        variables: with their values in the state file, in this order.
-    """
-
-    graphc_version: str
-    name: str
-    triple: str
-    cpu: str
-    features: str
-    kernels: int
-    arguments: tuple[TensorInfo, ...]
-    results: tuple[TensorInfo | None, ...]
-    structure: Any
-    variables: tuple[TensorInfo, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Package:
-    """A package in memory: its signature, and its files by name."""
-
+    path: str
     signature: Signature
-    files: Mapping[str, bytes]
+    files: Mapping[str, FileInfo]
+    descriptors: Mapping[str, int]
 
 
-def signature_text(signature: Signature, files: Mapping[str, bytes]) -> bytes:
-    """The content of the signature file."""
-    data: dict[str, Any] = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "graphc_version": signature.graphc_version,
-        "name": signature.name,
-        "target": {
-            "triple": signature.triple,
-            "cpu": signature.cpu,
-            "features": signature.features,
-        },
-        "kernels": signature.kernels,
-        "arguments": [info.data() for info in signature.arguments],
-        "results": [None if info is None else info.data() for info in signature.results],
-        "structure": signature.structure,
-        "variables": [info.data() for info in signature.variables],
-        "files": {
-            name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-            for name, content in files.items()
-        },
-    }
-    return signed(data)
+# --- writing -------------------------------------------------------------------------------------
+
+
+def digest_of(data: Mapping[str, Any]) -> bytes:
+    """The SHA-256 of what a signature says, but for the files; the machine code has it too."""
+    rest = {key: value for key, value in data.items() if key not in ("files", "sha256")}
+    return hashlib.sha256(json.dumps(rest).encode()).digest()
 
 
 def signed(data: Mapping[str, Any]) -> bytes:
-    """The one way to write this data, ending in a hash of the rest."""
-    rest = {key: value for key, value in data.items() if key != "sha256"}
-    digest = hashlib.sha256(json.dumps(rest, indent=1).encode()).hexdigest()
-    return (json.dumps({**rest, "sha256": digest}, indent=1) + "\n").encode()
+    """The signature's text, which ends in a hash of all before it."""
+    text = json.dumps(data, indent=1).encode().removesuffix(b"\n}")
+    return text + _SEAL + hashlib.sha256(text).hexdigest().encode() + b'"\n}\n'
 
 
 # --- reading -------------------------------------------------------------------------------------
 
 
-def read_package(path: str | os.PathLike[str]) -> Package:
-    """Reads and checks a package; whether it fits this machine is for the loader.
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[Artifact]:
+    """Opens a library, or one of a directory's, given by any of its files; checks all of it.
 
     Raises:
         ArtifactError: if a file is missing, no regular file, truncated or edited, or the whole is
-            no package of a version this graphc knows.
+            no library of a version this graphc knows.
     """
-    path = os.fspath(path)
+    given = os.fspath(path)
+    held: list[int] = []
     try:
-        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ArtifactError(f"{path!r} is no package: {reason}") from error
-    try:
-        content = _read(directory, SIGNATURE, _LARGEST_SIGNATURE)
+        directory, name = _directory(given, held)
+        content = _content(directory, name or _only_signature(directory), held)
         data = _json_of(content)
         _check_format(data, content)
-        files: dict[str, bytes] = {}
-        for name, (size, digest) in _file_table(data).items():
-            content = _read(directory, name, size)
-            if len(content) != size:
-                raise ArtifactError(f"{name} has {len(content)} bytes, not {size}")
-            if hashlib.sha256(content).hexdigest() != digest:
-                raise ArtifactError(f"{name} is not the file that was written: its hash differs")
-            files[name] = content
-        return Package(_signature(data), files)
+        signature = signature_of(data, _digest(data))
+        files = _file_table(data, signature)
+        descriptors = {}
+        for file, info in files.items():
+            needed = file in signature.needed_files
+            descriptor = _checked(directory, file, info, needed, held)
+            if needed and descriptor is not None:
+                descriptors[file] = descriptor
+        yield Artifact(given, signature, files, descriptors)
     except ArtifactError as error:
-        error.message = f"package {path!r}: {error.message}"
+        error.message = f"library {given!r}: {error.message}"
         raise
     finally:
-        os.close(directory)
+        for descriptor in held:
+            os.close(descriptor)
 
 
-def _read(directory: int, name: str, limit: int) -> bytes:
-    """A regular file of the directory; at most one byte more than the limit."""
+def _directory(path: str, held: list[int]) -> tuple[int, str | None]:
+    """The directory, and the name of the signature if a file was given."""
+    try:
+        try:
+            held.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            return held[-1], None
+        except NotADirectoryError:
+            parent, file = os.path.split(path)
+            held.append(os.open(parent or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ArtifactError(
+            f"it can't be opened: {reason}", hint="give the directory that was written"
+        ) from error
+    found = _LIBRARY.fullmatch(file)
+    if found is not None:
+        return held[-1], f"{found[1] or found[2]}.json"
+    if file.endswith(".json"):
+        return held[-1], file
+    raise ArtifactError(
+        f"{file!r} is no library", hint="give the directory that was written, or its .json file"
+    )
+
+
+def _only_signature(directory: int) -> str:
+    names = sorted(name for name in os.listdir(directory) if name.endswith(".json"))
+    if len(names) == 1:
+        return names[0]
+    if not names:
+        raise ArtifactError(
+            "there is no signature (a .json file) in it",
+            hint="give the directory that graphc.aot.compile wrote",
+        )
+    raise ArtifactError(
+        f"there are several signatures in it: {', '.join(names[:8])}",
+        hint="give the path of one of them",
+    )
+
+
+def _open(directory: int, name: str, held: list[int]) -> int:
+    """A regular file of the directory."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(name, flags, dir_fd=directory)
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ArtifactError(f"{name} is no regular file")
-            size = os.fstat(file.fileno()).st_size
-            return file.read(min(limit, size) + 1)
     except FileNotFoundError as error:
-        raise ArtifactError(f"{name} is missing") from error
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise ArtifactError(f"{name} is a symbolic link") from error
-        raise ArtifactError(f"{name} can't be read: {error.strerror}") from error
+        raise ArtifactError(
+            f"{name} is missing", hint="copy the whole directory that was written"
+        ) from error
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno == errno.ELOOP:
+            raise ArtifactError(
+                f"{name} is a symbolic link", hint="copy the file itself"
+            ) from error
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ArtifactError(f"{name} can't be read: {reason}") from error
+    held.append(descriptor)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        raise ArtifactError(f"{name} is no regular file")
+    return descriptor
+
+
+def _content(directory: int, name: str, held: list[int]) -> bytes:
+    descriptor = _open(directory, name, held)
+    size = os.fstat(descriptor).st_size
+    if size > _LARGEST_SIGNATURE:
+        raise ArtifactError(f"{name} has {size:,} bytes, too many for a signature")
+    with open(descriptor, "rb", closefd=False) as file:
+        return file.read(size)
+
+
+def _checked(
+    directory: int, name: str, info: FileInfo, needed: bool, held: list[int]
+) -> int | None:
+    """A file's descriptor; what nobody reads here may be missing, but not be another file."""
+    try:
+        descriptor = _open(directory, name, held)
+    except ArtifactError as error:
+        if not needed and isinstance(error.__cause__, FileNotFoundError):
+            return None
+        raise
+    size = os.fstat(descriptor).st_size
+    again = "write the library again"
+    if size != info.bytes:
+        raise ArtifactError(f"{name} has {size:,} bytes, not {info.bytes:,}", hint=again)
+    with open(descriptor, "rb", closefd=False) as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != info.sha256:
+        raise ArtifactError(
+            f"{name} is not the file that was written: its hash differs", hint=again
+        )
+    return descriptor
 
 
 def _json_of(content: bytes) -> Mapping[str, Any]:
     try:
         data = json.loads(content.decode())
     except (ValueError, RecursionError) as error:
-        raise ArtifactError(f"{SIGNATURE} is damaged: {error}") from error
-    if not isinstance(data, dict):
-        raise ArtifactError(f"{SIGNATURE} is of a foreign format")
+        raise ArtifactError(f"its signature is damaged: {error}") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ArtifactError(
+            "its signature is of a foreign format",
+            hint="load what graphc.aot.compile wrote",
+        )
     return data
 
 
 def _check_format(data: Mapping[str, Any], content: bytes) -> None:
-    if data.get("format") != FORMAT:
-        raise ArtifactError(f"{SIGNATURE} is of a foreign format")
     version = data.get("format_version")
     if type(version) is not int or version < 1:
-        _damaged("format_version")
-    if version > FORMAT_VERSION:
+        damaged("format_version")
+    if version != FORMAT_VERSION:
+        newer = "load it with a newer graphc, or " if version > FORMAT_VERSION else ""
         raise ArtifactError(
             f"it is of format version {version}; this graphc reads version {FORMAT_VERSION}",
-            hint="load it with a newer graphc, or export it again",
+            hint=f"{newer}write it again",
         )
-    if version < FORMAT_VERSION:
+    text, seal, rest = content.rpartition(_SEAL)
+    if not seal or rest != hashlib.sha256(text).hexdigest().encode() + b'"\n}\n':
         raise ArtifactError(
-            f"it is of format version {version}; this graphc reads version {FORMAT_VERSION}",
-            hint="export it again",
+            "its signature was edited: its hash differs", hint="write the library again"
         )
+
+
+def _digest(data: Mapping[str, Any]) -> bytes:
     try:
-        expected = signed(data)
-    except (ValueError, RecursionError) as error:
-        raise ArtifactError(f"{SIGNATURE} is damaged: {error}") from error
-    if content != expected:
-        raise ArtifactError(f"{SIGNATURE} was edited: its hash differs")
+        return digest_of(data)
+    except RecursionError as error:
+        raise ArtifactError("its signature is damaged: it is nested too deep") from error
 
 
-def _damaged(what: str) -> NoReturn:
-    raise ArtifactError(f"{SIGNATURE} is damaged at {what!r}")
-
-
-def _file_table(data: Mapping[str, Any]) -> dict[str, tuple[int, str]]:
+def _file_table(data: Mapping[str, Any], signature: Signature) -> dict[str, FileInfo]:
+    """The files; their names are those that the library's gives."""
     table = data.get("files")
-    if not isinstance(table, dict) or set(table) != set(CONTENTS):
-        _damaged("files")
-    result: dict[str, tuple[int, str]] = {}
-    for name in CONTENTS:
-        entry = table[name]
+    if not isinstance(table, dict):
+        damaged("files")
+    name = signature.name
+    needed, weights = signature.needed_files, signature.weights
+    if not needed <= table.keys() <= {*needed, f"{name}.h", f"{name}.py"}:
+        damaged("files")
+    result: dict[str, FileInfo] = {}
+    for file, entry in table.items():
         if not isinstance(entry, dict):
-            _damaged("files")
+            damaged("files")
         size, digest = entry.get("bytes"), entry.get("sha256")
         if type(size) is not int or not 0 <= size < 2**62:
-            _damaged("files")
+            damaged("files")
         if not isinstance(digest, str) or not _HEXADECIMAL.fullmatch(digest):
-            _damaged("files")
-        result[name] = (size, digest)
+            damaged("files")
+        result[file] = FileInfo(size, digest)
+    # the machine code knows which weights it was written for
+    if weights is not None and result[weights.file].sha256 != weights.sha256:
+        damaged("weights")
     return result
 
 
-def _signature(data: Mapping[str, Any]) -> Signature:
-    target = data.get("target")
-    if not isinstance(target, dict):
-        _damaged("target")
-    kernels = data.get("kernels")
-    if type(kernels) is not int or not 0 <= kernels < 2**31:
-        _damaged("kernels")
-    return Signature(
-        graphc_version=_text(data, "graphc_version"),
-        name=_text(data, "name"),
-        triple=_text(target, "triple"),
-        cpu=_text(target, "cpu"),
-        features=_text(target, "features"),
-        kernels=kernels,
-        arguments=tuple(_info(item, "arguments") for item in _list(data, "arguments")),
-        results=tuple(
-            None if item is None else _info(item, "results") for item in _list(data, "results")
-        ),
-        structure=data.get("structure"),
-        variables=tuple(_info(item, "variables") for item in _list(data, "variables")),
-    )
-
-
-def _text(data: Mapping[str, Any], key: str) -> str:
-    value = data.get(key)
-    if not isinstance(value, str):
-        _damaged(key)
-    return value
-
-
-def _list(data: Mapping[str, Any], key: str) -> list[Any]:
-    value = data.get(key)
-    if not isinstance(value, list):
-        _damaged(key)
-    return value
-
-
-def _info(item: Any, where: str) -> TensorInfo:
-    if not isinstance(item, dict):
-        _damaged(where)
-    name, dtype, shape = item.get("name"), item.get("dtype"), item.get("shape")
-    if name is not None and not isinstance(name, str):
-        _damaged(where)
-    if not isinstance(dtype, str) or dtypes.named(dtype) is None:
-        _damaged(where)
-    if not isinstance(shape, list):
-        _damaged(where)
-    for dim in shape:
-        if not isinstance(dim, str) and (type(dim) is not int or dim < 0):
-            _damaged(where)
-    numbers: list[int | None] = []
-    for key in ("read", "written"):
-        number = item.get(key)
-        if number is not None and (type(number) is not int or number < 0):
-            _damaged(where)
-        numbers.append(number)
-    return TensorInfo(name, dtype, tuple(shape), *numbers)
+__all__ = [
+    "FORMAT",
+    "FORMAT_VERSION",
+    "MARK",
+    "Artifact",
+    "FileInfo",
+    "digest_of",
+    "opened",
+    "signed",
+]

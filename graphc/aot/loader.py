@@ -1,128 +1,134 @@
-"""Loading packages and running them, with LLVM's loader and NumPy alone.
+"""Loading libraries into a process and running them, with NumPy alone.
 
-Invariant: neither this module nor what it imports needs the passes or code generation.
+Invariant: neither this module nor what it imports needs the passes, code generation or LLVM.
 """
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
+import mmap
 import os
-import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from graphc.aot.artifact import (
-    CONSTANTS,
-    OBJECT,
-    PLAN,
-    PLAN_DIGEST,
-    STATE,
-    Package,
-    Signature,
-    TensorInfo,
-    read_package,
-)
-from graphc.base.errors import (
-    ArtifactError,
-    GraphError,
-    NameLookupError,
-    ParseError,
-    VerifyError,
-)
-from graphc.base.source import caller
-from graphc.base.target import host
+from graphc.aot.artifact import Artifact, opened
+from graphc.aot.machine_code import MachineCode, machine_code_of
+from graphc.aot.signature import ProgramInfo, Signature, TensorInfo
+from graphc.base.errors import ArtifactError, GraphError, NameLookupError
+from graphc.base.source import Location, caller
 from graphc.base.threads import usable_threads
-from graphc.base.words import known_names
+from graphc.base.words import known_names, plural
+from graphc.direct import CALL_SIGNATURE, Called, Calling
 from graphc.feeds import arguments_by_place, converted_feed
+from graphc.holdings import Holdings
 from graphc.ir import dtypes
-from graphc.ir.archive import read_arrays
 from graphc.ir.attributes import Array
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
-from graphc.plan.ir import Plan, Slot
-from graphc.plan.parser import parse_plan
-from graphc.plan.table import WALKER, WORKER, kernel_symbols
-from graphc.plan.verify import verify_plan
-from graphc.runtime.code import Code
-from graphc.runtime.jit import Library
+from graphc.plan.ir import Plan
+from graphc.plan.stored import plan_of
+from graphc.runtime.blocks import copy_of
 from graphc.runtime.program import Program
 from graphc.structure_data import structure_of
 from graphc.targets import arranged, targets_of
 
 
-class LoadedProgram:
-    """A program from a package; call it with its arguments in order or by name.
+@dataclass(frozen=True, slots=True)
+class _Uses:
+    """The variables that a program reads, in the order of its feeds, and those that it writes."""
 
-    Results come in the structure that was exported; effects give None. Variables belong to this
-    object: runs update them, and the package on disk stays as it is. Safe to use from many threads.
+    states: tuple[Value, ...]
+    written: tuple[Value, ...]
+
+
+class LoadedProgram(Called):
+    """A program from a library; call it with its arguments in order or by name.
+
+    ``program(*arrays, out=None, **named)`` runs once, as an executable of a session does, and
+    raises what that raises. Results come in the structure that was exported; effects give None. In
+    ``out`` may be arrays to write results to. Variables belong to this object: runs update them,
+    and the library on disk stays as it is. Safe to use from many threads.
 
     Attributes:
-        signature: what the package says of itself.
+        signature: what the library says of itself.
+        program: the plan with its machine code.
     """
 
-    def __init__(self, signature: Signature, program: Program, state: Sequence[Array]) -> None:
+    def __init__(self, signature: Signature, program: Program, initial: Sequence[Array]) -> None:
         self.signature = signature
-        self._program = program
-        self._state = list(state)
-        self._lock = threading.RLock()
+        self.program = program
         plan = program.plan
         self._feeds = [(info.name, info.type) for info in signature.arguments]
-        self._order = _feed_order(signature.arguments)
+        self._order = _in_order(signature.arguments, "read")
         self._needed = [
             Value(plan.slots[slot].type, signature.arguments[place].name)
             for slot, place in zip(plan.feeds[: len(self._order)], self._order, strict=True)
         ]
-        results = iter(plan.outputs)
         leaves = [
-            None if info is None else Value(plan.slots[next(results)].type, info.name)
-            for info in signature.results
+            None
+            if info is None or info.written is None
+            else Value(plan.slots[plan.outputs[info.written]].type, info.name)
+            for info in signature.fetched
         ]
         self._fetches = structure_of(signature.structure, len(leaves), leaves.__getitem__)
         self._variables = [_variable_value(info) for info in signature.variables]
-        self._reads = _feed_order(signature.variables)
-        self._writes = [
-            (position, info.written)
-            for position, info in enumerate(signature.variables)
-            if info.written is not None
-        ]
+        values = dict(zip(self._variables, initial, strict=True))
+        self._holdings = Holdings(values.__getitem__)
+        self._uses = _Uses(
+            tuple(self._variables[n] for n in _in_order(signature.variables, "read")),
+            tuple(self._variables[n] for n in _in_order(signature.variables, "written")),
+        )
+        self.__call__ = self._first
+        self.__signature__ = CALL_SIGNATURE
 
     # --- running ---------------------------------------------------------------------------------
 
-    def __call__(self, /, *arguments: Any, out: Any = None, **named: Any) -> Any:
-        """Runs once.
+    def _first(self, /, *arguments: Any, out: Any = None, **named: Any) -> Any:
+        """The first call makes what the others are."""
+        self.__call__ = self._direct
+        return self._careful(*arguments, out=out, **named)
 
-        Args:
-            arguments: what the executable took, in its order.
-            out: arrays to write results to, as for an executable.
-            named: the rest of the arguments, by name; one called "out" goes by position.
+    @cached_property
+    def _direct(self) -> Any:
+        return Calling(
+            self.program,
+            self._fetches,
+            len(self._feeds),
+            self._order,
+            self._uses,
+            self._holdings,
+            self._careful,
+            self._all_results,
+        ).direct()
 
-        Raises:
-            FeedError: for a missing, unknown or repeated argument, one that does not fit, or an
-                array of ``out`` that can't take its result.
-            ShapeError: where sizes don't fit each other.
-            IndexRangeError: where an index is out of range.
-        """
+    def _careful(self, /, *arguments: Any, out: Any = None, **named: Any) -> Any:
+        """A call that converts what can be, and says what is wrong with the rest."""
+        arrays = self._converted(arguments, named)
+        into = None if out is None else targets_of(self._fetches, out, arrays)
+        if not self._uses.written:
+            return arranged(self._fetches, self._results(arrays, into))
+        results = self._holdings.run_and_commit(
+            self._results, (arrays, into), self._uses, self.program.plan
+        )
+        return arranged(self._fetches, results)
+
+    def _all_results(self, *arguments: Any) -> Sequence[Array]:
+        return self._results(self._converted(arguments, {}), None)
+
+    def _results(self, arrays: Sequence[Array], into: Mapping[int, Array] | None) -> list[Array]:
+        inputs = self._holdings.inputs(self._uses, arrays)
+        return self._holdings.results(self.program, self._uses, inputs, into)
+
+    def _converted(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> list[Array]:
         given = arguments_by_place(arguments, named, self._feeds, self._order)
-        arrays = [
+        return [
             converted_feed(value, given[place])
             for value, place in zip(self._needed, self._order, strict=True)
         ]
-        into = None if out is None else targets_of(self._fetches, out, arrays)
-        return arranged(self._fetches, self._run(arrays, into))
-
-    def _run(self, arrays: Sequence[Array], into: Mapping[int, Array] | None) -> list[Array]:
-        if not self._writes:
-            with self._lock:
-                state = [self._state[position] for position in self._reads]
-            return self._program.run([*arrays, *state], into)
-        with self._lock:
-            outputs = self._program.run([*arrays, *(self._state[n] for n in self._reads)], into)
-            for position, output in self._writes:
-                self._state[position] = outputs[output]
-            return outputs
 
     # --- variables -------------------------------------------------------------------------------
 
@@ -132,9 +138,9 @@ class LoadedProgram:
         Raises:
             NameLookupError: if no variable, or more than one, has that name.
         """
-        position = _position(self.signature.variables, variable, )
-        with self._lock:
-            return self._state[position].copy()
+        found = self._variables[_position(self.signature.variables, variable)]
+        (array,) = self._holdings.copies([found])
+        return array
 
     def set(self, values: Mapping[str | int, Any]) -> None:
         """Gives variables new values, all or none; the arrays are copied.
@@ -143,26 +149,25 @@ class LoadedProgram:
             NameLookupError: if no variable, or more than one, has a name.
             FeedError: if a value does not fit its variable.
         """
-        new: dict[int, Array] = {}
+        new: dict[Value, Array] = {}
         for key, given in values.items():
-            position = _position(self.signature.variables, key)
-            new[position] = np.array(converted_feed(self._variables[position], given))
-        with self._lock:
-            for position, array in new.items():
-                self._state[position] = array
+            variable = self._variables[_position(self.signature.variables, key)]
+            new[variable] = copy_of(converted_feed(variable, given))
+        self._holdings.set(new)
 
     def __repr__(self) -> str:
         counts = self.signature
-        return (
-            f"<LoadedProgram {counts.name!r}: {len(counts.arguments)} arguments, "
-            f"{len(counts.results)} results, {len(counts.variables)} variables>"
-        )
+        parts = (
+            plural(len(counts.arguments), "argument"), plural(len(counts.results), "result"),
+            plural(len(counts.variables), "variable"),
+        )  # fmt: skip
+        return f"<LoadedProgram {counts.name!r}: {', '.join(parts)}>"
 
 
-def _feed_order(infos: Sequence[TensorInfo]) -> list[int]:
-    """The positions of those that the plan reads, in the order of its feeds."""
-    read = [(info.read, position) for position, info in enumerate(infos) if info.read is not None]
-    return [position for _, position in sorted(read)]
+def _in_order(infos: Sequence[TensorInfo], what: str) -> list[int]:
+    """The positions of those that the plan reads or writes, in the order in which it does."""
+    found = [(getattr(info, what), position) for position, info in enumerate(infos)]
+    return [position for number, position in sorted(f for f in found if f[0] is not None)]
 
 
 def _position(variables: Sequence[TensorInfo], key: Any) -> int:
@@ -177,92 +182,11 @@ def _position(variables: Sequence[TensorInfo], key: Any) -> int:
             where=caller(),
             hint="use its place instead",
         )
-    names = [info.name for info in variables if info.name is not None]
     raise NameLookupError(
-        f"no variable is called {key!r}", where=caller(), hint=known_names(str(key), names)
+        f"no variable is called {key!r}",
+        where=caller(),
+        hint=known_names(str(key), [info.name for info in variables]),
     )
-
-
-# --- loading -------------------------------------------------------------------------------------
-
-
-def load_package(path: str | os.PathLike[str], threads: int | None = None) -> LoadedProgram:
-    """The program of a package; see ``graphc.aot.load``."""
-    if threads is not None and (type(threads) is not int or threads < 1):
-        raise GraphError(
-            f"threads is {threads!r}",
-            where=caller(),
-            hint="it must be None or an int of at least 1",
-        )
-    package = read_package(path)
-    try:
-        return _loaded(package, threads or usable_threads())
-    except ArtifactError as error:
-        error.message = f"package {os.fspath(path)!r}: {error.message}"
-        raise
-
-
-def _loaded(package: Package, threads: int) -> LoadedProgram:
-    signature, files = package.signature, package.files
-    _check_target(signature)
-    plan = _plan(files)
-    state = _state(signature, files)
-    _check_signature(signature, plan)
-    return LoadedProgram(signature, Program(plan, _code(signature, files), threads), state)
-
-
-def _check_target(signature: Signature) -> None:
-    here = host()
-    if _platform(signature.triple) != _platform(here.triple):
-        raise ArtifactError(f"it is made for {signature.triple}, this machine is {here.triple}")
-    wanted = {name for name in signature.features.split(",") if name.startswith("+")}
-    missing = sorted(wanted.difference(here.features.split(",")))
-    if missing:
-        names = ", ".join(name[1:] for name in missing)
-        raise ArtifactError(
-            f"it is made for a {signature.cpu}; this CPU lacks {names}",
-            hint="export it for this machine, or for an older CPU",
-        )
-
-
-def _platform(triple: str) -> tuple[str, ...]:
-    """What of a triple must agree: the vendor means nothing."""
-    architecture, *rest = triple.split("-")
-    return (architecture, *rest[1:])
-
-
-def _plan(files: Mapping[str, bytes]) -> Plan:
-    constants = _arrays(files, CONSTANTS)
-    try:
-        plan = parse_plan(files[PLAN].decode(), constants)
-        verify_plan(plan)
-    except (ParseError, VerifyError) as error:
-        raise ArtifactError(f"{PLAN}: {error.message}") from error
-    except UnicodeDecodeError as error:
-        raise ArtifactError(f"{PLAN} is not UTF-8 text") from error
-    if plan.layout is None:
-        raise ArtifactError(f"{PLAN} has no layout")
-    return plan
-
-
-def _arrays(files: Mapping[str, bytes], name: str) -> dict[str, Array]:
-    try:
-        return read_arrays(files[name])
-    except ParseError as error:
-        raise ArtifactError(f"{name}: {error.message}") from error
-
-
-def _state(signature: Signature, files: Mapping[str, bytes]) -> list[Array]:
-    arrays = _arrays(files, STATE)
-    if set(arrays) != {str(number) for number in range(len(signature.variables))}:
-        raise ArtifactError(f"{STATE} does not hold the variables of the signature")
-    state = [np.asarray(arrays[str(n)], order="C") for n in range(len(signature.variables))]
-    for info, array in zip(signature.variables, state, strict=True):
-        if array.dtype != np.dtype(info.dtype) or array.shape != info.shape:
-            raise ArtifactError(
-                f"{STATE}: variable {info} has a value {array.dtype}{list(array.shape)}"
-            )
-    return state
 
 
 def _variable_value(info: TensorInfo) -> Value:
@@ -270,58 +194,77 @@ def _variable_value(info: TensorInfo) -> Value:
     return Value(TensorType(dtypes.dtype(info.dtype), shape), info.name)
 
 
-def _check_signature(signature: Signature, plan: Plan) -> None:
-    """Signature and plan speak of the same program."""
-    kinds = [plan.slots[slot].kind for slot in plan.feeds]
-    feeds = kinds.count("feed")
-    _check_cover(plan, plan.feeds[:feeds], signature.arguments, "arguments", 0)
-    _check_cover(plan, plan.feeds[feeds:], signature.variables, "variables", feeds)
-    results = [info for info in signature.results if info is not None]
-    written = [info for info in signature.variables if info.written is not None]
-    if [info.written for info in results] != list(range(len(results))):
-        raise ArtifactError("results and the plan's outputs don't agree")
-    if len(results) + len(written) != len(plan.outputs):
-        raise ArtifactError("results and the plan's outputs don't agree")
-    numbers = {info.written for info in (*results, *written)}
-    if numbers != set(range(len(plan.outputs))):
-        raise ArtifactError("results and the plan's outputs don't agree")
-    for info in (*results, *written):
-        assert info.written is not None
-        _check_type(info, plan.slots[plan.outputs[info.written]])
-    if any(not isinstance(dim, int) for info in signature.variables for dim in info.shape):
-        raise ArtifactError("a variable has a symbolic shape")
-    if signature.kernels != len(plan.kernels):
-        raise ArtifactError("the number of kernels is not the plan's")
-    structure_of(signature.structure, len(signature.results), lambda number: None)
+# --- loading -------------------------------------------------------------------------------------
 
 
-def _check_cover(
-    plan: Plan, slots: Sequence[int], infos: Sequence[TensorInfo], what: str, first: int
-) -> None:
-    read = [info for info in infos if info.read is not None]
-    if sorted(info.read - first for info in read if info.read is not None) != [*range(len(slots))]:
-        raise ArtifactError(f"{what} and the plan's feeds don't agree")
-    for info in read:
-        assert info.read is not None
-        _check_type(info, plan.slots[slots[info.read - first]])
-
-
-def _check_type(info: TensorInfo, slot: Slot) -> None:
-    shape = tuple(dim if isinstance(dim, int) else str(dim) for dim in slot.type.shape)
-    if (info.dtype, info.shape) != (slot.type.dtype.name, shape):
-        raise ArtifactError(f"{info} is {slot.type} in the plan")
-
-
-def _code(signature: Signature, files: Mapping[str, bytes]) -> Code:
-    symbols = kernel_symbols(signature.kernels)
+def load_library(path: str | os.PathLike[str], threads: int | None = None) -> LoadedProgram:
+    """The program of a library; see ``graphc.aot.load``."""
+    if threads is not None and (type(threads) is not int or threads < 1):
+        raise GraphError(
+            f"threads is {threads!r}",
+            where=caller(),
+            hint="it must be None or an int of at least 1",
+        )
+    if not isinstance(path, (str, os.PathLike)):
+        raise GraphError(
+            f"a library is loaded from a path, not from {path!r}",
+            where=caller(),
+            hint="give the directory that graphc.aot.compile wrote",
+        )
     try:
-        library = Library(files[OBJECT], (*symbols, WALKER, WORKER, PLAN_DIGEST))
-    except RuntimeError as error:
-        raise ArtifactError(f"{OBJECT} can't be loaded: {error}") from error
-    digest = ctypes.string_at(library.addresses[PLAN_DIGEST], 32)
-    if digest != hashlib.sha256(files[PLAN]).digest():
-        raise ArtifactError(f"{OBJECT} was compiled for another plan than {PLAN}")
-    return Code.of((library,), symbols)
+        with opened(path) as artifact:
+            found = machine_code_of(artifact)
+            weights = _weights(artifact, found)
+    except ArtifactError as error:
+        error.where = caller()
+        raise
+    signature = artifact.signature
+    used = (threads or usable_threads()) if signature.threads else 1
+    program = Program(_plan(found.program, weights, used), found.code, used)
+    initial = [
+        _view(weights, offset, info.dtype, _variable_value(info).shape)
+        for offset, info in zip(signature.initial, signature.variables, strict=True)
+    ]
+    return LoadedProgram(signature, program, initial)
 
 
-__all__ = ["LoadedProgram", "load_package"]
+def _weights(artifact: Artifact, found: MachineCode) -> Array:
+    """All weights as bytes that can't be written: the library's own memory, or the mapped file."""
+    signature = artifact.signature
+    size, stored = signature.weight_bytes, signature.weights
+    if not size:
+        return np.zeros(0, np.uint8)
+    if stored is None:
+        block: Any = (ctypes.c_uint8 * size).from_address(found.weights)
+        weights = np.frombuffer(block, np.uint8)
+    else:
+        descriptor = artifact.descriptors[stored.file]
+        whole = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+        weights = np.frombuffer(whole, np.uint8, size, stored.start)
+    weights.flags.writeable = False
+    return weights
+
+
+def _view(weights: Array, offset: int, name: str, shape: Sequence[Any]) -> Array:
+    dtype = np.dtype(name)
+    size = dtype.itemsize
+    for dim in shape:
+        size *= dim
+    return weights[offset : offset + size].view(dtype).reshape(shape)
+
+
+def _plan(info: ProgramInfo, weights: Array, threads: int) -> Plan:
+    """The plan, with no more copies of scratch memory than there are threads."""
+    constants = {
+        slot: _view(weights, offset, dtype, shape) for slot, offset, dtype, shape in info.constants
+    }
+    lines = [Location(*line) for line in info.lines]
+    plan = plan_of(info.plan, constants, lines)
+    slots = tuple(
+        replace(slot, copies=min(slot.copies, threads)) if slot.copies > 1 else slot
+        for slot in plan.slots
+    )
+    return replace(plan, slots=slots)
+
+
+__all__ = ["LoadedProgram", "load_library"]

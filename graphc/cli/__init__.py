@@ -1,6 +1,6 @@
 """The command line; one module a command.
 
-Each command imports what it needs when it runs, so that running a package loads no compiler. What
+Each command imports what it needs when it runs, so that running a library loads no compiler. What
 goes wrong is said in a line on the error stream, and the exit code is 2. What stands behind
 ``--`` is a command to run, for those that take one.
 """
@@ -14,10 +14,25 @@ from collections.abc import Sequence
 
 from graphc import __version__
 from graphc.base.errors import GraphcError, GraphError
-from graphc.cli import bisect, cache, explain, inspect, opt, reduce, replay, report, run, show
+from graphc.cli import (
+    bench,
+    bisect,
+    cache,
+    compile,
+    explain,
+    inspect,
+    opt,
+    reduce,
+    replay,
+    report,
+    run,
+    show,
+)
 from graphc.cli.common import progress
 
-COMMANDS = (show, explain, report, opt, bisect, reduce, replay, run, inspect, cache)
+COMMANDS = (
+    show, explain, report, opt, bisect, reduce, replay, compile, inspect, run, bench, cache,
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,7 +81,7 @@ def _told(error: GraphcError) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="graphc",
-        description="Look into graphs, find what made a result wrong, run exported programs.",
+        description="Look into graphs, find what made a result wrong, write and run libraries.",
     )
     parser.add_argument("--version", action="version", version=f"graphc {__version__}")
     parser.set_defaults(takes_command=False)

@@ -1,4 +1,4 @@
-"""``graphc inspect``: what an exported package is."""
+"""``graphc inspect``: what is in a library."""
 
 from __future__ import annotations
 
@@ -6,38 +6,56 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from graphc.aot.signature import Signature
     from graphc.cli.common import Commands
 
 
 def add(commands: Commands) -> None:
     """Adds the command."""
     inspect = commands.add_parser(
-        "inspect", help="say what a package is", description="Says what is in a package."
+        "inspect",
+        help="say what is in a library",
+        description="Says what is in a library, after checking its files; runs nothing of it.",
     )
-    inspect.add_argument("package", metavar="PACKAGE")
+    inspect.add_argument("library", metavar="LIBRARY", help="its directory, or a file of it")
     inspect.set_defaults(command=_inspect)
 
 
 def _inspect(options: argparse.Namespace) -> int:
-    from graphc.aot.artifact import read_package
+    from graphc.aot.artifact import opened
 
-    package = read_package(options.package)
-    signature = package.signature
-    print(f"package {signature.name!r}, written by graphc {signature.graphc_version}")
-    print(f"target: {signature.triple}, {signature.cpu}")
-    features = [name[1:] for name in signature.features.split(",") if name.startswith("+")]
-    print(f"CPU features it needs: {', '.join(features) or 'none'}")
-    print(f"kernels: {signature.kernels}")
+    with opened(options.library) as artifact:
+        _tell(artifact.signature)
+        print("files:")
+        for name, info in artifact.files.items():
+            print(f"  {name}: {info.bytes:,} bytes, SHA-256 {info.sha256}")
+    return 0
+
+
+def _tell(signature: Signature) -> None:
+    print(f"library {signature.name!r} ({signature.kind}), graphc {signature.graphc_version}")
+    print(f"target: {signature.target}, {signature.triple}")
+    flags = f", fast_math {', '.join(signature.fast_math)}" if signature.fast_math else ""
+    print(f"numerics: {signature.numerics}{flags}")
+    print(f"threads: {'as many as are asked for' if signature.threads else 'one'}")
+    print("programs, the best first:")
+    for program in signature.programs:
+        sizes = ", ".join(f"{name}={size}" for name, size in program.sizes.items())
+        print(
+            f"  {program.name.replace('_', '-')}: {program.kernels} kernels, workspace "
+            f"{program.workspace:,} bytes on one thread{f' at {sizes}' if sizes else ''}"
+        )
+    print("dims:" if signature.dims else "dims: none")
+    for name, least, greatest in signature.dims:
+        print(f"  {name}: {least} to {greatest:,}")
     for title, infos in (
         ("arguments", signature.arguments),
-        ("results", signature.results),
+        ("results", signature.fetched),
         ("variables", signature.variables),
     ):
         print(f"{title}:" if infos else f"{title}: none")
         for place, info in enumerate(infos):
             unused = title == "arguments" and info is not None and info.read is None
             print(f"  {place} {'effect' if info is None else info}{', not needed' * unused}")
-    print("files:")
-    for name, content in package.files.items():
-        print(f"  {name}: {len(content)} bytes")
-    return 0
+    where = "embedded" if signature.weights is None else f"in {signature.weights.file}"
+    print(f"weights: {signature.weight_bytes:,} bytes, {where}")

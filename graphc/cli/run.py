@@ -1,4 +1,4 @@
-"""``graphc run``: an exported package, once."""
+"""``graphc run``: a library, once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from graphc.base.errors import GraphError
 
 if TYPE_CHECKING:
-    from graphc.aot.artifact import TensorInfo
+    from graphc.aot.signature import TensorInfo
     from graphc.cli.common import Commands
 
 
@@ -18,11 +18,11 @@ def add(commands: Commands) -> None:
     """Adds the command."""
     run = commands.add_parser(
         "run",
-        help="run an exported package",
-        description="Runs a package once, with the values of variables stored in it; the package "
+        help="run a library",
+        description="Runs a library once, with the values of variables stored in it; the library "
         "stays as it is.",
     )
-    run.add_argument("package", metavar="PACKAGE")
+    run.add_argument("library", metavar="LIBRARY", help="its directory, or a file of it")
     run.add_argument(
         "--feed",
         metavar="NAME=FILE.npy",
@@ -30,6 +30,7 @@ def add(commands: Commands) -> None:
         default=[],
         help="an argument by name, or by its place, from 0",
     )
+    run.add_argument("--threads", type=int, metavar="N", help="how many may run a kernel")
     run.add_argument("--out", metavar="DIR", help="write results there, as result_0.npy and so on")
     run.set_defaults(command=_run)
 
@@ -37,10 +38,10 @@ def add(commands: Commands) -> None:
 def _run(options: argparse.Namespace) -> int:
     import numpy as np
 
-    from graphc.aot.loader import load_package
+    from graphc.aot.loader import load_library
     from graphc.structure import leaves
 
-    program = load_package(options.package)
+    program = load_library(options.library, options.threads)
     infos = program.signature.arguments
     given: dict[int, Any] = {}
     for text in options.feed:
@@ -58,10 +59,10 @@ def _run(options: argparse.Namespace) -> int:
     if options.out is not None:
         os.makedirs(options.out, exist_ok=True)
     flat = list(leaves(results))
-    for number, (info, array) in enumerate(zip(program.signature.results, flat, strict=True)):
+    for number, (info, array) in enumerate(zip(program.signature.fetched, flat, strict=True)):
         if info is None:
             continue
-        head = f"result {number} {info.name or ''}".rstrip()
+        head = f"result {number} {info.name}"
         shape = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
         if options.out is None:
             print(f"{head}: {shape}\n{np.array2string(array)}")

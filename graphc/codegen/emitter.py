@@ -7,6 +7,7 @@ is an order of magnitude faster than building IR object by object.
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -139,6 +140,19 @@ class ModuleEmitter:
                 f"@{name} = private unnamed_addr constant "
                 f"[{len(values)} x {element}] [{items}], align 64"
             )
+        return Reg(f"@{name}", PTR)
+
+    def string(self, text: str) -> Reg:
+        """A private constant of UTF-8 bytes that ends in a zero."""
+        return self.octets(text.encode() + b"\0")
+
+    def octets(self, content: bytes) -> Reg:
+        """A private constant of these bytes."""
+        name = f"bytes.{hashlib.sha256(content).hexdigest()[:16]}"
+        spelled = "".join(f"\\{byte:02X}" for byte in content)
+        self._globals.setdefault(
+            name, f'@{name} = private unnamed_addr constant [{len(content)} x i8] c"{spelled}"'
+        )
         return Reg(f"@{name}", PTR)
 
     def define(self, name: str, text: str) -> None:

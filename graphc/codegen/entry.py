@@ -14,7 +14,8 @@ calls of one load each took 40 of 200 ns.
 
 from __future__ import annotations
 
-from graphc.codegen.objects import ARRAY_FUNCTIONS, in_place
+from graphc.base.objects import ENTRY, ENTRY_IMPORTS, FUNCTIONS, OBJECTS
+from graphc.codegen.objects import ARRAY_FUNCTIONS, imported, in_place
 from graphc.plan.table import (
     FRAME_RELEASES,
     FRAME_WALKER,
@@ -23,56 +24,21 @@ from graphc.plan.table import (
     TABLE_WORDS,
 )
 
-ENTRY = "graphc_call"
-"""The symbol of the entry, ``METH_FASTCALL | METH_KEYWORDS``."""
 
-IMPORTS = (
-    "PyTuple_GetItem", "PyTuple_New", "PyTuple_Size", "PyTuple_SetItem",
-    "PyList_Size", "PyList_GetItem", "PyList_SetSlice", "PyList_Append", "PyList_New",
-    "PyList_SetItem", "PyDict_GetItem", "PyDict_DelItem",
-    "PyObject_Vectorcall", "PyObject_CallNoArgs",
-    "Py_IncRef", "Py_DecRef", "PyErr_Clear", "PyEval_SaveThread", "PyEval_RestoreThread",
-)  # fmt: skip
-"""Functions of CPython it calls. Beside them it needs the addresses of ``PyArray_Empty``, of the
-objects ``PyArray_Type`` and ``_Py_NoneStruct``, and as ``graphc_out`` that of the interned name."""
-
-
-def emit_entry() -> str:
-    """The module.
+def emit_entry(linkage: str = "") -> str:
+    """The module; ``linkage`` is that of the table of imports.
 
     What the built-in function is bound to is a tuple: the table, the recent bindings, the careful
     callable; the values of variables and the keys of those that are read; blocks to write new
     values to and the keys of those that are written.
     """
-    return in_place(_DECLARATIONS + ARRAY_FUNCTIONS + _HELPERS + _ENTRY)
+    count = len(FUNCTIONS + OBJECTS)
+    table = f"@{ENTRY_IMPORTS} = {linkage} global [{count} x ptr] zeroinitializer"
+    text = imported(in_place(_NEVER + ARRAY_FUNCTIONS + _HELPERS + _ENTRY))
+    return f"{table}, align 8\n{text}"
 
 
-_DECLARATIONS = """\
-@never = internal constant i32 0
-@PyArray_Type = external global i8
-@_Py_NoneStruct = external global i8
-@graphc_out = external global i8
-declare ptr @PyTuple_GetItem(ptr, i64)
-declare ptr @PyTuple_New(i64)
-declare i64 @PyTuple_Size(ptr)
-declare i32 @PyTuple_SetItem(ptr, i64, ptr)
-declare i64 @PyList_Size(ptr)
-declare ptr @PyList_GetItem(ptr, i64)
-declare i32 @PyList_SetSlice(ptr, i64, i64, ptr)
-declare i32 @PyList_Append(ptr, ptr)
-declare ptr @PyList_New(i64)
-declare i32 @PyList_SetItem(ptr, i64, ptr)
-declare ptr @PyDict_GetItem(ptr, ptr)
-declare i32 @PyDict_DelItem(ptr, ptr)
-declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
-declare ptr @PyObject_CallNoArgs(ptr)
-declare void @Py_IncRef(ptr)
-declare void @Py_DecRef(ptr)
-declare void @PyErr_Clear()
-declare ptr @PyEval_SaveThread()
-declare void @PyEval_RestoreThread(ptr)
-declare ptr @PyArray_Empty(i32, ptr, ptr, i32)
-"""
+_NEVER = "@never = internal constant i32 0\n"
 
 _HELPERS = f"""
 ; The recent binding with these dims, borrowed, or null.

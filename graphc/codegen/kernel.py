@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from graphc.base.errors import UnsupportedError
 from graphc.base.target import Target
 from graphc.codegen.binding import Binding, Linear, is_literal, storage
+from graphc.codegen.dims import emit_dim
 from graphc.codegen.emitter import (
     I64,
     POINTER_ALIGN,
@@ -37,8 +38,7 @@ from graphc.codegen.staggered import emit_staggered
 from graphc.codegen.streaming import finish_stores, start_of_lines, streamed_buffers
 from graphc.codegen.stripes import emit_stripes
 from graphc.codegen.tiles import emit_across
-from graphc.ir.dims import Dim, ceil_div, postfix
-from graphc.ir.dtypes import int64
+from graphc.ir.dims import Dim, ceil_div
 from graphc.kernel.index_range import index_forms
 from graphc.kernel.ir import (
     Apply,
@@ -164,32 +164,7 @@ class KernelEmitter:
 
     def dim(self, dim: Dim) -> Reg:
         """A dim as an i64 register or literal."""
-        e = self.e
-        if isinstance(dim, int):
-            return e.const(dim, I64)
-        stack: list[Reg] = []
-        for step in postfix(dim):
-            kind = step[0]
-            if kind == "const":
-                stack.append(e.const(step[1], I64))
-            elif kind == "symbol":
-                stack.append(self._symbols[step[1]])
-            elif kind == "select":
-                left, right, yes, no = stack[-4:]
-                del stack[-4:]
-                predicate = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle"}[step[1]]
-                stack.append(e.select(e.icmp(predicate, left, right), yes, no))
-            else:
-                right, left = stack.pop(), stack.pop()
-                if kind in ("add", "mul"):
-                    stack.append(e.binary(kind, left, right))
-                elif kind in ("min", "max"):
-                    stack.append(e.intrinsic(f"s{kind}", I64, left, right))
-                else:
-                    name = "floor_divide" if kind == "floordiv" else "mod"
-                    stack.append(emit_primitive(e, name, (left, right), int64))
-        (result,) = stack
-        return result
+        return emit_dim(self.e, dim, self._symbols)
 
     # --- statements ------------------------------------------------------------------------------
 

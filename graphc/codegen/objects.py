@@ -7,21 +7,24 @@ after its type was compared. The places are those of CPython with its lock and N
 
 from __future__ import annotations
 
+import itertools
 import re
 
-OBJECT_TYPE = 8
-ARRAY_DATA, ARRAY_RANK, ARRAY_DIMS, ARRAY_DTYPE, ARRAY_FLAGS = 16, 24, 32, 56, 64
-DTYPE_KIND, DTYPE_SIZE = 24, 40
-"""Bytes into the objects.
-
-The eight bytes from the kind on also hold the byte order and NumPy's number of the type.
-"""
-
-PLAIN = 0x101
-"""NumPy's flags of C-contiguous and aligned arrays."""
-
-WRITEABLE = 0x400
-"""NumPy's flag of arrays that can be written to."""
+from graphc.base.objects import (
+    ARRAY_DATA,
+    ARRAY_DIMS,
+    ARRAY_DTYPE,
+    ARRAY_FLAGS,
+    ARRAY_RANK,
+    DTYPE_KIND,
+    DTYPE_SIZE,
+    ENTRY_IMPORTS,
+    FUNCTIONS,
+    OBJECT_TYPE,
+    OBJECTS,
+    PLAIN,
+    WRITEABLE,
+)
 
 
 def in_place(text: str) -> str:
@@ -30,6 +33,26 @@ def in_place(text: str) -> str:
     data = rf"\1.data = getelementptr i8, ptr \2, i64 {ARRAY_DATA}\n  \1 = load ptr, ptr \1.data"
     return _DATA.sub(data, _WORD.sub(word, text))
 
+
+def imported(text: str) -> str:
+    """Text that reads the addresses it needs from the table of imports, wherever it names one.
+
+    So the same text serves in a library, which neither names nor needs CPython when it is linked.
+    """
+    number = itertools.count()
+
+    def loaded(found: re.Match[str]) -> str:
+        own = f"%import.{next(number)}"
+        place = f"ptr getelementptr (i8, ptr @{ENTRY_IMPORTS}, i64 {8 * _IMPORTS.index(found[2])})"
+        return f"  {own} = load ptr, {place}\n{found[1]}{own}{found[3]}"
+
+    return _IMPORTED.sub(loaded, text)
+
+
+_IMPORTS = (*FUNCTIONS, *OBJECTS)
+
+_IMPORTED = re.compile(rf"^(  .*)@({'|'.join(_IMPORTS)})\b(.*)$", re.MULTILINE)
+"""A line that names one of these."""
 
 _WORD = re.compile(r"(%[\w.]+) = call i64 @word\(ptr (%[\w.]+), i64 ([%\w.]+)\)")
 """The int64 at a position."""

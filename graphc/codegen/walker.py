@@ -70,15 +70,15 @@ class ProgramText:
     @property
     def kernels(self) -> str:
         """All kernels as one module."""
-        return _joined([module.text for module in self.modules])
+        return joined_modules([module.text for module in self.modules])
 
     def joined(self, *further: str) -> str:
         """Everything as one module, with further modules."""
         kernels = (module.text for module in self.modules)
-        return _joined([*self.libraries.values(), *kernels, *further])
+        return joined_modules([*self.libraries.values(), *kernels, *further])
 
 
-def _joined(texts: Sequence[str]) -> str:
+def joined_modules(texts: Sequence[str]) -> str:
     """Several modules as one.
 
     What several define they define alike, and it stands once; what several declare, too.
@@ -133,13 +133,14 @@ def emit_program(plan: Plan, target: Target, quick: bool = False) -> ProgramText
     return ProgramText(tuple(modules), symbols, libraries)
 
 
-def emit_walker(target: Target) -> str:
+def emit_walker(target: Target, threads: bool = True) -> str:
     """``i64 graphc_walk(steps, count, pointers, dims, status, cancel)``.
 
     Gives the number of steps where it ran to the end; the step that failed where a kernel filled
-    in ``status``; -1 where ``cancel`` became non-zero. On targets without threads a launch in tasks
-    is one like any other.
+    in ``status``; -1 where ``cancel`` became non-zero. Without ``threads``, and on targets that
+    have none, a launch in tasks is one like any other.
     """
+    threads = threads and target.has_threads
     module = ModuleEmitter(target)
     e = FunctionEmitter(
         module,
@@ -179,14 +180,14 @@ def emit_walker(target: Target) -> str:
     sizes = e.element_pointer(dims, dim, "i64")
     e.store(e.binary("add", position, e.const(1, I64)), at, 8)
     launch = e.label("launch")
-    parallel = e.label("parallel") if target.has_threads else launch
+    parallel = e.label("parallel") if threads else launch
     branch, jump, copy = (e.label(name) for name in ("branch", "jump", "copy"))
     labels = {LAUNCH: launch, PARALLEL: parallel, BRANCH: branch, JUMP: jump, COPY: copy}
     cases = " ".join(f"i64 {number}, label %{label}" for number, label in labels.items())
     e.line(f"switch {kind}, label %{head} [ {cases} ]")
     e.start(launch)
     _emit_launch(e, head, position, function, buffers, sizes, goal)
-    if target.has_threads:
+    if threads:
         e.start(parallel)
         operands = (word(7), function, buffers, sizes, Reg("%status", PTR), goal, word(5), word(6))
         _emit_tasks(e, head, position, operands)
@@ -199,7 +200,7 @@ def emit_walker(target: Target) -> str:
     _emit_copy(e, head, buffers, sizes)
     e.start(done)
     e.finish("ret i64 %count")
-    if target.has_threads:
+    if threads:
         emit_pool(module)
     return module.text()
 

@@ -1,12 +1,35 @@
-"""The machine code of a plan, loaded: its kernels, and the loop over steps with the thread pool."""
+"""The machine code of a plan, loaded: its kernels, and the loop over steps with the thread pool.
+
+Invariant: nothing here loads LLVM; the code of an exported library was made by it long before.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from graphc.plan.table import WALKER, WORKER
-from graphc.runtime.jit import Library
+
+if TYPE_CHECKING:
+    from graphc.runtime.jit import Library
+
+
+@dataclass(frozen=True, slots=True)
+class Glue:
+    """Addresses of code that knows of no plan; sessions compile theirs when they first need it.
+
+    Attributes:
+        handler: of the handler of Ctrl-C, ``void (i32)``.
+        flag: of the int32 that it sets.
+        entry: of the native entry, see ``graphc.codegen.entry``.
+        imports: of the table that the entry reads addresses from.
+    """
+
+    handler: int
+    flag: int
+    entry: int
+    imports: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,18 +37,20 @@ class Code:
     """Machine code of a plan.
 
     Attributes:
-        libraries: what must stay loaded.
+        kept: what must stay loaded.
         entries: address of each of ``plan.kernels``.
         walker: address of the native loop over the steps.
         worker: address of what threads of the pool run, which stands beside it.
-        loop: the library of these two.
+        loop: what keeps these two loaded.
+        glue: what came along with it; None where it is compiled on demand.
     """
 
-    libraries: tuple[Library, ...]
+    kept: tuple[object, ...]
     entries: tuple[int, ...]
     walker: int
     worker: int
-    loop: Library
+    loop: object
+    glue: Glue | None = None
 
     @classmethod
     def of(cls, libraries: Sequence[Library], symbols: Sequence[str]) -> Code:
@@ -39,4 +64,4 @@ class Code:
         return cls(tuple(libraries), entries, loop.addresses[WALKER], loop.addresses[WORKER], loop)
 
 
-__all__ = ["Code"]
+__all__ = ["Code", "Glue"]

@@ -19,8 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from graphc.codegen.entry import ENTRY, IMPORTS, emit_entry
-from graphc.codegen.objects import (
+from graphc.base.objects import (
     ARRAY_DATA,
     ARRAY_DIMS,
     ARRAY_DTYPE,
@@ -28,6 +27,9 @@ from graphc.codegen.objects import (
     ARRAY_RANK,
     DTYPE_KIND,
     DTYPE_SIZE,
+    ENTRY,
+    ENTRY_IMPORTS,
+    FUNCTIONS,
     OBJECT_TYPE,
     PLAIN,
     WRITEABLE,
@@ -37,7 +39,7 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.plan.table import INPUT_WORDS, OUTPUT_WORDS, TABLE_WORDS
 from graphc.runtime.address import can_read_directly, documented_address
-from graphc.runtime.jit import Library, load
+from graphc.runtime.code import Glue
 from graphc.runtime.program import Program
 
 Container = Literal["single", "list", "tuple"]
@@ -140,20 +142,31 @@ def _numpy_empty() -> int | None:
 
 
 @cache
-def _method() -> tuple[_MethodDef, Library]:
-    """The native entry; one serves every program of the process."""
-    imports = {name: _address(getattr(ctypes.pythonapi, name)) for name in IMPORTS}
-    imports["PyArray_Type"] = id(np.ndarray)
-    imports["_Py_NoneStruct"] = id(None)
-    imports["graphc_out"] = id(_OUT)
+def _compiled() -> tuple[int, int, object]:
+    """The addresses of the process's own native entry and of its table; what keeps them loaded."""
+    from graphc.codegen.entry import emit_entry
+    from graphc.runtime.jit import load
+
+    library = load(emit_entry(), (ENTRY, ENTRY_IMPORTS))
+    return library.addresses[ENTRY], library.addresses[ENTRY_IMPORTS], library
+
+
+def _method(glue: Glue | None) -> _MethodDef:
+    """The native entry that came with a program's code, or the one that the process compiles."""
+    entry, table = _compiled()[:2] if glue is None else (glue.entry, glue.imports)
+    imports = _imports()
+    ctypes.memmove(table, imports, ctypes.sizeof(imports))
+    return _MethodDef(b"call", entry, _FASTCALL_WITH_KEYWORDS, b"A compiled program.")
+
+
+@cache
+def _imports() -> ctypes.Array[ctypes.c_uint64]:
+    """The content of the table of imports."""
     empty = _numpy_empty()
     assert empty is not None, "the native entry is made only where it is available"
-    imports["PyArray_Empty"] = empty
-    library = load(emit_entry(), (ENTRY,), imports=imports)
-    definition = _MethodDef(
-        b"call", library.addresses[ENTRY], _FASTCALL_WITH_KEYWORDS, b"A compiled program."
-    )
-    return definition, library
+    found = [_address(getattr(ctypes.pythonapi, name)) for name in FUNCTIONS]
+    found += (empty, id(np.ndarray), id(None), id(_OUT))
+    return (ctypes.c_uint64 * len(found))(*found)
 
 
 def _address(function: Any) -> int:
@@ -227,13 +240,13 @@ def native_call(
     counts = [arguments, len(types), len(results), _CONTAINERS.index(container), rank]
     words = [*counts, TABLE_WORDS + len(inputs), *inputs, *outputs, *places]
     table: NDArray[np.int64] = np.array(words, np.int64)
-    definition, _ = _method()
+    definition = _method(program.glue)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
     make.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
     bound = (
         table, program.call_natively(), careful, variables.values, variables.read, variables.spares,
-        variables.written, program,
+        variables.written, program, definition,
     )  # fmt: skip
     call: Callable[..., Any] = make(ctypes.addressof(definition), bound, None)
     return call

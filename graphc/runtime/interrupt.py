@@ -13,11 +13,10 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 
-import numpy as np
-
-from graphc.runtime.jit import Library, load
+from graphc.runtime.code import Glue
 
 _STRUCT_BYTES = 152
 """glibc's ``struct sigaction`` on x86-64: handler, mask of 128 bytes, flags, restorer."""
@@ -25,20 +24,49 @@ _STRUCT_BYTES = 152
 _IGNORED = 1
 """SIG_IGN."""
 
-FLAG = np.zeros(1, np.int32)
-"""Set by the native handler; polled by runs of the main thread."""
+HANDLER, FLAG = "graphc_interrupt", "graphc_interrupted"
+"""The symbols of the handler and of the flag that it sets and runs of the main thread poll."""
+
+
+def handler_text(linkage: str = "") -> str:
+    """``void handler(i32)`` that sets the flag; safe in a signal handler, unlike any Python."""
+    return (
+        f"@{FLAG} = {linkage} global i32 0\n"
+        f"define void @{HANDLER}(i32 %signal) nounwind {{\n"
+        f"  store volatile i32 1, ptr @{FLAG}, align 4\n"
+        "  ret void\n}\n"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """The native handler.
+
+    Attributes:
+        address: of its code.
+        flag: what it sets.
+        kept: keeps both loaded.
+    """
+
+    address: int
+    flag: ctypes.c_int32
+    kept: object
+
+
+def handler(glue: Glue | None) -> Handler:
+    """The handler that came with a program's code, or the one that the process compiles."""
+    if glue is None:
+        return _compiled()
+    return Handler(glue.handler, ctypes.c_int32.from_address(glue.flag), None)
 
 
 @cache
-def handler() -> Library:
-    """``void handler(int)`` that sets the flag; safe in a signal handler, unlike any Python."""
-    text = (
-        "@graphc_flag = external global i32\n"
-        "define void @graphc_interrupt(i32 %signal) nounwind {\n"
-        "  store volatile i32 1, ptr @graphc_flag, align 4\n"
-        "  ret void\n}\n"
-    )
-    return load(text, ("graphc_interrupt",), imports={"graphc_flag": FLAG.ctypes.data})
+def _compiled() -> Handler:
+    from graphc.runtime.jit import load
+
+    library = load(handler_text(), (HANDLER, FLAG))
+    flag = ctypes.c_int32.from_address(library.addresses[FLAG])
+    return Handler(library.addresses[HANDLER], flag, library)
 
 
 @cache
@@ -49,7 +77,7 @@ def _sigaction() -> ctypes._NamedFuncPointer:
 
 
 @contextmanager
-def interruptible() -> Iterator[int | None]:
+def interruptible(native: Handler) -> Iterator[int | None]:
     """Lets Ctrl-C stop the native run in the block; gives the address of the flag to poll.
 
     Gives None where signals don't arrive: outside the main thread, or where they are ignored.
@@ -60,16 +88,16 @@ def interruptible() -> Iterator[int | None]:
     sigaction = _sigaction()
     before = (ctypes.c_uint64 * (_STRUCT_BYTES // 8))()
     ours = (ctypes.c_uint64 * (_STRUCT_BYTES // 8))()
-    ours[0] = handler().addresses["graphc_interrupt"]
-    FLAG[0] = 0
+    ours[0], flag = native.address, native.flag
+    flag.value = 0
     if sigaction(signal.SIGINT, ours, before) != 0 or before[0] == _IGNORED:
         sigaction(signal.SIGINT, before, None)
         yield None
         return
     try:
-        yield FLAG.ctypes.data
+        yield ctypes.addressof(flag)
     finally:
         sigaction(signal.SIGINT, before, None)
-        if FLAG[0]:
-            FLAG[0] = 0
+        if flag.value:
+            flag.value = 0
             signal.raise_signal(signal.SIGINT)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from graphc.plan.table import POOL_BYTES, POOL_ENTRY
 from graphc.runtime.address import address_of
-from graphc.runtime.jit import Library
 
 
 class _Pool:
@@ -24,7 +23,7 @@ class _Pool:
     record: NDArray[np.uint8] | None = None
 
 
-def pool_address(worker: int, library: Library) -> int:
+def pool_address(worker: int, library: object) -> int:
     """The address of the record; its threads will run the first ``worker`` that comes, of a library
     that stays loaded for that."""
     with _Pool.lock:
@@ -35,7 +34,7 @@ def pool_address(worker: int, library: Library) -> int:
         return address_of(_Pool.record)
 
 
-def _immortal(library: Library) -> NDArray[np.uint8]:
+def _immortal(library: object) -> NDArray[np.uint8]:
     """A record on cache lines of its own that, like the library, outlives the interpreter."""
     room = np.zeros(POOL_BYTES + 64, np.uint8)
     start = -address_of(room) % 64

@@ -38,7 +38,7 @@ from graphc.runtime.address import address_of
 from graphc.runtime.binding import Binder
 from graphc.runtime.blocks import maker_of_results
 from graphc.runtime.code import Code
-from graphc.runtime.interrupt import handler, interruptible
+from graphc.runtime.interrupt import Handler, handler, interruptible
 from graphc.runtime.pool import pool_address
 from graphc.runtime.tasks import Cut, cuts_of, write_cuts
 
@@ -257,6 +257,7 @@ class Program:
         plan: what it runs.
         entries: address of each kernel.
         walker: address of the native loop over the steps.
+        glue: what came along with its code; None where that is compiled on demand.
         constants: the content of constant slots, packed.
         table: what its frames share.
         input_places, output_places: of each input and result its entries of the pointer table.
@@ -274,7 +275,8 @@ class Program:
         self.entries = code.entries
         self.walker = code.walker
         self.most_bytes = most_bytes
-        self._libraries = code.libraries
+        self.glue = code.glue
+        self._kept = code.kept
         self._walk = _WALK(code.walker)
         self.constants = {
             slot: np.ascontiguousarray(array) for slot, array in plan.constants.items()
@@ -288,8 +290,7 @@ class Program:
         self._dtypes = [plan.slots[slot].type.dtype.numpy for slot in plan.outputs]
         self._count = len(plan.steps)
         self.is_long = bool(plan.loops) or self._count >= LONG_PROGRAM
-        if self.is_long:
-            handler()
+        self._handler: Handler | None = handler(code.glue) if self.is_long else None
         self._lock = threading.Lock()
         self._bounds: dict[tuple[int, ...], Bound] = {}
         self.recent: list[Bound] = []
@@ -382,16 +383,17 @@ class Program:
     def _walked(self, frame: Frame) -> int:
         """Runs the steps; long programs can be interrupted."""
         stopped: int
-        if not self.is_long:
+        native = self._handler
+        if native is None:
             stopped = self._walk(*frame.arguments, _NEVER)
             return stopped
         commit = self.plan.commit
         if commit is None:
-            with interruptible() as flag:
+            with interruptible(native) as flag:
                 stopped = self._walk(*frame.arguments, flag or _NEVER)
             return stopped
         steps, _, *tables = frame.arguments
-        with interruptible() as flag:
+        with interruptible(native) as flag:
             stopped = self._walk(steps, ctypes.c_int64(commit), *tables, flag or _NEVER)
         if stopped != commit:
             return stopped

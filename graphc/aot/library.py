@@ -1,0 +1,345 @@
+"""From an executable to a library: its programs, its weights and what it says of itself.
+
+Invariant: the same graph, options and target give the same text and the same weights, on any
+machine. """
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from graphc.aot.families import Family
+from graphc.aot.native.interface import Interface
+from graphc.aot.native.module import Variant, library_text, signature_text
+from graphc.aot.native.records import areas_bytes, counts_of
+from graphc.aot.tables import MAX_THREADS, Tables, bounds_of, symbol_names, tables_of
+from graphc.base.errors import GraphError
+from graphc.base.source import caller
+from graphc.base.target import Target
+from graphc.compiled import Levels
+from graphc.compiler import levels_of
+from graphc.executable import Executable
+from graphc.extract import Extraction
+from graphc.ir.attributes import Array, Payload
+from graphc.ir.graph import Graph, Node
+from graphc.ir.types import TensorType
+from graphc.ir.value import Value
+from graphc.ops.source import constant_op
+from graphc.structure import leaves
+
+ALIGNMENT = 64
+
+DTYPES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
+    "float32", "float64", "bfloat16",
+)  # fmt: skip
+"""The numbers that dtypes have in the C interface."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input, an output or a variable of a library.
+
+    Attributes:
+        name: as the user gave it, or one made of its position.
+        type: dtype and symbolic shape.
+        feed: which feed of the plan it is; -1 for none.
+        output: which output of the plan it is, or gets as its new value; -1 for none.
+    """
+
+    name: str
+    type: TensorType
+    feed: int = -1
+    output: int = -1
+
+
+class Weights:
+    """The arrays of a library in one block, equal ones once, each aligned to 64 bytes."""
+
+    def __init__(self) -> None:
+        self.arrays: list[Array] = []
+        self.offsets: list[int] = []
+        self.bytes = 0
+        self._known: dict[Payload, int] = {}
+
+    def place(self, array: Array) -> int:
+        """Where an array lies."""
+        payload = Payload(array)
+        known = self._known.get(payload)
+        if known is None:
+            known = self._known[payload] = self.bytes
+            self.arrays.append(array)
+            self.offsets.append(known)
+            self.bytes = _aligned(known + max(array.nbytes, 1))
+        return known
+
+    def block(self) -> bytes:
+        """The whole."""
+        parts: list[bytes] = []
+        for array in self.arrays:
+            parts += (array.tobytes(), bytes(_aligned(max(array.nbytes, 1)) - array.nbytes))
+        return b"".join(parts)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """What is to be built.
+
+    Attributes:
+        name: prefix of the symbols.
+        family: the processors it has programs for.
+        threads: whether kernels may run on several threads.
+        embeds: whether the weights are part of the library.
+        freezes: whether variables become constants; None where the executable writes none.
+        dims: bounds of symbolic dims, by name.
+    """
+
+    name: str
+    family: Family
+    threads: bool = True
+    embeds: bool = True
+    freezes: bool | None = None
+    dims: Mapping[str, tuple[int, int]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A library before it is compiled.
+
+    Attributes:
+        extraction: the graph, variables frozen if they are to be.
+        inputs, outputs, variables: in the order of the C interface.
+        initial: the values of the variables.
+        levels: what each target's program went through.
+        tables: of each target's plan.
+        weights: all constants and initial values.
+        symbols: name and bounds of each symbolic dim.
+    """
+
+    extraction: Extraction
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    variables: tuple[Tensor, ...]
+    initial: tuple[Array, ...]
+    levels: tuple[Levels, ...]
+    tables: tuple[Tables, ...]
+    weights: Weights
+    symbols: tuple[tuple[str, int, int], ...]
+
+
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
+
+
+def check_name(name: str) -> None:
+    """Refuses what can't begin the names of C functions.
+
+    Raises:
+        GraphError: naming it.
+    """
+    if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
+        raise GraphError(
+            f"name={name!r} can't be the name of a library",
+            where=caller(),
+            hint="use letters, digits and _, a letter first: it begins the names of its functions",
+        )
+
+
+def content_of(exe: Executable, design: Design) -> Content:
+    """Compiles an executable for each target of a design, as far as LLVM text.
+
+    Raises:
+        GraphError: for bounds of dims that are not the program's.
+    """
+    extraction = exe._extraction
+    freezes = not extraction.written if design.freezes is None else design.freezes
+    values = dict(
+        zip(extraction.states, exe._session.get([*extraction.states]), strict=True)
+    )
+    if freezes:
+        kept = set(extraction.written)
+        extraction = _frozen(extraction, {v: a for v, a in values.items() if v not in kept})
+    options = replace(exe.options, threads=MAX_THREADS if design.threads else 1)
+    levels = [levels_of(extraction, options, target) for _, _, target in design.family.programs]
+    inputs, outputs, variables = _tensors(exe, extraction)
+    feed_of = {value: n for n, value in enumerate(extraction.feeds)}
+    read = [n for n, value in enumerate(exe.feeds) if value in feed_of]
+    order = sorted(read, key=lambda n: feed_of[exe.feeds[n]])
+    rows = [(tensor.feed, tensor.output) for tensor in variables]
+    further = [dim for tensor in inputs for dim in tensor.type.shape]
+    tables = tuple(tables_of(level.plan, order, rows, further) for level in levels)
+    keys = list(dict.fromkeys((*extraction.states, *extraction.written)))
+    initial = tuple(exe._session.get(keys))
+    weights = Weights()
+    return Content(
+        extraction, inputs, outputs, variables, initial, tuple(levels), tables, weights,
+        _symbols(tables, design.dims or {}),
+    )  # fmt: skip
+
+
+def text_of(
+    content: Content, design: Design, head: tuple[bytes, int, int], weights: str, digest: bytes
+) -> str:
+    """The LLVM text of a library.
+
+    Args:
+        content: the library.
+        design: how it is built.
+        head: of the file of weights the first bytes, where arrays begin and its size.
+        weights: text that defines the embedded weights.
+        digest: of what the library says of itself.
+    """
+    base = design.family.base
+    variants = []
+    total = 0
+    for (label, level, target), levels, tables in zip(
+        design.family.programs, content.levels, content.tables, strict=True
+    ):
+        variant, size = _variant(content, label, level, target, levels, tables)
+        variants.append(variant)
+        total = max(total, size)
+    programs = [(variant.symbol, variant.level) for variant in variants]
+    interface = interface_of(design, programs, total, head, digest)
+    signature = signature_text(
+        content.symbols,
+        {
+            "input": _described(content.inputs),
+            "output": _described(content.outputs),
+            "variable": _described(content.variables),
+        },
+        " ".join(label for label, _, _ in design.family.programs),
+        base,
+    )
+    return library_text(interface, variants, base, signature, weights)
+
+
+def interface_of(
+    design: Design,
+    programs: Sequence[tuple[str, int]],
+    total: int,
+    head: tuple[bytes, int, int],
+    digest: bytes,
+) -> Interface:
+    """The functions of a library."""
+    base = design.family.base
+    first, start, size = head
+    return Interface(
+        name=design.name,
+        context_bytes=total,
+        programs=programs,
+        pool="graphc_pool" if design.threads else None,
+        weights=f"{design.name}_weights" if design.embeds else None,
+        weights_bytes=size,
+        weights_head=first,
+        weights_start=start,
+        digest=digest,
+        hosted=design.family.is_hosted,
+        is_linux=base.system == "linux",
+        linkage="dllexport" if base.system == "windows" else "",
+    )
+
+
+# --- parts ---------------------------------------------------------------------------------------
+
+
+def _frozen(extraction: Extraction, values: Mapping[Value, Array]) -> Extraction:
+    """The same with constants for these variables."""
+    graph = extraction.graph
+    inputs = graph.inputs[: len(extraction.feeds)]
+    states = graph.inputs[len(extraction.feeds) :]
+    nodes: list[Node] = []
+    kept: list[Value] = []
+    for state, value in zip(extraction.states, states, strict=True):
+        array = values.get(state)
+        if array is None:
+            kept.append(value)
+            continue
+        attributes = {"value": Payload(array)}
+        nodes.append(Node(constant_op, (), attributes, (value,)))
+    remaining = tuple(state for state in extraction.states if state not in values)
+    new = Graph(graph.name, (*inputs, *kept), (*nodes, *graph.nodes), graph.outputs)
+    return replace(extraction, graph=new, states=remaining)
+
+
+def _tensors(
+    exe: Executable, extraction: Extraction
+) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], tuple[Tensor, ...]]:
+    feed_of = {value: n for n, value in enumerate(extraction.feeds)}
+    inputs = [
+        Tensor(value.name or f"input_{n}", value.type, feed_of.get(value, -1))
+        for n, value in enumerate(exe.feeds)
+    ]
+    fetched = [leaf for leaf in leaves(exe._fetches) if isinstance(leaf, Value)]
+    outputs = [
+        Tensor(value.name or f"output_{n}", value.type, -1, n) for n, value in enumerate(fetched)
+    ]
+    read = {value: n for n, value in enumerate(extraction.states, len(extraction.feeds))}
+    written = {value: n for n, value in enumerate(extraction.written, len(fetched))}
+    keys = dict.fromkeys((*extraction.states, *extraction.written))
+    variables = [
+        Tensor(name or f"variable_{n}", value.type, read.get(value, -1), written.get(value, -1))
+        for n, (value, name) in enumerate((value, value.name) for value in keys)
+    ]
+    return tuple(inputs), tuple(outputs), tuple(variables)
+
+
+def _symbols(
+    tables: Sequence[Tables], declared: Mapping[str, tuple[int, int]]
+) -> tuple[tuple[str, int, int], ...]:
+    names = symbol_names(tables[0])
+    unknown = [name for name in declared if name not in names]
+    if unknown:
+        raise GraphError(
+            f"dims={dict(declared)!r} names {unknown[0]!r}; the symbolic dims are "
+            f"{', '.join(names) or 'none'}",
+            where=caller(),
+            hint="give bounds for symbolic dims only",
+        )
+    return tuple(
+        (name, *bounds_of(symbol, declared.get(name)))
+        for name, symbol in zip(names, tables[0].symbols, strict=True)
+    )
+
+
+def _variant(
+    content: Content, label: str, level: int, target: Target, levels: Levels, tables: Tables
+) -> tuple[Variant, int]:
+    """A program, and the bytes of its contexts."""
+    place = content.weights.place
+    constants = [place(array) for array in tables.constants]
+    tensors = (*content.inputs, *content.outputs, *content.variables)
+    shapes = [[tables.dim(dim) for dim in tensor.type.shape] for tensor in tensors]
+    in_bytes = [tables.dim(tensor.type.bytes) for tensor in content.inputs]
+    out_bytes = [tables.dim(tensor.type.bytes) for tensor in content.outputs]
+    counts = counts_of(tables, len(in_bytes), len(out_bytes), len(content.variables))
+    size = areas_bytes(counts)
+    rows = []
+    for tensor, array in zip(content.variables, content.initial, strict=True):
+        block, second = size, 0
+        size += _aligned(max(array.nbytes, 1))
+        if tensor.output >= 0:
+            second = block
+            if tables.commit < 0:
+                second = size
+                size += _aligned(max(array.nbytes, 1))
+        rows.append((place(array), array.nbytes, block, second))
+    bounds = [(lower, upper) for _, lower, upper in content.symbols]
+    variant = Variant(
+        label, level, target, levels.text, tables, bounds, constants, rows, shapes, in_bytes,
+        out_bytes,
+    )  # fmt: skip
+    return variant, size
+
+
+def _described(tensors: Sequence[Tensor]) -> list[tuple[str, int, list[str]]]:
+    return [
+        (t.name, DTYPES.index(t.type.dtype.name), [str(dim) for dim in t.type.shape])
+        for t in tensors
+    ]
+
+
+__all__ = ["Content", "Design", "Tensor", "Weights", "check_name", "content_of", "text_of"]

@@ -1,0 +1,254 @@
+"""From the sizes of the symbolic dims to places and steps, in native code.
+
+The same as ``graphc.runtime.binding``, ``graphc.plan.memory.offsets_for_sizes`` and
+``graphc.runtime.tasks`` do in Python, over the tables of a program. Invariant: a context is bound
+only while its tables are right for its symbols; a failure leaves it unbound, and the text of the
+error in it. """
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphc.aot.native.records import (
+    BAD_DIMS,
+    CONTEXT,
+    MESSAGE_BYTES,
+    OK,
+    PROGRAM,
+)
+from graphc.aot.tables import CUT_FIELDS, GUARD_FIELDS, MARK, STEP_FIELDS
+from graphc.codegen.emitter import I1, I8, I32, I64, PTR, ModuleEmitter
+from graphc.codegen.routine import Record, Routine, Table, Word
+from graphc.kernel.split import SERIAL_WORK, TASK_WORK, TASKS_PER_THREAD
+from graphc.plan.table import LAUNCH, PARALLEL, SKIP, STEP_WORDS
+
+BIND, SAY = "graphc_bind", "graphc_say"
+"""``i64 (context, symbols)`` and ``i64 (context, template, numbers, code)``, which gives the
+code."""
+
+SHOWN = 16
+"""Numbers that the message of a guard names at most."""
+
+_DIGITS = 24
+
+
+def emit_binding(module: ModuleEmitter, pool: str | None) -> None:
+    """Defines ``BIND`` and ``SAY``; ``pool`` is the symbol of the thread pool's record, if any."""
+    _emit_digits(module)
+    _emit_say(module)
+    _emit_offsets(module)
+    _emit_steps(module, pool)
+    _emit_guards(module)
+    _emit_bind(module)
+
+
+def program_of(context: Record) -> Record:
+    """The program that a context is of."""
+    return Record(PROGRAM, context["program"])
+
+
+def refuse(r: Routine, context: Word, text: Word, numbers: Sequence[Word], code: int) -> None:
+    """Ends the routine with an error whose message names these numbers."""
+    room = r.room(max(1, len(numbers)))
+    for position, number in enumerate(numbers):
+        room[position] = number
+    r.give(r.call(SAY, I64, context, text, room.at(0), r.word(code)))
+
+
+# --- text ----------------------------------------------------------------------------------------
+
+
+def _emit_digits(module: ModuleEmitter) -> None:
+    """``i64 graphc_digits(text, at, number)`` writes a number and gives the place behind it."""
+    r = Routine(module, "graphc_digits", {"text": PTR, "at": I64, "number": I64}, I64)
+    text, at, number = r.parameters
+    room, out = Table(text, I8), r.cell(at)
+    left = r.cell(number)
+    with r.when(number < 0):
+        room[out.value] = ord("-")
+        out.value = out.value + 1
+        left.value = r.word(0) - number
+    digits, count = r.room(_DIGITS), r.cell(0)
+    with r.forever():
+        # unsigned, since the least int64 has no counterpart
+        value = left.value
+        rest = Word(r, r.e.binary("udiv", value.reg, r.word(10).reg))
+        digits[count.value] = value - rest * 10
+        count.value = count.value + 1
+        left.value = rest
+        with r.when(rest.equals(0)):
+            with r.loop(count.value) as k:
+                room[out.value + k] = digits[count.value - 1 - k] + ord("0")
+            r.give(out.value + count.value)
+    r.finish()
+
+
+def _emit_say(module: ModuleEmitter) -> None:
+    """Writes the text of an error."""
+    r = Routine(
+        module, SAY, {"context": PTR, "template": PTR, "numbers": PTR, "code": I64}, I64
+    )
+    at, template, given, code = r.parameters
+    out = Record(CONTEXT, at)["message"]
+    text, source, numbers = Table(out, I8), Table(template, I8), Table(given)
+    read, written, used = r.cell(0), r.cell(0), r.cell(0)
+    with r.forever():
+        letter = source[read.value]
+        with r.when(letter.equals(0) | (written.value > MESSAGE_BYTES - _DIGITS - 1)):
+            text[written.value] = 0
+            r.give(code)
+        with r.when(letter.differs(ord(MARK))):
+            text[written.value] = letter
+            written.value = written.value + 1
+        with r.when(letter.equals(ord(MARK))):
+            number = numbers[used.value]
+            written.value = r.call("graphc_digits", I64, out, written.value, number)
+            used.value = used.value + 1
+        read.value = read.value + 1
+    r.finish()
+
+
+# --- sizes ---------------------------------------------------------------------------------------
+
+
+def _emit_bind(module: ModuleEmitter) -> None:
+    """Makes a context ready for sizes of the symbols, if it isn't already."""
+    r = Routine(module, BIND, {"context": PTR, "given": PTR}, I64)
+    at, given = r.parameters
+    context = Record(CONTEXT, at)
+    program = program_of(context)
+    count, sizes = program["symbols"], Table(given)
+    known = context.table("symbols_at")
+    changed = r.cell(r.word(1) - context["bound"])
+    with r.loop(count) as i, r.when(sizes[i].differs(known[i])):
+        changed.value = 1
+    with r.when(changed.value.equals(0)):
+        r.give(OK)
+    context["bound"] = 0
+    bounds, messages = program.table("bounds_at"), program.table("symbol_messages_at", PTR)
+    with r.loop(count) as i:
+        size, lower, upper = sizes[i], bounds[i * 2], bounds[i * 2 + 1]
+        with r.when((size < lower) | (size > upper)):
+            refuse(r, at, messages[i], (size, lower, upper), BAD_DIMS)
+        known[i] = size
+    evaluate = program["evaluate"].reg
+    overflow = r.e.assign(
+        I1, f"call i1 {evaluate.text}({known.at(0).reg}, {context['sizes_at'].reg})"
+    )
+    with r.when(Word(r, overflow)):
+        text = r.text("these sizes are too large: a number of bytes exceeds 64 bits")
+        refuse(r, at, text, (), BAD_DIMS)
+    code = r.call("graphc_guards", I64, at)
+    with r.when(code.differs(OK)):
+        r.give(code)
+    r.call("graphc_offsets", None, at)
+    r.call("graphc_steps", None, at)
+    context["bound"] = 1
+    r.finish(OK)
+
+
+def _emit_guards(module: ModuleEmitter) -> None:
+    """``i64 graphc_guards(context)`` checks what is known only now; sizes must be evaluated."""
+    r = Routine(module, "graphc_guards", {"context": PTR}, I64)
+    (at,) = r.parameters
+    context = Record(CONTEXT, at)
+    program = program_of(context)
+    sizes, rows = context.table("sizes_at"), program.table("guards_at", I32)
+    messages, shown = program.table("messages_at", PTR), program.table("shown_at", I32)
+    numbers = r.room(SHOWN)
+    with r.loop(program["guards"]) as n:
+        row = n * GUARD_FIELDS
+        left, right = sizes[rows[row]], sizes[rows[row + 1]]
+        may = rows[row + 2].differs(0) & left.equals(1)
+        with r.when((left.equals(right) | may).equals(0)):
+            with r.loop(rows[row + 5]) as k:
+                numbers[k] = sizes[shown[rows[row + 4] + k]]
+            text = messages[rows[row + 3]]
+            r.give(r.call(SAY, I64, at, text, numbers.at(0), r.word(BAD_DIMS)))
+    r.finish(OK)
+
+
+def _emit_offsets(module: ModuleEmitter) -> None:
+    """``graphc_offsets(context)``: where each buffer lies in the arena, and how large that is."""
+    r = Routine(module, "graphc_offsets", {"context": PTR})
+    (at,) = r.parameters
+    context = Record(CONTEXT, at)
+    program = program_of(context)
+    sizes, count = context.table("sizes_at"), program["buffers"]
+    extents, offsets = context.table("extents_at"), context.table("offsets_at")
+    roots, copies = program.table("roots_at", I32), program.table("copies_at", I32)
+    r.clear(extents.at(0), count * 8)
+    with r.loop(count) as b:
+        size = sizes[program.table("buffers_at", I32)[b]]
+        # a buffer of each thread, as far as there are threads
+        size = size * r.least(copies[b], context["threads"])
+        root = roots[b]
+        extents[root] = r.most(extents[root], size)
+    starts, below = program.table("starts_at", I32), program.table("below_at", I32)
+    peak = r.cell(0)
+    with r.loop(program["roots"]) as n:
+        root = program.table("order_at", I32)[n]
+        end = r.cell(0)
+        first = starts[root]
+        with r.loop(starts[root + 1] - first) as k:
+            under = below[first + k]
+            end.value = r.most(end.value, offsets[under] + extents[under])
+        alignment = program.table("alignments_at", I32)[root]
+        offset = (end.value + alignment - 1) & (r.word(0) - alignment)
+        offsets[root] = offset
+        peak.value = r.most(peak.value, offset + extents[root])
+    with r.loop(count) as b:
+        offsets[b] = offsets[roots[b]]
+    context["peak"] = peak.value
+    r.finish()
+
+
+def _emit_steps(module: ModuleEmitter, pool: str | None) -> None:
+    """``graphc_steps(context)``: the dims that kernels get, and how launches are cut."""
+    r = Routine(module, "graphc_steps", {"context": PTR})
+    (at,) = r.parameters
+    context = Record(CONTEXT, at)
+    program = program_of(context)
+    sizes, symbols = context.table("sizes_at"), context.table("symbols_at")
+    cells, sources = context.table("cells_at"), program.table("cells_at", I32)
+    with r.loop(program["cells"]) as n:
+        source = sources[n]
+        with r.when(source < 0):
+            cells[n] = sizes[r.word(-1) - source]
+        with r.when(source >= 0):
+            cells[n] = symbols[source]
+    steps, rows = context.table("steps_at"), program.table("steps_at", I32)
+    with r.loop(program["steps"]) as n:
+        steps[n * STEP_WORDS] = rows[n * STEP_FIELDS]
+    cuts = program.table("cuts_at", I32)
+    with r.loop(program["cuts"]) as n:
+        row = n * CUT_FIELDS
+        step = cuts[row] * STEP_WORDS
+        extent, work = sizes[cuts[row + 1]], sizes[cuts[row + 2]]
+        steps[step + 4] = extent
+        if pool is not None:
+            seats = r.least(cuts[row + 3], context["threads"])
+            tasks = _tasks(r, work, extent, seats, cuts[row + 4])
+            many = tasks > 1
+            steps[step] = r.choose(many, r.word(PARALLEL), LAUNCH)
+            steps[step + 5] = (extent + tasks - 1) // tasks
+            steps[step + 6] = seats
+            steps[step + 7] = r.number_of(r.symbol(pool))
+    idle, idle_sizes = program.table("idle_at", I32), program.table("idle_sizes_at", I32)
+    with r.loop(program["idle"]) as n:
+        total = r.cell(0)
+        with r.loop(idle[n * 3 + 2]) as k:
+            total.value = total.value + sizes[idle_sizes[idle[n * 3 + 1] + k]]
+        with r.when(total.value.equals(0)):
+            steps[idle[n * 3] * STEP_WORDS] = SKIP
+    r.finish()
+
+
+def _tasks(r: Routine, work: Word, extent: Word, seats: Word, least: Word) -> Word:
+    """``graphc.kernel.split.task_count``; at least 1."""
+    wanted = r.least(r.least(work // TASK_WORK, seats * TASKS_PER_THREAD), extent // least)
+    serial = (work < SERIAL_WORK) | (seats < 2)
+    return r.choose(serial, r.word(1), r.most(wanted, 1))
+
+
+__all__ = ["BIND", "SAY", "SHOWN", "emit_binding", "program_of", "refuse"]

@@ -1,0 +1,259 @@
+"""A whole library as one module of LLVM text: programs for several processors and what calls them.
+
+The module is made for the plainest processor of its family, and each program's functions say for
+which they are made, so that one object holds them all. Invariant: only the functions of the
+interface can be seen from outside, so that two libraries stand beside each other in a process, and
+nothing in the text depends on the machine that it is written on. """
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain
+
+from graphc.aot.native.binding import SHOWN, emit_binding
+from graphc.aot.native.interface import CPU_LEVEL, Interface, emit_interface
+from graphc.aot.native.records import CONTEXT, PROGRAM, counts_of
+from graphc.aot.native.running import emit_running
+from graphc.aot.tables import MARK, Tables, symbol_names
+from graphc.base.target import Target
+from graphc.codegen.cpuid import emit_cpu_level
+from graphc.codegen.dims import emit_dims
+from graphc.codegen.emitter import I64, PTR, FunctionEmitter, ModuleEmitter, Reg
+from graphc.codegen.entry import emit_entry
+from graphc.codegen.routine import words
+from graphc.codegen.walker import ProgramText, emit_walker, joined_modules
+from graphc.ir.dims import symbol_name
+from graphc.plan.table import POOL_BYTES
+from graphc.runtime.interrupt import handler_text
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A program for one kind of processor.
+
+    Attributes:
+        label: part of its symbols.
+        level: what the processor must be able to do; 0 for anything of the target's family.
+        target: what its kernels are made for.
+        text: its kernels.
+        tables: its plan.
+        bounds: the least and greatest size of each symbol.
+        constants: where each constant lies in the weights.
+        variables: rows of ``records.VARIABLE_FIELDS``.
+        shapes: numbers of the dims of each input, then output, then variable.
+        input_bytes, output_bytes: numbers of their sizes.
+    """
+
+    label: str
+    level: int
+    target: Target
+    text: ProgramText
+    tables: Tables
+    bounds: Sequence[tuple[int, int]]
+    constants: Sequence[int]
+    variables: Sequence[tuple[int, int, int, int]]
+    shapes: Sequence[Sequence[int]]
+    input_bytes: Sequence[int]
+    output_bytes: Sequence[int]
+
+    @property
+    def symbol(self) -> str:
+        """Of its program."""
+        return f"graphc_program_{self.label}"
+
+
+def library_text(
+    interface: Interface, variants: Sequence[Variant], base: Target, signature: str, weights: str
+) -> str:
+    """The module.
+
+    Args:
+        interface: its functions.
+        variants: its programs.
+        base: the processor that all else is made for.
+        signature: text that defines ``@graphc_signature``.
+        weights: text that defines the embedded weights; empty where they are in a file.
+    """
+    module = ModuleEmitter(base)
+    emit_binding(module, interface.pool)
+    emit_running(module)
+    emit_interface(module, interface)
+    if any(level for _, level in interface.programs):
+        emit_cpu_level(module, CPU_LEVEL)
+    heads = [CONTEXT.definition, PROGRAM.definition]
+    attributes: list[str] = []
+    texts = [module.text(), emit_walker(base, interface.pool is not None)]
+    for number, variant in enumerate(variants):
+        texts.append(_variant_text(variant, number))
+        attributes.append(
+            f"attributes #{number} = {{ nounwind "
+            f'"target-cpu"="{variant.target.cpu}" "target-features"="{variant.target.features}" }}'
+        )
+    if interface.pool is not None:
+        heads.append(_pool_text(interface.pool))
+    if interface.is_linux:
+        texts += [emit_entry("internal"), handler_text("internal")]
+    whole = joined_modules(texts)
+    exported = set(interface.exported())
+    whole = _DEFINE.sub(lambda found: _hidden(found, exported), whole)
+    return "\n".join((*heads, signature, weights, whole, *attributes, ""))
+
+
+# --- programs ------------------------------------------------------------------------------------
+
+
+def _variant_text(variant: Variant, number: int) -> str:
+    """The kernels of a program, and its tables, under symbols of their own."""
+    text = variant.text.joined()
+    own = {*_DEFINED.findall(text), *_GLOBAL.findall(text)}
+    text = _NAME.sub(
+        lambda found: f"@{variant.label}.{found[1]}" if found[1] in own else found[0], text
+    )
+    text = _OPENING.sub(lambda found: f"{found[1]} #{number} {{", text)
+    kernels = [f"{variant.label}.{symbol}" for symbol in variant.text.symbols]
+    return text + _program_text(variant, kernels)
+
+
+def _program_text(variant: Variant, kernels: Sequence[str]) -> str:
+    module = ModuleEmitter(variant.target)
+    tables = variant.tables
+    counts = counts_of(
+        tables, len(variant.input_bytes), len(variant.output_bytes), len(variant.variables)
+    )
+    label = variant.label
+    evaluate = f"{label}.sizes"
+    _emit_sizes(module, evaluate, tables)
+    names = [
+        module.string(f"the size of dim {name} is {MARK}, it must be {MARK} to {MARK}")
+        for name in symbol_names(tables)
+    ]
+    messages = [module.string(text) for text in tables.messages]
+    ends = accumulate(map(len, variant.shapes), initial=len(variant.shapes) + 1)
+    shapes = [*ends, *chain.from_iterable(variant.shapes)]
+    assert all(tables.guards[n] <= SHOWN for n in range(5, len(tables.guards), 6))
+    content: dict[str, str] = {
+        "bounds_at": words([bound for pair in variant.bounds for bound in pair], 64),
+        "symbol_messages_at": _addresses(name.text for name in names),
+        "slots_at": words(tables.slots),
+        "entries_at": words(tables.entries),
+        "cells_at": words(tables.cells),
+        "steps_at": words(tables.steps),
+        "idle_at": words(tables.idle),
+        "idle_sizes_at": words(tables.idle_sizes),
+        "buffers_at": words(tables.buffers),
+        "copies_at": words(tables.copies),
+        "roots_at": words(tables.roots),
+        "alignments_at": words(tables.alignments),
+        "order_at": words(tables.order),
+        "starts_at": words(tables.starts),
+        "below_at": words(tables.below),
+        "guards_at": words(tables.guards),
+        "shown_at": words(tables.shown),
+        "cuts_at": words(tables.cuts),
+        "sites_at": words(tables.sites),
+        "messages_at": _addresses(message.text for message in messages),
+        "constants_at": words(variant.constants, 64),
+        "input_bytes_at": words(variant.input_bytes),
+        "output_bytes_at": words(variant.output_bytes),
+        "variables_at": words([word for row in variant.variables for word in row], 64),
+        "shapes_at": words(shapes),
+        "kernels": _addresses(f"@{kernel}" for kernel in kernels),
+    }
+    lines = [
+        f"@{label}.table.{name} = internal constant {text}, align 8"
+        for name, text in content.items()
+    ]
+    fields = []
+    for name, type_ in PROGRAM.fields.items():
+        if type_ is I64:
+            fields.append(f"i64 {counts[name]}")
+        else:
+            fields.append(f"ptr @{evaluate if name == 'evaluate' else f'{label}.table.{name}'}")
+    lines.append(
+        f"@{variant.symbol} = internal constant %{PROGRAM.name} {{ {', '.join(fields)} }}"
+    )
+    return "\n".join((module.text(), *lines, ""))
+
+
+def _addresses(symbols: Iterable[str]) -> str:
+    items = [f"ptr {symbol}" for symbol in symbols]
+    return f"[{len(items)} x ptr] [{', '.join(items)}]"
+
+
+def _emit_sizes(module: ModuleEmitter, symbol: str, tables: Tables) -> None:
+    """``i1 symbol(symbols, sizes)``: the values of all dims; true where one exceeds an int64."""
+    e = FunctionEmitter(module, symbol, (("ptr", "%symbols"), ("ptr", "%sizes")), "i1")
+    known: dict[str, Reg] = {}
+    for number, dim in enumerate(tables.symbols):
+        at = e.element_pointer(Reg("%symbols", PTR), e.const(number, I64), "i64")
+        known[symbol_name(dim)] = e.load(at, I64, 8)
+    flags = emit_dims(e, tables.dims, known, Reg("%sizes", PTR))
+    e.finish(f"ret {flags}")
+
+
+# --- text ----------------------------------------------------------------------------------------
+
+_DEFINED = re.compile(r"^define [^@\n]*@([A-Za-z0-9_.]+)\(", re.MULTILINE)
+_GLOBAL = re.compile(r"^@([A-Za-z0-9_.]+) = ", re.MULTILINE)
+_NAME = re.compile(r"@([A-Za-z0-9_.]+)")
+_OPENING = re.compile(r"^(define [^{\n]*\)[^{\n]*?) ?\{$", re.MULTILINE)
+_DEFINE = re.compile(r"^define (internal |dllexport )?([^@\n]*@([A-Za-z0-9_.]+)\()", re.MULTILINE)
+
+
+def _hidden(found: re.Match[str], exported: set[str]) -> str:
+    """A definition, made internal unless it is of the interface."""
+    if found[3] in exported:
+        return found[0]
+    return f"define internal {found[2]}"
+
+
+def _pool_text(symbol: str) -> str:
+    return f"@{symbol} = internal global [{POOL_BYTES} x i8] zeroinitializer, align 64"
+
+
+def signature_text(
+    symbols: Sequence[tuple[str, int, int]],
+    tensors: Mapping[str, Sequence[tuple[str, int, Sequence[str]]]],
+    target: str,
+    base: Target,
+) -> str:
+    """Defines ``@graphc_signature``; see the header for its types.
+
+    Args:
+        symbols: name and bounds of each dim.
+        tensors: "input", "output", "variable": name, number of the dtype and shape of each.
+        target: the names of the processors it has programs for.
+        base: the processor that all else is made for.
+    """
+    module = ModuleEmitter(base)
+    lines: list[str] = []
+
+    def listed(name: str, items: Sequence[str], type_: str) -> str:
+        lines.append(
+            f"@graphc_signature.{name} = internal constant [{len(items)} x {type_}] "
+            f"[{', '.join(f'{type_} {item}' for item in items)}]"
+        )
+        return f"ptr @graphc_signature.{name}"
+
+    dims = [
+        f"{{ {module.string(name)}, i64 {lower}, i64 {upper} }}" for name, lower, upper in symbols
+    ]
+    tables = [listed("dim", dims, "{ ptr, i64, i64 }")]
+    counts = [f"i32 {len(symbols)}"]
+    for kind, infos in tensors.items():
+        rows = [
+            f"{{ {module.string(name)}, {module.string(', '.join(shape))}, i32 {dtype}, "
+            f"i32 {len(shape)} }}"
+            for name, dtype, shape in infos
+        ]
+        tables.append(listed(kind, rows, "{ ptr, ptr, i32, i32 }"))
+        counts.append(f"i32 {len(infos)}")
+    fields = [*counts, *tables, str(module.string(target))]
+    types = ", ".join(["i32"] * len(counts) + ["ptr"] * (len(tables) + 1))
+    lines.append(f"@graphc_signature = internal constant {{ {types} }} {{ {', '.join(fields)} }}")
+    return "\n".join((module.text(), *lines))
+
+
+__all__ = ["Variant", "library_text", "signature_text"]

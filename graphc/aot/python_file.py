@@ -1,0 +1,173 @@
+"""The Python module beside a library: calls it by ctypes, needs NumPy and nothing of graphc."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from graphc.aot.library import Content, Design, Tensor
+
+
+def python_text(content: Content, design: Design, library: str, weights: str | None) -> str:
+    """The module's source; ``library`` and ``weights`` are names of files beside it."""
+    data = {
+        "prefix": design.name,
+        "library": library,
+        "weights": weights,
+        "dims": [list(symbol) for symbol in content.symbols],
+        "inputs": _listed(content.inputs),
+        "outputs": _listed(content.outputs),
+        "variables": _listed(content.variables),
+    }
+    # JSON of these kinds but for null is Python
+    shown = json.dumps(data, indent=4).replace(": null", ": None")
+    return _TEXT.replace("@NAME@", design.name).replace("@DATA@", shown)
+
+
+def _listed(tensors: tuple[Tensor, ...]) -> list[list[Any]]:
+    return [
+        [t.name, t.type.dtype.name, [d if isinstance(d, int) else str(d) for d in t.type.shape]]
+        for t in tensors
+    ]
+
+
+_TEXT = '''\
+"""@NAME@: a library written by graphc, called with NumPy arrays. Needs nothing else."""
+
+import ctypes
+import os
+
+import numpy as np
+
+SIGNATURE = @DATA@
+
+
+class Program:
+    """A context of the library; call it with arrays, as SIGNATURE["inputs"] lists them or by name.
+
+    One thread at a time uses a context; several contexts share the weights.
+    """
+
+    def __init__(self, threads=0, library=None, weights=None):
+        folder = os.path.dirname(os.path.abspath(__file__))
+        self._prefix = SIGNATURE["prefix"]
+        self._context = None
+        self._library = ctypes.CDLL(library or os.path.join(folder, SIGNATURE["library"]))
+        pointer, word = ctypes.c_void_p, ctypes.c_int64
+        self._create = self._function("create", pointer, ctypes.c_char_p, ctypes.c_int)
+        self._destroy = self._function("destroy", pointer, result=None)
+        self._error = self._function("error", pointer, result=ctypes.c_char_p)
+        self._status = self._function("status_text", ctypes.c_int, result=ctypes.c_char_p)
+        self._workspace = self._function("workspace", pointer, pointer, pointer)
+        self._shape = self._function(
+            "shape", pointer, pointer, ctypes.c_int, ctypes.c_int, pointer
+        )
+        self._run = self._function(
+            "run", pointer, pointer, pointer, pointer, pointer, word
+        )
+        self._get = self._function("get", pointer, ctypes.c_int, pointer, word)
+        self._set = self._function("set", pointer, ctypes.c_int, pointer, word)
+        if weights is None and SIGNATURE["weights"] is not None:
+            weights = os.path.join(folder, SIGNATURE["weights"])
+        path = None if weights is None else os.fsencode(weights)
+        made = pointer()
+        status = self._create(ctypes.addressof(made), path, threads)
+        if status:
+            raise RuntimeError(self._status(status).decode())
+        self._context = made.value
+
+    def _function(self, name, *parameters, result=ctypes.c_int):
+        found = getattr(self._library, f"{self._prefix}_{name}")
+        found.argtypes, found.restype = parameters, result
+        return found
+
+    def _check(self, status):
+        if status:
+            text = self._error(self._context) or self._status(status)
+            raise ValueError(text.decode())
+
+    def __call__(self, *arrays, **named):
+        """Runs once; gives the outputs in a list."""
+        infos = SIGNATURE["inputs"]
+        names = [name for name, _, _ in infos]
+        given = dict(zip(names, arrays))
+        if len(arrays) > len(names) or set(named) - set(names) or set(named) & set(given):
+            raise TypeError(f"the inputs are {', '.join(names)}")
+        given.update(named)
+        if len(given) != len(names):
+            missing = ", ".join(name for name in names if name not in given)
+            raise TypeError(f"missing inputs: {missing}")
+        inputs, sizes = [], {}
+        for name, dtype, shape in infos:
+            array = np.asarray(given[name])
+            if not np.can_cast(array.dtype, dtype, "same_kind"):
+                raise TypeError(f"{name} is {array.dtype}, not {dtype}")
+            array = np.asarray(array, dtype, order="C")
+            if array.ndim != len(shape):
+                raise ValueError(f"{name} has {array.ndim} axes, not {len(shape)}")
+            for size, dim in zip(array.shape, shape):
+                if isinstance(dim, str) and dim.isidentifier():
+                    if sizes.setdefault(dim, size) != size:
+                        raise ValueError(f"{dim} is {sizes[dim]} and, in {name}, {size}")
+            inputs.append(array)
+        dims = np.array([sizes[name] for name, _, _ in SIGNATURE["dims"]] or [0], np.int64)
+        for number, array in enumerate(inputs):
+            if array.shape != self._sizes(dims, 0, number, array.ndim):
+                wanted = self._sizes(dims, 0, number, array.ndim)
+                raise ValueError(f"{names[number]} has shape {array.shape}, not {wanted}")
+        outputs = [
+            np.empty(self._sizes(dims, 1, number, len(shape)), dtype)
+            for number, (_, dtype, shape) in enumerate(SIGNATURE["outputs"])
+        ]
+        size = ctypes.c_int64()
+        self._check(self._workspace(self._context, dims.ctypes.data, ctypes.addressof(size)))
+        workspace = np.empty(size.value, np.uint8)
+        self._check(
+            self._run(
+                self._context, dims.ctypes.data, self._places(inputs), self._places(outputs),
+                workspace.ctypes.data, size.value,
+            )
+        )
+        return outputs
+
+    def _sizes(self, dims, kind, number, rank):
+        shape = np.zeros(max(rank, 1), np.int64)
+        self._check(self._shape(self._context, dims.ctypes.data, kind, number, shape.ctypes.data))
+        return tuple(int(size) for size in shape[:rank])
+
+    @staticmethod
+    def _places(arrays):
+        return (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))
+
+    def get(self, name):
+        """A copy of a variable's value."""
+        number, (_, dtype, shape) = self._variable(name)
+        array = np.empty(shape, dtype)
+        self._check(self._get(self._context, number, array.ctypes.data, array.nbytes))
+        return array
+
+    def set(self, name, value):
+        """Gives a variable a value."""
+        number, (_, dtype, shape) = self._variable(name)
+        array = np.array(np.broadcast_to(value, shape), dtype, order="C")
+        self._check(self._set(self._context, number, array.ctypes.data, array.nbytes))
+
+    def _variable(self, name):
+        for number, info in enumerate(SIGNATURE["variables"]):
+            if info[0] == name:
+                return number, info
+        known = ", ".join(info[0] for info in SIGNATURE["variables"]) or "none"
+        raise KeyError(f"no variable {name!r}; there are {known}")
+
+    def close(self):
+        """Frees the context."""
+        if self._context is not None:
+            self._destroy(self._context)
+            self._context = None
+
+    def __del__(self):
+        if getattr(self, "_context", None) is not None:
+            self.close()
+'''
+
+__all__ = ["python_text"]

@@ -1,0 +1,96 @@
+"""``graphc compile``: a saved graph as a library."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from graphc.base.errors import GraphError
+
+if TYPE_CHECKING:
+    from graphc.cli.common import Commands
+
+
+def add(commands: Commands) -> None:
+    """Adds the command."""
+    command = commands.add_parser(
+        "compile",
+        help="write a saved graph as a library",
+        description="Compiles a graph that graphc.save wrote, with the initial values of its "
+        "variables, to a library: machine code, a C header and a Python module.",
+    )
+    add_option = command.add_argument
+    add_option("model", metavar="MODEL", help="the file that graphc.save wrote")
+    add_option("-o", "--output", metavar="DIR", required=True, help="the directory to write")
+    add_option(
+        "--fetch", metavar="NAME", action="append", default=[],
+        help="a value to return, by name; may be repeated. All that was saved if left out",
+    )  # fmt: skip
+    add_option(
+        "--feed", metavar="NAME", action="append", default=[],
+        help="an argument, by name, in order; may be repeated. All placeholders if left out",
+    )  # fmt: skip
+    add_option("--name", help="begins the names of the functions; by default the directory's")
+    add_option("--target", default="host", help="what to compile for; this machine if left out")
+    add_option(
+        "--variant", metavar="LEVEL", action="append", default=[],
+        help="a level of x86-64 to have code for, as x86-64-v3; may be repeated",
+    )  # fmt: skip
+    add_option("--kind", default="shared", help="shared, object or package; shared if left out")
+    add_option(
+        "--dim", metavar="NAME=LEAST:GREATEST", action="append", default=[],
+        help="the sizes that a symbolic dim may have; may be repeated",
+    )  # fmt: skip
+    add_option("--no-threads", action="store_true", help="kernels run on one thread")
+    add_option("--no-embed-weights", action="store_true", help="weights in a file of their own")
+    add_option("--no-freeze", action="store_true", help="variables stay variables")
+    command.set_defaults(command=_compile)
+
+
+def _compile(options: argparse.Namespace) -> int:
+    from graphc.aot import compile
+    from graphc.saving import load
+    from graphc.session import Session
+    from graphc.state import effect_values
+    from graphc.structure import leaves
+
+    fetches = load(options.model)
+    values = [value for leaf in leaves(fetches) for value in effect_values(leaf)]
+    if not values:
+        raise GraphError(f"{options.model} has nothing to compute")
+    with Session(values[0].graph) as session:
+        chosen = fetches
+        if options.fetch:
+            chosen = options.fetch[0] if len(options.fetch) == 1 else options.fetch
+        executable = session.compile(chosen, options.feed or None)
+        compile(
+            executable,
+            options.output,
+            target=options.target,
+            kind=options.kind,
+            threads=not options.no_threads,
+            embed_weights=not options.no_embed_weights,
+            dims=_bounds(options.dim),
+            variants=tuple(options.variant),
+            name=options.name,
+            freeze=False if options.no_freeze else None,
+        )
+    return 0
+
+
+def _bounds(given: Sequence[str]) -> dict[str, tuple[int, int]]:
+    bounds: dict[str, tuple[int, int]] = {}
+    for text in given:
+        name, _, sizes = text.partition("=")
+        least, colon, greatest = sizes.partition(":")
+        if not name or not all(map(_is_size, (least, greatest if colon else least))):
+            raise GraphError(
+                f"--dim {text!r} is no range of sizes", hint="as --dim batch=1:4096"
+            )
+        bounds[name] = int(least), int(greatest if colon else least)
+    return bounds
+
+
+def _is_size(text: Any) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 19

@@ -1,0 +1,366 @@
+"""Routines: native code about words, tables and records, written with Python's operators.
+
+Kernels are about lanes; what stands around them (contexts of exported libraries) is about counts
+and addresses. A ``Routine`` is a function under emission, a ``Word`` one of its operands: an int64,
+an address or a truth value. ``a + b`` emits an addition, ``table[i]`` a load, ``table[i] = w`` a
+store.
+
+Invariant: numbers are int64s in registers; a table of int32s is widened when it is read. Records
+and tables are laid out by LLVM, so that the same routine serves targets whose addresses have 32
+bits. """
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from graphc.codegen.emitter import (
+    I1,
+    I8,
+    I32,
+    I64,
+    PTR,
+    FunctionEmitter,
+    LType,
+    ModuleEmitter,
+    Reg,
+)
+
+
+class Word:
+    """An operand of a routine."""
+
+    __slots__ = ("reg", "routine")
+
+    def __init__(self, routine: Routine, reg: Reg) -> None:
+        self.routine = routine
+        self.reg = reg
+
+    def _binary(self, operation: str, other: Word | int) -> Word:
+        e = self.routine.e
+        return Word(
+            self.routine, e.binary(operation, self.reg, self.routine.word(other, self.reg.type).reg)
+        )
+
+    def _compare(self, predicate: str, other: Word | int) -> Word:
+        e = self.routine.e
+        return Word(
+            self.routine, e.icmp(predicate, self.reg, self.routine.word(other, self.reg.type).reg)
+        )
+
+    def __add__(self, other: Word | int) -> Word:
+        return self._binary("add", other)
+
+    def __sub__(self, other: Word | int) -> Word:
+        return self._binary("sub", other)
+
+    def __mul__(self, other: Word | int) -> Word:
+        return self._binary("mul", other)
+
+    def __floordiv__(self, other: Word | int) -> Word:
+        """Rounds towards zero; operands of routines are not negative."""
+        return self._binary("sdiv", other)
+
+    def __and__(self, other: Word | int) -> Word:
+        return self._binary("and", other)
+
+    def __or__(self, other: Word | int) -> Word:
+        return self._binary("or", other)
+
+    def __lt__(self, other: Word | int) -> Word:
+        return self._compare("slt", other)
+
+    def __gt__(self, other: Word | int) -> Word:
+        return self._compare("sgt", other)
+
+    def __ge__(self, other: Word | int) -> Word:
+        return self._compare("sge", other)
+
+    def equals(self, other: Word | int) -> Word:
+        """Whether both are the same."""
+        return self._compare("eq", other)
+
+    def differs(self, other: Word | int) -> Word:
+        """Whether they are not the same."""
+        return self._compare("ne", other)
+
+    @property
+    def is_null(self) -> Word:
+        """Whether an address is null."""
+        return Word(self.routine, self.routine.e.icmp("eq", self.reg, Reg("null", PTR)))
+
+    def up_to(self, alignment: int) -> Word:
+        """The next multiple of a power of two."""
+        return (self + (alignment - 1)) & -alignment
+
+
+class Cell:
+    """A variable of a routine: an int64 or an address."""
+
+    __slots__ = ("_place", "_type", "routine")
+
+    def __init__(self, routine: Routine, initial: Word) -> None:
+        self.routine = routine
+        self._type = initial.reg.type
+        self._place = routine.e.alloca(self._type, 1, 8)
+        self.value = initial
+
+    @property
+    def value(self) -> Word:
+        return Word(self.routine, self.routine.e.load(self._place, self._type, 8))
+
+    @value.setter
+    def value(self, value: Word | int) -> None:
+        self.routine.e.store(self.routine.word(value, self._type).reg, self._place, 8)
+
+
+class Table:
+    """Elements of one type from an address on."""
+
+    __slots__ = ("_base", "_type", "routine")
+
+    def __init__(self, base: Word, type_: LType = I64) -> None:
+        self.routine = base.routine
+        self._base = base
+        self._type = type_
+
+    def at(self, index: Word | int) -> Word:
+        """The address of an element."""
+        r = self.routine
+        return Word(
+            r, r.e.element_pointer(self._base.reg, r.word(index).reg, str(self._type))
+        )
+
+    def __getitem__(self, index: Word | int) -> Word:
+        r = self.routine
+        found = r.e.load(self.at(index).reg, self._type, self._align)
+        if self._type in (I32, I8):
+            found = r.e.convert("sext" if self._type is I32 else "zext", found, "i64")
+        return Word(r, found)
+
+    def __setitem__(self, index: Word | int, value: Word | int) -> None:
+        r = self.routine
+        wide = PTR if self._type is PTR else I64
+        reg = r.word(value, wide).reg
+        if self._type in (I32, I8):
+            reg = r.e.convert("trunc", reg, self._type.element)
+        r.e.store(reg, self.at(index).reg, self._align)
+
+    @property
+    def _align(self) -> int:
+        # addresses have 4 bytes on some targets; saying less than is true does no harm
+        return 4 if self._type is PTR else self._type.bits // 8
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The fields of a record, in order; each an int64 or an address."""
+
+    name: str
+    fields: Mapping[str, LType]
+
+    @property
+    def definition(self) -> str:
+        """Of the type, as a line of a module."""
+        return f"%{self.name} = type {{ {', '.join(map(str, self.fields.values()))} }}"
+
+
+class Record:
+    """A record at an address: ``record["count"]`` is the value of a field, and can be set."""
+
+    __slots__ = ("_address", "_layout", "_order", "routine")
+
+    def __init__(self, layout: Layout, address: Word) -> None:
+        self.routine = address.routine
+        self._address = address
+        self._layout = layout
+        self._order = {name: number for number, name in enumerate(layout.fields)}
+
+    def at(self, field: str) -> Word:
+        """The address of a field."""
+        e = self.routine.e
+        place = f"%{self._layout.name}, {self._address.reg}, i32 0, i32 {self._order[field]}"
+        return Word(self.routine, e.assign(PTR, f"getelementptr inbounds {place}"))
+
+    def __getitem__(self, field: str) -> Word:
+        return Word(
+            self.routine, self.routine.e.load(self.at(field).reg, self._layout.fields[field], 4)
+        )
+
+    def __setitem__(self, field: str, value: Word | int) -> None:
+        r = self.routine
+        r.e.store(r.word(value, self._layout.fields[field]).reg, self.at(field).reg, 4)
+
+    def table(self, field: str, type_: LType = I64) -> Table:
+        """The table whose address a field holds."""
+        return Table(self[field], type_)
+
+
+class Routine:
+    """A function under emission; ``finish`` defines it.
+
+    Attributes:
+        e: the emitter below.
+        parameters: the operands it is called with, in order.
+    """
+
+    def __init__(
+        self,
+        module: ModuleEmitter,
+        name: str,
+        parameters: Mapping[str, LType],
+        result: LType | None = None,
+        *,
+        linkage: str = "internal",
+    ) -> None:
+        self._result = result
+        self.e = FunctionEmitter(
+            module,
+            name,
+            [(str(type_), f"%{parameter}") for parameter, type_ in parameters.items()],
+            "void" if result is None else str(result),
+            linkage=linkage,
+        )
+        self.parameters = tuple(
+            Word(self, Reg(f"%{parameter}", type_)) for parameter, type_ in parameters.items()
+        )
+
+    # --- operands --------------------------------------------------------------------------------
+
+    def word(self, value: Word | int, type_: LType = I64) -> Word:
+        """A literal, or the operand itself; 0 as an address is null."""
+        if isinstance(value, Word):
+            return value
+        if type_ is PTR:
+            assert value == 0, "the only address that is known is null"
+            return Word(self, Reg("null", PTR))
+        return Word(self, self.e.const(value, type_))
+
+    def symbol(self, name: str) -> Word:
+        """The address of something the module defines or declares."""
+        return Word(self, Reg(f"@{name}", PTR))
+
+    def text(self, text: str) -> Word:
+        """The address of a constant text that ends in a zero."""
+        return Word(self, self.e.module.string(text))
+
+    def cell(self, initial: Word | int) -> Cell:
+        """A variable."""
+        return Cell(self, self.word(initial))
+
+    def wide(self, value: Word) -> Word:
+        """An int32 as an int64."""
+        return Word(self, self.e.convert("sext", value.reg, "i64"))
+
+    def choose(self, condition: Word, yes: Word, no: Word | int) -> Word:
+        """One of two operands."""
+        other = self.word(no, yes.reg.type)
+        return Word(self, self.e.select(condition.reg, yes.reg, other.reg))
+
+    def least(self, a: Word, b: Word | int) -> Word:
+        """The smaller one."""
+        return Word(self, self.e.intrinsic("smin", I64, a.reg, self.word(b).reg))
+
+    def most(self, a: Word, b: Word | int) -> Word:
+        """The greater one."""
+        return Word(self, self.e.intrinsic("smax", I64, a.reg, self.word(b).reg))
+
+    def number_of(self, address: Word) -> Word:
+        """An address as an int64."""
+        return Word(self, self.e.assign(I64, f"ptrtoint {address.reg} to i64"))
+
+    def address_of(self, number: Word) -> Word:
+        """An int64 as an address."""
+        return Word(self, self.e.assign(PTR, f"inttoptr {number.reg} to ptr"))
+
+    def moved(self, address: Word, by: Word | int) -> Word:
+        """An address so many bytes on."""
+        return Table(address, I8).at(by)
+
+    def room(self, words: int) -> Table:
+        """Int64s on the stack."""
+        return Table(Word(self, self.e.alloca(I64, words, 8)))
+
+    # --- calls -----------------------------------------------------------------------------------
+
+    def call(self, name: str, result: LType | None, *operands: Word) -> Word:
+        """Calls a function of the module; an int32 comes back widened."""
+        found = Word(self, self.e.call(name, result, *(word.reg for word in operands)))
+        return self.wide(found) if result is I32 else found
+
+    def external(self, name: str, result: LType | None, *operands: Word) -> Word:
+        """Declares a function of the system and calls it."""
+        types = ", ".join(str(word.reg.type) for word in operands)
+        self.e.module.declare(name, "void" if result is None else str(result), types)
+        return self.call(name, result, *operands)
+
+    def copy(self, target: Word, source: Word, size: Word | int) -> None:
+        """Copies bytes between places that don't overlap."""
+        name = "llvm.memcpy.p0.p0.i64"
+        self.e.module.declare(name, "void", "ptr, ptr, i64, i1")
+        self.e.line(
+            f"call void @{name}({target.reg}, {source.reg}, {self.word(size).reg}, i1 false)"
+        )
+
+    def clear(self, target: Word, size: Word | int) -> None:
+        """Sets bytes to zero."""
+        name = "llvm.memset.p0.i64"
+        self.e.module.declare(name, "void", "ptr, i8, i64, i1")
+        self.e.line(f"call void @{name}({target.reg}, i8 0, {self.word(size).reg}, i1 false)")
+
+    # --- control ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def loop(self, count: Word | int) -> Iterator[Word]:
+        """The block for 0, 1, 2 … below the count."""
+        with self.e.loop(self.e.const(0, I64), self.word(count).reg, 1) as loop:
+            yield Word(self, loop.index)
+
+    @contextmanager
+    def when(self, condition: Word) -> Iterator[None]:
+        """The block if the condition holds."""
+        with self.e.when(condition.reg):
+            yield
+
+    @contextmanager
+    def forever(self) -> Iterator[None]:
+        """The block again and again, until it gives a result."""
+        head, done = self.e.label("head"), self.e.label("done")
+        self.e.jump(head)
+        self.e.start(head)
+        yield
+        self.e.jump(head)
+        self.e.start(done)
+
+    def give(self, value: Word | int = 0) -> None:
+        """Returns; what is emitted behind it in the same block is never reached."""
+        self._return(value)
+        self.e.start(self.e.label("never"))
+
+    def finish(self, value: Word | int = 0) -> None:
+        """Returns, and defines the function."""
+        if self._result is None:
+            self.e.finish()
+            return
+        self.e.finish(f"ret {self._operand(value)}")
+
+    def _return(self, value: Word | int) -> None:
+        self.e.line("ret void" if self._result is None else f"ret {self._operand(value)}")
+
+    def _operand(self, value: Word | int) -> Reg:
+        assert self._result is not None
+        if isinstance(value, int):
+            return self.word(value, self._result).reg
+        if value.reg.type is I64 and self._result is I32:
+            return self.e.convert("trunc", value.reg, "i32")
+        return value.reg
+
+
+def words(values: Sequence[int], bits: int = 32) -> str:
+    """The initial value of a table of integers."""
+    items = ", ".join(f"i{bits} {value}" for value in values)
+    return f"[{len(values)} x i{bits}] [{items}]"
+
+
+__all__ = ["I1", "Cell", "Layout", "Record", "Routine", "Table", "Word", "words"]

@@ -1,0 +1,250 @@
+"""Libraries do what a session does, to the bit: any program, any sizes, with what they remember."""
+
+from __future__ import annotations
+
+import ctypes
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from libraries import library_of
+from random_programs import Recipe, build, recipes
+
+import graphc as gx
+from graphc.base.target import named
+from graphc.debug.compare import difference
+
+FEW = settings(
+    max_examples=12,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.explicit, Phase.generate),
+)
+MANY = settings(FEW, max_examples=400, derandomize=False)
+
+TARGET = "x86-64-v3"
+
+
+def agrees(recipe: Recipe) -> None:
+    """A library of a random program gives what a session gives, or fails where it does."""
+    program = build(recipe)
+    session = gx.Session(program.graph, target=named(TARGET))
+    placeholders = list(program.feeds)
+    executable = session.compile(program.fetches, placeholders)
+    arrays = [program.feeds[key] for key in placeholders]
+    with tempfile.TemporaryDirectory() as folder:
+        library = library_of(executable, Path(folder) / "program", target=TARGET)
+        try:
+            expected = executable(*arrays)
+        except gx.GraphcError as error:
+            with pytest.raises(ValueError) as raised:
+                library(*arrays)
+            assert error.message in str(raised.value)
+            return
+        for one, other in zip(library(*arrays), expected, strict=True):
+            assert difference(one, other) is None
+        library.close()
+
+
+@FEW
+@given(recipes())
+def test_random_programs(recipe: Recipe) -> None:
+    agrees(recipe)
+
+
+@pytest.mark.slow
+@MANY
+@given(recipes())
+def test_fuzz_random_programs(recipe: Recipe) -> None:
+    agrees(recipe)
+
+
+def network() -> tuple[gx.Graph, Any, Any, Any, Any]:
+    """A small classifier with its loss and a training step."""
+    random = np.random.default_rng(3)
+    graph = gx.Graph()
+    with graph:
+        x = gx.placeholder(("batch", 20), "float32", name="x")
+        t = gx.placeholder(("batch",), "int64", name="t")
+        w1 = gx.variable(random.standard_normal((20, 32)).astype(np.float32) / 4, name="w1")
+        b1 = gx.variable(np.zeros(32, np.float32), name="b1")
+        w2 = gx.variable(random.standard_normal((32, 5)).astype(np.float32) / 4, name="w2")
+        logits = gx.relu(x @ w1 + b1) @ w2
+        loss = gx.nn.softmax_cross_entropy(logits, t).mean()
+        train = gx.optim.Adam(1e-2).minimize(loss)
+    return graph, x, t, logits, (train, loss)
+
+
+def batch(size: int, seed: int = 0) -> tuple[Any, Any]:
+    random = np.random.default_rng(seed)
+    return random.standard_normal((size, 20)).astype(np.float32), random.integers(0, 5, size)
+
+
+@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3"])
+@pytest.mark.parametrize("embed_weights", [True, False])
+def test_training_is_that_of_a_session(
+    tmp_path: Path, target: str, embed_weights: bool
+) -> None:
+    graph, x, t, _, (train, loss) = network()
+    session = gx.Session(graph, target=named(target))
+    step = session.compile([train, loss], [x, t])
+    library = library_of(step, tmp_path / "train", target=target, embed_weights=embed_weights)
+    for number in range(60):
+        arrays = batch(8 + number % 3, number)
+        assert library(*arrays)[0].tobytes() == step(*arrays)[1].tobytes()
+    variables = {
+        node.output.name: node.output for node in graph.nodes if node.op.name == "variable"
+    }
+    for name, _, _ in library_module(library)["variables"]:
+        assert library.get(name).tobytes() == session.get(variables[name]).tobytes()
+    assert len(library_module(library)["variables"]) > 6
+
+
+def library_module(library: Any) -> Any:
+    """What the module of a library says of it."""
+    return library.__init__.__globals__["SIGNATURE"]
+
+
+def test_a_failed_run_changes_no_variable(tmp_path: Path) -> None:
+    graph, x, t, _, (train, loss) = network()
+    step = gx.Session(graph).compile([train, loss], [x, t])
+    library = library_of(step, tmp_path / "train")
+    arrays = batch(8)
+    library(*arrays)
+    before = library.get("w1")
+    wrong = arrays[1].copy()
+    wrong[3] = 7
+    with pytest.raises(ValueError, match=r"index 7 is out of range for axis 1 of size 5 \(line"):
+        library(arrays[0], wrong)
+    assert library.get("w1").tobytes() == before.tobytes()
+    library(*arrays)
+    assert library.get("w1").tobytes() != before.tobytes()
+
+
+def test_variables_can_be_written(tmp_path: Path) -> None:
+    graph, x, _, logits, _ = network()
+    session = gx.Session(graph)
+    infer = session.compile(logits, [x])
+    library = library_of(infer, tmp_path / "infer", freeze=False)
+    arrays = batch(4)[:1]
+    assert library(*arrays)[0].tobytes() == infer(*arrays).tobytes()
+    new = np.full((32, 5), 0.5, np.float32)
+    library.set("w2", new)
+    (w2,) = [n.output for n in graph.nodes if n.output.name == "w2"]
+    session.set({w2: new})
+    assert library(*arrays)[0].tobytes() == infer(*arrays).tobytes()
+    assert library.get("w2").tobytes() == new.tobytes()
+    with pytest.raises(KeyError):
+        library.get("nothing")
+
+
+def test_frozen_variables_are_no_longer_there(tmp_path: Path) -> None:
+    graph, x, _, logits, _ = network()
+    session = gx.Session(graph)
+    infer = session.compile(logits, [x])
+    library = library_of(infer, tmp_path / "infer")
+    assert library_module(library)["variables"] == []
+    for size in (0, 1, 2, 33, 1000):
+        arrays = batch(size)[:1]
+        assert library(*arrays)[0].tobytes() == infer(*arrays).tobytes()
+
+
+def test_two_contexts_have_variables_of_their_own(tmp_path: Path) -> None:
+    graph, x, t, _, (train, loss) = network()
+    step = gx.Session(graph).compile([train, loss], [x, t])
+    one = library_of(step, tmp_path / "train")
+    two = type(one)(1)
+    arrays = batch(8)
+    first = [one(*arrays)[0] for _ in range(5)]
+    assert [two(*arrays)[0] for _ in range(5)] == first
+
+
+def test_results_do_not_depend_on_threads(tmp_path: Path) -> None:
+    graph = gx.Graph()
+    with graph:
+        x = gx.placeholder(("n", 300), "float32", name="x")
+        w = gx.constant(np.random.default_rng(0).standard_normal((300, 200)).astype(np.float32))
+        y = gx.tanh(x @ w).sum(axis=0)
+    exe = gx.Session(graph).compile([y, gx.nn.softmax(x)], [x])
+    one = library_of(exe, tmp_path / "many")
+    feed = np.random.default_rng(1).standard_normal((700, 300)).astype(np.float32)
+    expected = [a.tobytes() for a in one(feed)]
+    for threads in (2, 3, 8):
+        assert [a.tobytes() for a in type(one)(threads)(feed)] == expected
+    with_none = library_of(exe, tmp_path / "none", threads=4, **{"name": "none"})
+    assert [a.tobytes() for a in with_none(feed)] == expected
+
+
+def test_dims_have_bounds(tmp_path: Path) -> None:
+    graph, x, _, logits, _ = network()
+    infer = gx.Session(graph).compile(logits, [x])
+    library = library_of(infer, tmp_path / "infer", dims={"batch": (1, 16)})
+    library(batch(16)[0])
+    for size in (0, 17):
+        text = f"the size of dim batch is {size}, it must be 1 to 16"
+        with pytest.raises(ValueError, match=text):
+            library(batch(size)[0])
+    with pytest.raises(gx.GraphcError, match="the symbolic dims are batch"):
+        gx.aot.compile(infer, tmp_path / "other", dims={"rows": (1, 2)})
+
+
+def test_a_workspace_that_is_too_small_is_refused(tmp_path: Path) -> None:
+    graph, x, _, logits, _ = network()
+    infer = gx.Session(graph).compile(logits, [x])
+    library = library_of(infer, tmp_path / "infer")
+    feed, out = batch(50)[0], np.empty((50, 5), np.float32)
+    dims, size = np.array([50]), ctypes.c_int64()
+    context, places = library._context, library._places
+    library._check(library._workspace(context, dims.ctypes.data, ctypes.addressof(size)))
+    assert size.value > 0
+    room = np.empty(size.value + 64, np.uint8)
+
+    def run(dims: Any, feeds: Any, outs: Any, workspace: Any, count: int) -> Any:
+        return library._run(
+            context, None if dims is None else dims.ctypes.data, places(feeds), places(outs),
+            None if workspace is None else workspace.ctypes.data, count,
+        )  # fmt: skip
+
+    for start in (0, 1, 33, 63):
+        assert run(dims, [feed], [out], room[start:], size.value) == 0
+    wrong = f"the workspace has {size.value - 1} bytes, {size.value} are needed at these sizes"
+    assert run(dims, [feed], [out], room, size.value - 1) == 7
+    assert library._error(context).decode() == wrong
+    assert run(dims, [feed], [out], None, size.value) == 7
+    assert run(None, [feed], [out], room, size.value) == 1
+    assert library._run(context, dims.ctypes.data, None, places([out]), room.ctypes.data, size) == 1
+    assert library._error(context).decode() == "input 0 is NULL"
+    assert library._status(7).decode() == "the workspace is too small"
+    assert library._run(None, None, None, None, None, 0) == 1
+
+
+def test_weights_in_a_file_must_be_the_librarys(tmp_path: Path) -> None:
+    graph, x, _, logits, _ = network()
+    infer = gx.Session(graph).compile(logits, [x])
+    folder = tmp_path / "infer"
+    library = library_of(infer, folder, embed_weights=False)
+    feed = batch(5)[0]
+    assert library(feed)[0].tobytes() == infer(feed).tobytes()
+    (file,) = folder.glob("*.safetensors")
+    content = file.read_bytes()
+    program = type(library)
+    for damaged in (content[:-1], content[:100], b"", content.replace(b"sha256", b"sha257")):
+        other = tmp_path / "other.safetensors"
+        other.write_bytes(damaged)
+        with pytest.raises(RuntimeError, match="the file of weights"):
+            program(1, weights=other)
+    with pytest.raises(RuntimeError, match="the file of weights"):
+        program(1, weights=tmp_path / "missing")
+
+
+@pytest.mark.parametrize("name", ["", "9lives", "a-b", "a b", "naïve"])
+def test_names_must_be_those_of_c(tmp_path: Path, name: str) -> None:
+    graph, x, _, logits, _ = network()
+    infer = gx.Session(graph).compile(logits, [x])
+    with pytest.raises(gx.GraphcError, match="can't be the name of a library"):
+        gx.aot.compile(infer, tmp_path / "infer", name=name)
