@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from graphc.holdings import Holdings, Uses
 from graphc.ir.attributes import Array
@@ -38,8 +37,7 @@ class Called:
     __call__: Callable[..., Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Calling:
+class Calling(NamedTuple):
     """What a direct call does.
 
     Attributes:

@@ -314,3 +314,119 @@ def test_older_cpus_can_be_exported_for(tmp_path: Path) -> None:
     with opened(tmp_path / "p") as artifact:
         assert [program.level for program in artifact.signature.programs] == [2]
     assert_same(aot.load(tmp_path / "p")(x), exe(x))
+
+
+def test_weights_are_views_of_what_is_mapped(tmp_path: Path) -> None:
+    with gx.Graph(), gx.Session() as session:
+        x = gx.placeholder(("n", 300), name="x")
+        w = gx.variable(np.ones((300, 300), "float32"), name="w")
+        v = gx.variable(np.ones((300, 300), "float32") * 2, name="v")
+        exe = session.compile([gx.tanh(x @ w) @ w, v.assign_add(w)], [x])
+        for embedded in (True, False):
+            path = tmp_path / str(embedded)
+            aot.compile(exe, path, embed_weights=embedded, freeze=True)
+            program = aot.load(path)
+            plan = program.program.plan
+            assert plan.constants
+            initial = program._holdings.read(program._variables)
+            for array in (*plan.constants.values(), *initial):
+                assert not array.flags.owndata and not array.flags.writeable
+            maps = Path("/proc/self/maps").read_text().splitlines()
+            name = "libTrue.so" if embedded else "False.safetensors"
+            spans = [line.split()[0].split("-") for line in maps if line.endswith(f"/{name}")]
+            for array in plan.constants.values():
+                address = array.ctypes.data
+                assert any(int(low, 16) <= address < int(high, 16) for low, high in spans)
+            given = np.ones((2, 300), "float32")
+            assert_same(program(given), exe(given))
+            assert_same(program.get("v"), np.full((300, 300), 3, "float32"))
+            session.set({"v": np.ones((300, 300)) * 2})
+
+
+def test_variables_are_written_in_place_or_take_turns(tmp_path: Path) -> None:
+    for count in (40, 400_000):
+        with gx.Graph(), gx.Session() as session:
+            v = gx.variable(np.zeros(count, "float32"), name="v")
+            x = gx.placeholder((count,), name="x")
+            exe = session.compile(gx.group(v.assign_add(x)), [x])
+            aot.compile(exe, tmp_path / str(count))
+        program = aot.load(tmp_path / str(count))
+        ones = np.ones(count, "float32")
+        seen = set()
+        for _ in range(12):
+            program(ones)
+            (value,) = program._holdings.read(program._variables)
+            seen.add(value.ctypes.data)
+        assert_same(program.get("v"), ones * 12)
+        assert len(seen) <= 3
+
+
+def test_calls_are_native_and_careful_where_they_must_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exe = export(tmp_path / "p", lambda: gx.placeholder(("n", 2), name="x") * 2)
+    program = aot.load(tmp_path / "p")
+    x, out = np.ones((3, 2), "float32"), np.empty((3, 2), "float32")
+    for _ in range(3):
+        program(x)
+    assert type(program.__call__).__name__ == "builtin_function_or_method"
+    careful: list[Any] = []
+    monkeypatch.setattr(program.program, "run", careful.append)
+    assert_same(program(x), exe(x))
+    assert program(x, out=out) is out
+    assert_same(out, exe(x))
+    assert not careful
+    monkeypatch.undo()
+    for given in ([[1, 2]], x.astype("float64"), x[::-1], np.zeros((7, 2), "float32")):
+        assert_same(program(given), exe(given))
+
+
+def test_libraries_beside_each_other_and_after_a_fork(tmp_path: Path) -> None:
+    executables = []
+    for number in range(3):
+        path = tmp_path / str(number) / "same"
+        path.parent.mkdir()
+        executables.append(export(path, lambda n=number: gx.placeholder(("n",)) + float(n)))
+    programs = [aot.load(tmp_path / str(number) / "same") for number in range(3)]
+    again = aot.load(tmp_path / "0" / "same", threads=1)
+    x = np.arange(5, dtype="float32")
+    for program, exe in zip((*programs, again), (*executables, executables[0]), strict=True):
+        assert_same(program(x), exe(x))
+    child = os.fork()
+    if child == 0:
+        same = all(np.array_equal(p(x), e(x)) for p, e in zip(programs, executables, strict=True))
+        os._exit(0 if same else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+LONG = """
+import os, signal, sys, threading, time
+import numpy as np
+from graphc import aot
+
+program = aot.load(sys.argv[1])
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+started = time.monotonic()
+try:
+    program(np.ones(1000, "float32"))
+except KeyboardInterrupt:
+    assert program.get("v") == 0 and "llvmlite" not in sys.modules
+    print("stopped", time.monotonic() - started)
+"""
+
+
+def test_long_runs_are_interrupted(tmp_path: Path) -> None:
+    def build() -> Any:
+        v = gx.variable(np.float32(0), name="v")
+        x = gx.placeholder((1000,), name="x")
+        _, last = gx.while_loop(
+            lambda i, t: i < 2**40, lambda i, t: (i + 1, gx.tanh(t)), (gx.constant(0), x)
+        )
+        return v.assign(gx.sum(last))
+
+    export(tmp_path / "p", build)
+    done = subprocess.run(
+        [sys.executable, "-c", LONG, str(tmp_path / "p")], capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=60, check=True,
+    )  # fmt: skip
+    assert done.stdout.startswith("stopped"), done.stderr

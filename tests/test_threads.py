@@ -24,7 +24,7 @@ from graphc.base.errors import VerifyError
 from graphc.base.target import Target, host, named
 from graphc.base.threads import usable_threads
 from graphc.ir.dims import evaluate
-from graphc.kernel import split
+from graphc.kernel import grains, split
 from graphc.kernel.parser import parse_kernel
 from graphc.kernel.text import print_kernel
 from graphc.kernel.verify import verify_kernel
@@ -42,9 +42,10 @@ THREADS = (1, 2, 3, 8)
 @pytest.fixture
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """All kernels that can be split are, in as many tasks as possible."""
-    monkeypatch.setattr(split, "SERIAL_WORK", 1)
-    monkeypatch.setattr(split, "TASK_WORK", 1)
-    monkeypatch.setattr(split, "TASKS_PER_THREAD", 13)
+    for module in (grains, split):
+        monkeypatch.setattr(module, "SERIAL_WORK", 1)
+    monkeypatch.setattr(grains, "TASK_WORK", 1)
+    monkeypatch.setattr(grains, "TASKS_PER_THREAD", 13)
     monkeypatch.setattr(split, "_LONG", 1)
     monkeypatch.setattr(split, "COLUMNS", 1)
 
@@ -225,12 +226,12 @@ def test_any_ranges_write_what_one_run_writes(name: str) -> None:
 
 
 def test_tasks_are_even_and_worth_their_while() -> None:
-    assert split.grain_of(split.SERIAL_WORK - 1, 1000, 8) == 0
-    assert split.grain_of(10**12, 1000, 1) == 0
-    assert split.grain_of(10**12, 1, 8) == 0
-    assert split.grain_of(10**12, 1000, 8) == -(-1000 // (8 * split.TASKS_PER_THREAD))
-    assert split.grain_of(3 * split.TASK_WORK, 999, 8) == 333
-    assert split.grain_of(10**12, 3, 8) == 1
+    assert grains.grain_of(grains.SERIAL_WORK - 1, 1000, 8) == 0
+    assert grains.grain_of(10**12, 1000, 1) == 0
+    assert grains.grain_of(10**12, 1, 8) == 0
+    assert grains.grain_of(10**12, 1000, 8) == -(-1000 // (8 * grains.TASKS_PER_THREAD))
+    assert grains.grain_of(3 * grains.TASK_WORK, 999, 8) == 333
+    assert grains.grain_of(10**12, 3, 8) == 1
 
 
 def test_kernels_say_how_they_are_split() -> None:
@@ -355,8 +356,8 @@ def run_script(text: str, **options: Any) -> subprocess.CompletedProcess[str]:
         import os, signal, sys, threading, time
         import numpy as np
         import graphc as gx
-        from graphc.kernel import split
-        split.SERIAL_WORK = split.TASK_WORK = 1
+        from graphc.kernel import grains, split
+        split.SERIAL_WORK = grains.SERIAL_WORK = grains.TASK_WORK = 1
 
         def program(trips, threads=3, size=640):
             with gx.Graph() as graph:

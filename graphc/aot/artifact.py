@@ -16,8 +16,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from graphc.aot.signature import Signature, damaged, signature_of
 from graphc.base.errors import ArtifactError
@@ -34,16 +33,14 @@ _LIBRARY = re.compile(r"lib(\w+)\.(?:so|dylib)|(\w+)\.(?:o|dll|wasm)", re.ASCII)
 _SEAL = b',\n "sha256": "'
 
 
-@dataclass(frozen=True, slots=True)
-class FileInfo:
+class FileInfo(NamedTuple):
     """A file of a library: how long it is, and the SHA-256 of its content."""
 
     bytes: int
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
+class Artifact(NamedTuple):
     """A library on disk, while it is open.
 
     Attributes:

@@ -9,9 +9,9 @@ import ctypes
 import mmap
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,8 +37,7 @@ from graphc.structure_data import structure_of
 from graphc.targets import arranged, targets_of
 
 
-@dataclass(frozen=True, slots=True)
-class _Uses:
+class _Uses(NamedTuple):
     """The variables that a program reads, in the order of its feeds, and those that it writes."""
 
     states: tuple[Value, ...]

@@ -13,8 +13,7 @@ import platform
 import struct
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from graphc.aot.artifact import Artifact
 from graphc.aot.inside import (
@@ -35,8 +34,7 @@ from graphc.base.errors import ArtifactError
 from graphc.runtime.code import Code, Glue
 
 
-@dataclass(frozen=True, slots=True)
-class MachineCode:
+class MachineCode(NamedTuple):
     """A library in memory.
 
     Attributes:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from graphc.base.errors import ArtifactError
 from graphc.ir import dtypes
@@ -23,8 +22,7 @@ _LIBRARIES = {
 """The names that machine code may have, by the kind of library."""
 
 
-@dataclass(frozen=True, slots=True)
-class TensorInfo:
+class TensorInfo(NamedTuple):
     """An argument, a result or a variable.
 
     Attributes:
@@ -50,8 +48,7 @@ class TensorInfo:
         return f"{self.name}: {self.type}"
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramInfo:
+class ProgramInfo(NamedTuple):
     """A library's program for one kind of processor.
 
     Attributes:
@@ -75,8 +72,7 @@ class ProgramInfo:
     lines: tuple[tuple[str, int, int | None, int | None], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WeightsInfo:
+class WeightsInfo(NamedTuple):
     """The file of weights: its name, where arrays begin in it, and the SHA-256 of the whole."""
 
     file: str
@@ -84,8 +80,7 @@ class WeightsInfo:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(NamedTuple):
     """What a library says of itself.
 
     Attributes:

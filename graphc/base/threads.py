@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 
 def usable_threads() -> int:
@@ -28,32 +27,40 @@ def _quota() -> float | None:
     return min(limits, default=None)
 
 
-def _limit_files(root: Path = Path("/sys/fs/cgroup")) -> Iterator[Path]:
+def _limit_files(root: str = "/sys/fs/cgroup") -> Iterator[str]:
     """The files that may hold a limit: of this process's group and of those around it."""
     try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
+        lines = _read("/proc/self/cgroup").splitlines()
     except OSError:
         lines = []
     groups = {"/"}
     for line in lines:
         _, _, group = line.split(":", 2)
-        groups |= {group, *map(str, Path(group).parents)}
+        while group not in groups:
+            groups.add(group)
+            group = os.path.dirname(group)
     for group in groups:
-        yield root / group.lstrip("/") / "cpu.max"
-        yield root / "cpu" / group.lstrip("/") / "cpu.cfs_quota_us"
+        yield os.path.join(root, group.lstrip("/"), "cpu.max")
+        yield os.path.join(root, "cpu", group.lstrip("/"), "cpu.cfs_quota_us")
 
 
-def _read_limit(path: Path) -> float | None:
+def _read_limit(path: str | os.PathLike[str]) -> float | None:
     """CPUs granted by one file of either version of control groups; None for no limit."""
     try:
-        words = path.read_text().split()
-        if path.name != "cpu.max":
-            words += (path.parent / "cpu.cfs_period_us").read_text().split()
+        words = _read(path).split()
+        folder, name = os.path.split(path)
+        if name != "cpu.max":
+            words += _read(os.path.join(folder, "cpu.cfs_period_us")).split()
         quota, period = (int(word) for word in words[:2])
     except (OSError, ValueError):
         # no such file, or "max": nothing is limited here
         return None
     return quota / period if quota > 0 and period > 0 else None
+
+
+def _read(path: str | os.PathLike[str]) -> str:
+    with open(path) as file:
+        return file.read()
 
 
 __all__ = ["usable_threads"]

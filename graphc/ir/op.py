@@ -12,15 +12,19 @@ kernel builder as an argument, so ops never import ``kernel``.
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from graphc.base.errors import UnsupportedError
 from graphc.ir.attributes import Attributes
 from graphc.ir.dims import Dim
 from graphc.ir.dtypes import DType
+from graphc.ir.surface import families_loaded as families_loaded
+from graphc.ir.surface import load_families as load_families
+from graphc.ir.surface import surface as surface
+from graphc.ir.surface import surface_function as surface_function
+from graphc.ir.surface import surface_names as surface_names
 from graphc.ir.types import TensorType
 
 if TYPE_CHECKING:
@@ -321,12 +325,8 @@ class OpDef:
         return (lookup, (self.name,))
 
 
-SurfaceFunction = TypeVar("SurfaceFunction", bound=Callable[..., Any])
-
 _REGISTRY: dict[str, OpDef] = {}
-_SURFACE: dict[str, Callable[..., Any]] = {}
 _FOREIGN: set[OpDef] = set()
-_IS_COMPLETE = threading.Event()
 _DECLARING = ("graphc.ir.op", "graphc.ops.declare")
 
 
@@ -365,34 +365,3 @@ def all_ops() -> tuple[OpDef, ...]:
     """Every registered op, by name."""
     load_families()
     return tuple(_REGISTRY[name] for name in sorted(_REGISTRY))
-
-
-def surface(function: SurfaceFunction) -> SurfaceFunction:
-    """Decorator: enters a user-level function, so that operators and methods reach it by name."""
-    _SURFACE[function.__name__.rstrip("_")] = function
-    return function
-
-
-def surface_function(name: str) -> Callable[..., Any]:
-    """The user-level function of that name (``add`` converts and promotes, then builds)."""
-    load_families()
-    return _SURFACE[name]
-
-
-def surface_names() -> tuple[str, ...]:
-    """Names of all user-level functions."""
-    load_families()
-    return tuple(sorted(_SURFACE))
-
-
-def load_families() -> None:
-    """Imports the op families, which register themselves; the registry is complete after it."""
-    if not _IS_COMPLETE.is_set():
-        import importlib
-
-        importlib.import_module("graphc.ops")
-
-
-def families_loaded() -> None:
-    """Says that all families are registered."""
-    _IS_COMPLETE.set()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from graphc.base.errors import ConcreteValueError, UnsupportedError
 from graphc.base.source import caller
-from graphc.ir.op import surface_function
+from graphc.ir.surface import surface_function
 
 if TYPE_CHECKING:
     from graphc.ir.value import Value

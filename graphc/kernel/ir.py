@@ -16,18 +16,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from graphc.base.errors import IndexRangeError, VerifyError
-from graphc.base.source import Location
+from graphc.base.errors import VerifyError
 from graphc.ir.dims import Dim, DimExpr, symbol_name, symbols_of
 from graphc.ir.dtypes import DType, int64
-from graphc.ir.op import Combine
-from graphc.ir.types import TensorType
+from graphc.kernel.parts import Buffer as Buffer
+from graphc.kernel.parts import Role as Role
+from graphc.kernel.parts import Site as Site
+from graphc.kernel.parts import Split as Split
+
+if TYPE_CHECKING:
+    from graphc.ir.op import Combine
 
 LoopKind = Literal["parallel", "across", "vector", "serial"]
 Order = Literal["lanes", "chain"]
-Role = Literal["in", "out", "part", "scratch"]
 
 
 def lanes(dtype: DType) -> int:
@@ -67,24 +70,6 @@ class Var:
 
 Size: TypeAlias = Dim | Var
 """A number of iterations or elements: a dim, or an int64 that is not negative."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Buffer:
-    """A packed array that a kernel is called with.
-
-    An ``out`` is written as a whole, of a ``part`` each kernel that gets it writes a slice.
-    ``scratch`` is room for the kernel's own use, of undefined content, not shared between threads.
-    """
-
-    name: str
-    role: Role
-    type: TensorType
-
-    @property
-    def is_result(self) -> bool:
-        """Whether what the kernel writes there outlives it."""
-        return self.role in ("out", "part")
 
 
 @dataclass(slots=True, eq=False)
@@ -240,39 +225,6 @@ class Contract:
 
 Scalar: TypeAlias = Const | DimValue | Apply | Cast | Load | Check
 Statement: TypeAlias = Scalar | Store | Loop | Reduce | Contract
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """What a check guards, for the error: which axis of what, and the user's line."""
-
-    axis: int
-    what: str
-    where: Location | None = None
-
-    def failure(self, index: int, bound: int, launch: Location | None) -> IndexRangeError:
-        """The error to raise; ``launch`` is the kernel's line, for a site that knows none."""
-        return IndexRangeError(
-            f"{self.what}: index {index} is out of range for axis {self.axis} of size {bound}",
-            where=launch if self.where is None else self.where,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """How a kernel's outermost iterations may be handed out (``graphc.kernel.split``).
-
-    Attributes:
-        levels: over how many of the outermost levels a range goes.
-        extent: how many iterations these have together.
-        work: an estimate of what all of them take on one thread, in picoseconds.
-        least: how many iterations a task has at least.
-    """
-
-    levels: int
-    extent: Dim
-    work: Dim
-    least: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)

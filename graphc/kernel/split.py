@@ -5,7 +5,8 @@ levels are loops whose iterations are independent, each the only effect of the b
 at last perhaps a matrix product, whose iterations are blocks of columns or rows. So any ranges that
 cover all iterations, run in any order or at once, write what one run over everything writes.
 
-Whether a kernel is split depends on itself alone, not on how many threads there are.
+Whether a kernel is split depends on itself alone, not on how many threads there are. How finely
+the iterations are handed out is decided when it runs (``graphc.kernel.grains``).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from graphc.ir.dims import Dim, ceil_div, product
+from graphc.kernel.grains import SERIAL_WORK
 from graphc.kernel.ir import (
     Contract,
     Kernel,
@@ -28,16 +30,6 @@ from graphc.kernel.ir import (
 from graphc.kernel.work import kernel_work
 
 Level: TypeAlias = Loop | Contract
-
-SERIAL_WORK = 25_000_000
-"""Picoseconds of work below which threads are left out: handing out tasks to threads that sleep
-takes 10 to 30 µs until the first of them runs."""
-
-TASK_WORK = 10_000_000
-"""Picoseconds that a task lasts at least, so that claiming it (0.1 µs) does not count."""
-
-TASKS_PER_THREAD = 4
-"""Tasks for each thread where there is enough work, so that a thread that is late costs little."""
 
 COLUMN_BLOCK = 64
 """Columns of a product in one iteration: whole panels on every target."""
@@ -146,32 +138,14 @@ def chosen_levels(kernel: Kernel) -> int:
     return 0 if iterations == 1 else count
 
 
-def task_count(work: int, extent: int, threads: int, least: int = 1) -> int:
-    """Into how many tasks to cut so many iterations of so much work in all.
-
-    A task has at least so many iterations.
-    """
-    if work < SERIAL_WORK or threads < 2:
-        return 1
-    return max(1, min(work // TASK_WORK, TASKS_PER_THREAD * threads, extent // least))
-
-
-def grain_of(work: int, extent: int, threads: int, least: int = 1) -> int:
-    """Iterations a task; 0 where one thread is to run them all."""
-    tasks = task_count(work, extent, threads, least)
-    return -(-extent // tasks) if tasks > 1 else 0
-
-
 __all__ = [
     "COLUMN_BLOCK",
     "ROW_BLOCK",
     "Level",
     "chosen_levels",
     "divided",
-    "grain_of",
     "level_extent",
     "possible_levels",
     "split_levels",
-    "task_count",
     "with_split",
 ]

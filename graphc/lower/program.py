@@ -17,8 +17,8 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Reshape, Structural
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
+from graphc.kernel.grains import task_count
 from graphc.kernel.ir import Apply, Const, Kernel, walk
-from graphc.kernel.split import task_count
 from graphc.kernel.text import kernel_key
 from graphc.lower.group import lower_group
 from graphc.lower.single import Singles, lower_single

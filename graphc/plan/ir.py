@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from graphc.base.errors import GraphcError, IndexRangeError, ShapeError
 from graphc.base.source import Location
 from graphc.ir.attributes import Array
 from graphc.ir.dims import Dim, ceil_div, evaluate
 from graphc.ir.types import TensorType
-from graphc.kernel.ir import Kernel
 from graphc.plan.memory import MemorySolution
+
+if TYPE_CHECKING:
+    from graphc.kernel.ir import Kernel
 
 CACHE_LINE = 64
 """Bytes; threads never write to the same line."""

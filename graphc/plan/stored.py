@@ -5,6 +5,8 @@ people, does not allow. Records are written field by field, types and dims once 
 kernels stay text until somebody looks at them. Lines are written as numbers that the caller gives
 them a meaning for, so that a program serves sources whose lines have moved.
 
+What only a compiler needs (the text form of kernels) loads when it is asked for.
+
 Invariant: ``plan_of`` gives what ``plan_text`` was given, but for the arrays of constants and what
 is not data. A field of a kind that is not known here is refused when it is written, not when it is
 read. The text is as trustworthy as the cache's entry around it; nothing in it is evaluated.
@@ -16,7 +18,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphc.base.errors import UnsupportedError
 from graphc.base.source import Location
@@ -24,11 +26,12 @@ from graphc.ir import dims, dtypes
 from graphc.ir.attributes import Array
 from graphc.ir.dims import Dim, DimExpr
 from graphc.ir.types import TensorType
-from graphc.kernel.ir import Buffer, Kernel, Site, Split, Statement
-from graphc.kernel.parser import parse_kernel
-from graphc.kernel.text import print_kernel
+from graphc.kernel.parts import Buffer, Site, Split
 from graphc.plan.ir import Branch, Copy, Guard, Jump, Launch, Layout, Plan, Slot
 from graphc.plan.memory import MemorySolution
+
+if TYPE_CHECKING:
+    from graphc.kernel.ir import Kernel, Statement
 
 _RECORDS: tuple[type, ...] = (
     Slot, Launch, Copy, Branch, Jump, Guard, Layout, MemorySolution, Buffer, Site, Split,
@@ -41,38 +44,58 @@ _RECORD, _TYPE, _DIM, _LINE, _KERNEL = "r", "t", "d", "l", "k"
 _PLAIN = {"type": _TYPE, "where": _LINE}
 """Fields of records that are bare numbers of a type or a line, for speed."""
 
-_OMITTED = {Plan: "constants", Kernel: "body"}
+_OMITTED: Mapping[type, str] = {Plan: "constants"}
+
+_AROUND = ("name", "buffers", "sites", "split")
+"""The fields of a kernel that are written beside its text."""
 
 
-class StoredKernel(Kernel):
-    """A kernel whose body is read when somebody looks at it; a run needs only what is around it."""
+class StoredKernel:
+    """A kernel whose statements are read when somebody looks at them; a run needs none of them.
 
-    __slots__ = ("_dims", "_read", "_text")
+    It has what a ``Kernel`` has, without loading what those are made of.
+    """
 
-    _dims: tuple[str, ...]
-    _read: tuple[Statement, ...] | None
-    _text: str
+    __slots__ = ("_text", "_whole", "buffers", "dims", "name", "sites", "split")
 
-    def __init__(self, given: Mapping[str, Any], names: tuple[str, ...], text: str) -> None:
-        for name, value in given.items():
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "_dims", names)
-        object.__setattr__(self, "_text", text)
-        object.__setattr__(self, "_read", None)
+    def __init__(
+        self,
+        name: str,
+        buffers: tuple[Buffer, ...],
+        sites: tuple[Site, ...],
+        split: Split | None,
+        dims: tuple[str, ...],
+        text: str,
+    ) -> None:
+        self.name = name
+        self.buffers = buffers
+        self.sites = sites
+        self.split = split
+        self.dims = dims
+        self._text = text
+        self._whole: Kernel | None = None
+
+    @property
+    def whole(self) -> Kernel:
+        """What the text describes, over these buffers."""
+        if self._whole is None:
+            from graphc.kernel.parser import parse_kernel
+
+            self._whole = parse_kernel(self._text, self.buffers)
+        return self._whole
 
     @property
     def body(self) -> tuple[Statement, ...]:
         """The statements."""
-        known = self._read
-        if known is None:
-            known = parse_kernel(self._text, self.buffers).body
-            object.__setattr__(self, "_read", known)
-        return known
+        return self.whole.body
 
     @property
-    def dims(self) -> tuple[str, ...]:
-        """Names of the symbols it needs, sorted."""
-        return self._dims
+    def symbols(self) -> frozenset[DimExpr]:
+        """The symbols that shapes and statements mention."""
+        return self.whole.symbols
+
+    def __repr__(self) -> str:
+        return repr(self.whole)
 
 
 @cache
@@ -106,16 +129,22 @@ class _Writer:
             return self.dim(value)
         if isinstance(value, Location):
             return {_LINE: self.number_of(value)}
-        if isinstance(value, Kernel):
-            bare = replace(value, sites=tuple(replace(s, where=None) for s in value.sites))
-            around = self.fields(value)
-            return {_KERNEL: [around, list(value.dims), print_kernel(bare)]}
         if type(value) in _RECORDS:
             return {_RECORD: [_RECORDS.index(type(value)), *self.fields(value)]}
-        raise UnsupportedError(f"a plan that holds a {type(value).__name__} cannot be stored")
+        return {_KERNEL: self.kernel(value)}
+
+    def kernel(self, value: Any) -> list[Any]:
+        from graphc.kernel.ir import Kernel
+        from graphc.kernel.text import print_kernel
+
+        if not isinstance(value, Kernel):
+            raise UnsupportedError(f"a plan that holds a {type(value).__name__} cannot be stored")
+        bare = replace(value, sites=tuple(replace(site, where=None) for site in value.sites))
+        around = [self.data(getattr(value, name)) for name in _AROUND]
+        return [around, list(value.dims), print_kernel(bare)]
 
     def fields(self, record: Any) -> list[Any]:
-        kind: type = Kernel if isinstance(record, Kernel) else type(record)
+        kind: type = type(record)
         data = [self.data(getattr(record, name)) for name in _names(kind)]
         for place, what in _plain(kind):
             if data[place] is not None:
@@ -190,8 +219,8 @@ def plan_of(text: str, constants: dict[int, Array], lines: Sequence[Location | N
             return record(*items)
         if kind == _KERNEL:
             around, names, kernel = content
-            fields_around = dict(zip(_names(Kernel), _tuples(around), strict=True))
-            return StoredKernel(fields_around, tuple(names), kernel)
+            name, buffers, sites, split = _tuples(around)
+            return StoredKernel(name, buffers, sites, split, tuple(names), kernel)
         return tables[kind][content]
 
     values = _tuples(json.loads(body, object_hook=value_of))

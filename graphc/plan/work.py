@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from graphc.ir.dims import evaluate
-from graphc.kernel.work import kernel_work
+from graphc.ir.dims import Dim, evaluate
 from graphc.plan.ir import Copy, Launch, Plan
+
+if TYPE_CHECKING:
+    from graphc.kernel.ir import Kernel
 
 BRIEF_STEPS = 8
 """A plan of more steps is not looked at: it is not brief."""
@@ -26,10 +29,17 @@ def is_brief(plan: Plan, binding: Mapping[str, int]) -> bool:
     for step in plan.steps:
         if isinstance(step, Launch):
             kernel = plan.kernels[step.kernel]
-            work = kernel_work(kernel) if kernel.split is None else kernel.split.work
+            work = _work(kernel) if kernel.split is None else kernel.split.work
             left -= evaluate(work, binding)
         elif isinstance(step, Copy):
             left -= _COPIED * evaluate(plan.slots[step.target].type.bytes, binding)
         if left < 0:
             return False
     return True
+
+
+def _work(kernel: Kernel) -> Dim:
+    """An estimate from the statements, which nothing else in a run looks at."""
+    from graphc.kernel.work import kernel_work
+
+    return kernel_work(kernel)

@@ -6,8 +6,7 @@ Invariant: nothing here loads LLVM; the code of an exported library was made by 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from graphc.plan.table import WALKER, WORKER
 
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
     from graphc.runtime.jit import Library
 
 
-@dataclass(frozen=True, slots=True)
-class Glue:
+class Glue(NamedTuple):
     """Addresses of code that knows of no plan; sessions compile theirs when they first need it.
 
     Attributes:
@@ -32,8 +30,7 @@ class Glue:
     imports: int
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(NamedTuple):
     """Machine code of a plan.
 
     Attributes:

@@ -12,9 +12,8 @@ import ctypes
 import sys
 import sysconfig
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,8 +174,7 @@ def _address(function: Any) -> int:
     return address
 
 
-@dataclass(frozen=True, slots=True)
-class Variables:
+class Variables(NamedTuple):
     """The variables of a program, as a session holds them.
 
     Attributes:

@@ -13,8 +13,8 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from graphc.runtime.code import Glue
 
@@ -38,8 +38,7 @@ def handler_text(linkage: str = "") -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Handler:
+class Handler(NamedTuple):
     """The native handler.
 
     Attributes:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from graphc.ir.attributes import Array
 from graphc.ir.dims import Dim
-from graphc.kernel.split import grain_of
+from graphc.kernel.grains import grain_of
 from graphc.plan.ir import Launch, Plan
 from graphc.plan.table import LAUNCH, PARALLEL
 

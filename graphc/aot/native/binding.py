@@ -19,7 +19,7 @@ from graphc.aot.native.records import (
 from graphc.aot.tables import CUT_FIELDS, GUARD_FIELDS, MARK, STEP_FIELDS
 from graphc.codegen.emitter import I1, I8, I32, I64, PTR, ModuleEmitter
 from graphc.codegen.routine import Record, Routine, Table, Word
-from graphc.kernel.split import SERIAL_WORK, TASK_WORK, TASKS_PER_THREAD
+from graphc.kernel.grains import SERIAL_WORK, TASK_WORK, TASKS_PER_THREAD
 from graphc.plan.table import LAUNCH, PARALLEL, SKIP, STEP_WORDS
 
 BIND, SAY = "graphc_bind", "graphc_say"
@@ -245,7 +245,7 @@ def _emit_steps(module: ModuleEmitter, pool: str | None) -> None:
 
 
 def _tasks(r: Routine, work: Word, extent: Word, seats: Word, least: Word) -> Word:
-    """``graphc.kernel.split.task_count``; at least 1."""
+    """``graphc.kernel.grains.task_count``; at least 1."""
     wanted = r.least(r.least(work // TASK_WORK, seats * TASKS_PER_THREAD), extent // least)
     serial = (work < SERIAL_WORK) | (seats < 2)
     return r.choose(serial, r.word(1), r.most(wanted, 1))

@@ -1,0 +1,46 @@
+"""The user-level functions by name, which operators and methods reach through here.
+
+Invariant: whoever asks gets an answer from all families of operations, which load when first asked
+for. This module knows no operation, so that there are values where no operation is needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+SurfaceFunction = TypeVar("SurfaceFunction", bound=Callable[..., Any])
+
+_SURFACE: dict[str, Callable[..., Any]] = {}
+_IS_COMPLETE = threading.Event()
+
+
+def surface(function: SurfaceFunction) -> SurfaceFunction:
+    """Decorator: enters a user-level function, so that operators and methods reach it by name."""
+    _SURFACE[function.__name__.rstrip("_")] = function
+    return function
+
+
+def surface_function(name: str) -> Callable[..., Any]:
+    """The user-level function of that name (``add`` converts and promotes, then builds)."""
+    load_families()
+    return _SURFACE[name]
+
+
+def surface_names() -> tuple[str, ...]:
+    """Names of all user-level functions."""
+    load_families()
+    return tuple(sorted(_SURFACE))
+
+
+def load_families() -> None:
+    """Imports the op families, which register themselves; the registry is complete after it."""
+    if not _IS_COMPLETE.is_set():
+        importlib.import_module("graphc.ops")
+
+
+def families_loaded() -> None:
+    """Says that all families are registered."""
+    _IS_COMPLETE.set()

@@ -1,0 +1,32 @@
+"""How finely the iterations of a split kernel are handed out (``graphc.kernel.split``).
+
+Decided for each binding of the dims, from the estimate of work that the kernel carries.
+"""
+
+from __future__ import annotations
+
+SERIAL_WORK = 25_000_000
+"""Picoseconds of work below which threads are left out: handing out tasks to threads that sleep
+takes 10 to 30 µs until the first of them runs."""
+
+TASK_WORK = 10_000_000
+"""Picoseconds that a task lasts at least, so that claiming it (0.1 µs) does not count."""
+
+TASKS_PER_THREAD = 4
+"""Tasks for each thread where there is enough work, so that a thread that is late costs little."""
+
+
+def task_count(work: int, extent: int, threads: int, least: int = 1) -> int:
+    """Into how many tasks to cut so many iterations of so much work in all.
+
+    A task has at least so many iterations.
+    """
+    if work < SERIAL_WORK or threads < 2:
+        return 1
+    return max(1, min(work // TASK_WORK, TASKS_PER_THREAD * threads, extent // least))
+
+
+def grain_of(work: int, extent: int, threads: int, least: int = 1) -> int:
+    """Iterations a task; 0 where one thread is to run them all."""
+    tasks = task_count(work, extent, threads, least)
+    return -(-extent // tasks) if tasks > 1 else 0
