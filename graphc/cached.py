@@ -27,7 +27,7 @@ import numpy as np
 from graphc.base.errors import UnsupportedError
 from graphc.base.options import Options
 from graphc.base.source import LOADED_NANOSECONDS, PACKAGE_ROOTS, Location
-from graphc.base.target import Target, host
+from graphc.base.target import Target, host, require_here
 from graphc.compiled import Compiled, Levels, collection_paused
 from graphc.extract import Extraction
 from graphc.ir import dtypes
@@ -62,7 +62,12 @@ They must be compiled too. Below, the fused program takes some tens of milliseco
 
 
 def compiled_program(extraction: Extraction, options: Options, target: Target) -> Tiers:
-    """The program of an extraction."""
+    """The program of an extraction.
+
+    Raises:
+        UnsupportedError: for a target that this machine cannot run.
+    """
+    require_here(target)
     entries: _Entries | None = None
     kept = cache_of(options.cache)
     if kept is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from graphc.base.options import Options
-from graphc.base.target import Target, host, stand_in
+from graphc.base.target import Target, host, require_here, stand_in
 from graphc.codegen.walker import ProgramText, emit_program, emit_walker
 from graphc.compiled import Compiled, Levels, collection_paused
 from graphc.extract import Extraction
@@ -41,7 +41,11 @@ def compile_graph(
     Graph passes rewrite and fuse; lowering makes one kernel of each fused node and lays control
     flow flat into a plan; temporaries get their place in the arena; LLVM compiles the kernels.
     Whoever gives a ``context`` can read the decisions there even if this fails half-way.
+
+    Raises:
+        UnsupportedError: for a target that this machine cannot run.
     """
+    require_here(target)
     with collection_paused():
         return finished(prepared(extraction, options, target, context))
 

@@ -55,6 +55,20 @@ def test_what_stands_in_for_a_target() -> None:
         assert stand_in(host().without_fma()) == host().without_fma()
 
 
+@pytest.mark.parametrize("cache", ["on", "off"])
+def test_what_cannot_run_here_is_refused(cache: str, tmp_path: Path) -> None:
+    with gx.Graph() as graph:
+        y = gx.placeholder((4,), name="x") + 1.0
+    options = gx.Options(cache=str(tmp_path) if cache == "on" else "off")
+    for name, reason in (("aarch64", "this machine is x86_64"), ("wasm32", "this machine is")):
+        session = gx.Session(graph, target=named(name), options=options)
+        with pytest.raises(gx.UnsupportedError, match=f"cannot run here: {reason}"):
+            session.compile(y)
+    beyond = replace(host(), features=f"{host().features},+amx-fp8,+amx-tf32")
+    with pytest.raises(gx.UnsupportedError, match="this CPU lacks amx-fp8, amx-tf32"):
+        gx.Session(graph, target=beyond, options=options).compile(y)
+
+
 def test_constants_for_other_machines_are_computed_here() -> None:
     with gx.Graph() as graph:
         x = gx.placeholder((5,), name="x")

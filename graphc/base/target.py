@@ -195,7 +195,8 @@ def named(name: str) -> Target:
     "host" is this machine; each other name means the same everywhere. "x86-64", "x86-64-v2" (no
     FMA), "x86-64-v3" (AVX2 and FMA) and "x86-64-v4" (AVX-512) are the psABI levels on Linux,
     "aarch64" is any 64-bit Arm on Linux, "aarch64-macos" Apple's, "x86-64-windows" Windows on
-    x86-64-v3, and "wasm32" WebAssembly with vectors.
+    x86-64-v3, and "wasm32" WebAssembly with vectors. "x86-64" is for code that must start anywhere:
+    kernels need the rounding instructions of v2.
 
     Raises:
         UnsupportedError: for another name.
@@ -233,6 +234,32 @@ NAMES = ("host", *_NAMED)
 """The names of targets."""
 
 
+def obstacle(target: Target) -> str | None:
+    """Why code for a target can't run in this process; None if it can."""
+    here = host()
+    if (target.architecture, target.system) != (here.architecture, here.system):
+        return f"this machine is {here.triple}"
+    wanted = {name for name in target.features.split(",") if name.startswith("+")}
+    missing = sorted(wanted.difference(here.features.split(",")))
+    if missing:
+        return f"this CPU lacks {', '.join(name[1:] for name in missing)}"
+    return None
+
+
+def require_here(target: Target) -> None:
+    """Checks that code for a target can run in this process.
+
+    Raises:
+        UnsupportedError: if it can't; loading such code would end the process.
+    """
+    reason = obstacle(target)
+    if reason is not None:
+        raise UnsupportedError(
+            f"a program for {target.triple}, {target.cpu}, cannot run here: {reason}",
+            hint="give no target, or one that this machine can run",
+        )
+
+
 def stand_in(target: Target) -> Target:
     """The target of this machine whose code gives the same bits as that of ``target``.
 
@@ -241,11 +268,9 @@ def stand_in(target: Target) -> Target:
     Raises:
         UnsupportedError: if the target has FMA and this machine has not.
     """
-    here = host()
-    wanted = {name for name in target.features.split(",") if name.startswith("+")}
-    same = (target.architecture, target.system) == (here.architecture, here.system)
-    if same and wanted.issubset(here.features.split(",")):
+    if obstacle(target) is None:
         return target
+    here = host()
     if not target.has_fma:
         return here.without_fma()
     if not here.has_fma:
