@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 
 def undefined_symbols(image: bytes) -> set[str]:
@@ -53,18 +54,29 @@ def _coff(image: bytes) -> set[str]:
 
 
 def _macho(image: bytes) -> set[str]:
+    # external, with no section and no size
+    return {name for name, kind, value in _macho_symbols(image) if kind == 0x01 and value == 0}
+
+
+def macho_exports(image: bytes) -> set[str]:
+    """What others may use of a Mach-O library or object."""
+    # external, not private, and in a section; what begins with two underscores is the linker's
+    found = {name for name, kind, _ in _macho_symbols(image) if kind & 0x1F == 0x0F}
+    return {name for name in found if not name.startswith("_")}
+
+
+def _macho_symbols(image: bytes) -> Iterator[tuple[str, int, int]]:
+    """Of each symbol its name, the byte that says what it is, and its value."""
     (count,) = struct.unpack_from("<I", image, 16)
-    place, found = 32, set()
+    place = 32
     for _ in range(count):
         command, size = struct.unpack_from("<II", image, place)
         if command == 2:
             symbols, number, names, _ = struct.unpack_from("<IIII", image, place + 8)
             for at in range(symbols, symbols + 16 * number, 16):
                 name, kind, _, _, value = struct.unpack_from("<IBBHQ", image, at)
-                if kind & 0x0E == 0 and kind & 1 and value == 0:
-                    found.add(_text(image, names + name).removeprefix("_"))
+                yield _text(image, names + name).removeprefix("_"), kind, value
         place += size
-    return found
 
 
 def _wasm(image: bytes) -> set[str]:

@@ -50,10 +50,11 @@ THREADS = 3
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A graph, its fetches by name, and feeds."""
+    """A graph, its fetches by name, effects, and feeds."""
 
     graph: gx.Graph
     fetches: dict[str, Any]
+    effects: list[Any]
     feeds: dict[Any, Array]
 
 
@@ -62,6 +63,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.fetches: dict[str, Any] = {}
+        self.effects: list[Any] = []
         self.feeds: dict[Any, Array] = {}
         self.rng = np.random.default_rng(5)
 
@@ -244,9 +246,39 @@ def arrays(r: Recorder) -> None:
     r.add("streamed", gx.relu(large * 0.3 + 1.0))
 
 
+def fast(r: Recorder) -> None:
+    """What fast math allows: approximate functions, contracted and reordered arithmetic."""
+    for dtype in FLOATS:
+        x, y, z = (r.normal(41, 67, dtype=dtype) for _ in range(3))
+        for function in (gx.log, gx.tanh, gx.sigmoid, gx.erf, gx.sin, gx.cos, gx.exp):
+            r.add(f"{function.__name__} of {dtype}", function(x * 2.0) * y + z)
+        r.add(f"polynomial of {dtype}", ((x * 0.3 + 0.2) * x - 0.7) * x + y / 3.0)
+        r.add(f"chain of {dtype}", (x @ gx.transpose(y)) @ z)
+        r.add(f"gelu of {dtype}", gx.gelu(x))
+
+
+def training(r: Recorder) -> None:
+    """A step of Adam on a network with a normalised layer: gradients, and variables written."""
+    x = r.normal(24, 40)
+    labels = r.feed(r.rng.integers(0, 10, 24))
+    first, second = (
+        gx.variable((r.rng.standard_normal(shape) * 0.2).astype(np.float32))
+        for shape in ((40, 64), (64, 10))
+    )
+    bias = gx.variable(np.zeros(64, np.float32))
+    hidden = gx.gelu(gx.layer_norm(x @ first + bias, (64,)))
+    loss = gx.mean(gx.softmax_cross_entropy(hidden @ second, labels))
+    step = gx.optim.Adam(1e-2).minimize(loss)
+    r.add("loss", loss)
+    r.add("gradient", gx.gradients(loss, [first])[0])
+    r.effects.append(step)
+
+
 PROGRAMS: dict[str, Callable[[Recorder], None]] = {
-    "scalars": scalars, "functions": functions, "arrays": arrays,
+    "scalars": scalars, "functions": functions, "arrays": arrays, "fast": fast,
+    "training": training,
 }  # fmt: skip
+OPTIONS = {"fast": {"fast_math": frozenset({"nsz", "reassoc", "contract", "approx"})}}
 
 
 @cache
@@ -255,7 +287,7 @@ def recorded(name: str) -> Recorded:
     recorder = Recorder()
     with gx.Graph(name) as graph:
         PROGRAMS[name](recorder)
-    return Recorded(graph, recorder.fetches, recorder.feeds)
+    return Recorded(graph, recorder.fetches, recorder.effects, recorder.feeds)
 
 
 # --- for a target --------------------------------------------------------------------------------
@@ -269,30 +301,47 @@ class Built:
         plan: what it does.
         image: the object file.
         arrays: for each of ``plan.feeds`` what is fed.
+        names: of the results.
     """
 
     plan: Plan
     image: bytes
     arrays: tuple[Array, ...]
+    names: tuple[str, ...]
 
 
 @cache
 def built(name: str, target: Target) -> Built:
     """A program for a target."""
-    program = recorded(name)
-    extraction = extract(program.graph, tuple(program.fetches.values()))
-    levels = levels_of(extraction, Options(threads=THREADS), target)
+    return build(recorded(name), target, Options(threads=THREADS, **OPTIONS.get(name, {})))
+
+
+def build(program: Recorded, target: Target, options: Options) -> Built:
+    """Compiles for a target; new values of variables are results beside the fetches."""
+    effects = [value for effect in program.effects for value in effect.values]
+    extraction = extract(program.graph, tuple(program.fetches.values()), effects)
+    levels = levels_of(extraction, options, target)
     text = levels.text.joined(emit_walker(target))
-    given = tuple(program.feeds[value] for value in extraction.feeds)
-    return Built(levels.plan, compile_object(text, target), given)
+    fresh = gx.Session(program.graph)
+    given = [program.feeds[value] for value in extraction.feeds]
+    given += [fresh.get(value) for value in extraction.states]
+    names = [*program.fetches, *(f"variable {n}" for n, _ in enumerate(extraction.written))]
+    return Built(levels.plan, compile_object(text, target), tuple(given), tuple(names))
 
 
 def here(name: str, target: Target) -> dict[str, Array]:
     """The results of a program compiled for a target that this machine can run."""
-    program = recorded(name)
-    session = gx.Session(program.graph, target=target)
-    results: dict[str, Array] = session.run(program.fetches, program.feeds)
-    return results
+    return run_here(recorded(name), target, Options(**OPTIONS.get(name, {})))
+
+
+def run_here(program: Recorded, target: Target, options: Options) -> dict[str, Array]:
+    """The results of a session's run, and the new values of variables."""
+    session = gx.Session(program.graph, target=target, options=options)
+    results: dict[str, Array] = session.run([program.fetches, program.effects], program.feeds)[0]
+    effects = [value for effect in program.effects for value in effect.values]
+    extraction = extract(program.graph, tuple(program.fetches.values()), effects)
+    written = enumerate(extraction.written)
+    return results | {f"variable {n}": session.get(variable) for n, variable in written}
 
 
 def tables(program: Built) -> tuple[bytes, dict[int, tuple[int, int]]]:
@@ -353,13 +402,12 @@ def tables(program: Built) -> tuple[bytes, dict[int, tuple[int, int]]]:
     return image, {slot: (place[slot], sizes[slot]) for slot in plan.outputs}
 
 
-def results(name: str, program: Built, memory: bytes) -> dict[str, Array]:
+def results(program: Built, memory: bytes) -> dict[str, Array]:
     """The results of a run, from the memory that it left."""
     plan = program.plan
     _, places = tables(program)
-    session = recorded(name)
     found = {}
-    for label, slot in zip(session.fetches, plan.outputs, strict=True):
+    for label, slot in zip(program.names, plan.outputs, strict=True):
         start, size = places[slot]
         dtype = plan.slots[slot].type.dtype.numpy
         found[label] = np.frombuffer(memory[start : start + size], dtype)
@@ -444,9 +492,8 @@ def driver(program: Built) -> str:
     return text
 
 
-def run_driver(name: str, target: Target, compiler: list[str], runner: list[str], at: Path) -> Any:
+def run_driver(program: Built, compiler: list[str], runner: list[str], at: Path) -> Any:
     """Links a program to its driver with a C compiler and runs it; gives the results."""
-    program = built(name, target)
     image, _ = tables(program)
     (at / "program.o").write_bytes(program.image)
     (at / "driver.c").write_text(driver(program))
@@ -454,7 +501,7 @@ def run_driver(name: str, target: Target, compiler: list[str], runner: list[str]
     command = [*compiler, "-O1", "-o", "driver", "driver.c", "program.o"]
     subprocess.run(command, cwd=at, check=True, capture_output=True, timeout=900)
     subprocess.run([*runner, "./driver", "in", "out"], cwd=at, check=True, timeout=600)
-    return results(name, program, (at / "out").read_bytes())
+    return results(program, (at / "out").read_bytes())
 
 
 SCRIPT = """
@@ -487,19 +534,18 @@ writeFileSync(output, bytes);
 """
 
 
-def run_module(name: str, target: Target, runner: list[str], at: Path) -> Any:
+def run_module(program: Built, target: Target, runner: list[str], at: Path) -> Any:
     """Links a program to a WebAssembly module and runs it; gives the results."""
-    program = built(name, target)
     image, _ = tables(program)
     names = [f"kernel_{number}" for number in range(len(program.plan.kernels))]
     declared = [f"declare void @{kernel}(ptr, ptr, ptr, i64, i64, i64)" for kernel in names]
     table = ", ".join(f"ptr @{kernel}" for kernel in names)
     text = "\n".join((*declared, f"@kernels = constant [{len(names)} x ptr] [{table}]"))
     objects = [program.image, compile_object(text, target)]
-    module = link(objects, [WALKER, "kernels", "__heap_base"], target, name)
+    module = link(objects, [WALKER, "kernels", "__heap_base"], target, "program")
     (at / "program.wasm").write_bytes(module)
     (at / "in").write_bytes(image)
     (at / "run.cjs").write_text(SCRIPT.replace("WALKER", WALKER))
     command = [*runner, "run.cjs", "program.wasm", "in", "out"]
     subprocess.run(command, cwd=at, check=True, timeout=600)
-    return results(name, program, (at / "out").read_bytes())
+    return results(program, (at / "out").read_bytes())

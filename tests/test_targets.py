@@ -14,8 +14,21 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
+import random_programs
 from object_symbols import undefined_symbols
-from portable_programs import PROGRAMS, built, differences, here, run_driver, run_module
+from portable_programs import (
+    PROGRAMS,
+    THREADS,
+    Recorded,
+    build,
+    built,
+    differences,
+    here,
+    run_driver,
+    run_here,
+    run_module,
+)
+from random_programs import STEPS, Recipe
 
 import graphc as gx
 from graphc.aot.link import has_linker
@@ -332,7 +345,7 @@ def test_the_comparison_can_fail() -> None:
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_aarch64_gives_the_bits_of_x86_with_fma(program: str, tmp_path: Path) -> None:
     compiler = [*zig(), "-target", "aarch64-linux-musl", "-static"]
-    found = run_driver(program, named("aarch64"), compiler, tool("qemu-aarch64"), tmp_path)
+    found = run_driver(built(program, named("aarch64")), compiler, tool("qemu-aarch64"), tmp_path)
     assert differences(here(program, named("x86-64-v3")), found) == {}
 
 
@@ -340,7 +353,8 @@ def test_aarch64_gives_the_bits_of_x86_with_fma(program: str, tmp_path: Path) ->
 def test_wasm_gives_the_bits_of_x86_without_fma(program: str, tmp_path: Path) -> None:
     if not has_linker(named("wasm32")):
         pytest.skip("ziglang is not installed")
-    found = run_module(program, named("wasm32"), tool("node"), tmp_path)
+    wasm = named("wasm32")
+    found = run_module(built(program, wasm), wasm, tool("node"), tmp_path)
     assert differences(here(program, named("x86-64-v2")), found) == {}
 
 
@@ -349,6 +363,38 @@ def test_wasm_gives_the_bits_of_x86_without_fma(program: str, tmp_path: Path) ->
 def test_objects_give_the_bits_of_a_session(program: str, level: str, tmp_path: Path) -> None:
     if stand_in(named(level)) != named(level):
         pytest.skip(f"this CPU is below {level}")
-    found = run_driver(program, named(level), [*tool("cc"), "-pthread"], [], tmp_path)
+    found = run_driver(built(program, named(level)), [*tool("cc"), "-pthread"], [], tmp_path)
     reference = "x86-64-v3" if level == "x86-64-v4" else level
     assert differences(here(program, named(reference)), found) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["wasm32", "aarch64"])
+def test_random_programs(target: str, tmp_path: Path) -> None:
+    if target == "aarch64" and not host().has_fma:
+        pytest.skip("this CPU has no fused multiply-add")
+    if not has_linker(named(target)):
+        pytest.skip("ziglang is not installed")
+    reference = named("x86-64-v2" if target == "wasm32" else "x86-64-v3")
+    for seed in range(30):
+        random = np.random.default_rng(seed)
+        recipe = Recipe(
+            inputs=tuple((int(a), int(b)) for a, b in random.integers(0, 60, (3, 2))),
+            steps=tuple(
+                (int(n), *map(int, random.integers(0, 60, 3)))
+                for n in random.integers(0, len(STEPS), 24)
+            ),
+            symbolic=bool(seed % 2), special=seed % 3 == 0, fetched=6, seed=seed,
+        )  # fmt: skip
+        made = random_programs.build(recipe)
+        fetches = {str(n): value for n, value in enumerate(made.fetches)}
+        program = Recorded(made.graph, fetches, [], made.feeds)
+        image = build(program, named(target), gx.Options(threads=THREADS))
+        place = tmp_path / str(seed)
+        place.mkdir()
+        if target == "wasm32":
+            found = run_module(image, named(target), tool("node"), place)
+        else:
+            compiler = [*zig(), "-target", "aarch64-linux-musl", "-static"]
+            found = run_driver(image, compiler, tool("qemu-aarch64"), place)
+        assert differences(run_here(program, reference, gx.Options()), found) == {}, seed

@@ -151,7 +151,12 @@ def _options(place: str, exports: Sequence[str], target: Target, result: str) ->
         ]  # fmt: skip
     if target.system == "windows":
         _write(place, "exports.def", ("EXPORTS\n" + "\n".join(exports) + "\n").encode())
-        return ["exports.def"]
+        # nothing has to be initialised, so no start-up code, which would bring four more libraries;
+        # what is not needed of the two that are named is not linked
+        return [
+            "exports.def", "-nostdlib", "-Wl,--no-entry", "-rtlib=compiler-rt",
+            "-lkernel32", "-lapi-ms-win-crt-heap-l1-1-0",
+        ]  # fmt: skip
     visible = "".join(f"_{symbol}\n" for symbol in exports)
     _write(place, "exports", visible.encode())
     return ["-Wl,-exported_symbols_list,exports", f"-Wl,-install_name,@rpath/{result}"]
