@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from windows_library import WindowsLibrary
 
 import graphc as gx
 from graphc.aot.link import link
@@ -40,6 +41,7 @@ from graphc.plan.table import (
     WORKER,
 )
 from graphc.runtime.jit import compile_object
+from graphc.runtime.program import aligned_empty
 from graphc.runtime.tasks import cuts_of
 
 Array = np.ndarray[Any, Any]
@@ -549,3 +551,25 @@ def run_module(program: Built, target: Target, runner: list[str], at: Path) -> A
     command = [*runner, "run.cjs", "program.wasm", "in", "out"]
     subprocess.run(command, cwd=at, check=True, timeout=600)
     return results(program, (at / "out").read_bytes())
+
+
+def run_dll(program: Built, target: Target) -> Any:
+    """Links a program to a DLL and runs it in this process; gives the results."""
+    image, _ = tables(program)
+    names = [f"kernel_{number}" for number in range(len(program.plan.kernels))]
+    library = WindowsLibrary(link([program.image], [WALKER, *names], target, "program"))
+    steps, pointers, dims, _ = (int(n) for n in np.frombuffer(image, np.int64, 4))
+    numbers = np.frombuffer(image, np.int64, 8 * steps + pointers + dims, 32).copy()
+    memory = aligned_empty(len(image) - 32 - numbers.nbytes)
+    memory[:] = np.frombuffer(image, np.uint8, len(memory), 32 + numbers.nbytes)
+    table = numbers[: 8 * steps].reshape(steps, 8)
+    table[:, 1] = [library.addresses[names[number]] for number in table[:, 1]]
+    numbers[8 * steps : 8 * steps + pointers] += memory.ctypes.data
+    words = np.zeros(5, np.int64)
+    start = numbers.ctypes.data
+    ran = library.walk(
+        WALKER, start, steps, start + 64 * steps, start + 64 * steps + 8 * pointers,
+        words.ctypes.data, words.ctypes.data + 32,
+    )  # fmt: skip
+    assert ran == steps
+    return results(program, memory.tobytes())

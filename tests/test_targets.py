@@ -24,6 +24,7 @@ from portable_programs import (
     built,
     differences,
     here,
+    run_dll,
     run_driver,
     run_here,
     run_module,
@@ -366,6 +367,19 @@ def test_objects_give_the_bits_of_a_session(program: str, level: str, tmp_path: 
     found = run_driver(built(program, named(level)), [*tool("cc"), "-pthread"], [], tmp_path)
     reference = "x86-64-v3" if level == "x86-64-v4" else level
     assert differences(here(program, named(reference)), found) == {}
+
+
+@needs_fma
+@pytest.mark.slow
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_windows_gives_the_bits_of_linux(program: str) -> None:
+    windows, linux = named("x86-64-windows"), named("x86-64-v3")
+    if not has_linker(windows):
+        pytest.skip("ziglang is not installed")
+    if stand_in(linux) != linux:
+        pytest.skip("this CPU is below x86-64-v3")
+    found = run_dll(built(program, windows), windows)
+    assert differences(here(program, linux), found) == {}
 
 
 @pytest.mark.slow

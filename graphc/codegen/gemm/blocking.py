@@ -88,7 +88,8 @@ def blocking(dtype: DType, target: Target) -> Blocking:
     """The block sizes for a float dtype on a target."""
     bits = vector_bits(target)
     lanes = bits // dtype.bits
-    rows = _TILE_ROWS[bits]
+    # 64-bit Arm has 32 registers too, of 128 bits
+    rows = 8 if target.architecture == "aarch64" else _TILE_ROWS[bits]
     deep = bits == 512
     return Blocking(
         dtype=dtype,
