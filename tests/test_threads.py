@@ -11,6 +11,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from graphc.plan.table import LAUNCH, PARALLEL
 from graphc.plan.text import constants_of, parse_plan, print_plan
 from graphc.plan.verify import verify_plan
 from graphc.runtime.program import Program
+from graphc.runtime.tasks import write_cuts
 
 Array = np.ndarray[Any, Any]
 Inputs = dict[str, Array]
@@ -186,6 +188,35 @@ def test_symbolic_dims_decide_at_run_time() -> None:
         assert exe(array).tobytes() == alone.tobytes()
 
 
+def tasks_of(program: Program, arrays: Sequence[Array]) -> list[int]:
+    """Into how many tasks each launch is cut for the sizes of these arrays, 1 if it is not."""
+    steps, binding = program.table.steps.copy(), program.bind(arrays)
+    write_cuts(steps, program.table.cuts, lambda dim: evaluate(dim, binding), 0)
+    return [-(-row[4] // row[5]) if row[0] == PARALLEL else 1 for row in steps]
+
+
+def test_products_of_symbolic_batches_are_cut_by_their_size() -> None:
+    def layer(x: Any, w: Any) -> Any:
+        return gx.relu(x @ w)
+
+    weights = normal(784, 512)
+    for batch, tasks in ((1, 1), (20, 2), (128, 2), (1000, 4)):
+        arrays = [normal(batch, 784), weights]
+        got, program = results(layer, arrays, 2, host(), True)
+        assert tasks_of(program, arrays) == [tasks], batch
+        assert same(got, results(layer, arrays, 1, host(), False)[0])
+    small = [normal(8, 64), normal(64, 512)]
+    assert tasks_of(results(layer, small, 2, host(), True)[1], small) == [1]
+
+
+def test_products_with_epilogues_have_tasks_for_two_threads() -> None:
+    for columns in (256, 512, 700, 768, 1280, 3072):
+        arrays = [normal(500, 300)]
+        layer = partial(lambda w, x: gx.relu(x @ gx.constant(w)) * 2.0, normal(300, columns))
+        (tasks,) = tasks_of(results(layer, arrays, 2, host(), False)[1], arrays)
+        assert tasks > 1 and tasks % 2 == 0, columns
+
+
 # --- ranges --------------------------------------------------------------------------------------
 
 _ENTRY = ctypes.CFUNCTYPE(None, *3 * [ctypes.c_void_p], *3 * [ctypes.c_int64])
@@ -232,6 +263,10 @@ def test_tasks_are_even_and_worth_their_while() -> None:
     assert grains.grain_of(10**12, 1000, 8) == -(-1000 // (8 * grains.TASKS_PER_THREAD))
     assert grains.grain_of(3 * grains.TASK_WORK, 999, 8) == 333
     assert grains.grain_of(10**12, 3, 8) == 1
+    assert grains.grain_of(10**12, 10, 2) == 1
+    assert grains.grain_of(10**12, 20, 2) == 2
+    assert grains.grain_of(10**12, 4096, 2, least=2048) == 2048
+    assert grains.grain_of(10**12, 5000, 2, least=2048) == 2500
 
 
 def test_kernels_say_how_they_are_split() -> None:

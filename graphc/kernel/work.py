@@ -7,8 +7,9 @@ threads pays, and whether a run is over before anybody could make use of the int
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
-from graphc.ir.dims import Dim, product
+from graphc.ir.dims import Dim, dim_min, product
 from graphc.kernel.ir import (
     Apply,
     Cast,
@@ -54,17 +55,22 @@ def kernel_work(kernel: Kernel) -> Dim:
 
 
 def _likely_sizes(kernel: Kernel) -> dict[Var, Dim]:
-    """What scalars that are sizes mostly are: all but the last block is a whole one."""
+    """What scalars that are sizes mostly are: a block is a whole one, or all there is."""
     result: dict[Var, Dim] = {}
     for statement in walk(kernel.body):
         if isinstance(statement, Const) and isinstance(statement.value, int):
             result[statement.result] = statement.value
         elif isinstance(statement, DimValue):
             result[statement.result] = statement.dim
-        elif isinstance(statement, Apply) and statement.primitive in ("minimum", "select"):
+        elif isinstance(statement, Apply):
             found = [result[var] for var in statement.operands[-2:] if var in result]
-            if found:
+            if statement.primitive == "minimum" and found:
+                result[statement.result] = reduce(dim_min, found)
+            elif statement.primitive == "select" and found:
                 result[statement.result] = found[0]
+            elif statement.primitive == "subtract" and statement.operands[0] in result:
+                # what is left of it from the start of a block on
+                result[statement.result] = result[statement.operands[0]]
     return result
 
 
