@@ -25,11 +25,13 @@ from graphc.base.errors import VerifyError
 from graphc.base.target import Target, host, named
 from graphc.base.threads import usable_threads
 from graphc.ir.dims import evaluate
+from graphc.ir.dtypes import dtype
 from graphc.kernel import grains, split
+from graphc.kernel.combine import combine_terms
 from graphc.kernel.parser import parse_kernel
 from graphc.kernel.text import print_kernel
 from graphc.kernel.verify import verify_kernel
-from graphc.plan.table import LAUNCH, PARALLEL
+from graphc.plan.table import LAUNCH, PARALLEL, PARALLEL_REST
 from graphc.plan.text import constants_of, parse_plan, print_plan
 from graphc.plan.verify import verify_plan
 from graphc.runtime.program import Program
@@ -74,6 +76,11 @@ PROGRAMS: dict[str, tuple[Build, list[Array]]] = {
         lambda x, g, b: gx.layer_norm(x, g, b), [normal(29, 96), normal(96), normal(96)]
     ),
     "row sums": (lambda x: (x.sum(axis=1), x.max(axis=1)), [normal(90, 70)]),
+    "sum of a long row": (gx.sum, [normal(262_144 + 8191)]),
+    "sums and extremes of a long row": (
+        lambda x: (gx.sum(x * x), gx.max(x, axis=(0, 1)), gx.exp(gx.mean(x))),
+        [normal(700, 431, dtype="float64")],
+    ),
     "column sums": (lambda x: x.sum(axis=0), [normal(90, 333)]),
     "middle sums": (lambda x: x.sum(axis=1), [normal(7, 40, 65)]),
     "running sums": (lambda x: gx.cumsum(x, axis=0), [normal(30, 200)]),
@@ -152,8 +159,8 @@ def test_bits_are_those_of_one_thread(name: str, request: pytest.FixtureRequest)
             got, program = results(build, arrays, threads, host(), symbolic)
             assert same(expected, got), (threads, symbolic)
             if threads > 1 and name not in ("scatter", "transpose"):
-                frame_steps = program.table.steps[:, 0]
-                assert symbolic or PARALLEL in frame_steps, "nothing ran in tasks"
+                kinds = set(program.table.steps[:, 0])
+                assert symbolic or kinds & {PARALLEL, PARALLEL_REST}, "nothing ran in tasks"
 
 
 @pytest.mark.parametrize("name", ["softmax", "product", "map", "constant weights", "network"])
@@ -224,7 +231,7 @@ _ENTRY = ctypes.CFUNCTYPE(None, *3 * [ctypes.c_void_p], *3 * [ctypes.c_int64])
 
 @pytest.mark.parametrize(
     "name", ["map", "columns and rows", "three axes", "softmax", "column sums", "product",
-             "product of few columns", "batch of products", "running sums"],
+             "product of few columns", "batch of products", "running sums", "sum of a long row"],
 )  # fmt: skip
 @pytest.mark.usefixtures("small_tasks")
 def test_any_ranges_write_what_one_run_writes(name: str) -> None:
@@ -232,7 +239,7 @@ def test_any_ranges_write_what_one_run_writes(name: str) -> None:
     build, arrays = PROGRAMS[name]
     random = np.random.default_rng(1)
     one_kernel = name not in ("columns and rows", "three axes", "batch of products")
-    for symbolic in (False, True) if one_kernel else (False,):
+    for symbolic in (False, True) if one_kernel and "long" not in name else (False,):
         expected, program = results(build, arrays, 1, host(), symbolic)
         (kernel,), (entry,) = program.plan.kernels, program.entries
         binding = program.bind(arrays)
@@ -245,15 +252,47 @@ def test_any_ranges_write_what_one_run_writes(name: str) -> None:
             ranges = list(pairwise(cuts))
             random.shuffle(ranges)
             outputs = [np.full_like(array, 7) for array in expected]
-            scratch = [np.zeros(1 << 22, np.uint8) for b in kernel.buffers if b.role == "scratch"]
+            scratch = [np.zeros(1 << 22, np.uint8) for b in kernel.buffers if b.is_room]
             given = [*arrays, *outputs, *scratch]
             pointers = np.array([array.ctypes.data for array in given], np.uint64)
             status = np.zeros(4, np.int64)
+            if kernel.split.has_rest:
+                ranges.append((extent, extent + 1))
             for begin, end in ranges:
                 tables = (pointers.ctypes.data, dims.ctypes.data, status.ctypes.data)
                 _ENTRY(entry)(*tables, int(begin), int(end), int(random.integers(2)))
             assert same(expected, outputs), (symbolic, ranges)
             assert not status.any()
+
+
+LENGTHS = {
+    "float32": (262_143, 262_144, 262_175, 1 << 20, (1 << 22) + 12_345, (1 << 25) + 77),
+    "float64": (131_072, 200_001, (1 << 21) + 15),
+    "int16": (262_145,),
+}
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_long_rows_are_reduced_in_the_defined_order(name: str) -> None:
+    """Groups that threads share, of every level of the cascade, and a length that has none."""
+    for length in LENGTHS[name]:
+        array = normal(length, dtype=name)
+        array[::97] = 0
+        for combine, function in (("add", gx.sum), ("minimum", gx.min)):
+            for threads in (1, 2):
+                (got,), program = results(
+                    lambda x, f=function: f(x), [array], threads, host(), False
+                )
+                wanted = combine_terms(combine, array.astype(got.dtype), dtype(got.dtype), "lanes")
+                assert got.tobytes() == wanted.tobytes(), (length, combine, threads)
+                cut = program.plan.kernels[0].split
+                assert (cut is not None) == (length != 262_143)
+
+
+def test_sums_of_negative_zeros_keep_their_sign() -> None:
+    for length in (262_144, 262_145):
+        (got,), _ = results(gx.sum, [np.full(length, -0.0, np.float32)], 2, host(), False)
+        assert np.signbit(got)
 
 
 def test_tasks_are_even_and_worth_their_while() -> None:

@@ -31,6 +31,7 @@ from graphc.plan.table import (
     JUMP,
     LAUNCH,
     PARALLEL,
+    PARALLEL_REST,
     STEP_WORDS,
     WALKER,
     kernel_symbols,
@@ -179,18 +180,31 @@ def emit_walker(target: Target, threads: bool = True) -> str:
     buffers = e.element_pointer(pointers, bufs, "ptr")
     sizes = e.element_pointer(dims, dim, "i64")
     e.store(e.binary("add", position, e.const(1, I64)), at, 8)
-    launch = e.label("launch")
+    operands = (function, buffers, sizes, Reg("%status", PTR), goal)
+    zero, past = e.const(0, I64), e.binary("add", goal, 1)
+    launch, rest = e.label("launch"), e.label("rest")
     parallel = e.label("parallel") if threads else launch
     branch, jump, copy = (e.label(name) for name in ("branch", "jump", "copy"))
-    labels = {LAUNCH: launch, PARALLEL: parallel, BRANCH: branch, JUMP: jump, COPY: copy}
+    labels = {
+        LAUNCH: launch, PARALLEL: parallel, PARALLEL_REST: rest, BRANCH: branch, JUMP: jump,
+        COPY: copy,
+    }  # fmt: skip
     cases = " ".join(f"i64 {number}, label %{label}" for number, label in labels.items())
     e.line(f"switch {kind}, label %{head} [ {cases} ]")
     e.start(launch)
-    _emit_launch(e, head, position, function, buffers, sizes, goal)
+    _emit_call(e, function, buffers, sizes, zero, goal)
+    _emit_end_of_launch(e, head, position)
     if threads:
         e.start(parallel)
-        operands = (word(7), function, buffers, sizes, Reg("%status", PTR), goal, word(5), word(6))
-        _emit_tasks(e, head, position, operands)
+        _emit_tasks(e, word(7), operands, word(5), word(6))
+        _emit_end_of_launch(e, head, position)
+        e.start(rest)
+        _emit_tasks(e, word(7), operands, word(5), word(6))
+        _emit_call(e, function, buffers, sizes, goal, past)
+    else:
+        e.start(rest)
+        _emit_call(e, function, buffers, sizes, zero, past)
+    _emit_end_of_launch(e, head, position)
     e.start(branch)
     _emit_branch(e, head, at, goal, buffers)
     e.start(jump)
@@ -205,33 +219,25 @@ def emit_walker(target: Target, threads: bool = True) -> str:
     return module.text()
 
 
-# Each ends the block that was started for it.
-
-
-def _emit_launch(
-    e: FunctionEmitter,
-    head: str,
-    position: Reg,
-    function: Reg,
-    buffers: Reg,
-    sizes: Reg,
-    extent: Reg,
+def _emit_call(
+    e: FunctionEmitter, function: Reg, buffers: Reg, sizes: Reg, begin: Reg, end: Reg
 ) -> None:
-    """Calls a kernel over all its iterations."""
+    """Calls a kernel for iterations [begin, end)."""
     code = e.assign(PTR, f"inttoptr {function} to ptr")
-    e.line(f"call void {code.text}({buffers}, {sizes}, ptr %status, i64 0, {extent}, i64 0)")
-    _emit_end_of_launch(e, head, position)
+    e.line(f"call void {code.text}({buffers}, {sizes}, ptr %status, {begin}, {end}, i64 0)")
 
 
-def _emit_tasks(e: FunctionEmitter, head: str, position: Reg, operands: Sequence[Reg]) -> None:
+def _emit_tasks(
+    e: FunctionEmitter, pool: Reg, operands: Sequence[Reg], grain: Reg, seats: Reg
+) -> None:
     """Has the thread pool run a kernel."""
-    pool, code = (e.assign(PTR, f"inttoptr {word} to ptr") for word in operands[:2])
-    e.call(RUN_TASKS, None, pool, code, *operands[2:])
-    _emit_end_of_launch(e, head, position)
+    function, *others = operands
+    room, code = (e.assign(PTR, f"inttoptr {word} to ptr") for word in (pool, function))
+    e.call(RUN_TASKS, None, room, code, *others, grain, seats)
 
 
 def _emit_end_of_launch(e: FunctionEmitter, head: str, position: Reg) -> None:
-    """A status that was filled in ends the run at this step."""
+    """Ends the block; a status that was filled in ends the run at this step."""
     failed = e.label("failed")
     clear = e.icmp("eq", e.load(Reg("%status", PTR), I64, 8), e.const(0, I64))
     e.branch(clear, head, failed)

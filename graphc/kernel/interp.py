@@ -82,7 +82,7 @@ def run_kernel(
     Args:
         kernel: verified before it runs.
         arrays: one for each buffer in their order, C-contiguous, of the buffer's dtype and shape;
-            entries of scratch buffers are not used and may be None.
+            entries of scratch and shared buffers are not used and may be None.
         dims: values of the kernel's symbols.
         functions: stand in for the references of primitives of these names. Those of class R have
             a bound and not bits; with given bits of theirs the whole kernel has given bits.
@@ -162,7 +162,7 @@ class _Interpreter:
         if len(arrays) != len(buffers):
             raise VerifyError(f"{len(arrays)} arrays for {len(buffers)} buffers")
         for buffer, array in zip(buffers, arrays, strict=True):
-            if buffer.role == "scratch":
+            if buffer.is_room:
                 continue
             shape = tuple(self._size(dim) for dim in buffer.type.shape)
             if array is None or array.dtype != buffer.type.dtype.numpy or array.shape != shape:

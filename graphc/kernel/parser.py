@@ -6,7 +6,7 @@ evaluated. Names and dtypes are resolved here; whether the kernel is well-formed
 
     kernel  := "kernel" NAME ["split" INT] ["dims" "(" SYMBOL ":" INT ".." [INT], … ")"]
                "(" buffer, … ")" ["sites" "(" site, … ")"] "{" statement* "}"
-    buffer  := ("in" | "out" | "part" | "scratch") %name ":" DTYPE "[" dim, … "]"
+    buffer  := ("in" | "out" | "part" | "scratch" | "shared") %name ":" DTYPE "[" dim, … "]"
     site    := "axis" INT "of" STRING ["at" STRING ":" INT [":" INT [".." INT]]]
     statement := %v "=" "const" DTYPE LITERAL | %v "=" "dim" dim | %v "=" "cast" DTYPE %v
                | %v "=" PRIMITIVE %v, … | %v "=" "load" %name "[" %v "]" ["if" %v "else" %v]
@@ -126,10 +126,10 @@ class _Parser(Scanner):
         if self.accept(")"):
             return
         while True:
-            start, word = self.position, self.match(NAME, "in, out, part or scratch")
+            start, word = self.position, self.match(NAME, "the role of a buffer")
             role = next((known for known in _ROLES if known == word), None)
             if role is None:
-                self.fail(f"expected in, out, part or scratch, found {word!r}", start)
+                self.fail(f"expected {', '.join(_ROLES)}, found {word!r}", start)
             start, key, name = self._buffer_name()
             if key in self._buffers:
                 self.fail(f"{key} is a buffer already", start)

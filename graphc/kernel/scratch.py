@@ -23,7 +23,7 @@ def scratch_homes(kernel: Kernel) -> dict[Owner, list[Buffer]]:
     """
     homes: dict[Owner, list[Buffer]] = {}
     for buffer in kernel.buffers:
-        if buffer.role != "scratch":
+        if not buffer.is_room:
             continue
         work: list[tuple[Owner, Sequence[Statement]]] = [(None, kernel.body)]
         while work:

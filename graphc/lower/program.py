@@ -155,7 +155,8 @@ class _Planner:
         copies = self._copies(kernel) if rooms else 1
         for buffer in rooms:
             name = f"{kernel.name} {buffer.name}"
-            self.slots.append(Slot("scratch", buffer.type, name, where, copies))
+            own = copies if buffer.role == "scratch" else 1
+            self.slots.append(Slot("scratch", buffer.type, name, where, own))
             arguments.append(len(self.slots) - 1)
         self.steps.append(Launch(number, tuple(arguments), where))
 

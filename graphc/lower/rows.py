@@ -14,13 +14,14 @@ from contextlib import ExitStack
 from graphc.ir.dims import Dim
 from graphc.ir.dtypes import DType
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Pointwise, Reduction
+from graphc.ir.op import Combine, Pointwise, Reduction
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import Buffer, Kernel, LoopKind, Size, Var, lanes
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.index import Index, flat_index, reshape_index
+from graphc.lower.long_sums import Term, is_long, reduce_in_groups
 from graphc.lower.region import Result, Slices, open_loop, open_loops, open_region
 
 _Stage = list[Node]
@@ -35,6 +36,9 @@ def lower_rows(region: Graph, slices: Slices) -> Kernel:
     """The staged kernel of a region with reductions."""
     b, evaluator, results = open_region(region, slices)
     work = RowWork(b, region, results, {})
+    if work.is_one_long_row:
+        work.emit_in_groups(b, evaluator)
+        return b.finish()
     with ExitStack() as loops:
         kind: LoopKind = "parallel" if work.inner else "vector"
         work.emit(b, evaluator, open_loops(b, evaluator, loops, work.outer, kind), {}, {})
@@ -93,11 +97,7 @@ class RowWork:
             keep = {v: self._scratch[v] for v, first in self._saved.items() if first == number}
             _reduce(b, evaluator, stage, row, length, self.axis, self.inner, keep, kept)
             kept |= {value: (buffer, b.dim(0)) for value, buffer in keep.items()}
-        for result in self._row:
-            index = reshape_index(b, row, self.outer, result.value.shape)
-            whole = result.slice is None
-            place = flat_index(b, row, self.outer) if whole else result.place(b, index)
-            b.store(result.buffer, place, evaluator.at(result.value, index))
+        self._store_rows(b, evaluator, row)
         if not self._full and not further:
             return
         with ExitStack() as last:
@@ -111,6 +111,46 @@ class RowWork:
                 result.store(b, index, element)
             for (buffer, start), element in zip(further.values(), others, strict=True):
                 b.store(buffer, b.apply("add", start, position), element)
+
+
+    def _store_rows(self, b: KernelBuilder, evaluator: Evaluator, row: Index) -> None:
+        """The results of one element a row."""
+        for result in self._row:
+            index = reshape_index(b, row, self.outer, result.value.shape)
+            whole = result.slice is None
+            place = flat_index(b, row, self.outer) if whole else result.place(b, index)
+            b.store(result.buffer, place, evaluator.at(result.value, index))
+
+    @property
+    def is_one_long_row(self) -> bool:
+        """Whether all there is to do is to reduce one row that is worth several threads."""
+        extent = self.full[self.axis]
+        return (
+            self.inner
+            and len(self._stages) == 1
+            and not self._full
+            and all(dim == 1 for dim in self.outer)
+            and isinstance(extent, int)
+            and is_long(extent, _term_dtype(self._stages[0][0]))
+            and not any(_combine(node).startswith("arg") for node in self._stages[0])
+        )
+
+    def emit_in_groups(self, b: KernelBuilder, evaluator: Evaluator) -> None:
+        """The whole kernel of one long row."""
+        (stage,), extent = self._stages, self.full[self.axis]
+        row = (b.dim(0),) * len(self.outer)
+        assert isinstance(extent, int), "so have long rows"
+
+        def term(node: Node) -> Term:
+            def at(position: Var) -> Var:
+                return _term(b, evaluator, node, _full_index(row, self.axis, position))
+
+            return Term(_combine(node), _term_dtype(node), at)
+
+        results = reduce_in_groups(b, evaluator, extent, [term(node) for node in stage])
+        for node, result in zip(stage, results, strict=True):
+            evaluator.know(node.output, row, result)
+        self._store_rows(b, evaluator, row)
 
 
 def _full_index(row: Index, axis: int, position: Var) -> Index:
@@ -136,16 +176,21 @@ def _reduce(
         for value, buffer in keep.items():
             b.store(buffer, scope.index, evaluator.at(value, index))
         for node in stage:
-            assert isinstance(node.op.lowering, Reduction)
-            term = evaluator.at(node.inputs[0], index)
-            if term.dtype is not node.output.dtype and not node.op.lowering.combine.startswith(
-                "arg"
-            ):
-                term = b.cast(term, node.output.dtype)
-            scope.terms.append((node.op.lowering.combine, term))
+            scope.terms.append((_combine(node), _term(b, evaluator, node, index)))
         evaluator.pop()
     for node, result in zip(stage, scope.results, strict=True):
         evaluator.know(node.output, row, result)
+
+
+def _combine(node: Node) -> Combine:
+    assert isinstance(node.op.lowering, Reduction)
+    return node.op.lowering.combine
+
+
+def _term(b: KernelBuilder, evaluator: Evaluator, node: Node, index: Index) -> Var:
+    """What a reduction combines of an element."""
+    term = evaluator.at(node.inputs[0], index)
+    return term if _combine(node).startswith("arg") else b.cast(term, node.output.dtype)
 
 
 def _recall(
@@ -176,8 +221,7 @@ def _stages(region: Graph) -> list[_Stage]:
 
 
 def _term_dtype(node: Node) -> DType:
-    assert isinstance(node.op.lowering, Reduction)
-    if node.op.lowering.combine.startswith("arg"):
+    if _combine(node).startswith("arg"):
         return node.inputs[0].dtype
     return node.output.dtype
 

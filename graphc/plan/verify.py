@@ -161,7 +161,7 @@ class _Checker:
                 self.fail(
                     f"{what} is {buffer.type.dtype}, slot %{slot} is {found.type.dtype}", position
                 )
-            if (buffer.role == "scratch") != (found.kind == "scratch"):
+            if buffer.is_room != (found.kind == "scratch"):
                 self.fail(f"{what} is {buffer.role}, given the {self.label(slot)}", position)
             if buffer.role != "in":
                 self._writable(position, slot)

@@ -13,7 +13,7 @@ from graphc.ir.attributes import Array
 from graphc.ir.dims import Dim
 from graphc.kernel.grains import grain_of
 from graphc.plan.ir import Launch, Plan
-from graphc.plan.table import LAUNCH, PARALLEL
+from graphc.plan.table import LAUNCH, PARALLEL, PARALLEL_REST
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,7 @@ class Cut:
         work: what they take in all, in picoseconds.
         seats: how many threads may take part.
         least: iterations that a task has at least.
+        has_rest: whether something is to be run when all iterations are done.
     """
 
     position: int
@@ -33,6 +34,7 @@ class Cut:
     work: Dim
     seats: int
     least: int
+    has_rest: bool
 
     @property
     def is_symbolic(self) -> bool:
@@ -44,11 +46,14 @@ def cuts_of(plan: Plan, threads: int) -> tuple[Cut, ...]:
     """The launches of kernels that are split."""
     slots, result = plan.slots, []
     for position, step in enumerate(plan.steps):
-        split = plan.kernels[step.kernel].split if isinstance(step, Launch) else None
-        if isinstance(step, Launch) and split is not None:
-            rooms = (slots[slot] for slot in step.arguments if slots[slot].kind == "scratch")
+        kernel = plan.kernels[step.kernel] if isinstance(step, Launch) else None
+        split = kernel.split if kernel is not None else None
+        if isinstance(step, Launch) and kernel is not None and split is not None:
+            arguments = zip(kernel.buffers, step.arguments, strict=True)
+            rooms = (slots[slot] for buffer, slot in arguments if buffer.role == "scratch")
             seats = min(threads, *(room.copies for room in rooms), threads)
-            result.append(Cut(position, split.extent, split.work, seats, split.least))
+            sizes = split.extent, split.work
+            result.append(Cut(position, *sizes, seats, split.least, split.has_rest))
     return tuple(result)
 
 
@@ -59,7 +64,11 @@ def write_cuts(
     for cut in cuts:
         extent = number(cut.extent)
         grain = grain_of(number(cut.work), extent, cut.seats, cut.least)
-        steps[cut.position, 0] = PARALLEL if grain else LAUNCH
+        if grain:
+            kind = PARALLEL_REST if cut.has_rest else PARALLEL
+        else:
+            kind, extent = LAUNCH, extent + int(cut.has_rest)
+        steps[cut.position, 0] = kind
         steps[cut.position, 4:8] = (extent, grain, cut.seats, pool)
 
 
