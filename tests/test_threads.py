@@ -69,6 +69,11 @@ PROGRAMS: dict[str, tuple[Build, list[Array]]] = {
     "columns and rows": (lambda x, r, c: x * r + c, [normal(37, 129), normal(129), normal(37, 1)]),
     "three axes": (lambda x, y: x + y, [normal(5, 6, 300), normal(1, 6, 1)]),
     "transpose": (lambda x: gx.transpose(x) * 2.0, [normal(70, 131)]),
+    "batch of transposes": (
+        lambda x: gx.transpose(x, (0, 2, 1)) + 1.0, [normal(3, 65, 140, dtype="int8")]
+    ),
+    "large transpose": (lambda x: gx.transpose(x), [normal(2050, 2064)]),
+    "channels last": (lambda x: gx.transpose(x, (0, 2, 3, 1)), [normal(2, 32, 17, 9)]),
     "flip and slice": (lambda x: x[::-1, 3:90] + 1.0, [normal(41, 100)]),
     "softmax": (gx.softmax, [normal(53, 301)]),
     "softmax f64": (gx.softmax, [normal(53, 301, dtype="float64")]),
@@ -158,7 +163,7 @@ def test_bits_are_those_of_one_thread(name: str, request: pytest.FixtureRequest)
         for threads in THREADS:
             got, program = results(build, arrays, threads, host(), symbolic)
             assert same(expected, got), (threads, symbolic)
-            if threads > 1 and name not in ("scatter", "transpose"):
+            if threads > 1 and name != "scatter":
                 kinds = set(program.table.steps[:, 0])
                 assert symbolic or kinds & {PARALLEL, PARALLEL_REST}, "nothing ran in tasks"
 
@@ -231,14 +236,15 @@ _ENTRY = ctypes.CFUNCTYPE(None, *3 * [ctypes.c_void_p], *3 * [ctypes.c_int64])
 
 @pytest.mark.parametrize(
     "name", ["map", "columns and rows", "three axes", "softmax", "column sums", "product",
-             "product of few columns", "batch of products", "running sums", "sum of a long row"],
+             "product of few columns", "batch of products", "running sums", "sum of a long row",
+             "transpose", "batch of transposes"],
 )  # fmt: skip
 @pytest.mark.usefixtures("small_tasks")
 def test_any_ranges_write_what_one_run_writes(name: str) -> None:
     """Machine code of one kernel, its iterations cut at random places, in random order."""
     build, arrays = PROGRAMS[name]
     random = np.random.default_rng(1)
-    one_kernel = name not in ("columns and rows", "three axes", "batch of products")
+    one_kernel = not name.startswith(("columns and rows", "three axes", "batch of"))
     for symbolic in (False, True) if one_kernel and "long" not in name else (False,):
         expected, program = results(build, arrays, 1, host(), symbolic)
         (kernel,), (entry,) = program.plan.kernels, program.entries
@@ -520,16 +526,19 @@ def test_idle_threads_keep_off_the_callers_cpu_and_busy_ones_may_run_anywhere() 
             tasks = map(int, os.listdir("/proc/self/task"))
             return [os.sched_getaffinity(t) for t in tasks if t not in (main, caller)]
 
-        caller, conclusive = main, 0
+        def kept_off(trials):
+            # on a busy machine a caller may move at any time, and threads be late to sleep
+            apart = 0
+            for trial in range(trials):
+                before = present_cpu()
+                run()
+                time.sleep(0.02)
+                apart += present_cpu() == before and masks() == 2 * [everywhere - {before}]
+            return apart
+
+        caller = main
         run()
-        for trial in range(50):
-            before = present_cpu()
-            run()
-            time.sleep(0.02)
-            if present_cpu() == before:
-                conclusive += 1
-                assert masks() == 2 * [everywhere - {before}], (before, masks())
-        assert conclusive > 10
+        assert kept_off(50) > 10
 
         thread = threading.Thread(target=longer)
         thread.start()
@@ -539,13 +548,8 @@ def test_idle_threads_keep_off_the_callers_cpu_and_busy_ones_may_run_anywhere() 
         thread.join()
         assert 2 * [everywhere] in seen, seen
         # that caller is gone, and its number with it
-        caller, conclusive = main, 0
-        for trial in range(20):
-            before = present_cpu()
-            run()
-            time.sleep(0.02)
-            conclusive += present_cpu() == before and masks() == 2 * [everywhere - {before}]
-        assert conclusive > 3
+        caller = main
+        assert kept_off(30) > 5
         """, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
     assert (done.returncode, done.stderr) == (0, "")
 

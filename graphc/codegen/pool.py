@@ -73,8 +73,12 @@ _POOL: Layout = {
 
 _WORKER_BYTES = 64
 
-_WORKER: Layout = {"pool": (0, PTR), "seat": (8, I64), "seen": (16, I32), "handle": (24, I64)}
-"""A thread: its seat, from 1 on, and the last signal before it was made."""
+_WORKER: Layout = {
+    "pool": (0, PTR), "seat": (8, I64), "seen": (16, I32), "confined": (20, I32),
+    "handle": (24, I64),
+}  # fmt: skip
+"""A thread: its seat, from 1 on, the last signal before it was made, and whether it has to keep off
+a CPU."""
 
 _STATUS_BYTES = 32
 
@@ -215,10 +219,13 @@ def _emit_worker(module: ModuleEmitter) -> None:
     with e.when(e.icmp("eq", pool["signal"].load("acquire"), seen)):
         me, avoided = this_thread(e), pool["avoided"].load("monotonic")
         e.call("graphc_place", None, me, pool["caller"].load("monotonic"), avoided)
+        record["confined"].store(1, "monotonic")
         pool["sleepers"].fetch_add(1, "seq_cst")
         _sleep_until(e, pool["signal"], group, is_new)
         pool["sleepers"].fetch_add(-1, "seq_cst")
-        anywhere = e.const(CPU_UNKNOWN, I32)
+    with e.when(e.icmp("ne", record["confined"].load("monotonic"), 0)):
+        record["confined"].store(0, "monotonic")
+        me, anywhere = this_thread(e), e.const(CPU_UNKNOWN, I32)
         e.call("graphc_place", None, me, pool["caller"].load("monotonic"), anywhere)
     last.store(pool["signal"].load("acquire"))
     e.call("graphc_drain", None, pool_at, seat)
@@ -304,6 +311,7 @@ def _emit_keep_apart(module: ModuleEmitter) -> None:
         with e.loop(e.const(1, I64), past, 1) as seats:
             record = Record(e, _worker(e, at, seats.index), _WORKER)
             e.call("graphc_place", None, record["handle"].load(), caller, cpu)
+            record["confined"].store(1, "monotonic")
     e.finish()
 
 

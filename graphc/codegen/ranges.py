@@ -2,8 +2,9 @@
 
 A call is given [begin, end) of the iterations of all levels in one row (``graphc.kernel.split``).
 Each level but the last runs the iterations that the range touches and hands each its part, so there
-is no division per iteration of the innermost level. A part of a vector loop starts and ends at
-multiples of ``ALIGNED``: vectors then hold the same elements however the loop is cut.
+is no division per iteration of the innermost level. A part of a vector loop, or of one across it,
+starts and ends at multiples of ``ALIGNED``: vectors and tiles then hold the same elements however
+the loop is cut.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Ranges:
             inside = self._count(self._inside[level])
             past = e.binary("add", end, e.binary("sub", inside, e.const(1, I64)))
             return e.binary("udiv", begin, inside), e.binary("udiv", past, inside)
-        if not isinstance(level, Loop) or level.kind != "vector":
+        if not isinstance(level, Loop) or level.kind == "parallel":
             return begin, end
         mask = e.const(-ALIGNED, I64)
         is_end = e.icmp("eq", end, self._dim(level_extent(level)))

@@ -77,17 +77,17 @@ class _Tiling:
     def emit(self) -> None:
         """Tiles first, then what is left at the borders, element by element."""
         k, e = self.k, self.k.e
-        zero = e.const(0, I64)
-        upper, right = k.dim(self.height), k.dim(self.width)
+        zero, right = e.const(0, I64), k.dim(self.width)
+        lower, upper = k.bounds(self.outer)
         room = [
             e.alloca(ltype(storage(load.result.dtype)), self.rows * self.columns)
             for load in self.loads
         ]
         left = self._left(right)
-        below = self._last(self.height, upper, zero, self.rows)
+        below = self._last(self.height, upper, lower, self.rows)
         beyond = self._last(self.width, right, left or zero, self.columns)
         columns = e.loop(left or zero, beyond, self.columns)
-        with columns as column, e.loop(zero, below, self.rows) as row:
+        with columns as column, e.loop(lower, below, self.rows) as row:
             for load, tile in zip(self.loads, room, strict=True):
                 self._fill(load, tile, row.index, column.index)
             self._tile(room, row.index, column.index)
@@ -99,7 +99,7 @@ class _Tiling:
             )
         )  # fmt: skip
         if not whole:
-            self._borders(upper, right, below, left or zero, beyond)
+            self._borders((lower, below, upper), right, left or zero, beyond)
 
     def _left(self, right: Reg) -> Reg | None:
         """Where tiles start so that they write whole lines past the caches; None if they don't."""
@@ -171,14 +171,18 @@ class _Tiling:
             k.lanes = 1
             k.tiles.clear()
 
-    def _borders(self, upper: Reg, right: Reg, below: Reg, left: Reg, beyond: Reg) -> None:
-        """What lies left of the tiles, right of them and below, by one piece of code."""
+    def _borders(self, rows: tuple[Reg, Reg, Reg], right: Reg, left: Reg, beyond: Reg) -> None:
+        """What lies left of the tiles, right of them and below, by one piece of code.
+
+        ``rows`` are the first one of the tiles, the one past their last, and the end.
+        """
+        lower, below, upper = rows
         k, e, zero = self.k, self.k.e, self.k.e.const(0, I64)
         with e.loop(zero, e.const(3, I64), 1) as part:
             is_left, is_below = (
                 e.icmp("eq", part.index, e.const(number, I64)) for number in (0, 2)
             )
-            top, bottom = e.select(is_below, below, zero), e.select(is_below, upper, below)
+            top, bottom = e.select(is_below, below, lower), e.select(is_below, upper, below)
             start = e.select(e.binary("or", is_left, is_below), zero, beyond)
             end = e.select(is_left, left, right)
             with e.loop(top, bottom, 1) as row:

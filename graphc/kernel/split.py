@@ -48,8 +48,8 @@ _ENOUGH = 256
 """Iterations known to be so many need no further level."""
 
 _LONG = 1024
-"""Vector loops inside of others are a level only if they are known to be this long, or unknown:
-with bounds known at compile time short ones are faster."""
+"""Vector loops inside of others, and loops across them, are a level only if they are known to be
+this long, or unknown: with bounds known at compile time short ones are faster."""
 
 
 # --- levels --------------------------------------------------------------------------------------
@@ -77,12 +77,12 @@ def possible_levels(kernel: Kernel) -> tuple[Level, ...]:
         if isinstance(only, Contract):
             is_known = not isinstance(only.m, Var) and not isinstance(only.n, Var)
             return (*result, only) if is_known else tuple(result)
-        if not isinstance(only, Loop) or only.kind not in ("parallel", "vector"):
+        if not isinstance(only, Loop) or only.kind == "serial":
             return tuple(result)
         if isinstance(only.extent, Var):
             return tuple(result)
         result.append(only)
-        if only.kind == "vector":
+        if only.kind != "parallel":
             return tuple(result)
         body = only.body
 
@@ -167,7 +167,7 @@ def chosen_levels(kernel: Kernel) -> int:
         if isinstance(iterations, int) and iterations >= _ENOUGH:
             break
         short = isinstance(extent, int) and extent < _LONG
-        if count and short and isinstance(level, Loop) and level.kind == "vector":
+        if count and short and isinstance(level, Loop) and level.kind != "parallel":
             break
         iterations = iterations * extent
         count += 1
