@@ -87,6 +87,10 @@ PROGRAMS: dict[str, tuple[Build, list[Array]]] = {
         [normal(700, 431, dtype="float64")],
     ),
     "column sums": (lambda x: x.sum(axis=0), [normal(90, 333)]),
+    "sums down long columns": (
+        lambda x, y: (gx.sum(x * y, axis=0) * 2.0, gx.max(x, axis=0)),
+        [normal(4100, 70), normal(4100, 1)],
+    ),
     "middle sums": (lambda x: x.sum(axis=1), [normal(7, 40, 65)]),
     "running sums": (lambda x: gx.cumsum(x, axis=0), [normal(30, 200)]),
     "running sums of rows": (lambda x: gx.cumsum(x, axis=1), [normal(30, 20)]),
@@ -273,7 +277,7 @@ def test_any_ranges_write_what_one_run_writes(name: str) -> None:
 
 LENGTHS = {
     "float32": (262_143, 262_144, 262_175, 1 << 20, (1 << 22) + 12_345, (1 << 25) + 77),
-    "float64": (131_072, 200_001, (1 << 21) + 15),
+    "float64": (262_144, 300_001, (1 << 21) + 15),
     "int16": (262_145,),
 }
 
@@ -292,7 +296,24 @@ def test_long_rows_are_reduced_in_the_defined_order(name: str) -> None:
                 wanted = combine_terms(combine, array.astype(got.dtype), dtype(got.dtype), "lanes")
                 assert got.tobytes() == wanted.tobytes(), (length, combine, threads)
                 cut = program.plan.kernels[0].split
-                assert (cut is not None) == (length != 262_143)
+                assert (cut is not None) == (length >= 1 << 18)
+
+
+COLUMNS = ((1024, 300), (1500, 20, 11), (4096, 64), (5000, 77), (70_000, 5), (300_000, 1))
+
+
+@pytest.mark.parametrize("shape", COLUMNS)
+def test_long_columns_are_reduced_in_the_defined_order(shape: tuple[int, ...]) -> None:
+    array = normal(*shape)
+    chains = np.ascontiguousarray(np.moveaxis(array, 0, -1))
+    for combine, function in (("add", gx.sum), ("maximum", gx.max), ("multiply", gx.prod)):
+        wanted = combine_terms(combine, chains, dtype("float32"), "chain")
+        for threads in (1, 2):
+            (got,), program = results(
+                lambda x, f=function: f(x, axis=0), [array], threads, host(), False
+            )
+            assert got.tobytes() == wanted.tobytes(), (combine, threads)
+            assert (PARALLEL_REST in program.table.steps[:, 0]) == (threads > 1)
 
 
 def test_sums_of_negative_zeros_keep_their_sign() -> None:

@@ -1,17 +1,21 @@
-"""Reductions of one long row, in groups that threads can share.
+"""Long reductions, in groups of terms that threads can share.
 
-The order of terms that ``graphc.kernel.ir`` defines for ``lanes`` is a cascade: complete groups of
-``CHUNK`` to some power of steps give one value a lane, from the neutral element on, and these are
-combined in order. So groups may be reduced by anybody at any time, and bits are those of one loop.
-Invariant: what is combined with what follows from the length alone, not from the threads.
+The order of terms that ``graphc.kernel.ir`` defines is a cascade: complete groups of ``CHUNK`` to
+some power of steps give one value, from the neutral element on, and these are combined in order. So
+groups may be reduced by anybody at any time, and bits are those of one loop. Invariant: what the
+groups are follows from the length alone, not from the threads.
+
+Reductions down columns gain as well: groups of rows are read from end to end, while parts of the
+columns of all rows are many short pieces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+from graphc.ir.dims import Dim, product
 from graphc.ir.dtypes import DType
 from graphc.ir.op import Combine
 from graphc.ir.types import TensorType
@@ -19,134 +23,163 @@ from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.combine import neutral_element
 from graphc.kernel.ir import CHUNK, LEVELS, Buffer, Role, Var, lanes
 from graphc.lower.evaluate import Evaluator
-from graphc.lower.region import open_loop
+from graphc.lower.index import Index, flat_index
+from graphc.lower.region import open_loops
 
-MIN_STEPS = 1 << 13
-"""Shorter rows are read in less time than it takes to hand out parts of them."""
+MIN_TERMS = 1 << 18
+"""Fewer are read in less time than it takes to hand out parts of them."""
+
+MIN_GROUPS = 4
+"""Fewer are not worth it."""
 
 MANY_GROUPS = 16
 """Groups are the longest of which there are so many."""
 
+_SHORTEST = 2
+"""Groups are of ``CHUNK`` to this power of steps at least: what they leave to be combined is then
+little."""
+
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """What is reduced: ``at`` gives the term of a position in the row."""
+    """What is reduced: ``at`` gives the term of a step at a place among chains side by side."""
 
     combine: Combine
     dtype: DType
-    at: Callable[[Var], Var]
+    at: Callable[[Var, Index], Var]
 
 
-def is_long(extent: int, dtype: DType) -> bool:
-    """Whether a row of so many terms is reduced in groups."""
-    return extent // lanes(dtype) >= MIN_STEPS
+def is_long(steps: Dim, side_by_side: Dim) -> bool:
+    """Whether so many terms in order, and so many chains of them, are reduced in groups."""
+    if not isinstance(steps, int) or not isinstance(side_by_side, int):
+        return False
+    return steps >= MIN_GROUPS * CHUNK**_SHORTEST and steps * side_by_side >= MIN_TERMS
 
 
-def reduce_in_groups(
-    b: KernelBuilder, evaluator: Evaluator, extent: int, terms: Sequence[Term]
-) -> list[Var]:
-    """The results of a long row's reductions, none of which asks for positions."""
-    row = _Row(b, evaluator, extent, terms)
-    row.groups()
-    row.totals()
-    return row.results()
+class Groups:
+    """Chains of so many steps, side by side over a shape, cut into groups of steps."""
 
-
-class _Row:
     def __init__(
-        self, b: KernelBuilder, evaluator: Evaluator, extent: int, terms: Sequence[Term]
+        self,
+        b: KernelBuilder,
+        evaluator: Evaluator,
+        steps: int,
+        shape: tuple[Dim, ...],
+        terms: Sequence[Term],
     ) -> None:
-        self.b, self.evaluator, self.terms = b, evaluator, terms
-        self.width = lanes(terms[0].dtype)
-        self.steps, self.left = divmod(extent, self.width)
+        self.b, self.evaluator, self.shape, self.terms = b, evaluator, shape, terms
         level = LEVELS - 2
-        while level > 1 and self.steps // CHUNK**level < MANY_GROUPS:
+        while level > _SHORTEST and steps // CHUNK**level < MANY_GROUPS:
             level -= 1
         self.size = CHUNK**level
-        self.whole, self.last = divmod(self.steps, self.size)
+        self.whole, self.last = divmod(steps, self.size)
         self.count = self.whole + (self.last > 0)
         # what lies between groups and the last level, which takes all the rest
         self.block = CHUNK ** (LEVELS - 1 - level)
-        self.parts = self._rooms("part", "shared", self.count)
-        self.sums = self._rooms("sum", "scratch", 1)
+        self.parts = rooms(b, "part", "shared", self.count * product(shape), terms)
 
-    def _rooms(self, name: str, role: Role, count: int) -> list[Buffer]:
-        """For each term room for so many values of every lane."""
-        return [
-            self.b.buffer(f"{name}{n}", role, TensorType(term.dtype, (count * self.width,)))
-            for n, term in enumerate(self.terms)
-        ]
-
-    def groups(self) -> None:
-        """Each lane of each group."""
+    def reduce(self) -> None:
+        """Each group by itself."""
         with ExitStack() as loops:
-            group = open_loop(self.b, self.evaluator, loops, self.whole, "parallel")
+            (group,) = open_loops(self.b, self.evaluator, loops, (self.whole,), "parallel")
             self._group(loops, group, self.size)
         if self.last:
             with ExitStack() as loops:
                 self._group(loops, self.b.dim(self.whole), self.last)
 
     def _group(self, loops: ExitStack, group: Var, length: int) -> None:
-        b, width = self.b, self.b.dim(self.width)
-        lane = open_loop(b, self.evaluator, loops, self.width, "vector")
+        b = self.b
+        place = open_loops(b, self.evaluator, loops, self.shape)
         first = b.apply("multiply", group, b.dim(self.size))
         with b.reduce(length, "chain") as scope:
             self.evaluator.push()
             step = b.apply("add", first, scope.index)
-            position = b.apply("add", b.apply("multiply", step, width), lane)
-            scope.terms += [(term.combine, term.at(position)) for term in self.terms]
+            scope.terms += [(term.combine, term.at(step, place)) for term in self.terms]
             self.evaluator.pop()
-        place = b.apply("add", b.apply("multiply", group, width), lane)
+        at = flat_index(b, (group, *place), (self.count, *self.shape))
         for part, result in zip(self.parts, scope.results, strict=True):
-            b.store(part, place, result)
+            b.store(part, at, result)
 
-    def totals(self) -> None:
-        """Each lane of the whole row, but for the step that is not complete."""
+    @contextmanager
+    def totals(self) -> Iterator[tuple[Index, list[Var]]]:
+        """Inside, the results at each place."""
         b = self.b
         totals = [b.constant(neutral_element(t.combine, t.dtype), t.dtype) for t in self.terms]
         blocks, left = divmod(self.count, self.block)
         with ExitStack() as loops:
-            lane = open_loop(b, self.evaluator, loops, self.width, "vector")
+            place = open_loops(b, self.evaluator, loops, self.shape)
             if blocks:
                 with b.loop(blocks, "serial", totals) as serial:
                     first = b.apply("multiply", serial.index, b.dim(self.block))
-                    serial.following = self._block(lane, first, self.block, serial.arguments)
+                    serial.following = self._block(place, first, self.block, serial.arguments)
                 totals = list(serial.results)
             if left:
-                totals = self._block(lane, b.dim(blocks * self.block), left, totals)
-            for room, total in zip(self.sums, totals, strict=True):
-                b.store(room, lane, total)
+                totals = self._block(place, b.dim(blocks * self.block), left, totals)
+            yield place, totals
 
-    def _block(self, lane: Var, first: Var, length: int, totals: Sequence[Var]) -> list[Var]:
+    def _block(self, place: Index, first: Var, length: int, totals: Sequence[Var]) -> list[Var]:
         """Totals with so many groups more, from ``first`` on."""
-        b, width = self.b, self.b.dim(self.width)
+        b = self.b
         with b.reduce(length, "chain") as scope:
             group = b.apply("add", first, scope.index)
-            place = b.apply("add", b.apply("multiply", group, width), lane)
+            at = flat_index(b, (group, *place), (self.count, *self.shape))
             for term, part in zip(self.terms, self.parts, strict=True):
-                scope.terms.append((term.combine, b.load(part, place)))
+                scope.terms.append((term.combine, b.load(part, at)))
         return [
             b.apply(term.combine, total, result)
             for term, total, result in zip(self.terms, totals, scope.results, strict=True)
         ]
 
-    def results(self) -> list[Var]:
-        """Lanes together, and the last terms: a row of one step, and of what is left."""
-        b, width = self.b, self.b.dim(self.width)
-        with b.reduce(self.width + self.left, "lanes") as scope:
-            self.evaluator.push()
-            place = scope.index
-            is_lane = b.apply("less", place, width)
-            inside = b.apply("minimum", place, b.dim(self.width - 1)) if self.left else place
-            beyond = b.dim((self.steps - 1) * self.width)
-            for term, room in zip(self.terms, self.sums, strict=True):
-                value = b.load(room, inside)
-                if self.left:
-                    further = term.at(b.apply("add", beyond, place))
-                    value = b.apply("select", is_lane, value, further)
-                scope.terms.append((term.combine, value))
-            self.evaluator.pop()
-        return list(scope.results)
+
+def rooms(
+    b: KernelBuilder, name: str, role: Role, size: Dim, terms: Sequence[Term]
+) -> list[Buffer]:
+    """Buffers for so many values of each term."""
+    return [
+        b.buffer(f"{name}{n}", role, TensorType(term.dtype, (size,)))
+        for n, term in enumerate(terms)
+    ]
 
 
-__all__ = ["Term", "is_long", "reduce_in_groups"]
+def reduce_long_row(
+    b: KernelBuilder,
+    evaluator: Evaluator,
+    length: int,
+    row: Index,
+    terms: Sequence[Term],
+) -> list[Var]:
+    """The results of the reductions, in the order "lanes", of a row: terms of all its positions."""
+    width = lanes(terms[0].dtype)
+    steps, left = divmod(length, width)
+
+    def laned(term: Term) -> Term:
+        def at(step: Var, place: Index) -> Var:
+            return term.at(flat_index(b, (step, *place), (steps, width)), row)
+
+        return Term(term.combine, term.dtype, at)
+
+    chains = [laned(term) for term in terms]
+    groups = Groups(b, evaluator, steps, (width,), chains)
+    sums = rooms(b, "sum", "scratch", width, chains)
+    groups.reduce()
+    with groups.totals() as ((lane,), totals):
+        for room, total in zip(sums, totals, strict=True):
+            b.store(room, lane, total)
+    # a row of one step has its lanes combined, and then with what is left
+    with b.reduce(width + left, "lanes") as scope:
+        evaluator.push()
+        place = scope.index
+        is_lane = b.apply("less", place, b.dim(width))
+        inside = b.apply("minimum", place, b.dim(width - 1)) if left else place
+        beyond = b.dim((steps - 1) * width)
+        for term, room in zip(terms, sums, strict=True):
+            value = b.load(room, inside)
+            if left:
+                further = term.at(b.apply("add", beyond, place), row)
+                value = b.apply("select", is_lane, value, further)
+            scope.terms.append((term.combine, value))
+        evaluator.pop()
+    return list(scope.results)
+
+
+__all__ = ["Groups", "Term", "is_long", "reduce_long_row"]

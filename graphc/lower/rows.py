@@ -8,10 +8,10 @@ values that several stages need are kept in row scratch instead of computed agai
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 
-from graphc.ir.dims import Dim
+from graphc.ir.dims import Dim, product
 from graphc.ir.dtypes import DType
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Combine, Pointwise, Reduction
@@ -21,7 +21,7 @@ from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import Buffer, Kernel, LoopKind, Size, Var, lanes
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.index import Index, flat_index, reshape_index
-from graphc.lower.long_sums import Term, is_long, reduce_in_groups
+from graphc.lower.long_sums import Groups, Term, is_long, reduce_long_row
 from graphc.lower.region import Result, Slices, open_loop, open_loops, open_region
 
 _Stage = list[Node]
@@ -36,7 +36,7 @@ def lower_rows(region: Graph, slices: Slices) -> Kernel:
     """The staged kernel of a region with reductions."""
     b, evaluator, results = open_region(region, slices)
     work = RowWork(b, region, results, {})
-    if work.is_one_long_row:
+    if work.is_long:
         work.emit_in_groups(b, evaluator)
         return b.finish()
     with ExitStack() as loops:
@@ -122,35 +122,42 @@ class RowWork:
             b.store(result.buffer, place, evaluator.at(result.value, index))
 
     @property
-    def is_one_long_row(self) -> bool:
-        """Whether all there is to do is to reduce one row that is worth several threads."""
+    def is_long(self) -> bool:
+        """Whether all there is to do is one long reduction, worth several threads."""
         extent = self.full[self.axis]
-        return (
-            self.inner
-            and len(self._stages) == 1
-            and not self._full
-            and all(dim == 1 for dim in self.outer)
-            and isinstance(extent, int)
-            and is_long(extent, _term_dtype(self._stages[0][0]))
-            and not any(_combine(node).startswith("arg") for node in self._stages[0])
-        )
+        if len(self._stages) != 1 or self._full or any(d != 1 for d in self.full[: self.axis]):
+            return False
+        if any(_combine(node).startswith("arg") for node in self._stages[0]):
+            return False
+        if not self.inner:
+            return is_long(extent, product(self.outer))
+        width = lanes(_term_dtype(self._stages[0][0]))
+        return isinstance(extent, int) and is_long(extent // width, width)
 
     def emit_in_groups(self, b: KernelBuilder, evaluator: Evaluator) -> None:
-        """The whole kernel of one long row."""
+        """The whole kernel of a long reduction."""
         (stage,), extent = self._stages, self.full[self.axis]
-        row = (b.dim(0),) * len(self.outer)
-        assert isinstance(extent, int), "so have long rows"
+        assert isinstance(extent, int), "so have long reductions"
 
-        def term(node: Node) -> Term:
-            def at(position: Var) -> Var:
-                return _term(b, evaluator, node, _full_index(row, self.axis, position))
+        def term(node: Node) -> Callable[[Var, Index], Var]:
+            return lambda position, row: _term(
+                b, evaluator, node, _full_index(row, self.axis, position)
+            )
 
-            return Term(_combine(node), _term_dtype(node), at)
+        def finish(row: Index, results: Sequence[Var]) -> None:
+            for node, result in zip(stage, results, strict=True):
+                evaluator.know(node.output, row, result)
+            self._store_rows(b, evaluator, row)
 
-        results = reduce_in_groups(b, evaluator, extent, [term(node) for node in stage])
-        for node, result in zip(stage, results, strict=True):
-            evaluator.know(node.output, row, result)
-        self._store_rows(b, evaluator, row)
+        terms = [Term(_combine(node), _term_dtype(node), term(node)) for node in stage]
+        if self.inner:
+            row = (b.dim(0),) * len(self.outer)
+            finish(row, reduce_long_row(b, evaluator, extent, row, terms))
+            return
+        groups = Groups(b, evaluator, extent, self.outer, terms)
+        groups.reduce()
+        with groups.totals() as (row, results):
+            finish(row, results)
 
 
 def _full_index(row: Index, axis: int, position: Var) -> Index:
