@@ -50,6 +50,9 @@ NEAR_BYTES = 768 * 1024
 FEW_ROWS = 24
 """Up to so many rows, blocks are wide: products of few rows stream through their right operand."""
 
+MANY_BLOCKS = 7
+"""With so many it matters little that one thread gets one more than another."""
+
 MULTIPLE = 32
 """Blocks of columns begin at multiples of this: at a panel, and at a whole vector."""
 
@@ -218,14 +221,26 @@ def blocks(extent: Dim, limit: int, multiple: int) -> Blocks:
     return Blocks(-(-extent // size), size, extent)
 
 
+def _column_blocks(columns: Dim, limit: int, rows: Blocks) -> Blocks:
+    """Blocks of columns beside those of rows; where there are few in all, an even number, so that
+    two threads do as much each."""
+    found = blocks(columns, limit, MULTIPLE)
+    if not isinstance(columns, int) or not isinstance(found.count, int) or columns < COLUMNS:
+        return found
+    count = found.count * rows.count if isinstance(rows.count, int) else found.count
+    if count % 2 == 0 or count >= MANY_BLOCKS:
+        return found
+    return blocks(columns, -(-columns // (found.count + 1)), MULTIPLE)
+
+
 def _cut(whole: Product, streams: int, block_bytes: int) -> tuple[Blocks, Blocks, Dim]:
     """Blocks of rows and of columns, and the elements of the largest."""
     m, n = whole.m, whole.n
     elements = block_bytes // max(4, whole.result.dtype.bytes)
     limit = WIDE_COLUMNS if streams >= MANY_STREAMS else COLUMNS
-    tall = blocks(m, elements // limit, 8), blocks(n, limit, MULTIPLE)
-    wide = blocks(n, elements // FEW_ROWS, MULTIPLE)
-    rows, narrow = tall
+    rows = blocks(m, elements // limit, 8)
+    narrow = _column_blocks(n, limit, rows)
+    wide = _column_blocks(n, elements // FEW_ROWS, Blocks(1, m, m))
     if compare("le", m, FEW_ROWS):
         rows = Blocks(1, m, m)
     # dims, known when a frame is made, so that threads can be handed some of the blocks
