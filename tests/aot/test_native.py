@@ -180,6 +180,19 @@ def test_results_do_not_depend_on_threads(tmp_path: Path) -> None:
     assert [a.tobytes() for a in with_none(feed)] == expected
 
 
+def test_sums_whose_groups_threads_share(tmp_path: Path) -> None:
+    """What follows the groups is run once, by threads or without."""
+    graph = gx.Graph()
+    with graph:
+        x = gx.placeholder((700_001,), "float32", name="x")
+        y = gx.sum(x * 2.0)
+    exe = gx.Session(graph, threads=4).compile(y, [x])
+    feed = np.random.default_rng(1).standard_normal(700_001).astype(np.float32)
+    one = library_of(exe, tmp_path / "sum")
+    for threads in (1, 2, 3):
+        assert np.float32(type(one)(threads)(feed)).tobytes() == exe(feed).tobytes()
+
+
 def test_dims_have_bounds(tmp_path: Path) -> None:
     graph, x, _, logits, _ = network()
     infer = gx.Session(graph).compile(logits, [x])
