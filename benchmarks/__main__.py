@@ -39,6 +39,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--batch-ms", type=float, help="length of a measurement (default 30)")
     parser.add_argument("--threads", type=int, default=1, help="for every peer (default 1)")
     parser.add_argument("--cpus", help="to run on, comma-separated (default: the last allowed)")
+    parser.add_argument(
+        "--memory", action="store_true", help="memory in use instead of times, in fresh processes"
+    )
     parser.add_argument("--clock", choices=sorted(CLOCKS), default="wall", help="what is measured")
     parser.add_argument(
         "--python",
@@ -87,7 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     peers, workloads = _asked(parser, given)
     settings = _settings(parser, given)
-    limits: Limits | None = None if given.quick else measured_by_a_process(settings.cpus)
+    untimed = given.quick or given.memory
+    limits: Limits | None = None if untimed else measured_by_a_process(settings.cpus)
     conductor = Conductor(peers, settings)
     lines: list[str] = []
 
@@ -100,16 +104,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{absent} takes no part: {reason}", file=sys.stderr)
         described = report.machine(settings, limits, conductor.versions)
         names = conductor.peers
-        say(*report.heading(described, names))
+        heading = report.memory_heading if given.memory else report.heading
+        say(*heading(described, names))
         measured = []
         problems: list[str] = []
-        for workload, results in zip(workloads, conductor.run(workloads), strict=True):
+        run = conductor.run_for_memory if given.memory else conductor.run
+        for workload, results in zip(workloads, run(workloads), strict=True):
             measured.append((workload, results))
             problems += report.complaints(workload, results)
-            say(report.line(workload, results, names, limits))
+            if given.memory:
+                say(report.memory_line(workload, results, names))
+            else:
+                say(report.line(workload, results, names, limits))
     finally:
         conductor.close()
-    say("", *report.summary(measured))
+    if not given.memory:
+        say("", *report.summary(measured))
     if problems:
         say("", *(f"- {problem}" for problem in problems))
     if given.markdown is not None:

@@ -82,6 +82,7 @@ class Measurement:
         detail: what is wrong, if something is.
         first_seconds: from definition to first result, the first time.
         call_mib: growth of the resident memory's high-water mark in a steady call.
+        program_mib: the same from before the definition on: what the program holds, too.
         error: the largest difference from the reference, as a part of what is tolerated.
         samples: microseconds a call, one a round.
     """
@@ -90,6 +91,7 @@ class Measurement:
     detail: str = ""
     first_seconds: float = 0.0
     call_mib: float = 0.0
+    program_mib: float = 0.0
     error: float = 0.0
     samples: list[float] = field(default_factory=list)
 
@@ -216,6 +218,19 @@ class Conductor:
         for workload in workloads:
             yield self._measured(workload)
 
+    def run_for_memory(self, workloads: Sequence[Workload]) -> Iterator[dict[str, Measurement]]:
+        """Builds and calls each workload on each peer, in a process of its own; times nothing."""
+        for workload in workloads:
+            expected = workload.expected()
+            results: dict[str, Measurement] = {}
+            for name in self.peers:
+                worker = self._workers.pop(name, None)
+                if worker is not None:
+                    worker.close()
+                self._start(name)
+                results[name] = self._checked(name, workload, expected)
+            yield results
+
     def close(self) -> None:
         """Ends all workers."""
         for worker in self._workers.values():
@@ -263,7 +278,7 @@ class Conductor:
             with np.load(path) as saved:
                 outputs = [saved[f"arr_{n}"] for n in range(len(saved.files))]
         measurement.first_seconds = answer["first_seconds"]
-        measurement.call_mib = answer["call_mib"]
+        measurement.call_mib, measurement.program_mib = answer["call_mib"], answer["program_mib"]
         measurement.error, measurement.detail = compared(outputs, expected, workload)
         if measurement.detail:
             measurement.status = "wrong"

@@ -104,6 +104,26 @@ def line(
     return _row(cells)
 
 
+def memory_heading(described: Mapping[str, str], peers: Sequence[str]) -> list[str]:
+    """The machine and the first two lines of the table of memory."""
+    return [
+        *(f"- {key}: {text}" for key, text in described.items()),
+        "",
+        "MiB of memory in use above that before the definition, at the highest point of a steady",
+        "call; in parentheses what of it was not in use before that call.",
+        "",
+        _row(["workload", *peers]),
+        _row(["---", *["---:"] * len(peers)]),
+    ]
+
+
+def memory_line(
+    workload: Workload, results: Mapping[str, Measurement], peers: Sequence[str]
+) -> str:
+    """A workload's line of the table of memory."""
+    return _row([workload.name, *(_memory(results[peer]) for peer in peers)])
+
+
 def verdict(workload: Workload, results: Mapping[str, Measurement], limits: Limits | None) -> str:
     """The goals and whether this run reached them."""
     texts = []
@@ -138,6 +158,12 @@ def complaints(workload: Workload, results: Mapping[str, Measurement]) -> list[s
 
 def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
+
+
+def _memory(measurement: Measurement) -> str:
+    if measurement.status != "timed":
+        return "–" if measurement.status == "unsupported" else f"**{measurement.status}**"
+    return f"{measurement.program_mib:.1f} ({measurement.call_mib:.1f})"
 
 
 def _time(measurement: Measurement) -> str:
@@ -183,14 +209,18 @@ def _figures(results: Mapping[str, Measurement], peer: str) -> dict[str, Any]:
     figures: dict[str, Any] = {"status": measurement.status}
     if measurement.detail:
         figures["detail"] = measurement.detail
+    if measurement.status == "timed":
+        figures |= {
+            "first_seconds": measurement.first_seconds,
+            "call_mib": measurement.call_mib,
+            "program_mib": measurement.program_mib,
+            "error_in_tolerances": measurement.error,
+        }
     if measurement.samples:
         figures |= {
             "median_microseconds": median(measurement),
             "least_microseconds": min(measurement.samples),
             "spread": spread_of(measurement),
-            "first_seconds": measurement.first_seconds,
-            "call_mib": measurement.call_mib,
-            "error_in_tolerances": measurement.error,
             "samples_microseconds": measurement.samples,
         }
         if peer not in OWNS:

@@ -136,6 +136,8 @@ class _Step:
         """The new value, by ``rule`` from the old one, of what is kept for a parameter."""
         label = f"{parameter.name}/{name}" if parameter.name is not None else None
         start = np.zeros(cast("tuple[int, ...]", parameter.shape), parameter.dtype.numpy)
+        # as it is, not copied: pages of zeros that nobody writes take no memory
+        start.flags.writeable = False
         slot = variable(start, label, trainable=False)
         new = rule(slot)
         self.writes.append((slot, new))

@@ -73,6 +73,20 @@ def test_the_table_names_the_machine_and_every_workload(quick_run):
     assert "of best" in rows[0]
 
 
+def test_memory_is_that_of_the_program_and_of_a_call(tmp_path):
+    """NumPy holds nothing of softmax, and a call makes at least its result."""
+    path = tmp_path / "memory.json"
+    given = "--memory", "--only", "softmax", "--peers", "graphc,numpy", "--json", str(path)
+    finished = run_harness(*given)
+    assert finished.returncode == 0, finished.stderr
+    rows = [text for text in finished.stdout.splitlines() if text.startswith("|")]
+    assert [row.count("|") for row in rows] == [4, 4, 4]
+    measured = json.loads(path.read_text())["workloads"]["softmax"]["peers"]
+    mib = 4096 * 1024 * 4 / 2**20
+    assert mib <= measured["numpy"]["call_mib"] <= measured["numpy"]["program_mib"] < 4 * mib
+    assert mib <= measured["graphc"]["program_mib"] < 2 * mib
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -175,7 +175,8 @@ def _training(peer: Graphc, inputs: Arrays, weights: Arrays) -> Prepared:
         step = gx.optim.Adam(LEARNING_RATE, (BETA1, BETA2), ADAM_EPSILON).minimize(loss)
     session = peer.session(graph)
     state = [v for node in graph.nodes for v in node.outputs if isinstance(v, gx.Variable)]
-    initial = dict(zip(state, session.get(state), strict=True))
+    # moments and the counter begin with 0; pages of zeros take no memory
+    initial = {v: weights.get(v.name or "", np.zeros(v.shape, v.dtype.numpy)) for v in state}
     program = session.compile([loss, step], [x, labels])
     arguments = inputs["x"], inputs["labels"]
 
