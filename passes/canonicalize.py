@@ -12,7 +12,6 @@ here is exact to the bit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from graphc.ir.builder import apply, infer
 from graphc.ir.edit import GraphEditor
@@ -65,12 +64,12 @@ def _order(editor: GraphEditor, node: Node, context: PassContext) -> None:
     if known(left, editor.producer) is None or known(right, editor.producer) is not None:
         return
     op = _MIRRORED.get(node.op, node.op)
-    swapped = replace(node, op=op, inputs=(right, left))
+    operands = (right, left)
     # Where dims are symbolic, the swapped spelling may name the same shape differently.
-    if infer(op, swapped.inputs, node.attrs)[0] == node.output.type and context.decide(
-        "constant-right", node
-    ):
-        editor.put(swapped)
+    if left.type.shape and infer(op, operands, node.attrs)[0] != node.output.type:
+        return
+    if context.decide("constant-right", node):
+        editor.put(Node(op, operands, node.attrs, node.outputs, (), node.provenance))
 
 
 # --- moves ---------------------------------------------------------------------------------------

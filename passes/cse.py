@@ -31,7 +31,7 @@ def cse(graph: Graph, context: PassContext) -> Graph:
     stands_for: dict[Value, Value] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
-        if not stands_for.keys().isdisjoint(node.inputs):
+        if stands_for and not stands_for.keys().isdisjoint(node.inputs):
             node = node.with_inputs([stands_for.get(v, v) for v in node.inputs])
         if (node.regions or not node.inputs) and not _mergeable(node):
             nodes.append(node)

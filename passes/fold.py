@@ -44,7 +44,9 @@ def fold(graph: Graph, context: PassContext) -> Graph:
             if own is not None:
                 constants[node.outputs[0]] = own
                 continue
-        if not node.inputs or any(value not in constants for value in node.inputs):
+        if not node.inputs or node.inputs[0] not in constants:
+            continue
+        if any(value not in constants for value in node.inputs):
             continue
         operands = [constants[value] for value in node.inputs]
         reason = _obstacle(node)

@@ -54,6 +54,8 @@ Origin: TypeAlias = "Value | Constant"
 
 def prune_regions(graph: Graph, context: PassContext) -> Graph:
     """The graph whose control flow gets and gives each value once; linear, all levels at once."""
+    if not graph.has_regions:
+        return graph
     owners = [node for node in open_nodes(graph) if has_open_regions(node)]
     if not owners:
         return graph

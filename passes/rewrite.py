@@ -256,9 +256,17 @@ def _unasked(value: Value) -> Sequence[Node] | None:
 
 def _readers_of(graph: Graph) -> Readers:
     """Who reads the values of a graph that is not being edited."""
-    users = graph.users()
     outputs = set(graph.outputs)
-    return lambda value: None if value in outputs else users.get(value, ())
+    users: dict[Value, list[Node]] = {}
+
+    def readers(value: Value) -> Sequence[Node] | None:
+        if value in outputs:
+            return None
+        if not users:
+            users.update(graph.users())
+        return users.get(value, ())
+
+    return readers
 
 
 def _matches(

@@ -160,8 +160,7 @@ class GraphEditor:
             self.put(replace(node, outputs=(old,)))
             return
         for user in self.users(old):
-            inputs = tuple(new if value is old else value for value in user.inputs)
-            self.put(replace(user, inputs=inputs))
+            self.put(user.with_inputs([new if value is old else value for value in user.inputs]))
         if old in self._fetched:
             self._fetched.discard(old)
             self._fetched.add(new)
@@ -259,6 +258,11 @@ def topological(nodes: Sequence[Node]) -> list[Node]:
     order: list[Node] = []
     for root in nodes:
         if root.outputs[0] not in waiting:
+            continue
+        if waiting.keys().isdisjoint(root.inputs):
+            order.append(root)
+            for value in root.outputs:
+                del waiting[value]
             continue
         stack: list[tuple[Node, Iterator[Value]]] = [(root, iter(root.inputs))]
         while stack:
