@@ -256,7 +256,7 @@ def _file_table(data: Mapping[str, Any], signature: Signature) -> dict[str, File
             damaged("files")
         result[file] = FileInfo(size, digest)
     # the machine code knows which weights it was written for
-    if weights is not None and result[weights.file].sha256 != weights.sha256:
+    if weights.file is not None and result[weights.file].sha256 != weights.sha256:
         damaged("weights")
     return result
 

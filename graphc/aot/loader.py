@@ -233,7 +233,7 @@ def _weights(artifact: Artifact, found: MachineCode) -> Array:
     size, stored = signature.weight_bytes, signature.weights
     if not size:
         return np.zeros(0, np.uint8)
-    if stored is None:
+    if stored.file is None:
         block: Any = (ctypes.c_uint8 * size).from_address(found.weights)
         weights = np.frombuffer(block, np.uint8)
     else:

@@ -73,9 +73,15 @@ class ProgramInfo(NamedTuple):
 
 
 class WeightsInfo(NamedTuple):
-    """The file of weights: its name, where arrays begin in it, and the SHA-256 of the whole."""
+    """Where the weights are.
 
-    file: str
+    Attributes:
+        file: the name of the file, None where they are embedded.
+        start: where arrays begin in it.
+        sha256: of the whole file, or of what is embedded.
+    """
+
+    file: str | None
     start: int
     sha256: str
 
@@ -100,7 +106,7 @@ class Signature(NamedTuple):
         programs: the best first.
         weight_bytes: all constants and first values.
         library: the name of the file of machine code.
-        weights: the file of weights; None if they are embedded.
+        weights: where they are.
         digest: a hash of all this, which the machine code knows too.
     """
 
@@ -122,13 +128,13 @@ class Signature(NamedTuple):
     programs: tuple[ProgramInfo, ...]
     weight_bytes: int
     library: str
-    weights: WeightsInfo | None
+    weights: WeightsInfo
     digest: bytes
 
     @property
     def needed_files(self) -> set[str]:
         """The names of the files that a run needs."""
-        return {self.library} if self.weights is None else {self.library, self.weights.file}
+        return {self.library, *filter(None, [self.weights.file])}
 
     @property
     def fetched(self) -> tuple[TensorInfo | None, ...]:
@@ -259,11 +265,9 @@ def _info(item: Any, where: str) -> TensorInfo:
     return TensorInfo(name, dtype, tuple(shape), *places)
 
 
-def _weights(data: Mapping[str, Any], name: str) -> WeightsInfo | None:
+def _weights(data: Mapping[str, Any], name: str) -> WeightsInfo:
     item = data.get("weights")
-    if item is None:
-        return None
-    if not isinstance(item, dict) or item.get("file") != f"{name}.safetensors":
+    if not isinstance(item, dict) or item.get("file") not in (None, f"{name}.safetensors"):
         damaged("weights")
     return WeightsInfo(item["file"], _number(item, "start"), _text(item, "sha256"))
 

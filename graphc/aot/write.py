@@ -87,19 +87,20 @@ def write_library(exe: Executable, path: str | os.PathLike[str], order: Order) -
     # the text decides which arrays there are
     text_of(content, design, nothing, "", b"")
     library = f"{name}.o" if order.kind != "shared" else library_name(name, family.base)
-    stored = None
+    stored, head = None, nothing
     files: dict[str, bytes] = {}
-    data = _data(exe, content, design, order, family)
-    data |= {"structure": structure, "library": library, "weights": None}
-    head = nothing
-    if not design.embeds:
+    if design.embeds:
+        weights = content.weights.block()
+    else:
         start, block = weights_file(content.weights, _array_names(content))
         head = (start, len(start), len(start) + len(block))
-        stored = f"{name}.safetensors"
-        files[stored] = start + block
-        content_hash = hashlib.sha256(files[stored]).hexdigest()
-        data["weights"] = {"file": stored, "start": len(start), "sha256": content_hash}
-    code = _compiled(content, design, family, head, digest_of(data))
+        stored, weights = f"{name}.safetensors", start + block
+        files[stored] = weights
+    data = _data(exe, content, design, order, family)
+    data["structure"], data["library"] = structure, library
+    content_hash = hashlib.sha256(weights).hexdigest()
+    data["weights"] = {"file": stored, "start": head[1], "sha256": content_hash}
+    code = _compiled(content, design, family, head, weights, digest_of(data))
     if order.kind == "shared":
         exported = interface_of(design, (), 0, nothing, b"").exported()
         code = link([code], exported, family.base, name)
@@ -122,7 +123,12 @@ def _name_of(path: str | os.PathLike[str]) -> str:
 
 
 def _compiled(
-    content: Content, design: Design, family: Family, head: tuple[bytes, int, int], digest: bytes
+    content: Content,
+    design: Design,
+    family: Family,
+    head: tuple[bytes, int, int],
+    embedded: bytes,
+    digest: bytes,
 ) -> bytes:
     """The object."""
     if not design.embeds:
@@ -130,7 +136,7 @@ def _compiled(
     with tempfile.TemporaryDirectory(prefix="graphc-") as folder:
         path = os.path.join(folder, "weights")
         with open(path, "wb") as file:
-            file.write(content.weights.block())
+            file.write(embedded)
         weights = embedding(f"{design.name}_weights", path, family.base.triple)
         return compile_object(text_of(content, design, head, weights, digest), family.base)
 

@@ -57,5 +57,6 @@ def _tell(signature: Signature) -> None:
         for place, info in enumerate(infos):
             unused = title == "arguments" and info is not None and info.read is None
             print(f"  {place} {'effect' if info is None else info}{', not needed' * unused}")
-    where = "embedded" if signature.weights is None else f"in {signature.weights.file}"
+    stored = signature.weights.file
+    where = "embedded" if stored is None else f"in {stored}"
     print(f"weights: {signature.weight_bytes:,} bytes, {where}")

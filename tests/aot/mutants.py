@@ -174,7 +174,7 @@ def mend(folder: Path) -> None:
     for name, info in data["files"].items():
         content = (folder / name).read_bytes()
         info.update(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
-        if name.endswith(".safetensors"):
+        if name.endswith(".safetensors") and isinstance(data.get("weights"), dict):
             data["weights"]["sha256"] = info["sha256"]
     del data["sha256"]
     path.write_bytes(signed(data))

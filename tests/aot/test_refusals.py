@@ -135,7 +135,9 @@ def test_an_object_is_for_the_linker(tmp_path: Path) -> None:
         (lambda d: d.update(library="libother.so"), "'library'"),
         (lambda d: d["weights"].update(file="../x.safetensors"), "'weights'"),
         (lambda d: d["weights"].update(sha256="0" * 64), "'weights'"),
-        (lambda d: d.update(weights=None), "'files'"),
+        (lambda d: d.update(weights=None), "'weights'"),
+        (lambda d: d["weights"].update(file=None), "'files'"),
+        (lambda d: d["weights"].update(file=[]), "'weights'"),
         (lambda d: d["files"].update({"../../etc/passwd": d["files"]["model.h"]}), "'files'"),
         (lambda d: d["files"].pop("libmodel.so"), "'files'"),
         (lambda d: d["files"]["libmodel.so"].update(bytes=2**70), "'files'"),
@@ -171,6 +173,13 @@ def test_deeply_nested_signatures(copy: Path) -> None:
     for text in ("[" * 100_000, '{"format": ' + "9" * 10_000 + "}"):
         (copy / "model.json").write_text(text)
         refused(copy, "damaged")
+
+
+def test_embedded_weights_of_another_library(libraries: dict[str, Path], tmp_path: Path) -> None:
+    """The signatures differ in a hash alone."""
+    path = Path(shutil.copytree(libraries["package"], tmp_path / "copy"))
+    rewritten(path / "model.o", (libraries["other package"] / "model.o").read_bytes())
+    refused(path, "written for another signature")
 
 
 def rewritten(file: Path, content: bytes) -> None:
