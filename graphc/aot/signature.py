@@ -267,9 +267,12 @@ def _info(item: Any, where: str) -> TensorInfo:
 
 def _weights(data: Mapping[str, Any], name: str) -> WeightsInfo:
     item = data.get("weights")
-    if not isinstance(item, dict) or item.get("file") not in (None, f"{name}.safetensors"):
+    if not isinstance(item, dict):
         damaged("weights")
-    return WeightsInfo(item["file"], _number(item, "start"), _text(item, "sha256"))
+    file = item.get("file")
+    if file not in (None, f"{name}.safetensors"):
+        damaged("weights")
+    return WeightsInfo(file, _number(item, "start"), _text(item, "sha256"))
 
 
 def _program(item: Any) -> ProgramInfo:
