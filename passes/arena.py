@@ -54,7 +54,7 @@ def place_quickly(plan: Plan) -> Plan:
     """
     intervals = live_intervals(plan)
     slots = tuple(sorted(intervals, key=lambda slot: intervals[slot][0]))
-    bytes_of = _bytes_of(plan, slots)
+    bytes_of = plan.bytes_of(slots)
     sizes = _evaluated(bytes_of, at_hint)
     count = len(slots)
     roots, alignments = [0] * count, [1] * count
@@ -115,20 +115,6 @@ def _rooms(layout: Layout) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(group) for group in groups.values() if len(group) > 1)
 
 
-def _bytes_of(plan: Plan, slots: Sequence[int]) -> list[Dim]:
-    """The bytes of slots; of each room of one type they are worked out once."""
-    known: dict[tuple[int, int], Dim] = {}
-    result: list[Dim] = []
-    for number in slots:
-        slot = plan.slots[number]
-        room = id(slot.type), slot.copies
-        size = known.get(room)
-        if size is None:
-            size = known[room] = slot.bytes
-        result.append(size)
-    return result
-
-
 def bytes_at(plan: Plan, dims: Mapping[str, int]) -> tuple[int, int, int]:
     """Peak, sum and lower bound of a placed plan's temporaries at given sizes of the dims."""
     layout = plan.layout
@@ -154,7 +140,7 @@ def _problem(
     intervals = live_intervals(plan)
     slots = tuple(sorted(intervals) if order is None else order)
     number = {slot: position for position, slot in enumerate(slots)}
-    bytes_of = _bytes_of(plan, slots)
+    bytes_of = plan.bytes_of(slots)
     buffers = tuple(
         Buffer(plan.slots[slot].name or f"slot {slot}", size, *intervals[slot], _alignment(bytes_))
         for slot, bytes_, size in zip(slots, bytes_of, _evaluated(bytes_of, size_of), strict=True)

@@ -26,6 +26,7 @@ from benchmarks.workloads import Workload, workloads
 from graphc.codegen.walker import emit_program, emit_walker
 from graphc.compiled import Compiled
 from graphc.runtime.jit import compile_object
+from graphc.tiers import Tiers
 from passes.arena import bytes_at
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,10 +52,10 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> list[Compiled]:
     found: list[Compiled] = []
     compiled_program = graphc.session.compiled_program
 
-    def recorded(*arguments: Any) -> tuple[Compiled, str]:
-        compiled, reason = compiled_program(*arguments)
-        found.append(compiled)
-        return compiled, reason
+    def recorded(*arguments: Any) -> Tiers:
+        tiers = compiled_program(*arguments)
+        found.append(tiers.full)
+        return tiers
 
     monkeypatch.setattr(graphc.session, "compiled_program", recorded)
     # scratch for one thread, so that arenas are the same on every machine

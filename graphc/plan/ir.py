@@ -7,7 +7,7 @@ flow is flat: branches and loops are jumps inside the one table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -166,6 +166,19 @@ class Plan:
     layout: Layout | None = None
     loops: tuple[tuple[int, int], ...] = ()
     commit: int | None = None
+
+    def bytes_of(self, slots: Iterable[int]) -> list[Dim]:
+        """The room each slot takes, worked out once for all that are alike."""
+        known: dict[tuple[int, int], Dim] = {}
+        result: list[Dim] = []
+        for number in slots:
+            slot = self.slots[number]
+            alike = id(slot.type), slot.copies
+            size = known.get(alike)
+            if size is None:
+                size = known[alike] = slot.bytes
+            result.append(size)
+        return result
 
     def accesses(self, step: Step) -> Iterator[tuple[int, bool]]:
         """The slots a step touches, each with whether it is written."""

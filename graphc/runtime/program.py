@@ -116,7 +116,9 @@ def _table(plan: Plan, code: Code, threads: int) -> _Table:
             names, outs = kernels[step.kernel]
             pointers += step.arguments
             dims += names
-            written.append((position, tuple(step.arguments[n] for n in outs)))
+            arguments = step.arguments
+            made = (arguments[outs[0]],) if len(outs) == 1 else [arguments[n] for n in outs]
+            written.append((position, tuple(made)))
         elif isinstance(step, Copy):
             kind = COPY
             pointers += (step.source, step.target)
@@ -128,8 +130,9 @@ def _table(plan: Plan, code: Code, threads: int) -> _Table:
             kind, target = JUMP, step.target
         words += (kind, function, *row, target, 0, 0, 0)
     assert plan.layout is not None, "a plan is placed before it runs"
-    sized = {slot for _, slots in written for slot in slots}
-    sized.update(plan.layout.slots, (item for item in dims if isinstance(item, int)))
+    needed = {slot for _, slots in written for slot in slots}
+    needed.update(plan.layout.slots, (item for item in dims if isinstance(item, int)))
+    sized = sorted(needed)
     steps = np.array(words or [0] * STEP_WORDS, np.int64).reshape(-1, STEP_WORDS)
     cuts = cuts_of(plan, threads)
     pool = pool_address(code.worker, code.loop) if cuts and threads > 1 else 0
@@ -139,7 +142,7 @@ def _table(plan: Plan, code: Code, threads: int) -> _Table:
         tuple(pointers),
         tuple(dims),
         tuple(written),
-        tuple((slot, plan.slots[slot].bytes) for slot in sorted(sized)),
+        tuple(zip(sized, plan.bytes_of(sized), strict=True)),
         tuple(cut for cut in cuts if cut.is_symbolic),
         pool,
     )
@@ -229,7 +232,8 @@ def _frame(program: Program, binding: Mapping[str, int]) -> Frame:
     numbers = [binding[d] if isinstance(d, str) else sizes[d] for d in table.dims]
     dims = np.array(numbers or [0], np.int64)
     # a launch all of whose results are empty has nothing to do
-    idle = [step for step, slots in table.written if not any(sizes[slot] for slot in slots)]
+    empty = {slot for slot, size in sizes.items() if not size}
+    idle = [step for step, slots in table.written if empty.issuperset(slots)] if empty else []
     steps = table.steps
     if idle or table.cuts:
         steps = table.steps.copy()
@@ -282,11 +286,12 @@ class Program:
             slot: np.ascontiguousarray(array) for slot, array in plan.constants.items()
         }
         self.table = _table(plan, code, threads)
-        places: dict[int, list[int]] = {}
+        places: dict[int, list[int]] = {slot: [] for slot in (*plan.feeds, *plan.outputs)}
         for place, slot in enumerate(self.table.pointers):
-            places.setdefault(slot, []).append(place)
-        self.input_places = [tuple(places.get(slot, ())) for slot in plan.feeds]
-        self.output_places = [tuple(places.get(slot, ())) for slot in plan.outputs]
+            if slot in places:
+                places[slot].append(place)
+        self.input_places = [tuple(places[slot]) for slot in plan.feeds]
+        self.output_places = [tuple(places[slot]) for slot in plan.outputs]
         self._dtypes = [plan.slots[slot].type.dtype.numpy for slot in plan.outputs]
         self._count = len(plan.steps)
         self.is_long = bool(plan.loops) or self._count >= LONG_PROGRAM
