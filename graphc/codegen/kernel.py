@@ -30,6 +30,7 @@ from graphc.codegen.emitter import (
     element_of,
     ltype,
 )
+from graphc.codegen.gathering import ask_ahead, picked_rows
 from graphc.codegen.gemm import gemm_library
 from graphc.codegen.memory import load_element, store_element
 from graphc.codegen.ranges import Ranges
@@ -310,7 +311,10 @@ class KernelEmitter:
         e = self.e
         initial = [self.spread(carry.initial) for carry in statement.carries]
         lower, upper = self.bounds(statement)
+        picked = picked_rows(statement, self.target.l2_bytes) if self.lanes == 1 else []
         with e.loop(lower, upper, 1, initial) as loop:
+            if picked:
+                ask_ahead(self, statement, picked, loop.index, upper)
             self.bind(statement.index, loop.index)
             for carry, register in zip(statement.carries, loop.carries, strict=True):
                 self.bind(carry.argument, register)

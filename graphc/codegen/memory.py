@@ -50,7 +50,8 @@ def load_element(k: KernelEmitter, statement: Load) -> Reg:
         if is_literal(index.stride, 1):
             pointer = e.element_pointer(base, index.base, element)
             if statement in k.prefetched:
-                _prefetch(e, pointer, k.lanes * align)
+                lines = -(-k.lanes * align // LINE)
+                prefetch(e, base, element, index.base, lines, PREFETCH_BYTES)
             return _to_register(e, e.load(pointer, vector, align), dtype)
         if is_literal(index.stride, -1):
             lowest = e.binary("add", index.base, e.const(1 - k.lanes, I64))
@@ -71,13 +72,18 @@ def load_element(k: KernelEmitter, statement: Load) -> Reg:
     return _to_register(e, raw, dtype)
 
 
-def _prefetch(e: FunctionEmitter, pointer: Reg, size: int) -> None:
-    """Asks for the lines that a load of so many bytes will want some steps later."""
+def prefetch(
+    e: FunctionEmitter, base: Reg, element: str, index: Reg, lines: int, ahead: int = 0
+) -> None:
+    """Asks for lines from an element on, or so many bytes behind it.
+
+    They may lie outside of any array: nothing comes of that.
+    """
     e.module.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
-    for line in range(0, size, LINE):
-        # perhaps past the end of the array, so not "inbounds"
-        later = e.assign(PTR, f"getelementptr i8, {pointer}, i64 {PREFETCH_BYTES + line}")
-        e.line(f"call void @llvm.prefetch.p0({later}, i32 0, i32 3, i32 1)")
+    first = e.assign(PTR, f"getelementptr {element}, {base}, {index}")
+    for line in range(lines):
+        place = e.assign(PTR, f"getelementptr i8, {first}, i64 {ahead + line * LINE}")
+        e.line(f"call void @llvm.prefetch.p0({place}, i32 0, i32 3, i32 1)")
 
 
 def _all_uniform(k: KernelEmitter, statement: Load) -> bool:
