@@ -63,6 +63,11 @@ _ERF_BOTTOM = (
     3.8001411581828444e-05, 0.0011651497184952014, 0.014997126171651496, 0.11425651358158036,
     0.5024089533243674, 1.0,
 )  # fmt: skip
+# e^(t²)·erfc(t)·(1 + t) in powers of (1 - t) / (1 + t), from 0 to where erfc is 0
+_ERFC_32 = (
+    -0.00033041666, 0.000755639107, 0.000184360455, -0.0024812643, 0.00387502741, -0.00117888593,
+    -0.00960230269, 0.0253884885, -0.013902545, -0.0955559909, 0.237680718, 0.85516715,
+)  # fmt: skip
 # from here on the quotients are 1
 _TANH_END, _ERF_END = 8.9, 3.92
 
@@ -119,6 +124,17 @@ def _quotient(
         return _bounded(m, m.div(m.mul(m.polynomial(z, top), y), m.polynomial(z, bottom)))
 
     return emit
+
+
+def _erfc_32(m: FloatMath, x: Reg) -> Reg:
+    """e^(-t²)·u·P(2u - 1), t = |x|, u = 1/(1 + t), or 2 minus that."""
+    t = m.clamp(m.abs(x), high=10.1)
+    u = m.div(1.0, m.add(t, 1.0))
+    curve = m.mul(u, m.polynomial(m.fma(u, 2.0, -1.0), _ERFC_32))
+    square, lost = m.product(t, t)
+    factor = m.fma(m.neg(lost), curve, curve)
+    tail = math_f32.exp_times(m, m.neg(square), factor, _EXP_32)
+    return m.select(m.compare("olt", x, 0.0), m.sub(2.0, tail), tail)
 
 
 def _log_32(m: FloatMath, x: Reg) -> Reg:
@@ -182,6 +198,7 @@ SINGLE: dict[str, Callable[..., Reg]] = {
     "tanh_approx": _quotient(_TANH_TOP, _TANH_BOTTOM, _TANH_END),
     "sigmoid_approx": _sigmoid_32,
     "erf_approx": _quotient(_ERF_TOP, _ERF_BOTTOM, _ERF_END),
+    "erfc_approx": _erfc_32,
     "sin_approx": _angle("sin", 0.0),
     "cos_approx": _angle("cos", 0.5),
 }
@@ -191,6 +208,7 @@ DOUBLE: dict[str, Callable[..., Reg]] = {
     "tanh_approx": _tanh_64,
     "sigmoid_approx": math_f64.FUNCTIONS["sigmoid"],
     "erf_approx": math_f64.FUNCTIONS["erf"],
+    "erfc_approx": math_f64.FUNCTIONS["erfc"],
     "sin_approx": _angle("sin", 0.0),
     "cos_approx": _angle("cos", 0.5),
 }

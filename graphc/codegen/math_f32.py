@@ -88,8 +88,10 @@ def _exp_parts(
     return m.power_of_two(m.to_word(sum_)), r
 
 
-def _exp_polynomial(m: FloatMath, r: Reg, sign: float = 1.0) -> Reg:
-    coefficients = (*_EXP, 1.0, 1.0)
+def _exp_polynomial(
+    m: FloatMath, r: Reg, sign: float = 1.0, curve: Sequence[float] = _EXP
+) -> Reg:
+    coefficients = (*curve, 1.0, 1.0)
     top = len(coefficients) - 1
     return m.polynomial(r, [c * sign ** (top - i) for i, c in enumerate(coefficients)])
 
@@ -111,14 +113,17 @@ def _exp(m: FloatMath, x: Reg) -> Reg:
     return m.mul(m.mul(_exp_polynomial(m, r), scale), factor)
 
 
-def _exp_times(m: FloatMath, x: Reg, factor: Reg) -> Reg:
-    """e^x·factor, for x from 0 down to where that is 0 with a factor of up to 1."""
+def exp_times(m: FloatMath, x: Reg, factor: Reg, curve: Sequence[float] = _EXP) -> Reg:
+    """e^x·factor, for x from 0 down to where that is 0 with a factor of up to 1.
+
+    ``curve`` has the coefficients of (e^r - 1 - r) / r².
+    """
     if m.scales:
         _, n, r = _exp_reduced(m, x, m.magic)
-        return m.scale(m.mul(_exp_polynomial(m, r), factor), n)
+        return m.scale(m.mul(_exp_polynomial(m, r, curve=curve), factor), n)
     # the first product stays normal for factors of 2^-20, so that one rounding is denormal
     sum_, _, r = _exp_reduced(m, x, m.magic + 177)
-    product = m.mul(_exp_polynomial(m, r), factor)
+    product = m.mul(_exp_polynomial(m, r, curve=curve), factor)
     return m.mul(m.mul(product, m.power_of_two(m.to_word(sum_))), 2.0**-50)
 
 
@@ -333,7 +338,7 @@ def _erfc(m: FloatMath, x: Reg) -> Reg:
     u = m.div(1.0, m.add(t, 1.0))
     curve = m.mul(u, m.polynomial(m.fma(u, 2.0, -1.0), _ERFC))
     square, lost = m.product(t, t)
-    tail = _exp_times(m, m.neg(square), m.fma(m.neg(lost), curve, curve))
+    tail = exp_times(m, m.neg(square), m.fma(m.neg(lost), curve, curve))
     large = m.select(m.compare("olt", x, 0.0), m.sub(2.0, tail), tail)
     z = m.mul(x, x)
     small = m.sub(1.0, m.fma(m.polynomial(z, _ERF_SMALL), x, x))

@@ -169,7 +169,7 @@ for _name, _function in (
     ("erfc", _erfc), ("sigmoid", _sigmoid),
 ):  # fmt: skip
     _declare(_name, 1, _FLOAT, _function, exact=False)
-for _name in ("log", "tanh", "sigmoid", "erf", "sin", "cos"):
+for _name in ("log", "tanh", "sigmoid", "erf", "erfc", "sin", "cos"):
     _declare(f"{_name}_approx", 1, _FLOAT, PRIMITIVES[_name].reference, exact=False)
 _declare("power", 2, _FLOAT, np.power, exact=False)
 _declare("integer_power", 2, _INTEGER, _integer_power)

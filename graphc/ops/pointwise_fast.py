@@ -14,6 +14,7 @@ from graphc.ops.declare import pointwise
 from graphc.ops.pointwise_math import (
     cos_op,
     erf_op,
+    erfc_op,
     log_op,
     sigmoid_op,
     sin_op,
@@ -46,6 +47,7 @@ APPROXIMATE: dict[OpDef, OpDef] = {
         (tanh_op, 7.0),
         (sigmoid_op, 6.0),
         (erf_op, 8.0),
+        (erfc_op, 6.5),
         (sin_op, 3.0),
         (cos_op, 3.5),
     )

@@ -13,6 +13,7 @@ from graphc.ops.pointwise_fast import approximate, fma
 from graphc.ops.pointwise_math import (
     cos_op,
     erf_op,
+    erfc_op,
     log_op,
     sigmoid_op,
     sin_op,
@@ -48,7 +49,7 @@ def _fused(name: str, identity: Identity) -> Rule:
 
 FUNCTIONS: tuple[Rule, ...] = (
     *(_faster(op) for op in (log_op, tanh_op, sin_op, cos_op)),
-    *(_faster(op, (float32,)) for op in (sigmoid_op, erf_op)),
+    *(_faster(op, (float32,)) for op in (sigmoid_op, erf_op, erfc_op)),
 )
 """Of any target."""
 
