@@ -221,6 +221,10 @@ def arrays(r: Recorder) -> None:
         weight = gx.constant(r.rng.standard_normal((65, 48)).astype(dtype))
         r.add(f"panels, {dtype}", gx.sigmoid(left @ weight))
         r.add(f"rows of a product, {dtype}", gx.softmax(left @ weight))
+    rows = r.normal(150, 7)
+    picked = gx.take_along_axis(rows, r.feed(r.rng.integers(-7, 7, (150, 1))), axis=1)
+    r.add("picked", picked)
+    r.add("sum of picked", picked.sum())
     q, k, v = (r.normal(2, 45, 16) for _ in range(3))
     r.add("attention", gx.attention(q, k, v))
     scores = q @ gx.transpose(k, (0, 2, 1))
@@ -558,6 +562,7 @@ def run_dll(program: Built, target: Target) -> Any:
     image, _ = tables(program)
     names = [f"kernel_{number}" for number in range(len(program.plan.kernels))]
     library = WindowsLibrary(link([program.image], [WALKER, *names], target, "program"))
+    assert library.imports_nothing
     steps, pointers, dims, _ = (int(n) for n in np.frombuffer(image, np.int64, 4))
     numbers = np.frombuffer(image, np.int64, 8 * steps + pointers + dims, 32).copy()
     memory = aligned_empty(len(image) - 32 - numbers.nbytes)
@@ -567,7 +572,7 @@ def run_dll(program: Built, target: Target) -> Any:
     numbers[8 * steps : 8 * steps + pointers] += memory.ctypes.data
     words = np.zeros(5, np.int64)
     start = numbers.ctypes.data
-    ran = library.walk(
+    ran = library.call(
         WALKER, start, steps, start + 64 * steps, start + 64 * steps + 8 * pointers,
         words.ctypes.data, words.ctypes.data + 32,
     )  # fmt: skip

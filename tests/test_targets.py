@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import re
 import shutil
@@ -34,7 +35,11 @@ from random_programs import STEPS, Recipe
 import graphc as gx
 from graphc.aot.link import has_linker
 from graphc.base.target import LEVELS, NAMES, OSXSAVE, CpuBit, host, named, stand_in
+from graphc.codegen.dims import emit_dims
+from graphc.codegen.emitter import I64, PTR, FunctionEmitter, ModuleEmitter, Reg, ltype
+from graphc.codegen.lanes import any_lane, first_lane
 from graphc.codegen.walker import emit_walker
+from graphc.ir.dims import symbol
 from graphc.runtime.jit import assembly, compile_object, load
 
 CROSS = [name for name in NAMES if name not in ("host", "x86-64")]
@@ -255,6 +260,49 @@ def test_the_levels_have_the_features_that_llvm_gives_them() -> None:
         for name, (instruction, text) in _SHOWN.items():
             shown = re.search(instruction, assembly(text, bare)) is not None
             assert shown == (name in needs.features), (level, name)
+
+
+# --- what is written otherwise where LLVM would call or fail --------------------------------------
+
+
+def test_questions_about_lanes() -> None:
+    """The code for WebAssembly, translated for this machine."""
+    for lanes in (1, 2, 16, 32):
+        for target in (named("wasm32"), host()):
+            module = ModuleEmitter(target)
+            e = FunctionEmitter(module, "ask", [("ptr", "%x"), ("ptr", "%first")], "i32")
+            values = e.load(Reg("%x", PTR), ltype("i32", lanes), 4)
+            condition = e.icmp("ne", values, e.const(0, values.type))
+            found = any_lane(e, condition)
+            if lanes > 1:
+                with e.when(found):
+                    e.store(first_lane(e, condition), Reg("%first", PTR), 8)
+            e.finish(f"ret {e.convert('zext', found, 'i32')}")
+            library = load(module.text(), ("ask",))
+            ask = library.function("ask", *[ctypes.c_void_p] * 2, result=ctypes.c_int32)
+            for marked in ([], [0], [lanes - 1], list(range(lanes // 2, lanes))):
+                flags = np.zeros(lanes, np.int32)
+                flags[marked] = -5
+                first = ctypes.c_int64(-1)
+                assert ask(flags.ctypes.data, ctypes.byref(first)) == bool(marked)
+                assert first.value == (marked[0] if marked and lanes > 1 else -1)
+
+
+def test_products_that_do_not_fit_are_found() -> None:
+    size, other = symbol("a", -(2**63), 2**63 - 1), symbol("b", -(2**63), 2**63 - 1)
+    edges = [0, 1, -1, 2, -3, 2**31, 3037000499, 3037000500, 2**62, 2**63 - 1, -(2**63)]
+    for target in (named("wasm32"), host()):
+        module = ModuleEmitter(target)
+        e = FunctionEmitter(module, "f", [("i64", "%a"), ("i64", "%b"), ("ptr", "%out")], "i32")
+        values = {"a": Reg("%a", I64), "b": Reg("%b", I64)}
+        over = emit_dims(e, [size * other], values, Reg("%out", PTR))
+        e.finish(f"ret {e.convert('zext', over, 'i32')}")
+        library = load(module.text(), ("f",))
+        f = library.function("f", *[ctypes.c_int64] * 2, ctypes.c_void_p, result=ctypes.c_int32)
+        out = ctypes.c_int64()
+        for a, b in itertools.product(edges, edges):
+            assert f(a, b, ctypes.byref(out)) == (not -(2**63) <= a * b < 2**63), (a, b)
+            assert out.value == (a * b + 2**63) % 2**64 - 2**63
 
 
 # --- objects -------------------------------------------------------------------------------------

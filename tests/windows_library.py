@@ -1,4 +1,4 @@
-"""A DLL without imports, loaded into a process on Linux on x86-64.
+"""A DLL, loaded into a process on Linux on x86-64. What it imports is not there.
 
 Windows differs in what a function may do with registers and how vectors are passed, which is all
 inside of the DLL but at its entries; those are called by a function made for it.
@@ -13,8 +13,8 @@ import struct
 from graphc.runtime.jit import Library, load
 
 _CALL = """
-define i64 @call(ptr %f, ptr %a, i64 %b, ptr %c, ptr %d, ptr %e, ptr %g) {
-  %r = call win64cc i64 %f(ptr %a, i64 %b, ptr %c, ptr %d, ptr %e, ptr %g)
+define i64 @call(ptr %f, i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %g) {
+  %r = call win64cc i64 %f(i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %g)
   ret i64 %r
 }
 """
@@ -25,6 +25,7 @@ class WindowsLibrary:
 
     Attributes:
         addresses: of the exported functions.
+        imports_nothing: whether it is whole without other libraries.
     """
 
     def __init__(self, image: bytes) -> None:
@@ -36,7 +37,7 @@ class WindowsLibrary:
         (base,) = struct.unpack_from("<Q", image, optional + 24)
         (size,) = struct.unpack_from("<I", image, optional + 56)
         directories = [struct.unpack_from("<II", image, optional + 112 + 8 * n) for n in range(16)]
-        assert directories[1] == (0, 0), "it imports nothing"
+        self.imports_nothing = directories[1] == (0, 0)
         self._memory = mmap.mmap(
             -1, size, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
         )
@@ -48,9 +49,8 @@ class WindowsLibrary:
         self._relocate(directories[5], self._start - base)
         self.addresses = self._exports(directories[0][0])
         self._library: Library = load(_CALL, ("call",))
-        pointer = ctypes.c_void_p
         self._call = self._library.function(
-            "call", pointer, pointer, ctypes.c_int64, *[pointer] * 4, result=ctypes.c_int64
+            "call", ctypes.c_void_p, *[ctypes.c_int64] * 6, result=ctypes.c_int64
         )
 
     def _read(self, form: str, place: int) -> tuple[int, ...]:
@@ -81,7 +81,8 @@ class WindowsLibrary:
             found[self._memory[name:end].decode()] = self._start + address
         return found
 
-    def walk(self, function: str, *arguments: int) -> int:
-        """Calls the loop over steps."""
-        result: int = self._call(self.addresses[function], *arguments)
+    def call(self, function: str, *arguments: int) -> int:
+        """Calls a function of up to six integers and addresses."""
+        given = [*arguments, *[0] * (6 - len(arguments))]
+        result: int = self._call(self.addresses[function], *given)
         return result

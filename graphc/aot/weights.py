@@ -47,29 +47,30 @@ def weights_file(weights: Weights, names: Sequence[str]) -> tuple[bytes, bytes]:
     return len(text).to_bytes(8, "little") + text, block
 
 
-def embedding(symbol: str, path: str, triple: str) -> str:
-    """LLVM text that defines a symbol as the content of a file, which is read when it is compiled.
+_MARK = hashlib.sha512(b"the weights of a graphc library end here").digest()
 
-    A text of the numbers would take seconds to read for weights of some megabytes.
+
+def embedding(symbol: str, size: int) -> str:
+    """LLVM text that defines a symbol as so many bytes, of which ``filled`` makes the weights.
+
+    Written out, weights would take seconds to read for each few megabytes, and LLVM has no
+    assembler, which can include a file, for other processors than that of this machine.
     """
-    quoted = path.replace("\\", "/")
-    assert '"' not in quoted and "\n" not in quoted, "the writer chooses the path"
-    if "apple" in triple or "macos" in triple:
-        label, lines = f"_{symbol}", [".section __TEXT,__const"]
-    elif "windows" in triple:
-        label, lines = symbol, ['.section .rdata,"dr"']
-    elif "wasm" in triple:
-        label, lines = symbol, [f'.section .rodata.{symbol},"",@', f".type {symbol},@object"]
-    else:
-        label, lines = symbol, ['.section .rodata.graphc,"a",@progbits']
-    lines += [".p2align 6", f"{label}:", f'.incbin "{quoted}"']
-    if "wasm" in triple:
-        lines.append(f".size {symbol}, .-{symbol}")
-    else:
-        lines.append(".text")
-    spelled = [line.replace('"', "\\22") for line in lines]
-    assembly = "\n".join(f'module asm "{line}"' for line in spelled)
-    return f"{assembly}\n@{symbol} = external hidden global i8\n"
+    mark = "".join(f"\\{byte:02X}" for byte in _MARK)
+    parts = f"[{size} x i8]", f"[{len(_MARK)} x i8]"
+    return (
+        f"@{symbol} = hidden constant <{{ {parts[0]}, {parts[1]} }}> "
+        f'<{{ {parts[0]} zeroinitializer, {parts[1]} c"{mark}" }}>, align {ALIGNMENT}\n'
+    )
 
 
-__all__ = ["embedding", "weights_file"]
+def filled(image: bytes, block: bytes) -> bytes:
+    """An object of a text with an ``embedding``, with the weights in it."""
+    end = image.index(_MARK)
+    start = end - len(block)
+    assert not image[start:end].strip(b"\0"), "the weights take the place of zeros"
+    assert image.find(_MARK, end + 1) < 0, "there is one embedding"
+    return b"".join((memoryview(image)[:start], block, memoryview(image)[end:]))
+
+
+__all__ = ["embedding", "filled", "weights_file"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -27,7 +26,7 @@ from graphc.aot.link import library_name, link
 from graphc.aot.publish import publish
 from graphc.aot.python_file import python_text
 from graphc.aot.tables import MAX_THREADS
-from graphc.aot.weights import embedding, weights_file
+from graphc.aot.weights import embedding, filled, weights_file
 from graphc.base.errors import GraphError, UnsupportedError
 from graphc.base.options import check_folder
 from graphc.base.source import Location, caller
@@ -133,12 +132,9 @@ def _compiled(
     """The object."""
     if not design.embeds:
         return compile_object(text_of(content, design, head, "", digest), family.base)
-    with tempfile.TemporaryDirectory(prefix="graphc-") as folder:
-        path = os.path.join(folder, "weights")
-        with open(path, "wb") as file:
-            file.write(embedded)
-        weights = embedding(f"{design.name}_weights", path, family.base.triple)
-        return compile_object(text_of(content, design, head, weights, digest), family.base)
+    weights = embedding(f"{design.name}_weights", len(embedded))
+    image = compile_object(text_of(content, design, head, weights, digest), family.base)
+    return filled(image, embedded)
 
 
 def _array_names(content: Content) -> list[str]:

@@ -131,6 +131,11 @@ class Target:
         return self.architecture != "wasm32"
 
     @property
+    def packs_conditions(self) -> bool:
+        """Whether LLVM can make an integer of the truth values of a vector."""
+        return self.architecture != "wasm32"
+
+    @property
     def scales(self) -> bool:
         """Whether vectors are multiplied by powers of two in one instruction (AVX-512's scalef).
 

@@ -54,12 +54,29 @@ def _arithmetic(
 ) -> Reg:
     if overflows is None:
         return e.binary(kind, left, right)
+    if kind == "mul" and not e.module.target.has_wide_products:
+        return _checked_product(e, left, right, overflows)
     name = f"llvm.s{kind}.with.overflow.i64"
     e.module.declare(name, "{ i64, i1 }", "i64, i64")
     both = e.fresh("both")
     e.line(f"{both} = call {{ i64, i1 }} @{name}({left}, {right})")
     overflows.append(e.assign(I1, f"extractvalue {{ i64, i1 }} {both}, 1"))
     return e.assign(I64, f"extractvalue {{ i64, i1 }} {both}, 0")
+
+
+def _checked_product(
+    e: FunctionEmitter, left: Reg, right: Reg, overflows: list[Reg]
+) -> Reg:
+    """A product that is checked by division: LLVM's own way is a call into the C library."""
+    product = e.binary("mul", left, right)
+    is_minus = e.icmp("eq", left, e.const(-1, I64))
+    is_plain = e.icmp("ugt", e.binary("add", left, e.const(1, I64)), e.const(1, I64))
+    divisor = e.select(is_plain, left, e.const(1, I64))
+    differs = e.icmp("ne", e.binary("sdiv", product, divisor), right)
+    least = e.icmp("eq", right, e.const(-(2**63), I64))
+    wrong = e.select(is_plain, differs, e.binary("and", is_minus, least))
+    overflows.append(wrong)
+    return product
 
 
 def emit_dims(

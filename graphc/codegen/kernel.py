@@ -32,6 +32,7 @@ from graphc.codegen.emitter import (
 )
 from graphc.codegen.gathering import ask_ahead, picked_rows
 from graphc.codegen.gemm import gemm_library
+from graphc.codegen.lanes import any_lane, first_lane
 from graphc.codegen.memory import load_element, store_element
 from graphc.codegen.ranges import Ranges
 from graphc.codegen.reduction import emit_reduce
@@ -278,14 +279,10 @@ class KernelEmitter:
         bad = e.icmp("uge", wrapped, bound)
         some, first = bad, index
         if lanes > 1:
-            some = e.intrinsic("vector.reduce.or", ltype("i1"), bad)
+            some = any_lane(e, bad)
         with e.when(some):
             if lanes > 1:
-                mask = e.assign(ltype(f"i{lanes}"), f"bitcast {bad} to i{lanes}")
-                wide = e.assign(I64, f"zext {mask} to i64")
-                self.module.declare("llvm.cttz.i64", "i64", "i64, i1")
-                lane = e.assign(I64, f"call i64 @llvm.cttz.i64({wide}, i1 true)")
-                first = e.assign(I64, f"extractelement {index}, {lane}")
+                first = e.assign(I64, f"extractelement {index}, {first_lane(e, bad)}")
             self._report(INDEX_ERROR, statement.site, first, bound_scalar)
         self.bind(statement.result, e.select(bad, zero, wrapped))
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from graphc.codegen.emitter import (
-    I1,
     I64,
     FunctionEmitter,
     LType,
@@ -19,6 +18,7 @@ from graphc.codegen.emitter import (
     Reg,
     ltype,
 )
+from graphc.codegen.lanes import any_lane
 
 # Documented accuracy, in units in the last place of the exact result, on every target. The measured
 # maxima are somewhat lower; without FMA a few tenths higher than with it.
@@ -293,13 +293,6 @@ class FloatMath:
         return e.assign(
             self.type, f"phi {self.type} [ {common.text}, %{before} ], [ {merged.text}, %{end} ]"
         )
-
-
-def any_lane(e: FunctionEmitter, condition: Reg) -> Reg:
-    """An i1: does the condition hold in any lane?"""
-    if condition.type.lanes == 1:
-        return condition
-    return e.intrinsic("vector.reduce.or", I1, condition)
 
 
 COLD = "cold noinline nounwind"

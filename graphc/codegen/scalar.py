@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Sequence
 
 from graphc.codegen.elementary import NAMES, emit_function
-from graphc.codegen.emitter import I1, FunctionEmitter, Reg, element_of, ltype
+from graphc.codegen.emitter import I1, FunctionEmitter, Reg, element_of
+from graphc.codegen.lanes import any_lane
 from graphc.codegen.math_common import INFINITY, NAN, FloatMath
 from graphc.codegen.remainder import emit_remainder
 from graphc.ir.dtypes import DType
@@ -276,11 +277,7 @@ def _power_loop(e: FunctionEmitter, base: Reg, exponent: Reg) -> Reg:
         e.assign(type_, f"phi {type_} [ {first.text}, %{before} ], [ {name}, %{body} ]")
         for first, name in zip((one, base, exponent), names, strict=True)
     )
-    # not as any lane of a comparison, which LLVM's back end for WebAssembly cannot translate here
-    some = left
-    if type_.lanes > 1:
-        some = e.intrinsic("vector.reduce.or", ltype(type_.element), left)
-    e.branch(e.icmp("ne", some, e.const(0, some.type)), body, done)
+    e.branch(any_lane(e, e.icmp("ne", left, zero)), body, done)
     e.start(body)
     odd = e.icmp("ne", e.binary("and", left, one), zero)
     product = e.binary("mul", result, square)

@@ -1,0 +1,37 @@
+"""Questions about a condition of many lanes.
+
+LLVM's back end for WebAssembly cannot make an integer of 32 truth values (an assertion fails), so
+there the lanes are words first.
+"""
+
+from __future__ import annotations
+
+from graphc.codegen.emitter import I1, I64, FunctionEmitter, Reg, ltype
+
+
+def any_lane(e: FunctionEmitter, condition: Reg) -> Reg:
+    """An i1: does the condition hold in any lane?"""
+    if condition.type.lanes == 1:
+        return condition
+    if e.module.target.packs_conditions:
+        return e.intrinsic("vector.reduce.or", I1, condition)
+    words = e.convert("sext", condition, "i32")
+    return e.icmp("ne", e.intrinsic("vector.reduce.or", _WORD, words), e.const(0, _WORD))
+
+
+def first_lane(e: FunctionEmitter, condition: Reg) -> Reg:
+    """The number of the first lane, of up to 64, in which the condition holds; it does in one."""
+    lanes = condition.type.lanes
+    if e.module.target.packs_conditions:
+        mask = e.assign(ltype(f"i{lanes}"), f"bitcast {condition} to i{lanes}")
+        wide = e.assign(I64, f"zext {mask} to i64")
+        e.module.declare("llvm.cttz.i64", "i64", "i64, i1")
+        return e.assign(I64, f"call i64 @llvm.cttz.i64({wide}, i1 true)")
+    words = ltype("i32", lanes)
+    places = e.select(condition, e.iota(words), e.const(lanes, words))
+    return e.convert("zext", e.intrinsic("vector.reduce.umin", _WORD, places), "i64")
+
+
+_WORD = ltype("i32")
+
+__all__ = ["any_lane", "first_lane"]

@@ -1,0 +1,201 @@
+"""Libraries for other machines: 200 steps of training have the bits of a session of that kind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from libraries import WARNINGS, need
+from object_symbols import undefined_symbols
+from test_native import batch, network
+from windows_library import WindowsLibrary
+
+import graphc as gx
+from graphc.aot.link import has_linker
+from graphc.base.target import NAMES, host, named, stand_in
+from graphc.runtime.program import aligned_empty
+
+STEPS, BATCH = 200, 8
+
+MAIN = """
+#include <stdio.h>
+#include <stdlib.h>
+#include "step.h"
+
+int main(int count, char **arguments) {
+  static float x[8 * 20];
+  static int64_t t[8];
+  float loss;
+  int64_t dims[STEP_DIMS] = {8}, bytes = 0;
+  const void *inputs[STEP_INPUTS];
+  void *outputs[STEP_OUTPUTS], *workspace;
+  step_context *context = NULL;
+  FILE *file = count == 2 ? fopen(arguments[1], "rb") : NULL;
+  if (!file) return 2;
+  inputs[STEP_INPUT_X] = x;
+  inputs[STEP_INPUT_T] = t;
+  outputs[0] = &loss;
+  if (step_create(&context, NULL, 3) != GRAPHC_OK) return 3;
+  if (step_workspace(context, dims, &bytes) != GRAPHC_OK) return 4;
+  workspace = malloc((size_t)bytes + 1);
+  while (fread(x, sizeof x, 1, file) == 1 && fread(t, sizeof t, 1, file) == 1) {
+    if (step_run(context, dims, inputs, outputs, workspace, bytes) != GRAPHC_OK) {
+      printf("%s\\n", step_error(context));
+      return 5;
+    }
+    printf("%a\\n", (double)loss);
+  }
+  free(workspace);
+  step_destroy(context);
+  return 0;
+}
+"""
+
+SCRIPT = """
+const { readFileSync } = require('fs');
+const code = new WebAssembly.Instance(new WebAssembly.Module(readFileSync('step.wasm'))).exports;
+const data = readFileSync('data');
+const bytes = Number(code.step_context_bytes());
+let end = code.memory.buffer.byteLength;
+const room = (size) => {
+  const start = (end + 63) & ~63;
+  end = start + size;
+  const missing = end - code.memory.buffer.byteLength;
+  if (missing > 0) code.memory.grow(Math.ceil(missing / 65536));
+  return start;
+};
+const context = room(bytes);
+const [x, t, loss, dims, need] = [640, 64, 4, 8, 8].map(room);
+const [inputs, outputs] = [8, 4].map(room);
+const check = (status) => { if (status !== 0) throw new Error('status ' + status); };
+check(code.step_initialise(context, BigInt(bytes), 0, 1));
+let memory = new DataView(code.memory.buffer);
+memory.setBigInt64(dims, 8n, true);
+check(code.step_workspace(context, dims, need));
+const size = memory.getBigInt64(need, true);
+const workspace = room(Number(size));
+memory = new DataView(code.memory.buffer);
+memory.setUint32(inputs, x, true);
+memory.setUint32(inputs + 4, t, true);
+memory.setUint32(outputs, loss, true);
+const lines = [];
+for (let at = 0; at < data.length; at += 704) {
+  new Uint8Array(code.memory.buffer, x, 640).set(data.subarray(at, at + 640));
+  new Uint8Array(code.memory.buffer, t, 64).set(data.subarray(at + 640, at + 704));
+  check(code.step_run(context, dims, inputs, outputs, workspace, size));
+  lines.push(memory.getUint32(loss, true));
+}
+console.log(lines.join('\\n'));
+"""
+
+
+def training(folder: Path, target: str, reference: str, **options: Any) -> list[float]:
+    """Writes the library of a step and its data; gives the losses of a session."""
+    graph, x, t, _, (train, loss) = network()
+    step = gx.Session(graph, target=named(reference)).compile([train, loss], [x, t])
+    gx.aot.compile(step, folder, target=target, name="step", **options)
+    batches = [batch(BATCH, seed) for seed in range(STEPS)]
+    content = b"".join(a.tobytes() + b.astype(np.int64).tobytes() for a, b in batches)
+    (folder / "data").write_bytes(content)
+    return [float(step(*arrays)[1]) for arrays in batches]
+
+
+def zig() -> list[str]:
+    """Zig's C compiler, which brings the C library of other systems."""
+    try:
+        import ziglang  # noqa: F401
+    except ImportError:
+        return [need("zig"), "cc"]
+    return [sys.executable, "-m", "ziglang", "cc"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not host().has_fma, reason="this CPU has no fused multiply-add")
+def test_aarch64_trains_as_x86_with_fma(tmp_path: Path) -> None:
+    emulator, compiler = need("qemu-aarch64"), zig()
+    folder = tmp_path / "step"
+    expected = training(folder, "aarch64", "x86-64-v3", kind="object")
+    (folder / "main.c").write_text(MAIN)
+    command = [*compiler, "-target", "aarch64-linux-musl", "-static", *WARNINGS, "main.c", "step.o"]
+    done = subprocess.run(
+        [*command, "-o", "main"], cwd=folder, capture_output=True, text=True, timeout=900,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    text = subprocess.run(
+        [emulator, "./main", "data"], cwd=folder, capture_output=True, text=True, timeout=300,
+        check=True,
+    ).stdout  # fmt: skip
+    assert [float.fromhex(line) for line in text.split()] == expected
+    assert len(set(expected)) == STEPS
+
+
+def test_wasm_trains_as_x86_without_fma(tmp_path: Path) -> None:
+    if not has_linker(named("wasm32")):
+        pytest.skip("ziglang is not installed")
+    folder = tmp_path / "step"
+    expected = training(folder, "wasm32", "x86-64-v2")
+    assert not list(folder.glob("*.py"))
+    (folder / "run.cjs").write_text(SCRIPT)
+    text = subprocess.run(
+        [need("node"), "run.cjs"], cwd=folder, capture_output=True, text=True, timeout=300,
+        check=True,
+    ).stdout  # fmt: skip
+    found = np.array([int(line) for line in text.split()], np.uint32).view(np.float32)
+    assert [float(value) for value in found] == expected
+
+
+@pytest.mark.slow
+def test_windows_trains_as_linux(tmp_path: Path) -> None:
+    """In memory of the caller: a process on Linux has no function of Windows to allocate some."""
+    if not has_linker(named("x86-64-windows")):
+        pytest.skip("ziglang is not installed")
+    if stand_in(named("x86-64-v3")) != named("x86-64-v3"):
+        pytest.skip("this CPU is below x86-64-v3")
+    folder = tmp_path / "step"
+    expected = training(folder, "x86-64-windows", "x86-64-v3")
+    library = WindowsLibrary((folder / "step.dll").read_bytes())
+    size = library.call("step_context_bytes")
+    context, dims, need = aligned_empty(size), np.array([BATCH]), np.zeros(1, np.int64)
+    at = [array.ctypes.data for array in (context, dims, need)]
+    assert library.call("step_initialise", at[0], size, 0, 1) & 0xFFFFFFFF == 0
+    assert library.call("step_workspace", *at) & 0xFFFFFFFF == 0
+    workspace = aligned_empty(int(need[0]))
+    loss = np.zeros(1, np.float32)
+    outputs = np.array([loss.ctypes.data])
+    found = []
+    for number in range(STEPS):
+        arrays = batch(BATCH, number)
+        inputs = np.array([array.ctypes.data for array in arrays])
+        status = library.call(
+            "step_run", *at[:2], inputs.ctypes.data, outputs.ctypes.data, workspace.ctypes.data,
+            len(workspace),
+        )  # fmt: skip
+        assert status & 0xFFFFFFFF == 0
+        found.append(float(loss[0]))
+    assert found == expected
+
+
+@pytest.mark.parametrize("target", [name for name in NAMES if name != "host"])
+def test_objects_for_every_target(tmp_path: Path, target: str) -> None:
+    """They have the weights in them, and need what every C library has."""
+    graph, x, _, logits, _ = network()
+    infer = gx.Session(graph).compile(logits, [x])
+    gx.aot.compile(infer, tmp_path / "net", target=target, kind="object", freeze=False)
+    image = (tmp_path / "net" / "net.o").read_bytes()
+    (w2,) = [n.output for n in graph.nodes if n.output.name == "w2"]
+    assert gx.Session(graph).get(w2).tobytes() in image
+    memory = {"memcpy", "memset", "memmove", "bzero", "malloc", "free"}
+    system = {
+        "getpid", "syscall", "pthread_create", "pthread_detach", "pthread_self", "pthread_sigmask",
+        "pthread_setaffinity_np", "sched_getaffinity", "sched_getcpu",
+    }  # fmt: skip
+    found = undefined_symbols(image)
+    if target == "wasm32":
+        assert found == set()
+    else:
+        assert found <= memory | (system if named(target).has_threads else {"___chkstk_ms"})
