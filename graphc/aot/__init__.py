@@ -1,4 +1,4 @@
-"""Ahead-of-time export: ``aot.compile`` writes a package, ``aot.load`` runs one.
+"""Ahead-of-time export: ``aot.compile`` writes a library, ``aot.load`` runs one in Python.
 
 Invariant: loading needs neither the passes nor code generation; each function imports what it needs
 when it is called.
@@ -84,17 +84,19 @@ def compile(
 
 
 def load(path: str | os.PathLike[str], threads: int | None = None) -> LoadedProgram:
-    """The program of a package, ready to be called.
+    """The program of a library, ready to be called as an executable of a session is.
 
-    ``threads`` is how many threads may run a kernel, as for ``gx.Session``: all usable CPUs by
-    default. Kernels that need room of their own for each use no more than the executable did that
-    was exported.
-
-    The machine code in a package runs with the rights of this process: load only what you trust.
+    The machine code in a library runs with the rights of this process: load only what you trust.
     Checks find damage and mistakes; nothing is unpickled or evaluated.
 
+    Args:
+        path: the directory that ``compile`` wrote, or the signature or the machine code in it.
+        threads: how many threads may run a kernel, as for ``gx.Session``: all usable CPUs by
+            default.
+
     Raises:
-        ArtifactError: if it is damaged, foreign, of another version, or made for another machine.
+        ArtifactError: if it is damaged, foreign, of another version, or made for another machine,
+            or an object file (``kind="object"``).
         GraphError: for a number of threads that cannot be.
     """
     from graphc.aot.loader import load_library

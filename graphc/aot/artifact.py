@@ -82,7 +82,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[Artifact]:
         ArtifactError: if a file is missing, no regular file, truncated or edited, or the whole is
             no library of a version this graphc knows.
     """
-    given = os.fspath(path)
+    given = os.fsdecode(path)
     held: list[int] = []
     try:
         directory, name = _directory(given, held)

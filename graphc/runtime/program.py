@@ -11,7 +11,6 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,8 +73,7 @@ def aligned_empty(size: int) -> Array:
     return raw[start : start + size]
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
+class _Table(NamedTuple):
     """What the frames of a program share: all that no size and no run changes.
 
     Attributes:

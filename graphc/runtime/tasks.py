@@ -7,7 +7,7 @@ are made in advance, and nothing is left to decide when a launch comes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from graphc.ir.attributes import Array
 from graphc.ir.dims import Dim
@@ -16,8 +16,7 @@ from graphc.plan.ir import Launch, Plan
 from graphc.plan.table import LAUNCH, PARALLEL, PARALLEL_REST
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """A launch whose iterations can be handed out.
 
     Attributes:

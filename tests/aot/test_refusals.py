@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -18,8 +19,12 @@ import pytest
 
 import graphc as gx
 from graphc import aot
+from graphc.aot import inside
 from graphc.aot.artifact import FORMAT_VERSION, opened, signed
+from graphc.base import objects
 from graphc.base.errors import ArtifactError
+from graphc.cli import main
+from graphc.plan import table
 
 ROOT = Path(__file__).resolve().parents[2]
 BATCH = 100
@@ -120,6 +125,24 @@ def test_an_object_is_for_the_linker(tmp_path: Path) -> None:
     path = exported(tmp_path / "object", 1.0, kind="object")
     error = refused(path, "an object file, to be linked into a program")
     assert error.hint is not None and 'kind="package"' in error.hint
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("aarch64", "is made for aarch64 (aarch64-unknown-linux-gnu), this machine is x86_64"),
+        ("aarch64-macos", "is made for arm64-apple-macosx11.0.0; here libraries are ELF files"),
+        ("wasm32", "is made for wasm32-unknown-unknown; here libraries are ELF files"),
+    ],
+)
+def test_libraries_for_other_machines(
+    target: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = {"kind": "package", "target": target, "embed_weights": False}
+    path = exported(tmp_path / "foreign", 1.0, **options)
+    refused(path, message)
+    assert main(["inspect", str(path)]) == 0
+    assert f"target: {target}, " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -290,3 +313,18 @@ def test_what_was_checked_is_what_was_opened(copy: Path) -> None:
         (copy / "libmodel.so").unlink()
         descriptor = artifact.descriptors["libmodel.so"]
         assert os.fstat(descriptor).st_size == artifact.files["libmodel.so"].bytes
+
+
+# --- versions ------------------------------------------------------------------------------------
+
+
+def test_the_version_changes_with_what_loader_and_machine_code_agree_on() -> None:
+    """Code of one version that is loaded by another would run amok."""
+    agreed: list[Any] = []
+    for module in (inside, objects, table):
+        agreed += sorted((name, value) for name, value in vars(module).items() if name.isupper())
+    digest = hashlib.sha256(repr(agreed).encode()).hexdigest()[:16]
+    assert (FORMAT_VERSION, digest) == (3, "e69f1f4956c18af0"), (
+        "libraries written before can't be loaded any more: raise FORMAT_VERSION in "
+        "graphc/aot/artifact.py, and write the new digest here"
+    )
