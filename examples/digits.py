@@ -158,20 +158,20 @@ def report(exe: gx.Executable) -> None:
 # --- the exported classifier ---------------------------------------------------------------------
 
 
-def classify_in_fresh_process(package: Path, pixels: np.ndarray[Any, Any]) -> Any:
+def classify_in_fresh_process(library: Path, pixels: np.ndarray[Any, Any]) -> Any:
     """The classes that the exported program finds in a Python process of its own."""
     with tempfile.TemporaryDirectory() as directory:
         given, found = Path(directory, "pixels.npy"), Path(directory, "digits.npy")
         np.save(given, pixels)
-        command = [sys.executable, __file__, "--classify", *map(str, (package, given, found))]
+        command = [sys.executable, __file__, "--classify", *map(str, (library, given, found))]
         subprocess.run(command, check=True)
         return np.load(found)
 
 
-def classify(package: str, given: str, found: str) -> None:
+def classify(library: str, given: str, found: str) -> None:
     """The other process: it loads the exported program and never sees the network."""
     started = time.perf_counter()
-    program = gx.aot.load(package)
+    program = gx.aot.load(library)
     loaded = time.perf_counter()
     pixels = np.load(given)
     classes = program(pixels)
@@ -184,16 +184,16 @@ def classify(package: str, given: str, found: str) -> None:
     )
 
 
-def export(classifier: gx.Executable, package: Path, digits: Digits, expected: Any) -> None:
+def export(classifier: gx.Executable, library: Path, digits: Digits, expected: Any) -> None:
     """Exports the classifier and checks the exported program against the session.
 
     Raises:
         SystemExit: if a prediction differs.
     """
-    gx.aot.compile(classifier, package, kind="package")
-    size = sum(path.stat().st_size for path in package.rglob("*") if path.is_file())
-    print(f"\nexported the classifier to {package} ({size:,} bytes)", flush=True)
-    found = classify_in_fresh_process(package, digits.held_out_pixels)
+    gx.aot.compile(classifier, library, kind="package")
+    size = sum(path.stat().st_size for path in library.rglob("*") if path.is_file())
+    print(f"\nexported the classifier to {library} ({size:,} bytes)", flush=True)
+    found = classify_in_fresh_process(library, digits.held_out_pixels)
     agree = int((found == expected).sum())
     print(f"  {agree} of {len(expected)} predictions agree with the session's")
     if agree != len(expected):
@@ -205,7 +205,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--epochs", type=int, default=40, help="passes over the training digits")
     parser.add_argument("--export", type=Path, help="where to leave the exported classifier")
-    parser.add_argument("--classify", nargs=3, metavar=("PACKAGE", "PIXELS", "DIGITS"),
+    parser.add_argument("--classify", nargs=3, metavar=("LIBRARY", "PIXELS", "DIGITS"),
                         help="only classify: .npy files in and out")  # fmt: skip
     arguments = parser.parse_args()
     if arguments.classify:
@@ -227,8 +227,8 @@ def main() -> None:
         classifier = session.compile(network.digit, [network.pixels])
         predicted = classifier(digits.held_out_pixels)
         with tempfile.TemporaryDirectory() as directory:
-            package = arguments.export or Path(directory, "digits")
-            export(classifier, package, digits, predicted)
+            library = arguments.export or Path(directory, "digits")
+            export(classifier, library, digits, predicted)
     accuracy = 100 * float((predicted == digits.held_out_classes).mean())
     print(f"\nheld-out accuracy: {accuracy:.1f} %")
 

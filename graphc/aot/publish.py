@@ -72,17 +72,17 @@ def _sync_directory(path: str) -> None:
 
 
 def _put_in_place(temporary: str, path: str) -> None:
-    """Renames; an older package steps aside first and comes back if that fails."""
+    """Renames; an older library steps aside first and comes back if that fails."""
     if not os.path.lexists(path):
         os.rename(temporary, path)
         return
     aside = tempfile.mkdtemp(dir=os.path.dirname(path), prefix=".", suffix=".old")
     try:
-        os.rename(path, os.path.join(aside, "package"))
+        os.rename(path, os.path.join(aside, "library"))
         try:
             os.rename(temporary, path)
         except BaseException:
-            os.rename(os.path.join(aside, "package"), path)
+            os.rename(os.path.join(aside, "library"), path)
             raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
