@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from cases import (
+    graphs_ahead,
     graphs_algebra,
     graphs_control,
     graphs_debug,
@@ -28,6 +29,7 @@ from cases.waiting import WAITING
 import graphc as gx
 
 GRAPHS = (
+    graphs_ahead,
     graphs_algebra,
     graphs_control,
     graphs_debug,

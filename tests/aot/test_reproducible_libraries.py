@@ -60,6 +60,8 @@ def written(home: Path, seed: str, threads: str, *order: str) -> dict[str, str]:
     [
         ("x86-64-v3", "shared", "embedded"),
         ("x86-64-v2", "object", "apart"),
+        ("aarch64", "object", "embedded"),
+        ("wasm32", "object", "embedded"),
     ],
 )
 def test_two_environments_write_the_same_bytes(tmp_path: Path, order: tuple[str, ...]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 WAITING: Final[dict[str, str]] = {
-    "aot-target": "object cache and export for a chosen target",
     "cse-rng": "random ops",
     "gr-cond": "gradient of cond",
     "gr-scan": "gradient of a loop",
