@@ -118,6 +118,16 @@ def test_left_alone(shape: tuple[int, ...], why: str) -> None:
     assert not is_staggered(compiled(gx.nn.softmax, sample(*shape))), why
 
 
+def test_left_alone_where_memory_is_waited_for() -> None:
+    for rows, is_far in ((2000, False), (20_000, True)):
+        with gx.Graph() as graph:
+            x = gx.placeholder((rows, 512), name="x")
+            results = [_statistics(x), gx.nn.softmax(x)]
+        for function, costly in zip(results, (False, True), strict=True):
+            program = gx.Session(graph).compile(function, [x])
+            assert is_staggered(program) == (costly or not is_far)
+
+
 def test_left_alone_for_what_they_read() -> None:
     """Positions of extremes lead to other places; a row of another row's number may not exist."""
 

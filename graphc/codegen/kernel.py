@@ -99,7 +99,6 @@ class KernelEmitter:
         self.streamed: dict[Buffer, Reg] = {}
         self.streaming: dict[Store, Reg] = {}
         self.tiles: dict[Load, Reg] = {}
-        self.prefetched: set[Load] = set()
         self.forms = index_forms(kernel) if _has_across(kernel) else {}
         self.ranges = Ranges(self.e, kernel, self.dim)
 

@@ -16,10 +16,6 @@ from graphc.kernel.ir import Load, Store, Var
 if TYPE_CHECKING:
     from graphc.codegen.kernel import KernelEmitter
 
-PREFETCH_BYTES = 512
-"""How far ahead of a load. Half of the runs of mean and variance of 4096 x 1024 floats, staggered,
-then took up to 284 µs on a Zen 4, with 256 up to 329, with 768 up to 363, without up to 390."""
-
 
 def _to_register(e: FunctionEmitter, raw: Reg, dtype: DType) -> Reg:
     return e.icmp("ne", raw, e.const(0, raw.type)) if dtype.kind == "bool" else raw
@@ -49,9 +45,6 @@ def load_element(k: KernelEmitter, statement: Load) -> Reg:
     if not guarded and isinstance(index, Linear):
         if is_literal(index.stride, 1):
             pointer = e.element_pointer(base, index.base, element)
-            if statement in k.prefetched:
-                lines = -(-k.lanes * align // LINE)
-                prefetch(e, base, element, index.base, lines, PREFETCH_BYTES)
             return _to_register(e, e.load(pointer, vector, align), dtype)
         if is_literal(index.stride, -1):
             lowest = e.binary("add", index.base, e.const(1 - k.lanes, I64))
@@ -72,17 +65,12 @@ def load_element(k: KernelEmitter, statement: Load) -> Reg:
     return _to_register(e, raw, dtype)
 
 
-def prefetch(
-    e: FunctionEmitter, base: Reg, element: str, index: Reg, lines: int, ahead: int = 0
-) -> None:
-    """Asks for lines from an element on, or so many bytes behind it.
-
-    They may lie outside of any array: nothing comes of that.
-    """
+def prefetch(e: FunctionEmitter, base: Reg, element: str, index: Reg, lines: int) -> None:
+    """Asks for lines from an element on, which may lie outside of any array."""
     e.module.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
     first = e.assign(PTR, f"getelementptr {element}, {base}, {index}")
     for line in range(lines):
-        place = e.assign(PTR, f"getelementptr i8, {first}, i64 {ahead + line * LINE}")
+        place = e.assign(PTR, f"getelementptr i8, {first}, i64 {line * LINE}")
         e.line(f"call void @llvm.prefetch.p0({place}, i32 0, i32 3, i32 1)")
 
 
