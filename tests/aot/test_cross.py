@@ -113,25 +113,36 @@ def zig() -> list[str]:
     return [sys.executable, "-m", "ziglang", "cc"]
 
 
-@pytest.mark.slow
+def trained(folder: Path, compiler: list[str], run: list[str], *flags: str) -> list[float]:
+    """The losses of ``MAIN``, linked with the object of a step."""
+    (folder / "main.c").write_text(MAIN)
+    command = [*compiler, *flags, *WARNINGS, "main.c", "step.o", "-o", "main"]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=900, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    text = subprocess.run(
+        [*run, "./main", "data"], cwd=folder, capture_output=True, text=True, timeout=300,
+        check=True,
+    ).stdout  # fmt: skip
+    return [float.fromhex(line) for line in text.split()]
+
+
+@pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3"])
+def test_a_program_in_c_trains_as_a_session(tmp_path: Path, level: str) -> None:
+    if stand_in(named(level)) != named(level):
+        pytest.skip(f"this CPU is below {level}")
+    expected = training(tmp_path / "step", level, level, kind="object")
+    assert trained(tmp_path / "step", [need("cc")], [], "-pthread") == expected
+    assert len(set(expected)) == STEPS
+
+
 @pytest.mark.skipif(not host().has_fma, reason="this CPU has no fused multiply-add")
 def test_aarch64_trains_as_x86_with_fma(tmp_path: Path) -> None:
     emulator, compiler = need("qemu-aarch64"), zig()
-    folder = tmp_path / "step"
-    expected = training(folder, "aarch64", "x86-64-v3", kind="object")
-    (folder / "main.c").write_text(MAIN)
-    command = [*compiler, "-target", "aarch64-linux-musl", "-static", *WARNINGS, "main.c", "step.o"]
-    done = subprocess.run(
-        [*command, "-o", "main"], cwd=folder, capture_output=True, text=True, timeout=900,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    text = subprocess.run(
-        [emulator, "./main", "data"], cwd=folder, capture_output=True, text=True, timeout=300,
-        check=True,
-    ).stdout  # fmt: skip
-    assert [float.fromhex(line) for line in text.split()] == expected
-    assert len(set(expected)) == STEPS
+    expected = training(tmp_path / "step", "aarch64", "x86-64-v3", kind="object")
+    flags = ("-target", "aarch64-linux-musl", "-static")
+    assert trained(tmp_path / "step", compiler, [emulator], *flags) == expected
 
 
 def test_wasm_trains_as_x86_without_fma(tmp_path: Path) -> None:
