@@ -59,6 +59,8 @@ def compare(relation: str, a: Dim, b: Dim) -> bool | None:
 
 def equal(a: Dim, b: Dim) -> bool | None:
     """``compare("eq", a, b)``."""
+    if type(a) is int and type(b) is int:
+        return a == b
     return compare("eq", a, b)
 
 

@@ -129,7 +129,8 @@ def promote(*types: DType) -> DType:
     """NumPy 2's common type of strong types; at least one is needed."""
     result = types[0]
     for other in types[1:]:
-        result = _PROMOTED[result, other]
+        if other is not result:
+            result = _PROMOTED[result, other]
     return result
 
 

@@ -50,27 +50,31 @@ def promoted(*operands: Any) -> tuple[Value, ...]:
         else:
             return operands
     beside = next((o for o in operands if isinstance(o, Value)), None)
-    strong = [None if _is_weak(operand) else as_value(operand, beside) for operand in operands]
-    types = [value.type.dtype for value in strong if value is not None]
-    weak = [operand for operand, value in zip(operands, strong, strict=True) if value is None]
+    strong: list[Value | None] = []
+    types: list[DType] = []
+    weak: list[bool | int | float] = []
+    for operand in operands:
+        if isinstance(operand, PYTHON_SCALARS) and not isinstance(operand, np.generic):
+            strong.append(None)
+            weak.append(operand)
+        else:
+            value = as_value(operand, beside)
+            strong.append(value)
+            types.append(value.type.dtype)
     common = promote(*(types or map(scalar_dtype, weak)))
-    try:
-        if types:
-            for operand in weak:
-                common = promote(common, promote_weak(common, operand))
-    except DTypeError as error:
-        error.where = error.where or caller()
-        raise
+    if types:
+        try:
+            for number in weak:
+                common = promote(common, promote_weak(common, number))
+        except DTypeError as error:
+            error.where = error.where or caller()
+            raise
     return tuple(
         [
             _weak_constant(operand, common, beside) if value is None else converted(value, common)
             for operand, value in zip(operands, strong, strict=True)
         ]
     )
-
-
-def _is_weak(operand: Any) -> bool:
-    return isinstance(operand, PYTHON_SCALARS) and not isinstance(operand, np.generic)
 
 
 def _weak_constant(number: Any, element: DType, beside: Value | None) -> Value:

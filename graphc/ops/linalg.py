@@ -45,8 +45,10 @@ def _contract_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[Tens
         raise ShapeError(f"contract of {show(a.shape)} and {show(b.shape)}: the ranks must agree")
     left = _swapped(a.shape, attrs["transpose_a"])
     right = _swapped(b.shape, attrs["transpose_b"])
-    pairs = [(left[-1], right[-2]), *zip(left[:-2], right[:-2], strict=True)]
-    if any(equal(one, other) is False for one, other in pairs):
+    alike = equal(left[-1], right[-2])
+    for one, other in zip(left[:-2], right[:-2], strict=True):
+        alike = alike is not False and equal(one, other)
+    if alike is False:
         raise ShapeError(f"shapes {show(left)} and {show(right)} do not multiply as matrices")
     shape = (*left[:-1], right[-1])
     check_size(shape, [a.shape, b.shape])
@@ -162,6 +164,8 @@ def _product(left: Value, right: Value) -> Value:
             f"{axis} axis ({inner[1]}); .T transposes",
         )
     guards: Guards = () if same else (inner,)
+    if left.ndim == right.ndim == 2:
+        return contracted(left, right, guards=guards)
     if right.ndim == 1 and left.dtype.is_float:
         return _times_vector(left, right, guards)
     if left.ndim == 1:
@@ -196,8 +200,6 @@ def _times_vector(left: Value, right: Value, guards: Guards) -> Value:
 
 def matmul_of_matrices(left: Value, right: Value, guards: Guards) -> Value:
     """[*B, m, k] by [*C, k, n]; the guards compare the two k."""
-    if left.ndim == right.ndim == 2:
-        return contracted(left, right, guards=guards)
     if right.ndim == 2:
         # All rows of all matrices on the left meet the same matrix: one large product.
         rows = with_shape(left, (product(left.shape[:-1]), left.shape[-1]), ())
