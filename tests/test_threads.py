@@ -452,6 +452,32 @@ def test_after_a_pause_threads_are_woken() -> None:
         assert np.array_equal(exe(np.zeros(640, np.float32)), expected)
 
 
+def test_short_launches_wake_nobody_at_once() -> None:
+    """Single calls with rests in between run alone; the ninth in a row has its threads woken."""
+    done = run_script("""
+        import ctypes
+        from graphc.codegen.pool import PATIENCE
+        run = program(1, threads=2)
+        run()
+        (worker,) = {int(t) for t in os.listdir("/proc/self/task")} - {os.getpid()}
+
+        def switches():
+            with open(f"/proc/self/task/{worker}/status") as status:
+                return int(status.read().split("\\nvoluntary_ctxt_switches:")[1].split()[0])
+
+        for trial in range(20):
+            time.sleep(0.02)
+            before = switches()
+            for call in range(3 * (PATIENCE + 1)):
+                assert run() == 1
+                time.sleep(0.005)
+            if 0 < switches() - before <= 6:
+                sys.exit(0)
+        sys.exit("it was woken too often, or not at all")
+        """, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def run_script(text: str, **options: Any) -> subprocess.CompletedProcess[str]:
     head = """
         import os, signal, sys, threading, time

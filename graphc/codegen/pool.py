@@ -45,11 +45,16 @@ from graphc.plan.table import POOL_ENTRY, POOL_THREADS, POOL_WORKERS, WORKER
 
 RUN_TASKS = "graphc_run_tasks"
 """void (ptr pool, ptr kernel, ptr buffers, ptr dims, ptr status, i64 extent, i64 grain, i64 seats):
-runs a kernel over [0, extent), by at most so many threads."""
+runs a kernel over [0, extent), by at most so many threads; by as many as the negative of a negative
+number, for which those that sleep are not woken at once."""
 
 SPIN = 2000
 """Rounds of waiting, 20 to 80 µs, before a thread sleeps: from one launch to the next it then
 need not be woken, which takes 10 µs and more."""
+
+PATIENCE = 8
+"""So many short launches in a row find all threads asleep and run alone; then they are woken. Calls
+with rests in between so don't pay for waking; of calls without rests only the first are slow."""
 
 _JOB: dict[str, tuple[int, LType]] = {
     "kernel": (320, PTR), "buffers": (328, PTR), "dims": (336, PTR),
@@ -59,9 +64,10 @@ _JOB: dict[str, tuple[int, LType]] = {
 
 _POOL: Layout = {
     # whose it is for the time of a launch, and whose threads there are; how many, besides the
-    # caller, and whether the system refused one; the last caller's CPU and thread
+    # caller, and whether the system refused one; the last caller's CPU and thread; the short
+    # launches in a row that ran alone
     "owner": (0, I32), "home": (4, I32), "count": (8, I32), "refused": (12, I32),
-    "entry": (POOL_ENTRY, PTR), "avoided": (24, I32), "caller": (28, I32),
+    "entry": (POOL_ENTRY, PTR), "avoided": (24, I32), "caller": (28, I32), "put_off": (32, I32),
     # each on a cache line of its own: job and next task; tasks that are done, and whether the
     # caller sleeps until all are; the number of the job, for sleepers
     "state": (64, I64), "done": (128, I32), "waiting": (132, I32), "signal": (192, I32),
@@ -327,21 +333,36 @@ def _emit_run_tasks(module: ModuleEmitter) -> None:
     owner = pool["owner"].load("monotonic")
     _, is_swapped = pool["owner"].compare_exchange(owner, process)
     is_mine = e.binary("and", e.icmp("ne", owner, process), is_swapped)
+    zero = e.const(0, I64)
     with e.when(is_mine):
-        e.call("graphc_staff", None, at, process, seats)
-        e.call("graphc_keep_apart", None, at)
-        tasks = e.binary("udiv", e.binary("sub", e.binary("add", extent, grain), 1), grain)
-        job = (kernel, buffers, dims, extent, grain, tasks, seats)
-        _publish(e, pool, dict(zip(_JOB, job, strict=True)))
-        e.call("graphc_drain", None, at, e.const(0, I64))
-        _wait_for_tasks(e, pool, e.convert("trunc", tasks, "i32"))
-        with e.when(e.icmp("ne", pool["failed"].load(), -1)):
-            _copy(e, status, pool["status"].at)
+        threads = e.intrinsic("smax", I64, seats, e.binary("sub", zero, seats))
+        e.call("graphc_staff", None, at, process, threads)
+        is_put_off = _is_put_off(e, pool, e.icmp("slt", seats, 0))
+        with e.when(is_put_off):
+            _run(e, (kernel, buffers, dims), status, zero, extent, zero)
+        with e.when(e.binary("xor", is_put_off, 1)):
+            e.call("graphc_keep_apart", None, at)
+            tasks = e.binary("udiv", e.binary("sub", e.binary("add", extent, grain), 1), grain)
+            job = (kernel, buffers, dims, extent, grain, tasks, threads)
+            _publish(e, pool, dict(zip(_JOB, job, strict=True)))
+            e.call("graphc_drain", None, at, zero)
+            _wait_for_tasks(e, pool, e.convert("trunc", tasks, "i32"))
+            with e.when(e.icmp("ne", pool["failed"].load(), -1)):
+                _copy(e, status, pool["status"].at)
         pool["owner"].store(0, "release")
     with e.when(e.binary("xor", is_mine, 1)):
-        zero = e.const(0, I64)
         _run(e, (kernel, buffers, dims), status, zero, extent, zero)
     e.finish()
+
+
+def _is_put_off(e: FunctionEmitter, pool: Record, is_short: Reg) -> Reg:
+    """Whether a launch leaves threads asleep and runs alone."""
+    before = pool["put_off"].load()
+    sleepers, count = pool["sleepers"].load("monotonic"), pool["count"].load()
+    is_quiet = e.binary("and", e.icmp("eq", sleepers, count), e.icmp("ult", before, PATIENCE))
+    result = e.binary("and", is_short, is_quiet)
+    pool["put_off"].store(e.select(result, e.binary("add", before, 1), e.const(0, I32)))
+    return result
 
 
 def _publish(e: FunctionEmitter, pool: Record, job: Mapping[str, Reg]) -> None:

@@ -8,7 +8,7 @@ A step is ``STEP_WORDS`` int64s:
     3  first entry in the dims table
     4  target of a branch or jump; for a kernel its iterations (1 if it is not split)
     5  iterations a task
-    6  how many threads may take part
+    6  how many threads may take part; negative where it is not worth waking them for
     7  address of the thread pool
 
 The last three are those of ``PARALLEL``, a launch that is cut into tasks, and ``PARALLEL_REST``, of

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from graphc.ir.attributes import Array
 from graphc.ir.dims import Dim
-from graphc.kernel.grains import grain_of
+from graphc.kernel.grains import WAKE_WORK, grain_of
 from graphc.plan.ir import Launch, Plan
 from graphc.plan.table import LAUNCH, PARALLEL, PARALLEL_REST
 
@@ -62,13 +62,15 @@ def write_cuts(
     """Fills in the rows of these launches for the sizes that ``number`` gives."""
     for cut in cuts:
         extent = number(cut.extent)
-        grain = grain_of(number(cut.work), extent, cut.seats, cut.least)
+        work = number(cut.work)
+        grain = grain_of(work, extent, cut.seats, cut.least)
+        seats = -cut.seats if work < WAKE_WORK else cut.seats
         if grain:
             kind = PARALLEL_REST if cut.has_rest else PARALLEL
         else:
             kind, extent = LAUNCH, extent + int(cut.has_rest)
         steps[cut.position, 0] = kind
-        steps[cut.position, 4:8] = (extent, grain, cut.seats, pool)
+        steps[cut.position, 4:8] = (extent, grain, seats, pool)
 
 
 __all__ = ["Cut", "cuts_of", "write_cuts"]

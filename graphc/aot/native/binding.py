@@ -19,7 +19,7 @@ from graphc.aot.native.records import (
 from graphc.aot.tables import CUT_FIELDS, GUARD_FIELDS, MARK, STEP_FIELDS
 from graphc.codegen.emitter import I1, I8, I32, I64, PTR, ModuleEmitter
 from graphc.codegen.routine import Record, Routine, Table, Word
-from graphc.kernel.grains import SERIAL_WORK, TASK_WORK, TASKS_PER_THREAD
+from graphc.kernel.grains import SERIAL_WORK, TASK_WORK, TASKS_PER_THREAD, WAKE_WORK
 from graphc.plan.table import LAUNCH, PARALLEL, PARALLEL_REST, SKIP, STEP_WORDS
 
 BIND, SAY = "graphc_bind", "graphc_say"
@@ -235,7 +235,7 @@ def _emit_steps(module: ModuleEmitter, pool: str | None) -> None:
             steps[step] = r.choose(many, kind, LAUNCH)
             steps[step + 4] = r.choose(many, extent, extent + rest)
             steps[step + 5] = (extent + tasks - 1) // tasks
-            steps[step + 6] = seats
+            steps[step + 6] = r.choose(work < WAKE_WORK, r.word(0) - seats, seats)
             steps[step + 7] = r.number_of(r.symbol(pool))
     idle, idle_sizes = program.table("idle_at", I32), program.table("idle_sizes_at", I32)
     with r.loop(program["idle"]) as n:
