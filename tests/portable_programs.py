@@ -256,7 +256,9 @@ def fast(r: Recorder) -> None:
     """What fast math allows: approximate functions, contracted and reordered arithmetic."""
     for dtype in FLOATS:
         x, y, z = (r.normal(41, 67, dtype=dtype) for _ in range(3))
-        for function in (gx.log, gx.tanh, gx.sigmoid, gx.erf, gx.sin, gx.cos, gx.exp):
+        for function in (
+            gx.log, gx.tanh, gx.sigmoid, gx.erf, gx.erfc, gx.sin, gx.cos, gx.exp,
+        ):  # fmt: skip
             r.add(f"{function.__name__} of {dtype}", function(x * 2.0) * y + z)
         r.add(f"polynomial of {dtype}", ((x * 0.3 + 0.2) * x - 0.7) * x + y / 3.0)
         r.add(f"chain of {dtype}", (x @ gx.transpose(y)) @ z)

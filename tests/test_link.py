@@ -15,7 +15,6 @@ import graphc as gx
 from graphc.aot import link as linking
 from graphc.aot.link import has_linker, library_name, link
 from graphc.base.target import named
-from graphc.codegen.visibility import hidden_but
 from graphc.runtime.jit import compile_object
 
 TEXT = """
@@ -24,7 +23,7 @@ define double @answer(i64 %n) {
   %v = call double @hidden_part(i64 %n)
   ret double %v
 }
-define double @hidden_part(i64 %n) {
+define hidden double @hidden_part(i64 %n) {
   %p = getelementptr double, ptr @table, i64 %n
   %v = load double, ptr %p
   ret double %v
@@ -38,7 +37,7 @@ KINDS = {
 
 
 def simple(target: str) -> bytes:
-    return compile_object(hidden_but(TEXT, ["answer"]), named(target))
+    return compile_object(TEXT, named(target))
 
 
 @pytest.fixture
@@ -125,28 +124,6 @@ def test_libraries_for_other_platforms(target: str) -> None:
     else:
         assert b"hidden_part" not in image
     assert b"graphc-link" not in image and os.fsencode(os.path.expanduser("~")) not in image
-
-
-def test_what_is_not_exported_is_hidden_in_the_text() -> None:
-    text = """@shown = constant i32 1
-@kept = constant i32 2
-@own = private unnamed_addr constant i32 3
-declare void @other()
-define internal void @inside() {
-  ret void
-}
-define  void @f(ptr %x) nounwind {
-  ret void
-}
-define i64 @shown_too() {
-  ret i64 0
-}"""
-    made = hidden_but(text, {"shown", "shown_too"})
-    changed = text.replace("@kept = ", "@kept = hidden ")
-    changed = changed.replace("define  void", "define hidden  void")
-    assert made == changed
-    assert hidden_but(made, {"shown", "shown_too"}) == made
-    compile_object(made)
 
 
 def test_names_of_files() -> None:
