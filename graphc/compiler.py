@@ -154,7 +154,7 @@ def _lowered(given: Prepared) -> Levels:
     if options.verify:
         _verify(plan)
     with stage("codegen", graph, context, records):
-        text = emit_program(plan, target, quick=options.optimize == 0)
+        text = emit_program(plan, target, quick=options.optimize < 2)
     return Levels(graph, tuple(records), plan, slots, text)
 
 

@@ -50,10 +50,10 @@ class Options:
         html: write a report of each program that a session compiles: of the first to this file,
             of the second to one whose name has ``-2`` before its ending, and so on.
         optimize: how much to spend on compiling; results are the same to the bit. 0 makes one small
-            kernel of each operation; 1 fuses, and leaves out what only a long search or another
-            layout of constants gains; 2 has all of it, and in a session large programs answer
-            with the program of 0 until theirs is ready (``Executable.wait``); 3 is 2 without that:
-            the first call waits.
+            kernel of each operation; 1 fuses, leaves constants in their layout, and has machine
+            code translated without optimising it; 2 has all there is, and in a session large
+            programs answer with the program of 0 until theirs is ready (``Executable.wait``); 3 is
+            2 without that: compiling ends when all is done.
         cache: the directory that keeps compiled programs between processes, or "off"; None is
             ``graphc`` in the user's directory of caches.
     """
