@@ -110,8 +110,13 @@ class Tiers:
         """
         if not self._ended.is_set():
             self._hurry.set()
-            self._start()
-            self._ended.wait(timeout)
+            if self._stop.is_set():
+                # asked while the interpreter ends, when there are no more threads
+                self._stop.clear()
+                self._compile()
+            else:
+                self._start()
+                self._ended.wait(timeout)
         if self._error is not None:
             self._told = True
             raise self._error
@@ -122,11 +127,17 @@ class Tiers:
     def _start(self) -> None:
         """Starts the thread where there is none: in a forked child the parent's is missing."""
         with self._starting:
-            if self._ended.is_set() or (self._thread is not None and self._thread.is_alive()):
+            if self._ended.is_set() or self._stop.is_set():
+                return
+            if self._thread is not None and self._thread.is_alive():
                 return
             self._thread = threading.Thread(target=self._compile, name="graphc", daemon=True)
             atexit.register(self._leave)
-            self._thread.start()
+            try:
+                self._thread.start()
+            except RuntimeError as error:  # the system has no more threads
+                atexit.unregister(self._leave)
+                self._fail(error)
 
     def _compile(self) -> None:
         later = self._later
@@ -137,11 +148,18 @@ class Tiers:
                 self.current, self.cache = later(self._poll)
         except _Stopped:
             return
-        except BaseException as error:  # told by wait, or at the next run
-            self._error = error
+        except BaseException as error:
+            self._fail(error)
+        else:
+            self._later = None
+            self._ended.set()
+        atexit.unregister(self._leave)
+
+    def _fail(self, error: BaseException) -> None:
+        """There will be no full program; ``wait`` raises why, or the next run tells."""
+        self._error = error
         self._later = None
         self._ended.set()
-        atexit.unregister(self._leave)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -167,5 +185,5 @@ class Tiers:
         What is being done is finished, up to the next pass."""
         self._stop.set()
         self._hurry.set()
-        if self._thread is not None:
+        if self._thread is not None and self._thread.is_alive():
             self._thread.join()

@@ -23,10 +23,12 @@ from op_contract import cases, is_pointwise, sample, special_values, trace
 import graphc as gx
 import graphc.compiler
 from graphc.base.errors import GraphError, IndexRangeError
-from graphc.base.target import host
+from graphc.base.target import Target, host, named
+from graphc.codegen.walker import emit_program
 from graphc.debug.compare import difference
 from graphc.extract import extract
-from graphc.ir.dtypes import ALL, DType
+from graphc.ir.dtypes import ALL, DType, float32
+from graphc.runtime.jit import compile_object
 from graphc.runtime.program import Program
 from passes.pipeline import PIPELINE, SHARED
 
@@ -88,13 +90,18 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 # --- bits ----------------------------------------------------------------------------------------
 
 
-def zoo(element: DType) -> tuple[gx.Graph, list[gx.Value], dict[gx.Value, Any]]:
-    """Every operation of a dtype, on its samples and with what may fuse with it on both sides."""
+def zoo(
+    element: DType, panels: bool = True
+) -> tuple[gx.Graph, list[gx.Value], dict[gx.Value, Any]]:
+    """Every operation of a dtype, on its samples and with what may fuse with it on both sides.
+
+    Samples with ``panels`` are for this machine.
+    """
     graph = gx.Graph()
     fetches: list[gx.Value] = []
     feeds: dict[gx.Value, Any] = {}
     for op, own in cases():
-        if own is not element or op.effect != "pure":
+        if own is not element or op.effect != "pure" or (not panels and "panels" in op.name):
             continue
         arrays, attrs = sample(op, element, 1)
         if is_pointwise(op):
@@ -119,6 +126,32 @@ def test_all_operations_have_the_same_bits_at_each_level(element: DType) -> None
     ]
     for other in results[1:]:
         assert_same(results[0], other)
+
+
+NARROW = {"without_fma": host().without_fma(), "v2": named("x86-64-v2"), "v3": named("x86-64-v3")}
+
+
+@pytest.mark.parametrize("target", NARROW.values(), ids=NARROW)
+def test_levels_agree_on_every_target(target: Target) -> None:
+    graph, fetches, feeds = zoo(float32, panels=False)
+    results = [
+        gx.Session(graph, target=target, options=gx.Options(optimize=level)).run(fetches, feeds)
+        for level in (0, 1, 3)
+    ]
+    assert_same(results[0], results[1])
+    assert_same(results[0], results[2])
+
+
+@pytest.mark.parametrize("name", ["aarch64", "wasm32"])
+def test_single_kernels_are_translated_for_other_processors(name: str) -> None:
+    graph, fetches, _ = zoo(float32, panels=False)
+    target = named(name)
+    plan = graphc.compiler.levels_of(
+        extract(graph, fetches), gx.Options(optimize=0), target
+    ).plan
+    text = emit_program(plan, target, quick=True)
+    for module in text.modules:
+        assert compile_object(module.text, target, module.glue)
 
 
 def test_the_first_answer_has_the_bits_of_all_others() -> None:
@@ -429,6 +462,7 @@ SCRIPT = """
 import sys
 import numpy as np
 import graphc as gx
+{before}
 with gx.Graph() as graph:
     x = gx.placeholder((4,), name="x")
     y = x
@@ -442,11 +476,14 @@ print(float(result[0]) < 1, session.compilations[0].tiers.tier)
 
 
 def ran(
-    more: str = "", length: int = 3000, environment: dict[str, str] | None = None
+    more: str = "",
+    length: int = 3000,
+    environment: dict[str, str] | None = None,
+    before: str = "",
 ) -> tuple[str, float]:
     started = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(length=length, more=more)],
+        [sys.executable, "-c", SCRIPT.format(length=length, more=more, before=before)],
         capture_output=True, text=True, timeout=120, check=False, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -458,6 +495,35 @@ def ran(
 def test_the_interpreter_may_end_at_any_time(pause: float) -> None:
     out, _ = ran(f"import time; time.sleep({pause})")
     assert out.startswith("True")
+
+
+def test_who_asks_while_the_interpreter_ends_is_answered() -> None:
+    out, _ = ran("pass", before="import atexit; atexit.register(lambda: print(session.wait()))")
+    assert out.splitlines() == ["True baseline", "True"]
+
+
+def test_no_thread_to_compile_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    graph, x, y = large()
+    exe = gx.Session(graph).compile(y, [x])
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    first = exe(array())
+    with pytest.warns(RuntimeWarning, match="can't start new thread"):
+        assert_same([first], [exe(array())])
+    with pytest.raises(RuntimeError, match="can't start"):
+        exe.wait()
+
+
+def test_numbers_that_are_not_finite_are_found_in_the_first_program(gate: Gate) -> None:
+    graph, x, y = large()
+    session = gx.Session(graph, options=gx.Options(check_numerics=True))
+    exe = session.compile(y, [x])
+    exe(array())
+    with pytest.raises(gx.NumericsError, match="not finite"):
+        exe(array() * np.float32(np.nan))
+    assert exe.tier == "baseline"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
