@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -83,8 +83,11 @@ class Gate:
 
 
 @pytest.fixture
-def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
-    return Gate(monkeypatch)
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    """Open in the end: others wait for their turn behind it."""
+    made = Gate(monkeypatch)
+    yield made
+    made.open.set()
 
 
 # --- bits ----------------------------------------------------------------------------------------
@@ -580,13 +583,10 @@ def test_the_cache_gets_the_full_program(tmp_path: Any) -> None:
     assert small.compilations[0].cache == "hit"
 
 
-def test_the_cache_gets_the_first_program_too(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cache_gets_the_first_program_too(tmp_path: Any, gate: Gate) -> None:
     """A process may end before there is more; the next one goes on from there."""
     graph, x, y = large()
     options = gx.Options(cache=str(tmp_path))
-    gate = Gate(monkeypatch)
     first = gx.Session(graph, options=options)
     result = first.run(y, {x: array()})
     assert gate.reached.wait(30)
