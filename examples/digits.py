@@ -219,7 +219,7 @@ def main() -> None:
         f"training {shape} on {len(digits.pixels)} digits, {len(digits.held_out_pixels)} held out",
         flush=True,
     )
-    with gx.Session(network.graph, seed=SEED) as session:
+    with gx.Session(network.graph) as session:
         train(network, session, digits, arguments.epochs)
         print(f"{session.compile_count} program compiled, for batches of every size")
         fed = [network.pixels, network.labels, network.rate]

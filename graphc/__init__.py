@@ -43,7 +43,7 @@ _NAMES = {
 }
 
 _ERRORS = (
-    "ArtifactError", "ConcreteValueError", "DTypeError", "FeedError", "GradientError",
+    "ArtifactError", "ConcreteValueError", "DTypeError", "FeedError", "FileError", "GradientError",
     "GraphError", "GraphcError", "IndexRangeError", "NameLookupError", "NumericsError",
     "ParseError", "ShapeError", "UnsupportedError", "VerifyError",
 )  # fmt: skip

@@ -27,7 +27,7 @@ from passes.arena import check_layout, place, place_quickly
 from passes.base import PassContext
 from passes.inplace import INPLACE, May, commit_step, inplace_groups
 from passes.manager import PassRecord, print_times, run_pipeline, stage
-from passes.pipeline import PIPELINE, SHARED
+from passes.pipeline import BELOW, PIPELINE, SHARED
 
 
 def compile_graph(
@@ -134,7 +134,7 @@ def levels_of(extraction: Extraction, options: Options, target: Target) -> Level
 def _lowered(given: Prepared) -> Levels:
     extraction, options, target = given.extraction, given.options, given.target
     context = given.context
-    graph, more = run_pipeline(given.graph, PIPELINE, context, frozenset({INPLACE}), first=SHARED)
+    graph, more = run_pipeline(given.graph, PIPELINE, context, BELOW, first=SHARED)
     records = [*given.records, *more]
     with stage("lower", graph, context, records):
         states = len(extraction.states)

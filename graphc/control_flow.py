@@ -12,6 +12,7 @@ from typing import Any
 
 from graphc.base.errors import GraphError, ShapeError
 from graphc.base.source import caller
+from graphc.base.words import shown
 from graphc.extract import needed, without_assignments
 from graphc.ir.builder import apply_node, builder_for, building
 from graphc.ir.graph import Graph, Node
@@ -38,6 +39,7 @@ def cond(
     Returns:
         The branches' structure.
     """
+    _check_callable("cond", **{"then branch": true_fn, "else branch": false_fn})
     test = as_value(predicate)
     outer = _outer(test)
     then = _Region("then", outer)
@@ -56,7 +58,11 @@ def cond(
         with building(region):
             outputs.append([*results.values(), *(_state(region, v) for v in written)])
     if not outputs[0]:
-        raise GraphError("the branches of cond give nothing and assign nothing", where=caller())
+        raise GraphError(
+            "the branches of cond give nothing and assign nothing",
+            where=caller(),
+            hint="return a value from both, or assign a variable in one",
+        )
     captures = _captures(outer, [then, otherwise])
     regions = [
         _freeze(region, [], captures, values)
@@ -85,9 +91,17 @@ def while_loop(
         init: the first values, a value or a nested structure; a list or tuple is passed as
             positional arguments.
     """
-    outer = _outer(*(leaf for leaf in leaves(init) if isinstance(leaf, Value)))
+    _check_callable("while_loop", condition=cond_fn, body=body_fn)
+    first = list(leaves(init))
+    if not first:
+        raise GraphError(
+            "while_loop has no loop variables",
+            where=caller(),
+            hint="give first values, as [0]; what the condition looks at must change",
+        )
+    outer = _outer(*(leaf for leaf in first if isinstance(leaf, Value)))
     with building(outer):
-        start = [outer.local(as_value(leaf)) for leaf in leaves(init)]
+        start = [outer.local(as_value(leaf)) for leaf in first]
     body, variables = _loop_region(outer, "body", start)
     arguments = _arguments(init, variables)
     with body:
@@ -123,6 +137,17 @@ def while_loop(
     _write_outside(outer, node, written, len(start))
     remaining = iter(node.outputs)
     return rebuild(init, lambda leaf: next(remaining))
+
+
+def _check_callable(what: str, **functions: Any) -> None:
+    """Refuses what is built already: branches and bodies are built when they are traced."""
+    for name, function in functions.items():
+        if not callable(function):
+            raise GraphError(
+                f"the {name} of {what} is {shown(function)}, not a function",
+                where=caller(),
+                hint="give a function that builds it, as lambda: x * 2",
+            )
 
 
 def _is_nested(item: Any) -> bool:

@@ -9,8 +9,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from graphc.base.errors import GraphcError, GraphError
+from graphc.base.paths import check_writable
 from graphc.base.source import caller
-from graphc.base.words import plural
+from graphc.base.words import is_count, plural, shown
 from graphc.compiled import Compiled
 from graphc.direct import CALL_SIGNATURE, Called, Calling
 from graphc.extract import Extraction
@@ -269,7 +270,7 @@ class Executable(Called):
         """Memory of temporaries at given sizes of the symbolic dims.
 
         Raises:
-            GraphError: if the dims are not those of the program.
+            GraphError: if the dims are not those of the program, or a size is none.
         """
         plan = self.compiled.plan
         layout = plan.layout
@@ -285,6 +286,13 @@ class Executable(Called):
                 where=caller(),
                 hint="give a size for each of them, or no size at all",
             )
+        for name, size in dims.items():
+            if not is_count(size, 0):
+                raise GraphError(
+                    f"the size of {name} is {shown(size)}",
+                    where=caller(),
+                    hint="a size is an int of at least 0",
+                )
         from passes.arena import bytes_at
 
         return Memory(*bytes_at(plan, dims))
@@ -354,10 +362,12 @@ class Executable(Called):
 
         Raises:
             FeedError: for a wrong number of arguments, or one that does not fit.
-            GraphError: for a number of runs below 1.
+            GraphError: for what is no number of runs above 0.
         """
-        if runs < 1:
-            raise GraphError(f"runs={runs}", where=caller(), hint="time at least 1 run")
+        if not is_count(runs, 1):
+            raise GraphError(
+                f"runs={shown(runs)}", where=caller(), hint="give an int: time at least 1 run"
+            )
         from graphc.profile import profiled
 
         arrays = self._converted(arguments)
@@ -372,8 +382,8 @@ class Executable(Called):
         assembly, the memory plan, and times of kernels if ``profile`` was called before.
 
         Raises:
-            GraphError: if there is no such folder.
-            OSError: if the file can't be written.
+            GraphError: for what is no path.
+            FileError: if the file can't be written, as where its folder is missing.
         """
         from graphc.report import write_report
 
@@ -422,8 +432,10 @@ class Executable(Called):
 
         Raises:
             FeedError: for arguments that don't fit.
-            OSError: if the file can't be written.
+            GraphError: for what is no path.
+            FileError: if the file can't be written, as where its folder is missing.
         """
+        check_writable(path, "a capsule")
         from graphc.debug.capsule import capture
         from graphc.debug.case import Case, Outcome
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from graphc.base.errors import FeedError, GraphError
+from graphc.base.source import caller
 from graphc.ir.dims import Dim, DimExpr, symbols_of
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Pointwise
@@ -103,6 +104,7 @@ def extract(
         if value.graph is not recorder:
             raise GraphError(
                 f"{value!r} belongs to another graph than the session's",
+                where=caller(),
                 hint="make a session of the graph the value was built in",
             )
     nodes = needed(recorder, (*fetches, *effects), fed)

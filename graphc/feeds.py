@@ -14,10 +14,12 @@ import numpy as np
 
 from graphc.base.errors import FeedError
 from graphc.base.source import caller
-from graphc.base.words import known_names, plural
+from graphc.base.words import known_names, plural, shown
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import DType
 from graphc.ir.value import Value
+
+_ARRAYS = "feed numbers or bools, in lists of equal lengths or an array"
 
 
 def arguments_by_place(
@@ -43,12 +45,20 @@ def arguments_by_place(
     if len(arguments) > len(feeds) or (len(arguments) < len(feeds) and not named):
         labels = ", ".join(name or type_ for name, type_ in feeds)
         counts = f"{plural(len(arguments), 'argument')} for {plural(len(feeds), 'feed')}"
-        raise FeedError(f"{counts} ({labels})" if labels else counts, where=caller())
+        raise FeedError(
+            f"{counts} ({labels})" if labels else counts,
+            where=caller(),
+            hint="give one for each feed, in this order or by name" if labels else "give none",
+        )
     given = dict(enumerate(arguments))
     for name, argument in named.items():
         place = _place(name, [known for known, _ in feeds])
         if place in given:
-            raise FeedError(f"argument {name!r} is given twice", where=caller())
+            raise FeedError(
+                f"argument {name!r} is given twice",
+                where=caller(),
+                hint="once by position and once by name: leave one out",
+            )
         given[place] = argument
     for place in sorted(needed):
         if place not in given:
@@ -80,6 +90,21 @@ def _place(name: str, names: Sequence[str | None]) -> int:
     )
 
 
+def mapping_of(given: Any, what: str) -> Mapping[Any, Any]:
+    """A mapping by value or name.
+
+    Raises:
+        FeedError: for what is none.
+    """
+    if isinstance(given, Mapping):
+        return given
+    raise FeedError(
+        f"{what} are {shown(given)}, not a mapping",
+        where=caller(),
+        hint="give a dict of arrays by value or name, {x: array}",
+    )
+
+
 def converted_feed(value: Value, given: Any) -> Array:
     """The array to run with.
 
@@ -108,13 +133,14 @@ def _as_array(value: Value, given: Any) -> Array:
     if isinstance(given, Value):
         raise _wrong(value, "a symbolic value", given, "feed an array; fetch the value first")
     if given is None:
-        raise _wrong(value, "None", given)
+        raise _wrong(value, "None", given, "feed an array, or leave the feed out")
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
         raise _wrong(value, "masked entries", given, "fill them first, with .filled(x)")
     try:
         array = np.asarray(given)
     except (ValueError, TypeError) as error:
-        raise _wrong(value, f"what NumPy cannot make an array of ({error})", given) from error
+        problem = f"what NumPy cannot make an array of ({error})"
+        raise _wrong(value, problem, given, _ARRAYS) from error
     if array.ndim != type_.rank:
         raise _misshapen(value, array, given)
     array = _cast(value, array, type_.dtype, given)
@@ -132,14 +158,19 @@ def _cast(value: Value, array: Array, dtype: DType, given: Any) -> Array:
             info = np.iinfo(dtype.numpy)  # type: ignore[type-var]
             low, high = int(array.min()), int(array.max())
             if low < info.min or high > info.max:
-                raise _wrong(value, f"values from {low} to {high}", given)
+                raise _wrong(
+                    value,
+                    f"values from {low} to {high}",
+                    given,
+                    f"{dtype} holds {info.min} to {info.max}: wrap them with .astype('{dtype}')",
+                )
         return array.astype(dtype.numpy, copy=False)
     if kind == "f":
         if not dtype.is_float:
             raise _wrong(value, f"dtype {array.dtype}", given, f"round it with .astype('{dtype}')")
         with np.errstate(all="ignore"):
             return array.astype(dtype.numpy, copy=False)
-    raise _wrong(value, f"dtype {array.dtype}", given)
+    raise _wrong(value, f"dtype {array.dtype}", given, _ARRAYS)
 
 
 def _shape(array: Array) -> str:

@@ -20,18 +20,19 @@ from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 
-from graphc.base.errors import DTypeError, GradientError, GraphError, ShapeError
+from graphc.base.errors import DTypeError, GraphError, ShapeError
 from graphc.base.source import caller
+from graphc.base.words import shown
 from graphc.differentiate import gradients as gradients_of
-from graphc.ir.builder import current
 from graphc.ir.dtypes import DType, float64
-from graphc.ir.recorder import Recorder
 from graphc.ir.value import Value
-from graphc.ops.convert import as_value, converted
+from graphc.ops.arguments import items_of, number
+from graphc.ops.convert import converted
 from graphc.ops.pointwise_arithmetic import power, sqrt
 from graphc.ops.pointwise_logic import where
 from graphc.ops.pointwise_rounding import maximum as larger
 from graphc.ops.reduce import sum_
+from graphc.parameters import checked_pairs, no_loss, refuse_regions, trainable_variables
 from graphc.state import Effect, Variable, group, variable
 from graphc.structure import leaves, rebuild
 
@@ -64,15 +65,17 @@ class Optimizer(ABC):
             ShapeError: if the loss is not a scalar.
         """
         if not isinstance(loss, Value):
-            raise GraphError(f"a loss is a value of a graph, not {loss!r}", where=caller())
+            raise no_loss(loss)
         if loss.ndim:
             raise ShapeError(
                 f"a loss is a scalar, not {loss.type}",
                 where=caller(),
                 hint="reduce it with .mean() or .sum()",
             )
-        _refuse_regions()
-        chosen = trainable_variables(loss) if variables is None else list(variables)
+        refuse_regions()
+        chosen: Sequence[Variable] = (
+            trainable_variables(loss) if variables is None else items_of(variables, "variables")
+        )
         if not chosen:
             raise GraphError(
                 "there is nothing to train: the loss depends on no trainable variable"
@@ -96,7 +99,7 @@ class Optimizer(ABC):
             GraphError: if there are no pairs, or a variable comes twice.
             ShapeError, DTypeError: if a gradient does not fit its variable.
         """
-        checked = _checked(pairs)
+        checked = checked_pairs(pairs)
         graph = checked[0][1].graph
         assert graph is not None
         with graph:
@@ -233,8 +236,13 @@ class Adam(Optimizer):
     def __post_init__(self) -> None:
         _check_rate(self.learning_rate)
         _check_least(0, epsilon=self.epsilon, weight_decay=self.weight_decay)
-        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
-            raise GraphError(f"betas are two numbers in [0, 1), not {self.betas}", where=caller())
+        given = items_of(self.betas, "betas")
+        if len(given) != 2 or not all(0 <= number(beta, "a beta") < 1 for beta in given):
+            raise GraphError(
+                f"betas are two numbers in [0, 1), not {shown(self.betas)}",
+                where=caller(),
+                hint="the usual ones are (0.9, 0.999)",
+            )
 
     def _rule(self, step: _Step) -> Rule:
         first, second = (float(beta) for beta in self.betas)
@@ -372,79 +380,19 @@ def clip_by_global_norm(gradients: Any, maximum: Number) -> tuple[Any, Value]:
         if not isinstance(value, Value) or not value.dtype.is_float:
             raise DTypeError(f"{value!r} is not a gradient, a float value", where=caller())
     if not isinstance(maximum, Value):
-        maximum = float(maximum)
+        maximum = number(maximum, "the largest norm")
         if not maximum > 0:
-            raise GraphError(f"the largest norm must be above 0, not {maximum}", where=caller())
+            raise GraphError(
+                f"the largest norm must be above 0, not {maximum}",
+                where=caller(),
+                hint="give a number above 0, such as 1.0",
+            )
     total = sum_(values[0] * values[0])
     for value in values[1:]:
         total = total + sum_(value * value)
     norm = sqrt(total)
     factor = maximum / larger(norm, maximum)
     return rebuild(gradients, lambda value: value * converted(factor, value.dtype)), norm
-
-
-def trainable_variables(loss: Value) -> list[Variable]:
-    """The trainable float variables a value depends on, in the order they were made."""
-    found: dict[int, Variable] = {}
-    seen: set[Value] = set()
-    stack = [loss]
-    while stack:
-        value = stack.pop()
-        graph = value.graph
-        if value in seen or graph is None:
-            continue
-        seen.add(value)
-        node = graph.producer(value)
-        if node is None:
-            continue
-        if isinstance(value, Variable) and value.trainable and value.dtype.is_float:
-            found[graph.positions[node.outputs[0]]] = value
-        # An assignment's value is the one assigned; what the variable held before is no part of it.
-        stack.extend(node.inputs[1:] if node.op.name == "assign" else node.inputs)
-    return [found[position] for position in sorted(found)]
-
-
-def _checked(pairs: Iterable[tuple[Any, Variable]]) -> list[tuple[Value, Variable]]:
-    """The pairs, each gradient a value of its variable's type.
-
-    Raises:
-        GraphError, GradientError, ShapeError, DTypeError: as ``apply_gradients`` says.
-    """
-    _refuse_regions()
-    result: list[tuple[Value, Variable]] = []
-    for given, parameter in pairs:
-        if not isinstance(parameter, Variable):
-            raise GraphError(f"{parameter!r} is not a variable", where=caller())
-        if any(parameter is other for _, other in result):
-            raise GraphError(f"{parameter!r} is given twice", where=caller())
-        if given is None:
-            raise GradientError(f"{parameter!r} is given no gradient", where=caller())
-        gradient = as_value(given, parameter)
-        if gradient.shape != parameter.shape:
-            raise ShapeError(
-                f"a gradient of type {gradient.type} does not fit {parameter!r}", where=caller()
-            )
-        if gradient.dtype is not parameter.dtype or not parameter.dtype.is_float:
-            raise DTypeError(
-                f"a gradient of type {gradient.type} does not fit {parameter!r}",
-                where=caller(),
-                hint="parameters are floats, and gradients have their dtype",
-            )
-        result.append((gradient, parameter))
-    if not result:
-        raise GraphError("there are no gradients to apply", where=caller())
-    return result
-
-
-def _refuse_regions() -> None:
-    """Slots are made once in a graph, which a branch or a loop body cannot do."""
-    builder = current()
-    if isinstance(builder, Recorder) and builder.parent is not None:
-        raise GraphError(
-            "a training step cannot be built inside a branch or a loop body",
-            where=caller(),
-            hint="build it outside; inside, assign to variables from gx.gradients",
-        )
 
 
 def _decayed(gradient: Value, parameter: Variable, decay: float) -> Value:
@@ -471,7 +419,10 @@ def _check_rate(given: Any) -> None:
 
 def _check_least(least: float, **numbers: Any) -> None:
     for name, given in numbers.items():
-        if not float(given) >= least:
+        label = name.replace("_", " ")
+        if not number(given, f"the {label}") >= least:
             raise GraphError(
-                f"{name.replace('_', ' ')} must be at least {least}, not {given}", where=caller()
+                f"{label} must be at least {least}, not {given}",
+                where=caller(),
+                hint=f"give a number of at least {least}",
             )

@@ -17,6 +17,7 @@ from typing import Any
 
 from graphc.base.errors import ArtifactError, GraphError, ParseError
 from graphc.base.source import caller
+from graphc.base.words import shown
 from graphc.extract import needed
 from graphc.ir import dims
 from graphc.ir.builder import make_node
@@ -50,7 +51,7 @@ def save(path: str | os.PathLike[str], fetches: Any) -> None:
     Raises:
         GraphError: for fetches of several graphs, or that are no values or effects.
         UnsupportedError: for structures that files can't hold.
-        OSError: if the file can't be written.
+        FileError: if the file can't be written.
     """
     flat = list(leaves(fetches))
     structure = structure_data(fetches)
@@ -80,7 +81,11 @@ def _recorder_of(flat: Sequence[Any]) -> Recorder:
     recorder: Recorder | None = None
     for leaf in flat:
         if not isinstance(leaf, (Value, Effect)):
-            raise GraphError(f"{leaf!r} is neither a value nor an effect", where=caller())
+            raise GraphError(
+                f"{shown(leaf)} is neither a value nor an effect",
+                where=caller(),
+                hint="the path comes first: gx.save(path, fetches)",
+            )
         for value in leaf.values if isinstance(leaf, Effect) else (leaf,):
             if value.graph is None or value.graph.parent is not None:
                 raise GraphError(f"{value!r} belongs to a branch or a loop body", where=caller())

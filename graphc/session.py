@@ -13,16 +13,18 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, TypeAlias
 
-from graphc.base.errors import FeedError, GraphError, NameLookupError, NumericsError
-from graphc.base.options import Options, check_folder
+from graphc.base.errors import FeedError, GraphError, NumericsError
+from graphc.base.options import Options
+from graphc.base.paths import check_writable
 from graphc.base.source import Location, caller
 from graphc.base.target import Target, host
+from graphc.base.words import shown
 from graphc.cached import compiled_program
 from graphc.calls import KnownCalls
 from graphc.compiled import Compiled, collection_paused
 from graphc.executable import Executable
 from graphc.extract import Extraction, extract, missing_feed
-from graphc.feeds import converted_feed
+from graphc.feeds import converted_feed, mapping_of
 from graphc.holdings import Holdings
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.recorder import Recorder, current_recorder, origin
@@ -89,13 +91,13 @@ class Session:
         threads: how many threads may run a kernel; beats ``options.threads``. All usable CPUs by
             default, as affinity and control groups allow; 1 is the calling thread alone. Results
             do not depend on it to the bit.
-        seed: the seed of random operations.
         options: an ``Options``; what it leaves at its default may be set by the environment
             variable ``GRAPHC``.
 
     Raises:
-        GraphError: for what is no graph, options or a number of threads that cannot be, or if
-            the folder that ``options.html`` names is missing.
+        GraphError: for what is no graph, options, target or a number of threads that cannot be,
+            and for names in ``options`` that no pass or rule has.
+        FileError: if a folder that ``options`` names is missing.
     """
 
     def __init__(
@@ -103,7 +105,6 @@ class Session:
         graph: Recorder | None = None,
         *,
         threads: int | None = None,
-        seed: int | None = None,
         options: Options | None = None,
         target: Target | None = None,
     ) -> None:
@@ -115,10 +116,20 @@ class Session:
                 hint="the graph of a value is value.graph",
             )
         self.options = _options(options, threads)
-        if self.options.html is not None:
-            check_folder("html", self.options.html)
+        for path, what in ((self.options.html, "html"), (self.options.decisions, "decisions")):
+            if path is not None:
+                check_writable(path, what)
+        if self.options.off or self.options.dump:
+            from passes.pipeline import check_switches
+
+            check_switches(self.options)
         self.threads = self.options.thread_count
-        self.seed = seed
+        if not isinstance(target, Target | None):
+            raise GraphError(
+                f"target is {shown(target)}",
+                where=caller(),
+                hint="give graphc.base.target.host() or named(...), or leave it out",
+            )
         self.target = target if target is not None else host()
         self.compilations: list[Compilation] = []
         self._holdings = Holdings(self._initial)
@@ -146,6 +157,12 @@ class Session:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if not self._scopes:
+            raise GraphError(
+                "a session is left but was not entered",
+                where=caller(),
+                hint="enter and leave a session with a with statement",
+            )
         self._scopes.pop().__exit__(kind, error, trace)
 
     # --- running ---------------------------------------------------------------------------------
@@ -197,9 +214,9 @@ class Session:
         """
         if feeds is None:
             return self._executable(fetches, ())
-        if isinstance(feeds, (Value, str)):
+        if isinstance(feeds, str) or not isinstance(feeds, Sequence):
             raise FeedError(
-                f"feeds are {feeds!r}, not a list",
+                f"feeds are {shown(feeds)}, not a list",
                 where=caller(),
                 hint="give a list of values or names, in the order of the arguments",
             )
@@ -208,7 +225,9 @@ class Session:
         known: set[int] = set()
         for value in positional:
             if id(value) in known:
-                raise FeedError(f"{value!r} is fed twice", where=caller())
+                raise FeedError(
+                    f"{value!r} is fed twice", where=caller(), hint="list each value once"
+                )
             known.add(id(value))
         for value in inner.needed:
             if id(value) not in known:
@@ -355,10 +374,14 @@ class Session:
             FeedError: a value does not fit its variable.
         """
         new: dict[Value, Array] = {}
-        for key, given in values.items():
+        for key, given in mapping_of(values, "new values").items():
             variable = self._value(key)
             if not isinstance(variable, Variable):
-                raise GraphError(f"{variable!r} is not a variable", where=caller())
+                raise GraphError(
+                    f"{variable!r} is not a variable",
+                    where=caller(),
+                    hint="only what gx.variable makes keeps a value between runs",
+                )
             new[variable] = copy_of(converted_feed(variable, given))
         self._holdings.set(new)
 
@@ -379,13 +402,9 @@ class Session:
                 )
             return item
         if isinstance(item, str):
-            try:
-                return self.graph.find(item)
-            except NameLookupError as error:
-                error.where = caller()
-                raise
+            return self.graph.find(item)
         raise GraphError(
-            f"{item!r} cannot be fetched or fed",
+            f"{shown(item)} cannot be fetched or fed",
             where=caller(),
             hint="give a value, its name, an effect, or a nested structure of them",
         )
@@ -394,26 +413,27 @@ class Session:
         if isinstance(leaf, Effect):
             return leaf
         if leaf is None:
-            raise GraphError("None cannot be fetched", where=caller())
+            raise GraphError(
+                "None cannot be fetched", where=caller(), hint="fetch an effect to get None for it"
+            )
         return self._value(leaf)
 
     def _resolve_feeds(self, feeds: Mapping[Any, Any]) -> dict[int, tuple[Value, Any]]:
         result: dict[int, tuple[Value, Any]] = {}
-        if not isinstance(feeds, Mapping):
-            raise FeedError(
-                f"feeds are a {type(feeds).__name__}, not a mapping",
-                where=caller(),
-                hint="give a dict of arrays by value or name, {x: array}",
-            )
-        for key, array in feeds.items():
+        for key, array in mapping_of(feeds, "feeds").items():
             if not isinstance(key, (Value, str)):
                 raise FeedError(
                     f"feeds are given by value or name, not by {type(key).__name__}",
                     where=caller(),
+                    hint="give a dict of arrays by value or name, {x: array}",
                 )
             value = self._value(key)
             if id(value) in result:
-                raise FeedError(f"{value!r} is fed twice", where=caller())
+                raise FeedError(
+                    f"{value!r} is fed twice",
+                    where=caller(),
+                    hint="once by value and once by name: leave one out",
+                )
             result[id(value)] = (value, array)
         return result
 
@@ -423,7 +443,6 @@ class Session:
         return {
             "graph": self.graph,
             "threads": self.options.threads,
-            "seed": self.seed,
             "options": self.options,
             "target": self.target if self.target != host() else None,
             "state": self._holdings.everything(),
@@ -433,7 +452,6 @@ class Session:
         self.__init__(  # type: ignore[misc]
             state["graph"],
             threads=state["threads"],
-            seed=state["seed"],
             options=state["options"],
             target=state["target"],
         )

@@ -13,12 +13,14 @@ from typing import Any
 
 from graphc.base.errors import GraphError, ShapeError
 from graphc.base.source import caller
+from graphc.base.words import shown
 from graphc.ir.builder import current
 from graphc.ir.dtypes import DTypeLike
 from graphc.ir.op import surface_function
 from graphc.ir.recorder import Recorder, current_recorder
 from graphc.ir.types import TensorType
-from graphc.ir.value import Value
+from graphc.ir.value import Value, checked_name
+from graphc.ops.arguments import switch
 from graphc.ops.convert import as_value
 from graphc.ops.source import payload_of
 from graphc.ops.state import assign_op, variable_op
@@ -121,7 +123,7 @@ def variable(
         )
     attrs = {"initial": payload_of(initial, dtype)}
     (type_,) = variable_op.infer((), attrs)
-    result = Variable(type_, name, recorder, trainable)
+    result = Variable(type_, checked_name(name), recorder, switch(trainable, "trainable"))
     recorder.add(variable_op, (), attrs, outputs=(result,))
     return result
 
@@ -137,7 +139,7 @@ class Effect:
 
     def __init__(self, values: Sequence[Value], name: str | None = None) -> None:
         self.values = tuple(values)
-        self.name = name
+        self.name = checked_name(name)
 
     def __repr__(self) -> str:
         return f"<Effect {self.name or ''} of {len(self.values)} values>"
@@ -158,7 +160,11 @@ def effect_values(item: Any) -> Sequence[Value]:
         return (item,)
     if isinstance(item, Effect):
         return item.values
-    raise GraphError(f"{item!r} is neither a value nor an effect", where=caller())
+    raise GraphError(
+        f"{shown(item)} is neither a value nor an effect",
+        where=caller(),
+        hint="group values that operations gave, effects, and lists of them",
+    )
 
 
 def control_dependencies(items: Any) -> AbstractContextManager[None]:

@@ -1,33 +1,70 @@
-"""Nested lists, tuples and dicts: taking them apart and putting results back the same way."""
+"""Nested lists, tuples and dicts: taking them apart and putting results back the same way.
+
+Invariant: what contains itself, and so has no end, is an error.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from graphc.base.errors import GraphError
+from graphc.base.source import caller
+
+MAXIMUM_DEPTH = 200
+"""Nested deeper than this is what nobody writes."""
+
 
 def leaves(structure: Any) -> Iterator[Any]:
-    """All leaves, left to right; dicts in insertion order."""
-    stack = [structure]
+    """All leaves, left to right; dicts in insertion order.
+
+    Raises:
+        GraphError: for a structure that is nested without end.
+    """
+    stack = [iter((structure,))]
     while stack:
-        item = stack.pop()
-        if isinstance(item, (list, tuple)):
-            stack.extend(reversed(item))
-        elif isinstance(item, dict):
-            stack.extend(reversed(item.values()))
-        else:
+        if len(stack) > MAXIMUM_DEPTH:
+            raise _endless()
+        for item in stack[-1]:
+            if isinstance(item, (list, tuple)):
+                stack.append(iter(item))
+                break
+            if isinstance(item, dict):
+                stack.append(iter(item.values()))
+                break
             yield item
+        else:
+            stack.pop()
 
 
 def rebuild(structure: Any, leaf: Callable[[Any], Any]) -> Any:
     """The same structure with each leaf replaced; leaves are visited left to right.
 
     Recursion is as deep as the nesting that the user wrote.
+
+    Raises:
+        GraphError: for a structure that is nested without end.
     """
-    if isinstance(structure, tuple) and hasattr(structure, "_fields"):
-        return type(structure)(*(rebuild(item, leaf) for item in structure))
-    if isinstance(structure, (list, tuple)):
-        return type(structure)(rebuild(item, leaf) for item in structure)
+    return _rebuilt(structure, leaf, 0)
+
+
+def _rebuilt(structure: Any, leaf: Callable[[Any], Any], depth: int) -> Any:
+    if not isinstance(structure, (list, tuple, dict)):
+        return leaf(structure)
+    if depth >= MAXIMUM_DEPTH:
+        raise _endless()
     if isinstance(structure, dict):
-        return type(structure)((key, rebuild(item, leaf)) for key, item in structure.items())
-    return leaf(structure)
+        pairs = ((key, _rebuilt(item, leaf, depth + 1)) for key, item in structure.items())
+        return type(structure)(pairs)
+    items = (_rebuilt(item, leaf, depth + 1) for item in structure)
+    if isinstance(structure, tuple) and hasattr(structure, "_fields"):
+        return type(structure)(*items)
+    return type(structure)(items)
+
+
+def _endless() -> GraphError:
+    return GraphError(
+        f"a structure is nested more than {MAXIMUM_DEPTH} deep, or contains itself",
+        where=caller(),
+        hint="fetch and feed lists, tuples and dicts that have an end",
+    )

@@ -12,15 +12,17 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from graphc.base.errors import GraphcError, GraphError
 from graphc.base.source import caller
+from graphc.base.words import is_count, shown
 from graphc.executable import Executable
+from graphc.feeds import mapping_of
 from graphc.ir.value import Value
 from graphc.plan.ir import Copy, Launch
 from passes.base import Decision
-from passes.inplace import INPLACE
-from passes.pipeline import PIPELINE
+from passes.pipeline import NAMES
 
 _UNITS = {
     "B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9,
@@ -74,20 +76,55 @@ def expect(
             pass bears.
         NameLookupError: for a value that is not there.
     """
+    if not isinstance(executable, Executable):
+        raise GraphError(
+            f"what is expected of is an executable, not {shown(executable)}",
+            where=caller(),
+            hint="give what session.compile(fetches, feeds) gives",
+        )
+    for name, most in (("kernels", kernels), ("steps", steps), ("recompiles", recompiles)):
+        if most is not None and not is_count(most, 0):
+            raise GraphError(
+                f"{name} is {shown(most)}", where=caller(), hint="it must be None or an int"
+            )
+    fired, not_fired = _names_in("fired", fired), _names_in("not_fired", not_fired)
+    pairs = _pairs_in(fused)
     failures = [
         *_kernels(executable, kernels),
         *_steps(executable, steps),
-        *_memory(executable, peak_bytes, dims or {}),
+        *_memory(executable, peak_bytes, mapping_of({} if dims is None else dims, "dims")),
         *_recompiles(executable, recompiles),
-        *_fired(executable, list(fired), list(not_fired)),
+        *_fired(executable, fired, not_fired),
     ]
-    for a, b in fused:
+    for a, b in pairs:
         answer = executable.why_not_fused(a, b)
         if not answer:
             failures.append(f"fused: {answer}")
     if failures:
         listed = "".join(f"{_BULLET}{failure}" for failure in failures)
         raise ExpectationError(f"{executable!r} is not what was expected:{listed}", where=caller())
+
+
+def _names_in(what: str, given: Any) -> list[str]:
+    """The names that are expected of."""
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        names = list(given)
+        if all(isinstance(name, str) for name in names):
+            return names
+    raise GraphError(
+        f"{what} is {shown(given)}", where=caller(), hint='give a list of names, as ["cse"]'
+    )
+
+
+def _pairs_in(given: Any) -> list[tuple[Any, Any]]:
+    """The pairs of values that one kernel is expected to compute."""
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        pairs = list(given)
+        if all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs):
+            return [(a, b) for a, b in pairs]
+    raise GraphError(
+        f"fused is {shown(given)}", where=caller(), hint="give a list of pairs, as [(a, b)]"
+    )
 
 
 def _some(items: Iterable[str]) -> str:
@@ -186,27 +223,24 @@ def _why_not(executable: Executable, name: str, declined: list[Decision]) -> str
         return ", it is switched off"
     if declined:
         return f": {_some(f'{d.reason} at {d.where}' for d in declined)}"
-    if name not in _names():
+    if name not in NAMES:
         return f", and no rule or pass has this name{_close(name)}"
     return f', perhaps for numerics="{options.numerics}"' if options.numerics == "strict" else ""
 
 
-def _names() -> set[str]:
-    """What can be switched off by name: passes, rules, and decisions below the graph."""
-    return {INPLACE}.union((step.name for step in PIPELINE), *(step.parts for step in PIPELINE))
-
-
 def _close(name: str) -> str:
-    found = difflib.get_close_matches(name, _names(), cutoff=0.7)
+    found = difflib.get_close_matches(name, NAMES, cutoff=0.7)
     return f"; did you mean {' or '.join(found)}?" if found else ""
 
 
 def _check_names(names: Iterable[str], seen: Iterable[str]) -> None:
-    known = _names().union(seen)
+    known = NAMES.union(seen)
     for name in names:
         if name not in known:
             raise GraphError(
-                f"not_fired={name!r}: no rule or pass has this name{_close(name)}", where=caller()
+                f"not_fired={name!r}: no rule or pass has this name{_close(name)}",
+                where=caller(),
+                hint="docs/rules.md lists the rules",
             )
 
 

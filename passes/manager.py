@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from graphc.base.errors import GraphcError, GraphError, VerifyError
+from graphc.base.options import Options
 from graphc.base.source import caller
 from graphc.base.words import plural
 from graphc.ir.graph import Graph, Node
@@ -32,6 +33,7 @@ class Step:
             be switched off.
         leaves: holds of every node from this step on.
         parts: names inside the pass (of rules) that can be switched off one by one.
+        inexact: the names of its decisions that may change bits.
         regions: also run on the regions of control flow.
         level: it runs where ``optimize`` is at least this.
     """
@@ -40,6 +42,7 @@ class Step:
     required: bool = False
     leaves: Callable[[Node], bool] | None = None
     parts: frozenset[str] = frozenset()
+    inexact: frozenset[str] = frozenset()
     regions: bool = True
     level: int = 0
 
@@ -121,14 +124,14 @@ def check_order(steps: Sequence[Step], constraints: Sequence[Before | Needs]) ->
             raise VerifyError(f"{rule.step} must run {order} {other}: {rule.reason}")
 
 
-def check_levels(steps: Sequence[Step], inexact: frozenset[str]) -> None:
+def check_levels(steps: Sequence[Step]) -> None:
     """Checks the steps that not every level of ``optimize`` runs: they must keep all bits.
 
     Raises:
         VerifyError: naming a step that runs at every level, or one that may change bits.
     """
     for step in steps:
-        if step.level == 0 or step.name in inexact:
+        if step.level == 0 or step.inexact:
             raise VerifyError(
                 f"{step.name} stands behind steps that some levels of optimize leave out, so it "
                 "must have a level and keep all bits"
@@ -154,7 +157,7 @@ def run_pipeline(
         GraphcError: whatever a pass raises, with the name of the pass.
     """
     options = context.options
-    _check_names(steps, context, below)
+    check_names(steps, context.options, below)
     instruments = instruments_of(context)
     records: list[PassRecord] = []
     settled: dict[str, Graph] = {}
@@ -253,15 +256,21 @@ def _known(name: str, passes: set[str], rules: Iterable[str]) -> str:
     return f"passes are {', '.join(sorted(passes))}; docs/rules.md lists the rules"
 
 
-def _check_names(steps: Sequence[Step], context: PassContext, below: frozenset[str]) -> None:
-    options = context.options
+def check_names(steps: Sequence[Step], options: Options, below: frozenset[str]) -> None:
+    """Checks the names of passes and rules in options; ``below`` as for ``run_pipeline``.
+
+    Raises:
+        GraphError: for a name that is not there, with close ones, or is that of a required pass.
+    """
     required = {step.name for step in steps if step.required}
     optional = {step.name for step in steps if not step.required}
     parts = below.union(*(step.parts for step in steps))
     for name in sorted(options.off):
         if name in required:
             raise GraphError(
-                f"the pass {name!r} is required and cannot be switched off", where=caller()
+                f"the pass {name!r} is required and cannot be switched off",
+                where=caller(),
+                hint=f"passes that can be are {', '.join(sorted(optional))}",
             )
         if name not in optional and name not in parts:
             raise GraphError(

@@ -89,10 +89,15 @@ class Rule:
         unknown = named.difference(self.parameters)
         if unknown:
             raise VerifyError(f"rule {self.name!r} has no parameter {', '.join(sorted(unknown))}")
-        if self.exclusive and (self.numerics != "E" or self.needs):
+        if self.exclusive and self.is_inexact:
             raise VerifyError(
                 f"rule {self.name!r} changes bits and must not depend on who else reads a value"
             )
+
+    @property
+    def is_inexact(self) -> bool:
+        """Whether it may change bits."""
+        return self.numerics != "E" or bool(self.needs)
 
     @property
     def parameters(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ when the user built the gradients, so the surface graph already holds them.
 
 from __future__ import annotations
 
+from graphc.base.options import Options
 from passes.branches import PARTS as BRANCHES
 from passes.branches import branches
 from passes.canonicalize import canonicalize
@@ -17,9 +18,10 @@ from passes.fold import fold
 from passes.fusion import PARTS as FUSION
 from passes.fusion import fusion
 from passes.hoist import hoist
+from passes.inplace import INPLACE
 from passes.joins import joins
 from passes.layout import layout
-from passes.manager import Before, Needs, Step, check_levels, check_order
+from passes.manager import Before, Needs, Step, check_levels, check_names, check_order
 from passes.precompute import precompute
 from passes.prune_regions import prune_regions
 from passes.relax import relax
@@ -35,34 +37,31 @@ from passes.views import views
 from passes.weights import PARTS as WEIGHTS
 from passes.weights import weights
 
-INEXACT = frozenset(("simplify", "stabilize", "weights", "shapes", "chains", "relax"))
-"""The optional passes that have rules which may change bits; the others never do."""
-
 PIPELINE: tuple[Step, ...] = (
     Step(canonicalize),
     Step(prune_regions, regions=False),
     Step(cse),
     Step(fold),
-    Step(simplify, parts=ALGEBRA.names),
+    Step(simplify, parts=ALGEBRA.names, inexact=ALGEBRA.inexact),
     Step(branches, parts=BRANCHES, regions=False),
-    Step(stabilize, parts=STABILIZE),
+    Step(stabilize, parts=STABILIZE, inexact=STABILIZE),
     Step(dce, regions=False),
-    Step(weights, parts=WEIGHTS),
-    Step(shapes, parts=SHAPES.names),
+    Step(weights, parts=WEIGHTS, inexact=WEIGHTS),
+    Step(shapes, parts=SHAPES.names, inexact=SHAPES.inexact),
     Step(decompose, required=True, leaves=is_core),
     Step(canonicalize),
     Step(fold),
-    Step(simplify, parts=ALGEBRA.names),
+    Step(simplify, parts=ALGEBRA.names, inexact=ALGEBRA.inexact),
     Step(branches, parts=BRANCHES, regions=False),
     Step(prune_regions, regions=False),
     Step(views, parts=VIEWS),
-    Step(chains),
-    Step(shapes, parts=SHAPES.names),
+    Step(chains, inexact=frozenset({chains.__name__})),
+    Step(shapes, parts=SHAPES.names, inexact=SHAPES.inexact),
     Step(hoist),
     Step(cse),
     Step(dce, regions=False),
     Step(precompute),
-    Step(relax, parts=RELAXED.names),
+    Step(relax, parts=RELAXED.names, inexact=RELAXED.inexact),
     Step(layout, level=2),
     Step(joins, level=1),
     Step(fusion, required=True, parts=FUSION, level=1),
@@ -108,4 +107,22 @@ ORDER: tuple[Before | Needs, ...] = (
 )
 
 check_order(PIPELINE, ORDER)
-check_levels(PIPELINE[SHARED:], INEXACT)
+check_levels(PIPELINE[SHARED:])
+
+BELOW = frozenset({INPLACE})
+"""Decisions that are taken below the graph and can be switched off too."""
+
+INEXACT = frozenset[str]().union(*(step.inexact for step in PIPELINE))
+"""Decisions that may change bits; the others never do."""
+
+NAMES = BELOW.union((step.name for step in PIPELINE), *(step.parts for step in PIPELINE))
+"""All that decisions are known by."""
+
+
+def check_switches(options: Options) -> None:
+    """Checks the names of passes and rules in options.
+
+    Raises:
+        GraphError: for a name that is not there, or that of a required pass to switch off.
+    """
+    check_names(PIPELINE, options, BELOW)

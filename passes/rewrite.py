@@ -46,6 +46,7 @@ class RuleSet:
         """Raises VerifyError for two rules of one name."""
         self.rules: tuple[Rule, ...] = tuple(rules)
         self.names = frozenset(rule.name for rule in self.rules)
+        self.inexact = frozenset(rule.name for rule in self.rules if rule.is_inexact)
         if len(self.names) < len(self.rules):
             raise VerifyError("two rules have one name")
         self._recorded: dict[str, Pattern] = {}

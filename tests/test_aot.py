@@ -312,7 +312,7 @@ def test_libraries_are_private_and_replaced_whole(tmp_path: Path) -> None:
             (other / "mine").write_text("mine")
         with pytest.raises(ArtifactError, match="is nothing that graphc wrote"):
             export(other, lambda: gx.placeholder((2,)) + 1)
-    with pytest.raises(gx.GraphError, match="there is no folder"):
+    with pytest.raises(gx.FileError, match="there is no folder"):
         export(tmp_path / "no" / "where", lambda: gx.placeholder((2,)) + 1)
     assert {entry.name for entry in tmp_path.iterdir()} == {"p", "empty", "file", "directory"}
 

@@ -307,10 +307,10 @@ def test_a_missing_folder_is_told_before_anything_is_compiled(tmp_path: Path) ->
     with gx.Graph() as graph:
         x = gx.placeholder((2,), name="x")
         y = gx.tanh(x)
-    with pytest.raises(gx.GraphError, match=r"no folder .*nowhere") as error:
+    with pytest.raises(gx.FileError, match=r"no folder .*nowhere") as error:
         gx.Session(graph, options=gx.Options(html=str(missing)))
     assert "test_report.py" in str(error.value.where)
-    with pytest.raises(gx.GraphError, match=r"no folder .*nowhere"):
+    with pytest.raises(gx.FileError, match=r"no folder .*nowhere"):
         gx.Session(graph).compile(y, [x]).report(missing)
     gx.Session(graph, options=gx.Options(html="beside.html"))
 

@@ -290,5 +290,5 @@ def test_damaged_files_raise_parse_error_only(tmp_path: Path) -> None:
         except gx.ParseError:
             refused += 1
     assert refused > 150
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(gx.FileError, match="No such file"):
         gx.load(tmp_path / "none.gir")

@@ -271,7 +271,7 @@ def test_export_of_something_else(graph: Any, tmp_path: Path) -> None:
     error = raised(gx.GraphError, lambda: gx.aot.compile(session, path))
     assert "not Session" in error.message and "session.compile" in hint_of(error)
     error = raised(gx.GraphError, lambda: gx.aot.compile(exe, 3))
-    assert "written to a path, not to 3" in error.message
+    assert "kept in a file, not in 3" in error.message
     assert not path.exists()
 
 

@@ -57,7 +57,7 @@ def compile(
         UnsupportedError: for an unknown target, a structure of results that files can't hold, or if
             there is no linker.
         ArtifactError: if something else than a library is at ``path``.
-        OSError: if it can't be written; what was there before then stays.
+        FileError: if it can't be written; what was there before then stays.
     """
     from graphc.aot.write import Order, write_library
     from graphc.base.errors import GraphError
@@ -72,12 +72,6 @@ def compile(
             hint="the executable comes first: gx.aot.compile(exe, path)"
             if swapped
             else "compile first: gx.aot.compile(session.compile(fetches, feeds), path)",
-        )
-    if not isinstance(path, (str, os.PathLike)):
-        raise GraphError(
-            f"a library is written to a path, not to {path!r}",
-            where=caller(),
-            hint='give the name of a directory: gx.aot.compile(exe, "model")',
         )
     order = Order(kind, target, threads, embed_weights, dims or {}, variants, name, freeze)
     write_library(exe, path, order)
@@ -97,7 +91,7 @@ def load(path: str | os.PathLike[str], threads: int | None = None) -> LoadedProg
     Raises:
         ArtifactError: if it is damaged, foreign, of another version, or made for another machine,
             or an object file (``kind="object"``).
-        GraphError: for a number of threads that cannot be.
+        GraphError: for what is no path, or a number of threads that cannot be.
     """
     from graphc.aot.loader import load_library
 

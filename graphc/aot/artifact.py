@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from graphc.aot.signature import Signature, damaged, signature_of
 from graphc.base.errors import ArtifactError
+from graphc.base.paths import path_text
 
 FORMAT = "graphc library"
 FORMAT_VERSION = 3
@@ -81,8 +82,9 @@ def opened(path: str | os.PathLike[str]) -> Iterator[Artifact]:
     Raises:
         ArtifactError: if a file is missing, no regular file, truncated or edited, or the whole is
             no library of a version this graphc knows.
+        GraphError: for what is no path.
     """
-    given = os.fsdecode(path)
+    given = path_text(path, "a library")
     held: list[int] = []
     try:
         directory, name = _directory(given, held)

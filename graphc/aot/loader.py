@@ -21,9 +21,9 @@ from graphc.aot.signature import ProgramInfo, Signature, TensorInfo
 from graphc.base.errors import ArtifactError, GraphError, NameLookupError
 from graphc.base.source import Location, caller
 from graphc.base.threads import usable_threads
-from graphc.base.words import known_names, plural
+from graphc.base.words import is_count, known_names, plural, shown
 from graphc.direct import CALL_SIGNATURE, Called, Calling
-from graphc.feeds import arguments_by_place, converted_feed
+from graphc.feeds import arguments_by_place, converted_feed, mapping_of
 from graphc.holdings import Holdings
 from graphc.ir import dtypes
 from graphc.ir.attributes import Array
@@ -149,7 +149,7 @@ class LoadedProgram(Called):
             FeedError: if a value does not fit its variable.
         """
         new: dict[Value, Array] = {}
-        for key, given in values.items():
+        for key, given in mapping_of(values, "new values").items():
             variable = self._variables[_position(self.signature.variables, key)]
             new[variable] = copy_of(converted_feed(variable, given))
         self._holdings.set(new)
@@ -198,17 +198,11 @@ def _variable_value(info: TensorInfo) -> Value:
 
 def load_library(path: str | os.PathLike[str], threads: int | None = None) -> LoadedProgram:
     """The program of a library; see ``graphc.aot.load``."""
-    if threads is not None and (type(threads) is not int or threads < 1):
+    if threads is not None and not is_count(threads, 1):
         raise GraphError(
-            f"threads is {threads!r}",
+            f"threads is {shown(threads)}",
             where=caller(),
             hint="it must be None or an int of at least 1",
-        )
-    if not isinstance(path, (str, os.PathLike)):
-        raise GraphError(
-            f"a library is loaded from a path, not from {path!r}",
-            where=caller(),
-            hint="give the directory that graphc.aot.compile wrote",
         )
     try:
         with opened(path) as artifact:
@@ -216,6 +210,7 @@ def load_library(path: str | os.PathLike[str], threads: int | None = None) -> Lo
             weights = _weights(artifact, found)
     except ArtifactError as error:
         error.where = caller()
+        error.hint = error.hint or "export it again with gx.aot.compile"
         raise
     signature = artifact.signature
     used = (threads or usable_threads()) if signature.threads else 1

@@ -28,7 +28,7 @@ from graphc.aot.python_file import python_text
 from graphc.aot.tables import MAX_THREADS
 from graphc.aot.weights import embedding, filled, weights_file
 from graphc.base.errors import GraphError, UnsupportedError
-from graphc.base.options import check_folder
+from graphc.base.paths import FileUse, check_writable, path_text
 from graphc.base.source import Location, caller
 from graphc.executable import Executable
 from graphc.ir.dims import at_hint, evaluate, symbol_name
@@ -68,7 +68,7 @@ def write_library(exe: Executable, path: str | os.PathLike[str], order: Order) -
         raise GraphError(
             f"kind={order.kind!r}", where=caller(), hint=f"known are {', '.join(KINDS)}"
         )
-    check_folder("the library", os.path.abspath(path))
+    check_writable(path, "a library", folder=True)
     family = family_of(order.target, order.variants)
     if not order.embed_weights and family.base.system == "windows":
         raise UnsupportedError(
@@ -111,12 +111,13 @@ def write_library(exe: Executable, path: str | os.PathLike[str], order: Order) -
         each: {"bytes": len(text), "sha256": hashlib.sha256(text).hexdigest()}
         for each, text in files.items()
     }
-    publish(os.fspath(path), {**files, f"{name}.json": signed(data)}, MARK)
+    with FileUse(path, "a library", "written") as directory:
+        publish(directory, {**files, f"{name}.json": signed(data)}, MARK)
 
 
 def _name_of(path: str | os.PathLike[str]) -> str:
     """The name of a library that is written to a directory of this name."""
-    given = os.path.basename(os.path.abspath(os.fspath(path)))
+    given = os.path.basename(os.path.abspath(path_text(path, "a library")))
     name = re.sub(r"\W", "_", given.split(".", 1)[0], flags=re.ASCII)
     return name if re.match(r"[A-Za-z]", name) else f"graph_{name}"
 

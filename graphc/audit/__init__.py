@@ -23,12 +23,13 @@ from graphc.audit.shadow import Doubles, DoubleShadow, Shadow
 from graphc.base.errors import GraphError
 from graphc.base.options import Options
 from graphc.base.source import caller
+from graphc.base.words import shown
 from graphc.compiled import Compiled
 from graphc.compiler import compile_graph
 from graphc.extract import Extraction
 from graphc.ir.attributes import Array
 from passes.base import Decision
-from passes.pipeline import INEXACT, PIPELINE
+from passes.pipeline import INEXACT
 
 _SHADOWS: dict[str, Callable[[], Shadow]] = {
     "float64": DoubleShadow,
@@ -74,9 +75,9 @@ def audit(
 
 
 def _shadow(precision: str) -> Shadow:
-    if precision not in _SHADOWS:
+    if not isinstance(precision, str) or precision not in _SHADOWS:
         raise GraphError(
-            f"precision={precision!r}",
+            f"precision={shown(precision)}",
             where=caller(),
             hint=f"an audit has {' or '.join(map(repr, _SHADOWS))}",
         )
@@ -140,9 +141,8 @@ def _contributions(
     # Equal graphs share a program, whose records name the lines of the first of them.
     own = extraction.graph is compiled.source
     program = compiled if own else compile_graph(extraction, options, target)
-    switches = set(INEXACT).union(*(step.parts for step in PIPELINE if step.name in INEXACT))
     for rewrite, decisions in _fired(program).items():
-        if rewrite in allowed or rewrite not in switches:
+        if rewrite in allowed or rewrite not in INEXACT:
             continue
         without = replace(strict(options), numerics=options.numerics, fast_math=options.fast_math)
         without = replace(without, off=options.off | {rewrite})

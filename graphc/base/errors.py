@@ -78,6 +78,10 @@ class GraphError(GraphcError, ValueError):
     """Misuse of a graph: values of another graph, a frozen graph, an unknown option."""
 
 
+class FileError(GraphcError, OSError):
+    """A file that is missing, or can't be read or written."""
+
+
 class NameLookupError(GraphcError, KeyError):
     """A name that no value, or more than one value, bears."""
 

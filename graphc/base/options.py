@@ -14,6 +14,7 @@ from typing import Any, Literal
 from graphc.base.errors import GraphError
 from graphc.base.source import caller
 from graphc.base.threads import usable_threads
+from graphc.base.words import is_count, shown
 
 VARIABLE = "GRAPHC"
 MOST_OPTIMIZED = 3
@@ -102,12 +103,12 @@ class Options:
         kinds = ("html", "the name of a file"), ("decisions", "a path"), ("cache", "a directory")
         for name, what in kinds:
             given = getattr(self, name)
-            if given is not None and not (isinstance(given, str) and given):
-                raise _refusal(f"{name} is {given!r}", hint=f"it must be None or {what}")
+            if given is not None and not (isinstance(given, str) and given and "\0" not in given):
+                raise _refusal(f"{name} is {shown(given)}", hint=f"it must be None or {what}")
         for name in ("verify", "check", "check_numerics", "time"):
             given = getattr(self, name)
             if not isinstance(given, bool):
-                raise _refusal(f"{name} is {given!r}", hint="it must be True or False")
+                raise _refusal(f"{name} is {shown(given)}", hint="it must be True or False")
 
     @property
     def thread_count(self) -> int:
@@ -159,33 +160,20 @@ def _refusal(message: str, *, hint: str) -> GraphError:
     return GraphError(message, where=caller(), hint=hint)
 
 
-def check_folder(what: str, path: str | os.PathLike[str]) -> None:
-    """Refuses to write into a folder that is not there, before there is anything to write.
-
-    Raises:
-        GraphError: naming the folder.
-    """
-    folder = os.path.dirname(os.fspath(path))
-    if folder and not os.path.isdir(folder):
-        raise _refusal(
-            f"{what} cannot be written to {os.fspath(path)!r}: there is no folder {folder!r}",
-            hint="make the folder first, or name another file",
-        )
-
-
 def _names(option: str, given: Any) -> list[str]:
     is_collection = isinstance(given, Iterable) and not isinstance(given, str)
     items = list(given) if is_collection else None
     if items is None or not all(isinstance(item, str) and item for item in items):
         hint = "it must be a collection of names, such as {'cse', 'dce'}"
-        raise _refusal(f"{option} is {given!r}", hint=hint)
+        raise _refusal(f"{option} is {shown(given)}", hint=hint)
     return items
 
 
 def _check_number(name: str, value: Any, least: int) -> None:
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= least):
+    if value is None or is_count(value, least):
         return
-    raise _refusal(f"{name} is {value!r}", hint=f"it must be None or an int of at least {least}")
+    hint = f"it must be None or an int of at least {least}"
+    raise _refusal(f"{name} is {shown(value)}", hint=hint)
 
 
 # --- the environment -----------------------------------------------------------------------------

@@ -22,7 +22,8 @@ import numpy as np
 
 from graphc.base.errors import ArtifactError, GraphcError, GraphError
 from graphc.base.options import Options
-from graphc.base.source import Location
+from graphc.base.paths import FileUse
+from graphc.base.source import Location, caller
 from graphc.base.target import Target, host
 from graphc.debug.case import KEPT, Case, Outcome, options_data
 from graphc.interp import bind_dims
@@ -79,7 +80,8 @@ def capture(path: str | os.PathLike[str], case: Case, outcome: Outcome) -> None:
         outcome: what came of it.
 
     Raises:
-        OSError: if the file can't be written.
+        GraphError: for what is no path.
+        FileError: if the file can't be written.
     """
     from graphc import __version__
 
@@ -108,7 +110,8 @@ def capture(path: str | os.PathLike[str], case: Case, outcome: Outcome) -> None:
     else:
         arrays |= {f"result_{n}": array for n, array in enumerate(outcome)}
     arrays["about"] = _bytes(json.dumps(about))
-    replace_file(os.fspath(path), lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+    with FileUse(path, "a capsule", "written") as name:
+        replace_file(name, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
 
 
 def _line(node: Node) -> list[Any] | None:
@@ -131,10 +134,12 @@ def load_capsule(path: str | os.PathLike[str]) -> Capsule:
     Raises:
         ArtifactError: if the file is no capsule, or damaged.
         ParseError: if its graph is.
-        OSError: if it can't be read.
+        GraphError: for what is no path.
+        FileError: if it can't be read.
     """
-    path = os.fspath(path)
-    arrays = _arrays(path)
+    with FileUse(path, "a capsule", "read") as name:
+        arrays = _arrays(name)
+    path = name
     about = _about(path, arrays)
     constants = {
         name.removeprefix("constant_"): array
@@ -173,7 +178,11 @@ def load_capsule(path: str | os.PathLike[str]) -> Capsule:
 
 
 def _refuse(path: str, problem: str) -> NoReturn:
-    raise ArtifactError(f"{path} is no capsule, or damaged: {problem}")
+    raise ArtifactError(
+        f"{path} is no capsule, or damaged: {problem}",
+        where=caller(),
+        hint="capture it again with executable.capture",
+    )
 
 
 def _arrays(path: str) -> dict[str, Array]:
@@ -227,6 +236,7 @@ def _about(path: str, arrays: Mapping[str, Array]) -> dict[str, Any]:
     if about.get("version") != FORMAT_VERSION:
         raise ArtifactError(
             f"{path} is a capsule of version {about.get('version')!r:.20}",
+            where=caller(),
             hint=f"this version of graphc reads version {FORMAT_VERSION}",
         )
     if about.keys() != wanted or not _is_texts([about[name] for name in _LABELS], len(_LABELS)):

@@ -9,6 +9,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from graphc.base.errors import DTypeError
+from graphc.base.source import caller
+from graphc.base.words import shown
 
 Kind = Literal["bool", "int", "uint", "float"]
 
@@ -106,12 +108,17 @@ def dtype(spec: DTypeLike) -> DType:
     if isinstance(spec, np.dtype) and spec in _BY_NUMPY:
         return _BY_NUMPY[spec]
     try:
-        found = _BY_NUMPY.get(np.dtype(spec).newbyteorder("="))
-    except TypeError:
+        # NumPy takes None for float64
+        found = None if spec is None else _BY_NUMPY.get(np.dtype(spec).newbyteorder("="))
+    except (TypeError, ValueError):
         found = None
     if found is None:
         names = ", ".join(d.name for d in ALL)
-        raise DTypeError(f"{spec!r} is not a supported dtype", hint=f"supported are {names}")
+        raise DTypeError(
+            f"{shown(spec)} is not a supported dtype",
+            where=caller(),
+            hint=f"supported are {names}",
+        )
     return found
 
 

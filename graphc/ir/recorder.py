@@ -13,7 +13,7 @@ from types import CodeType, TracebackType
 
 from graphc.base.errors import GraphcError, GraphError, NameLookupError
 from graphc.base.source import caller, location_of, user_frame
-from graphc.base.words import known_names
+from graphc.base.words import known_names, shown
 from graphc.ir import pictures
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import building, current, default, install_default, make_node
@@ -37,7 +37,7 @@ class Recorder:
     """
 
     def __init__(self, name: str = "graph", parent: Recorder | None = None) -> None:
-        self.name = name
+        self.name = checked_name(name) or "graph"
         self.parent = parent
         self.revision = 0
         self.nodes: list[Node] = []
@@ -69,6 +69,12 @@ class Recorder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if not self._tokens:
+            raise GraphError(
+                f"graph {self.name!r} is left but was not entered",
+                where=caller(),
+                hint="enter and leave a graph with a with statement",
+            )
         self._tokens.pop().__exit__(kind, error, trace)  # type: ignore[attr-defined]
 
     def push_control(self, values: Sequence[Value]) -> None:
@@ -230,17 +236,20 @@ class Recorder:
         Raises:
             NameLookupError: if no value, or more than one, bears it; names their lines.
         """
-        found = self._names.get(name, [])
+        found = self._names.get(name, []) if isinstance(name, str) else []
         if len(found) == 1:
             return found[0]
         if not found:
             raise NameLookupError(
-                f"no value is called {name!r}", hint=known_names(name, self._names)
+                f"no value is called {shown(name)}",
+                where=caller(),
+                hint=known_names(str(name), self._names)
             )
         makers = [self.nodes[self._positions[value]] for value in found]
         lines = ", ".join(str(node.provenance.where) for node in makers)
         raise NameLookupError(
             f"{len(found)} values are called {name!r}, built at {lines}",
+            where=caller(),
             hint="use the value itself instead of its name",
         )
 

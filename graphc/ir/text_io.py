@@ -15,6 +15,8 @@ from typing import IO
 import numpy as np
 
 from graphc.base.errors import ParseError
+from graphc.base.paths import FileUse
+from graphc.base.source import caller
 from graphc.ir.archive import read_arrays
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph
@@ -42,18 +44,18 @@ def save_graph(path: str | os.PathLike[str], graph: Graph) -> None:
     """Writes the graph's text to ``path``, and its large constants, if any, to ``path.npz``.
 
     Raises:
-        OSError: if that fails; what was there before then stays.
+        GraphError: for what is no path.
+        FileError: if that fails; what was there before then stays.
     """
-    path = os.fspath(path)
-    text = print_graph(graph)
-    arrays = payloads(graph)
-    beside = path + ".npz"
-
-    if arrays:
-        replace_file(beside, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
-    replace_file(path, lambda file: file.write(text.encode()))
-    if not arrays and os.path.exists(beside):
-        os.unlink(beside)
+    with FileUse(path, "a graph", "written") as name:
+        text = print_graph(graph)
+        arrays = payloads(graph)
+        beside = name + ".npz"
+        if arrays:
+            replace_file(beside, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+        replace_file(name, lambda file: file.write(text.encode()))
+        if not arrays and os.path.exists(beside):
+            os.unlink(beside)
 
 
 def _arrays_beside(path: str) -> dict[str, Array]:
@@ -75,13 +77,19 @@ def load_graph(path: str | os.PathLike[str]) -> Graph:
 
     Raises:
         ParseError: if the text or the constants are damaged or don't belong together.
-        OSError: if the file can't be read.
+        GraphError: for what is no path.
+        FileError: if the file can't be read.
     """
-    path = os.fspath(path)
-    with open(path, "rb") as file:
-        content = file.read()
+    with FileUse(path, "a graph", "read") as name:
+        with open(name, "rb") as file:
+            content = file.read()
+        arrays = _arrays_beside(name)
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
-        raise ParseError(f"{path} is not UTF-8 text: {error}") from error
-    return parse_graph(text, _arrays_beside(path), filename=path)
+        raise ParseError(
+            f"{name} is not UTF-8 text: {error}",
+            where=caller(),
+            hint="give a file that gx.save has written",
+        ) from error
+    return parse_graph(text, arrays, filename=name)

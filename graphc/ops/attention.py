@@ -11,6 +11,7 @@ from typing import Any
 from graphc.ir.dtypes import bool_, int64
 from graphc.ir.op import surface
 from graphc.ir.value import Value
+from graphc.ops.arguments import switch
 from graphc.ops.convert import as_value
 from graphc.ops.creation import iota_beside, size_beside
 from graphc.ops.declare import float_operands, like, refuse
@@ -55,7 +56,7 @@ def attention(
                 f"attention takes a mask of bools or floats, not {given.dtype}",
                 "compare with 0 to get bools: mask != 0",
             )
-    if causal:
+    if switch(causal, "causal"):
         past = _past(scores)
         looked = past if looked is None else logical_and(looked, past)
     if looked is not None:

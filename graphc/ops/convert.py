@@ -13,11 +13,13 @@ import numpy as np
 
 from graphc.base.errors import DTypeError, ShapeError
 from graphc.base.source import caller
+from graphc.base.words import shown
 from graphc.ir.builder import current
 from graphc.ir.dims import Dim, DimExpr, equal, select
 from graphc.ir.dtypes import DType, dtype, promote, promote_weak, scalar_dtype
 from graphc.ir.op import surface_function
 from graphc.ir.value import Value
+from graphc.ops.arguments import is_whole, one_or_more
 from graphc.ops.source import constant, constant_beside, payload_of
 
 PYTHON_SCALARS = (bool, int, float)
@@ -93,23 +95,30 @@ def axis_of(axis: int, rank: int) -> int:
     """A non-negative axis.
 
     Raises:
-        ShapeError: if it is out of range.
+        ShapeError: if it is no int, or out of range.
     """
-    position = int(axis)
-    if not -rank <= position < rank:
-        raise ShapeError(f"axis {axis} is out of range for a tensor of rank {rank}", where=caller())
-    return position % rank
+    if not is_whole(axis):
+        raise ShapeError(
+            f"{shown(axis)} is not an axis", where=caller(), hint="an axis is an int, as 0 or -1"
+        )
+    if not -rank <= axis < rank:
+        raise ShapeError(
+            f"axis {axis} is out of range for a tensor of rank {rank}",
+            where=caller(),
+            hint=f"axes go from {-rank} to {rank - 1}" if rank else "a scalar has no axes",
+        )
+    return int(axis) % rank
 
 
 def axes_of(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
     """Non-negative, ascending, distinct axes; None means all.
 
     Raises:
-        ShapeError: if one is out of range or repeated.
+        ShapeError: if one is no int, out of range or repeated.
     """
     if axis is None:
         return tuple(range(rank))
-    given = (axis,) if isinstance(axis, (int, np.integer)) else tuple(axis)
+    given = one_or_more(axis, "axis")
     result = sorted(axis_of(item, rank) for item in given)
     if len(set(result)) != len(result):
         raise ShapeError(f"axis {tuple(given)} names an axis twice", where=caller())
@@ -122,17 +131,15 @@ def dims_of(shape: Any) -> tuple[Dim, ...]:
     Raises:
         ShapeError: for anything else.
     """
-    if isinstance(shape, (int, np.integer, DimExpr)):
-        shape = (shape,)
     result: list[Dim] = []
-    for item in shape:
+    for item in one_or_more(shape, "shape"):
         if isinstance(item, DimExpr):
             result.append(item)
-        elif isinstance(item, (int, np.integer)) and not isinstance(item, bool):
+        elif is_whole(item):
             result.append(int(item))
         else:
             raise ShapeError(
-                f"{item!r} is not a dim", where=caller(), hint="a dim is an int or x.shape[i]"
+                f"{shown(item)} is not a dim", where=caller(), hint="a dim is an int or x.shape[i]"
             )
     return tuple(result)
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from graphc.base.errors import DTypeError
+from graphc.base.errors import DTypeError, ShapeError
 from graphc.base.source import caller
+from graphc.base.words import shown
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import current
 from graphc.ir.dims import Dim, DimExpr, ceil_div, dim_max
@@ -33,8 +34,9 @@ from graphc.ir.op import (
 from graphc.ir.recorder import Recorder, current_recorder
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
+from graphc.ops.arguments import is_whole
 from graphc.ops.convert import as_value, converted, dims_of
-from graphc.ops.source import constant, constant_beside
+from graphc.ops.source import constant, constant_beside, payload_of
 
 _NUMBERS = tuple(element for element in ALL if element is not bool_)
 
@@ -120,6 +122,10 @@ def dim(size: Dim) -> Value:
     A dim does not know which graph it comes from: call this within ``with graph`` if the graph is
     not the default one.
     """
+    if not isinstance(size, DimExpr) and not is_whole(size):
+        raise ShapeError(
+            f"{shown(size)} is not a dim", where=caller(), hint="a dim is an int or x.shape[i]"
+        )
     return size_beside(size, int64, None)
 
 
@@ -162,7 +168,7 @@ def full_like(x: Any, value: Any, dtype: DTypeLike | None = None) -> Value:
     filled = (
         converted(value, element)
         if isinstance(value, Value)
-        else constant_beside(value, element, like)
+        else constant_beside(payload_of(value, element).array, element, like)
     )
     result: Value = surface_function("broadcast_to")(filled, like.shape)
     return result

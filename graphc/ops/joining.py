@@ -20,6 +20,7 @@ from graphc.ir.dtypes import ALL
 from graphc.ir.op import Domain, Element, ElementBuilder, Linear, OpDef, Scalar, register, surface
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
+from graphc.ops.arguments import items_of
 from graphc.ops.convert import axis_of, promoted
 from graphc.ops.guards import check_size, guarded, show, unproved
 from graphc.ops.shape import expand_dims, ravel, sample, with_shape
@@ -112,9 +113,10 @@ def concatenate(values: Sequence[Any], axis: int | None = 0) -> Value:
     Raises:
         ShapeError: if other dims are proved to differ; at run time if they turn out to.
     """
-    pieces: Sequence[Value] = promoted(*values) if len(values) else ()
+    given = items_of(values, "what is concatenated")
+    pieces: Sequence[Value] = promoted(*given) if given else ()
     if not pieces:
-        raise ShapeError("nothing to concatenate", where=caller())
+        raise ShapeError("nothing to concatenate", where=caller(), hint="give at least one tensor")
     if axis is None:
         pieces, axis = [ravel(piece) for piece in pieces], 0
     first = pieces[0]
@@ -141,9 +143,10 @@ def stack(values: Sequence[Any], axis: int = 0) -> Value:
     Raises:
         ShapeError: if the shapes are proved to differ; at run time if they turn out to.
     """
-    pieces = promoted(*values) if len(values) else ()
+    given = items_of(values, "what is stacked")
+    pieces = promoted(*given) if given else ()
     if not pieces:
-        raise ShapeError("nothing to stack", where=caller())
+        raise ShapeError("nothing to stack", where=caller(), hint="give at least one tensor")
     first = pieces[0]
     for piece in pieces:
         message = f"cannot stack {show(first.shape)} and {show(piece.shape)}"

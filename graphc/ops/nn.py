@@ -29,6 +29,7 @@ from graphc.ir.op import (
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.scalar import PRIMITIVES
+from graphc.ops.arguments import number, switch
 from graphc.ops.convert import axes_of
 from graphc.ops.declare import (
     NUMBERS,
@@ -150,7 +151,7 @@ def relu(x: Any) -> Value:
 @surface
 def leaky_relu(x: Any, slope: float = 0.01) -> Value:
     """x where it is above 0, else slope * x. The derivative at 0 is the slope."""
-    return apply(leaky_relu_op, float_operand(x), slope=float(slope))
+    return apply(leaky_relu_op, float_operand(x), slope=number(slope, "slope"))
 
 
 @surface
@@ -160,7 +161,7 @@ def gelu(x: Any, approximate: bool = False) -> Value:
     With ``approximate`` the tanh form 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) of
     Hendrycks and Gimpel, arXiv:1606.08415.
     """
-    return apply(gelu_op, float_operand(x), approximate=bool(approximate))
+    return apply(gelu_op, float_operand(x), approximate=switch(approximate, "approximate"))
 
 
 @surface
@@ -344,7 +345,7 @@ def layer_norm(
 
     The variance is that of the population, in two passes; gain and bias broadcast.
     """
-    result = _along_rows(layer_norm_op, x, axis, epsilon=float(epsilon))
+    result = _along_rows(layer_norm_op, x, axis, epsilon=number(epsilon, "epsilon"))
     if gain is not None:
         result = result * gain
     return result if bias is None else result + bias
@@ -355,7 +356,7 @@ def rms_norm(
     x: Any, gain: Any = None, epsilon: float = 1e-5, axis: int | Sequence[int] = -1
 ) -> Value:
     """x / sqrt(mean(x * x) + epsilon) along an axis, times gain where given."""
-    result = _along_rows(rms_norm_op, x, axis, epsilon=float(epsilon))
+    result = _along_rows(rms_norm_op, x, axis, epsilon=number(epsilon, "epsilon"))
     return result if gain is None else result * gain
 
 

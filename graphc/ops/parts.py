@@ -17,6 +17,7 @@ from graphc.base.source import caller
 from graphc.ir.dims import Dim, DimExpr, ceil_div, dim_max, dim_min, less, select
 from graphc.ir.op import surface
 from graphc.ir.value import Value
+from graphc.ops.arguments import items_of
 from graphc.ops.convert import PYTHON_SCALARS, as_value, axes_of, axis_of
 from graphc.ops.guards import show, unproved
 from graphc.ops.slicing import flipped, padded, part, sliced
@@ -65,6 +66,10 @@ def _clamped(bound: Dim, length: Dim, low: Dim, high: Dim) -> Dim:
     return select("lt", bound, 0, from_end, from_start)
 
 
+MOST_PARTS = 100_000
+"""So many values a split may have."""
+
+
 @surface
 def flip(x: Any, axis: int | Sequence[int] | None = None) -> Value:
     """The order of the elements reversed along the given axes, or all."""
@@ -85,12 +90,14 @@ def split(x: Any, indices_or_sections: int | Sequence[int], axis: int = 0) -> li
     if isinstance(indices_or_sections, (int, np.integer)):
         count = int(indices_or_sections)
         message = f"axis {place} of {show(value.shape)} does not split into {count} equal parts"
-        if count < 1:
-            raise ShapeError(message, where=caller())
+        if not 1 <= count <= MOST_PARTS:
+            raise ShapeError(
+                message, where=caller(), hint=f"there may be 1 to {MOST_PARTS}, each a value"
+            )
         size = length // count
         guards = unproved([(length, size * count)], message)
         return [part(value, place, size * number, size, guards) for number in range(count)]
-    cuts: list[Any] = [None, *indices_or_sections, None]
+    cuts = [None, *items_of(indices_or_sections, "indices_or_sections"), None]
     ranges = (slice(*pair) for pair in itertools.pairwise(cuts))
     parts = (bounds_of_slice(key, length) for key in ranges)
     return [part(value, place, start, size) for start, _, size in parts]
@@ -114,7 +121,9 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
         raise UnsupportedError(
             f"pad mode {mode!r}", where=caller(), hint="modes are constant, edge and reflect"
         )
-    if isinstance(constant_values, Value) or np.ndim(constant_values) != 0:
+    if not isinstance(constant_values, (*PYTHON_SCALARS, np.generic)) and (
+        not isinstance(constant_values, np.ndarray) or constant_values.ndim
+    ):
         raise UnsupportedError(
             "padding with anything but one number",
             where=caller(),

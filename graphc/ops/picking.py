@@ -19,6 +19,7 @@ from graphc.ir.dtypes import DTypeLike, int64
 from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.op import surface, surface_function
 from graphc.ir.value import Value
+from graphc.ops.arguments import whole
 from graphc.ops.convert import as_value, axis_of, broadcast_shapes, converted, promoted
 from graphc.ops.creation import iota_beside
 from graphc.ops.guards import show
@@ -138,7 +139,7 @@ def one_hot(indices: Any, depth: int | DimExpr, dtype: DTypeLike = "float32") ->
     places = as_value(indices)
     if not places.dtype.is_integer:
         raise DTypeError(f"one_hot takes integer indices, not {places.dtype}", where=caller())
-    count = depth if isinstance(depth, DimExpr) else int(depth)
+    count = depth if isinstance(depth, DimExpr) else whole(depth, "depth")
     if isinstance(count, int) and count < 0:
         raise ShapeError(f"one_hot of depth {count}", where=caller())
     classes = iota_beside((count,), 0, int64, places)

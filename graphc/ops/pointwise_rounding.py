@@ -16,8 +16,12 @@ from graphc.ir.builder import apply
 from graphc.ir.dtypes import FLOATS, bool_
 from graphc.ir.op import Algebra, Decompose, Partials, surface, surface_function
 from graphc.ir.value import Value
+from graphc.ops.arguments import whole
 from graphc.ops.convert import as_value, promoted
 from graphc.ops.declare import ANY, NUMBERS, PartialsRule, like, pointwise, refuse
+
+MOST_DECIMALS = 308
+"""10 to this power is a float64."""
 
 # --- signs and rounding --------------------------------------------------------------------------
 
@@ -86,9 +90,17 @@ def round_(x: Any, decimals: int = 0) -> Value:
     Integers and bools are given back as they are.
 
     Raises:
-        UnsupportedError: for integers with negative ``decimals``.
+        UnsupportedError: for integers with negative ``decimals``, and for more of them than floats
+            have.
     """
     value = as_value(x)
+    decimals = whole(decimals, "decimals")
+    if abs(decimals) > MOST_DECIMALS:
+        raise UnsupportedError(
+            f"round to {decimals} decimals",
+            where=caller(),
+            hint=f"no float has more than {MOST_DECIMALS} digits before or behind the point",
+        )
     if not value.dtype.is_float:
         if decimals < 0:
             raise UnsupportedError("round of integers to tens and beyond", where=caller())

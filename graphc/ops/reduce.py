@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from graphc.base.errors import ShapeError
-from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims import Dim, product
@@ -33,6 +31,7 @@ from graphc.ir.op import (
 )
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
+from graphc.ops.arguments import switch
 from graphc.ops.convert import as_value, axes_of, axis_of, converted
 from graphc.ops.guards import guarded
 from graphc.ops.reduce_core import (
@@ -149,7 +148,7 @@ def reduced(
     axes = axes_of(axis, value.ndim)
     if nonempty:
         attrs.update(element_guards(op.name, value, axes))
-    return apply(op, value, axes=axes, keepdims=bool(keepdims), **attrs)
+    return apply(op, value, axes=axes, keepdims=switch(keepdims, "keepdims"), **attrs)
 
 
 # --- sums, products, extremes, truth -------------------------------------------------------------
@@ -276,17 +275,16 @@ argmin_op = _position_op("argmin", reduce_argmin_op, np.argmin)
 
 def _position(op: OpDef, x: Any, axis: int | None, keepdims: bool) -> Value:
     value = as_value(x)
+    keeps = switch(keepdims, "keepdims")
     if axis is not None:
-        if not isinstance(axis, (int, np.integer)):
-            raise ShapeError(f"{op.name} takes one axis or None, not {axis!r}", where=caller())
         axes = (axis_of(axis, value.ndim),)
         guards = element_guards(op.name, value, axes)
-        return apply(op, value, axes=axes, keepdims=bool(keepdims), **guards)
+        return apply(op, value, axes=axes, keepdims=keeps, **guards)
     reshape = surface_function("reshape")
     flat = reshape(value, (-1,))
     guards = element_guards(op.name, flat, (0,))
     found = apply(op, flat, axes=(0,), keepdims=False, **guards)
-    if keepdims:
+    if keeps:
         result: Value = reshape(found, (1,) * value.ndim)
         return result
     return found

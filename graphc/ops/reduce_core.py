@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphc.base.errors import DTypeError, ShapeError
+from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims import Dim, compare
@@ -58,6 +59,7 @@ def require_elements(name: str, operand: TensorType, axes: Sequence[int]) -> Non
         if compare("eq", operand.shape[axis], 0):
             raise ShapeError(
                 f"{name} of an empty axis {axis} has no value",
+                where=caller(),
                 hint="pad the axis, or reduce another one",
             )
 

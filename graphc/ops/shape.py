@@ -33,6 +33,7 @@ from graphc.ir.op import (
 )
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
+from graphc.ops.arguments import items_of, one_or_more
 from graphc.ops.convert import as_value, axes_of, axis_of, dims_of
 from graphc.ops.guards import Guards, broadcast_guard, check_size, guarded, show, unproved
 
@@ -137,9 +138,9 @@ def ravel(x: Any) -> Value:
 def expand_dims(x: Any, axis: int | Sequence[int]) -> Value:
     """New axes of size 1 at these positions of the result."""
     value = as_value(x)
-    count = 1 if isinstance(axis, (int, np.integer)) else len(axis)
-    rank = value.ndim + count
-    places = axes_of(axis, rank)
+    given = one_or_more(axis, "axis")
+    rank = value.ndim + len(given)
+    places = axes_of(given, rank)
     old = iter(value.shape)
     return with_shape(value, tuple(1 if a in places else next(old) for a in range(rank)), ())
 
@@ -243,7 +244,7 @@ def transpose(x: Any, axes: Sequence[int] | None = None) -> Value:
     value = as_value(x)
     if axes is None:
         return permuted(value, range(value.ndim)[::-1])
-    order = [axis_of(axis, value.ndim) for axis in axes]
+    order = [axis_of(axis, value.ndim) for axis in items_of(axes, "axes")]
     if sorted(order) != list(range(value.ndim)):
         raise ShapeError(
             f"axes {tuple(axes)} are not a permutation of the axes of {show(value.shape)}",
@@ -268,8 +269,7 @@ def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[in
     value = as_value(x)
 
     def places(axes: int | Sequence[int]) -> list[int]:
-        given = [axes] if isinstance(axes, (int, np.integer)) else list(axes)
-        return [axis_of(axis, value.ndim) for axis in given]
+        return [axis_of(axis, value.ndim) for axis in one_or_more(axes, "axis")]
 
     sources, targets = places(source), places(destination)
     if not len(sources) == len(targets) == len(set(sources)) == len(set(targets)):
@@ -442,7 +442,7 @@ def sum_to(x: Any, shape: Any) -> Value:
 def tile(x: Any, reps: int | Sequence[int]) -> Value:
     """Copies of the whole tensor side by side: ``reps[i]`` of them along axis i."""
     value = as_value(x)
-    counts = [reps] if isinstance(reps, (int, np.integer)) else list(reps)
+    counts: list[Any] = [*one_or_more(reps, "reps")]
     rank = max(value.ndim, len(counts))
     counts = [1] * (rank - len(counts)) + [_count(count) for count in counts]
     shape = (1,) * (rank - value.ndim) + value.shape

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from graphc.base.errors import DTypeError, ShapeError
 from graphc.base.source import caller
+from graphc.base.words import shown
 from graphc.ir.attributes import Attributes, Payload
 from graphc.ir.builder import building, current
 from graphc.ir.dims import Dim, DimExpr, symbol
-from graphc.ir.dtypes import DType, DTypeLike, dtype, float32, int64
+from graphc.ir.dtypes import DType, DTypeLike, float32, int64
+from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.op import Flat, NotDifferentiable, OpDef, Structural, register, surface
 from graphc.ir.recorder import Recorder, current_recorder
 from graphc.ir.types import TensorType
@@ -21,7 +23,7 @@ from graphc.ir.value import Value
 
 def _constant_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
     payload: Payload = attrs["value"]
-    return [TensorType(dtype(payload.array.dtype), tuple(payload.array.shape))]
+    return [TensorType(as_dtype(payload.array.dtype), tuple(payload.array.shape))]
 
 
 constant_op = register(
@@ -82,22 +84,13 @@ def payload_of(value: Any, dtype_: DTypeLike | None = None) -> Payload:
             else "give numbers or booleans of one shape",
         )
     if dtype_ is not None:
-        array = array.astype(_supported(dtype_).numpy)
+        array = array.astype(as_dtype(dtype_).numpy)
     elif not strong and not _holds_arrays(value):
         weak = {"f": float32, "i": int64}.get(array.dtype.kind)
         if weak is not None:
             array = array.astype(weak.numpy)
-    _supported(array.dtype)
+    as_dtype(array.dtype)
     return Payload(array)
-
-
-def _supported(spec: DTypeLike) -> DType:
-    """The dtype; an error names the user's line."""
-    try:
-        return dtype(spec)
-    except DTypeError as error:
-        error.where = caller()
-        raise
 
 
 def _holds_arrays(value: Any) -> bool:
@@ -140,6 +133,7 @@ def _placeholder_dim(dim: Any, recorder: Recorder) -> Dim:
         if not dim or dim.startswith("_"):
             raise ShapeError(
                 f"{dim!r} is not a name of a dim",
+                where=caller(),
                 hint="names are not empty and do not start with an underscore, as those that "
                 "graphc makes up do; use None for a dim without a name",
             )
@@ -148,9 +142,13 @@ def _placeholder_dim(dim: Any, recorder: Recorder) -> Dim:
         return dim
     if isinstance(dim, (int, np.integer)) and not isinstance(dim, bool):
         if dim < 0:
-            raise ShapeError(f"a dim cannot be {dim}", hint="use None for an unknown dim")
+            raise ShapeError(
+                f"a dim cannot be {dim}", where=caller(), hint="use None for an unknown dim"
+            )
         return int(dim)
-    raise ShapeError(f"{dim!r} is not a dim", hint="a dim is an int, a name or None")
+    raise ShapeError(
+        f"{shown(dim)} is not a dim", where=caller(), hint="a dim is an int, a name or None"
+    )
 
 
 @surface
@@ -166,13 +164,13 @@ def placeholder(
         name: a label; feeds may use it instead of the value.
     """
     recorder = current_recorder()
-    given = (shape,) if isinstance(shape, (int, str)) else tuple(shape or ())
-    try:
-        resolved = tuple(_placeholder_dim(dim, recorder) for dim in given)
-        element = _supported(dtype)
-    except (ShapeError, DTypeError) as error:
-        error.where = caller()
-        raise
+    given = (shape,) if isinstance(shape, (int, str)) else () if shape is None else shape
+    if not isinstance(given, Iterable):
+        raise ShapeError(
+            f"shape is {shown(shape)}", where=caller(), hint="give a tuple, such as (None, 3)"
+        )
+    resolved = tuple(_placeholder_dim(dim, recorder) for dim in given)
+    element = as_dtype(dtype)
     with building(recorder):
         return recorder.add(
             placeholder_op, (), {"dtype": element, "shape": resolved}, (), name

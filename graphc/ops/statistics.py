@@ -17,6 +17,7 @@ from graphc.ir.dims import Dim, dim_max, product
 from graphc.ir.dtypes import FLOATS, DType, float32, float64
 from graphc.ir.op import ThroughDecomposition, surface, surface_function
 from graphc.ir.value import Value
+from graphc.ops.arguments import whole
 from graphc.ops.convert import as_value, converted
 from graphc.ops.creation import size_beside
 from graphc.ops.declare import like
@@ -133,13 +134,13 @@ def var(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Val
 
     Integers and bools give float64. Where n <= ddof the result is inf or NaN, as in NumPy.
     """
-    return reduced(var_op, _float_value(x), axis, keepdims, ddof=int(ddof))
+    return reduced(var_op, _float_value(x), axis, keepdims, ddof=whole(ddof, "ddof"))
 
 
 @surface
 def std(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Value:
     """The square root of ``var``."""
-    return reduced(std_op, _float_value(x), axis, keepdims, ddof=int(ddof))
+    return reduced(std_op, _float_value(x), axis, keepdims, ddof=whole(ddof, "ddof"))
 
 
 # --- logsumexp -----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from graphc.base.options import check_folder
+from graphc.base.paths import FileUse, check_writable
 from graphc.compiled import Compiled
 from graphc.profile import Profile
 from graphc.report.content import content_of, kernel_texts
@@ -22,12 +22,13 @@ def write_report(
     """Writes the report of a compilation to a file.
 
     Raises:
-        GraphError: if there is no such folder.
-        OSError: if the file can't be written.
+        GraphError: for what is no path.
+        FileError: if the file can't be written.
     """
-    check_folder("a report", path)
+    check_writable(path, "a report")
     page = page_of(content_of(compiled, profile), kernel_texts(compiled))
-    Path(path).write_text(page, encoding="utf-8")
+    with FileUse(path, "a report", "written") as name:
+        Path(name).write_text(page, encoding="utf-8")
 
 
 def numbered(path: str, number: int) -> Path:

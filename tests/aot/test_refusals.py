@@ -117,7 +117,7 @@ def test_what_is_no_library(tmp_path: Path, copy: Path) -> None:
     refused(copy, "several signatures in it: model.json, second.json")
     for name in ("model.json", "libmodel.so"):
         assert mutants.answers(copy / name)
-    with pytest.raises(gx.GraphError, match="not from 3"):
+    with pytest.raises(gx.GraphError, match="not in 3"):
         aot.load(3)  # type: ignore[arg-type]
 
 
