@@ -138,7 +138,6 @@ class Session:
         self._programs: dict[Hashable, Tiers] = {}
         self._unfiled: list[tuple[Extraction, Tiers]] = []
         self._lock = threading.RLock()
-        self._scopes: list[Recorder] = []
 
     @property
     def compile_count(self) -> int:
@@ -148,7 +147,7 @@ class Session:
     # --- context ---------------------------------------------------------------------------------
 
     def __enter__(self) -> Session:
-        self._scopes.append(self.graph.__enter__())
+        self.graph.__enter__()
         return self
 
     def __exit__(
@@ -157,13 +156,7 @@ class Session:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if not self._scopes:
-            raise GraphError(
-                "a session is left but was not entered",
-                where=caller(),
-                hint="enter and leave a session with a with statement",
-            )
-        self._scopes.pop().__exit__(kind, error, trace)
+        self.graph.__exit__(kind, error, trace)
 
     # --- running ---------------------------------------------------------------------------------
 
