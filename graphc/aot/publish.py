@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Mapping
 
 from graphc.base.errors import ArtifactError
+from graphc.base.source import caller
 
 
 def publish(path: str, files: Mapping[str, bytes], mark: bytes) -> None:
@@ -44,6 +45,7 @@ def _check_free(path: str, mark: bytes) -> None:
             return
     raise ArtifactError(
         f"{path!r} exists and is nothing that graphc wrote",
+        where=caller(),
         hint="remove it or write to another path",
     )
 
