@@ -29,10 +29,10 @@ MARK = "\x01"
 MAX_THREADS = 256
 """Threads that may run a kernel."""
 
-STEP_FIELDS, GUARD_FIELDS, CUT_FIELDS, SLOT_FIELDS = 5, 6, 6, 2
+STEP_FIELDS, GUARD_FIELDS, CUT_FIELDS, IDLE_FIELDS, SLOT_FIELDS = 5, 6, 6, 3, 2
 """int32s of a row: kind, kernel, first entry, first cell, target; left, right, whether the left one
 may be 1, message, first number, numbers; step, extent, work, seats, least, whether more follows;
-kind, number."""
+step, first size, sizes; kind, number."""
 
 
 @dataclass(slots=True)
@@ -247,6 +247,7 @@ __all__ = [
     "CONSTANT",
     "CUT_FIELDS",
     "GUARD_FIELDS",
+    "IDLE_FIELDS",
     "INPUT",
     "MARK",
     "MAX_SIZE",

@@ -180,6 +180,19 @@ def test_results_do_not_depend_on_threads(tmp_path: Path) -> None:
     assert [a.tobytes() for a in with_none(feed)] == expected
 
 
+def test_many_launches_that_threads_share(tmp_path: Path) -> None:
+    graph = gx.Graph()
+    with graph:
+        x = y = gx.placeholder((300, 400), "float32", name="x")
+        w = gx.constant(np.eye(400, dtype=np.float32))
+        for _ in range(3):
+            y = gx.nn.softmax(y @ w)
+    exe = gx.Session(graph, threads=2).compile(y, [x])
+    feed = np.random.default_rng(1).standard_normal((300, 400)).astype(np.float32)
+    library = library_of(exe, tmp_path / "many", threads=2)
+    assert library(feed)[0].tobytes() == exe(feed).tobytes()
+
+
 def test_sums_whose_groups_threads_share(tmp_path: Path) -> None:
     """What follows the groups is run once, by threads or without."""
     graph = gx.Graph()

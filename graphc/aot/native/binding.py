@@ -16,7 +16,7 @@ from graphc.aot.native.records import (
     OK,
     PROGRAM,
 )
-from graphc.aot.tables import CUT_FIELDS, GUARD_FIELDS, MARK, STEP_FIELDS
+from graphc.aot.tables import CUT_FIELDS, GUARD_FIELDS, IDLE_FIELDS, MARK, STEP_FIELDS
 from graphc.codegen.emitter import I1, I8, I32, I64, PTR, ModuleEmitter
 from graphc.codegen.routine import Record, Routine, Table, Word
 from graphc.kernel.grains import SERIAL_WORK, TASK_WORK, TASKS_PER_THREAD, WAKE_WORK
@@ -239,11 +239,11 @@ def _emit_steps(module: ModuleEmitter, pool: str | None) -> None:
             steps[step + 7] = r.number_of(r.symbol(pool))
     idle, idle_sizes = program.table("idle_at", I32), program.table("idle_sizes_at", I32)
     with r.loop(program["idle"]) as n:
-        total = r.cell(0)
-        with r.loop(idle[n * 3 + 2]) as k:
-            total.value = total.value + sizes[idle_sizes[idle[n * 3 + 1] + k]]
+        total, row = r.cell(0), n * IDLE_FIELDS
+        with r.loop(idle[row + 2]) as k:
+            total.value = total.value + sizes[idle_sizes[idle[row + 1] + k]]
         with r.when(total.value.equals(0)):
-            steps[idle[n * 3] * STEP_WORDS] = SKIP
+            steps[idle[row] * STEP_WORDS] = SKIP
     r.finish()
 
 

@@ -16,7 +16,7 @@ from graphc.aot.native.binding import SHOWN, emit_binding
 from graphc.aot.native.interface import CPU_LEVEL, Interface, emit_interface
 from graphc.aot.native.records import CONTEXT, PROGRAM, counts_of
 from graphc.aot.native.running import emit_running
-from graphc.aot.tables import MARK, Tables, symbol_names
+from graphc.aot.tables import GUARD_FIELDS, MARK, Tables, symbol_names
 from graphc.base.target import Target
 from graphc.codegen.cpuid import emit_cpu_level
 from graphc.codegen.dims import emit_dims
@@ -132,7 +132,7 @@ def _program_text(variant: Variant, kernels: Sequence[str]) -> str:
     messages = [module.string(text) for text in tables.messages]
     ends = accumulate(map(len, variant.shapes), initial=len(variant.shapes) + 1)
     shapes = [*ends, *chain.from_iterable(variant.shapes)]
-    assert all(tables.guards[n] <= SHOWN for n in range(5, len(tables.guards), 6))
+    assert all(numbers <= SHOWN for numbers in tables.guards[GUARD_FIELDS - 1 :: GUARD_FIELDS])
     content: dict[str, str] = {
         "bounds_at": words([bound for pair in variant.bounds for bound in pair], 64),
         "symbol_messages_at": _addresses(name.text for name in names),

@@ -6,9 +6,17 @@ here points into one of these, to the weights, or to memory of the caller. """
 
 from __future__ import annotations
 
-from graphc.aot.tables import Tables
+from graphc.aot.tables import (
+    CUT_FIELDS,
+    GUARD_FIELDS,
+    IDLE_FIELDS,
+    SLOT_FIELDS,
+    STEP_FIELDS,
+    Tables,
+)
 from graphc.codegen.emitter import I64, PTR
 from graphc.codegen.routine import Layout
+from graphc.plan.table import STEP_WORDS
 
 OK, BAD_ARGUMENT, BAD_DIMS, BAD_INDEX, NO_MEMORY, BAD_CPU, BAD_WEIGHTS, NO_WORKSPACE = range(8)
 """What functions of a library give."""
@@ -89,16 +97,16 @@ def counts_of(tables: Tables, inputs: int, outputs: int, variables: int) -> dict
     return {
         "symbols": len(tables.symbols),
         "sizes": len(tables.dims),
-        "slots": len(tables.slots) // 2,
-        "steps": len(tables.steps) // 5,
+        "slots": len(tables.slots) // SLOT_FIELDS,
+        "steps": len(tables.steps) // STEP_FIELDS,
         "entries": len(tables.entries),
         "cells": len(tables.cells),
         "buffers": len(tables.buffers),
         "roots": len(tables.order),
         "variables": variables,
-        "guards": len(tables.guards) // 6,
-        "cuts": len(tables.cuts) // 5,
-        "idle": len(tables.idle) // 3,
+        "guards": len(tables.guards) // GUARD_FIELDS,
+        "cuts": len(tables.cuts) // CUT_FIELDS,
+        "idle": len(tables.idle) // IDLE_FIELDS,
         "inputs": inputs,
         "outputs": outputs,
         "commit": tables.commit,
@@ -107,7 +115,7 @@ def counts_of(tables: Tables, inputs: int, outputs: int, variables: int) -> dict
 
 def words_of(area: str) -> int:
     """The words that an entry of an area takes."""
-    return 8 if area == "steps" else 1
+    return STEP_WORDS if area == "steps" else 1
 
 
 def areas_bytes(counts: dict[str, int]) -> int:
