@@ -18,7 +18,7 @@ import pytest
 
 import graphc as gx
 from graphc import direct
-from graphc.base.errors import FeedError, IndexRangeError, NameLookupError, ShapeError
+from graphc.base.errors import FeedError, GraphError, IndexRangeError, NameLookupError, ShapeError
 from graphc.calls import MAX_QUESTIONS
 from graphc.executable import Executable
 from graphc.ir.dtypes import ALL
@@ -534,7 +534,7 @@ def test_lists_that_change() -> None:
     nested[0][0] = z
     assert session.run(nested, {x: array})[0][0][0] == 3
     nested.append(nested)
-    with pytest.raises(RecursionError):
+    with pytest.raises(GraphError, match="contains itself"):
         session.run(nested, {x: array})
 
 
