@@ -8,8 +8,10 @@ are given back. For other programs two blocks take turns.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -34,6 +36,30 @@ class Uses(Protocol):
     def written(self) -> tuple[Value, ...]: ...
 
 
+class _Forks:
+    """Lets a process fork only between runs that write variables.
+
+    The child has memory as it was at that moment, and none of the threads that could finish a run.
+    """
+
+    def __init__(self) -> None:
+        self.known: weakref.WeakSet[Holdings] = weakref.WeakSet()
+        self._held: list[Holdings] = []
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(
+                before=self._wait, after_in_parent=self._go_on, after_in_child=self._go_on
+            )
+
+    def _wait(self) -> None:
+        self._held = [*self.known]
+        for holdings in self._held:
+            holdings.hold()
+
+    def _go_on(self) -> None:
+        while self._held:
+            self._held.pop().let_go()
+
+
 class Holdings:
     """Values of variables.
 
@@ -52,6 +78,17 @@ class Holdings:
         self._writer: int | None = None
         self._changed = threading.Condition(threading.Lock())
         self._waiting = 0
+        _FORKS.known.add(self)
+
+    def hold(self) -> None:
+        """Waits until no run writes variables, and keeps others from it."""
+        self._writing.acquire()
+        self._changed.acquire()
+
+    def let_go(self) -> None:
+        """Ends that, in the thread that asked for it."""
+        self._changed.release()
+        self._writing.release()
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -213,3 +250,6 @@ class Holdings:
             # only blocks that a run made can be written to
             if array is not None and count(array) == references and array.flags.writeable:
                 spare[variable] = array
+
+
+_FORKS = _Forks()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -393,3 +395,44 @@ def test_ordering_updates_is_linear() -> None:
     extraction = extract(recorder, [], [step])
     context = PassContext(renewed=extraction.renewed)
     assert updates(extraction.graph, context) is extraction.graph
+
+
+FORKS = """
+import os, threading, time
+import numpy as np
+import graphc as gx
+
+with gx.Graph() as graph:
+    a, b = (gx.variable(np.zeros(500_000), name=name) for name in "ab")
+    step = gx.group(a.assign_add(1.0), b.assign_add(1.0))
+session = gx.Session(graph, threads=1)
+exe = session.compile(step, [])
+for _ in range(3):
+    exe()
+stop = []
+def work():
+    while not stop:
+        exe()
+thread = threading.Thread(target=work)
+thread.start()
+codes = []
+for round in range(5):
+    time.sleep(0.003)
+    child = os.fork()
+    if not child:
+        first, second = session.get([a, b])
+        whole = np.array_equal(first, second) and bool((first == first[0]).all())
+        exe()
+        os._exit(0 if whole and session.get(a)[0] == first[0] + 1 else 7)
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+stop.append(1)
+thread.join()
+print(codes)
+"""
+
+
+def test_a_fork_finds_whole_variables_while_another_thread_runs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.stdout, done.returncode) == ("[0, 0, 0, 0, 0]\n", 0), done.stderr
