@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tools import tool
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
@@ -52,8 +52,7 @@ def test_every_example_is_tested() -> None:
 
 def test_deploy(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
-    if shutil.which("cc") is None:
-        pytest.skip("cc is not installed")
+    tool("cc")
     output = run_example("deploy/deploy", "--epochs", "3", "--keep", str(tmp_path / "digits"))
     assert last_line(output) == "360 of 360 predictions agree with the session's"
     needed = subprocess.run(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from object_symbols import macho_exports
+from tools import need_linker, tool
 
 import graphc as gx
 from graphc.aot import link as linking
@@ -41,6 +42,11 @@ def simple(target: str) -> bytes:
 
 
 @pytest.fixture
+def with_cc() -> None:
+    tool("cc")
+
+
+@pytest.fixture
 def without_cc(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine on which there is no C compiler."""
     find = shutil.which
@@ -68,26 +74,21 @@ def check(image: bytes, at: Path) -> None:
         assert word not in image
 
 
-needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
-
-
-@needs_cc
-@pytest.mark.usefixtures("without_zig")
+@pytest.mark.usefixtures("with_cc", "without_zig")
 def test_a_library_by_cc(tmp_path: Path) -> None:
     image = link([simple("x86-64-v2")], ["answer"], HERE, "simple")
     check(image, tmp_path)
     assert image == link([simple("x86-64-v2")], ["answer"], HERE, "simple")
     assert b"libsimple.so" in image
-    if shutil.which("readelf") is not None:
-        command = ["readelf", "-dlW", str(tmp_path / "library.so")]
-        said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        assert "NODELETE" in said
-        (stack,) = (line for line in said.splitlines() if "GNU_STACK" in line)
-        assert "RWE" not in stack
-        assert "RPATH" not in said and "RUNPATH" not in said
+    command = [tool("readelf"), "-dlW", str(tmp_path / "library.so")]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert "NODELETE" in said
+    (stack,) = (line for line in said.splitlines() if "GNU_STACK" in line)
+    assert "RWE" not in stack
+    assert "RPATH" not in said and "RUNPATH" not in said
 
 
-@needs_cc
+@pytest.mark.usefixtures("with_cc")
 def test_objects_see_each_other(tmp_path: Path) -> None:
     text = "declare i64 @other()\ndefine i64 @answer() {\n  %v = call i64 @other()\n  ret i64 %v\n}"
     first = compile_object(text, HERE)
@@ -100,8 +101,7 @@ def test_objects_see_each_other(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("without_cc")
 def test_a_library_by_zig(tmp_path: Path) -> None:
-    if not has_linker(HERE):
-        pytest.skip("ziglang is not installed")
+    need_linker(HERE)
     image = link([simple("x86-64-v2")], ["answer"], HERE, "simple")
     check(image, tmp_path)
     assert image == link([simple("x86-64-v2")], ["answer"], HERE, "simple")
@@ -111,8 +111,7 @@ def test_a_library_by_zig(tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", [name for name in KINDS if name != "x86-64-v3"])
 def test_libraries_for_other_platforms(target: str) -> None:
     chosen = named(target)
-    if not has_linker(chosen):
-        pytest.skip("ziglang is not installed")
+    need_linker(chosen)
     images = {link([simple(target)], ["answer"], chosen, "simple") for _ in range(2)}
     (image,) = images
     assert image.startswith(KINDS[target])
@@ -145,7 +144,7 @@ def test_without_a_linker(target: str) -> None:
     assert ("no cc" in str(caught.value)) == (target == "x86-64-v3")
 
 
-@needs_cc
+@pytest.mark.usefixtures("with_cc")
 def test_the_linker_says_what_it_lacks() -> None:
     text = "declare void @nowhere_to_be_found()\ndefine void @answer() {\n"
     image = compile_object(text + "  call void @nowhere_to_be_found()\n  ret void\n}", HERE)

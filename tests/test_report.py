@@ -321,10 +321,10 @@ def test_a_missing_folder_is_told_before_anything_is_compiled(tmp_path: Path) ->
 def test_a_missing_browser_fails_in_ci_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("CI", "true")
-    with pytest.raises(pytest.fail.Exception, match="no Chromium"):
+    with pytest.raises(pytest.fail.Exception, match="no chromium"):
         executable()
     monkeypatch.delenv("CI")
-    with pytest.raises(pytest.skip.Exception, match="no Chromium"):
+    with pytest.raises(pytest.skip.Exception, match="no chromium"):
         executable()
 
 

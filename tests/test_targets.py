@@ -6,7 +6,6 @@ import ctypes
 import itertools
 import os
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -31,9 +30,9 @@ from portable_programs import (
     run_module,
 )
 from random_programs import STEPS, Recipe
+from tools import need_linker, tool, zig_cc
 
 import graphc as gx
-from graphc.aot.link import has_linker
 from graphc.base.target import LEVELS, NAMES, OSXSAVE, CpuBit, host, named, stand_in
 from graphc.codegen.dims import emit_dims
 from graphc.codegen.emitter import I64, PTR, FunctionEmitter, ModuleEmitter, Reg, ltype
@@ -366,21 +365,8 @@ def test_objects_are_the_same_in_every_process() -> None:
 needs_fma = pytest.mark.skipif(not host().has_fma, reason="this CPU has no fused multiply-add")
 
 
-def tool(name: str) -> list[str]:
-    """A program that this machine may lack."""
-    found = shutil.which(name)
-    if found is None:
-        pytest.skip(f"{name} is not installed")
-    return [found]
-
-
-def zig() -> list[str]:
-    """Zig's C compiler, which brings the C library of other systems."""
-    try:
-        import ziglang  # noqa: F401
-    except ImportError:
-        return [*tool("zig"), "cc"]
-    return [sys.executable, "-m", "ziglang", "cc"]
+def aarch64_compiler() -> list[str]:
+    return [*zig_cc(), "-target", "aarch64-linux-musl", "-static"]
 
 
 @needs_fma
@@ -393,17 +379,16 @@ def test_the_comparison_can_fail() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_aarch64_gives_the_bits_of_x86_with_fma(program: str, tmp_path: Path) -> None:
-    compiler = [*zig(), "-target", "aarch64-linux-musl", "-static"]
-    found = run_driver(built(program, named("aarch64")), compiler, tool("qemu-aarch64"), tmp_path)
+    image = built(program, named("aarch64"))
+    found = run_driver(image, aarch64_compiler(), [tool("qemu-aarch64")], tmp_path)
     assert differences(here(program, named("x86-64-v3")), found) == {}
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_wasm_gives_the_bits_of_x86_without_fma(program: str, tmp_path: Path) -> None:
-    if not has_linker(named("wasm32")):
-        pytest.skip("ziglang is not installed")
     wasm = named("wasm32")
-    found = run_module(built(program, wasm), wasm, tool("node"), tmp_path)
+    need_linker(wasm)
+    found = run_module(built(program, wasm), wasm, [tool("node")], tmp_path)
     assert differences(here(program, named("x86-64-v2")), found) == {}
 
 
@@ -412,7 +397,8 @@ def test_wasm_gives_the_bits_of_x86_without_fma(program: str, tmp_path: Path) ->
 def test_objects_give_the_bits_of_a_session(program: str, level: str, tmp_path: Path) -> None:
     if stand_in(named(level)) != named(level):
         pytest.skip(f"this CPU is below {level}")
-    found = run_driver(built(program, named(level)), [*tool("cc"), "-pthread"], [], tmp_path)
+    compiler = [tool("cc"), "-pthread"]
+    found = run_driver(built(program, named(level)), compiler, [], tmp_path)
     reference = "x86-64-v3" if level == "x86-64-v4" else level
     assert differences(here(program, named(reference)), found) == {}
 
@@ -422,8 +408,7 @@ def test_objects_give_the_bits_of_a_session(program: str, level: str, tmp_path: 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_windows_gives_the_bits_of_linux(program: str) -> None:
     windows, linux = named("x86-64-windows"), named("x86-64-v3")
-    if not has_linker(windows):
-        pytest.skip("ziglang is not installed")
+    need_linker(windows)
     if stand_in(linux) != linux:
         pytest.skip("this CPU is below x86-64-v3")
     found = run_dll(built(program, windows), windows)
@@ -435,8 +420,7 @@ def test_windows_gives_the_bits_of_linux(program: str) -> None:
 def test_random_programs(target: str, tmp_path: Path) -> None:
     if target == "aarch64" and not host().has_fma:
         pytest.skip("this CPU has no fused multiply-add")
-    if not has_linker(named(target)):
-        pytest.skip("ziglang is not installed")
+    need_linker(named(target))
     reference = named("x86-64-v2" if target == "wasm32" else "x86-64-v3")
     for seed in range(30):
         random = np.random.default_rng(seed)
@@ -455,8 +439,7 @@ def test_random_programs(target: str, tmp_path: Path) -> None:
         place = tmp_path / str(seed)
         place.mkdir()
         if target == "wasm32":
-            found = run_module(image, named(target), tool("node"), place)
+            found = run_module(image, named(target), [tool("node")], place)
         else:
-            compiler = [*zig(), "-target", "aarch64-linux-musl", "-static"]
-            found = run_driver(image, compiler, tool("qemu-aarch64"), place)
+            found = run_driver(image, aarch64_compiler(), [tool("qemu-aarch64")], place)
         assert differences(run_here(program, reference, gx.Options()), found) == {}, seed

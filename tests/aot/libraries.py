@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tools import tool
 
 import graphc as gx
 
 _COUNTER = itertools.count()
 
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
-
-
-def need(program: str) -> str:
-    """The path of a program; without it the test is skipped."""
-    found = shutil.which(program)
-    if found is None:
-        pytest.skip(f"{program} is not installed")
-    return found
 
 
 def module_of(folder: Path) -> Any:
@@ -50,7 +41,7 @@ def compiled(
     folder: Path, source: str, *further: str, language: str = "c", flags: Sequence[str] = ()
 ) -> Path:
     """A program made of a source beside a library, without a warning."""
-    compiler = need("c++" if language == "c++" else "cc")
+    compiler = tool("c++" if language == "c++" else "cc")
     standard = "-std=c++17" if language == "c++" else "-std=c11"
     file = folder / f"main.{'cc' if language == 'c++' else 'c'}"
     file.write_text(source)

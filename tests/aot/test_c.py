@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from libraries import compiled, library_of, need, ran
+from libraries import compiled, library_of, ran
+from tools import tool
 
 import graphc as gx
 from graphc.base.target import named
@@ -103,7 +104,7 @@ def test_a_program_with_the_object_in_it(tmp_path: Path) -> None:
     main = compiled(folder, MAIN, str(folder / "net.o"), "-pthread")
     assert values(ran(str(main))) == expected
     needed = subprocess.run(
-        [need("ldd"), str(main)], capture_output=True, text=True, check=True
+        [tool("ldd"), str(main)], capture_output=True, text=True, check=True
     ).stdout
     assert "python" not in needed and "LLVM" not in needed and "stdc++" not in needed
 
@@ -123,7 +124,7 @@ def test_two_libraries_in_one_program(tmp_path: Path) -> None:
 def test_only_the_interface_can_be_seen(tmp_path: Path) -> None:
     exe, _ = executable()
     gx.aot.compile(exe, tmp_path / "net")
-    command = [need("nm"), "-D", "--defined-only", str(tmp_path / "net" / "libnet.so")]
+    command = [tool("nm"), "-D", "--defined-only", str(tmp_path / "net" / "libnet.so")]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     names = [line.split()[-1] for line in text.splitlines()]
     assert names and all(name.startswith("net_") for name in names)
@@ -134,7 +135,7 @@ def test_only_the_interface_can_be_seen(tmp_path: Path) -> None:
 
 def under(processor: str, main: Path) -> Any:
     """A program run on another processor."""
-    emulator = need("qemu-x86_64")
+    emulator = tool("qemu-x86_64")
     return subprocess.run(
         [emulator, "-cpu", processor, str(main)], capture_output=True, text=True, timeout=120,
         check=False,

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from libraries import WARNINGS, need
+from libraries import WARNINGS
 from object_symbols import undefined_symbols
 from test_native import batch, network
+from tools import need_linker, tool, zig_cc
 from windows_library import WindowsLibrary
 
 import graphc as gx
-from graphc.aot.link import has_linker
 from graphc.base.target import NAMES, host, named, stand_in
 from graphc.runtime.program import aligned_empty
 
@@ -104,15 +103,6 @@ def training(folder: Path, target: str, reference: str, **options: Any) -> list[
     return [float(step(*arrays)[1]) for arrays in batches]
 
 
-def zig() -> list[str]:
-    """Zig's C compiler, which brings the C library of other systems."""
-    try:
-        import ziglang  # noqa: F401
-    except ImportError:
-        return [need("zig"), "cc"]
-    return [sys.executable, "-m", "ziglang", "cc"]
-
-
 def trained(folder: Path, compiler: list[str], run: list[str], *flags: str) -> list[float]:
     """The losses of ``MAIN``, linked with the object of a step."""
     (folder / "main.c").write_text(MAIN)
@@ -133,27 +123,26 @@ def test_a_program_in_c_trains_as_a_session(tmp_path: Path, level: str) -> None:
     if stand_in(named(level)) != named(level):
         pytest.skip(f"this CPU is below {level}")
     expected = training(tmp_path / "step", level, level, kind="object")
-    assert trained(tmp_path / "step", [need("cc")], [], "-pthread") == expected
+    assert trained(tmp_path / "step", [tool("cc")], [], "-pthread") == expected
     assert len(set(expected)) == STEPS
 
 
 @pytest.mark.skipif(not host().has_fma, reason="this CPU has no fused multiply-add")
 def test_aarch64_trains_as_x86_with_fma(tmp_path: Path) -> None:
-    emulator, compiler = need("qemu-aarch64"), zig()
+    emulator, compiler = tool("qemu-aarch64"), zig_cc()
     expected = training(tmp_path / "step", "aarch64", "x86-64-v3", kind="object")
     flags = ("-target", "aarch64-linux-musl", "-static")
     assert trained(tmp_path / "step", compiler, [emulator], *flags) == expected
 
 
 def test_wasm_trains_as_x86_without_fma(tmp_path: Path) -> None:
-    if not has_linker(named("wasm32")):
-        pytest.skip("ziglang is not installed")
+    need_linker(named("wasm32"))
     folder = tmp_path / "step"
     expected = training(folder, "wasm32", "x86-64-v2")
     assert not list(folder.glob("*.py"))
     (folder / "run.cjs").write_text(SCRIPT)
     text = subprocess.run(
-        [need("node"), "run.cjs"], cwd=folder, capture_output=True, text=True, timeout=300,
+        [tool("node"), "run.cjs"], cwd=folder, capture_output=True, text=True, timeout=300,
         check=True,
     ).stdout  # fmt: skip
     found = np.array([int(line) for line in text.split()], np.uint32).view(np.float32)
@@ -163,8 +152,7 @@ def test_wasm_trains_as_x86_without_fma(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_windows_trains_as_linux(tmp_path: Path) -> None:
     """In memory of the caller: a process on Linux has no function of Windows to allocate some."""
-    if not has_linker(named("x86-64-windows")):
-        pytest.skip("ziglang is not installed")
+    need_linker(named("x86-64-windows"))
     if stand_in(named("x86-64-v3")) != named("x86-64-v3"):
         pytest.skip("this CPU is below x86-64-v3")
     folder = tmp_path / "step"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
+
+from tools import tool
 
 import graphc as gx
 from cases.registry import CaseRun, case
@@ -27,12 +28,11 @@ def code_is_for_the_chosen_target(run: CaseRun) -> list[Any]:
 
 def _exported(y: Any, x: Any, folder: Path) -> None:
     """A library for any x86-64 has no AVX instruction; one for AVX2 has some."""
-    if shutil.which("objdump") is None or shutil.which("cc") is None:
-        return
+    tool("cc")
     exe = gx.Session(y.graph).compile(y, [x])
     for level, has_avx in (("x86-64", False), ("x86-64-v2", False), ("x86-64-v3", True)):
         gx.aot.compile(exe, folder / level, target=level, name="tanh")
-        command = ["objdump", "-d", "--no-show-raw-insn", str(folder / level / "libtanh.so")]
+        command = [tool("objdump"), "-d", "--no-show-raw-insn", str(folder / level / "libtanh.so")]
         text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         found = {name for line in text.splitlines() for name in AVX.findall(line)}
         assert bool(found - {"verr", "verw"}) is has_avx, (level, sorted(found))
