@@ -5,14 +5,14 @@ machine. """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphc.aot.families import Family
 from graphc.aot.native.interface import Interface
 from graphc.aot.native.module import Variant, library_text, signature_text
-from graphc.aot.native.records import areas_bytes, counts_of
+from graphc.aot.native.records import aligned, areas_bytes, counts_of
+from graphc.aot.signature import IDENTIFIER
 from graphc.aot.tables import MAX_THREADS, Tables, bounds_of, symbol_names, tables_of
 from graphc.base.errors import GraphError
 from graphc.base.source import caller
@@ -27,8 +27,6 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.source import constant_op
 from graphc.structure import leaves
-
-ALIGNMENT = 64
 
 DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
@@ -55,7 +53,7 @@ class Tensor:
 
 
 class Weights:
-    """The arrays of a library in one block, equal ones once, each aligned to 64 bytes."""
+    """The arrays of a library in one block, equal ones once, each where ``aligned`` puts it."""
 
     def __init__(self) -> None:
         self.arrays: list[Array] = []
@@ -71,19 +69,15 @@ class Weights:
             known = self._known[payload] = self.bytes
             self.arrays.append(array)
             self.offsets.append(known)
-            self.bytes = _aligned(known + max(array.nbytes, 1))
+            self.bytes = aligned(known + max(array.nbytes, 1))
         return known
 
     def block(self) -> bytes:
         """The whole."""
         parts: list[bytes] = []
         for array in self.arrays:
-            parts += (array.tobytes(), bytes(_aligned(max(array.nbytes, 1)) - array.nbytes))
+            parts += (array.tobytes(), bytes(aligned(max(array.nbytes, 1)) - array.nbytes))
         return b"".join(parts)
-
-
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,16 +126,13 @@ class Content:
     symbols: tuple[tuple[str, int, int], ...]
 
 
-_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
-
-
 def check_name(name: str) -> None:
     """Refuses what can't begin the names of C functions.
 
     Raises:
         GraphError: naming it.
     """
-    if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
+    if not isinstance(name, str) or not IDENTIFIER.fullmatch(name):
         raise GraphError(
             f"name={name!r} can't be the name of a library",
             where=caller(),
@@ -320,12 +311,12 @@ def _variant(
     rows = []
     for tensor, array in zip(content.variables, content.initial, strict=True):
         block, second = size, 0
-        size += _aligned(max(array.nbytes, 1))
+        size += aligned(max(array.nbytes, 1))
         if tensor.output >= 0:
             second = block
             if tables.commit < 0:
                 second = size
-                size += _aligned(max(array.nbytes, 1))
+                size += aligned(max(array.nbytes, 1))
         rows.append((place(array), array.nbytes, block, second))
     bounds = [(lower, upper) for _, lower, upper in content.symbols]
     variant = Variant(

@@ -13,7 +13,8 @@ from graphc.base.errors import ArtifactError
 from graphc.ir import dtypes
 from graphc.structure_data import structure_of
 
-_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
+IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
+"""What a library may be called, since that begins the names of its functions."""
 
 _LIBRARIES = {
     "shared": ("lib{}.so", "lib{}.dylib", "{}.dll", "{}.wasm"), "object": ("{}.o",),
@@ -154,7 +155,7 @@ def signature_of(data: Mapping[str, Any], digest: bytes) -> Signature:
         ArtifactError: naming the entry that is not as it must be.
     """
     name, kind, library = _text(data, "name"), _text(data, "kind"), _text(data, "library")
-    if not _IDENTIFIER.fullmatch(name):
+    if not IDENTIFIER.fullmatch(name):
         damaged("name")
     if kind not in _LIBRARIES:
         damaged("kind")
@@ -313,6 +314,7 @@ def _line(item: Any) -> tuple[str, int, int | None, int | None]:
 
 
 __all__ = [
+    "IDENTIFIER",
     "ProgramInfo",
     "Signature",
     "TensorInfo",

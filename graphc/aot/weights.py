@@ -10,14 +10,13 @@ import json
 from collections.abc import Sequence
 
 from graphc.aot.library import Weights
+from graphc.aot.native.records import ALIGNMENT
 
 _NAMES = {
     "bool": "BOOL", "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64", "uint8": "U8",
     "uint16": "U16", "uint32": "U32", "uint64": "U64", "float16": "F16", "float32": "F32",
     "float64": "F64", "bfloat16": "BF16",
 }  # fmt: skip
-
-ALIGNMENT = 64
 
 
 def weights_file(weights: Weights, names: Sequence[str]) -> tuple[bytes, bytes]:

@@ -348,6 +348,12 @@ class FunctionEmitter:
         self.module.declare(name, "void", "ptr, ptr, i64, i1")
         self.line(f"call void @{name}({target}, {source}, {size}, i1 false)")
 
+    def fill_bytes(self, target: Reg, value: int, size: Reg) -> None:
+        """Sets so many bytes to a value."""
+        name = "llvm.memset.p0.i64"
+        self.module.declare(name, "void", "ptr, i8, i64, i1")
+        self.line(f"call void @{name}({target}, i8 {value}, {size}, i1 false)")
+
     def element_pointer(self, base: Reg, index: Reg, element: str) -> Reg:
         """Address of an element of a packed array."""
         where = f"ptr {base.text}, {index.type.text} {index.text}"

@@ -1,9 +1,9 @@
 """The thread pool, as LLVM text: persistent workers that take the tasks of one launch at a time.
 
 The pool is one record in memory (``POOL_BYTES``, zeros at first, never freed), whichever code works
-on it: that of the process, or that inside of a loaded package. Whoever launches a kernel in tasks
-owns the record meanwhile; a second thread that comes then runs its own launch alone, so that no
-more threads run than were asked for.
+on it: that of the process, or that inside of an exported library. Whoever launches a kernel in
+tasks owns the record meanwhile; a second thread that comes then runs its own launch alone, so that
+no more threads run than were asked for.
 
 * One word holds the number of the job and the next task. Tasks are claimed by compare-and-swap, so
   a thread that comes late finds the job over, whatever it read before. The caller takes tasks too,
@@ -126,8 +126,7 @@ def _function(
 
 def _copy(e: FunctionEmitter, target: Reg, source: Reg) -> None:
     """Copies a status."""
-    e.module.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
-    e.line(f"call void @llvm.memcpy.p0.p0.i64({target}, {source}, i64 {_STATUS_BYTES}, i1 false)")
+    e.copy_bytes(target, source, e.const(_STATUS_BYTES, I64))
 
 
 def _group(e: FunctionEmitter, seat: Reg) -> Reg:

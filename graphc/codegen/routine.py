@@ -297,17 +297,11 @@ class Routine:
 
     def copy(self, target: Word, source: Word, size: Word | int) -> None:
         """Copies bytes between places that don't overlap."""
-        name = "llvm.memcpy.p0.p0.i64"
-        self.e.module.declare(name, "void", "ptr, ptr, i64, i1")
-        self.e.line(
-            f"call void @{name}({target.reg}, {source.reg}, {self.word(size).reg}, i1 false)"
-        )
+        self.e.copy_bytes(target.reg, source.reg, self.word(size).reg)
 
     def clear(self, target: Word, size: Word | int) -> None:
         """Sets bytes to zero."""
-        name = "llvm.memset.p0.i64"
-        self.e.module.declare(name, "void", "ptr, i8, i64, i1")
-        self.e.line(f"call void @{name}({target.reg}, i8 0, {self.word(size).reg}, i1 false)")
+        self.e.fill_bytes(target.reg, 0, self.word(size).reg)
 
     # --- control ---------------------------------------------------------------------------------
 

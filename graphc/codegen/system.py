@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from graphc.codegen.emitter import I1, I8, I32, I64, PTR, FunctionEmitter, Reg
+from graphc.codegen.emitter import I8, I32, I64, PTR, FunctionEmitter, Reg
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def signals_blocked(e: FunctionEmitter) -> Iterator[None]:
     """No signal reaches this thread, nor one that the block starts."""
     e.module.declare("pthread_sigmask", "i32", "i32, ptr, ptr")
     every, before = (e.alloca(I8, _SIGNAL_BYTES) for _ in range(2))
-    _fill(e, every, -1, _SIGNAL_BYTES)
+    e.fill_bytes(every, -1, e.const(_SIGNAL_BYTES, I64))
     how, none = e.const(_SET_MASK, I32), Reg("null", PTR)
     e.call("pthread_sigmask", I32, how, every, before)
     yield
@@ -145,7 +145,7 @@ def place_thread(e: FunctionEmitter, handle: Reg, model: Reg, cpu: Reg) -> None:
     e.module.declare("sched_getaffinity", "i32", "i32, i64, ptr")
     e.module.declare("pthread_setaffinity_np", "i32", "i64, i64, ptr")
     mask, size = e.alloca(I64, _CPUS // 64), e.const(_CPUS // 8, I64)
-    _fill(e, mask, 0, _CPUS // 8)
+    e.fill_bytes(mask, 0, size)
     with e.region() as placing:
         placing.leave_if(e.icmp("ne", e.call("sched_getaffinity", I32, model, size, mask), 0))
         with e.when(e.icmp("ult", cpu, _CPUS)):
@@ -155,12 +155,6 @@ def place_thread(e: FunctionEmitter, handle: Reg, model: Reg, cpu: Reg) -> None:
             rest = e.binary("and", e.load(word, I64, 8), e.binary("xor", bit, -1))
             e.store(rest, word, 8)
         e.call("pthread_setaffinity_np", I32, handle, size, mask)
-
-
-def _fill(e: FunctionEmitter, place: Reg, value: int, size: int) -> None:
-    e.module.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
-    operands = e.const(value, I8), e.const(size, I64), Reg("false", I1)
-    e.call("llvm.memset.p0.i64", None, place, *operands)
 
 
 __all__ = [

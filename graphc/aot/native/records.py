@@ -122,4 +122,9 @@ def areas_bytes(counts: dict[str, int]) -> int:
     """The bytes of a context up to the blocks of its variables."""
     words = sum(words_of(area) * counts[count] for area, count in _AREAS.items())
     size = HEAD_BYTES + MESSAGE_BYTES + WORD * (STATUS_WORDS + words)
+    return aligned(size)
+
+
+def aligned(size: int) -> int:
+    """The next multiple of ``ALIGNMENT``."""
     return -(-size // ALIGNMENT) * ALIGNMENT
