@@ -290,10 +290,21 @@ def _symbols(
             where=caller(),
             hint="give bounds for symbolic dims only",
         )
-    return tuple(
-        (name, *bounds_of(symbol, declared.get(name)))
-        for name, symbol in zip(names, tables[0].symbols, strict=True)
-    )
+    possible = {
+        name: bounds_of(symbol) for name, symbol in zip(names, tables[0].symbols, strict=True)
+    }
+    for name, given in declared.items():
+        least, greatest = possible[name]
+        match given:
+            case (int(lower), int(upper)) if least <= lower <= upper <= greatest:
+                possible[name] = lower, upper
+            case _:
+                raise GraphError(
+                    f"dims={dict(declared)!r}: {name} can't have the bounds {given!r}",
+                    where=caller(),
+                    hint=f"give its least and its greatest size, from {least} to {greatest}",
+                )
+    return tuple((name, *sizes) for name, sizes in possible.items())
 
 
 def _variant(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import pprint
 from typing import Any
 
 from graphc.aot.library import Content, Design, Tensor
@@ -19,8 +19,7 @@ def python_text(content: Content, design: Design, library: str, weights: str | N
         "outputs": _listed(content.outputs),
         "variables": _listed(content.variables),
     }
-    # JSON of these kinds but for null is Python
-    shown = json.dumps(data, indent=4).replace(": null", ": None")
+    shown = pprint.pformat(data, width=98, sort_dicts=False)
     return _TEXT.replace("@NAME@", design.name).replace("@DATA@", shown)
 
 

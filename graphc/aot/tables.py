@@ -138,11 +138,9 @@ def tables_of(
     return tables
 
 
-def bounds_of(symbol: DimExpr, declared: tuple[int, int] | None) -> tuple[int, int]:
-    """The least and the greatest size of a symbol in a library."""
+def bounds_of(symbol: DimExpr) -> tuple[int, int]:
+    """The least and the greatest size that a symbol may have in a library."""
     lower, upper = bounds(symbol)
-    if declared is not None:
-        return declared
     return lower or 0, MAX_SIZE if upper is None else upper
 
 

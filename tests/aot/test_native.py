@@ -219,6 +219,27 @@ def test_dims_have_bounds(tmp_path: Path) -> None:
         gx.aot.compile(infer, tmp_path / "other", dims={"rows": (1, 2)})
 
 
+@pytest.mark.parametrize("wrong", [(3, 2), (-1, 4), (0, 2**41), (1, 2.5), (1, None), ("1", 2), 5])
+def test_bounds_that_cannot_be(tmp_path: Path, wrong: Any) -> None:
+    graph, x, _, logits, _ = network()
+    infer = gx.Session(graph).compile(logits, [x])
+    with pytest.raises(gx.GraphError, match="batch can't have the bounds") as caught:
+        gx.aot.compile(infer, tmp_path / "infer", dims={"batch": wrong})
+    assert "from 0 to" in str(caught.value)
+
+
+def test_names_of_any_letters(tmp_path: Path) -> None:
+    graph = gx.Graph()
+    name = "w: null 'and' \"\U0001f600\""
+    with graph:
+        x = gx.placeholder((3,), "float32", name="x")
+        w = gx.variable(np.float32(2), name=name)
+        grown = w.assign_add(1.0)
+    library = library_of(gx.Session(graph).compile([x * w, grown], [x]), tmp_path / "names")
+    library(np.ones(3, np.float32))
+    assert library.get(name) == 3
+
+
 def test_a_workspace_that_is_too_small_is_refused(tmp_path: Path) -> None:
     graph, x, _, logits, _ = network()
     infer = gx.Session(graph).compile(logits, [x])
