@@ -14,8 +14,13 @@ from libraries import library_of
 from random_programs import Recipe, build, recipes
 
 import graphc as gx
-from graphc.base.target import named
+from graphc.aot.native import binding
+from graphc.base.target import host, named
+from graphc.codegen.emitter import I64, ModuleEmitter
+from graphc.codegen.routine import Routine
 from graphc.debug.compare import difference
+from graphc.kernel import grains
+from graphc.runtime.jit import load
 
 FEW = settings(
     max_examples=12,
@@ -191,6 +196,22 @@ def test_many_launches_that_threads_share(tmp_path: Path) -> None:
     feed = np.random.default_rng(1).standard_normal((300, 400)).astype(np.float32)
     library = library_of(exe, tmp_path / "many", threads=2)
     assert library(feed)[0].tobytes() == exe(feed).tobytes()
+
+
+def test_tasks_are_those_of_a_session() -> None:
+    module = ModuleEmitter(host())
+    names = ("work", "extent", "seats", "least")
+    routine = Routine(module, "grain", dict.fromkeys(names, I64), I64, linkage="")
+    routine.finish(binding.grain_of(routine, *routine.parameters))
+    word = ctypes.c_int64
+    library = load(module.text(), ("grain",))
+    native = library.function("grain", *[word] * 4, result=word)
+    random = np.random.default_rng(0)
+    for _ in range(2000):
+        work, extent = (int(10 ** random.uniform(0, high)) - 1 for high in (10, 4))
+        seats, least = int(random.integers(1, 9)), int(random.choice([1, 1, 2, 64]))
+        expected = grains.grain_of(work, extent, seats, least)
+        assert native(work, extent, seats, least) == expected, (work, extent, seats, least)
 
 
 def test_sums_whose_groups_threads_share(tmp_path: Path) -> None:

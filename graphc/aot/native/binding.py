@@ -229,12 +229,12 @@ def _emit_steps(module: ModuleEmitter, pool: str | None) -> None:
         steps[step + 4] = extent + rest
         if pool is not None:
             seats = r.least(cuts[row + 3], context["threads"])
-            tasks = _tasks(r, work, extent, seats, cuts[row + 4])
-            many = tasks > 1
+            grain = grain_of(r, work, extent, seats, cuts[row + 4])
+            many = grain > 0
             kind = r.choose(rest.equals(0), r.word(PARALLEL), PARALLEL_REST)
             steps[step] = r.choose(many, kind, LAUNCH)
             steps[step + 4] = r.choose(many, extent, extent + rest)
-            steps[step + 5] = (extent + tasks - 1) // tasks
+            steps[step + 5] = grain
             steps[step + 6] = r.choose(work < WAKE_WORK, r.word(0) - seats, seats)
             steps[step + 7] = r.number_of(r.symbol(pool))
     idle, idle_sizes = program.table("idle_at", I32), program.table("idle_sizes_at", I32)
@@ -247,11 +247,20 @@ def _emit_steps(module: ModuleEmitter, pool: str | None) -> None:
     r.finish()
 
 
-def _tasks(r: Routine, work: Word, extent: Word, seats: Word, least: Word) -> Word:
-    """``graphc.kernel.grains.task_count``; at least 1."""
+def grain_of(r: Routine, work: Word, extent: Word, seats: Word, least: Word) -> Word:
+    """``graphc.kernel.grains.grain_of`` in native code."""
     wanted = r.least(r.least(work // TASK_WORK, seats * TASKS_PER_THREAD), extent // least)
-    serial = (work < SERIAL_WORK) | (seats < 2)
-    return r.choose(serial, r.word(1), r.most(wanted, 1))
+    tasks = r.most(wanted, 1)
+
+    def longest(grain: Word) -> Word:
+        rounds = (extent + grain - 1) // grain
+        return (rounds + seats - 1) // seats * grain
+
+    coarse = r.most((extent + tasks - 1) // tasks, 1)
+    fine = r.most(extent // tasks, least)
+    best = r.choose(longest(fine) < longest(coarse), fine, coarse)
+    serial = (work < SERIAL_WORK) | (seats < 2) | (tasks < 2)
+    return r.choose(serial, r.word(0), best)
 
 
-__all__ = ["BIND", "SAY", "SHOWN", "emit_binding", "program_of", "refuse"]
+__all__ = ["BIND", "SAY", "SHOWN", "emit_binding", "grain_of", "program_of", "refuse"]
