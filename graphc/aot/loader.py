@@ -18,7 +18,7 @@ import numpy as np
 from graphc.aot.artifact import Artifact, opened
 from graphc.aot.machine_code import MachineCode, machine_code_of
 from graphc.aot.signature import ProgramInfo, Signature, TensorInfo
-from graphc.base.errors import ArtifactError, GraphError, NameLookupError
+from graphc.base.errors import ArtifactError, GraphError, NameLookupError, ShapeError
 from graphc.base.source import Location, caller
 from graphc.base.threads import usable_threads
 from graphc.base.words import is_count, known_names, plural, shown
@@ -73,6 +73,7 @@ class LoadedProgram(Called):
             else Value(plan.slots[plan.outputs[info.written]].type, info.name)
             for info in signature.fetched
         ]
+        self._bounds = {name: (least, most) for name, least, most in signature.dims}
         self._fetches = structure_of(signature.structure, len(leaves), leaves.__getitem__)
         self._variables = [_variable_value(info) for info in signature.variables]
         values = dict(zip(self._variables, initial, strict=True))
@@ -124,10 +125,25 @@ class LoadedProgram(Called):
 
     def _converted(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> list[Array]:
         given = arguments_by_place(arguments, named, self._feeds, self._order)
-        return [
+        arrays = [
             converted_feed(value, given[place])
             for value, place in zip(self._needed, self._order, strict=True)
         ]
+        # native code takes only sizes that were taken here before
+        for array, place in zip(arrays, self._order, strict=True):
+            self._check_sizes(array, self.signature.arguments[place])
+        return arrays
+
+    def _check_sizes(self, array: Array, info: TensorInfo) -> None:
+        for dim, size in zip(info.shape, array.shape, strict=True):
+            if isinstance(dim, str) and dim in self._bounds:
+                least, most = self._bounds[dim]
+                if not least <= size <= most:
+                    raise ShapeError(
+                        f"the size of dim {dim} is {size}, it must be {least} to {most}",
+                        where=caller(),
+                        hint="the library was written for these sizes",
+                    )
 
     # --- variables -------------------------------------------------------------------------------
 

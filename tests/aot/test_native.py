@@ -236,6 +236,12 @@ def test_dims_have_bounds(tmp_path: Path) -> None:
         text = f"the size of dim batch is {size}, it must be 1 to 16"
         with pytest.raises(ValueError, match=text):
             library(batch(size)[0])
+    loaded = gx.aot.load(tmp_path / "infer")
+    for _ in range(3):
+        assert loaded(batch(16)[0]).tobytes() == library(batch(16)[0])[0].tobytes()
+        for size in (0, 17):
+            with pytest.raises(gx.ShapeError, match=f"batch is {size}, it must be 1 to 16"):
+                loaded(batch(size)[0])
     with pytest.raises(gx.GraphcError, match="the symbolic dims are batch"):
         gx.aot.compile(infer, tmp_path / "other", dims={"rows": (1, 2)})
 
