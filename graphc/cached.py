@@ -176,7 +176,7 @@ class _Entries:
         loaded = _loaded(found.content, extraction.graph, self._labels, target, self._kept)
         if loaded is None:
             return None, "no entry of its machine code"
-        made = _Later(extraction, replace(self._options, optimize=level), target)
+        made = _LevelsOnDemand(extraction, replace(self._options, optimize=level), target)
         program = Program(*loaded, threads, most_bytes)
         return Compiled(extraction.graph, program, target, made, from_cache=True), found.reason
 
@@ -199,7 +199,7 @@ def _begins_small(extraction: Extraction, options: Options) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Later:
+class _LevelsOnDemand:
     """Runs the passes of a program from the cache, for those who want to see them."""
 
     extraction: Extraction

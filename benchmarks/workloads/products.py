@@ -10,9 +10,6 @@ _SIZES = (
     (32, 784, 512),
     (8, 4096, 4096),
 )
-GEOMETRIC_MEAN = 0.85
-"""What the geometric mean over this family should be of the best peer's time."""
-
 
 def workloads(quick: bool) -> tuple[Workload, ...]:
     """The family."""

@@ -133,13 +133,11 @@ def _attrs_text(node: Node) -> str:
     return attrs_text(node, inline=False)
 
 
-def graphs_equal(a: Graph, b: Graph) -> bool:
-    """True if the graphs differ at most in names of values, labels of graphs and source lines."""
-    return difference(a, b) is None
-
-
 def difference(a: Graph, b: Graph) -> str | None:
-    """The first difference of two graphs in words, ``a`` against ``b``; None if they are equal."""
+    """The first difference of two graphs in words, ``a`` against ``b``; None if they are equal.
+
+    Names of values, labels of graphs and source lines make no difference.
+    """
     return _difference(a, b, "")
 
 

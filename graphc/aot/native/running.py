@@ -38,7 +38,7 @@ from graphc.aot.tables import (
 )
 from graphc.codegen.emitter import I32, I64, PTR, ModuleEmitter
 from graphc.codegen.routine import Record, Routine, Table, Word
-from graphc.plan.table import STEP_WORDS, WALKER
+from graphc.plan.table import LAUNCH, STEP_WORDS, WALKER
 
 INITIALISE, RUN, NEED, MOVE = (
     "graphc_initialise", "graphc_run", "graphc_need", "graphc_move",
@@ -86,7 +86,9 @@ def _emit_initialise(module: ModuleEmitter) -> None:
         r.clear(steps.at(step), WORD * STEP_WORDS)
         steps[step + 2], steps[step + 3] = rows[row + 2], rows[row + 3]
         steps[step + 4] = rows[row + 4]
-        steps[step + 1] = r.number_of(kernels[rows[row + 1]])
+        # a program need not have any kernel
+        with r.when(rows[row].equals(LAUNCH)):
+            steps[step + 1] = r.number_of(kernels[rows[row + 1]])
     current, spare = context.table("current_at", PTR), context.table("spare_at", PTR)
     variables = program.table("variables_at")
     with r.loop(program["variables"]) as n:
