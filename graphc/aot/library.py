@@ -138,6 +138,12 @@ def check_name(name: str) -> None:
             where=caller(),
             hint="use letters, digits and _, a letter first: it begins the names of its functions",
         )
+    if name.lower() == "graphc":
+        raise GraphError(
+            f"name={name!r} can't be the name of a library: what all libraries share is called so",
+            where=caller(),
+            hint="give another one as name=",
+        )
 
 
 def content_of(exe: Executable, design: Design) -> Content:

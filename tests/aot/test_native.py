@@ -316,7 +316,7 @@ def test_weights_in_a_file_must_be_the_librarys(tmp_path: Path) -> None:
         program(1, weights=tmp_path / "missing")
 
 
-@pytest.mark.parametrize("name", ["", "9lives", "a-b", "a b", "naïve"])
+@pytest.mark.parametrize("name", ["", "9lives", "a-b", "a b", "naïve", "graphc"])
 def test_names_must_be_those_of_c(tmp_path: Path, name: str) -> None:
     graph, x, _, logits, _ = network()
     infer = gx.Session(graph).compile(logits, [x])
