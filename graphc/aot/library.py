@@ -1,7 +1,8 @@
 """From an executable to a library: its programs, its weights and what it says of itself.
 
 Invariant: the same graph, options and target give the same text and the same weights, on any
-machine. """
+machine.
+"""
 
 from __future__ import annotations
 

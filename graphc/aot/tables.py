@@ -2,7 +2,8 @@
 
 Invariant: nothing is left to be decided at run time but by sizes and by the number of threads.
 Every dim that matters there has a number; the values of all are computed at once when the sizes of
-the symbols are known (``Tables.dims``). """
+the symbols are known (``Tables.dims``).
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ store.
 
 Invariant: numbers are int64s in registers; a table of int32s is widened when it is read. Records
 and tables are laid out by LLVM, so that the same routine serves targets whose addresses have 32
-bits. """
+bits.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 The same as ``graphc.runtime.binding``, ``graphc.plan.memory.offsets_for_sizes`` and
 ``graphc.runtime.tasks`` do in Python, over the tables of a program. Invariant: a context is bound
 only while its tables are right for its symbols; a failure leaves it unbound, and the text of the
-error in it. """
+error in it.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 The module is made for the plainest processor of its family, and each program's functions say for
 which they are made, so that one object holds them all. Invariant: only the functions of the
 interface can be seen from outside, so that two libraries stand beside each other in a process, and
-nothing in the text depends on the machine that it is written on. """
+nothing in the text depends on the machine that it is written on.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 A program is the tables of ``graphc.aot.tables`` with their counts. A context is one block: this
 record, then all that the record points to, then the blocks of variables. Whatever is an address
-here points into one of these, to the weights, or to memory of the caller. """
+here points into one of these, to the weights, or to memory of the caller.
+"""
 
 from __future__ import annotations
 
