@@ -7,7 +7,7 @@ when it is called.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def compile(
     threads: bool = True,
     embed_weights: bool = True,
     dims: Mapping[str, tuple[int, int]] | None = None,
-    variants: Sequence[str] = (),
+    variants: Collection[str] = (),
     name: str | None = None,
     freeze: bool | None = None,
 ) -> None:
@@ -73,7 +73,8 @@ def compile(
             if swapped
             else "compile first: gx.aot.compile(session.compile(fetches, feeds), path)",
         )
-    order = Order(kind, target, threads, embed_weights, dims or {}, variants, name, freeze)
+    bounds = {} if dims is None else dims
+    order = Order(kind, target, threads, embed_weights, bounds, variants, name, freeze)
     write_library(exe, path, order)
 
 

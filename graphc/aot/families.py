@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from graphc.base.errors import GraphError
+from graphc.base.errors import GraphError, UnsupportedError
 from graphc.base.source import caller
-from graphc.base.target import LEVELS, Target, host, named
+from graphc.base.target import LEVELS, NAMES, Target, host, named
+from graphc.base.words import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +29,23 @@ class Family:
         return self.base.system != "none"
 
 
-def family_of(target: str, variants: Sequence[str] = ()) -> Family:
+def family_of(target: str, variants: Collection[str] = ()) -> Family:
     """The family of a target; ``variants`` are the levels to have code for, "x86-64-v3" for one.
 
     Raises:
         GraphError: for variants that are not of one family.
         UnsupportedError: for an unknown target.
     """
+    if not isinstance(target, str) or target not in NAMES:
+        raise UnsupportedError(
+            f"unknown target {shown(target)}", where=caller(), hint=f"known are {', '.join(NAMES)}"
+        )
+    if isinstance(variants, str) or not isinstance(variants, Collection):
+        raise GraphError(
+            f"variants={shown(variants)}",
+            where=caller(),
+            hint='give a collection of names, such as ("x86-64-v2", "x86-64-v3")',
+        )
     if target == "host":
         target = _level_of_host()
     if target in LEVELS:

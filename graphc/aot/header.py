@@ -132,7 +132,7 @@ typedef struct {{
 _HOSTED = """\
 /* Makes a context, which holds the variables and is used by one thread at a time; contexts of one
    library share its weights. weights: the path of the file of weights, or NULL if they are
-   embedded. threads: how many may run a kernel, 0 for one on each processor. */
+   embedded. threads: how many may run a kernel, 0 or less for one on each processor. */
 int NAME_create(NAME_context **context, const char *weights, int threads);
 void NAME_destroy(NAME_context *context);
 
@@ -154,7 +154,7 @@ int NAME_set_threads(NAME_context *context, int threads);
 
 /* dims: the size of each symbolic dim, in the order of the signature; NULL where there is none. */
 
-/* The bytes of memory that a run at these sizes needs. */
+/* The bytes of memory that a run at these sizes needs; more threads may need more. */
 int NAME_workspace(NAME_context *context, const int64_t *dims, int64_t *bytes);
 
 /* The sizes of an input (kind 0), an output (1) or a variable (2); shape has room for its rank. */

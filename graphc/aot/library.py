@@ -18,6 +18,7 @@ from graphc.aot.tables import MAX_THREADS, Tables, bounds_of, symbol_names, tabl
 from graphc.base.errors import GraphError
 from graphc.base.source import caller
 from graphc.base.target import Target
+from graphc.base.words import is_count, shown
 from graphc.compiled import Levels
 from graphc.compiler import levels_of
 from graphc.executable import Executable
@@ -127,24 +128,27 @@ class Content:
     symbols: tuple[tuple[str, int, int], ...]
 
 
+_RESERVED = ("graphc", "pthread")
+"""A library has a ``graphc_signature``, and calls the system's ``pthread_create``."""
+_LONGEST = 200
+
+
 def check_name(name: str) -> None:
     """Refuses what can't begin the names of C functions.
 
     Raises:
         GraphError: naming it.
     """
-    if not isinstance(name, str) or not IDENTIFIER.fullmatch(name):
-        raise GraphError(
-            f"name={name!r} can't be the name of a library",
-            where=caller(),
-            hint="use letters, digits and _, a letter first: it begins the names of its functions",
-        )
-    if name.lower() == "graphc":
-        raise GraphError(
-            f"name={name!r} can't be the name of a library: what all libraries share is called so",
-            where=caller(),
-            hint="give another one as name=",
-        )
+    hint = "use letters, digits and _, a letter first: it begins the names of its functions"
+    if isinstance(name, str) and name.lower() in _RESERVED:
+        hint = f"give another name=: there are other functions that begin with {name}_"
+    elif isinstance(name, str) and IDENTIFIER.fullmatch(name):
+        if len(name) <= _LONGEST:
+            return
+        hint = f"use no more than {_LONGEST} characters: it becomes a part of names of files"
+    raise GraphError(
+        f"name={shown(name)} can't be the name of a library", where=caller(), hint=hint
+    )
 
 
 def content_of(exe: Executable, design: Design) -> Content:
@@ -175,7 +179,7 @@ def content_of(exe: Executable, design: Design) -> Content:
     weights = Weights()
     return Content(
         extraction, inputs, outputs, variables, initial, tuple(levels), tables, weights,
-        _symbols(tables, design.dims or {}),
+        _symbols(tables, {} if design.dims is None else design.dims),
     )  # fmt: skip
 
 
@@ -289,10 +293,16 @@ def _symbols(
     tables: Sequence[Tables], declared: Mapping[str, tuple[int, int]]
 ) -> tuple[tuple[str, int, int], ...]:
     names = symbol_names(tables[0])
+    if not isinstance(declared, Mapping):
+        raise GraphError(
+            f"dims={shown(declared)}",
+            where=caller(),
+            hint="give bounds by name, dims={'batch': (1, 64)} for one",
+        )
     unknown = [name for name in declared if name not in names]
     if unknown:
         raise GraphError(
-            f"dims={dict(declared)!r} names {unknown[0]!r}; the symbolic dims are "
+            f"dims={shown(declared)} names {unknown[0]!r}; the symbolic dims are "
             f"{', '.join(names) or 'none'}",
             where=caller(),
             hint="give bounds for symbolic dims only",
@@ -303,11 +313,13 @@ def _symbols(
     for name, given in declared.items():
         least, greatest = possible[name]
         match given:
-            case (int(lower), int(upper)) if least <= lower <= upper <= greatest:
+            case (lower, upper) if is_count(lower, least) and (
+                is_count(upper, lower) and upper <= greatest
+            ):
                 possible[name] = lower, upper
             case _:
                 raise GraphError(
-                    f"dims={dict(declared)!r}: {name} can't have the bounds {given!r}",
+                    f"dims={shown(declared)}: {name} can't have the bounds {shown(given)}",
                     where=caller(),
                     hint=f"give its least and its greatest size, from {least} to {greatest}",
                 )

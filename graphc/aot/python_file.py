@@ -5,22 +5,36 @@ from __future__ import annotations
 import pprint
 from typing import Any
 
+from graphc.aot.inside import DIGEST, DIGEST_BYTES
 from graphc.aot.library import Content, Design, Tensor
+from graphc.ir.dim_text import format_name
 
 
-def python_text(content: Content, design: Design, library: str, weights: str | None) -> str:
-    """The module's source; ``library`` and ``weights`` are names of files beside it."""
+def python_text(
+    content: Content, design: Design, library: str, weights: str | None, digest: bytes
+) -> str:
+    """The module's source.
+
+    Args:
+        content: the library.
+        design: how it is built.
+        library, weights: names of files beside the module.
+        digest: of what the library says of itself.
+    """
     data = {
         "prefix": design.name,
         "library": library,
         "weights": weights,
-        "dims": [list(symbol) for symbol in content.symbols],
+        "digest": digest.hex(),
+        # spelled as they are in shapes, where "2*n" and the dim of that name must differ
+        "dims": [[format_name(name), *bounds] for name, *bounds in content.symbols],
         "inputs": _listed(content.inputs),
         "outputs": _listed(content.outputs),
         "variables": _listed(content.variables),
     }
     shown = pprint.pformat(data, width=98, sort_dicts=False)
-    return _TEXT.replace("@NAME@", design.name).replace("@DATA@", shown)
+    text = _TEXT.replace("@NAME@", design.name).replace("@DIGEST@", str(DIGEST))
+    return text.replace("@BYTES@", str(DIGEST_BYTES)).replace("@DATA@", shown)
 
 
 def _listed(tensors: tuple[Tensor, ...]) -> list[list[Any]]:
@@ -53,6 +67,12 @@ class Program:
         self._context = None
         self._library = ctypes.CDLL(library or os.path.join(folder, SIGNATURE["library"]))
         pointer, word = ctypes.c_void_p, ctypes.c_int64
+        known = self._function("internal", ctypes.c_int, result=pointer)(@DIGEST@)
+        if ctypes.string_at(known, @BYTES@).hex() != SIGNATURE["digest"]:
+            raise RuntimeError(
+                f"{SIGNATURE['library']} is not the library that this module was written for; "
+                "if it was replaced while this process ran, start a new process"
+            )
         self._create = self._function("create", pointer, ctypes.c_char_p, ctypes.c_int)
         self._destroy = self._function("destroy", pointer, result=None)
         self._error = self._function("error", pointer, result=ctypes.c_char_p)
@@ -89,23 +109,28 @@ class Program:
         """Runs once; gives the outputs in a list."""
         infos = SIGNATURE["inputs"]
         names = [name for name, _, _ in infos]
-        given = dict(zip(names, arrays))
-        if len(arrays) > len(names) or set(named) - set(names) or set(named) & set(given):
-            raise TypeError(f"the inputs are {', '.join(names)}")
-        given.update(named)
+        given = dict(enumerate(arrays))
+        for name, array in named.items():
+            places = [place for place, each in enumerate(names) if each == name]
+            if len(places) != 1 or places[0] in given:
+                raise TypeError(f"{name} is no input, or more than one; there are {names}")
+            given[places[0]] = array
+        if len(given) > len(names):
+            raise TypeError(f"the inputs are {', '.join(names) or 'none'}")
         if len(given) != len(names):
-            missing = ", ".join(name for name in names if name not in given)
+            missing = ", ".join(name for place, name in enumerate(names) if place not in given)
             raise TypeError(f"missing inputs: {missing}")
         inputs, sizes = [], {}
-        for name, dtype, shape in infos:
-            array = np.asarray(given[name])
+        symbols = {name for name, _, _ in SIGNATURE["dims"]}
+        for place, (name, dtype, shape) in enumerate(infos):
+            array = np.asarray(given[place])
             if not np.can_cast(array.dtype, dtype, "same_kind"):
                 raise TypeError(f"{name} is {array.dtype}, not {dtype}")
             array = np.asarray(array, dtype, order="C")
             if array.ndim != len(shape):
                 raise ValueError(f"{name} has {array.ndim} axes, not {len(shape)}")
             for size, dim in zip(array.shape, shape):
-                if isinstance(dim, str) and dim.isidentifier():
+                if dim in symbols:
                     if sizes.setdefault(dim, size) != size:
                         raise ValueError(f"{dim} is {sizes[dim]} and, in {name}, {size}")
             inputs.append(array)
@@ -139,7 +164,7 @@ class Program:
         return (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))
 
     def get(self, name):
-        """A copy of a variable's value."""
+        """A copy of a variable's value, by its name or its place in SIGNATURE["variables"]."""
         number, (_, dtype, shape) = self._variable(name)
         array = np.empty(shape, dtype)
         self._check(self._get(self._context, number, array.ctypes.data, array.nbytes))
@@ -152,10 +177,13 @@ class Program:
         self._check(self._set(self._context, number, array.ctypes.data, array.nbytes))
 
     def _variable(self, name):
-        for number, info in enumerate(SIGNATURE["variables"]):
-            if info[0] == name:
-                return number, info
-        known = ", ".join(info[0] for info in SIGNATURE["variables"]) or "none"
+        infos = SIGNATURE["variables"]
+        found = [number for number, info in enumerate(infos) if name in (info[0], number)]
+        if len(found) == 1:
+            return found[0], infos[found[0]]
+        if found:
+            raise KeyError(f"{len(found)} variables are called {name!r}; use the place of one")
+        known = ", ".join(info[0] for info in infos) or "none"
         raise KeyError(f"no variable {name!r}; there are {known}")
 
     def close(self):

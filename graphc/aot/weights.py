@@ -18,6 +18,9 @@ _NAMES = {
     "float64": "F64", "bfloat16": "BF16",
 }  # fmt: skip
 
+METADATA, PADDING = "__metadata__", ".padding"
+"""What no array may be called, and what no array's name may end in."""
+
 
 def weights_file(weights: Weights, names: Sequence[str]) -> tuple[bytes, bytes]:
     """The head and the rest of a file of weights; ``names`` are those of its arrays.
@@ -27,9 +30,9 @@ def weights_file(weights: Weights, names: Sequence[str]) -> tuple[bytes, bytes]:
     """
     block = weights.block()
     entries: dict[str, object] = {
-        "__metadata__": {"writer": "graphc", "sha256": hashlib.sha256(block).hexdigest()}
+        METADATA: {"writer": "graphc", "sha256": hashlib.sha256(block).hexdigest()}
     }
-    ends = [*weights.offsets[1:], len(block)]
+    ends = [*weights.offsets[1:], len(block)][: len(names)]
     for name, array, start, end in zip(names, weights.arrays, weights.offsets, ends, strict=True):
         stop = start + array.nbytes
         entries[name] = {
@@ -38,7 +41,7 @@ def weights_file(weights: Weights, names: Sequence[str]) -> tuple[bytes, bytes]:
             "data_offsets": [start, stop],
         }
         if stop < end:
-            entries[f"{name}.padding"] = {
+            entries[f"{name}{PADDING}"] = {
                 "dtype": "U8", "shape": [end - stop], "data_offsets": [stop, end],
             }  # fmt: skip
     text = json.dumps(entries, separators=(",", ":")).encode()
@@ -72,4 +75,4 @@ def filled(image: bytes, block: bytes) -> bytes:
     return b"".join((memoryview(image)[:start], block, memoryview(image)[end:]))
 
 
-__all__ = ["embedding", "filled", "weights_file"]
+__all__ = ["METADATA", "PADDING", "embedding", "filled", "weights_file"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -26,10 +26,11 @@ from graphc.aot.link import library_name, link
 from graphc.aot.publish import publish
 from graphc.aot.python_file import python_text
 from graphc.aot.tables import MAX_THREADS
-from graphc.aot.weights import embedding, filled, weights_file
+from graphc.aot.weights import METADATA, PADDING, embedding, filled, weights_file
 from graphc.base.errors import GraphError, UnsupportedError
 from graphc.base.paths import FileUse, check_writable, path_text
 from graphc.base.source import Location, caller
+from graphc.base.words import shown
 from graphc.executable import Executable
 from graphc.ir.dims import at_hint, evaluate, symbol_name
 from graphc.ir.value import Value
@@ -55,7 +56,7 @@ class Order:
     threads: bool
     embed_weights: bool
     dims: Mapping[str, tuple[int, int]]
-    variants: Sequence[str]
+    variants: Collection[str]
     name: str | None
     freeze: bool | None
 
@@ -66,9 +67,18 @@ def write_library(exe: Executable, path: str | os.PathLike[str], order: Order) -
     check_name(name)
     if order.kind not in KINDS:
         raise GraphError(
-            f"kind={order.kind!r}", where=caller(), hint=f"known are {', '.join(KINDS)}"
+            f"kind={shown(order.kind)}", where=caller(), hint=f"known are {', '.join(KINDS)}"
         )
     check_writable(path, "a library", folder=True)
+    for option, value in (("threads", order.threads), ("embed_weights", order.embed_weights)):
+        if not isinstance(value, bool):
+            raise GraphError(
+                f"{option}={shown(value)}", where=caller(), hint="it must be True or False"
+            )
+    if order.freeze is not None and not isinstance(order.freeze, bool):
+        raise GraphError(
+            f"freeze={shown(order.freeze)}", where=caller(), hint="it must be True, False or None"
+        )
     family = family_of(order.target, order.variants)
     if not order.embed_weights and family.base.system == "windows":
         raise UnsupportedError(
@@ -99,14 +109,15 @@ def write_library(exe: Executable, path: str | os.PathLike[str], order: Order) -
     data["structure"], data["library"] = structure, library
     content_hash = hashlib.sha256(weights).hexdigest()
     data["weights"] = {"file": stored, "start": head[1], "sha256": content_hash}
-    code = _compiled(content, design, family, head, weights, digest_of(data))
+    digest = digest_of(data)
+    code = _compiled(content, design, family, head, weights, digest)
     if order.kind == "shared":
         exported = interface_of(design, (), 0, nothing, b"").exported()
         code = link([code], exported, family.base, name)
     files[library] = code
     files[f"{name}.h"] = header_text(content, design, family.is_hosted).encode()
     if order.kind == "shared" and family.is_hosted:
-        files[f"{name}.py"] = python_text(content, design, library, stored).encode()
+        files[f"{name}.py"] = python_text(content, design, library, stored, digest).encode()
     data["files"] = {
         each: {"bytes": len(text), "sha256": hashlib.sha256(text).hexdigest()}
         for each, text in files.items()
@@ -144,11 +155,14 @@ def _array_names(content: Content) -> list[str]:
         content.weights.place(array): tensor.name
         for tensor, array in zip(content.variables, content.initial, strict=True)
     }
-    names: list[str] = []
+    # what a file says of itself, and what lies between arrays
+    names = dict.fromkeys([METADATA])
     for number, offset in enumerate(content.weights.offsets):
         name = offsets.get(offset, f"constant.{number}")
-        names.append(name if name not in names else f"{name}.{number}")
-    return names
+        while name in names or name.endswith(PADDING):
+            name += f".{number}"
+        names[name] = None
+    return [*names][1:]
 
 
 # --- what it says of itself ----------------------------------------------------------------------
