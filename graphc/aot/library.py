@@ -313,10 +313,8 @@ def _symbols(
     for name, given in declared.items():
         least, greatest = possible[name]
         match given:
-            case (lower, upper) if is_count(lower, least) and (
-                is_count(upper, lower) and upper <= greatest
-            ):
-                possible[name] = lower, upper
+            case (low, high) if is_count(low, least) and is_count(high, low) and high <= greatest:
+                possible[name] = low, high
             case _:
                 raise GraphError(
                     f"dims={shown(declared)}: {name} can't have the bounds {shown(given)}",
