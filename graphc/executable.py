@@ -25,7 +25,7 @@ from graphc.kernel.text import print_kernel
 from graphc.plan.text import symbols_in
 from graphc.runtime.program import ArenaTooLarge
 from graphc.targets import arranged, targets_of
-from graphc.tiers import Tier, Tiers
+from graphc.tiers import Tier, Tiers, seconds_of
 
 if TYPE_CHECKING:
     import networkx
@@ -197,9 +197,9 @@ class Executable(Called):
             Whether it does.
 
         Raises:
-            GraphcError: what compiling it raised, if that failed.
+            GraphcError: what compiling it raised, if that failed; or if ``timeout`` is no number.
         """
-        return self._tiers.wait(timeout)
+        return self._tiers.wait(seconds_of(timeout))
 
     @property
     def compiled(self) -> Compiled:

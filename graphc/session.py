@@ -32,7 +32,7 @@ from graphc.ir.value import Value
 from graphc.runtime.blocks import copy_of
 from graphc.state import Effect, Variable
 from graphc.structure import leaves, rebuild
-from graphc.tiers import Tiers
+from graphc.tiers import Tiers, seconds_of
 
 _Key: TypeAlias = tuple[tuple[int, ...], frozenset[int]]
 """The fetches and the fed values of an executable, by identity."""
@@ -230,7 +230,8 @@ class Session:
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until the full programs of all that was compiled are there; see
         ``Executable.wait``."""
-        end = None if timeout is None else time.monotonic() + timeout
+        seconds = seconds_of(timeout)
+        end = None if seconds is None else time.monotonic() + seconds
         return all(
             made.tiers.wait(None if end is None else max(0.0, end - time.monotonic()))
             for made in list(self.compilations)

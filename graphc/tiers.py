@@ -19,6 +19,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
+from graphc.base.errors import GraphError
+from graphc.base.source import caller
+from graphc.base.words import shown
 from graphc.compiled import Compiled
 
 Poll = Callable[[], None]
@@ -55,6 +58,23 @@ class _Turn:
 
 
 _TURN = _Turn()
+
+
+def seconds_of(timeout: float | None) -> float | None:
+    """What a user gave as the seconds to wait at most.
+
+    Raises:
+        GraphError: if that is no number.
+    """
+    if timeout is None:
+        return None
+    if not isinstance(timeout, (int, float)) or isinstance(timeout, bool) or timeout != timeout:
+        raise GraphError(
+            f"the timeout is {shown(timeout)}",
+            where=caller(),
+            hint="give a number of seconds, or None to wait as long as it takes",
+        )
+    return min(max(timeout, 0.0), threading.TIMEOUT_MAX)
 
 
 class Tiers:

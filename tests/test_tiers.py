@@ -629,3 +629,16 @@ def test_single_kernels_take_linear_time() -> None:
     seconds(100)
     short, long = seconds(2000), seconds(20_000)
     assert long < 25 * max(short, 0.05)
+
+
+@pytest.mark.parametrize("timeout", ["1", float("nan"), [1], True])
+def test_seconds_that_are_none(timeout: Any) -> None:
+    with gx.Graph():
+        x = gx.placeholder((2,))
+        session = gx.Session()
+        exe = session.compile(x * 2, [x])
+    for waits in (exe.wait, session.wait):
+        with pytest.raises(GraphError, match="the timeout is ") as caught:
+            waits(timeout)
+        assert caught.value.where is not None and caught.value.where.filename == __file__
+        assert waits(1e30) and waits(-1) and waits(None)
