@@ -27,6 +27,7 @@ from graphc.feeds import arguments_by_place, converted_feed, mapping_of
 from graphc.holdings import Holdings
 from graphc.ir import dtypes
 from graphc.ir.attributes import Array
+from graphc.ir.dim_text import format_name
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.plan.ir import Plan
@@ -73,7 +74,8 @@ class LoadedProgram(Called):
             else Value(plan.slots[plan.outputs[info.written]].type, info.name)
             for info in signature.fetched
         ]
-        self._bounds = {name: (least, most) for name, least, most in signature.dims}
+        # by what stands for them in shapes
+        self._bounds = {format_name(name): (least, most) for name, least, most in signature.dims}
         self._fetches = structure_of(signature.structure, len(leaves), leaves.__getitem__)
         self._variables = [_variable_value(info) for info in signature.variables]
         values = dict(zip(self._variables, initial, strict=True))

@@ -32,7 +32,8 @@ def add(commands: Commands) -> None:
         metavar="NAME=SIZE",
         action="append",
         default=[],
-        help="the size of a symbolic dim; by default that which memory was planned for",
+        help="the size of a symbolic dim; by default that which memory was planned for, within "
+        "its bounds",
     )
     bench.add_argument("--threads", type=int, metavar="N", help="how many may run a kernel")
     bench.add_argument("--seconds", type=float, default=1.0, metavar="S", help="1 if left out")
@@ -45,7 +46,11 @@ def _bench(options: argparse.Namespace) -> int:
     if not 0 < options.seconds < 86_400:
         raise GraphError(f"--seconds {options.seconds} is no time to measure for")
     program = load_library(options.library, options.threads)
-    sizes = dict(program.signature.programs[0].sizes) | _sizes(options.dim, program)
+    planned = program.signature.programs[0].sizes
+    sizes = {
+        name: min(max(planned.get(name, least), least), greatest)
+        for name, least, greatest in program.signature.dims
+    } | _sizes(options.dim, program)
     arrays = _random_arguments(program, sizes)
     times, calls = _times(program, arrays, options.seconds)
     shown = ", ".join(f"{name}={size}" for name, size in sizes.items())

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import graphc as gx
+from graphc.cli import main
 
 
 @pytest.fixture(scope="module")
@@ -132,3 +133,32 @@ def test_the_module_refuses_the_library_of_another(tmp_path: Path) -> None:
     # this process has the first library by this path already
     with pytest.raises(RuntimeError, match="replaced while this process ran, start a new process"):
         libraries.module_of(folder).Program()
+
+
+def test_bounds_of_dims_hold_for_loaded_programs_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with gx.Graph():
+        x = gx.placeholder(("batch size", 2), name="x")
+        exe = gx.Session().compile(x * 2, [x])
+    folder = tmp_path / "library"
+    gx.aot.compile(exe, folder, dims={"batch size": (1, 4)})
+    program = gx.aot.load(folder)
+    for _ in range(3):
+        for size in (0, 5):
+            feed = np.ones((size, 2), np.float32)
+            for given, named in (([feed], {}), ([], {"x": feed})):
+                with pytest.raises(gx.ShapeError, match=f"batch size.? is {size}, .* 1 to 4"):
+                    program(*given, **named)
+        for size in (1, 4):
+            feed = np.ones((size, 2), np.float32)
+            assert np.array_equal(program(feed), feed * 2)
+            assert np.array_equal(program(x=feed.tolist()), feed * 2)
+    with pytest.raises(gx.FeedError, match="1 axis instead of 2"):
+        program(np.ones(2, np.float32))
+    with pytest.raises(gx.FeedError):
+        program(np.ones((2, 2), np.float32), other=1)
+    out = np.zeros((2, 2), np.float32)
+    assert program(np.ones((2, 2), np.float32), out=out) is out and out.min() == 2
+    assert main(["bench", str(folder), "--seconds", "0.01"]) == 0
+    assert "at batch size=4" in capsys.readouterr().out
