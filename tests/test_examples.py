@@ -61,6 +61,21 @@ def test_deploy(tmp_path: Path) -> None:
     assert "libdigits.so" in needed and "python" not in needed and "LLVM" not in needed
     (size,) = re.findall(r"C program with the library +([\d,]+)", output)
     assert int(size.replace(",", "")) < 500_000
+    assert_the_same_in_cpp(tmp_path / "digits")
+
+
+def assert_the_same_in_cpp(folder: Path) -> None:
+    """The program in C++ is built without a warning and finds what that in C does."""
+    source, program = EXAMPLES / "deploy" / "classify.cc", folder / "classify_cpp"
+    search = ["-I", str(folder), "-L", str(folder), f"-Wl,-rpath,{folder}"]
+    command = [tool("c++"), "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror", str(source)]
+    subprocess.run([*command, *search, "-ldigits", "-o", str(program)], check=True)
+    arguments = [str(folder / "pixels.bin"), "360"]
+    found = [
+        subprocess.run([str(each), *arguments], capture_output=True, text=True, check=True).stdout
+        for each in (folder / "classify", program)
+    ]
+    assert found[0] == found[1] and len(found[0].split()) == 360
 
 
 def test_digits(tmp_path: Path) -> None:
