@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from libraries import WARNINGS
+from libraries import WARNINGS, library_of
 from object_symbols import undefined_symbols
 from test_native import batch, network
 from tools import need_linker, tool, zig_cc
@@ -198,3 +198,23 @@ def test_objects_for_every_target(tmp_path: Path, target: str) -> None:
         assert found == set()
     else:
         assert found <= memory | (system if named(target).has_threads else {"___chkstk_ms"})
+
+
+def test_with_and_without_fma_differ_by_roundings(tmp_path: Path) -> None:
+    """The documented bound: 2·k·2⁻²⁴ of the sum of the k products' magnitudes."""
+    if stand_in(named("x86-64-v3")) != named("x86-64-v3"):
+        pytest.skip("this CPU is below x86-64-v3")
+    random = np.random.default_rng(4)
+    with gx.Graph() as graph:
+        x = gx.placeholder(("n", 300), "float32", name="x")
+        w = gx.placeholder((300, 40), "float32", name="w")
+        y = x @ w
+    exe = gx.Session(graph).compile(y, [x, w])
+    a, b = (random.standard_normal(s).astype(np.float32) for s in ((50, 300), (300, 40)))
+    found = [
+        library_of(exe, tmp_path / level, target=level, name="product")(a, b)[0].astype(np.float64)
+        for level in ("x86-64-v2", "x86-64-v3")
+    ]
+    bound = 2 * 300 * 2.0**-24 * (np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64))
+    difference = np.abs(found[0] - found[1])
+    assert (difference <= bound).all() and difference.any()
