@@ -290,7 +290,10 @@ def test_a_workspace_that_is_too_small_is_refused(tmp_path: Path) -> None:
     assert run(dims, [feed], [out], room, size.value - 1) == 7
     assert library._error(context).decode() == wrong
     assert run(dims, [feed], [out], None, size.value) == 7
+    missing = f"the workspace is NULL; at these sizes {size.value} bytes are needed"
+    assert library._error(context).decode() == missing
     assert run(None, [feed], [out], room, size.value) == 1
+    assert library._error(context).decode() == "dims is NULL"
     assert library._run(context, dims.ctypes.data, None, places([out]), room.ctypes.data, size) == 1
     assert library._error(context).decode() == "input 0 is NULL"
     assert library._status(7).decode() == "the workspace is too small"

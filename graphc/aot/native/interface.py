@@ -22,7 +22,7 @@ from graphc.aot.inside import (
     WEIGHTS,
     WORKER_AT,
 )
-from graphc.aot.native.binding import BIND, program_of
+from graphc.aot.native.binding import BIND, program_of, refuse
 from graphc.aot.native.records import (
     ALIGNMENT,
     BAD_ARGUMENT,
@@ -387,7 +387,7 @@ def _require(r: Routine, *addresses: Word) -> None:
 def _require_dims(r: Routine, at: Word, dims: Word) -> None:
     symbolic = program_of(Record(CONTEXT, at))["symbols"].differs(0)
     with r.when(dims.is_null & symbolic):
-        r.give(BAD_ARGUMENT)
+        refuse(r, at, r.text("dims is NULL"), (), BAD_ARGUMENT)
 
 
 def _bind(r: Routine, at: Word, dims: Word) -> None:

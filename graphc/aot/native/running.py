@@ -184,7 +184,10 @@ def _emit_run(module: ModuleEmitter) -> None:
         with r.when(code.differs(OK)):
             r.give(code)
     need = r.call(NEED, I64, at)
-    with r.when((size < need) | (workspace.is_null & need.differs(0))):
+    with r.when(workspace.is_null & need.differs(0)):
+        text = r.text(f"the workspace is NULL; at these sizes {MARK} bytes are needed")
+        refuse(r, at, text, (need,), NO_WORKSPACE)
+    with r.when(size < need):
         text = r.text(f"the workspace has {MARK} bytes, {MARK} are needed at these sizes")
         refuse(r, at, text, (size, need), NO_WORKSPACE)
     base = r.address_of(r.number_of(workspace).up_to(ALIGNMENT))
