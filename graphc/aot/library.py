@@ -112,7 +112,8 @@ class Content:
         inputs, outputs, variables: in the order of the C interface.
         initial: the values of the variables.
         levels: what each target's program went through.
-        tables: of each target's plan.
+        variants: each target's program.
+        context_bytes: of a context of the largest of them.
         weights: all constants and initial values.
         symbols: name and bounds of each symbolic dim.
     """
@@ -123,7 +124,8 @@ class Content:
     variables: tuple[Tensor, ...]
     initial: tuple[Array, ...]
     levels: tuple[Levels, ...]
-    tables: tuple[Tables, ...]
+    variants: tuple[Variant, ...]
+    context_bytes: int
     weights: Weights
     symbols: tuple[tuple[str, int, int], ...]
 
@@ -159,9 +161,9 @@ def content_of(exe: Executable, design: Design) -> Content:
     """
     extraction = exe._extraction
     freezes = not extraction.written if design.freezes is None else design.freezes
-    values = dict(
-        zip(extraction.states, exe._session.get([*extraction.states]), strict=True)
-    )
+    # all at once, so that they are of one moment
+    keys = list(dict.fromkeys((*extraction.states, *extraction.written)))
+    values = dict(zip(keys, exe._session.get(keys), strict=True))
     if freezes:
         kept = set(extraction.written)
         extraction = _frozen(extraction, {v: a for v, a in values.items() if v not in kept})
@@ -173,13 +175,22 @@ def content_of(exe: Executable, design: Design) -> Content:
     order = sorted(read, key=lambda n: feed_of[exe.feeds[n]])
     rows = [(tensor.feed, tensor.output) for tensor in variables]
     further = [dim for tensor in inputs for dim in tensor.type.shape]
-    tables = tuple(tables_of(level.plan, order, rows, further) for level in levels)
-    keys = list(dict.fromkeys((*extraction.states, *extraction.written)))
-    initial = tuple(exe._session.get(keys))
+    tables = [tables_of(level.plan, order, rows, further) for level in levels]
+    symbols = _symbols(tables, {} if design.dims is None else design.dims)
+    remaining = dict.fromkeys((*extraction.states, *extraction.written))
+    initial = tuple(values[key] for key in remaining)
     weights = Weights()
+    variants: list[Variant] = []
+    total = 0
+    for program, level, table in zip(design.family.programs, levels, tables, strict=True):
+        variant, size = _variant(
+            program, level, table, (inputs, outputs, variables), initial, symbols, weights
+        )
+        variants.append(variant)
+        total = max(total, size)
     return Content(
-        extraction, inputs, outputs, variables, initial, tuple(levels), tables, weights,
-        _symbols(tables, {} if design.dims is None else design.dims),
+        extraction, inputs, outputs, variables, initial, tuple(levels), tuple(variants), total,
+        weights, symbols,
     )  # fmt: skip
 
 
@@ -196,16 +207,8 @@ def text_of(
         digest: of what the library says of itself.
     """
     base = design.family.base
-    variants = []
-    total = 0
-    for (label, level, target), levels, tables in zip(
-        design.family.programs, content.levels, content.tables, strict=True
-    ):
-        variant, size = _variant(content, label, level, target, levels, tables)
-        variants.append(variant)
-        total = max(total, size)
-    programs = [(variant.symbol, variant.level) for variant in variants]
-    interface = interface_of(design, programs, total, head, digest)
+    programs = [(variant.symbol, variant.level) for variant in content.variants]
+    interface = interface_of(design, programs, content.context_bytes, head, digest)
     signature = signature_text(
         content.symbols,
         {
@@ -216,7 +219,7 @@ def text_of(
         " ".join(label for label, _, _ in design.family.programs),
         base,
     )
-    return library_text(interface, variants, base, signature, weights)
+    return library_text(interface, content.variants, base, signature, weights)
 
 
 def interface_of(
@@ -325,19 +328,29 @@ def _symbols(
 
 
 def _variant(
-    content: Content, label: str, level: int, target: Target, levels: Levels, tables: Tables
+    program: tuple[str, int, Target],
+    levels: Levels,
+    tables: Tables,
+    tensors: tuple[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]],
+    initial: Sequence[Array],
+    symbols: Sequence[tuple[str, int, int]],
+    weights: Weights,
 ) -> tuple[Variant, int]:
-    """A program, and the bytes of its contexts."""
-    place = content.weights.place
+    """A program, and the bytes of its contexts; what it needs is given its place in the weights.
+
+    ``tensors`` are inputs, outputs and variables.
+    """
+    place = weights.place
+    inputs, outputs, variables = tensors
     constants = [place(array) for array in tables.constants]
-    tensors = (*content.inputs, *content.outputs, *content.variables)
-    shapes = [[tables.dim(dim) for dim in tensor.type.shape] for tensor in tensors]
-    in_bytes = [tables.dim(tensor.type.bytes) for tensor in content.inputs]
-    out_bytes = [tables.dim(tensor.type.bytes) for tensor in content.outputs]
-    counts = counts_of(tables, len(in_bytes), len(out_bytes), len(content.variables))
+    every = (*inputs, *outputs, *variables)
+    shapes = [[tables.dim(dim) for dim in tensor.type.shape] for tensor in every]
+    in_bytes = [tables.dim(tensor.type.bytes) for tensor in inputs]
+    out_bytes = [tables.dim(tensor.type.bytes) for tensor in outputs]
+    counts = counts_of(tables, len(in_bytes), len(out_bytes), len(variables))
     size = areas_bytes(counts)
     rows = []
-    for tensor, array in zip(content.variables, content.initial, strict=True):
+    for tensor, array in zip(variables, initial, strict=True):
         block, second = size, 0
         size += aligned(max(array.nbytes, 1))
         if tensor.output >= 0:
@@ -346,10 +359,9 @@ def _variant(
                 second = size
                 size += aligned(max(array.nbytes, 1))
         rows.append((place(array), array.nbytes, block, second))
-    bounds = [(lower, upper) for _, lower, upper in content.symbols]
+    bounds = [(lower, upper) for _, lower, upper in symbols]
     variant = Variant(
-        label, level, target, levels.text, tables, bounds, constants, rows, shapes, in_bytes,
-        out_bytes,
+        *program, levels.text, tables, bounds, constants, rows, shapes, in_bytes, out_bytes,
     )  # fmt: skip
     return variant, size
 

@@ -93,8 +93,6 @@ def write_library(exe: Executable, path: str | os.PathLike[str], order: Order) -
     )  # fmt: skip
     content = content_of(exe, design)
     nothing = (b"", 0, 0)
-    # the text decides which arrays there are
-    text_of(content, design, nothing, "", b"")
     library = f"{name}.o" if order.kind != "shared" else library_name(name, family.base)
     stored, head = None, nothing
     files: dict[str, bytes] = {}
