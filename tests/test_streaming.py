@@ -132,3 +132,19 @@ def test_only_large_results_are_streamed() -> None:
     large = program(lambda v: v + 1, np.zeros(5 << 20, np.float32), known=True)
     assert "nontemporal" in large.llvm_ir()
     assert "nontemporal" in program(lambda v: v + 1, sample((9,)), known=False).llvm_ir()
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("known", [True, False], ids=["known", "symbolic"])
+def test_what_is_read_once_from_memory_is_asked_for_ahead(known: bool) -> None:
+    """Arrays as long as the result are; rows that all rows of it read are not, nor what is again
+    read from a cache.
+    """
+    x, row = sample((70, 130)), sample((130,))
+    both = program(lambda v, r: (v * v + v) * r, x, row, known=known)
+    text = both.llvm_ir()
+    assert text.count("call void @llvm.prefetch") == 2
+    assert np.array_equal(both(x, row), (x * x + x) * row)
+    centred = program(lambda v: v - gx.max(v, -1, keepdims=True), x, known=known)
+    assert "call void @llvm.prefetch" not in centred.llvm_ir()
+    assert np.array_equal(centred(x), x - x.max(-1, keepdims=True))

@@ -14,6 +14,7 @@ to the bit.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from graphc.base.errors import UnsupportedError
@@ -33,7 +34,7 @@ from graphc.codegen.emitter import (
 from graphc.codegen.gathering import ask_ahead, picked_rows
 from graphc.codegen.gemm import gemm_library
 from graphc.codegen.lanes import any_lane, first_lane
-from graphc.codegen.memory import load_element, store_element
+from graphc.codegen.memory import ask_for_streams, load_element, store_element
 from graphc.codegen.ranges import Ranges
 from graphc.codegen.reduction import emit_reduce
 from graphc.codegen.scalar import emit_cast, emit_primitive
@@ -96,6 +97,7 @@ class KernelEmitter:
         self._bindings: dict[Var, Binding] = {}
         self._pointers: dict[Buffer, Reg] = {}
         self._symbols: dict[str, Reg] = {}
+        self.read_once = read_once(kernel)
         self.streamed: dict[Buffer, Reg] = {}
         self.streaming: dict[Store, Reg] = {}
         self.tiles: dict[Load, Reg] = {}
@@ -352,6 +354,7 @@ class KernelEmitter:
         with e.loop(start or lower, whole, width) as loop:
             self.bind(statement.index, Linear(loop.index, e.const(1, I64)))
             self.statements(statement.body)
+            ask_for_streams(self, statement.body, width)
         self.lanes = 1
         self.streaming.clear()
         if start is not None:
@@ -471,6 +474,12 @@ def vector_width(body: Sequence[Statement], target: Target, glue: bool = False) 
 
 def _has_across(kernel: Kernel) -> bool:
     return any(isinstance(s, Loop) and s.kind == "across" for s in walk(kernel.body))
+
+
+def read_once(kernel: Kernel) -> frozenset[Buffer]:
+    """The inputs that a single statement loads."""
+    loads = Counter(s.buffer for s in walk(kernel.body) if isinstance(s, Load))
+    return frozenset(buffer for buffer, count in loads.items() if count == 1)
 
 
 def emit_kernel(

@@ -5,16 +5,23 @@ bool is a byte in memory and an i1 in registers. Buffers are aligned to their el
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from graphc.codegen.binding import Linear, is_literal, storage
 from graphc.codegen.emitter import I64, PTR, FunctionEmitter, LType, Reg, ltype
 from graphc.codegen.streaming import ALWAYS, LINE
+from graphc.ir.dims import product
 from graphc.ir.dtypes import DType
-from graphc.kernel.ir import Load, Store, Var
+from graphc.kernel.ir import Load, Statement, Store, Var
 
 if TYPE_CHECKING:
     from graphc.codegen.kernel import KernelEmitter
+
+AHEAD = 2048
+"""Bytes between what a streaming loop reads and what it asks for: processors read ahead by
+themselves up to the end of a page of 4 KB only. On a Zen 4 relu(a·x + b)·c of 64 MB took 3.3 ms
+without, 3.1 with 512 bytes, and 2.8 with 1 to 4 KB."""
 
 
 def _to_register(e: FunctionEmitter, raw: Reg, dtype: DType) -> Reg:
@@ -72,6 +79,42 @@ def prefetch(e: FunctionEmitter, base: Reg, element: str, index: Reg, lines: int
     for line in range(lines):
         place = e.assign(PTR, f"getelementptr i8, {first}, i64 {line * LINE}")
         e.line(f"call void @llvm.prefetch.p0({place}, i32 0, i32 3, i32 1)")
+
+
+def ask_for_streams(k: KernelEmitter, body: Sequence[Statement], width: int) -> None:
+    """Asks for what iterations of a streaming vector loop read ``AHEAD`` bytes further on.
+
+    Call it where the loop's lanes are bound. Only arrays as long as those written are asked for: a
+    row that every row of the result reads lies in a cache already, as does what the kernel has
+    read before.
+    """
+    conditions = [k.streaming[store] for store in body if store in k.streaming]
+    written = {product(s.buffer.type.shape) for s in k.streaming}
+    loads = [
+        load
+        for load in body
+        if isinstance(load, Load)
+        and load.condition is None
+        and product(load.buffer.type.shape) in written
+        and load.buffer in k.read_once
+    ]
+    places = [(load, k.binding(load.index)) for load in loads]
+
+    def ask() -> None:
+        for load, place in places:
+            if isinstance(place, Linear) and is_literal(place.stride, 1):
+                size = load.buffer.type.dtype.bytes
+                element = storage(load.buffer.type.dtype)
+                far = k.e.binary("add", place.base, k.e.const(AHEAD // size, I64))
+                prefetch(k.e, k.pointer(load.buffer), element, far, max(1, width * size // LINE))
+
+    if not conditions or not places:
+        return
+    if conditions[0] is ALWAYS:
+        ask()
+        return
+    with k.e.when(conditions[0]):
+        ask()
 
 
 def _all_uniform(k: KernelEmitter, statement: Load) -> bool:
