@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks import chart, report
 from benchmarks.conductor import Conductor, Settings
-from benchmarks.limits import Limits, measured_by_a_process
+from benchmarks.limits import LimitsProcess
 from benchmarks.peers import PEERS
 from benchmarks.worker import CLOCKS
 from benchmarks.workloads import chosen
@@ -91,8 +91,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     peers, workloads = _asked(parser, given)
     settings = _settings(parser, given)
     untimed = given.quick or given.memory
-    limits: Limits | None = None if untimed else measured_by_a_process(settings.cpus)
-    conductor = Conductor(peers, settings)
+    meter = None if untimed else LimitsProcess(settings.cpus)
+    limits = None if meter is None else meter.limits()
+    conductor = Conductor(peers, settings, meter)
     lines: list[str] = []
 
     def say(*texts: str) -> None:
@@ -115,9 +116,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if given.memory:
                 say(report.memory_line(workload, results, names))
             else:
-                say(report.line(workload, results, names, limits))
+                say(report.line(workload, results, names))
     finally:
         conductor.close()
+        if meter is not None:
+            meter.close()
     if not given.memory:
         say("", *report.summary(measured))
     if problems:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.limits import LimitsProcess, least_seconds, needed
 from benchmarks.peers import OWNS
 from benchmarks.workloads.base import Array, Workload
 
@@ -85,6 +86,7 @@ class Measurement:
         program_mib: the same from before the definition on: what the program holds, too.
         error: the largest difference from the reference, as a part of what is tolerated.
         samples: microseconds a call, one a round.
+        least: of graphc, microseconds that the machine would have needed at that time at least.
     """
 
     status: str
@@ -94,6 +96,7 @@ class Measurement:
     program_mib: float = 0.0
     error: float = 0.0
     samples: list[float] = field(default_factory=list)
+    least: list[float] = field(default_factory=list)
 
 
 def worker_environment(present: Mapping[str, str], threads: int = 1) -> dict[str, str]:
@@ -185,14 +188,19 @@ class WorkerProcess:
 class Conductor:
     """All workers of a run, in the order the peers were asked for.
 
+    With ``limits``, those are measured anew beside each measurement of graphc.
+
     Attributes:
         versions: versions of what was measured, by distribution.
         absent: peers that could not start, and why.
         peers: those that take part.
     """
 
-    def __init__(self, peers: Sequence[str], settings: Settings) -> None:
+    def __init__(
+        self, peers: Sequence[str], settings: Settings, limits: LimitsProcess | None = None
+    ) -> None:
         self.settings = settings
+        self._limits = limits
         self.versions: dict[str, str] = {}
         self.absent: dict[str, str] = {}
         self._workers: dict[str, WorkerProcess] = {}
@@ -260,9 +268,20 @@ class Conductor:
                     answer = self._ask(name, results[name], "measure", calls[name])
                 if answer:
                     results[name].samples.append(answer["microseconds"])
+                    if name in OWNS:
+                        results[name].least += self._least(workload)
         for name in self.peers:
             self._ask(name, results[name], "drop")
         return results
+
+    def _least(self, workload: Workload) -> list[float]:
+        """The least microseconds for a workload now; empty where that says nothing."""
+        needs = {"double": workload.double, "reads": workload.reads}
+        names = list(needed(workload.flops, workload.bytes, **needs))
+        if self._limits is None or workload.timed != "call" or not names:
+            return []
+        figures = self._limits.figures(names)
+        return [1e6 * least_seconds(figures, workload.flops, workload.bytes, **needs)]
 
     def _checked(self, name: str, workload: Workload, expected: tuple[Array, ...]) -> Measurement:
         measurement = Measurement("timed")

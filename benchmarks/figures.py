@@ -14,9 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from benchmarks.conductor import Measurement
-from benchmarks.limits import Limits
 from benchmarks.peers import KEEPERS, OWN, OWN_KEPT, OWNS
-from benchmarks.workloads.base import BEST, NEAR_LIMIT, Goal, Workload
+from benchmarks.workloads.base import BEST, NEAR_LIMIT, Goal
 
 Results = Mapping[str, Measurement]
 
@@ -68,22 +67,23 @@ def best(results: Results) -> Best | None:
     return Best(peer, share)
 
 
-def share_of_limit(workload: Workload, results: Results, limits: Limits | None) -> float | None:
-    """The least possible time over graphc's best variant; None where it says nothing."""
-    if limits is None or workload.timed != "call" or not (workload.flops or workload.bytes):
-        return None
-    own = [median(results[name]) for name in (OWN, OWN_KEPT) if is_timed(results.get(name))]
-    if not own:
-        return None
-    least = limits.seconds(
-        workload.flops, workload.bytes, double=workload.double, reads=workload.reads
-    )
-    return least * 1e6 / min(own)
+def share_of_limit(results: Results) -> float | None:
+    """The least possible time over that of graphc's best variant; None where it says nothing.
+
+    The limit is measured beside each sample, so that a ratio within a round means something.
+    """
+    own = [results[name] for name in (OWN, OWN_KEPT) if is_timed(results.get(name))]
+    shares = [
+        statistics.median(a / b for a, b in zip(one.least, one.samples, strict=True))
+        for one in own
+        if one.least
+    ]
+    return max(shares, default=None)
 
 
-def reached(goal: Goal, workload: Workload, results: Results, limits: Limits | None) -> bool | None:
+def reached(goal: Goal, results: Results) -> bool | None:
     """Whether a goal is reached, by the ratio or by the physical limit; None if nobody can tell."""
-    share = share_of_limit(workload, results, limits)
+    share = share_of_limit(results)
     if share is not None and share >= NEAR_LIMIT:
         return True
     if goal.peer != BEST:

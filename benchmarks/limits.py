@@ -1,8 +1,13 @@
 """What the machine can do: multiply-adds and memory, for the share of the limit in the table.
 
 ``python -m benchmarks.limits CPUS`` prints the figures as JSON, measured with one thread on each of
-the CPUs. The loops are LLVM text, as graphc's kernels are, so no C compiler is needed. Invariant:
-each figure is the best of several repetitions, since disturbances only ever take time.
+the CPUs. With ``--serve`` it measures those that each line names, so that a workload can be set
+against what the machine does in the same second: on a virtual machine that changes. Two processors
+that the host runs side by side share a third-level cache and the way from there to memory, and copy
+50 GB/s where two that lie apart copy 80; the host moves them every few seconds.
+
+The loops are LLVM text, as graphc's kernels are, so no C compiler is needed. Invariant: each figure
+is the best of several repetitions, since disturbances only ever take time.
 """
 
 from __future__ import annotations
@@ -14,11 +19,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from graphc.base.target import host
 from graphc.kernel.panels import vector_bits
@@ -35,6 +41,8 @@ _FAR_BYTES = 20 << 20
 _FAR_READ_BYTES = 16 << 20
 """What is read there, as much as the workloads do that only read: the more, the slower it is."""
 _ROUNDS = 20_000_000
+_AHEAD = 2048
+"""Bytes between what is copied past the caches and what is asked for: that is a tenth faster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +67,23 @@ class Limits:
     single: float
     double: float
 
-    def seconds(self, flops: float, moved: float, *, double: bool, reads: bool) -> float:
-        """The least time for so much arithmetic and so many bytes.
 
-        What is few bytes stays in a cache between calls. ``reads`` says that almost nothing is
-        written.
-        """
-        arithmetic = flops / (self.double if double else self.single)
-        if moved <= _NEAR_BYTES:
-            return max(arithmetic, moved / (self.near_read if reads else self.near_copy))
-        if moved <= _FAR_BYTES:
-            return max(arithmetic, moved / (self.far_read if reads else self.far_copy))
-        return max(arithmetic, moved / (self.read if reads else self.copy))
+def needed(flops: float, moved: float, *, double: bool, reads: bool) -> dict[str, float]:
+    """What has to be done, by the figure that limits it.
+
+    What is few bytes stays in a cache between calls. ``reads`` says that almost nothing is written.
+    """
+    place = "near_" if moved <= _NEAR_BYTES else "far_" if moved <= _FAR_BYTES else ""
+    found = {"double" if double else "single": flops, place + ("read" if reads else "copy"): moved}
+    return {name: amount for name, amount in found.items() if amount}
+
+
+def least_seconds(
+    figures: Mapping[str, float], flops: float, moved: float, *, double: bool, reads: bool
+) -> float:
+    """The least time for so much arithmetic and so many bytes, by the figures that it needs."""
+    amounts = needed(flops, moved, double=double, reads=reads)
+    return max((amount / figures[name] for name, amount in amounts.items()), default=0.0)
 
 
 def _accumulating(
@@ -119,13 +132,19 @@ def _suffix(element: str, lanes: int) -> str:
 def _copy(lanes: int, name: str, past: bool) -> str:
     vector = f"<{lanes} x float>"
     mark = ", !nontemporal !0" if past else ""
+    ahead = (
+        f"  %r = getelementptr i8, ptr %p, i64 {_AHEAD}\n"
+        "  call void @llvm.prefetch.p0(ptr %r, i32 0, i32 3, i32 1)\n"
+    )
     return (
+        "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
         f"define void @{name}(ptr %to, ptr %from, i64 %count) {{\nentry:\n  br label %loop\nloop:\n"
         "  %i = phi i64 [ 0, %entry ], [ %j, %loop ]\n"
         "  %p = getelementptr float, ptr %from, i64 %i\n"
         "  %q = getelementptr float, ptr %to, i64 %i\n"
         f"  %v = load {vector}, ptr %p, align 64\n"
         f"  store {vector} %v, ptr %q, align 64{mark}\n"
+        f"{ahead if past else ''}"
         f"  %j = add i64 %i, {lanes}\n  %more = icmp slt i64 %j, %count\n"
         "  br i1 %more, label %loop, label %done\ndone:\n"
         "  fence seq_cst\n  ret void\n}\n!0 = !{i32 1}\n"
@@ -174,30 +193,61 @@ def _together(cpus: Sequence[int], work: Callable[[int], Callable[[], None]]) ->
     return min(times)
 
 
-def measured(cpus: Sequence[int]) -> Limits:
-    """The limits of these CPUs together."""
-    target = host()
-    bits = vector_bits(target)
-    lanes = bits // 32
-    text = {
-        "single": _arithmetic("single", "float", lanes),
-        "double": _arithmetic("double", "double", bits // 64),
-        "copy": _copy(lanes, "copy", True),
-        "stay": _copy(lanes, "stay", False),
-        "read": _read(lanes),
-    }
-    loaded = {name: load(module, (name,), target) for name, module in text.items()}
-    pointer, number = ctypes.c_void_p, ctypes.c_int64
-    keep: list[object] = [loaded]
+class Meter:
+    """Measures on some CPUs, each figure when it is asked for."""
 
-    def streams(name: str, size: int) -> float:
+    def __init__(self, cpus: Sequence[int]) -> None:
+        self._cpus = cpus
+        target = host()
+        bits = vector_bits(target)
+        self._bits, self._lanes = bits, bits // 32
+        text = {
+            "single": _arithmetic("single", "float", self._lanes),
+            "double": _arithmetic("double", "double", bits // 64),
+            "copy": _copy(self._lanes, "copy", True),
+            "stay": _copy(self._lanes, "stay", False),
+            "read": _read(self._lanes),
+        }
+        self._loaded = {name: load(module, (name,), target) for name, module in text.items()}
+        self._arrays: dict[tuple[int, int], list[NDArray[np.float32]]] = {}
+
+    def figure(self, name: str) -> float:
+        """One of ``Limits``."""
+        count = len(self._cpus)
+        if name in ("single", "double"):
+            lanes = self._bits // (32 if name == "single" else 64)
+            rounds = _ROUNDS // self._lanes
+            return 2.0 * _CHAINS * rounds * lanes * count / self._arithmetic(name, rounds)
+        # how many bytes each thread goes through, in which loop, and how often a byte counts
+        size, loop, times = {
+            "copy": (_STREAM_BYTES, "copy", 2),
+            "read": (_STREAM_BYTES, "read", 1),
+            "far_read": (_FAR_READ_BYTES // count, "read", 1),
+            "near_read": (_NEAR_BYTES // 2, "read", 1),
+            "far_copy": (_FAR_BYTES // 4 // count, "stay", 2),
+            "near_copy": (_NEAR_BYTES // 4, "stay", 2),
+        }[name]
+        return 1.0 * times * size * count / self._streams(loop, size)
+
+    def figures(self, names: Sequence[str]) -> dict[str, float]:
+        """Several of them, by name."""
+        return {name: self.figure(name) for name in names}
+
+    def limits(self) -> Limits:
+        """All of them."""
+        return Limits(**self.figures(Limits.__slots__))
+
+    def _streams(self, loop: str, size: int) -> float:
         """Seconds a call over arrays of so many bytes."""
-        function = loaded[name].function(name, pointer, pointer, number)
+        pointer, number = ctypes.c_void_p, ctypes.c_int64
+        function = self._loaded[loop].function(loop, pointer, pointer, number)
         floats, times = size // 4, max(1, _STREAM_BYTES // size)
 
-        def work(_: int) -> Callable[[], None]:
-            arrays = [np.ones(floats + 16, np.float32) for _ in range(2)]
-            keep.append(arrays)
+        def work(thread: int) -> Callable[[], None]:
+            arrays = self._arrays.get((thread, size))
+            if arrays is None:
+                arrays = [np.ones(floats + 16, np.float32) for _ in range(2)]
+                self._arrays[thread, size] = arrays
             to, source = (array.ctypes.data + (-array.ctypes.data) % 64 for array in arrays)
 
             def call() -> None:
@@ -206,46 +256,69 @@ def measured(cpus: Sequence[int]) -> Limits:
 
             return call
 
-        return _together(cpus, work) / times
+        return _together(self._cpus, work) / times
 
-    def arithmetic(name: str) -> float:
-        function = loaded[name].function(name, pointer, number)
+    def _arithmetic(self, name: str, rounds: int) -> float:
+        """Seconds of so many rounds."""
+        function = self._loaded[name].function(name, ctypes.c_void_p, ctypes.c_int64)
 
         def work(_: int) -> Callable[[], None]:
             out = np.zeros(64, np.float64)
-            keep.append(out)
-            return lambda: function(out.ctypes.data, _ROUNDS // lanes)
+            return lambda: function(out.ctypes.data, rounds)
 
-        return _together(cpus, work)
-
-    count = len(cpus)
-    operations = 2.0 * _CHAINS * (_ROUNDS // lanes) * count
-    far, near = _FAR_BYTES // 4 // count, _NEAR_BYTES // 4
-    return Limits(
-        copy=2.0 * _STREAM_BYTES * count / streams("copy", _STREAM_BYTES),
-        read=1.0 * _STREAM_BYTES * count / streams("read", _STREAM_BYTES),
-        far_read=1.0 * _FAR_READ_BYTES / streams("read", _FAR_READ_BYTES // count),
-        near_read=2.0 * near * count / streams("read", 2 * near),
-        far_copy=2.0 * far * count / streams("stay", far),
-        near_copy=2.0 * near * count / streams("stay", near),
-        single=operations * lanes / arithmetic("single"),
-        double=operations * (bits // 64) / arithmetic("double"),
-    )
+        return _together(self._cpus, work)
 
 
-def measured_by_a_process(cpus: Sequence[int]) -> Limits:
-    """The same in a process of its own, whose threads and memory end with it."""
-    command = (sys.executable, "-m", "benchmarks.limits", ",".join(map(str, cpus)))
-    root = Path(__file__).resolve().parent.parent
-    finished = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
-    return Limits(**json.loads(finished.stdout))
+class LimitsProcess:
+    """Measures in a process of its own, which waits in between."""
+
+    def __init__(self, cpus: Sequence[int]) -> None:
+        listed = ",".join(map(str, cpus))
+        root = Path(__file__).resolve().parent.parent
+        self._process = subprocess.Popen(
+            (sys.executable, "-m", "benchmarks.limits", listed, "--serve"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=root,
+            text=True,
+            bufsize=1,
+        )
+
+    def figures(self, names: Sequence[str]) -> dict[str, float]:
+        """Figures by name, as they are now.
+
+        Raises:
+            RuntimeError: the process ended.
+        """
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(list(names)) + "\n")
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"measuring the limits ended with {self._process.wait()}")
+        found: dict[str, float] = json.loads(answer)
+        return found
+
+    def limits(self) -> Limits:
+        """All of them."""
+        return Limits(**self.figures(Limits.__slots__))
+
+    def close(self) -> None:
+        """Lets the process end."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
 
 
 def main() -> None:
     """Measures on the CPUs that the command line lists."""
-    found = measured([int(cpu) for cpu in sys.argv[1].split(",")])
-    figures = {name: getattr(found, name) for name in Limits.__slots__}
-    print(json.dumps(figures))
+    listed, *options = sys.argv[1:]
+    meter = Meter([int(cpu) for cpu in listed.split(",")])
+    if "--serve" not in options:
+        print(json.dumps(meter.figures(Limits.__slots__)))
+        return
+    for line in sys.stdin:
+        print(json.dumps(meter.figures(json.loads(line))), flush=True)
 
 
 if __name__ == "__main__":

@@ -83,18 +83,13 @@ def heading(described: Mapping[str, str], peers: Sequence[str]) -> list[str]:
     ]
 
 
-def line(
-    workload: Workload,
-    results: Mapping[str, Measurement],
-    peers: Sequence[str],
-    limits: Limits | None,
-) -> str:
+def line(workload: Workload, results: Mapping[str, Measurement], peers: Sequence[str]) -> str:
     """A workload's line of the table."""
-    leader, share = best(results), share_of_limit(workload, results, limits)
+    leader, share = best(results), share_of_limit(results)
     own = results.get(OWN)
     cells = [
         workload.name,
-        verdict(workload, results, limits),
+        verdict(workload, results),
         "–" if leader is None else f"{leader.ratio:.2f}",
         "–" if leader is None else leader.peer,
         "–" if share is None else f"{share:.0%}",
@@ -124,11 +119,11 @@ def memory_line(
     return _row([workload.name, *(_memory(results[peer]) for peer in peers)])
 
 
-def verdict(workload: Workload, results: Mapping[str, Measurement], limits: Limits | None) -> str:
+def verdict(workload: Workload, results: Mapping[str, Measurement]) -> str:
     """The goals and whether this run reached them."""
     texts = []
     for goal in workload.goals:
-        known = reached(goal, workload, results, limits)
+        known = reached(goal, results)
         note = "" if known is None else (": reached" if known else ": **missed**")
         texts.append(f"{goal}{note}")
     return ", ".join(texts)
@@ -195,8 +190,8 @@ def document(
                 "what": workload.what,
                 "timed": workload.timed,
                 "goals": [str(goal) for goal in workload.goals],
-                "reached": [reached(goal, workload, results, limits) for goal in workload.goals],
-                "share_of_limit": share_of_limit(workload, results, limits),
+                "reached": [reached(goal, results) for goal in workload.goals],
+                "share_of_limit": share_of_limit(results),
                 "peers": {peer: _figures(results, peer) for peer in results},
             }
             for workload, results in measured
@@ -223,6 +218,8 @@ def _figures(results: Mapping[str, Measurement], peer: str) -> dict[str, Any]:
             "spread": spread_of(measurement),
             "samples_microseconds": measurement.samples,
         }
+        if measurement.least:
+            figures["least_possible_microseconds"] = measurement.least
         if peer not in OWNS:
             figures["graphc_time_ratio"] = ratio(results, peer)
     return figures
