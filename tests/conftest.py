@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from kernel_watch import KernelWatch
+
+from graphc.executable import Executable
+from graphc.kernel import grains, split
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -35,3 +39,29 @@ def kernel_watch() -> Iterator[KernelWatch]:
         watch.install(patch)
         yield watch
     assert not watch.failures, "\n".join(watch.failures)
+
+
+@pytest.fixture
+def careful_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """The arguments of the calls of executables that went the careful way."""
+    found: list[tuple[Any, ...]] = []
+    for name in ("_careful", "_all_results"):
+        inner = getattr(Executable, name)
+
+        def recorded(self: Executable, *arguments: Any, inner: Any = inner, **named: Any) -> Any:
+            found.append(arguments)
+            return inner(self, *arguments, **named)
+
+        monkeypatch.setattr(Executable, name, recorded)
+    return found
+
+
+@pytest.fixture
+def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All kernels that can be split are, in as many tasks as possible."""
+    for module in (grains, split):
+        monkeypatch.setattr(module, "SERIAL_WORK", 1)
+    monkeypatch.setattr(grains, "TASK_WORK", 1)
+    monkeypatch.setattr(grains, "TASKS_PER_THREAD", 13)
+    monkeypatch.setattr(split, "_LONG", 1)
+    monkeypatch.setattr(split, "COLUMNS", 1)

@@ -1,62 +1,25 @@
-"""Calls of executables and ``session.run``: the native entry gives what the careful way gives."""
+"""Calls of executables: natively where arguments are plain, with the same errors where not."""
 
 from __future__ import annotations
 
-import gc
 import inspect
-import os
 import pickle
-import sys
-import threading
-import weakref
-from collections import OrderedDict, namedtuple
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from call_harness import Subclass, counter, increment, symbolic, warm
 
 import graphc as gx
 from graphc import direct
-from graphc.base.errors import FeedError, GraphError, IndexRangeError, NameLookupError, ShapeError
-from graphc.calls import MAX_QUESTIONS
+from graphc.base.errors import FeedError, IndexRangeError, ShapeError
 from graphc.executable import Executable
 from graphc.ir.dtypes import ALL
 from graphc.runtime import entry
-from graphc.runtime.blocks import SMALLEST_BLOCK
 from graphc.runtime.program import RECENT_BINDINGS
 
 RANDOM = np.random.default_rng(7)
-
-
-@pytest.fixture
-def careful_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """The arguments of the calls that went the careful way."""
-    found: list[tuple[Any, ...]] = []
-    for name in ("_careful", "_all_results"):
-        inner = getattr(Executable, name)
-
-        def recorded(self: Executable, *arguments: Any, inner: Any = inner, **named: Any) -> Any:
-            found.append(arguments)
-            return inner(self, *arguments, **named)
-
-        monkeypatch.setattr(Executable, name, recorded)
-    return found
-
-
-def warm(executable: Executable, *arguments: Any) -> None:
-    """Calls until native code is there."""
-    for _ in range(3):
-        executable(*arguments)
-
-
-def increment(
-    shape: tuple[Any, ...] = (16,), dtype: str = "float32"
-) -> tuple[gx.Session, gx.Value, gx.Value]:
-    with gx.Graph() as graph:
-        x = gx.placeholder(shape, dtype, name="x")
-        y = gx.where(gx.equal(x, x), x, x) if dtype == "bool" else x + x
-    return gx.Session(graph), x, y
 
 
 def test_the_native_entry_is_available_here() -> None:
@@ -90,10 +53,6 @@ def test_dtypes_and_ranks(dtype: str, shape: tuple[int, ...], careful_calls: lis
     assert len(careful_calls) == before
     assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
     assert result.tobytes() == expected.tobytes()
-
-
-class Subclass(np.ndarray[Any, Any]):
-    """An array of another type."""
 
 
 ODD: dict[str, Callable[[np.ndarray[Any, Any]], Any]] = {
@@ -210,14 +169,6 @@ def test_an_executable_is_callable_with_a_signature() -> None:
 # --- symbolic dims -------------------------------------------------------------------------------
 
 
-def symbolic() -> Executable:
-    with gx.Graph() as graph:
-        a = gx.placeholder(("n", "m"), name="a")
-        b = gx.placeholder(("m",), name="b")
-        z = [a + b, gx.sum(a, axis=1)]
-    return gx.Session(graph).compile(z, [a, b])
-
-
 def test_symbolic_dims(careful_calls: list[Any]) -> None:
     executable = symbolic()
     sizes = [(2, 3), (5, 3), (0, 3), (1, 1)][:RECENT_BINDINGS]
@@ -292,167 +243,6 @@ def test_arguments_in_another_order_and_not_needed(careful_calls: list[Any]) -> 
     assert not careful_calls
 
 
-# --- state ---------------------------------------------------------------------------------------
-
-
-def counter() -> tuple[gx.Session, Any, Any, gx.Value]:
-    with gx.Graph() as graph:
-        x = gx.placeholder((3,), name="x")
-        first = gx.variable(np.zeros(3, np.float32), name="first")
-        second = gx.variable(np.zeros(3, np.float32), name="second")
-        step = gx.group(first.assign_add(x), second.assign_sub(x))
-    return gx.Session(graph), first, second, step
-
-
-def test_variables_are_read_as_they_are(careful_calls: list[Any]) -> None:
-    session, first, second, _ = counter()
-    executable = session.compile([first + second, first * 2], [])
-    warm(executable)
-    careful_calls.clear()
-    session.set({first: [1, 2, 3], second: [10, 10, 10]})
-    total, double = executable()
-    np.testing.assert_array_equal(total, [11, 12, 13])
-    np.testing.assert_array_equal(double, [2, 4, 6])
-    assert not careful_calls
-
-
-def test_variables_are_written_natively(careful_calls: list[Any]) -> None:
-    session, first, second, step = counter()
-    executable = session.compile([step, first], [session.graph.find("x")])
-    one = np.ones(3, np.float32)
-    for trip in range(10):
-        careful_calls.clear()
-        nothing, before = executable(one)
-        assert nothing is None
-        np.testing.assert_array_equal(before, np.full(3, trip))
-        assert trip < 2 or not careful_calls
-    np.testing.assert_array_equal(session.get(second), [-10, -10, -10])
-    with pytest.raises(FeedError):
-        executable(np.ones(4, np.float32))
-    np.testing.assert_array_equal(session.get(first), [10, 10, 10])
-
-
-def test_readers_see_all_of_a_write_or_nothing() -> None:
-    session, first, second, step = counter()
-    x = session.graph.find("x")
-    total = session.compile(first + second, [])
-    write = session.compile(step, [x])
-    one = np.ones(3, np.float32)
-    warm(total)
-    warm(write, one)
-    torn: list[Any] = []
-    done = threading.Event()
-
-    def read() -> None:
-        while not done.is_set():
-            if np.any(total()):
-                torn.append(total())
-
-    readers = [threading.Thread(target=read) for _ in range(2)]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        for reader in readers:
-            reader.start()
-        for _ in range(3000):
-            write(one)
-    finally:
-        done.set()
-        sys.setswitchinterval(interval)
-    for reader in readers:
-        reader.join()
-    assert not torn
-    np.testing.assert_array_equal(session.get(first), [3003] * 3)
-
-
-# --- threads, forks, memory ----------------------------------------------------------------------
-
-
-def test_threads() -> None:
-    with gx.Graph() as graph:
-        x = gx.placeholder((64, 64), name="x")
-        y = gx.tanh(x @ x) @ x
-    executable = gx.Session(graph).compile(y, [x])
-    arrays = [RANDOM.normal(size=(64, 64)).astype("f4") for _ in range(4)]
-    expected = [executable(array) for array in arrays]
-    wrong: list[int] = []
-
-    def work(number: int) -> None:
-        for _ in range(200):
-            if executable(arrays[number]).tobytes() != expected[number].tobytes():
-                wrong.append(number)
-
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
-    assert len(executable.compiled.program.idle_frames) <= 5
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_after_a_fork() -> None:
-    large = SMALLEST_BLOCK // 4
-    session, x, y = increment((large,))
-    executable = session.compile(y, [x])
-    array = np.ones(large, np.float32)
-    warm(executable, array)
-    kept = executable(array)
-    child = os.fork()
-    if child == 0:
-        good = bool(np.all(executable(array * 2) == 4)) and bool(np.all(kept == 2))
-        kept[:] = 7
-        os._exit(0 if good else 1)
-    _, status = os.waitpid(child, 0)
-    assert status == 0
-    assert np.all(kept == 2) and np.all(executable(array) == 2)
-
-
-def resident_bytes() -> int:
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="memory is read from /proc")
-def test_nothing_leaks() -> None:
-    session, first, second, step = counter()
-    x = session.graph.find("x")
-    reads, writes = session.compile([first + x, second], [x]), session.compile(step, [x])
-    one, wrong = np.ones(3, np.float32), np.ones(3, np.float64)
-
-    def work(calls: int) -> None:
-        for _ in range(calls):
-            reads(one)
-            writes(one)
-            reads(wrong)
-            session.run(first, {x: one})
-
-    work(200)
-    watched: list[Any] = [one, np.dtype(np.float32), first, second, None, np.ndarray]
-    watched += [reads.compiled.program.recent[0], reads.compiled.program.idle_frames[0]]
-    gc.collect()
-    references, memory = [sys.getrefcount(item) for item in watched], resident_bytes()
-    work(20_000)
-    gc.collect()
-    # interned objects are used by whoever runs beside, so their counts may move a little
-    for item, before in zip(watched, references, strict=True):
-        assert abs(sys.getrefcount(item) - before) < 100, repr(item)
-    assert resident_bytes() - memory < 4 << 20
-
-
-def test_sessions_are_collected() -> None:
-    session, x, y = increment()
-    executable = session.compile(y, [x])
-    warm(executable, np.zeros(16, np.float32))
-    for _ in range(4):
-        session.run(y, {x: np.zeros(16, np.float32)})
-    gone = weakref.ref(session)
-    del session, executable, x, y
-    gc.collect()
-    assert gone() is None
-
-
 def test_without_the_native_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(direct, "available", lambda: False)
     session, first, second, step = counter()
@@ -476,224 +266,3 @@ def test_another_layout_of_arrays_is_noticed(
 ) -> None:
     monkeypatch.setattr(entry, name, place)
     assert not all(map(entry._lies_as_expected, entry._samples()))
-
-
-# --- session.run ---------------------------------------------------------------------------------
-
-
-def test_runs_are_remembered(careful_calls: list[Any]) -> None:
-    session, x, y = increment()
-    z = y + 1
-    array = np.arange(16, dtype=np.float32)
-    pair = namedtuple("pair", "first second")
-    nested = {"a": y, "b": [z, (y,)]}, [[y], {"z": z}], pair(z, y), OrderedDict(k=y)
-    for fetches in (y, [y, z], (y, z), "x", ["x", z], *nested):
-        for feeds in ({x: array}, {"x": array}, {x: array, y: array * 3}):
-            expected = session.run(fetches, feeds)
-            for _ in range(4):
-                result = session.run(fetches, dict(feeds))
-                assert type(result) is type(expected) and str(result) == str(expected)
-    assert not careful_calls
-
-
-def test_names_are_remembered_though_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    session, _, y = increment()
-    with session.graph:
-        gx.placeholder((2,), name="other")
-    array = np.arange(16, dtype=np.float32)
-
-    def ask() -> Any:
-        name = "".join(["o", "ther"])
-        return session.run([name, y], {"".join(["", "x"]): array, name: array[:2]})
-
-    for _ in range(2):
-        ask()
-    monkeypatch.setattr(session, "_executable", None)
-    np.testing.assert_array_equal(ask()[1], array + array)
-    monkeypatch.undo()
-    for n in range(MAX_QUESTIONS + 3):
-        session.run([y, *[[]] * n], {"x": array})
-    np.testing.assert_array_equal(ask()[1], array + array)
-
-
-def test_lists_that_change() -> None:
-    session, x, y = increment()
-    z = y + 1
-    fetches = [y]
-    array = np.ones(16, np.float32)
-    for _ in range(3):
-        assert session.run(fetches, {x: array})[0][0] == 2
-    fetches[0] = z
-    for _ in range(3):
-        assert session.run(fetches, {x: array})[0][0] == 3
-    fetches.append(y)
-    assert len(session.run(fetches, {x: array})) == 2
-    nested: Any = [[y]]
-    for _ in range(3):
-        assert session.run(nested, {x: array})[0][0][0] == 2
-    nested[0][0] = z
-    assert session.run(nested, {x: array})[0][0][0] == 3
-    nested.append(nested)
-    with pytest.raises(GraphError, match="contains itself"):
-        session.run(nested, {x: array})
-
-
-def test_names_are_looked_up_anew_when_the_graph_grows() -> None:
-    session, _, _ = increment()
-    with session.graph:
-        once = gx.placeholder((2,), name="once")
-        _ = once + 1
-    array = np.ones(2, np.float32)
-    for _ in range(4):
-        np.testing.assert_array_equal(session.run("once", {"once": array}), [1, 1])
-    with session.graph:
-        gx.placeholder((2,), name="once")
-    with pytest.raises(NameLookupError, match="2 values are called 'once'"):
-        session.run("once", {once: array})
-    with pytest.raises(NameLookupError):
-        session.run(once, {"once": array})
-
-
-def test_runs_with_wrong_feeds_say_so_however_often() -> None:
-    session, x, y = increment()
-    array = np.ones(16, np.float32)
-    for _ in range(4):
-        session.run(y, {x: array})
-    with pytest.raises(FeedError, match="x"):
-        session.run(y, {})
-    with pytest.raises(FeedError):
-        session.run(y, {x: np.ones(3, np.float32)})
-    with pytest.raises(NameLookupError):
-        session.run(y, {"unknown": array})
-    with pytest.raises(FeedError, match="fed twice"):
-        session.run(y, {x: array, "x": array})
-    np.testing.assert_array_equal(session.run(y, {x: array * 2}), np.full(16, 4))
-
-
-def test_effects_run_each_time() -> None:
-    session, first, _, step = counter()
-    x = session.graph.find("x")
-    for trip in range(1, 7):
-        assert session.run(step, {x: np.ones(3, np.float32)}) is None
-        np.testing.assert_array_equal(session.run(first), np.full(3, trip))
-
-
-# --- out -----------------------------------------------------------------------------------------
-
-
-def test_given_arrays_are_written_natively(careful_calls: list[Any]) -> None:
-    executable = symbolic_product()
-    a, b = np.ones((2, 3), np.float32), np.full(3, 2, np.float32)
-    target = np.empty((2, 3), np.float32)
-    for _ in range(3):
-        executable(a, b, out=target)
-    careful_calls.clear()
-    target[:] = -1
-    references = sys.getrefcount(target)
-    assert executable(a, b, out=target) is target
-    assert executable(a, b, out=None) is not target
-    assert np.all(target == 2) and not careful_calls
-    assert sys.getrefcount(target) == references
-    room = np.zeros((3, 3), np.float32)
-    assert np.all(executable(a, room[2], out=room[:2]) == 0) and not careful_calls
-    with pytest.raises(FeedError, match="shares memory"):
-        executable(a, room[2], out=room[1:])
-    with pytest.raises(FeedError, match=r"shape \(3, 3\); the result has shape \(2, 3\)"):
-        executable(a, b, out=room)
-
-
-def symbolic_product() -> Executable:
-    with gx.Graph() as graph:
-        a = gx.placeholder(("n", "m"), name="a")
-        b = gx.placeholder(("m",), name="b")
-        y = a * b
-    return gx.Session(graph).compile(y, [a, b])
-
-
-def test_results_are_written_to_given_arrays() -> None:
-    session, x, y = increment()
-    z = gx.sum(y)
-    array = np.arange(16, dtype=np.float32)
-    executable = session.compile(y, [x])
-    target = np.empty(16, np.float32)
-    for _ in range(4):
-        target[:] = -1
-        assert executable(array, out=target) is target
-        np.testing.assert_array_equal(target, array + array)
-    several = session.compile({"y": y, "all": [z, y]}, [x])
-    total = np.empty((), np.float32)
-    for _ in range(4):
-        total[...] = 0
-        result = several(array, out={"y": target, "all": [total, None]})
-        assert result["y"] is target and result["all"][0] is total and total == 240
-        np.testing.assert_array_equal(result["all"][1], array + array)
-    assert several(array, out={"y": None, "all": None})["all"][0] == 240
-
-
-def test_symbolic_results_are_written_to_given_arrays() -> None:
-    executable = symbolic()
-    a, b = np.ones((2, 3), np.float32), np.ones(3, np.float32)
-    target = np.empty((2, 3), np.float32)
-    assert executable(a, b, out=[target, None])[0] is target
-    assert np.all(target == 2)
-    with pytest.raises(FeedError, match=r"shape \(5, 3\); the result has shape \(2, 3\)"):
-        executable(a, b, out=[np.empty((5, 3), np.float32), None])
-
-
-def test_programs_with_variables_write_to_given_arrays() -> None:
-    session, first, _, step = counter()
-    executable = session.compile([first * 2, step], [session.graph.find("x")])
-    target = np.empty(3, np.float32)
-    for trip in range(4):
-        result = executable(np.ones(3, np.float32), out=[target, None])
-        assert result[0] is target and result[1] is None
-        np.testing.assert_array_equal(target, np.full(3, 2 * trip))
-
-
-def frozen(array: Any) -> Any:
-    array.flags.writeable = False
-    return array
-
-
-WRONG: dict[str, tuple[Any, str]] = {
-    "dtype": (np.empty(16), r"array of float64 for float32\[16\]"),
-    "shape": (np.empty(15, np.float32), r"shape \(15,\)"),
-    "rank": (np.empty((16, 1), np.float32), r"shape \(16, 1\)"),
-    "strided": (np.empty(32, np.float32)[::2], "not contiguous"),
-    "frozen": (frozen(np.empty(16, np.float32)), "can't be written"),
-    "list": ([np.empty(16, np.float32)], "a list of 1"),
-    "order": (np.empty(16, ">f4"), ">f4"),
-}
-
-
-@pytest.mark.parametrize("kind", WRONG)
-def test_arrays_that_cannot_take_a_result(kind: str) -> None:
-    session, x, y = increment()
-    executable = session.compile(y, [x])
-    target, message = WRONG[kind]
-    for _ in range(4):
-        with pytest.raises(FeedError, match=message):
-            executable(np.zeros(16, np.float32), out=target)
-        executable(np.zeros(16, np.float32))
-
-
-def test_arrays_of_other_types_can_take_a_result() -> None:
-    session, x, y = increment()
-    executable = session.compile(y, [x])
-    target = np.empty(16, np.float32).view(Subclass)
-    for _ in range(4):
-        target[:] = 0
-        assert executable(np.ones(16, np.float32), out=target) is target
-        assert np.all(target == 2)
-
-
-def test_arrays_that_share_memory() -> None:
-    session, x, y = increment()
-    array = np.zeros(17, np.float32)
-    with pytest.raises(FeedError, match="shares memory with an argument"):
-        session.compile(y, [x])(array[:16], out=array[1:])
-    twice = session.compile([y, y + 1], [x])
-    with pytest.raises(FeedError, match="share memory"):
-        twice(np.zeros(16, np.float32), out=[array[:16], array[1:]])
-    with pytest.raises(FeedError, match="a list of 1 where the fetches have a list of 2"):
-        twice(array[:16], out=[None])

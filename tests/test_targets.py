@@ -16,10 +16,9 @@ import numpy as np
 import pytest
 import random_programs
 from object_symbols import undefined_symbols
-from portable_programs import (
-    PROGRAMS,
+from portable_programs import PROGRAMS, Recorded
+from portable_runs import (
     THREADS,
-    Recorded,
     build,
     built,
     differences,
@@ -343,7 +342,7 @@ def test_what_objects_need_is_found() -> None:
 _BUILD = """
 import hashlib, sys
 sys.path.insert(0, sys.argv[1])
-from portable_programs import built
+from portable_runs import built
 from graphc.base.target import named
 for target in sys.argv[2:]:
     print(target, hashlib.sha256(built("functions", named(target)).image).hexdigest())

@@ -1,4 +1,4 @@
-"""Levels of ``optimize``, and the program that answers while the full one compiles.
+"""The program that answers while the full one compiles.
 
 Both have the same bits; one takes over from the other between two runs; what is asked about a
 program is said of the full one, which is waited for.
@@ -18,48 +18,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from op_contract import cases, is_pointwise, sample, special_values, trace
+from tier_harness import array, assert_same, large, same_bits
 
 import graphc as gx
 import graphc.compiler
-from graphc.base.errors import GraphError, IndexRangeError
-from graphc.base.target import Target, host, named
-from graphc.codegen.walker import emit_program
-from graphc.debug.compare import difference
-from graphc.extract import extract
-from graphc.ir.dtypes import ALL, DType, float32
-from graphc.runtime.jit import compile_object
+from graphc.base.errors import GraphError
 from graphc.runtime.program import Program
-from passes.pipeline import PIPELINE, SHARED
-
-LEVELS = (0, 1, 2, 3)
-
-
-def chain(x: gx.Value, length: int = 300) -> gx.Value:
-    """Additions, products and functions, which fuse into one kernel or a few."""
-    y = x
-    for n in range(length // 3):
-        y = gx.tanh(y * 0.5 + x * (n % 7))
-    return y
-
-
-def large() -> tuple[gx.Graph, gx.Value, gx.Value]:
-    with gx.Graph() as graph:
-        x = gx.placeholder(("n", 5), name="x")
-        return graph, x, chain(x)
-
-
-def array(rows: int = 4) -> Any:
-    return np.random.default_rng(0).standard_normal((rows, 5)).astype(np.float32)
-
-
-def same_bits(one: Any, other: Any) -> bool:
-    return difference(np.asarray(one), np.asarray(other)) is None
-
-
-def assert_same(one: Any, other: Any) -> None:
-    for a, b in zip(one, other, strict=True):
-        assert same_bits(a, b), f"{a!r}\n{b!r}"
 
 
 class Gate:
@@ -90,73 +54,6 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     made.open.set()
 
 
-# --- bits ----------------------------------------------------------------------------------------
-
-
-def zoo(
-    element: DType, panels: bool = True
-) -> tuple[gx.Graph, list[gx.Value], dict[gx.Value, Any]]:
-    """Every operation of a dtype, on its samples and with what may fuse with it on both sides.
-
-    Samples with ``panels`` are for this machine.
-    """
-    graph = gx.Graph()
-    fetches: list[gx.Value] = []
-    feeds: dict[gx.Value, Any] = {}
-    for op, own in cases():
-        if own is not element or op.effect != "pure" or (not panels and "panels" in op.name):
-            continue
-        arrays, attrs = sample(op, element, 1)
-        if is_pointwise(op):
-            row = np.resize(special_values(element), arrays[0].size)
-            arrays = [row.reshape(arrays[0].shape) if a.dtype == row.dtype else a for a in arrays]
-        traced = trace(op, arrays, attrs, recorder=graph)
-        feeds.update(zip(traced.inputs, arrays, strict=True))
-        with graph:
-            for value in traced.outputs:
-                fetches.append(value)
-                if value.dtype.is_float and value.type.rank:
-                    fetches.append(gx.sum(gx.tanh(value) * value, axis=-1))
-    return graph, fetches, feeds
-
-
-@pytest.mark.parametrize("element", ALL, ids=str)
-def test_all_operations_have_the_same_bits_at_each_level(element: DType) -> None:
-    graph, fetches, feeds = zoo(element)
-    results = [
-        gx.Session(graph, threads=threads, options=gx.Options(optimize=level)).run(fetches, feeds)
-        for level, threads in ((0, 1), (0, 2), (1, 1), (3, 1))
-    ]
-    for other in results[1:]:
-        assert_same(results[0], other)
-
-
-NARROW = {"without_fma": host().without_fma(), "v2": named("x86-64-v2"), "v3": named("x86-64-v3")}
-
-
-@pytest.mark.parametrize("target", NARROW.values(), ids=NARROW)
-def test_levels_agree_on_every_target(target: Target) -> None:
-    graph, fetches, feeds = zoo(float32, panels=False)
-    results = [
-        gx.Session(graph, target=target, options=gx.Options(optimize=level)).run(fetches, feeds)
-        for level in (0, 1, 3)
-    ]
-    assert_same(results[0], results[1])
-    assert_same(results[0], results[2])
-
-
-@pytest.mark.parametrize("name", ["aarch64", "wasm32"])
-def test_single_kernels_are_translated_for_other_processors(name: str) -> None:
-    graph, fetches, _ = zoo(float32, panels=False)
-    target = named(name)
-    plan = graphc.compiler.levels_of(
-        extract(graph, fetches), gx.Options(optimize=0), target
-    ).plan
-    text = emit_program(plan, target, quick=True)
-    for module in text.modules:
-        assert compile_object(module.text, target, module.glue)
-
-
 def test_the_first_answer_has_the_bits_of_all_others() -> None:
     graph, x, y = large()
     session = gx.Session(graph)
@@ -169,25 +66,6 @@ def test_the_first_answer_has_the_bits_of_all_others() -> None:
     assert exe.tier == "full"
     assert_same(first, [exe(a) for a in inputs])
     assert_same(first, [exe(a) for a in inputs])
-
-
-def test_control_flow_and_reductions() -> None:
-    with gx.Graph() as graph:
-        x = gx.placeholder(("n", 8), name="x")
-
-        def body(i: gx.Value, h: gx.Value) -> list[gx.Value]:
-            return [i + 1, chain(h, 150) @ gx.transpose(h) @ h]
-
-        _, h = gx.while_loop(lambda i, h: i < 3, body, [gx.constant(0), x])
-        y = gx.cond(gx.sum(h) > 0, lambda: chain(h, 150), lambda: gx.softmax(h) - chain(h, 60))
-        z = gx.cumsum(y, axis=0)[::2, ::-1]
-    given = np.random.default_rng(1).standard_normal((6, 8)).astype(np.float32)
-    session = gx.Session(graph)
-    exe = session.compile([y, z], [x])
-    assert exe.tier == "baseline"
-    first = exe(given)
-    exe.wait()
-    assert_same(first, exe(given))
 
 
 def training() -> tuple[gx.Graph, list[gx.Value], gx.Value, Any, list[gx.Value]]:
@@ -231,85 +109,9 @@ def test_training_goes_on_where_the_first_program_left_it(threads: int) -> None:
 
     results = trained(switching, switch)
     assert tiers[0] == "baseline" and tiers[-1] == "full"
-    for level in LEVELS:
+    for level in range(4):
         session = gx.Session(graph, threads=threads, options=gx.Options(optimize=level))
         assert_same(results, trained(session, lambda number: None))
-
-
-def test_errors_name_the_same_lines_at_each_level() -> None:
-    with gx.Graph() as graph:
-        x = gx.placeholder((4,), name="x")
-        index = gx.placeholder((2,), "int64", name="index")
-        y = chain(gx.take(x, index))
-    told = []
-    for level in (0, 3):
-        session = gx.Session(graph, options=gx.Options(optimize=level))
-        with pytest.raises(IndexRangeError) as caught:
-            session.run(y, {x: np.ones(4, np.float32), index: np.array([0, 7])})
-        told.append((caught.value.message, caught.value.where))
-    assert told[0] == told[1]
-
-
-# --- levels --------------------------------------------------------------------------------------
-
-
-def test_levels_leave_out_what_comes_last() -> None:
-    graph, x, y = large()
-    names = []
-    for level in LEVELS:
-        exe = gx.Session(graph, options=gx.Options(optimize=level)).compile(y, [x])
-        names.append([record.name for record in exe.passes])
-        assert exe.tier == ("baseline" if level == 2 else "full") or exe.wait()
-    assert "fusion#1" not in names[0] and "fusion#1" in names[1]
-    assert "layout#1" not in names[1] and "layout#1" in names[2]
-    assert names[2] == names[3]
-    shared = [step.name for step in PIPELINE[:SHARED]]
-    for given in names:
-        assert [name.partition("#")[0] for name in given[:SHARED]] == shared
-
-
-def test_kernels_are_shared_by_operations_that_are_alike() -> None:
-    graph, x, y = large()
-    exe = gx.Session(graph, options=gx.Options(optimize=0)).compile(y, [x])
-    assert len(exe.compiled.plan.steps) > 300
-    assert len(exe.kernels) < 8
-
-
-def test_memory_is_used_again() -> None:
-    graph, x, y = large()
-    exe = gx.Session(graph, options=gx.Options(optimize=0, verify=True)).compile(y, [x])
-    memory = exe.memory_at(n=1000)
-    assert memory.peak_bytes <= 8 * (5 * 4 * 1000 + 64)
-    assert memory.unplanned_bytes > 200 * 5 * 4 * 1000
-
-
-@pytest.mark.parametrize("given", [-1, 4, True, "2", None])
-def test_levels_that_are_none(given: Any) -> None:
-    with pytest.raises(GraphError, match="optimize is"):
-        gx.Options(optimize=given)
-
-
-def test_the_environment_sets_the_level() -> None:
-    assert gx.Options.from_environment({"GRAPHC": "optimize=0"}).optimize == 0
-    assert gx.Options.resolved(gx.Options(), {"GRAPHC": "optimize=1"}).optimize == 1
-
-
-@pytest.mark.parametrize(
-    "options",
-    [gx.Options(optimize=3), gx.Options(verify=True), gx.Options(fuel=10), gx.Options(time=True)],
-    ids=["optimize", "verify", "fuel", "time"],
-)
-def test_what_shows_the_passes_waits_for_the_program(options: gx.Options) -> None:
-    graph, x, y = large()
-    assert gx.Session(graph, options=options).compile(y, [x]).tier == "full"
-
-
-def test_small_programs_are_compiled_at_once() -> None:
-    with gx.Graph() as graph:
-        x = gx.placeholder((3,))
-        y = chain(x, 60)
-    exe = gx.Session(graph).compile(y, [x])
-    assert exe.tier == "full" and exe.wait(0)
 
 
 # --- taking over ---------------------------------------------------------------------------------
@@ -610,25 +412,6 @@ def test_a_process_that_ends_at_once_leaves_its_first_program(tmp_path: Any) -> 
     assert [text.splitlines()[0] for text in told] == [
         "no entry", "no entry; the first program was there",
     ]  # fmt: skip
-
-
-# --- scale ---------------------------------------------------------------------------------------
-
-
-def test_single_kernels_take_linear_time() -> None:
-    def seconds(length: int) -> float:
-        with gx.Graph() as graph:
-            x = gx.placeholder((4,), name="x")
-            y = chain(x, length)
-        extraction = extract(graph, [y])
-        options = gx.Options(optimize=0)
-        started = time.process_time()
-        graphc.compiler.compile_graph(extraction, options, host())
-        return time.process_time() - started
-
-    seconds(100)
-    short, long = seconds(2000), seconds(20_000)
-    assert long < 25 * max(short, 0.05)
 
 
 @pytest.mark.parametrize("timeout", ["1", float("nan"), [1], True])
