@@ -30,7 +30,7 @@ _NAMES = {
     "Executable": ("graphc.executable", "Executable"),
     "Options": ("graphc.base.options", "Options"),
     "Variable": ("graphc.state", "Variable"),
-    "Effect": ("graphc.state", "Effect"),
+    "Effect": ("graphc.ir.effect", "Effect"),
     "variable": ("graphc.state", "variable"),
     "group": ("graphc.state", "group"),
     "control_dependencies": ("graphc.state", "control_dependencies"),

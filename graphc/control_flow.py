@@ -15,6 +15,7 @@ from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.extract import needed, without_assignments
 from graphc.ir.builder import apply_node, builder_for, building
+from graphc.ir.effect import Effect
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import OpDef
 from graphc.ir.recorder import Recorder, current_recorder
@@ -22,7 +23,7 @@ from graphc.ir.value import Value
 from graphc.ops.control import cond_op, while_op
 from graphc.ops.convert import as_value
 from graphc.ops.state import assign_op
-from graphc.state import Effect, Variable, latest_value
+from graphc.state import Variable, latest_value
 from graphc.structure import leaves, rebuild
 
 

@@ -25,6 +25,7 @@ from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.differentiate import gradients as gradients_of
 from graphc.ir.dtypes import DType, float64
+from graphc.ir.effect import Effect
 from graphc.ir.value import Value
 from graphc.ops.arguments import items_of, number
 from graphc.ops.convert import converted
@@ -33,7 +34,7 @@ from graphc.ops.pointwise_logic import where
 from graphc.ops.pointwise_rounding import maximum as larger
 from graphc.ops.reduce import sum_
 from graphc.parameters import checked_pairs, no_loss, refuse_regions, trainable_variables
-from graphc.state import Effect, Variable, group, variable
+from graphc.state import Variable, group, variable
 from graphc.structure import leaves, rebuild
 
 Number: TypeAlias = float | Value

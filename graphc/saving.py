@@ -21,6 +21,7 @@ from graphc.base.words import shown
 from graphc.extract import needed
 from graphc.ir import dims
 from graphc.ir.builder import make_node
+from graphc.ir.effect import Effect
 from graphc.ir.graph import Graph, Node, Provenance
 from graphc.ir.op import OpDef
 from graphc.ir.printer import symbols_in
@@ -29,7 +30,7 @@ from graphc.ir.text_io import load_graph, save_graph
 from graphc.ir.value import Value
 from graphc.ops.files import effect_op, requires_op, structure_op
 from graphc.ops.source import placeholder_op
-from graphc.state import Effect, Variable
+from graphc.state import Variable, group
 from graphc.structure import leaves
 from graphc.structure_data import structure_data, structure_of
 
@@ -166,7 +167,7 @@ class _Loader:
             if node.op is requires_op:
                 self.recorder.require(inputs[0], inputs[1:])
             elif node.op is effect_op:
-                self.effects[node.output] = Effect(inputs, node.output.name)
+                self.effects[node.output] = group(*inputs, name=node.output.name)
             elif node.op is structure_op:
                 structures.add(node.output)
                 self.structure = _data_of(node)

@@ -27,10 +27,11 @@ from graphc.extract import Extraction, extract, missing_feed
 from graphc.feeds import converted_feed, mapping_of
 from graphc.holdings import Holdings
 from graphc.ir.attributes import Array, Payload
+from graphc.ir.effect import Effect
 from graphc.ir.recorder import Recorder, current_recorder, origin
 from graphc.ir.value import Value
 from graphc.runtime.blocks import copy_of
-from graphc.state import Effect, Variable
+from graphc.state import Variable
 from graphc.structure import leaves, rebuild
 from graphc.tiers import Tiers, seconds_of
 
@@ -410,7 +411,7 @@ class Session:
             raise GraphError(
                 "None cannot be fetched", where=caller(), hint="fetch an effect to get None for it"
             )
-        return self._value(leaf)
+        return self.graph.find_fetch(leaf) if isinstance(leaf, str) else self._value(leaf)
 
     def _resolve_feeds(self, feeds: Mapping[Any, Any]) -> dict[int, tuple[Value, Any]]:
         result: dict[int, tuple[Value, Any]] = {}

@@ -16,6 +16,7 @@ from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.ir.builder import current
 from graphc.ir.dtypes import DTypeLike
+from graphc.ir.effect import Effect
 from graphc.ir.op import surface_function
 from graphc.ir.recorder import Recorder, current_recorder
 from graphc.ir.types import TensorType
@@ -128,26 +129,17 @@ def variable(
     return result
 
 
-class Effect:
-    """Something to run for what it does; fetching it gives None.
-
-    Attributes:
-        values: the values whose computation is the effect.
-    """
-
-    __slots__ = ("name", "values")
-
-    def __init__(self, values: Sequence[Value], name: str | None = None) -> None:
-        self.values = tuple(values)
-        self.name = checked_name(name)
-
-    def __repr__(self) -> str:
-        return f"<Effect {self.name or ''} of {len(self.values)} values>"
-
-
 def group(*items: Any, name: str | None = None) -> Effect:
-    """One effect that runs all given values and effects (or nested structures of them)."""
-    return Effect([value for item in leaves(list(items)) for value in effect_values(item)], name)
+    """One effect that runs all given values and effects (or nested structures of them).
+
+    A session finds it by its name, too.
+    """
+    values = [value for item in leaves(list(items)) for value in effect_values(item)]
+    effect = Effect(values, name)
+    recorder = values[0].graph if values else None
+    if effect.name is not None and isinstance(recorder, Recorder):
+        recorder.note_effect(effect)
+    return effect
 
 
 def effect_values(item: Any) -> Sequence[Value]:

@@ -292,3 +292,14 @@ def test_damaged_files_raise_parse_error_only(tmp_path: Path) -> None:
     assert refused > 150
     with pytest.raises(gx.FileError, match="No such file"):
         gx.load(tmp_path / "none.gir")
+
+
+def test_effects_keep_their_names(tmp_path: Path) -> None:
+    with gx.Graph():
+        count = gx.variable(np.float32(0), name="count")
+        step = gx.group(count.assign_add(1.0), name="train")
+    gx.save(tmp_path / "m.gir", step)
+    loaded = gx.load(tmp_path / "m.gir")
+    session = gx.Session(loaded.values[0].graph)
+    assert loaded.name == "train" and session.run("train") is None
+    assert session.get("count") == 1.0

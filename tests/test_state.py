@@ -179,6 +179,27 @@ def test_what_does_not_fit_is_told_when_building(shape: tuple[int, ...]) -> None
 # --- groups and dependencies ---------------------------------------------------------------------
 
 
+def test_groups_are_fetched_by_name() -> None:
+    with gx.Graph() as graph:
+        v = scalar(1)
+        gx.group(v.assign_add(1.0), name="train")
+        y = v * 10.0
+    session = gx.Session(graph)
+    for run in range(1, 5):
+        result = session.run({"step": "train", "y": y})
+        assert result["step"] is None and result["y"] == 10 * run
+    assert session.compile("train")() is None
+    with graph:
+        gx.group(v.assign_add(2.0), name="train")
+    lines = r"2 values or effects are called 'train'.*test_state\.py.*test_state\.py"
+    with pytest.raises(gx.NameLookupError, match=lines):
+        session.run("train")
+    with pytest.raises(gx.NameLookupError, match="no value is called 'train'"):
+        session.run(y, {"train": 1.0})
+    with pytest.raises(gx.NameLookupError, match="known names are 'train', 'v'"):
+        session.run("trian")
+
+
 def test_groups_nest_and_have_structure() -> None:
     with gx.Graph() as graph:
         v, w = scalar(0, "v"), scalar(0, "w")

@@ -25,11 +25,11 @@ from graphc.extract import Extraction, extract, guards_of, missing_feed
 from graphc.feeds import converted_feed
 from graphc.interp import OutOfBudget, bind_dims, evaluate
 from graphc.ir.attributes import Array
+from graphc.ir.effect import Effect
 from graphc.ir.graph import Graph
 from graphc.ir.printer import symbols_in
 from graphc.ir.recorder import Recorder
 from graphc.ir.value import Value
-from graphc.state import Effect
 from graphc.structure import leaves
 from passes.base import Decision, PassContext
 from passes.checking import reaction

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType, TracebackType
+from typing import TypeVar
 
 from graphc.base.errors import GraphcError, GraphError, NameLookupError
 from graphc.base.source import caller, location_of, user_frame
@@ -18,9 +19,12 @@ from graphc.ir import pictures
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import building, current, default, install_default, make_node
 from graphc.ir.dims import Dim, symbol
+from graphc.ir.effect import Effect
 from graphc.ir.graph import UNKNOWN, Graph, Node, Provenance
 from graphc.ir.op import OpDef
 from graphc.ir.value import Value, checked_name
+
+_Named = TypeVar("_Named", bound=Value | Effect)
 
 
 class Recorder:
@@ -33,7 +37,8 @@ class Recorder:
         name: a label.
         nodes: everything built, in order.
         parent: the recorder a branch or loop body is traced inside of, None at the top.
-        revision: grows with each node and each change of a name, which may change what names mean.
+        revision: grows with each node, named effect and change of a name, which may change what
+            names mean.
     """
 
     def __init__(self, name: str = "graph", parent: Recorder | None = None) -> None:
@@ -50,6 +55,7 @@ class Recorder:
         self._positions: dict[Value, int] = {}
         self._places: dict[tuple[int, int], tuple[CodeType, Provenance]] = {}
         self._names: dict[str, list[Value]] = {}
+        self._effects: dict[str, list[Effect]] = {}
         self._symbols = 0
         self._control: list[tuple[Value, ...]] = []
         self._tokens: list[object] = []
@@ -140,6 +146,13 @@ class Recorder:
                     self._names[old] = others
             if value.name is not None:
                 self._names.setdefault(value.name, []).append(value)
+
+    def note_effect(self, effect: Effect) -> None:
+        """An effect whose values are of this graph bears a name."""
+        assert effect.name is not None
+        with self._lock:
+            self.revision += 1
+            self._effects.setdefault(effect.name, []).append(effect)
 
     def _provenance(self) -> Provenance:
         """The user's line; one object for all that is built by one instruction, as in a loop."""
@@ -236,19 +249,33 @@ class Recorder:
         Raises:
             NameLookupError: if no value, or more than one, bears it; names their lines.
         """
-        found = self._names.get(name, []) if isinstance(name, str) else []
+        found = self._names.get(name, ()) if isinstance(name, str) else ()
+        return self._only(name, found, "value", self._names)
+
+    def find_fetch(self, name: str) -> Value | Effect:
+        """The value or the effect of that name.
+
+        Raises:
+            NameLookupError: if neither, or more than one, bears it; names their lines.
+        """
+        found: list[Value | Effect] = [*self._names.get(name, ()), *self._effects.get(name, ())]
+        return self._only(name, found, "value or effect", (*self._names, *self._effects))
+
+    def _only(self, name: str, found: Sequence[_Named], kind: str, known: Iterable[str]) -> _Named:
         if len(found) == 1:
             return found[0]
         if not found:
             raise NameLookupError(
-                f"no value is called {shown(name)}",
+                f"no {kind} is called {shown(name)}",
                 where=caller(),
-                hint=known_names(str(name), self._names)
+                hint=known_names(str(name), known),
             )
-        makers = [self.nodes[self._positions[value]] for value in found]
+        values = [item.values[0] if isinstance(item, Effect) else item for item in found]
+        makers = [self.nodes[self._positions[value]] for value in values]
         lines = ", ".join(str(node.provenance.where) for node in makers)
+        what = "values" if all(isinstance(item, Value) for item in found) else "values or effects"
         raise NameLookupError(
-            f"{len(found)} values are called {name!r}, built at {lines}",
+            f"{len(found)} {what} are called {name!r}, built at {lines}",
             where=caller(),
             hint="use the value itself instead of its name",
         )
