@@ -48,7 +48,8 @@ def compile(
             size that the graph allows.
         variants: levels of x86-64 to have code for, such as ("x86-64-v2", "x86-64-v3"); a context
             takes the best that its processor can run.
-        name: begins the names of the C functions; by default that of the directory.
+        name: begins the names of the C functions, and is that of the Python module, which may not
+            hide one of Python's or NumPy; by default that of the directory.
         freeze: whether variables become constants, which lets the compiler pack them in advance; by
             default where the executable writes none.
 

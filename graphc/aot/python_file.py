@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 import pprint
+import sys
 from typing import Any
 
 from graphc.aot.inside import DIGEST, DIGEST_BYTES
 from graphc.aot.library import Content, Design, Tensor
+from graphc.base.errors import GraphError
+from graphc.base.source import caller
 from graphc.ir.dim_text import format_name
+
+_TAKEN = sys.stdlib_module_names | {"numpy"}
+
+
+def check_module_name(name: str) -> None:
+    """Refuses a name whose module would hide one of Python's or NumPy from what is beside it.
+
+    Raises:
+        GraphError: naming it.
+    """
+    if name in _TAKEN:
+        raise GraphError(
+            f"name={name!r} is that of a Python module, which the library's {name}.py would hide",
+            where=caller(),
+            hint="give another name=, or write to a directory of another name",
+        )
 
 
 def python_text(

@@ -24,7 +24,7 @@ from graphc.aot.library import (
 )
 from graphc.aot.link import library_name, link
 from graphc.aot.publish import publish
-from graphc.aot.python_file import python_text
+from graphc.aot.python_file import check_module_name, python_text
 from graphc.aot.tables import MAX_THREADS
 from graphc.aot.weights import METADATA, PADDING, embedding, filled, weights_file
 from graphc.base.errors import GraphError, UnsupportedError
@@ -86,6 +86,9 @@ def write_library(exe: Executable, path: str | os.PathLike[str], order: Order) -
             where=caller(),
             hint="leave embed_weights at True",
         )
+    with_module = order.kind == "shared" and family.is_hosted
+    if with_module:
+        check_module_name(name)
     structure = structure_data(exe._fetches)
     design = Design(
         name, family, order.threads and family.base.has_threads, order.embed_weights,
@@ -114,7 +117,7 @@ def write_library(exe: Executable, path: str | os.PathLike[str], order: Order) -
         code = link([code], exported, family.base, name)
     files[library] = code
     files[f"{name}.h"] = header_text(content, design, family.is_hosted).encode()
-    if order.kind == "shared" and family.is_hosted:
+    if with_module:
         files[f"{name}.py"] = python_text(content, design, library, stored, digest).encode()
     data["files"] = {
         each: {"bytes": len(text), "sha256": hashlib.sha256(text).hexdigest()}

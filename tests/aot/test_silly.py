@@ -36,6 +36,7 @@ def exe() -> gx.Executable:
             )
         ),
         *({"name": name} for name in ("", 3, b"x", "a b", "graphc", "pthread", "x" * 250)),
+        *({"name": name} for name in ("os", "numpy")),
         *({option: 1} for option in ("threads", "embed_weights", "freeze")),
         {"threads": None},
     ],
@@ -50,6 +51,14 @@ def test_what_cannot_be_is_refused(
     assert caught.value.where is not None and Path(caught.value.where.filename) == Path(__file__)
     assert caught.value.hint and len(str(caught.value).splitlines()) <= 6
     assert not (tmp_path / "library").exists()
+
+
+def test_directories_with_names_of_modules(tmp_path: Path, exe: gx.Executable) -> None:
+    with pytest.raises(gx.GraphError, match=r"name='queue' is that of a Python module.*queue\.py"):
+        gx.aot.compile(exe, tmp_path / "queue")
+    assert not (tmp_path / "queue").exists()
+    gx.aot.compile(exe, tmp_path / "queue", name="my_queue")
+    gx.aot.compile(exe, tmp_path / "select", kind="package")  # which has no module
 
 
 @pytest.mark.parametrize("dim", ["2*n", "batch size", "é", "min(n, m)", "*/", "None", "class"])
