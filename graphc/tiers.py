@@ -12,6 +12,7 @@ it ends with the interpreter, and after a fork the child starts its own when it 
 from __future__ import annotations
 
 import atexit
+import copy
 import os
 import threading
 import warnings
@@ -139,7 +140,8 @@ class Tiers:
                 self._ended.wait(timeout)
         if self._error is not None:
             self._told = True
-            raise self._error
+            # one of its own for each who asks: a traceback grows where an object is raised again
+            raise copy.copy(self._error) from self._error
         return self._ended.is_set()
 
     # --- in the background -----------------------------------------------------------------------

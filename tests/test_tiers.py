@@ -258,9 +258,14 @@ def test_an_error_in_the_background_is_told_once_and_raised_by_wait(
         assert_same([first], [session.run(y, {x: array()})])
     exe = session.compile(y, [x])
     assert exe.tier == "baseline"
-    for ask in (exe.wait, lambda: exe.graph, session.wait):
-        with pytest.raises(GraphError, match="planted"):
+    raised = []
+    for ask in (exe.wait, lambda: exe.graph, session.wait, exe.wait):
+        with pytest.raises(GraphError, match="planted") as caught:
             ask()
+        raised.append(caught)
+    first_one, last = raised[0].value, raised[-1].value
+    assert first_one is not last and first_one.__cause__ is last.__cause__
+    assert len(raised[0].traceback) == len(raised[-1].traceback)
 
 
 SCRIPT = """
