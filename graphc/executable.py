@@ -385,6 +385,7 @@ class Executable(Called):
             GraphError: for what is no path.
             FileError: if the file can't be written, as where its folder is missing.
         """
+        check_writable(path, "a report")
         from graphc.report import write_report
 
         write_report(self.compiled, path, self.last_profile)

@@ -222,6 +222,10 @@ def test_reduce_with_a_command(
     assert "// nodes: 10 -> 1" in text
     assert "the command succeeds" in complaint(capsys, "reduce", capsule, "--", "true")
     assert "no command" in complaint(capsys, "reduce", capsule, "--")
+    missing = str(tmp_path / "nowhere" / "small.gxr")
+    # before the file is even read
+    assert "no folder" in complaint(capsys, "reduce", "absent.gxr", "-o", missing)
+    assert "no folder" in complaint(capsys, "report", "absent.gir", "-o", missing)
 
 
 @pytest.mark.parametrize(

@@ -28,10 +28,14 @@ from graphc.cli import (
     run,
     show,
 )
+from graphc.cli.command import Command
 from graphc.cli.common import progress
 
-COMMANDS = (
-    show, explain, report, opt, bisect, reduce, replay, compile, inspect, run, bench, cache,
+COMMANDS: tuple[Command, ...] = tuple(
+    module.COMMAND
+    for module in (
+        show, explain, report, opt, bisect, reduce, replay, compile, inspect, run, bench, cache,
+    )
 )  # fmt: skip
 
 
@@ -43,14 +47,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         place = given.index("--")
         given, rest = given[:place], given[place + 1 :]
     options, unknown = _parser().parse_known_args(given)
+    command: Command = options.command
     if unknown:
-        hint = " (a command to run stands after --)" if options.takes_command else ""
-        return _complain(f"{options.name} does not take {' '.join(unknown)}{hint}")
+        hint = " (a command to run stands after --)" if command.takes_command else ""
+        return _complain(f"{command.name} does not take {' '.join(unknown)}{hint}")
     try:
-        if rest is not None and not options.takes_command:
+        if rest is not None and not command.takes_command:
             raise GraphError("this command takes nothing after --")
         options.rest = rest
-        code: int = options.command(options)
+        code = command.run(options)
         sys.stdout.flush()
     except GraphcError as error:
         return _complain(_told(error))
@@ -84,10 +89,9 @@ def _parser() -> argparse.ArgumentParser:
         description="Look into graphs, find what made a result wrong, write and run libraries.",
     )
     parser.add_argument("--version", action="version", version=f"graphc {__version__}")
-    parser.set_defaults(takes_command=False)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="name")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in COMMANDS:
-        command.add(commands)
+        command.add_to(commands)
     return parser
 
 

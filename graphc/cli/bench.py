@@ -9,35 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from graphc.base.errors import GraphError
+from graphc.cli.command import LIBRARY, THREADS, Command, argument
 
 if TYPE_CHECKING:
     from graphc.aot.loader import LoadedProgram
-    from graphc.cli.common import Commands
 
 _BATCH_SECONDS = 0.001
 """Calls are timed in batches of about this long, so that the clock itself doesn't count."""
-
-
-def add(commands: Commands) -> None:
-    """Adds the command."""
-    bench = commands.add_parser(
-        "bench",
-        help="time the calls of a library",
-        description="Calls a library with random arrays for some seconds and says what a call "
-        "takes. Integers are 0 or 1, so that they serve as indices.",
-    )
-    bench.add_argument("library", metavar="LIBRARY", help="its directory, or a file of it")
-    bench.add_argument(
-        "--dim",
-        metavar="NAME=SIZE",
-        action="append",
-        default=[],
-        help="the size of a symbolic dim; by default that which memory was planned for, within "
-        "its bounds",
-    )
-    bench.add_argument("--threads", type=int, metavar="N", help="how many may run a kernel")
-    bench.add_argument("--seconds", type=float, default=1.0, metavar="S", help="1 if left out")
-    bench.set_defaults(command=_bench)
 
 
 def _bench(options: argparse.Namespace) -> int:
@@ -131,3 +109,25 @@ def _duration(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds * 1e6:.3g} µs"
+
+
+COMMAND = Command(
+    "bench",
+    "time the calls of a library",
+    "Calls a library with random arrays for some seconds and says what a call takes. Integers are "
+    "0 or 1, so that they serve as indices.",
+    (
+        LIBRARY,
+        argument(
+            "--dim",
+            metavar="NAME=SIZE",
+            action="append",
+            default=[],
+            help="the size of a symbolic dim; by default that which memory was planned for, within "
+            "its bounds",
+        ),
+        THREADS,
+        argument("--seconds", type=float, default=1.0, metavar="S", help="1 if left out"),
+    ),
+    _bench,
+)

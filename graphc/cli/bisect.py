@@ -9,39 +9,12 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from graphc.base.errors import GraphError
+from graphc.cli.command import TOLERANCE, Command, argument
 from graphc.cli.common import progress
 
-if TYPE_CHECKING:
-    from graphc.cli.common import Commands
-
 _PLACE = re.compile(r" at (?P<file>.+):(?P<line>[0-9]{1,9}), #[0-9]+$")
-
-
-def add(commands: Commands) -> None:
-    """Adds the command."""
-    bisect = commands.add_parser(
-        "bisect",
-        help="find the decision of the compiler that makes a command or a captured run wrong",
-        usage="graphc bisect [-h] [--timeout SECONDS] [--verbose] -- COMMAND …\n"
-        "       graphc bisect [-h] [--tolerance X] FILE",
-        description="With a COMMAND: runs it again and again, each time with another limit to the "
-        "optional decisions of the compiler; exit code 0 means right. With a FILE, a capsule or a "
-        "saved graph: compares compiled code with the interpreter, on random inputs if the file "
-        "holds none. Prints the decision that makes the difference, with the line of the user's "
-        "program. The exit code is 0 if one was found, 2 if not.",
-    )
-    bisect.add_argument("file", metavar="FILE", nargs="?")
-    bisect.add_argument(
-        "--timeout", type=float, metavar="SECONDS", help="a command that takes longer is wrong"
-    )
-    bisect.add_argument("--verbose", action="store_true", help="show what the command prints")
-    bisect.add_argument(
-        "--tolerance", type=float, metavar="X", help="how far results may differ, relatively"
-    )
-    bisect.set_defaults(command=_bisect, takes_command=True)
 
 
 def _bisect(options: argparse.Namespace) -> int:
@@ -174,3 +147,26 @@ def _excerpt(decision: str) -> str:
         return ""
     text = linecache.getline(place["file"], int(place["line"])).strip()
     return f"    {text}\n" if text else ""
+
+
+COMMAND = Command(
+    "bisect",
+    "find the decision of the compiler that makes a command or a captured run wrong",
+    "With a COMMAND: runs it again and again, each time with another limit to the optional "
+    "decisions of the compiler; exit code 0 means right. With a FILE, a capsule or a saved graph: "
+    "compares compiled code with the interpreter, on random inputs if the file holds none. Prints "
+    "the decision that makes the difference, with the line of the user's program. The exit code is "
+    "0 if one was found, 2 if not.",
+    (
+        argument("file", metavar="FILE", nargs="?"),
+        argument(
+            "--timeout", type=float, metavar="SECONDS", help="a command that takes longer is wrong"
+        ),
+        argument("--verbose", action="store_true", help="show what the command prints"),
+        TOLERANCE,
+    ),
+    _bisect,
+    usage="graphc bisect [-h] [--timeout SECONDS] [--verbose] -- COMMAND …\n"
+    "       graphc bisect [-h] [--tolerance X] FILE",
+    takes_command=True,
+)

@@ -3,23 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from graphc.base.words import plural
-
-if TYPE_CHECKING:
-    from graphc.cli.common import Commands
-
-
-def add(commands: Commands) -> None:
-    """Adds the command."""
-    cache = commands.add_parser(
-        "cache",
-        help="show or clear the cache of compiled programs",
-        description="Shows where the cache of compiled programs lies and what it holds.",
-    )
-    cache.add_argument("action", nargs="?", choices=("show", "clear"), default="show")
-    cache.set_defaults(command=_cache)
+from graphc.cli.command import Command, argument
 
 
 def _cache(options: argparse.Namespace) -> int:
@@ -40,3 +26,12 @@ def _cache(options: argparse.Namespace) -> int:
     for name, count in usage.realms:
         print(f"  {count:>6}  {name}")
     return 0
+
+
+COMMAND = Command(
+    "cache",
+    "show or clear the cache of compiled programs",
+    "Shows where the cache of compiled programs lies and what it holds.",
+    (argument("action", nargs="?", choices=("show", "clear"), default="show"),),
+    _cache,
+)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from graphc.base.options import Options
@@ -13,8 +12,6 @@ if TYPE_CHECKING:
     from graphc.compiled import Compiled
     from graphc.debug.case import Case
     from graphc.extract import Extraction
-
-    Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 @dataclass(frozen=True, slots=True)

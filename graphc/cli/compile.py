@@ -4,48 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from graphc.base.errors import GraphError
-
-if TYPE_CHECKING:
-    from graphc.cli.common import Commands
-
-
-def add(commands: Commands) -> None:
-    """Adds the command."""
-    command = commands.add_parser(
-        "compile",
-        help="write a saved graph as a library",
-        description="Compiles a graph that graphc.save wrote, with the initial values of its "
-        "variables, to a library: machine code, a C header and a Python module.",
-    )
-    add_option = command.add_argument
-    add_option("model", metavar="MODEL", help="the file that graphc.save wrote")
-    add_option("-o", "--output", metavar="DIR", required=True, help="the directory to write")
-    add_option(
-        "--fetch", metavar="NAME", action="append", default=[],
-        help="a value to return, by name; may be repeated. All that was saved if left out",
-    )  # fmt: skip
-    add_option(
-        "--feed", metavar="NAME", action="append", default=[],
-        help="an argument, by name, in order; may be repeated. All placeholders if left out",
-    )  # fmt: skip
-    add_option("--name", help="begins the names of the functions; by default the directory's")
-    add_option("--target", default="host", help="what to compile for; this machine if left out")
-    add_option(
-        "--variant", metavar="LEVEL", action="append", default=[],
-        help="a level of x86-64 to have code for, as x86-64-v3; may be repeated",
-    )  # fmt: skip
-    add_option("--kind", default="shared", help="shared, object or package; shared if left out")
-    add_option(
-        "--dim", metavar="NAME=LEAST:GREATEST", action="append", default=[],
-        help="the sizes that a symbolic dim may have; may be repeated",
-    )  # fmt: skip
-    add_option("--no-threads", action="store_true", help="kernels run on one thread")
-    add_option("--no-embed-weights", action="store_true", help="weights in a file of their own")
-    add_option("--no-freeze", action="store_true", help="variables stay variables")
-    command.set_defaults(command=_compile)
+from graphc.cli.command import Command, argument
 
 
 def _compile(options: argparse.Namespace) -> int:
@@ -94,3 +56,38 @@ def _bounds(given: Sequence[str]) -> dict[str, tuple[int, int]]:
 
 def _is_size(text: Any) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 19
+
+
+COMMAND = Command(
+    "compile",
+    "write a saved graph as a library",
+    "Compiles a graph that graphc.save wrote, with the initial values of its variables, to a "
+    "library: machine code, a C header and a Python module.",
+    (
+        argument("model", metavar="MODEL", help="the file that graphc.save wrote"),
+        argument("-o", "--output", metavar="DIR", required=True, help="the directory to write"),
+        argument(
+            "--fetch", metavar="NAME", action="append", default=[],
+            help="a value to return, by name; may be repeated. All that was saved if left out",
+        ),
+        argument(
+            "--feed", metavar="NAME", action="append", default=[],
+            help="an argument, by name, in order; may be repeated. All placeholders if left out",
+        ),
+        argument("--name", help="begins the names of the functions; by default the directory's"),
+        argument("--target", default="host", help="what to compile for; this machine if left out"),
+        argument(
+            "--variant", metavar="LEVEL", action="append", default=[],
+            help="a level of x86-64 to have code for, as x86-64-v3; may be repeated",
+        ),
+        argument("--kind", default="shared", help="shared, object or package; shared if left out"),
+        argument(
+            "--dim", metavar="NAME=LEAST:GREATEST", action="append", default=[],
+            help="the sizes that a symbolic dim may have; may be repeated",
+        ),
+        argument("--no-threads", action="store_true", help="kernels run on one thread"),
+        argument("--no-embed-weights", action="store_true", help="weights in a file of their own"),
+        argument("--no-freeze", action="store_true", help="variables stay variables"),
+    ),
+    _compile,
+)  # fmt: skip

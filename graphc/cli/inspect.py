@@ -5,20 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from graphc.cli.command import LIBRARY, Command
+
 if TYPE_CHECKING:
     from graphc.aot.signature import Signature
-    from graphc.cli.common import Commands
-
-
-def add(commands: Commands) -> None:
-    """Adds the command."""
-    inspect = commands.add_parser(
-        "inspect",
-        help="say what is in a library",
-        description="Says what is in a library, after checking its files; runs nothing of it.",
-    )
-    inspect.add_argument("library", metavar="LIBRARY", help="its directory, or a file of it")
-    inspect.set_defaults(command=_inspect)
 
 
 def _inspect(options: argparse.Namespace) -> int:
@@ -60,3 +50,12 @@ def _tell(signature: Signature) -> None:
     stored = signature.weights.file
     where = "embedded" if stored is None else f"in {stored}"
     print(f"weights: {signature.weight_bytes:,} bytes, {where}")
+
+
+COMMAND = Command(
+    "inspect",
+    "say what is in a library",
+    "Says what is in a library, after checking its files; runs nothing of it.",
+    (LIBRARY,),
+    _inspect,
+)

@@ -6,31 +6,10 @@ import argparse
 from typing import TYPE_CHECKING
 
 from graphc.base.errors import GraphError
+from graphc.cli.command import Command, argument
 
 if TYPE_CHECKING:
-    from graphc.cli.common import Commands
     from passes.manager import Step
-
-
-def add(commands: Commands) -> None:
-    """Adds the command."""
-    opt = commands.add_parser(
-        "opt",
-        help="run chosen passes on a graph, text in and text out",
-        description="Reads a graph as text, runs the passes in the order given and prints the "
-        "graph they give, as text that can be read again. FILE may be -, the standard input. The "
-        "environment variable GRAPHC gives options of the compiler.",
-    )
-    opt.add_argument("file", metavar="FILE.gir")
-    opt.add_argument(
-        "--passes",
-        metavar="NAMES",
-        help="names of passes, parted by commas; all that the compiler runs if left out",
-    )
-    opt.add_argument(
-        "--decisions", action="store_true", help="print what was decided too, as comments"
-    )
-    opt.set_defaults(command=_opt)
 
 
 def _opt(options: argparse.Namespace) -> int:
@@ -63,3 +42,24 @@ def _steps(text: str) -> list[Step]:
             )
         steps.append(known[name])
     return steps
+
+
+COMMAND = Command(
+    "opt",
+    "run chosen passes on a graph, text in and text out",
+    "Reads a graph as text, runs the passes in the order given and prints the graph they give, as "
+    "text that can be read again. FILE may be -, the standard input. The environment variable "
+    "GRAPHC gives options of the compiler.",
+    (
+        argument("file", metavar="FILE.gir"),
+        argument(
+            "--passes",
+            metavar="NAMES",
+            help="names of passes, parted by commas; all that the compiler runs if left out",
+        ),
+        argument(
+            "--decisions", action="store_true", help="print what was decided too, as comments"
+        ),
+    ),
+    _opt,
+)

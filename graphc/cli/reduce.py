@@ -12,45 +12,25 @@ from typing import TYPE_CHECKING
 
 from graphc.base.errors import GraphError
 from graphc.base.words import plural
+from graphc.cli.command import FILE, TOLERANCE, Command, argument
 from graphc.cli.common import progress
 
 if TYPE_CHECKING:
-    from graphc.cli.common import Commands
     from graphc.debug.case import Case
 
 PLACE = "{}"
 """Stands for the file in a command."""
 
 
-def add(commands: Commands) -> None:
-    """Adds the command."""
-    reduce = commands.add_parser(
-        "reduce",
-        help="find the smallest graph that still shows a difference",
-        usage="graphc reduce [-h] [-o OUT.gxr] [--tolerance X] [--tries N] FILE [-- COMMAND … {}]",
-        description="Shrinks a capsule, or a saved graph on random inputs, as long as compiled "
-        "code and interpreter differ; or, with a COMMAND, as long as the command ends with the "
-        "same exit code as for the whole, which must not be 0. In the command {} stands for the "
-        "file, a capsule; without {} the file is its last argument. Prints the graph that is "
-        "left. The exit code is 0 if FILE shows something, 2 if not.",
-    )
-    reduce.add_argument("file", metavar="FILE")
-    reduce.add_argument("-o", "--out", metavar="OUT.gxr", help="write the result as a capsule")
-    reduce.add_argument(
-        "--tolerance", type=float, metavar="X", help="how far results may differ, relatively"
-    )
-    reduce.add_argument(
-        "--tries", type=int, default=600, metavar="N", help="how many graphs to try at most"
-    )
-    reduce.set_defaults(command=_reduce, takes_command=True)
-
-
 def _reduce(options: argparse.Namespace) -> int:
+    from graphc.base.paths import check_writable
     from graphc.cli.common import cases_of_file
     from graphc.debug.capsule import capture
     from graphc.debug.reducing import reduce, sizes
     from graphc.ir.printer import print_graph
 
+    if options.out is not None:
+        check_writable(options.out, "a capsule")
     cases = cases_of_file(options.file)
     with tempfile.TemporaryDirectory(prefix="graphc-") as directory:
         for case in cases:
@@ -131,3 +111,25 @@ def _failing(
 
     whole = code(case)
     return (lambda candidate: code(candidate) == whole) if whole else None
+
+
+COMMAND = Command(
+    "reduce",
+    "find the smallest graph that still shows a difference",
+    "Shrinks a capsule, or a saved graph on random inputs, as long as compiled code and "
+    "interpreter differ; or, with a COMMAND, as long as the command ends with the same exit code "
+    "as for the whole, which must not be 0. In the command {} stands for the file, a capsule; "
+    "without {} the file is its last argument. Prints the graph that is left. The exit code is 0 "
+    "if FILE shows something, 2 if not.",
+    (
+        FILE,
+        argument("-o", "--out", metavar="OUT.gxr", help="write the result as a capsule"),
+        TOLERANCE,
+        argument(
+            "--tries", type=int, default=600, metavar="N", help="how many graphs to try at most"
+        ),
+    ),
+    _reduce,
+    usage="graphc reduce [-h] [-o OUT.gxr] [--tolerance X] [--tries N] FILE [-- COMMAND … {}]",
+    takes_command=True,
+)

@@ -5,28 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from graphc.cli.command import Command, argument
+
 if TYPE_CHECKING:
-    from graphc.cli.common import Commands
     from graphc.debug.capsule import Capsule
     from graphc.debug.case import Case, Outcome
     from graphc.ir.graph import Graph
     from graphc.ir.value import Value
-
-
-def add(commands: Commands) -> None:
-    """Adds the command."""
-    replay = commands.add_parser(
-        "replay",
-        help="repeat a captured run and compare the results",
-        description="Runs what executable.capture wrote, compiled for this machine with the "
-        "options of then, and compares the results with those of then, bit for bit. The exit code "
-        "is 0 if they are the same, 1 if not.",
-    )
-    replay.add_argument("file", metavar="FILE.gxr")
-    replay.add_argument(
-        "--interpreter", action="store_true", help="compare with the interpreter too"
-    )
-    replay.set_defaults(command=_replay)
 
 
 def _replay(options: argparse.Namespace) -> int:
@@ -77,3 +62,17 @@ def _label(graph: Graph, value: Value) -> str:
     node = next((n for n in graph.nodes if any(made is value for made in n.outputs)), None)
     where = None if node is None else node.provenance.where
     return f"{name}{value.type}{'' if where is None else f' at {where.brief}'}"
+
+
+COMMAND = Command(
+    "replay",
+    "repeat a captured run and compare the results",
+    "Runs what executable.capture wrote, compiled for this machine with the options of then, and "
+    "compares the results with those of then, bit for bit. The exit code is 0 if they are the "
+    "same, 1 if not.",
+    (
+        argument("file", metavar="FILE.gxr"),
+        argument("--interpreter", action="store_true", help="compare with the interpreter too"),
+    ),
+    _replay,
+)

@@ -8,31 +8,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from graphc.base.errors import GraphError
+from graphc.cli.command import LIBRARY, THREADS, Command, argument
 
 if TYPE_CHECKING:
     from graphc.aot.signature import TensorInfo
-    from graphc.cli.common import Commands
-
-
-def add(commands: Commands) -> None:
-    """Adds the command."""
-    run = commands.add_parser(
-        "run",
-        help="run a library",
-        description="Runs a library once, with the values of variables stored in it; the library "
-        "stays as it is.",
-    )
-    run.add_argument("library", metavar="LIBRARY", help="its directory, or a file of it")
-    run.add_argument(
-        "--feed",
-        metavar="NAME=FILE.npy",
-        action="append",
-        default=[],
-        help="an argument by name, or by its place, from 0",
-    )
-    run.add_argument("--threads", type=int, metavar="N", help="how many may run a kernel")
-    run.add_argument("--out", metavar="DIR", help="write results there, as result_0.npy and so on")
-    run.set_defaults(command=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -99,3 +78,23 @@ def _array(path: str) -> Any:
         array.close()
         raise GraphError(f"{path} is no .npy file but an archive of several arrays")
     return array
+
+
+COMMAND = Command(
+    "run",
+    "run a library",
+    "Runs a library once, with the values of variables stored in it; the library stays as it is.",
+    (
+        LIBRARY,
+        argument(
+            "--feed",
+            metavar="NAME=FILE.npy",
+            action="append",
+            default=[],
+            help="an argument by name, or by its place, from 0",
+        ),
+        THREADS,
+        argument("--out", metavar="DIR", help="write results there, as result_0.npy and so on"),
+    ),
+    _run,
+)

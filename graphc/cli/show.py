@@ -8,39 +8,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from graphc.base.errors import GraphError
+from graphc.cli.command import FILE, Command, argument
 
 if TYPE_CHECKING:
-    from graphc.cli.common import Commands, Job
+    from graphc.cli.common import Job
     from graphc.ir.graph import Graph
     from passes.manager import PassRecord
 
 _RUN = re.compile(r"(?P<name>[^#]+)(?:#(?P<number>[1-9][0-9]{0,8}))?")
-
-
-def add(commands: Commands) -> None:
-    """Adds the command."""
-    show = commands.add_parser(
-        "show",
-        help="print a saved graph at some point of its compilation",
-        description="Prints a saved graph, or the graph of a capsule, as text. Without options: "
-        "what its fetches need. PASS is a name like cse, or cse#2 for the second run. The "
-        "environment variable GRAPHC gives options of the compiler; a capsule brings its own.",
-    )
-    show.add_argument("file", metavar="FILE")
-    show.add_argument("--before", metavar="PASS", help="the graph that goes into a pass")
-    show.add_argument("--after", metavar="PASS", help="the graph that comes out of a pass")
-    level = show.add_mutually_exclusive_group()
-    for name, what in (
-        ("passes", "the passes and what each did"),
-        ("kernels", "the kernels"),
-        ("plan", "the plan: slots, steps and kernels"),
-        ("llvm", "the LLVM text of the kernels"),
-        ("asm", "their machine code, as assembly"),
-    ):
-        level.add_argument(
-            f"--{name}", dest="level", action="store_const", const=name, help=f"print {what}"
-        )
-    show.set_defaults(command=_show)
 
 
 def _show(options: argparse.Namespace) -> int:
@@ -108,3 +83,30 @@ def _compiled_text(job: Job, level: str) -> str:
     if level == "plan":
         return print_plan(compiled.plan)
     return compiled.llvm_ir if level == "llvm" else assembly(compiled.llvm_ir, compiled.target)
+
+
+COMMAND = Command(
+    "show",
+    "print a saved graph at some point of its compilation",
+    "Prints a saved graph, or the graph of a capsule, as text. Without options: what its fetches "
+    "need. PASS is a name like cse, or cse#2 for the second run. The environment variable GRAPHC "
+    "gives options of the compiler; a capsule brings its own.",
+    (
+        FILE,
+        argument("--before", metavar="PASS", help="the graph that goes into a pass"),
+        argument("--after", metavar="PASS", help="the graph that comes out of a pass"),
+        tuple(
+            argument(
+                f"--{name}", dest="level", action="store_const", const=name, help=f"print {what}"
+            )
+            for name, what in (
+                ("passes", "the passes and what each did"),
+                ("kernels", "the kernels"),
+                ("plan", "the plan: slots, steps and kernels"),
+                ("llvm", "the LLVM text of the kernels"),
+                ("asm", "their machine code, as assembly"),
+            )
+        ),
+    ),
+    _show,
+)

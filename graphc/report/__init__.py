@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from graphc.base.paths import FileUse, check_writable
+from graphc.base.paths import FileUse
 from graphc.compiled import Compiled
 from graphc.profile import Profile
 from graphc.report.content import content_of, kernel_texts
@@ -19,13 +19,12 @@ from graphc.report.page import page_of
 def write_report(
     compiled: Compiled, path: str | os.PathLike[str], profile: Profile | None = None
 ) -> None:
-    """Writes the report of a compilation to a file.
+    """Writes the report of a compilation to a file, which whoever compiled has checked before.
 
     Raises:
         GraphError: for what is no path.
         FileError: if the file can't be written.
     """
-    check_writable(path, "a report")
     page = page_of(content_of(compiled, profile), kernel_texts(compiled))
     with FileUse(path, "a report", "written") as name:
         Path(name).write_text(page, encoding="utf-8")
