@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from graphc.base.target import Target
 from graphc.base.words import plural
-from graphc.ir.graph import Graph
+from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.plan.ir import Plan
 from graphc.runtime.program import Program
@@ -30,10 +30,11 @@ class Levels:
     """What lies between the extracted graph and the machine code.
 
     Attributes:
-        graph: after all graph passes: fused nodes, each one a kernel.
+        graph: after all graph passes: fused nodes, each a kernel or several.
         records: one record a pass.
         plan: the plan, placed.
         slots: the slot of the plan that holds a value of ``graph`` or of its control flow.
+        launches: the steps of the plan that compute a node of ``graph`` or of its control flow.
         text: the LLVM text of the kernels.
     """
 
@@ -41,6 +42,7 @@ class Levels:
     records: tuple[PassRecord, ...]
     plan: Plan
     slots: Mapping[Value, int]
+    launches: Mapping[Node, range]
     text: ProgramText
 
 
@@ -77,7 +79,7 @@ class Compiled:
 
     @property
     def graph(self) -> Graph:
-        """The graph after all passes: fused nodes, each one a kernel."""
+        """The graph after all passes: fused nodes, each a kernel or several."""
         return self.levels.graph
 
     @property
@@ -89,6 +91,11 @@ class Compiled:
     def slots(self) -> Mapping[Value, int]:
         """The slot of the plan that holds a value of ``graph`` or of its control flow."""
         return self.levels.slots
+
+    @property
+    def launches(self) -> Mapping[Node, range]:
+        """The steps of the plan that compute a node of ``graph`` or of its control flow."""
+        return self.levels.launches
 
     @property
     def llvm_ir(self) -> str:

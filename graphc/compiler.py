@@ -138,7 +138,7 @@ def _lowered(given: Prepared) -> Levels:
     records = [*given.records, *more]
     with stage("lower", graph, context, records):
         states = len(extraction.states)
-        plan, slots = plan_program(
+        plan, slots, launches = plan_program(
             graph, states, extraction.guards, target, options.thread_count
         )
     if options.optimize:
@@ -155,7 +155,7 @@ def _lowered(given: Prepared) -> Levels:
         _verify(plan)
     with stage("codegen", graph, context, records):
         text = emit_program(plan, target, quick=options.optimize < 2)
-    return Levels(graph, tuple(records), plan, slots, text)
+    return Levels(graph, tuple(records), plan, slots, launches, text)
 
 
 def _execute(graph: Graph, options: Options, target: Target) -> list[Array]:
@@ -179,7 +179,7 @@ def _inplace_decision(plan: Plan, slots: Mapping[Value, int], context: PassConte
     made = {slot: value for value, slot in slots.items()}
 
     def may(old: int, new: int) -> bool:
-        return context.spend(INPLACE, made[new], plan.slots[new].where)
+        return new in made and context.spend(INPLACE, made[new], plan.slots[new].where)
 
     return may
 

@@ -22,7 +22,7 @@ from graphc.lineage import Change, History, Level, Lineage
 from graphc.ops.fused import fused_op
 from graphc.ops.placing import join_slices_op
 from graphc.ops.source import constant_op
-from graphc.plan.ir import Launch, Plan
+from graphc.plan.ir import Launch
 from passes.base import Decision
 from passes.fusion import PARTS
 from passes.fusion_groups import CLOSED, OPERANDS, Group, merge_obstacle
@@ -177,12 +177,11 @@ class Explainer:
         return next(node for node in found if node is not None and node.op is fused_op)
 
     def _launch(self, node: Node) -> str:
-        plan, slots = self._compiled.plan, self._compiled.slots
-        made = {slots[value] for value in node.outputs if value in slots}
-        for number, step in enumerate(plan.steps):
-            if isinstance(step, Launch) and not made.isdisjoint(_written(plan, step)):
-                return f"{plan.kernels[step.kernel].name!r} in step {number}"
-        return "a kernel that the plan does not need"
+        plan = self._compiled.plan
+        (number, *_) = self._compiled.launches[node]
+        step = plan.steps[number]
+        assert isinstance(step, Launch), "fused nodes are launched"
+        return f"{plan.kernels[step.kernel].name!r} in step {number}"
 
     def _memory(self, value: Value) -> str:
         plan = self._compiled.plan
@@ -328,10 +327,6 @@ class Explainer:
             node, value = came[value]
             names.append(f"{node.op.name} at {node.provenance.where or 'no line'}")
         return list(dict.fromkeys(reversed(names)))
-
-
-def _written(plan: Plan, step: Launch) -> set[int]:
-    return {slot for slot, written in plan.accesses(step) if written}
 
 
 __all__ = ["Explainer", "Explanation", "Fusion"]

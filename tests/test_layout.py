@@ -122,7 +122,7 @@ def test_panels_of_another_target_are_refused() -> None:
         from graphc.codegen.kernel import emit_kernel
         from graphc.lower.group import lower_group
 
-        kernel = lower_group(lowered.nodes[-1], host())
+        kernel = lower_group(lowered.nodes[-1], host()).whole
         with pytest.raises(gx.UnsupportedError, match="not for this target"):
             emit_kernel(ModuleEmitter(host()), kernel, "k", host())
 

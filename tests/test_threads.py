@@ -22,7 +22,7 @@ from graphc.kernel.combine import combine_terms
 from graphc.kernel.parser import parse_kernel
 from graphc.kernel.text import print_kernel
 from graphc.kernel.verify import verify_kernel
-from graphc.plan.table import LAUNCH, PARALLEL, PARALLEL_REST
+from graphc.plan.table import LAUNCH, PARALLEL
 from graphc.plan.text import constants_of, parse_plan, print_plan
 from graphc.plan.verify import verify_plan
 from graphc.runtime.program import Program
@@ -149,7 +149,7 @@ def test_bits_are_those_of_one_thread(name: str, request: pytest.FixtureRequest)
             assert same(expected, got), (threads, symbolic)
             if threads > 1 and name != "scatter":
                 kinds = set(program.table.steps[:, 0])
-                assert symbolic or kinds & {PARALLEL, PARALLEL_REST}, "nothing ran in tasks"
+                assert symbolic or PARALLEL in kinds, "nothing ran in tasks"
 
 
 @pytest.mark.parametrize("name", ["softmax", "product", "map", "constant weights", "network"])
@@ -220,7 +220,7 @@ _ENTRY = ctypes.CFUNCTYPE(None, *3 * [ctypes.c_void_p], *3 * [ctypes.c_int64])
 
 @pytest.mark.parametrize(
     "name", ["map", "columns and rows", "three axes", "softmax", "column sums", "product",
-             "product of few columns", "batch of products", "running sums", "sum of a long row",
+             "product of few columns", "batch of products", "running sums",
              "transpose", "batch of transposes"],
 )  # fmt: skip
 @pytest.mark.usefixtures("small_tasks")
@@ -229,7 +229,7 @@ def test_any_ranges_write_what_one_run_writes(name: str) -> None:
     build, arrays = PROGRAMS[name]
     random = np.random.default_rng(1)
     one_kernel = not name.startswith(("columns and rows", "three axes", "batch of"))
-    for symbolic in (False, True) if one_kernel and "long" not in name else (False,):
+    for symbolic in (False, True) if one_kernel else (False,):
         expected, program = results(build, arrays, 1, host(), symbolic)
         (kernel,), (entry,) = program.plan.kernels, program.entries
         binding = program.bind(arrays)
@@ -246,8 +246,6 @@ def test_any_ranges_write_what_one_run_writes(name: str) -> None:
             given = [*arrays, *outputs, *scratch]
             pointers = np.array([array.ctypes.data for array in given], np.uint64)
             status = np.zeros(4, np.int64)
-            if kernel.split.has_rest:
-                ranges.append((extent, extent + 1))
             for begin, end in ranges:
                 tables = (pointers.ctypes.data, dims.ctypes.data, status.ctypes.data)
                 _ENTRY(entry)(*tables, int(begin), int(end), int(random.integers(2)))
@@ -293,7 +291,7 @@ def test_long_columns_are_reduced_in_the_defined_order(shape: tuple[int, ...]) -
                 lambda x, f=function: f(x, axis=0), [array], threads, host(), False
             )
             assert got.tobytes() == wanted.tobytes(), (combine, threads)
-            assert (PARALLEL_REST in program.table.steps[:, 0]) == (threads > 1)
+            assert (PARALLEL in program.table.steps[:, 0]) == (threads > 1)
 
 
 def test_sums_of_negative_zeros_keep_their_sign() -> None:

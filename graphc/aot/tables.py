@@ -30,9 +30,9 @@ MARK = "\x01"
 MAX_THREADS = 256
 """Threads that may run a kernel."""
 
-STEP_FIELDS, GUARD_FIELDS, CUT_FIELDS, IDLE_FIELDS, SLOT_FIELDS = 5, 6, 6, 3, 2
+STEP_FIELDS, GUARD_FIELDS, CUT_FIELDS, IDLE_FIELDS, SLOT_FIELDS = 5, 6, 5, 3, 2
 """int32s of a row: kind, kernel, first entry, first cell, target; left, right, whether the left one
-may be 1, message, first number, numbers; step, extent, work, seats, least, whether more follows;
+may be 1, message, first number, numbers; step, extent, work, seats, least;
 step, first size, sizes; kind, number."""
 
 
@@ -131,7 +131,6 @@ def tables_of(
     for cut in cuts_of(plan, MAX_THREADS):
         tables.cuts += (
             cut.position, tables.dim(cut.extent), tables.dim(cut.work), cut.seats, cut.least,
-            int(cut.has_rest),
         )  # fmt: skip
     for kernel in plan.kernels:
         tables.sites.append(len(tables.messages))

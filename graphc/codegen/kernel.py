@@ -58,14 +58,13 @@ from graphc.kernel.ir import (
     MatrixOperand,
     Reduce,
     Size,
-    Split,
     Statement,
     Store,
     Var,
     walk,
 )
 from graphc.kernel.panels import panel_width
-from graphc.kernel.split import divided, first_effect
+from graphc.kernel.split import divided
 from graphc.plan.ir import CACHE_LINE
 from graphc.plan.table import INDEX_ERROR
 
@@ -119,24 +118,9 @@ class KernelEmitter:
                 copy = e.binary("mul", lines, Reg("%seat", I64))
                 self._pointers[buffer] = e.element_pointer(self._pointers[buffer], copy, "i8")
         self.streamed = streamed_buffers(self, self.kernel)
-        if self.kernel.split is not None and self.kernel.split.has_rest:
-            self._in_two(self.kernel.split)
-        else:
-            self.statements(self.kernel.body)
+        self.statements(self.kernel.body)
         finish_stores(self)
         e.finish()
-
-    def _in_two(self, split: Split) -> None:
-        """What is handed out, and what follows it, which the iteration past the last one runs."""
-        e, body = self.e, self.kernel.body
-        place = first_effect(body)
-        self.statements(body[:place])
-        extent = self.dim(split.extent)
-        self.ranges.end_at(extent)
-        with e.when(e.icmp("slt", Reg("%begin", I64), extent)):
-            self.statements(body[place : place + 1])
-        with e.when(e.icmp("sgt", Reg("%end", I64), extent)):
-            self.statements(body[place + 1 :])
 
     # --- bindings --------------------------------------------------------------------------------
 

@@ -36,11 +36,6 @@ class Ranges:
         }
         self._last = levels[-1] if levels else None
 
-    def end_at(self, extent: Reg) -> None:
-        """Leaves out what a range says beyond the iterations of the levels."""
-        begin, end = self._range
-        self._range = begin, self._e.intrinsic("smin", I64, end, extent)
-
     def cuts(self, level: Loop | Contract) -> bool:
         """Whether a statement is a level of the range; others run as a whole."""
         return level in self._inside

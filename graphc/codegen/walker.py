@@ -31,7 +31,6 @@ from graphc.plan.table import (
     JUMP,
     LAUNCH,
     PARALLEL,
-    PARALLEL_REST,
     STEP_WORDS,
     WALKER,
     kernel_symbols,
@@ -181,30 +180,21 @@ def emit_walker(target: Target, threads: bool = True) -> str:
     sizes = e.element_pointer(dims, dim, "i64")
     e.store(e.binary("add", position, e.const(1, I64)), at, 8)
     operands = (function, buffers, sizes, Reg("%status", PTR), goal)
-    zero, past = e.const(0, I64), e.binary("add", goal, 1)
-    launch, rest = e.label("launch"), e.label("rest")
+    launch = e.label("launch")
     parallel = e.label("parallel") if threads else launch
     branch, jump, copy = (e.label(name) for name in ("branch", "jump", "copy"))
     labels = {
-        LAUNCH: launch, PARALLEL: parallel, PARALLEL_REST: rest, BRANCH: branch, JUMP: jump,
-        COPY: copy,
+        LAUNCH: launch, PARALLEL: parallel, BRANCH: branch, JUMP: jump, COPY: copy,
     }  # fmt: skip
     cases = " ".join(f"i64 {number}, label %{label}" for number, label in labels.items())
     e.line(f"switch {kind}, label %{head} [ {cases} ]")
     e.start(launch)
-    _emit_call(e, function, buffers, sizes, zero, goal)
+    _emit_call(e, function, buffers, sizes, e.const(0, I64), goal)
     _emit_end_of_launch(e, head, position)
     if threads:
         e.start(parallel)
         _emit_tasks(e, word(7), operands, word(5), word(6))
         _emit_end_of_launch(e, head, position)
-        e.start(rest)
-        _emit_tasks(e, word(7), operands, word(5), word(6))
-        _emit_call(e, function, buffers, sizes, goal, past)
-    else:
-        e.start(rest)
-        _emit_call(e, function, buffers, sizes, zero, past)
-    _emit_end_of_launch(e, head, position)
     e.start(branch)
     _emit_branch(e, head, at, goal, buffers)
     e.start(jump)

@@ -66,7 +66,7 @@ def run_native(
     pointers = np.array([*addresses, 0], np.uint64)
     sizes = np.array([*(dims[name] for name in kernel.dims), 0], np.int64)
     status = np.zeros(4, np.int64)
-    extent = 1 if kernel.split is None else evaluate(kernel.split.iterations, dims)
+    extent = 1 if kernel.split is None else evaluate(kernel.split.extent, dims)
     _ENTRY(entry)(
         pointers.ctypes.data, sizes.ctypes.data, status.ctypes.data, 0, extent, 0
     )

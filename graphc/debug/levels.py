@@ -35,6 +35,7 @@ from graphc.kernel.interp import CheckFailure, run_kernel
 from graphc.kernel.ir import Kernel
 from graphc.kernel.text import kernel_key
 from graphc.lower.group import lower_group
+from graphc.lower.series import Series
 from graphc.ops.fused import fused_op
 from graphc.plan.interp import blank, run_plan
 from graphc.runtime.program import Program
@@ -72,18 +73,19 @@ def check_levels(graph: Graph, program: Program, context: PassContext, target: T
     substitutes = Substitutes(target)
     seen: set[str] = set()
     for node in fused:
-        kernel = lower_group(node, target)
-        key = kernel_key(kernel)
+        series = lower_group(node, target)
+        key = kernel_key(series.whole)
         if key in seen:
             continue
         seen.add(key)
-        entry = program.entries[numbers[key]]
+        entries = [program.entries[numbers[kernel_key(m.kernel)]] for m in series.members]
         for sizes in candidates:
-            reason = _check_kernel(node, kernel, entry, sizes, substitutes)
+            reason = _check_kernel(node, series, entries, sizes, substitutes)
             if reason is None:
                 break
         else:
-            context.decline("check", node, f"kernel {kernel.name} is not checked: {reason}")
+            name = series.whole.name
+            context.decline("check", node, f"kernel {name} is not checked: {reason}")
     reason = _check_program(graph, program, candidates[0])
     if reason is not None:
         context.decline("check", fused[-1], f"the use of memory is not checked: {reason}")
@@ -111,9 +113,14 @@ def _too_large(node: Node, kernel: Kernel, sizes: Mapping[str, int]) -> str | No
 
 
 def _check_kernel(
-    node: Node, kernel: Kernel, entry: int, sizes: Mapping[str, int], substitutes: Substitutes
+    node: Node,
+    series: Series,
+    entries: Sequence[int],
+    sizes: Mapping[str, int],
+    substitutes: Substitutes,
 ) -> str | None:
     """Compares one kernel at all levels; why not, if that can't be done at these sizes."""
+    kernel = series.whole
     reason = _too_large(node, kernel, sizes)
     if reason is not None:
         return reason
@@ -143,11 +150,31 @@ def _check_kernel(
             made = interpreted[len(given) : len(given) + len(expected)]
             _check_lowering(node, kernel, given, expected, made, sizes, loose)
         try:
-            KernelComparison(kernel, arguments, dims).run(entry, substitutes)
+            _check_members(series, entries, arguments, sizes, substitutes)
         except VerifyError as error:
             error.where = error.where or node.provenance.where
             raise
     return None
+
+
+def _check_members(
+    series: Series,
+    entries: Sequence[int],
+    arguments: Sequence[Array],
+    sizes: Mapping[str, int],
+    substitutes: Substitutes,
+) -> None:
+    """Compares the launches of a kernel, one after the other, with their machine code."""
+    given = sum(not buffer.is_room for buffer in series.whole.buffers)
+    arrays = [*arguments, *(blank(b.type, sizes) for b in series.rooms[len(arguments) - given :])]
+    for member, entry in zip(series.members, entries, strict=True):
+        dims = {name: sizes[name] for name in member.kernel.dims}
+        comparison = KernelComparison(member.kernel, [arrays[n] for n in member.places], dims)
+        after, failures = comparison.run(entry, substitutes)
+        if failures:
+            return
+        for place, array in zip(member.places, after, strict=True):
+            arrays[place] = array
 
 
 def _check_lowering(

@@ -13,7 +13,7 @@ from graphc.base.source import Location
 from graphc.ir.dims import Dim
 from graphc.ir.types import TensorType
 
-Role = Literal["in", "out", "part", "scratch", "shared"]
+Role = Literal["in", "out", "part", "scratch"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,9 +21,7 @@ class Buffer:
     """A packed array that a kernel is called with.
 
     An ``out`` is written as a whole, of a ``part`` each kernel that gets it writes a slice.
-    ``scratch`` and ``shared`` are room for the kernel's own use, of undefined content: the one for
-    each thread, the other for all of them, to be written in the iterations that are handed out and
-    read behind them.
+    ``scratch`` is room for the kernel's own use, of undefined content; each thread has its own.
     """
 
     name: str
@@ -38,7 +36,7 @@ class Buffer:
     @property
     def is_room(self) -> bool:
         """Whether it is for the kernel's own use."""
-        return self.role in ("scratch", "shared")
+        return self.role == "scratch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +64,9 @@ class Split:
         extent: how many iterations these have together.
         work: an estimate of what all of them take on one thread, in picoseconds.
         least: how many iterations a task has at least.
-        has_rest: whether more follows, to be run once when all iterations are done.
     """
 
     levels: int
     extent: Dim
     work: Dim
     least: int = 1
-    has_rest: bool = False
-
-    @property
-    def iterations(self) -> Dim:
-        """What one call runs that runs everything: the rest counts as one more."""
-        return self.extent + int(self.has_rest)

@@ -3,8 +3,8 @@
 ``Kernel.split`` says over how many of the outermost levels one flat range of iterations goes. The
 levels are loops whose iterations are independent, each the only effect of the body around it, and
 at last perhaps a matrix product, whose iterations are blocks of columns or rows. So any ranges that
-cover all iterations, run in any order or at once, write what one run over everything writes. Of a
-kernel of several nests the first is handed out; the others are run as one more iteration at last.
+cover all iterations, run in any order or at once, write what one run over everything writes. A
+kernel of several nests has none (``graphc.lower.series`` makes several kernels of it).
 
 Whether a kernel is split depends on itself alone, not on how many threads there are. How finely
 the iterations are handed out is decided when it runs (``graphc.kernel.grains``).
@@ -21,14 +21,12 @@ from graphc.kernel.grains import SERIAL_WORK
 from graphc.kernel.ir import (
     Contract,
     Kernel,
-    Load,
     Loop,
     Reduce,
     Split,
     Statement,
     Store,
     Var,
-    walk,
 )
 from graphc.kernel.work import kernel_work
 
@@ -64,11 +62,6 @@ def possible_levels(kernel: Kernel) -> tuple[Level, ...]:
     """All levels that a range could go over."""
     result: list[Level] = []
     body: Sequence[Statement] = kernel.body
-    if has_rest(kernel):
-        place = first_effect(body)
-        if not _may_precede(body[place], body[place + 1 :]):
-            return ()
-        body = (body[place],)
     while True:
         effects = [s for s in body if isinstance(s, _EFFECTS)]
         if len(effects) != 1:
@@ -88,30 +81,6 @@ def possible_levels(kernel: Kernel) -> tuple[Level, ...]:
 
 
 _EFFECTS = (Store, Loop, Reduce, Contract)
-
-
-def first_effect(body: Sequence[Statement]) -> int:
-    """Where the first statement stands that is more than a scalar; past the end without one."""
-    return next((n for n, s in enumerate(body) if isinstance(s, _EFFECTS)), len(body))
-
-
-def has_rest(kernel: Kernel) -> bool:
-    """Whether more than one nest stands in a kernel: the first is handed out, the rest follows."""
-    return sum(isinstance(statement, _EFFECTS) for statement in kernel.body) > 1
-
-
-def _may_precede(nest: Statement, rest: Sequence[Statement]) -> bool:
-    """Whether a nest whose iterations several threads run can be ended before the rest begins."""
-    if not isinstance(nest, Loop) or nest.kind != "parallel":
-        return False
-    inside, behind = (
-        {s.buffer for s in walk(part) if isinstance(s, (Load, Store))} for part in ((nest,), rest)
-    )
-    if any(isinstance(s, Contract) for part in ((nest,), rest) for s in walk(part)):
-        return False
-    read = {s.buffer for s in walk((nest,)) if isinstance(s, Load)}
-    handed = {buffer for buffer in inside & behind if buffer.role != "in"}
-    return not any(buffer.role == "scratch" or buffer in read for buffer in handed)
 
 
 def level_extent(level: Level) -> Dim:
@@ -149,7 +118,7 @@ def with_split(kernel: Kernel, levels: int) -> Kernel:
     )
     least = COLUMNS if down_columns else 1
     extent = product(level_extent(level) for level in cut)
-    split = Split(levels, extent, kernel_work(kernel), least, has_rest(kernel))
+    split = Split(levels, extent, kernel_work(kernel), least)
     return replace(kernel, split=split)
 
 
@@ -180,8 +149,6 @@ __all__ = [
     "Level",
     "chosen_levels",
     "divided",
-    "first_effect",
-    "has_rest",
     "level_extent",
     "possible_levels",
     "split_levels",

@@ -76,7 +76,7 @@ class Groups:
         self.count = self.whole + (self.last > 0)
         # what lies between groups and the last level, which takes all the rest
         self.block = CHUNK ** (LEVELS - 1 - level)
-        self.parts = rooms(b, "part", "shared", self.count * product(shape), terms)
+        self.parts = rooms(b, "part", "scratch", self.count * product(shape), terms)
 
     def reduce(self) -> None:
         """Each group by itself."""

@@ -7,6 +7,8 @@ is wanted (an output, a branch's result); only values that come from elsewhere a
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from graphc.base.errors import UnsupportedError
 from graphc.base.source import Location
@@ -18,12 +20,29 @@ from graphc.ir.op import Reshape, Structural
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.grains import task_count
-from graphc.kernel.ir import Apply, Const, Kernel, walk
+from graphc.kernel.ir import Apply, Buffer, Const, Kernel, walk
 from graphc.kernel.text import kernel_key
 from graphc.lower.group import lower_group
+from graphc.lower.series import Series
 from graphc.lower.single import Singles, lower_single
 from graphc.ops.placing import join_slices_op, wholes
 from graphc.plan.ir import Branch, Copy, Guard, Jump, Launch, Plan, Slot, SlotKind, Step
+
+
+@dataclass(frozen=True, slots=True)
+class _Launches:
+    """The launches of a node: the number of each one's kernel, with its buffers in the series."""
+
+    kernels: tuple[tuple[int, tuple[int, ...]], ...]
+    series: Series
+
+
+class Planned(NamedTuple):
+    """A plan, the slot of each value, and the steps that launch each node's kernels."""
+
+    plan: Plan
+    slots: dict[Value, int]
+    launches: dict[Node, range]
 
 
 class _Planner:
@@ -36,10 +55,11 @@ class _Planner:
         self.constants: dict[int, Array] = {}
         self._constant_slots: dict[Payload, int] = {}
         self.slot_of: dict[Value, int] = {}
+        self.launches: dict[Node, range] = {}
         self.loops: list[tuple[int, int]] = []
         self._kernel_of: dict[_Code, int] = {}
-        self._kernel_of_region: dict[Structure, int] = {}
-        self._kernel_of_single: dict[Hashable, int] = {}
+        self._launches_of_region: dict[Structure, _Launches] = {}
+        self._launches_of_single: dict[Hashable, _Launches] = {}
         self._singles = Singles()
         self._destination: dict[Value, int] = {}
         self._whole: dict[Value, Node] = {}
@@ -132,7 +152,7 @@ class _Planner:
         elif name == "while":
             self.loop(node)
         elif name == "fused":
-            self.launch(node, self._kernel(node))
+            self.launch(node, self._fused(node))
         else:
             self.launch(node, self._single(node))
 
@@ -146,19 +166,31 @@ class _Planner:
             self.constants[slot] = payload.array
         self.slot_of[node.output] = slot
 
-    def launch(self, node: Node, number: int) -> None:
-        kernel = self.kernels[number]
+    def launch(self, node: Node, launches: _Launches) -> None:
         where = node.provenance.where
-        arguments = [self.slot_of[value] for value in node.inputs]
-        arguments += [self.made(value, where) for value in node.outputs]
-        rooms = kernel.buffers[len(arguments) :]
-        copies = self._copies(kernel) if rooms else 1
-        for buffer in rooms:
-            name = f"{kernel.name} {buffer.name}"
-            own = copies if buffer.role == "scratch" else 1
-            self.slots.append(Slot("scratch", buffer.type, name, where, own))
-            arguments.append(len(self.slots) - 1)
-        self.steps.append(Launch(number, tuple(arguments), where))
+        series = launches.series
+        slots = [self.slot_of[value] for value in node.inputs]
+        slots += [self.made(value, where) for value in node.outputs]
+        if series.rooms:
+            copies = {
+                place: self._copies(member.kernel)
+                for member in series.members
+                for place in member.places
+            }
+            for buffer in series.rooms:
+                slots.append(self._room(buffer, series, copies.get(len(slots), 1), where))
+        first = len(self.steps)
+        self.launches[node] = range(first, first + len(launches.kernels))
+        for number, places in launches.kernels:
+            self.steps.append(Launch(number, tuple([slots[place] for place in places]), where))
+
+    def _room(self, buffer: Buffer, series: Series, copies: int, where: Location | None) -> int:
+        """A slot for a room of a node: what launches hand on is a value like others."""
+        name = f"{series.whole.name} {buffer.name}"
+        if buffer in series.handed:
+            return self.slot("temporary", buffer.type, name, where)
+        self.slots.append(Slot("scratch", buffer.type, name, where, copies))
+        return len(self.slots) - 1
 
     def _copies(self, kernel: Kernel) -> int:
         """How many threads may run a kernel at once: each has scratch of its own."""
@@ -169,36 +201,46 @@ class _Planner:
             return min(self.threads, task_count(work, extent, self.threads, kernel.split.least))
         return self.threads
 
-    def _kernel(self, node: Node) -> int:
-        """The number of a fused node's kernel; nodes that need the same code share it.
+    def _fused(self, node: Node) -> _Launches:
+        """The launches of a fused node; nodes that need the same code share their kernels.
 
         Errors of checks name a user's line, which is of the kernel: where there are checks, kernels
         are shared only if their lines are the same, so equal regions don't settle it.
         """
         region = node.regions[0].structure
-        known = self._kernel_of_region.get(region)
+        known = self._launches_of_region.get(region)
         if known is not None:
             return known
-        kernel = lower_group(node, self.target)
-        number = self._kernel_of.setdefault(_Code(kernel), len(self.kernels))
-        if number == len(self.kernels):
-            self.kernels.append(kernel)
-        if not kernel.sites:
-            self._kernel_of_region[region] = number
-        return number
+        launches = self._numbered(lower_group(node, self.target))
+        if not launches.series.whole.sites:
+            self._launches_of_region[region] = launches
+        return launches
 
-    def _single(self, node: Node) -> int:
-        """The number of the kernel of an operation that was not fused."""
+    def _numbered(self, series: Series) -> _Launches:
+        """A series with the numbers of its kernels, of which equal ones are one."""
+        found = []
+        for member in series.members:
+            number = self._kernel_of.setdefault(_Code(member.kernel), len(self.kernels))
+            if number == len(self.kernels):
+                self.kernels.append(member.kernel)
+            found.append((number, member.places))
+        return _Launches(tuple(found), series)
+
+    def _single(self, node: Node) -> _Launches:
+        """The launches of an operation that was not fused."""
         key = self._singles.key(node)
-        number = self._kernel_of_single.get(key)
-        if number is None:
+        launches = self._launches_of_single.get(key)
+        if launches is None:
             if isinstance(node.op.lowering, Structural):
                 raise UnsupportedError(
                     f"operation {node.op.name} cannot be compiled", where=node.provenance.where
                 )
-            self.kernels.append(lower_single(node, self.target))
-            number = self._kernel_of_single[key] = len(self.kernels) - 1
-        return number
+            series = lower_single(node, self.target)
+            first = len(self.kernels)
+            self.kernels += [member.kernel for member in series.members]
+            numbered = enumerate((member.places for member in series.members), first)
+            launches = self._launches_of_single[key] = _Launches(tuple(numbered), series)
+        return launches
 
     def cond(self, node: Node) -> None:
         where = node.provenance.where
@@ -298,9 +340,11 @@ class _Code:
 
 def plan_program(
     graph: Graph, states: int, guards: Sequence[Guard], target: Target, threads: int = 1
-) -> tuple[Plan, dict[Value, int]]:
-    """The plan of a graph whose last ``states`` inputs are state, without a layout, and the slot of
-    each value. Fused nodes and single operations become kernels. Scratch has room for so many
-    threads at once."""
+) -> Planned:
+    """The plan of a graph whose last ``states`` inputs are state, without a layout.
+
+    Fused nodes and single operations become kernels. Scratch has room for so many threads at once.
+    """
     planner = _Planner(target, threads)
-    return planner.program(graph, states, guards), planner.slot_of
+    plan = planner.program(graph, states, guards)
+    return Planned(plan, planner.slot_of, planner.launches)

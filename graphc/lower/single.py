@@ -14,8 +14,8 @@ from graphc.ir import attributes
 from graphc.ir.graph import Graph, Node, Provenance
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
-from graphc.kernel.ir import Kernel
 from graphc.lower.group import lower_group
+from graphc.lower.series import Series
 from graphc.ops.fused import fused_op
 
 
@@ -47,8 +47,8 @@ class Singles:
         return number
 
 
-def lower_single(node: Node, target: Target) -> Kernel:
-    """The kernel of one operation; its buffers are the node's inputs and outputs in order.
+def lower_single(node: Node, target: Target) -> Series:
+    """The launches of one operation; the first buffers are its inputs and outputs in order.
 
     An operand that comes twice is two buffers. Errors of checks name the line of the launch.
 

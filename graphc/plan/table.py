@@ -11,13 +11,12 @@ A step is ``STEP_WORDS`` int64s:
     6  how many threads may take part; negative where it is not worth waking them for
     7  address of the thread pool
 
-The last three are those of ``PARALLEL``, a launch that is cut into tasks, and ``PARALLEL_REST``, of
-which one more iteration is run after all others.
+The last three are those of ``PARALLEL``, a launch that is cut into tasks.
 """
 
 from __future__ import annotations
 
-LAUNCH, BRANCH, JUMP, COPY, SKIP, PARALLEL, PARALLEL_REST = range(7)
+LAUNCH, BRANCH, JUMP, COPY, SKIP, PARALLEL = range(6)
 """Kinds of steps."""
 
 STEP_WORDS = 8

@@ -126,10 +126,12 @@ def _kernels(compiled: Compiled, tables: Tables, profile: Profile | None) -> lis
 
 
 def _nodes_of_kernels(compiled: Compiled) -> Mapping[int, list[Node]]:
-    """The fused nodes that each kernel computes: launches stand in the order of the nodes."""
-    launches = [step for step in compiled.plan.steps if isinstance(step, Launch)]
-    fused = [node for node in open_nodes(compiled.graph) if node.op is fused_op]
+    """The fused nodes that each kernel computes, or a part of them."""
     result: dict[int, list[Node]] = {}
-    for step, node in zip(launches, fused, strict=True):
-        result.setdefault(step.kernel, []).append(node)
+    for node in open_nodes(compiled.graph):
+        if node.op is fused_op:
+            for position in compiled.launches[node]:
+                step = compiled.plan.steps[position]
+                assert isinstance(step, Launch), "fused nodes are launched"
+                result.setdefault(step.kernel, []).append(node)
     return result

@@ -13,7 +13,7 @@ from graphc.ir.attributes import Array
 from graphc.ir.dims import Dim
 from graphc.kernel.grains import WAKE_WORK, grain_of
 from graphc.plan.ir import Launch, Plan
-from graphc.plan.table import LAUNCH, PARALLEL, PARALLEL_REST
+from graphc.plan.table import LAUNCH, PARALLEL
 
 
 class Cut(NamedTuple):
@@ -25,7 +25,6 @@ class Cut(NamedTuple):
         work: what they take in all, in picoseconds.
         seats: how many threads may take part.
         least: iterations that a task has at least.
-        has_rest: whether something is to be run when all iterations are done.
     """
 
     position: int
@@ -33,7 +32,6 @@ class Cut(NamedTuple):
     work: Dim
     seats: int
     least: int
-    has_rest: bool
 
     @property
     def is_symbolic(self) -> bool:
@@ -52,7 +50,7 @@ def cuts_of(plan: Plan, threads: int) -> tuple[Cut, ...]:
             rooms = (slots[slot] for buffer, slot in arguments if buffer.role == "scratch")
             seats = min(threads, *(room.copies for room in rooms), threads)
             sizes = split.extent, split.work
-            result.append(Cut(position, *sizes, seats, split.least, split.has_rest))
+            result.append(Cut(position, *sizes, seats, split.least))
     return tuple(result)
 
 
@@ -65,11 +63,7 @@ def write_cuts(
         work = number(cut.work)
         grain = grain_of(work, extent, cut.seats, cut.least)
         seats = -cut.seats if work < WAKE_WORK else cut.seats
-        if grain:
-            kind = PARALLEL_REST if cut.has_rest else PARALLEL
-        else:
-            kind, extent = LAUNCH, extent + int(cut.has_rest)
-        steps[cut.position, 0] = kind
+        steps[cut.position, 0] = PARALLEL if grain else LAUNCH
         steps[cut.position, 4:8] = (extent, grain, seats, pool)
 
 

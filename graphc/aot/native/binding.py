@@ -21,7 +21,7 @@ from graphc.aot.tables import CUT_FIELDS, GUARD_FIELDS, IDLE_FIELDS, MARK, STEP_
 from graphc.codegen.emitter import I1, I8, I32, I64, PTR, ModuleEmitter
 from graphc.codegen.routine import Record, Routine, Table, Word
 from graphc.kernel.grains import SERIAL_WORK, TASK_WORK, TASKS_PER_THREAD, WAKE_WORK
-from graphc.plan.table import LAUNCH, PARALLEL, PARALLEL_REST, SKIP, STEP_WORDS
+from graphc.plan.table import LAUNCH, PARALLEL, SKIP, STEP_WORDS
 
 BIND, SAY = "graphc_bind", "graphc_say"
 """``i64 (context, symbols)`` and ``i64 (context, template, numbers, code)``, which gives the
@@ -226,15 +226,11 @@ def _emit_steps(module: ModuleEmitter, pool: str | None) -> None:
         row = n * CUT_FIELDS
         step = cuts[row] * STEP_WORDS
         extent, work = sizes[cuts[row + 1]], sizes[cuts[row + 2]]
-        rest = cuts[row + 5]
-        steps[step + 4] = extent + rest
+        steps[step + 4] = extent
         if pool is not None:
             seats = r.least(cuts[row + 3], context["threads"])
             grain = grain_of(r, work, extent, seats, cuts[row + 4])
-            many = grain > 0
-            kind = r.choose(rest.equals(0), r.word(PARALLEL), PARALLEL_REST)
-            steps[step] = r.choose(many, kind, LAUNCH)
-            steps[step + 4] = r.choose(many, extent, extent + rest)
+            steps[step] = r.choose(grain > 0, r.word(PARALLEL), LAUNCH)
             steps[step + 5] = grain
             steps[step + 6] = r.choose(work < WAKE_WORK, r.word(0) - seats, seats)
             steps[step + 7] = r.number_of(r.symbol(pool))
