@@ -21,6 +21,7 @@ from graphc.codegen.gemm import (
     emit_gemm_packed,
     gemm_workspace_bytes,
 )
+from graphc.codegen.gemm.blocking import blocking
 from graphc.codegen.gemm.build import Builder
 from graphc.ir.dtypes import ALL, FLOATS, DType, bool_, float32, float64
 from graphc.kernel.panels import depth_limit, even_depth, pack, panel_width
@@ -259,6 +260,45 @@ def test_blocked_products(dtype: DType, target: str, sizes: tuple[int, int, int]
             x, y = laid_out(a, left), laid_out(b, right)
             assert_same_bits(made.product(x, y), expected)
             assert_same_bits(made.packed_product(x, y), expected)
+
+
+def askew(array: Array, elements: int, gap: int = 0) -> Array:
+    """A copy that begins so many elements behind a cache line, with a gap behind each row."""
+    (k, n), size = array.shape, array.dtype.itemsize
+    whole = np.full(k * (n + gap) + 64 // size + elements, np.nan, array.dtype)
+    start = -whole.ctypes.data % 64 // size + elements
+    view = whole[start : start + k * (n + gap)].reshape(k, n + gap)[:, :n]
+    view[...] = array
+    return view
+
+
+@every_target
+@every_float
+@pytest.mark.parametrize(
+    "sizes",
+    [(1, 2112, 70), (1, 1000, 131), (2, 160, 67), (5, 2080, 66), (8, 8200, 20), (23, 4200, 65)],
+)
+def test_few_rows_wherever_the_right_operand_lies(
+    dtype: DType, target: str, sizes: tuple[int, int, int]
+) -> None:
+    m, n, k = sizes
+    made, generator = products(dtype, target), np.random.default_rng(10)
+    a, b = matrix(generator, (m, k), dtype), matrix(generator, (k, n), dtype)
+    expected = made.chain(a, b)
+    for elements in (0, 1, 4, 7):
+        for gap in (0, 16, 5):
+            assert_same_bits(made.product(a, askew(b, elements, gap), gap=3), expected)
+
+
+@every_float
+@pytest.mark.parametrize("rows", [1, 3])
+def test_few_rows_of_what_no_cache_holds(dtype: DType, rows: int) -> None:
+    made, generator = products(dtype, "host"), np.random.default_rng(11)
+    far = blocking(dtype, host()).far_bytes
+    n = 2500
+    k = far // dtype.bytes // n + 1
+    a, b = matrix(generator, (rows, k), dtype), matrix(generator, (k, n), dtype)
+    assert_same_bits(made.product(a, askew(b, 4, 12)), made.chain(a, b))
 
 
 @every_float

@@ -18,6 +18,10 @@ _ALIGNMENT = 64
 # as many accumulators; the rest of the 32 or 16 registers hold B, a broadcast of A and a product.
 _TILE_ROWS = {512: 8, 256: 6, 128: 4}
 
+# Up to so many rows of C, a wide B is read once, row by row: its tiles would be a few cache lines
+# from each of many pages.
+STREAM_ROWS = 24
+
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
@@ -30,7 +34,10 @@ class Blocking:
         tile_rows, tile_columns: the part of C held in registers.
         block_k: longest part of k handled at once.
         block_m, block_n: rows of packed A, columns of packed B handled at once.
-        block_stream: columns of C that the row-stream path keeps in the first-level cache.
+        block_stream: columns of C that the row-stream path keeps in the second-level cache, with a
+            few rows of B that wide.
+        block_near: the same for one row of C and B that is near: they fit the first-level cache.
+        far_bytes: B of so many bytes is thought to come from memory.
         stream_columns: from so many columns on, B counts as wide.
         direct_rows, direct_stride: up to so many rows of C, or elements between rows of B, B with
             unit column stride is read where it is.
@@ -47,6 +54,8 @@ class Blocking:
     block_m: int
     block_n: int
     block_stream: int
+    block_near: int
+    far_bytes: int
     stream_columns: int
     direct_rows: int
     direct_stride: int
@@ -100,7 +109,9 @@ def blocking(dtype: DType, target: Target) -> Blocking:
         block_k=depth_limit(dtype, target),
         block_m=96 if deep else 72,
         block_n=256 if deep else 512,
-        block_stream=16384 // dtype.bytes,
+        block_stream=(16384 if deep else 8192) // dtype.bytes,
+        block_near=4096 // dtype.bytes,
+        far_bytes=24 << 20,
         stream_columns=8192 // dtype.bytes,
         direct_rows=48,
         direct_stride=2048 // dtype.bytes,
@@ -129,4 +140,9 @@ def gemm_workspace_bytes(dtype: DType, target: Target, m: int, n: int, k: int) -
     elements = depth * round_up(min(columns, sizes.block_n), sizes.tile_columns)
     if columns >= sizes.pack_a_columns:
         elements += depth * (min(m, sizes.block_m) + sizes.lanes)
+    if m > 1:
+        rows = min(m, STREAM_ROWS)
+        block = sizes.block_stream // (1 if rows <= sizes.tile_rows else 2)
+        sums = round_up(rows, sizes.tile_rows) * round_up(min(n, block), sizes.tile_columns)
+        elements = max(elements, sums)
     return round_up(elements * dtype.bytes, _ALIGNMENT)

@@ -171,3 +171,17 @@ def phi(f: FunctionEmitter, type_: LType, sources: Sequence[tuple[Reg, str]]) ->
     """Joins values that come from several blocks; only at a block's beginning."""
     text = ", ".join(f"[ {value.text}, %{block} ]" for value, block in sources)
     return f.assign(type_, f"phi {type_} {text}")
+
+
+@contextmanager
+def otherwise(f: Builder, condition: Reg, name: str, operands: tuple[Reg, ...]) -> Iterator[None]:
+    """Calls a kernel if the condition holds, else runs the block."""
+    then, alternative, done = f.label("then"), f.label("else"), f.label("done")
+    f.branch(condition, then, alternative)
+    f.start(then)
+    f.run(name, *operands)
+    f.jump(done)
+    f.start(alternative)
+    yield
+    f.jump(done)
+    f.start(done)

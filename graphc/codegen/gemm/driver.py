@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from graphc.base.target import Target
 from graphc.codegen.emitter import ModuleEmitter, Reg
 from graphc.codegen.gemm.ahead import Near, Requests
-from graphc.codegen.gemm.blocking import Blocking, blocking
-from graphc.codegen.gemm.build import Builder
+from graphc.codegen.gemm.blocking import STREAM_ROWS, Blocking, blocking
+from graphc.codegen.gemm.build import Builder, otherwise
 from graphc.codegen.gemm.dots import emit_dots
+from graphc.codegen.gemm.few import emit_few_rows
 from graphc.codegen.gemm.move import emit_copy, emit_pack_block, emit_zero
-from graphc.codegen.gemm.stream import emit_stream
 from graphc.codegen.gemm.tile import emit_row, emit_tile
 from graphc.ir.dtypes import DType
 
-_STREAM_GROUP = 4
-_STREAM_DEPTH = 32
-# Up to so many rows of C, B is read once, row by row. The larger limit is for wide B, whose tiles
-# would be a few cache lines from each of many pages.
-_STREAM_ROWS_ANY = 8
-_STREAM_ROWS_WIDE = 24
+# Up to so many rows of C, B is read once, row by row, whether it is wide or not.
+_ANY_ROWS = 8
 # up to so many rows, B with contiguous columns is transposed on the way, not packed
 _DOT_ROWS = 2
 # panels that one row meets at a time
@@ -36,7 +29,7 @@ def emit_float_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> str:
         return name
     zero = emit_zero(module, sizes.element, sizes.lanes, sizes.size)
     dots = emit_dots(module, sizes)
-    few, blocked = _emit_few_rows(module, sizes), _emit_blocked(module, sizes)
+    few, blocked = emit_few_rows(module, sizes), _emit_blocked(module, sizes)
     f = Builder(
         module,
         name,
@@ -61,8 +54,8 @@ def emit_float_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> str:
 
     limit = f.select(
         f.compare("sge", columns, sizes.stream_columns),
-        f.i64(_STREAM_ROWS_WIDE),
-        f.i64(_STREAM_ROWS_ANY),
+        f.i64(STREAM_ROWS),
+        f.i64(_ANY_ROWS),
     )
     stream = f.both(
         f.both(f.compare("sle", rows, limit), f.compare("eq", right_col, 1)),
@@ -70,7 +63,7 @@ def emit_float_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> str:
     )
     strides = (left_row, left_col, right_row)
     with f.when(stream):
-        f.run(few, left, right, c, rows, columns, k, *strides, c_row)
+        f.run(few, left, right, c, rows, columns, k, *strides, c_row, workspace)
     f.leave_if(stream)
     across = f.both(
         f.both(f.compare("sle", rows, _DOT_ROWS), f.compare("eq", right_row, 1)),
@@ -175,36 +168,6 @@ def _zero_if_empty(f: Builder, zero: str, c: Reg, m: Reg, n: Reg, k: Reg, c_row:
     with f.when(empty):
         f.run(zero, c, m, n, c_row)
     f.leave_if(empty)
-
-
-def _emit_few_rows(module: ModuleEmitter, sizes: Blocking) -> str:
-    """Defines (a, b, c, m, n, k, a_row, a_col, b_row, c_row): B streams through, unpacked."""
-    name = f"gemm_few_rows_{sizes.suffix}"
-    zero = emit_zero(module, sizes.element, sizes.lanes, sizes.size)
-    # two vectors side by side, whole pairs of lines: the eight rows are then fetched faster
-    one = emit_stream(module, sizes.element, 2 * sizes.lanes, 1, masked=sizes.masked)
-    several = emit_stream(module, sizes.element, sizes.lanes, _STREAM_GROUP, masked=sizes.masked)
-    f = Builder(module, name, "*a *b *c m n k a_row a_col b_row c_row", cold=True)
-    a, b, c, m, n, k = f.parameter("a", "b", "c", "m", "n", "k")
-    a_row, a_col, b_row, c_row = f.parameter("a_row", "a_col", "b_row", "c_row")
-    element = sizes.element
-    f.run(zero, c, m, n, c_row)
-    with (
-        f.blocks(n, sizes.block_stream) as (column, columns),
-        f.blocks(k, _STREAM_DEPTH) as (start, depth),
-        f.blocks(m, _STREAM_GROUP) as (row, rows),
-    ):
-        left = f.at(a, element, f.mul(row, a_row), f.mul(start, a_col))
-        right = f.at(b, element, f.mul(start, b_row), column)
-        result = f.at(c, element, f.mul(row, c_row), column)
-        operands = (left, a_row, a_col, right, b_row, result, c_row, columns, depth, rows)
-        single = f.compare("eq", rows, 1)
-        with f.when(single):
-            f.run(one, *operands)
-        with f.when(f.negate(single)):
-            f.run(several, *operands)
-    f.finish()
-    return name
 
 
 def _emit_blocked(module: ModuleEmitter, sizes: Blocking) -> str:
@@ -351,26 +314,12 @@ def _emit_sweep(module: ModuleEmitter, sizes: Blocking) -> str:
             target_row = f.select(is_whole, c_row, spare_row)
             operands = (k, left, a_row, a_col, panel, panel_row, target, target_row, rows, resume)
             with (
-                _otherwise(f, is_narrow, narrow, operands),
-                _otherwise(f, f.compare("sle", rows, sizes.tile_rows // 2), half, operands),
-                _otherwise(f, f.negate(asks), full, operands),
+                otherwise(f, is_narrow, narrow, operands),
+                otherwise(f, f.compare("sle", rows, sizes.tile_rows // 2), half, operands),
+                otherwise(f, f.negate(asks), full, operands),
             ):
                 f.run(asking, *operands, requests.table, requests.write(row, column, next_panel))
             with f.when(f.negate(is_whole)):
                 f.run(copy, spare, result, rows, columns, spare_row, c_row)
     f.finish()
     return name
-
-
-@contextmanager
-def _otherwise(f: Builder, condition: Reg, name: str, operands: tuple[Reg, ...]) -> Iterator[None]:
-    """Calls a kernel if the condition holds, else runs the block."""
-    then, otherwise, done = f.label("then"), f.label("else"), f.label("done")
-    f.branch(condition, then, otherwise)
-    f.start(then)
-    f.run(name, *operands)
-    f.jump(done)
-    f.start(otherwise)
-    yield
-    f.jump(done)
-    f.start(done)

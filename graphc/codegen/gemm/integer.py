@@ -6,7 +6,7 @@ from graphc.base.target import Target
 from graphc.codegen.emitter import ModuleEmitter, ltype
 from graphc.codegen.gemm.build import Builder
 from graphc.codegen.gemm.move import emit_zero
-from graphc.codegen.gemm.stream import emit_stream
+from graphc.codegen.gemm.stream import Stream, emit_stream
 from graphc.ir.dtypes import DType
 
 _ROWS = 4
@@ -23,7 +23,7 @@ def emit_integer_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> st
     element, size = f"i{dtype.bits}", dtype.bytes
     lanes = target.vector_bits // dtype.bits
     zero = emit_zero(module, element, lanes, size)
-    stream = emit_stream(module, element, lanes, _ROWS, boolean=boolean)
+    stream = emit_stream(module, Stream(element, lanes, _ROWS, boolean=boolean))
     f = Builder(
         module,
         name,
@@ -46,7 +46,8 @@ def emit_integer_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> st
             left = f.at(a, element, f.mul(row, a_row), f.mul(start, a_col))
             right = f.at(b, element, f.mul(start, b_row), column)
             result = f.at(c, element, f.mul(row, c_row), column)
-            f.run(stream, left, a_row, a_col, right, b_row, result, c_row, columns, depth, rows)
+            operands = (left, a_row, a_col, right, b_row, result, c_row, f.i64(lanes))
+            f.run(stream, *operands, columns, depth, rows)
     f.leave_if(contiguous)
 
     with f.loop(f.i64(0), m, 1) as row, f.loop(f.i64(0), n, 1) as column:

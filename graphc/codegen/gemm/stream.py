@@ -1,111 +1,206 @@
-"""Products of few rows: rows of B stream through once, rows of C wait in the first-level cache.
+"""Products of few rows: rows of B stream through once, sums of C wait in a near cache.
 
 Also the kernel of integer products. Each element of C is still one ascending chain over k.
+
+Some rows of B are read side by side. What is read next is asked for meanwhile, in the order in
+which it lies in memory: so memory gives what it can, and there is no waiting for it. The
+processor's own guesses don't serve here, where rows tend to lie powers of two apart.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
 from graphc.codegen.emitter import LType, ModuleEmitter, Reg, ltype
-from graphc.codegen.gemm.build import Builder, edge_mask, masked_load, masked_store
+from graphc.codegen.gemm.build import Builder, ask_for, edge_mask, masked_load, masked_store
 
-# Steps of k for each load and store of C.
-_DEPTH = 8
+_CACHE_LINE = 64
 
 
-def emit_stream(
-    module: ModuleEmitter,
-    element: str,
-    lanes: int,
-    rows: int,
-    *,
-    boolean: bool = False,
-    masked: bool = False,
-) -> str:
-    """Defines the kernel that adds to ``rows`` (1 or 4) rows of C; returns its name.
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What a kernel of few rows is like.
 
-    Signature: (a, a_row, a_col, b, b_row, c, c_row, n, k, count), B with unit column stride. The
-    rows from ``count`` (at least 1) on repeat the last one, the same numbers to the same place.
-    ``boolean`` takes "and" and "or" for product and sum; ``masked`` ends rows with a masked vector
-    in place of scalars, where the target has such loads and stores.
+    Attributes:
+        element, lanes: of a vector.
+        rows: of C.
+        vectors: side by side in a tile.
+        depth: rows of B for each load and store of C.
+        asks: whether it asks for what comes next.
+        boolean: whether "and" and "or" stand for product and sum.
+        masked: whether rows end with masked vectors in place of scalars, where the target has such
+            loads and stores.
     """
-    name = f"gemm_stream{rows}_{'bool' if boolean else ltype(element, lanes).suffix}"
-    if module.has(name):
-        return name
-    f = Builder(module, name, "*a a_row a_col *b b_row *c c_row n k count")
-    a, a_row, a_col, b, b_row = f.parameter("a", "a_row", "a_col", "b", "b_row")
-    c, c_row, n, k, count = f.parameter("c", "c_row", "n", "k", "count")
-    scalar, vector = ltype(element), ltype(element, lanes)
-    size, limit = scalar.bits // 8, _DEPTH
-    held = f.alloca(scalar, rows * limit)
-    last = f.sub(count, 1)
-    clamped = [f.minimum(f.i64(row), last) for row in range(rows)]
-    a_rows = [f.at(a, element, f.mul(row, a_row)) for row in clamped]
-    c_rows = [f.at(c, element, f.mul(row, c_row)) for row in clamped]
-    whole = f.rounded_down(n, lanes)
-    mask = edge_mask(f, f.sub(n, whole), lanes) if masked else None
 
-    def columns(b_rows: list[Reg], column: Reg, type_: LType) -> None:
-        """As many steps as there are rows of B, for the columns of one vector or scalar."""
-        places = [f.at(pointer, element, column) for pointer in c_rows]
-        sums = [f.load(place, type_, size) for place in places]
-        for step, b_place in enumerate(b_rows):
-            right = f.load(f.at(b_place, element, column), type_, size)
-            for row in range(rows):
-                place = f.at(held, element, f.i64(row * limit + step))
-                left = f.splat(f.load(place, scalar, size), type_.lanes)
-                sums[row] = _accumulate(f, left, right, sums[row], boolean)
-        for place, value in zip(places, sums, strict=True):
-            f.store(value, place, size)
+    element: str
+    lanes: int
+    rows: int
+    vectors: int = 1
+    depth: int = 8
+    asks: bool = False
+    boolean: bool = False
+    masked: bool = False
 
-    def edge(column: Reg, type_: LType, mask: Reg | None) -> None:
-        """All steps for the columns that remain."""
-        places = [f.at(pointer, element, column) for pointer in c_rows]
-        start = [masked_load(f, place, type_, mask) for place in places]
-        with f.loop(f.i64(0), k, 1, start) as loop:
-            right = masked_load(f, f.at(b, element, f.mul(loop.index, b_row), column), type_, mask)
-            offset = f.mul(loop.index, a_col)
-            loop.yields = [
-                _accumulate(
-                    f,
-                    f.splat(f.load(f.at(a_rows[row], element, offset), scalar, size), type_.lanes),
-                    right,
-                    loop.carries[row],
-                    boolean,
-                )
-                for row in range(rows)
-            ]
-        for place, value in zip(places, loop.results, strict=True):
-            masked_store(f, value, place, mask)
+    @property
+    def width(self) -> int:
+        """Columns of a tile."""
+        return self.vectors * self.lanes
 
-    for lower, upper, depth in (
-        (f.i64(0), f.rounded_down(k, limit), limit),
-        (f.rounded_down(k, limit), k, 1),
-    ):
-        with f.loop(lower, upper, depth) as loop:
-            # a small copy of A, so that every factor is at a fixed address in the inner loop
-            for step in range(depth):
-                offset = f.mul(f.add(loop.index, step), a_col)
-                for row in range(rows):
-                    value = f.load(f.at(a_rows[row], element, offset), scalar, size)
-                    f.store(value, f.at(held, element, f.i64(row * limit + step)), size)
-            b_rows = [
-                f.at(b, element, f.mul(f.add(loop.index, step), b_row)) for step in range(depth)
-            ]
-            with f.loop(f.i64(0), whole, lanes) as column:
-                columns(b_rows, column.index, vector)
-    if mask is not None:
-        with f.when(f.compare("slt", whole, n)):
-            edge(whole, vector, mask)
-    else:
-        with f.loop(whole, n, 1) as column:
-            edge(column.index, scalar, None)
-    f.finish()
-    return name
+    @property
+    def name(self) -> str:
+        """What its function is called."""
+        kind = "bool" if self.boolean else ltype(self.element, self.lanes).suffix
+        return f"gemm_stream{self.rows}x{self.vectors}_{kind}"
 
 
-def _accumulate(f: Builder, left: Reg, right: Reg, total: Reg, boolean: bool) -> Reg:
-    if boolean:
-        return f.binary("or", total, f.binary("and", left, right))
-    if total.type.is_float:
-        return f.fma(left, right, total)
-    return f.binary("add", total, f.binary("mul", left, right))
+def emit_stream(module: ModuleEmitter, stream: Stream) -> str:
+    """Defines the kernel that adds to rows of C; returns its name.
+
+    Signature: (a, a_row, a_col, b, b_row, c, c_row, c_step, n, k, count), B with unit column
+    stride. Tiles of C lie ``c_step`` apart, of their rows each is contiguous and ``c_row`` from the
+    one before. The rows from ``count`` (at least 1) on repeat the last one, the same numbers to the
+    same place.
+
+    One that asks takes ``next`` as well, the matrix that is read next, with rows like those of B.
+    """
+    if module.has(stream.name):
+        return stream.name
+    return _Kernel(module, stream).emit()
+
+
+class _Kernel:
+    """The kernel under emission."""
+
+    def __init__(self, module: ModuleEmitter, stream: Stream) -> None:
+        more = " *next" if stream.asks else ""
+        names = f"*a a_row a_col *b b_row *c c_row c_step n k count{more}"
+        self.f = f = Builder(module, stream.name, names)
+        self.stream = stream
+        self.scalar = ltype(stream.element)
+        self.vector = ltype(stream.element, stream.lanes)
+        self.size = self.scalar.bits // 8
+        a, a_row, self.a_col, self.b, self.b_row = f.parameter("a", "a_row", "a_col", "b", "b_row")
+        self.c, c_row, self.c_step = f.parameter("c", "c_row", "c_step")
+        self.n, self.k, count = f.parameter("n", "k", "count")
+        self.held = f.alloca(self.scalar, stream.rows * stream.depth)
+        last = f.sub(count, 1)
+        clamped = [f.minimum(f.i64(row), last) for row in range(stream.rows)]
+        self.a_rows = [f.at(a, stream.element, f.mul(row, a_row)) for row in clamped]
+        self.c_rows = [f.mul(row, c_row) for row in clamped]
+
+    def emit(self) -> str:
+        """Defines the function and returns its name."""
+        f, stream = self.f, self.stream
+        tiles = f.quotient(self.n, stream.width)
+        with f.blocks(self.k, stream.depth) as (start, depth):
+            self._hold(start, depth)
+            base = f.at(self.b, stream.element, f.mul(start, self.b_row))
+            if stream.asks:
+                is_last = f.compare("sge", f.add(start, stream.depth), self.k)
+                following = f.at(base, stream.element, f.mul(self.b_row, stream.depth))
+                following = f.select(is_last, f.parameter("next")[0], following)
+                self._asking(base, depth, tiles, following)
+            else:
+                with f.loop(f.i64(0), tiles, 1) as tile:
+                    self._tile(base, depth, tile.index, None)
+        self._edges(tiles)
+        f.finish()
+        return stream.name
+
+    def _hold(self, start: Reg, depth: Reg) -> None:
+        """A small copy of A, in the order in which it is read."""
+        f, stream = self.f, self.stream
+        with f.loop(f.i64(0), depth, 1) as step:
+            offset = f.mul(f.add(start, step.index), self.a_col)
+            to = f.at(self.held, stream.element, f.mul(step.index, stream.rows))
+            for row in range(stream.rows):
+                place = f.at(self.a_rows[row], stream.element, offset)
+                value = f.load(place, self.scalar, self.size)
+                f.store(value, f.at(to, stream.element, f.i64(row)), self.size)
+
+    def _asking(self, base: Reg, depth: Reg, tiles: Reg, following: Reg) -> None:
+        """All tiles; each part of them asks for one of the rows that follow, in its order."""
+        f, stream = self.f, self.stream
+        is_short = f.compare("slt", tiles, stream.depth)
+        parts = f.select(is_short, f.i64(1), f.i64(stream.depth))
+        length = f.quotient(f.add(tiles, f.sub(parts, 1)), parts)
+        with f.loop(f.i64(0), parts, 1) as part:
+            first = f.mul(part.index, length)
+            last = f.minimum(f.add(first, length), tiles)
+            row = f.at(following, stream.element, f.mul(part.index, self.b_row))
+            with f.loop(first, last, 1) as tile:
+                place = f.mul(f.sub(tile.index, first), stream.width * stream.depth)
+                self._tile(base, depth, tile.index, f.at(row, stream.element, place))
+
+    def _tile(self, b: Reg, depth: Reg, tile: Reg, wanted: Reg | None) -> None:
+        """So many steps from a row of B on; asks for as much as they read from ``wanted`` on."""
+        f, stream, element = self.f, self.stream, self.stream.element
+        vectors = [f.i64(v * stream.lanes) for v in range(stream.vectors)]
+        sums_at = f.at(self.c, element, f.mul(tile, self.c_step))
+        places = [f.at(sums_at, element, row, vector) for row in self.c_rows for vector in vectors]
+        sums = [f.load(place, self.vector, self.size) for place in places]
+        pointers = [f.at(b, element, f.mul(tile, stream.width)), self.held]
+        strides = [self.b_row, f.i64(stream.rows)]
+        if wanted is not None:
+            pointers.append(wanted)
+            strides.append(f.i64(stream.width))
+        with f.loop(f.i64(0), depth, 1, [*sums, *pointers]) as loop:
+            sums, pointers = list(loop.carries[: len(places)]), list(loop.carries[len(places) :])
+            right_at, left_at, *wanted_at = pointers
+            right = [f.load(f.at(right_at, element, v), self.vector, self.size) for v in vectors]
+            for pointer in wanted_at:
+                for offset in range(0, stream.width * self.size, _CACHE_LINE):
+                    ask_for(f, f.at(pointer, "i8", f.i64(offset)), cache=2)
+            for row in range(stream.rows):
+                factor = f.load(f.at(left_at, element, f.i64(row)), self.scalar, self.size)
+                left = f.splat(factor, stream.lanes)
+                for n, value in enumerate(right, row * stream.vectors):
+                    sums[n] = self._accumulate(left, value, sums[n])
+            moved = [f.at(at, element, by) for at, by in zip(pointers, strides, strict=True)]
+            loop.yields = [*sums, *moved]
+        for place, value in zip(places, loop.results, strict=False):
+            f.store(value, place, self.size)
+
+    def _edges(self, tiles: Reg) -> None:
+        """All steps for the columns behind the last tile."""
+        f, stream = self.f, self.stream
+        whole = f.mul(tiles, stream.width)
+        base = f.at(self.c, stream.element, f.mul(tiles, self.c_step))
+        with self._spans(f.sub(self.n, whole)) as (column, type_, mask):
+            places = [f.at(base, stream.element, row, column) for row in self.c_rows]
+            start = [masked_load(f, place, type_, mask) for place in places]
+            first = f.at(self.b, stream.element, whole, column)
+            with f.loop(f.i64(0), self.k, 1, start) as loop:
+                place = f.at(first, stream.element, f.mul(loop.index, self.b_row))
+                right = masked_load(f, place, type_, mask)
+                offset = f.mul(loop.index, self.a_col)
+                lefts = [
+                    f.load(f.at(row, stream.element, offset), self.scalar, self.size)
+                    for row in self.a_rows
+                ]
+                loop.yields = [
+                    self._accumulate(f.splat(left, type_.lanes), right, total)
+                    for left, total in zip(lefts, loop.carries, strict=True)
+                ]
+            for place, value in zip(places, loop.results, strict=True):
+                masked_store(f, value, place, mask)
+
+    @contextmanager
+    def _spans(self, rest: Reg) -> Iterator[tuple[Reg, LType, Reg | None]]:
+        """Of so many columns: where to begin, the type to work in, and its mask."""
+        f, lanes = self.f, self.stream.lanes
+        if self.stream.masked:
+            with f.blocks(rest, lanes) as (column, columns):
+                yield column, self.vector, edge_mask(f, columns, lanes)
+        else:
+            with f.loop(f.i64(0), rest, 1) as loop:
+                yield loop.index, self.scalar, None
+
+    def _accumulate(self, left: Reg, right: Reg, total: Reg) -> Reg:
+        if self.stream.boolean:
+            return self.f.binary("or", total, self.f.binary("and", left, right))
+        if total.type.is_float:
+            return self.f.fma(left, right, total)
+        return self.f.binary("add", total, self.f.binary("mul", left, right))

@@ -1,0 +1,169 @@
+"""Products of few rows with a plain right operand: B is read once, where it lies.
+
+These are bound by reading. In which order B is read, and where sums lie meanwhile, is settled here;
+what is asked for in advance in the kernels (``stream``, ``row``).
+"""
+
+from __future__ import annotations
+
+from graphc.codegen.emitter import ModuleEmitter, Reg
+from graphc.codegen.gemm.blocking import Blocking
+from graphc.codegen.gemm.build import Builder, otherwise
+from graphc.codegen.gemm.move import emit_copy, emit_zero
+from graphc.codegen.gemm.row import emit_row_stream, row_width
+from graphc.codegen.gemm.stream import Stream, emit_stream
+from graphc.kernel.panels import TILE_VECTORS
+
+# rows of C in the smaller of two kernels, and rows of B that both read side by side
+_FEW_ROWS = 4
+_DEPTH = 8
+# The part of k that one call of them gets: more if no other group of rows reads the same again.
+_GROUP_DEPTH = 128
+_GROUPS_DEPTH = 32
+# from such a k on, sums are kept apart from the result, to which they have to be copied
+_APART_DEPTH = 64
+# of rows of so many tiles it pays to begin where a cache line does
+_ASKEW_TILES = 8
+
+
+def emit_few_rows(module: ModuleEmitter, sizes: Blocking) -> str:
+    """Defines (a, b, c, m, n, k, a_row, a_col, b_row, c_row, workspace): B is read once, unpacked.
+
+    Sums of several rows lie in workspace meanwhile, tile by tile: rows of C, like those of B, often
+    lie powers of two apart, and of such places a cache has room for few at a time.
+    """
+    name = f"gemm_few_rows_{sizes.suffix}"
+    element, size, width = sizes.element, sizes.size, sizes.tile_columns
+    zero = emit_zero(module, element, sizes.lanes, size)
+    copy = emit_copy(module, sizes)
+    few, many = (
+        emit_stream(module, _stream(sizes, rows)) for rows in (_FEW_ROWS, sizes.tile_rows)
+    )
+    row_kernel = _emit_streamed_row(module, sizes)
+    f = Builder(module, name, "*a *b *c m n k a_row a_col b_row c_row *workspace", cold=True)
+    a, b, c, m, n, k = f.parameter("a", "b", "c", "m", "n", "k")
+    a_row, a_col, b_row, c_row = f.parameter("a_row", "a_col", "b_row", "c_row")
+    (workspace,) = f.parameter("workspace")
+    is_single = f.compare("eq", m, 1)
+    with f.when(is_single):
+        f.run(row_kernel, a, b, c, n, k, a_col, b_row)
+    f.leave_if(is_single)
+    is_apart = f.compare("sge", k, _APART_DEPTH)
+    is_group = f.compare("sle", m, sizes.tile_rows)
+    block = f.select(is_group, f.i64(sizes.block_stream), f.i64(sizes.block_stream // 2))
+    block_k = f.select(is_group, f.i64(_GROUP_DEPTH), f.i64(_GROUPS_DEPTH))
+    sum_row = f.select(is_apart, f.i64(width), c_row)
+    sum_step = f.select(is_apart, f.i64(width * sizes.tile_rows), f.i64(width))
+    with f.blocks(n, block) as (column, columns):
+        padded = f.rounded_up(columns, width)
+        result = f.at(c, element, column)
+        sums = f.select(is_apart, workspace, result)
+        group_step = f.select(is_apart, padded, c_row)
+        groups = f.quotient(f.add(m, sizes.tile_rows - 1), sizes.tile_rows)
+        room = f.mul(padded, f.mul(groups, sizes.tile_rows))
+        with f.when(is_apart):
+            f.run(zero, workspace, f.i64(1), room, f.i64(0))
+        with f.when(f.negate(is_apart)):
+            f.run(zero, result, m, columns, c_row)
+        with f.blocks(k, block_k) as (start, depth):
+            right = f.at(b, element, f.mul(start, b_row), column)
+            following = _following(f, element, right, b, (start, depth, k), (column, columns, n))
+            with f.blocks(m, sizes.tile_rows) as (row, rows):
+                operands = (
+                    f.at(a, element, f.mul(row, a_row), f.mul(start, a_col)),
+                    a_row,
+                    a_col,
+                    right,
+                    b_row,
+                    f.at(sums, element, f.mul(row, group_step)),
+                    sum_row,
+                    sum_step,
+                    columns,
+                    depth,
+                    rows,
+                    following,
+                )
+                with otherwise(f, f.compare("sle", rows, _FEW_ROWS), few, operands):
+                    f.run(many, *operands)
+        with (
+            f.when(is_apart),
+            f.blocks(m, sizes.tile_rows) as (row, rows),
+            f.blocks(columns, width) as (place, length),
+        ):
+            source = f.at(sums, element, f.mul(row, padded), f.mul(place, sizes.tile_rows))
+            target = f.at(result, element, f.mul(row, c_row), place)
+            f.run(copy, source, target, rows, length, sum_row, c_row)
+    f.finish()
+    return name
+
+
+def _stream(sizes: Blocking, rows: int) -> Stream:
+    return Stream(
+        sizes.element,
+        sizes.lanes,
+        rows,
+        TILE_VECTORS,
+        _DEPTH,
+        asks=True,
+        masked=sizes.masked,
+    )
+
+
+def _following(
+    f: Builder, element: str, right: Reg, b: Reg, down: tuple[Reg, ...], across: tuple[Reg, ...]
+) -> Reg:
+    """What is read of B behind a block: each axis as where it starts, what it has, and the extent.
+
+    Behind the last one the block itself, which is near and costs nothing to ask for.
+    """
+    start, depth, k = down
+    column, columns, n = across
+    b_row = f.parameter("b_row")[0]
+    below = f.at(right, element, f.mul(depth, b_row))
+    beside = f.at(b, element, f.add(column, columns))
+    is_last_column = f.compare("sge", f.add(column, columns), n)
+    is_last = f.compare("sge", f.add(start, depth), k)
+    return f.select(is_last, f.select(is_last_column, right, beside), below)
+
+
+def _emit_streamed_row(module: ModuleEmitter, sizes: Blocking) -> str:
+    """Defines (a, b, c, n, k, a_col, b_row): one row of C, B with unit column stride.
+
+    Where all rows of B lie askew in cache lines alike, tiles begin with the line in which a row
+    begins, since reading across lines takes twice as long.
+    """
+    name = f"gemm_streamed_row_{sizes.suffix}"
+    element, size, width = sizes.element, sizes.size, row_width(sizes)
+    zero, kernel = emit_zero(module, element, sizes.lanes, size), emit_row_stream(module, sizes)
+    f = Builder(module, name, "*a *b *c n k a_col b_row", cold=True)
+    a, b, c, n, k, a_col, b_row = f.parameter("a", "b", "c", "n", "k", "a_col", "b_row")
+    none = f.i64(0)
+    f.run(zero, c, f.i64(1), n, none)
+    lead = none
+    if sizes.masked:
+        line = sizes.bits // 8 - 1
+        askew = f.binary("and", f.convert("ptrtoint", b, "i64"), line)
+        is_alike = f.compare("eq", f.binary("and", f.mul(b_row, size), line), 0)
+        is_wide = f.compare("sge", n, _ASKEW_TILES * width)
+        lead = f.select(f.both(is_alike, is_wide), f.quotient(askew, size), none)
+    is_far = f.compare("sge", f.mul(n, k), sizes.far_bytes // size)
+    block = f.select(is_far, f.i64(sizes.block_stream), f.i64(sizes.block_near))
+    asked = f.select(is_far, n, f.i64(1))
+    end = f.add(lead, n)
+    right, sums = (f.at(start, element, f.sub(none, lead)) for start in (b, c))
+    with f.blocks(end, block) as (column, columns), f.blocks(k, _GROUP_DEPTH) as (start, depth):
+        block_of_b = f.at(right, element, f.mul(start, b_row), column)
+        down, across = (start, depth, k), (column, columns, end)
+        following = _following(f, element, block_of_b, right, down, across)
+        skipped = f.select(f.compare("eq", column, 0), lead, none)
+        operands = (f.at(a, element, f.mul(start, a_col)), a_col, block_of_b, b_row)
+        place = f.at(sums, element, column)
+        f.run(kernel, *operands, place, skipped, columns, depth, following, asked)
+    if not sizes.masked:
+        edges = emit_stream(module, _stream(sizes, _FEW_ROWS))
+        whole = f.rounded_down(n, width)
+        right, sums = f.at(b, element, whole), f.at(c, element, whole)
+        rest, one = f.sub(n, whole), f.i64(1)
+        f.run(edges, a, none, a_col, right, b_row, sums, none, none, rest, k, one, b)
+    f.finish()
+    return name
