@@ -37,6 +37,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does everything work?")
     parser.add_argument("--rounds", type=int, help="measurements a workload and peer (default 15)")
     parser.add_argument("--batch-ms", type=float, help="length of a measurement (default 30)")
+    parser.add_argument(
+        "--cell-seconds", type=float, default=180.0, metavar="S",
+        help="a peer that takes longer for a workload is not waited for (default %(default)g)",
+    )
     parser.add_argument("--threads", type=int, default=1, help="for every peer (default 1)")
     parser.add_argument("--cpus", help="to run on, comma-separated (default: the last allowed)")
     parser.add_argument(
@@ -63,6 +67,7 @@ def _settings(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Set
         rounds=given.rounds or (3 if given.quick else 15),
         batch_seconds=(given.batch_ms or (1.0 if given.quick else 30.0)) / 1e3,
         workload_seconds=30.0,
+        cell_seconds=given.cell_seconds,
         cpus=cpus,
         quick=given.quick,
         clock=given.clock,

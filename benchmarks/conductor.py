@@ -46,8 +46,8 @@ XLA_ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_thread
 LEAST_ROUNDS = 3
 REST_SECONDS = 0.3
 """Between measurements with several threads: idle threads of some peers spin for a while."""
-BUILD_SECONDS = 180.0
-"""After this time without an answer a worker counts as failed."""
+START_SECONDS = 180.0
+"""After this time without a word a worker could not start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,8 @@ class Settings:
         rounds: how often each peer measures a workload.
         batch_seconds: how long one measurement takes.
         workload_seconds: after this time no further rounds are begun, once three are done.
+        cell_seconds: a peer that gives no answer in this time is late; one whose answers have
+            taken longer in all takes no part in further rounds of the workload.
         cpus: the CPUs that the workers are tied to; each peer is told to use as many threads.
         quick: tiny workloads, to see that everything works.
         clock: "wall", or "cpu": processor time of all threads, which leaves out the time that
@@ -68,6 +70,7 @@ class Settings:
     rounds: int
     batch_seconds: float
     workload_seconds: float
+    cell_seconds: float
     cpus: tuple[int, ...]
     quick: bool
     clock: str = "wall"
@@ -79,14 +82,16 @@ class Measurement:
     """One peer on one workload.
 
     Attributes:
-        status: "timed", "unsupported" (the peer cannot do it), "wrong" or "failed".
-        detail: what is wrong, if something is.
+        status: "timed", "unsupported" (the peer cannot do it), "late" (no answer in the time that
+            it may take), "wrong" or "failed".
+        detail: what is wrong, if something is; of what is late, the time.
         first_seconds: from definition to first result, the first time.
         call_mib: growth of the resident memory's high-water mark in a steady call.
         program_mib: the same from before the definition on: what the program holds, too.
         error: the largest difference from the reference, as a part of what is tolerated.
         samples: microseconds a call, one a round.
         least: of graphc, microseconds that the machine would have needed at that time at least.
+        spent: seconds that answers have taken.
     """
 
     status: str
@@ -97,6 +102,7 @@ class Measurement:
     error: float = 0.0
     samples: list[float] = field(default_factory=list)
     least: list[float] = field(default_factory=list)
+    spent: float = 0.0
 
 
 def worker_environment(present: Mapping[str, str], threads: int = 1) -> dict[str, str]:
@@ -110,6 +116,10 @@ def worker_environment(present: Mapping[str, str], threads: int = 1) -> dict[str
 
 class WorkerFailed(RuntimeError):
     """A worker ended when an answer was expected."""
+
+
+class WorkerLate(WorkerFailed):
+    """A worker gave no answer in the time that it had, and was ended."""
 
 
 def _interpreter(name: str, settings: Settings) -> str:
@@ -137,17 +147,18 @@ class WorkerProcess:
             bufsize=1,
         )
         try:
-            hello = self._answer()
+            hello = self._answer(START_SECONDS)
         except WorkerFailed:
             self.close()
             raise
         self.missing: str | None = hello.get("missing")
         self.versions: dict[str, str] = hello.get("versions", {})
 
-    def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
-        """Sends a command and waits for the answer.
+    def ask(self, command: str, within: float, /, **arguments: Any) -> dict[str, Any]:
+        """Sends a command and waits so many seconds for the answer.
 
         Raises:
+            WorkerLate: there was none.
             WorkerFailed: the worker ended; the error carries the last lines it wrote.
         """
         assert self._process.stdin is not None
@@ -155,15 +166,15 @@ class WorkerProcess:
             self._process.stdin.write(json.dumps({"do": command, **arguments}) + "\n")
         except BrokenPipeError:
             raise self._failure() from None
-        return self._answer()
+        return self._answer(within)
 
-    def _answer(self) -> dict[str, Any]:
+    def _answer(self, seconds: float) -> dict[str, Any]:
         assert self._process.stdout is not None
-        ready, _, _ = select.select([self._process.stdout], [], [], BUILD_SECONDS)
+        ready, _, _ = select.select([self._process.stdout], [], [], seconds)
         if not ready:
             self._process.kill()
             self._process.wait()
-            raise WorkerFailed(f"no answer in {BUILD_SECONDS:g} s")
+            raise WorkerLate(f"no answer in {seconds:g} s")
         line = self._process.stdout.readline()
         if not line:
             raise self._failure()
@@ -260,6 +271,8 @@ class Conductor:
             timed = [name for name in results if results[name].status == "timed"]
             first = turn % len(timed) if timed else 0
             for name in timed[first:] + timed[:first]:
+                if results[name].samples and results[name].spent > self.settings.cell_seconds:
+                    continue
                 if len(self.settings.cpus) > 1:
                     time.sleep(REST_SECONDS)
                 if workload.timed == "first":
@@ -288,7 +301,7 @@ class Conductor:
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "outputs.npz")
             answer = self._ask(name, measurement, "build", workload.name, path)
-            if measurement.status == "failed":
+            if measurement.status != "timed":
                 return measurement
             if answer.get("unsupported"):
                 return Measurement("unsupported")
@@ -313,10 +326,15 @@ class Conductor:
         if worker is None:
             measurement.status, measurement.detail = "failed", self.absent[name]
             return {}
+        seconds, started = self.settings.cell_seconds, time.monotonic()
         try:
-            return worker.ask(command, **named)
+            answer = worker.ask(command, seconds, **named)
+            measurement.spent += time.monotonic() - started
+            return answer
         except WorkerFailed as error:
-            measurement.status, measurement.detail = "failed", str(error)
+            late = isinstance(error, WorkerLate)
+            measurement.status = "late" if late else "failed"
+            measurement.detail = f"> {seconds:g} s" if late else str(error)
             del self._workers[name]
             worker.close()
             self._start(name)

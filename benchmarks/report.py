@@ -155,15 +155,21 @@ def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def _without_figures(measurement: Measurement) -> str:
+    if measurement.status == "unsupported":
+        return "–"
+    return measurement.detail if measurement.status == "late" else f"**{measurement.status}**"
+
+
 def _memory(measurement: Measurement) -> str:
     if measurement.status != "timed":
-        return "–" if measurement.status == "unsupported" else f"**{measurement.status}**"
+        return _without_figures(measurement)
     return f"{measurement.program_mib:.1f} ({measurement.call_mib:.1f})"
 
 
 def _time(measurement: Measurement) -> str:
     if not is_timed(measurement):
-        return "–" if measurement.status == "unsupported" else f"**{measurement.status}**"
+        return _without_figures(measurement)
     return shown(median(measurement))
 
 

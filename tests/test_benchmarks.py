@@ -73,6 +73,14 @@ def test_the_table_names_the_machine_and_every_workload(quick_run):
     assert "of best" in rows[0]
 
 
+def test_peers_that_take_too_long_are_not_waited_for():
+    """Their cell says so, and nothing counts as failed."""
+    given = "--quick", "--peers", "graphc,numpy", "--only", "softmax,ew_chain"
+    finished = run_harness(*given, "--cell-seconds", "1e-6")
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert finished.stdout.count("| > 1e-06 s | > 1e-06 s |") == 2
+
+
 def test_memory_is_that_of_the_program_and_of_a_call(tmp_path):
     """NumPy holds nothing of softmax, and a call makes at least its result."""
     path = tmp_path / "memory.json"

@@ -24,9 +24,11 @@ def _logsumexp(inputs: Arrays) -> tuple[Array, ...]:
 
 def workloads(quick: bool) -> tuple[Workload, ...]:
     """The family."""
-    rows, columns = (16, 64) if quick else (4096, 1024)
-    summed = 1 << 12 if quick else 1 << 24
-    side = 64 if quick else 4096
+    of_rows = _of_rows(16, 64) if quick else _of_rows(4096, 1024)
+    return of_rows + (_of_more(1 << 12, 64) if quick else _of_more(1 << 24, 4096))
+
+
+def _of_rows(rows: int, columns: int) -> tuple[Workload, ...]:
     size = rows * columns
 
     def matrix(random: np.random.Generator) -> Arrays:
@@ -92,6 +94,11 @@ def workloads(quick: bool) -> tuple[Workload, ...]:
             absolute=1e-4,
             goals=(Goal(0.5),),
         ),
+    )
+
+
+def _of_more(summed: int, side: int) -> tuple[Workload, ...]:
+    return (
         Workload(
             "sum",
             "sum",
