@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from check import SIZE, array_of, assert_same_bits
+from check import SIZE, assert_same_bits
 
 from graphc.base.options import Options
-from graphc.debug.samples import specials
+from graphc.debug.samples import random_array, specials
 from graphc.interp import evaluate
 from graphc.ir.attributes import Payload
 from graphc.ir.builder import apply, building
@@ -164,7 +164,8 @@ def inputs_of(case: Case, rng: np.random.Generator) -> list[Any]:
             return [rng.choice(pool, LARGEST_GRID) for pool in pools]
         return [axis.reshape(-1) for axis in np.meshgrid(*pools, indexing="ij")]
     special = rule.numerics == "E" and not rule.needs
-    arrays = [array_of(value.type, _sizes(case.left), rng, special) for value in case.left.inputs]
+    sizes = _sizes(case.left)
+    arrays = [random_array(value.type, sizes, rng, special) for value in case.left.inputs]
     if rule.domain is None:
         return arrays
     return [

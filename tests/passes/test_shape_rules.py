@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from check import array_of, assert_same_bits
+from check import assert_same_bits
 
 from graphc.base.options import Options
+from graphc.debug.samples import random_array
 from graphc.interp import evaluate
 from graphc.ir.attributes import Payload
 from graphc.ir.builder import apply, building
@@ -72,7 +73,7 @@ def test_both_sides_agree_on_every_sample(
     for size in (3, 1, 0) if names else (3,):
         sizes = dict.fromkeys(names, size)
         rng = np.random.default_rng(size)
-        inputs = [array_of(value.type, sizes, rng, exact) for value in graph.inputs]
+        inputs = [random_array(value.type, sizes, rng, exact) for value in graph.inputs]
         if not exact:
             inputs = [array + array.dtype.type(5) for array in inputs]
         with np.errstate(all="ignore"):
