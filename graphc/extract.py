@@ -19,6 +19,8 @@ from graphc.ir.recorder import Recorder
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.guards import operand_guard, run_time_guard
+from graphc.ops.source import placeholder_op
+from graphc.ops.state import assign_op, variable_op
 from graphc.plan.ir import Guard
 
 
@@ -63,7 +65,7 @@ def needed(recorder: Recorder, roots: Iterable[Value], stop: Collection[Value]) 
         found.add(position)
         node = nodes[position]
         # the value before an assignment says which write it follows, not that it must run
-        stack.extend(node.inputs[1:] if node.op.name == "assign" else node.inputs)
+        stack.extend(node.inputs[1:] if node.op is assign_op else node.inputs)
         if requires:
             for output in node.outputs:
                 stack.extend(requires.get(output, ()))
@@ -73,12 +75,12 @@ def needed(recorder: Recorder, roots: Iterable[Value], stop: Collection[Value]) 
 def without_assignments(nodes: Sequence[Node]) -> tuple[list[Node], dict[Value, Value]]:
     """The nodes but for ``assign``, and what stands for the value of each assignment."""
     stands_for: dict[Value, Value] = {}
-    if not any(node.op.name == "assign" for node in nodes):
+    if not any(node.op is assign_op for node in nodes):
         return list(nodes), stands_for
     result: list[Node] = []
     for node in nodes:
         inputs = tuple(stands_for.get(value, value) for value in node.inputs)
-        if node.op.name == "assign":
+        if node.op is assign_op:
             stands_for[node.output] = inputs[1]
         elif all(a is b for a, b in zip(inputs, node.inputs, strict=True)):
             result.append(node)
@@ -112,15 +114,15 @@ def extract(
         nodes = [_without_fed(node, fed) for node in nodes]
     used = {value for node in nodes for value in node.inputs} | set(fetches)
     feeds = [v for v in fed if v in used]
-    feeds += [n.output for n in nodes if n.op.name == "placeholder"]
+    feeds += [n.output for n in nodes if n.op is placeholder_op]
     feeds += _sources_of_dims(recorder, nodes, feeds)
-    states = [n.output for n in nodes if n.op.name == "variable"]
+    states = [n.output for n in nodes if n.op is variable_op]
     body, stands_for = without_assignments(
-        [n for n in nodes if n.op.name not in ("placeholder", "variable")]
+        [n for n in nodes if n.op not in (placeholder_op, variable_op)]
     )
     last: dict[Value, Value] = {}
     for node in nodes:
-        if node.op.name == "assign":
+        if node.op is assign_op:
             last[recorder.written[node.output]] = stands_for[node.output]
     outputs = [stands_for.get(value, value) for value in fetches] + list(last.values())
     graph = Graph(recorder.name, (*feeds, *states), body, outputs)
@@ -158,7 +160,7 @@ def _sources_of_dims(
     result: list[Value] = []
     if unknown:
         for node in recorder.nodes:
-            if node.op.name == "placeholder" and unknown.intersection(node.output.shape):
+            if node.op is placeholder_op and unknown.intersection(node.output.shape):
                 unknown.difference_update(node.output.shape)
                 result.append(node.output)
     return result

@@ -18,6 +18,7 @@ from graphc.base.words import known_names, plural, shown
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import DType
 from graphc.ir.value import Value
+from graphc.ops.source import placeholder_op
 
 _ARRAYS = "feed numbers or bools, in lists of equal lengths or an array"
 
@@ -208,7 +209,7 @@ def _misshapen(value: Value, array: Array, given: Any) -> FeedError:
 
 def _is_placeholder(value: Value) -> bool:
     node = value.graph.producer(value) if value.graph is not None else None
-    return node is not None and node.op.name == "placeholder"
+    return node is not None and node.op is placeholder_op
 
 
 def _wrong(value: Value, what: str, given: Any, hint: str | None = None) -> FeedError:

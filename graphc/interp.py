@@ -19,6 +19,8 @@ from graphc.ir.dims import evaluate as evaluate_dim
 from graphc.ir.graph import Graph, Node
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
+from graphc.ops.control import cond_op, while_op
+from graphc.ops.fused import fused_op
 from graphc.ops.guards import run_time_guard
 
 
@@ -197,12 +199,12 @@ def evaluate_node(
 def _results(
     node: Node, arrays: Sequence[Array], sizes: Mapping[str, int], budget: Budget | None
 ) -> list[Array]:
-    if node.op.name == "fused":
+    if node.op is fused_op:
         return list(evaluate(node.regions[0], arrays, sizes, budget))
-    if node.op.name == "cond":
+    if node.op is cond_op:
         predicate, *operands = arrays
         return list(evaluate(node.regions[0 if predicate else 1], operands, sizes, budget))
-    if node.op.name == "while":
+    if node.op is while_op:
         return _loop(node, arrays, sizes, budget)
     if node.regions:
         raise UnsupportedError(f"the interpreter does not know the control flow of {node.op.name}")

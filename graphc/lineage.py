@@ -19,6 +19,7 @@ from graphc.base.words import known_names
 from graphc.ir.graph import Graph, Node
 from graphc.ir.printer import attribute_text
 from graphc.ir.value import Value
+from graphc.ops.source import constant_op
 from passes.base import Decision, PassContext, has_open_regions, on_regions, open_nodes
 from passes.fusion import Fuser, fusion
 from passes.fusion_groups import Group
@@ -86,7 +87,7 @@ class Level:
         node = self.producers.get(value)
         if node is None:
             return value.name or f"{value.type}"
-        if node.op.name == "constant":
+        if node.op is constant_op:
             array = node.attrs["value"].array
             return f"{array}" if array.ndim == 0 else value.name or f"constant {value.type}"
         if not depth:

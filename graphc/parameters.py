@@ -17,6 +17,7 @@ from graphc.ir.recorder import Recorder
 from graphc.ir.value import Value
 from graphc.ops.arguments import items_of
 from graphc.ops.convert import as_value
+from graphc.ops.state import assign_op
 from graphc.state import Variable
 
 
@@ -43,7 +44,7 @@ def trainable_variables(loss: Value) -> list[Variable]:
         if isinstance(value, Variable) and value.trainable and value.dtype.is_float:
             found[graph.positions[node.outputs[0]]] = value
         # An assignment's value is the one assigned; what the variable held before is no part of it.
-        stack.extend(node.inputs[1:] if node.op.name == "assign" else node.inputs)
+        stack.extend(node.inputs[1:] if node.op is assign_op else node.inputs)
     return [found[position] for position in sorted(found)]
 
 

@@ -30,6 +30,7 @@ from graphc.ir.text_io import load_graph, save_graph
 from graphc.ir.value import Value
 from graphc.ops.files import effect_op, requires_op, structure_op
 from graphc.ops.source import placeholder_op
+from graphc.ops.state import assign_op, variable_op
 from graphc.state import Variable, group
 from graphc.structure import leaves
 from graphc.structure_data import structure_data, structure_of
@@ -195,7 +196,7 @@ class _Loader:
 
     def _record(self, node: Node, inputs: tuple[Value, ...]) -> None:
         recorder, attrs, outputs = self.recorder, node.attrs, node.outputs
-        if node.op.name == "variable":
+        if node.op is variable_op:
             attrs = dict(attrs)
             trainable = attrs.pop("trainable", True)
             old = node.output
@@ -203,7 +204,7 @@ class _Loader:
             self.renamed[old] = variable
             outputs = (variable,)
         recorder.adopt(replace(node, inputs=inputs, attrs=attrs, outputs=outputs))
-        if node.op.name == "assign":
+        if node.op is assign_op:
             before = inputs[0]
             written = before if isinstance(before, Variable) else recorder.written.get(before)
             if written is None:

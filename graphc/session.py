@@ -30,6 +30,8 @@ from graphc.ir.attributes import Array, Payload
 from graphc.ir.effect import Effect
 from graphc.ir.recorder import Recorder, current_recorder, origin
 from graphc.ir.value import Value
+from graphc.ops.source import placeholder_op
+from graphc.ops.state import variable_op
 from graphc.runtime.blocks import copy_of
 from graphc.state import Variable
 from graphc.structure import leaves, rebuild
@@ -347,7 +349,7 @@ class Session:
 
     def _initial(self, variable: Value) -> Array:
         node = self.graph.producer(variable)
-        if node is None or node.op.name != "variable":
+        if node is None or node.op is not variable_op:
             raise GraphError(
                 f"{variable!r} is not a variable of this session's graph",
                 where=caller(),
@@ -384,7 +386,7 @@ class Session:
 
     def _is_placeholder(self, value: Value) -> bool:
         node = self.graph.producer(value)
-        return node is not None and node.op.name == "placeholder"
+        return node is not None and node.op is placeholder_op
 
     def _value(self, item: Any) -> Value:
         if isinstance(item, Value):

@@ -15,6 +15,7 @@ import numpy as np
 from graphc.audit.shadow import Doubles
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Node
+from graphc.ops.pointwise_math import log1p_op
 
 EventKind: TypeAlias = Literal["cancellation", "overflow", "underflow", "pole", "invalid"]
 
@@ -102,7 +103,7 @@ def _at_pole(node: Node, operands: Sequence[Array], shape: tuple[int, ...]) -> A
     if place is None:
         return np.zeros(shape, bool)
     operand = operands[place]
-    return np.broadcast_to(operand == (-1 if node.op.name == "log1p" else 0), shape)
+    return np.broadcast_to(operand == (-1 if node.op is log1p_op else 0), shape)
 
 
 def _add(result: list[Finding], kind: EventKind, mask: Array, numbers: Array, verb: str) -> None:

@@ -22,6 +22,7 @@ from graphc.interp import bind_dims
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
+from graphc.ops.control import cond_op, while_op
 from graphc.ops.pointwise_logic import astype_op
 
 
@@ -93,10 +94,10 @@ class ShadowRun:
         return [pairs[value] for value in graph.outputs]
 
     def _control(self, node: Node, inputs: Sequence[Pair], sizes: Mapping[str, int]) -> list[Pair]:
-        if node.op.name == "cond":
+        if node.op is cond_op:
             branch = node.regions[0 if inputs[0].computed else 1]
             return self.walk(branch, inputs[1:], sizes)
-        if node.op.name == "while":
+        if node.op is while_op:
             condition, body = node.regions
             carried = list(inputs[: len(node.outputs)])
             captured = inputs[len(node.outputs) :]

@@ -30,6 +30,7 @@ from graphc.ir.graph import Graph
 from graphc.ir.printer import symbols_in
 from graphc.ir.recorder import Recorder
 from graphc.ir.value import Value
+from graphc.ops.source import placeholder_op
 from graphc.structure import leaves
 from passes.base import Decision, PassContext
 from passes.checking import reaction
@@ -200,7 +201,7 @@ def extraction_of(fetches: Any, feeds: Mapping[Any, Any]) -> tuple[Extraction, R
         if not isinstance(value, Value) or value.graph is not recorder:
             raise FeedError(f"{key!r} is no value of the graph to feed", where=caller())
         node = recorder.producer(value)
-        if node is None or node.op.name != "placeholder":
+        if node is None or node.op is not placeholder_op:
             fed.append(value)
     return extract(recorder, values, effects, dict.fromkeys(fed)), recorder
 

@@ -20,6 +20,7 @@ from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Pointwise
 from graphc.ir.value import Value
+from graphc.ops.fused import fused_op
 from graphc.ops.placing import join_slices_op, place_slice_op
 from graphc.ops.source import constant_op
 
@@ -91,7 +92,7 @@ class _Search:
 
     def _evaluate(self, node: Node, sizes: Mapping[str, int]) -> None:
         """The node's values; those inside of a fused node too, each under its own name."""
-        if node.op.name != "fused":
+        if node.op is not fused_op:
             operands = [self.values[value] for value in node.inputs]
             for value, array in zip(
                 node.outputs, evaluate_node(node, operands, sizes), strict=True

@@ -19,6 +19,7 @@ from graphc.ir.value import Value
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import Buffer, Site, Var
 from graphc.lower.index import Index, broadcast_index, flat_index, reshape_index
+from graphc.ops.source import constant_op
 
 Key = tuple[Value, Index]
 
@@ -109,7 +110,7 @@ class Evaluator:
             result = lowering.rule(_Operands(self, node), types, value.type, node.attrs, index)
             self._set(key, result)  # type: ignore[arg-type]
             return ()
-        if node.op.name == "constant":
+        if node.op is constant_op:
             self._set(key, self.b.constant(node.attrs["value"].array.reshape(-1)[0], value.dtype))
             return ()
         if isinstance(lowering, Reduction):

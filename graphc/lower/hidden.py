@@ -21,6 +21,12 @@ from typing import Literal
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Contraction, Pointwise, Reduction
 from graphc.ir.value import Value
+from graphc.ops.pointwise_arithmetic import divide_op, subtract_op
+from graphc.ops.pointwise_logic import where_op
+from graphc.ops.pointwise_math import exp_op
+from graphc.ops.reduce_core import reduce_max_op, reduce_sum_op
+from graphc.ops.shape import broadcast_to_op, reshape_op
+from graphc.ops.source import constant_op
 
 _State = Literal["score", "masked", "shifted", "exponential", "weight"]
 """What a hidden element is: anything, -inf, -inf, +0, +0; the last three NaN if the row has NaN."""
@@ -83,23 +89,23 @@ class _Walk:
         (source,) = node.inputs
         state = self.states.get(source)
         self._of[node.output] = source
-        if node.op.name == "reduce_max" and state == "masked":
+        if node.op is reduce_max_op and state == "masked":
             self._kinds[node.output] = ("finite", "infinite")
             return True
-        return node.op.name == "reduce_sum" and state == "exponential"
+        return node.op is reduce_sum_op and state == "exponential"
 
     def _elements(self, node: Node) -> bool:
         """Work on elements of whole rows."""
         first, *others = node.inputs
         state = self.states.get(first)
         result: _State | None = None
-        if node.op.name == "where":
+        if node.op is where_op:
             result = self._masked(node)
-        elif node.op.name == "exp" and state in ("masked", "shifted"):
+        elif node.op is exp_op and state in ("masked", "shifted"):
             result = "exponential"
-        elif node.op.name == "subtract" and state == "masked" and self._shifts(others[0], first):
+        elif node.op is subtract_op and state == "masked" and self._shifts(others[0], first):
             result = "shifted"
-        elif node.op.name == "divide" and state == "exponential":
+        elif node.op is divide_op and state == "exponential":
             is_sum = self._of.get(others[0]) is first and others[0] not in self._kinds
             result = "weight" if is_sum else None
         if result is None and self._is_score(node):
@@ -151,7 +157,7 @@ class _Walk:
             return False
         (self._of[node.output],) = sources
         operands = [self._kind(value) for value in node.inputs]
-        if node.op.name in ("reshape", "broadcast_to"):
+        if node.op in (reshape_op, broadcast_to_op):
             if node.inputs[0] in self._kinds:
                 self._kinds[node.output] = operands[0]
             return True
@@ -187,7 +193,7 @@ class _Walk:
     def _number(self, value: Value) -> float | None:
         """The number, if a value is a scalar constant."""
         node = self.region.producers.get(value)
-        if node is None or node.op.name != "constant" or value.shape != ():
+        if node is None or node.op is not constant_op or value.shape != ():
             return None
         return float(node.attrs["value"].array)
 

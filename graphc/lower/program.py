@@ -26,6 +26,7 @@ from graphc.lower.group import lower_group
 from graphc.lower.series import Series
 from graphc.lower.single import Singles, lower_single
 from graphc.ops.placing import join_slices_op, wholes
+from graphc.ops.source import constant_op
 from graphc.plan.ir import Branch, Copy, Guard, Jump, Launch, Plan, Slot, SlotKind, Step
 
 
@@ -124,7 +125,7 @@ class _Planner:
             while node is not None and isinstance(node.op.lowering, Reshape):
                 (value,) = node.inputs
                 node = graph.producers.get(value)
-            if node is not None and node.op.name != "constant":
+            if node is not None and node.op is not constant_op:
                 self._destination.setdefault(value, target)
 
     def copy(self, source: int, target: int) -> None:

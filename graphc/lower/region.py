@@ -19,6 +19,7 @@ from graphc.kernel.ir import Buffer, LoopKind, Size, Var
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.index import Index, flat_index
 from graphc.ops.placing import place_slice_op
+from graphc.ops.source import constant_op
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def computed(region: Graph) -> tuple[Graph, Slices]:
 
 def kernel_name(region: Graph) -> str:
     """A label that says what the kernel computes."""
-    names = [node.op.name for node in region.nodes if node.op.name != "constant"]
+    names = [node.op.name for node in region.nodes if node.op is not constant_op]
     shown = names if len(names) <= 4 else [*names[:3], f"{len(names) - 3}_more"]
     return "_".join(shown) or "copy"
 
