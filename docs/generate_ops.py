@@ -30,9 +30,8 @@ from graphc.ir.op import (
     Partials,
     ThroughDecomposition,
     all_ops,
-    surface_function,
-    surface_names,
 )
+from graphc.ir.surface import surface_function, surface_names
 
 PAGE = Path(__file__).resolve().parent / "ops.md"
 

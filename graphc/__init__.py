@@ -70,7 +70,7 @@ def __getattr__(name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(f"module 'graphc' has no attribute {name!r}")
         try:
-            found = importlib.import_module("graphc.ir.op").surface_function(name)
+            found = importlib.import_module("graphc.ir.surface").surface_function(name)
         except KeyError:
             raise AttributeError(
                 f"module 'graphc' has no attribute {name!r}{_close_to(name)}"
@@ -92,5 +92,5 @@ def _close_to(name: str) -> str:
 
 
 def __dir__() -> list[str]:
-    op = importlib.import_module("graphc.ir.op")
-    return sorted({*_MODULES, *_NAMES, *_ERRORS, *_DTYPES, *op.surface_names(), "__version__"})
+    surface = importlib.import_module("graphc.ir.surface")
+    return sorted({*_MODULES, *_NAMES, *_ERRORS, *_DTYPES, *surface.surface_names(), "__version__"})

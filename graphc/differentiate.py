@@ -16,8 +16,8 @@ from graphc.base.errors import DTypeError, GradientError, GraphError
 from graphc.base.source import caller
 from graphc.ir.builder import builder_for
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import surface_function
 from graphc.ir.recorder import Recorder, origin
+from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.convert import PYTHON_SCALARS, as_value
 from graphc.ops.source import constant_beside

@@ -17,8 +17,8 @@ from graphc.base.words import shown
 from graphc.ir.builder import current
 from graphc.ir.dtypes import DTypeLike
 from graphc.ir.effect import Effect
-from graphc.ir.op import surface_function
 from graphc.ir.recorder import Recorder, current_recorder
+from graphc.ir.surface import surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value, checked_name
 from graphc.ops.arguments import switch

@@ -17,7 +17,8 @@ from graphc.base.errors import GraphcError, VerifyError
 from graphc.ir.builder import apply
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Decompose, surface_function
+from graphc.ir.op import Decompose
+from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.joining import concatenate_op
 from passes.base import PassContext

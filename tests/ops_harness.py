@@ -16,8 +16,9 @@ from graphc.base.errors import IndexRangeError, ShapeError
 from graphc.ir.dims import Dim, DimExpr, evaluate, symbol_name
 from graphc.ir.dtypes import DType, bool_, int64
 from graphc.ir.graph import Node
-from graphc.ir.op import Custom, Decompose, Element, Linear, Multilinear, View, surface_function
+from graphc.ir.op import Custom, Decompose, Element, Linear, Multilinear, View
 from graphc.ir.recorder import Recorder
+from graphc.ir.surface import surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.scalar import PRIMITIVES, cast

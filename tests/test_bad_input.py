@@ -17,7 +17,7 @@ import pytest
 
 import graphc as gx
 from graphc import aot, debug, optim, testing
-from graphc.ir.op import surface_names
+from graphc.ir.surface import surface_names
 
 HERE = Path(__file__).name
 

@@ -14,8 +14,9 @@ from graphc.ir.builder import apply_node, building
 from graphc.ir.dims import symbol
 from graphc.ir.dtypes import float32, int64
 from graphc.ir.graph import Graph
-from graphc.ir.op import lookup, surface_function
+from graphc.ir.op import lookup
 from graphc.ir.recorder import Recorder
+from graphc.ir.surface import surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 

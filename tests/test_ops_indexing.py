@@ -9,8 +9,8 @@ import pytest
 from ops_harness import Run, agrees, placeholder
 
 from graphc.base.errors import DTypeError, IndexRangeError, ShapeError, UnsupportedError
-from graphc.ir.op import surface_function
 from graphc.ir.recorder import Recorder
+from graphc.ir.surface import surface_function
 
 RANDOM = np.random.default_rng(1)
 X = RANDOM.integers(-9, 9, (3, 4, 2)).astype(np.float64)

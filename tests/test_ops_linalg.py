@@ -10,8 +10,9 @@ from ops_harness import Run, agrees, placeholder
 
 from graphc.base.errors import ShapeError
 from graphc.ir.builder import apply
-from graphc.ir.op import lookup, surface_function
+from graphc.ir.op import lookup
 from graphc.ir.recorder import Recorder
+from graphc.ir.surface import surface_function
 
 RANDOM = np.random.default_rng(2)
 matmul, outer, dot = map(surface_function, ("matmul", "outer", "dot"))

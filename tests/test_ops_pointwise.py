@@ -13,8 +13,8 @@ from op_contract import assert_same_bits, run, special_values
 import graphc as gx
 from graphc.base.errors import DTypeError, ShapeError, UnsupportedError
 from graphc.ir.dtypes import ALL, FLOATS, INTEGERS, DType, float32, float64
-from graphc.ir.op import surface_function
 from graphc.ir.recorder import Recorder
+from graphc.ir.surface import surface_function
 
 PAIRS = list(itertools.product(ALL, ALL))
 PAIR_IDS = [f"{a}-{b}" for a, b in PAIRS]

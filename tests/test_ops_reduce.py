@@ -16,8 +16,8 @@ from graphc.base.errors import DTypeError, ShapeError
 from graphc.interp import evaluate
 from graphc.ir.dtypes import ALL, DType
 from graphc.ir.graph import Graph
-from graphc.ir.op import surface_function
 from graphc.ir.recorder import Recorder
+from graphc.ir.surface import surface_function
 
 AXES: list[Any] = [None, 0, -1, (0, 2), (1, 2), (), (0, 1, 2)]
 REDUCTIONS = ["sum", "prod", "max", "min", "any", "all", "mean", "var", "std"]

@@ -9,8 +9,8 @@ import pytest
 from ops_harness import Run, agrees, placeholder
 
 from graphc.base.errors import GraphcError, ShapeError, UnsupportedError
-from graphc.ir.op import surface_function
 from graphc.ir.recorder import Recorder
+from graphc.ir.surface import surface_function
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.integers(-9, 9, (2, 3, 4)).astype(np.float64)

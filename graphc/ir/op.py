@@ -20,11 +20,7 @@ from graphc.base.errors import UnsupportedError
 from graphc.ir.attributes import Attributes
 from graphc.ir.dims import Dim
 from graphc.ir.dtypes import DType
-from graphc.ir.surface import families_loaded as families_loaded
-from graphc.ir.surface import load_families as load_families
-from graphc.ir.surface import surface as surface
-from graphc.ir.surface import surface_function as surface_function
-from graphc.ir.surface import surface_names as surface_names
+from graphc.ir.surface import load_families
 from graphc.ir.types import TensorType
 
 if TYPE_CHECKING:

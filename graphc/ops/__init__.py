@@ -1,6 +1,6 @@
 """The op families. Importing this package fills the registry."""
 
-from graphc.ir.op import families_loaded
+from graphc.ir.surface import families_loaded
 from graphc.ops import (
     attention,
     control,

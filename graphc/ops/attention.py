@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphc.ir.dtypes import bool_, int64
-from graphc.ir.op import surface
+from graphc.ir.surface import surface
 from graphc.ir.value import Value
 from graphc.ops.arguments import switch
 from graphc.ops.convert import as_value

@@ -17,7 +17,7 @@ from graphc.base.words import shown
 from graphc.ir.builder import current
 from graphc.ir.dims import Dim, DimExpr, equal, select
 from graphc.ir.dtypes import DType, dtype, promote, promote_weak, scalar_dtype
-from graphc.ir.op import surface_function
+from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import is_whole, one_or_more
 from graphc.ops.source import constant, constant_beside, payload_of

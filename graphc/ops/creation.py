@@ -20,18 +20,9 @@ from graphc.ir.builder import current
 from graphc.ir.dims import Dim, DimExpr, ceil_div, dim_max
 from graphc.ir.dtypes import ALL, DType, DTypeLike, bool_, float32, float64, int64
 from graphc.ir.dtypes import dtype as as_dtype
-from graphc.ir.op import (
-    Domain,
-    Element,
-    ElementBuilder,
-    Flat,
-    OpDef,
-    Scalar,
-    register,
-    surface,
-    surface_function,
-)
+from graphc.ir.op import Domain, Element, ElementBuilder, Flat, OpDef, Scalar, register
 from graphc.ir.recorder import Recorder, current_recorder
+from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.arguments import is_whole

@@ -25,7 +25,8 @@ from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims import Dim, at_hint, equal, product
 from graphc.ir.dtypes import ALL, DType, bool_
-from graphc.ir.op import Decompose, Domain, OpDef, ThroughDecomposition, register, surface
+from graphc.ir.op import Decompose, Domain, OpDef, ThroughDecomposition, register
+from graphc.ir.surface import surface
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.contraction_order import contraction_order

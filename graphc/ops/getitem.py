@@ -19,7 +19,7 @@ from graphc.base.errors import DTypeError, IndexRangeError, ShapeError, Unsuppor
 from graphc.base.source import caller
 from graphc.ir.dims import Dim, DimExpr, equal, less, less_equal, product
 from graphc.ir.dtypes import bool_
-from graphc.ir.op import surface, surface_function
+from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value, broadcast_shapes
 from graphc.ops.guards import Guards, index_guard, show

@@ -17,7 +17,8 @@ from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims import Dim, equal
 from graphc.ir.dtypes import ALL
-from graphc.ir.op import Domain, Element, ElementBuilder, Linear, OpDef, Scalar, register, surface
+from graphc.ir.op import Domain, Element, ElementBuilder, Linear, OpDef, Scalar, register
+from graphc.ir.surface import surface
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.arguments import items_of

@@ -18,15 +18,8 @@ from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply, operation_text
 from graphc.ir.dims import Dim, equal, product
 from graphc.ir.dtypes import ALL, DType
-from graphc.ir.op import (
-    Contraction,
-    Domain,
-    Multilinear,
-    OpDef,
-    register,
-    surface,
-    surface_function,
-)
+from graphc.ir.op import Contraction, Domain, Multilinear, OpDef, register
+from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.convert import broadcast_shapes, promoted

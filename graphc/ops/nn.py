@@ -16,16 +16,8 @@ import numpy as np
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dtypes import FLOATS, DType
-from graphc.ir.op import (
-    Decompose,
-    Derivative,
-    Domain,
-    OpDef,
-    ThroughDecomposition,
-    register,
-    surface,
-    surface_function,
-)
+from graphc.ir.op import Decompose, Derivative, Domain, OpDef, ThroughDecomposition, register
+from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.scalar import PRIMITIVES

@@ -15,7 +15,7 @@ import numpy as np
 from graphc.base.errors import ShapeError, UnsupportedError
 from graphc.base.source import caller
 from graphc.ir.dims import Dim, DimExpr, ceil_div, dim_max, dim_min, less, select
-from graphc.ir.op import surface
+from graphc.ir.surface import surface
 from graphc.ir.value import Value
 from graphc.ops.arguments import items_of
 from graphc.ops.convert import PYTHON_SCALARS, as_value, axes_of, axis_of

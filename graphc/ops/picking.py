@@ -17,7 +17,7 @@ from graphc.ir.builder import apply
 from graphc.ir.dims import Dim, DimExpr
 from graphc.ir.dtypes import DTypeLike, int64
 from graphc.ir.dtypes import dtype as as_dtype
-from graphc.ir.op import surface, surface_function
+from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import whole
 from graphc.ops.convert import as_value, axis_of, broadcast_shapes, converted, promoted

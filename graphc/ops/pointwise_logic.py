@@ -24,17 +24,8 @@ from graphc.ir.dtypes import (
     dtype,
     uint64,
 )
-from graphc.ir.op import (
-    Algebra,
-    Decompose,
-    Domain,
-    Flat,
-    Linear,
-    OpDef,
-    Pointwise,
-    register,
-    surface,
-)
+from graphc.ir.op import Algebra, Decompose, Domain, Flat, Linear, OpDef, Pointwise, register
+from graphc.ir.surface import surface
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.scalar import cast

@@ -26,9 +26,8 @@ from graphc.ir.op import (
     OpDef,
     ThroughDecomposition,
     register,
-    surface,
-    surface_function,
 )
+from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.arguments import switch

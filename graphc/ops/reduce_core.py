@@ -28,9 +28,8 @@ from graphc.ir.op import (
     Reduction,
     Scan,
     register,
-    surface,
-    surface_function,
 )
+from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value, axis_of, converted

@@ -20,7 +20,8 @@ import numpy as np
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dtypes import FLOATS, DType
-from graphc.ir.op import Algebra, Decompose, surface, surface_function
+from graphc.ir.op import Algebra, Decompose
+from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.declare import float_operands, like, pointwise, through_float64
 from graphc.ops.pointwise_arithmetic import sqrt, square

@@ -28,9 +28,8 @@ from graphc.ir.op import (
     Scalar,
     View,
     register,
-    surface,
-    surface_function,
 )
+from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.arguments import items_of, one_or_more

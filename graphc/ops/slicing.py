@@ -18,17 +18,8 @@ from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims import Dim, dim_max, equal, less, less_equal, select
 from graphc.ir.dtypes import ALL, DType, bool_, int64
-from graphc.ir.op import (
-    Domain,
-    Element,
-    ElementBuilder,
-    Linear,
-    OpDef,
-    Scalar,
-    View,
-    register,
-    surface_function,
-)
+from graphc.ir.op import Domain, Element, ElementBuilder, Linear, OpDef, Scalar, View, register
+from graphc.ir.surface import surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.creation import iota_beside, size_beside

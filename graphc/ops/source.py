@@ -15,8 +15,9 @@ from graphc.ir.builder import building, current
 from graphc.ir.dims import Dim, DimExpr, symbol
 from graphc.ir.dtypes import DType, DTypeLike, float32, int64
 from graphc.ir.dtypes import dtype as as_dtype
-from graphc.ir.op import Flat, NotDifferentiable, OpDef, Structural, register, surface
+from graphc.ir.op import Flat, NotDifferentiable, OpDef, Structural, register
 from graphc.ir.recorder import Recorder, current_recorder
+from graphc.ir.surface import surface
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 

@@ -15,7 +15,8 @@ import numpy as np
 from graphc.ir.attributes import Attributes
 from graphc.ir.dims import Dim, dim_max, product
 from graphc.ir.dtypes import FLOATS, DType, float32, float64
-from graphc.ir.op import ThroughDecomposition, surface, surface_function
+from graphc.ir.op import ThroughDecomposition
+from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import whole
 from graphc.ops.convert import as_value, converted

@@ -14,7 +14,8 @@ from graphc.base.errors import VerifyError
 from graphc.ir.builder import apply_node
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Custom, Linear, Multilinear, Partials, surface_function
+from graphc.ir.op import Custom, Linear, Multilinear, Partials
+from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from passes.autodiff.tape import (
     Alias,

@@ -17,15 +17,8 @@ from collections.abc import Sequence
 from graphc.base.errors import VerifyError
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import (
-    Custom,
-    Flat,
-    Linear,
-    Multilinear,
-    NotDifferentiable,
-    Partials,
-    surface_function,
-)
+from graphc.ir.op import Custom, Flat, Linear, Multilinear, NotDifferentiable, Partials
+from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from passes.autodiff.tape import (
     Alias,

@@ -13,15 +13,8 @@ from dataclasses import dataclass
 from graphc.base.errors import GradientError, GraphcError, UnsupportedError
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import (
-    Decompose,
-    Flat,
-    Linear,
-    NotDifferentiable,
-    OpDef,
-    ThroughDecomposition,
-    surface_function,
-)
+from graphc.ir.op import Decompose, Flat, Linear, NotDifferentiable, OpDef, ThroughDecomposition
+from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 
 

@@ -16,7 +16,7 @@ from graphc.extract import extract
 from graphc.interp import evaluate
 from graphc.ir.dtypes import FLOATS, INTEGERS, DType, float32, int32
 from graphc.ir.graph import Graph
-from graphc.ir.op import surface_function
+from graphc.ir.surface import surface_function
 from graphc.ops.creation import zeros_like
 from graphc.ops.pointwise_math import exp
 from graphc.ops.shape import transpose

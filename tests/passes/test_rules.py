@@ -17,7 +17,7 @@ from graphc.extract import extract
 from graphc.interp import evaluate
 from graphc.ir.dtypes import ALL, FLOATS, DType, float32, float64
 from graphc.ir.graph import Graph
-from graphc.ir.op import surface_function
+from graphc.ir.surface import surface_function
 from passes.base import PassContext
 from passes.canonicalize import canonicalize
 from passes.cse import cse
