@@ -60,20 +60,59 @@ class _Tasks:
 
     def peak(self, order: Sequence[int]) -> int:
         """The most bytes alive at once in an order."""
-        left = list(map(len, self.readers))
-        begun = [False] * len(left)
+        sweep = _Sweep(self)
         live = peak = 0
         for node in order:
-            for storage in self.makes[node]:
-                live += 0 if begun[storage] else self.size[storage]
-                begun[storage] = True
-            peak = max(peak, live)
-            for storage in self.reads[node]:
-                left[storage] -= 1
-                if left[storage] == 0:
-                    live -= self.size[storage]
-            live -= sum(self.size[storage] for storage in self.makes[node] if not left[storage])
+            added = sweep.added(node)
+            peak = max(peak, live + added)
+            unread = sum(self.size[made] for made in self.makes[node] if not self.readers[made])
+            live += added - sweep.freed(node) - unread
+            sweep.step(node)
         return peak
+
+    def reversed(self) -> _Tasks:
+        """The same run backwards: what was read is made, and what was made is read."""
+        return _Tasks(
+            self.size, self.makers, self.readers, self.makes, self.reads, self.users,
+            self.sources, self.ends,
+        )  # fmt: skip
+
+
+class _Sweep:
+    """What is alive while nodes run one after the other."""
+
+    def __init__(self, tasks: _Tasks) -> None:
+        self._tasks = tasks
+        self._left = list(map(len, tasks.readers))
+        self._begun = [False] * len(tasks.size)
+
+    def added(self, node: int) -> int:
+        """Bytes that are there from this node on."""
+        size, begun = self._tasks.size, self._begun
+        return sum(size[made] for made in self._tasks.makes[node] if not begun[made])
+
+    def freed(self, node: int) -> int:
+        """Bytes that are needed by this node for the last time."""
+        size, left = self._tasks.size, self._left
+        return sum(size[read] for read in self._tasks.reads[node] if left[read] == 1)
+
+    def growth(self, node: int) -> int:
+        """How many bytes more are alive after the node."""
+        return self.added(node) - self.freed(node)
+
+    def step(self, node: int) -> list[int]:
+        """Runs a node; gives those whose growth has become less by it."""
+        tasks = self._tasks
+        cheaper: list[int] = []
+        for made in tasks.makes[node]:
+            if not self._begun[made]:
+                self._begun[made] = True
+                cheaper += tasks.makers[made]
+        for read in tasks.reads[node]:
+            self._left[read] -= 1
+            if self._left[read] == 1:
+                cheaper += tasks.readers[read]
+        return cheaper
 
 
 def _tasks(graph: Graph) -> _Tasks:
@@ -182,57 +221,21 @@ def _depth_first(tasks: _Tasks) -> list[int]:
     return order
 
 
-def _greedy(tasks: _Tasks) -> list[int]:
+def _greedy(tasks: _Tasks, latest_first: bool = False) -> list[int]:
     """Always the ready node that adds least memory, freed operands counted."""
-    left = list(map(len, tasks.readers))
-    begun = [False] * len(left)
-    size, reads, makes = tasks.size, tasks.reads, tasks.makes
-
-    def growth(node: int) -> int:
-        freed = sum(size[storage] for storage in reads[node] if left[storage] == 1)
-        return sum(size[storage] for storage in makes[node] if not begun[storage]) - freed
-
-    queue = _Queue(tasks.sources, growth)
+    sweep = _Sweep(tasks)
+    queue = _Queue(tasks.sources, sweep.growth, latest_first)
     order: list[int] = []
     while (node := queue.pop()) is not None:
         order.append(node)
-        for storage in makes[node]:
-            if not begun[storage]:
-                begun[storage] = True
-                queue.cheaper(tasks.makers[storage])
-        for storage in reads[node]:
-            left[storage] -= 1
-            if left[storage] == 1:  # its last reader has become cheaper
-                queue.cheaper(tasks.readers[storage])
+        queue.cheaper(sweep.step(node))
         queue.release(tasks.users[node])
     return order
 
 
 def _greedy_backwards(tasks: _Tasks) -> list[int]:
     """The same from the end: always the node before which least memory is alive."""
-    live = [False] * len(tasks.size)
-    ahead = list(map(len, tasks.makers))
-    size, reads, makes = tasks.size, tasks.reads, tasks.makes
-
-    def growth(node: int) -> int:
-        ended = sum(size[storage] for storage in makes[node] if ahead[storage] == 1)
-        return sum(size[storage] for storage in reads[node] if not live[storage]) - ended
-
-    queue = _Queue(tasks.users, growth, latest_first=True)
-    order: list[int] = []
-    while (node := queue.pop()) is not None:
-        order.append(node)
-        for storage in makes[node]:
-            ahead[storage] -= 1
-            if ahead[storage] == 1:  # before the first that writes to it, it is not there
-                queue.cheaper(tasks.makers[storage])
-        for storage in reads[node]:
-            if not live[storage]:
-                live[storage] = True
-                queue.cheaper(tasks.readers[storage])
-        queue.release(tasks.sources[node])
-    order.reverse()
-    return order
+    return _greedy(tasks.reversed(), latest_first=True)[::-1]
 
 
 class _Queue:
@@ -242,7 +245,7 @@ class _Queue:
         self,
         before: Sequence[Sequence[int]],
         cost: Callable[[int], int],
-        latest_first: bool = False,
+        latest_first: bool,
     ) -> None:
         self._waiting = list(map(len, before))
         self._done = [False] * len(before)

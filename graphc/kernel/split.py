@@ -105,8 +105,18 @@ def divided(statement: Contract) -> tuple[Literal["m", "n"], Dim, int]:
     return "n", n, COLUMN_BLOCK
 
 
+def with_best_split(kernel: Kernel) -> Kernel:
+    """The kernel with as many levels handed out as pays, perhaps none."""
+    work = kernel_work(kernel)
+    return _with_split(kernel, _chosen_levels(kernel, work), work)
+
+
 def with_split(kernel: Kernel, levels: int) -> Kernel:
     """The kernel with so many levels handed out, or as many as there are; 0 for none."""
+    return _with_split(kernel, levels, kernel_work(kernel) if levels else 0)
+
+
+def _with_split(kernel: Kernel, levels: int, work: Dim) -> Kernel:
     if levels == 0:
         return replace(kernel, split=None)
     cut = possible_levels(kernel)[:levels]
@@ -118,13 +128,12 @@ def with_split(kernel: Kernel, levels: int) -> Kernel:
     )
     least = COLUMNS if down_columns else 1
     extent = product(level_extent(level) for level in cut)
-    split = Split(levels, extent, kernel_work(kernel), least)
+    split = Split(levels, extent, work, least)
     return replace(kernel, split=split)
 
 
-def chosen_levels(kernel: Kernel) -> int:
+def _chosen_levels(kernel: Kernel, work: Dim) -> int:
     """How many levels to hand out; 0 where it cannot pay at any size, or cannot be done."""
-    work = kernel_work(kernel)
     if isinstance(work, int) and work < SERIAL_WORK:
         return 0
     iterations: Dim = 1
@@ -147,10 +156,10 @@ __all__ = [
     "COLUMN_BLOCK",
     "ROW_BLOCK",
     "Level",
-    "chosen_levels",
     "divided",
     "level_extent",
     "possible_levels",
     "split_levels",
+    "with_best_split",
     "with_split",
 ]

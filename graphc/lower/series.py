@@ -34,7 +34,7 @@ from graphc.kernel.ir import (
     stored_parts,
     walk,
 )
-from graphc.kernel.split import chosen_levels, with_split
+from graphc.kernel.split import with_best_split
 
 _EFFECTS = (Store, Loop, Reduce, Contract)
 
@@ -68,7 +68,7 @@ def series_of(kernel: Kernel) -> Series:
     """A launch for each nest of a kernel that threads can share, and for what lies between."""
     groups = _groups(kernel)
     if len(groups) < 2:
-        alone = with_split(kernel, chosen_levels(kernel))
+        alone = with_best_split(kernel)
         rooms = tuple(buffer for buffer in kernel.buffers if buffer.is_room)
         return Series(alone, (Member(alone, tuple(range(len(kernel.buffers)))),), rooms)
     given = [buffer for buffer in kernel.buffers if not buffer.is_room]
@@ -87,7 +87,7 @@ def series_of(kernel: Kernel) -> Series:
             _moved(body, new),
             kernel.sites if any(isinstance(s, Check) for s in walk(body)) else (),
         )
-        member = Member(with_split(made, chosen_levels(made)), tuple(number[b] for b in old))
+        member = Member(with_best_split(made), tuple(number[b] for b in old))
         members.append(member)
     return Series(kernel, tuple(members), rooms, handed)
 
@@ -134,7 +134,11 @@ def _groups(kernel: Kernel) -> list[_Group]:
     if len(effects) < 2:
         return [effects]
     scalars = tuple(statement for statement in body if not isinstance(statement, _EFFECTS))
-    shared = {n for n in effects if chosen_levels(replace(kernel, body=(*scalars, body[n])))}
+    shared = {
+        n
+        for n in effects
+        if with_best_split(replace(kernel, body=(*scalars, body[n]))).split is not None
+    }
     if not shared:
         return [effects]
     groups: list[_Group] = []
