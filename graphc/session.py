@@ -123,9 +123,9 @@ class Session:
             if path is not None:
                 check_writable(path, what)
         if self.options.off or self.options.dump:
-            from passes.pipeline import check_switches
+            from passes.pipeline import NAMES
 
-            check_switches(self.options)
+            NAMES.check(self.options)
         self.threads = self.options.thread_count
         if not isinstance(target, Target | None):
             raise GraphError(

@@ -223,18 +223,18 @@ def _why_not(executable: Executable, name: str, declined: list[Decision]) -> str
         return ", it is switched off"
     if declined:
         return f": {_some(f'{d.reason} at {d.where}' for d in declined)}"
-    if name not in NAMES:
+    if name not in NAMES.all:
         return f", and no rule or pass has this name{_close(name)}"
     return f', perhaps for numerics="{options.numerics}"' if options.numerics == "strict" else ""
 
 
 def _close(name: str) -> str:
-    found = difflib.get_close_matches(name, NAMES, cutoff=0.7)
+    found = difflib.get_close_matches(name, sorted(NAMES.all), cutoff=0.7)
     return f"; did you mean {' or '.join(found)}?" if found else ""
 
 
 def _check_names(names: Iterable[str], seen: Iterable[str]) -> None:
-    known = NAMES.union(seen)
+    known = NAMES.all.union(seen)
     for name in names:
         if name not in known:
             raise GraphError(

@@ -10,7 +10,7 @@ import difflib
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -50,6 +50,68 @@ class Step:
     def name(self) -> str:
         """The name of the pass."""
         return self.run.__name__
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What passes and their decisions are called in options.
+
+    Attributes:
+        required: passes that cannot be switched off.
+        optional: those that can be.
+        parts: rules and other decisions inside of passes, and below the graph.
+    """
+
+    required: frozenset[str]
+    optional: frozenset[str]
+    parts: frozenset[str]
+
+    @property
+    def all(self) -> frozenset[str]:
+        """All that decisions are known by."""
+        return self.required | self.optional | self.parts
+
+    def check(self, options: Options) -> None:
+        """Checks the names in options.
+
+        Raises:
+            GraphError: for a name that is not there, with close ones, or that of a required pass.
+        """
+        passes = self.required | self.optional
+        for name in sorted(options.off):
+            if name in self.required:
+                raise GraphError(
+                    f"the pass {name!r} is required and cannot be switched off",
+                    where=caller(),
+                    hint=f"passes that can be are {', '.join(sorted(self.optional))}",
+                )
+            if name not in self.optional and name not in self.parts:
+                raise GraphError(
+                    f"there is no pass or rule {name!r} to switch off",
+                    where=caller(),
+                    hint=self._close(name),
+                )
+        for name in options.dump:
+            if name != "all" and name.partition("#")[0] not in passes:
+                raise GraphError(
+                    f"there is no pass {name!r} to dump after",
+                    where=caller(),
+                    hint=f"passes are {', '.join(sorted(passes))}, or all",
+                )
+
+    def _close(self, name: str) -> str:
+        """Names close to one that is not known, else all passes: rules would fill a screen."""
+        close = difflib.get_close_matches(name, sorted(self.optional | self.parts), cutoff=0.7)
+        if close:
+            return f"did you mean {' or '.join(close)}?"
+        return f"passes are {', '.join(sorted(self.optional))}; docs/rules.md lists the rules"
+
+
+def names_of(steps: Sequence[Step], below: frozenset[str] = frozenset()) -> Names:
+    """The names of a table; ``below`` are decisions that are taken after it."""
+    required = frozenset(step.name for step in steps if step.required)
+    optional = frozenset(step.name for step in steps if not step.required)
+    return Names(required, optional, below.union(*(step.parts for step in steps)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +219,7 @@ def run_pipeline(
         GraphcError: whatever a pass raises, with the name of the pass.
     """
     options = context.options
-    check_names(steps, context.options, below)
+    names_of(steps, below).check(options)
     instruments = instruments_of(context)
     records: list[PassRecord] = []
     settled: dict[str, Graph] = {}
@@ -246,42 +308,3 @@ def _run_step(
 
 def _count(graph: Graph) -> int:
     return sum(1 for _ in open_nodes(graph)) if graph.has_regions else len(graph.nodes)
-
-
-def _known(name: str, passes: set[str], rules: Iterable[str]) -> str:
-    """Names close to one that is not known, else all passes: rules would fill a screen."""
-    close = difflib.get_close_matches(name, sorted(passes.union(rules)), cutoff=0.7)
-    if close:
-        return f"did you mean {' or '.join(close)}?"
-    return f"passes are {', '.join(sorted(passes))}; docs/rules.md lists the rules"
-
-
-def check_names(steps: Sequence[Step], options: Options, below: frozenset[str]) -> None:
-    """Checks the names of passes and rules in options; ``below`` as for ``run_pipeline``.
-
-    Raises:
-        GraphError: for a name that is not there, with close ones, or is that of a required pass.
-    """
-    required = {step.name for step in steps if step.required}
-    optional = {step.name for step in steps if not step.required}
-    parts = below.union(*(step.parts for step in steps))
-    for name in sorted(options.off):
-        if name in required:
-            raise GraphError(
-                f"the pass {name!r} is required and cannot be switched off",
-                where=caller(),
-                hint=f"passes that can be are {', '.join(sorted(optional))}",
-            )
-        if name not in optional and name not in parts:
-            raise GraphError(
-                f"there is no pass or rule {name!r} to switch off",
-                where=caller(),
-                hint=_known(name, optional, parts),
-            )
-    for name in options.dump:
-        if name != "all" and name.partition("#")[0] not in required | optional:
-            raise GraphError(
-                f"there is no pass {name!r} to dump after",
-                where=caller(),
-                hint=f"passes are {', '.join(sorted(required | optional))}, or all",
-            )

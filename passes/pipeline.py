@@ -6,7 +6,6 @@ when the user built the gradients, so the surface graph already holds them.
 
 from __future__ import annotations
 
-from graphc.base.options import Options
 from passes.branches import PARTS as BRANCHES
 from passes.branches import branches
 from passes.canonicalize import canonicalize
@@ -21,7 +20,7 @@ from passes.hoist import hoist
 from passes.inplace import INPLACE
 from passes.joins import joins
 from passes.layout import layout
-from passes.manager import Before, Needs, Step, check_levels, check_names, check_order
+from passes.manager import Before, Needs, Step, check_levels, check_order, names_of
 from passes.precompute import precompute
 from passes.prune_regions import prune_regions
 from passes.relax import relax
@@ -115,14 +114,5 @@ BELOW = frozenset({INPLACE})
 INEXACT = frozenset[str]().union(*(step.inexact for step in PIPELINE))
 """Decisions that may change bits; the others never do."""
 
-NAMES = BELOW.union((step.name for step in PIPELINE), *(step.parts for step in PIPELINE))
-"""All that decisions are known by."""
-
-
-def check_switches(options: Options) -> None:
-    """Checks the names of passes and rules in options.
-
-    Raises:
-        GraphError: for a name that is not there, or that of a required pass to switch off.
-    """
-    check_names(PIPELINE, options, BELOW)
+NAMES = names_of(PIPELINE, BELOW)
+"""What options and tests may name."""
