@@ -169,7 +169,7 @@ def _apart(kernel: Kernel, groups: list[_Group]) -> list[_Group]:
             effects = [kernel.body[n] for number in writers for n in groups[number]]
             if _make_it(buffer, effects):
                 continue
-        first, last = min(writers + readers), max(writers + readers)
+        first, last = min(writers + readers), writers[-1]
         joined = [n for group in groups[first : last + 1] for n in group]
         groups = [*groups[:first], joined, *groups[last + 1 :]]
     return groups

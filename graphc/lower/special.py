@@ -50,7 +50,8 @@ def lower_scan(region: Graph, slices: Slices) -> Kernel:
 def lower_scatter(region: Graph, slices: Slices) -> Kernel:
     """A copy of the base, then each update in index order, so that duplicates add up in order.
 
-    base [*A, n, *B], indices [*I], updates [*A, *I, *B].
+    base [*A, n, *B], indices [*I], updates [*A, *I, *B]. Elements of A are independent of each
+    other.
     """
     node = _only(region, ScatterAdd)
     b, evaluator, (result,) = open_region(region, slices)
@@ -60,21 +61,21 @@ def lower_scatter(region: Graph, slices: Slices) -> Kernel:
     base, indices, updates = node.inputs
     axis: int = node.attrs["axis"]
     shape = out.type.shape
+    parts, size, width = product(shape[:axis]), shape[axis], product(shape[axis + 1 :])
+    count = product(indices.shape)
     with ExitStack() as loops:
-        (place,) = open_loops(b, evaluator, loops, (product(shape),))
-        b.store(out, place, b.load(evaluator.buffers[base], place))
-    with ExitStack() as loops:
-        before = open_loops(b, evaluator, loops, shape[:axis], "parallel")
-        count = product(indices.shape)
+        (part,) = open_loops(b, evaluator, loops, (parts,), "parallel")
+        with ExitStack() as copying:
+            (lane,) = open_loops(b, evaluator, copying, (size * width,))
+            place = flat_index(b, (part, lane), (parts, size * width))
+            b.store(out, place, b.load(evaluator.buffers[base], place))
         which = open_loop(b, evaluator, loops, count, "serial")
         raw = b.load(evaluator.buffers[indices], which)
         site = Site(axis, node.op.name, node.provenance.where)
-        target = b.check(b.cast(raw, int64), shape[axis], site)
-        behind = open_loops(b, evaluator, loops, shape[axis + 1 :])
-        source = (*shape[:axis], count, *shape[axis + 1 :])
-        update = b.load(
-            evaluator.buffers[updates], flat_index(b, (*before, which, *behind), source)
-        )
-        place = flat_index(b, (*before, target, *behind), shape)
+        target = b.check(b.cast(raw, int64), size, site)
+        (lane,) = open_loops(b, evaluator, loops, (width,))
+        source = flat_index(b, (part, which, lane), (parts, count, width))
+        place = flat_index(b, (part, target, lane), (parts, size, width))
+        update = b.load(evaluator.buffers[updates], source)
         b.store(out, place, b.apply("add", b.load(out, place), update))
     return b.finish()
