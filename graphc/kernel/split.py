@@ -19,6 +19,7 @@ from typing import Literal, TypeAlias
 from graphc.ir.dims import Dim, ceil_div, product
 from graphc.kernel.grains import SERIAL_WORK
 from graphc.kernel.ir import (
+    Apply,
     Contract,
     Kernel,
     Loop,
@@ -27,7 +28,9 @@ from graphc.kernel.ir import (
     Statement,
     Store,
     Var,
+    walk,
 )
+from graphc.kernel.scalar import PRIMITIVES
 from graphc.kernel.work import kernel_work
 
 Level: TypeAlias = Loop | Contract
@@ -120,16 +123,27 @@ def _with_split(kernel: Kernel, levels: int, work: Dim) -> Kernel:
     if levels == 0:
         return replace(kernel, split=None)
     cut = possible_levels(kernel)[:levels]
-    last = cut[-1]
-    down_columns = (
-        isinstance(last, Loop)
-        and last.kind == "vector"
-        and any(isinstance(statement, Reduce) for statement in last.body)
-    )
-    least = COLUMNS if down_columns else 1
+    least = COLUMNS if _streams_down(cut[-1]) else 1
     extent = product(level_extent(level) for level in cut)
     split = Split(levels, extent, work, least)
     return replace(kernel, split=split)
+
+
+def _streams_down(level: Level) -> bool:
+    """Whether a level reads memory down its columns as fast as that gives it, and does no more.
+
+    Positions of extremes, functions and what is written for each element take so long that narrow
+    stripes cost nothing.
+    """
+    if not isinstance(level, Loop) or level.kind != "vector":
+        return False
+    reductions = [statement for statement in level.body if isinstance(statement, Reduce)]
+    return (
+        bool(reductions)
+        and not any(isinstance(statement, Loop) for statement in level.body)
+        and not any(r.combine.startswith("arg") for s in reductions for r in s.reducers)
+        and all(PRIMITIVES[s.primitive].exact for s in walk(reductions) if isinstance(s, Apply))
+    )
 
 
 def _chosen_levels(kernel: Kernel, work: Dim) -> int:
