@@ -125,8 +125,6 @@ def run(series: Series, x: Array) -> list[Array]:
 def test_launches(make: Making, splits: list[bool], handed: int, symbolic: bool) -> None:
     whole = built(make, symbol("n") if symbolic else SIZE)
     series = series_of(whole)
-    if symbolic and sum(splits) < 2:
-        splits, handed = [False], 0  # it is not known to be worth it
     assert [member.kernel.split is not None for member in series.members] == splits
     assert len(series.handed) == handed
     x = np.random.default_rng(1).normal(size=SIZE).astype(np.float32)

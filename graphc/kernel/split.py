@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from graphc.ir.dims import Dim, ceil_div, product
+from graphc.ir.dims import Dim, at_hint, ceil_div, product
 from graphc.kernel.grains import SERIAL_WORK
 from graphc.kernel.ir import (
     Apply,
@@ -44,6 +44,9 @@ column sum of 4096 x 4096 took three times as long with 512 columns a task as in
 
 ROW_BLOCK = 48
 """Rows of a product in one iteration: whole tiles on every target."""
+
+LIKELY = 4096
+"""What a size that is known only at run time is taken to be where a kernel's form depends on it."""
 
 _ENOUGH = 256
 """Iterations known to be so many need no further level."""
@@ -166,11 +169,19 @@ def _chosen_levels(kernel: Kernel, work: Dim) -> int:
     return 0 if iterations == 1 else count
 
 
+def is_worth_sharing(kernel: Kernel) -> bool:
+    """Whether threads can share a kernel, and would at sizes that are likely."""
+    split = with_best_split(kernel).split
+    return split is not None and at_hint(split.work, LIKELY) >= SERIAL_WORK
+
+
 __all__ = [
     "COLUMN_BLOCK",
+    "LIKELY",
     "ROW_BLOCK",
     "Level",
     "divided",
+    "is_worth_sharing",
     "level_extent",
     "possible_levels",
     "split_levels",

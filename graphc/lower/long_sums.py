@@ -15,16 +15,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from graphc.ir.dims import Dim, product
+from graphc.ir.dims import Dim, at_hint, ceil_div, product, select
 from graphc.ir.dtypes import DType
 from graphc.ir.op import Combine
 from graphc.ir.types import TensorType
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.combine import neutral_element
 from graphc.kernel.ir import CHUNK, LEVELS, Buffer, Role, Var, lanes
+from graphc.kernel.split import LIKELY
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.index import Index, flat_index
-from graphc.lower.region import open_loops
+from graphc.lower.region import open_loop, open_loops
 
 MIN_TERMS = 1 << 18
 """Fewer are read in less time than it takes to hand out parts of them."""
@@ -49,11 +50,14 @@ class Term:
     at: Callable[[Var, Index], Var]
 
 
+
 def is_long(steps: Dim, side_by_side: Dim) -> bool:
-    """Whether so many terms in order, and so many chains of them, are reduced in groups."""
-    if not isinstance(steps, int) or not isinstance(side_by_side, int):
-        return False
-    return steps >= MIN_GROUPS * CHUNK**_SHORTEST and steps * side_by_side >= MIN_TERMS
+    """Whether so many terms in order, and so many chains of them, are reduced in groups.
+
+    Of sizes known only at run time a batch alone is not likely to be long.
+    """
+    terms = at_hint(steps * side_by_side, LIKELY)
+    return at_hint(steps, LIKELY) >= MIN_GROUPS * CHUNK**_SHORTEST and terms >= MIN_TERMS
 
 
 class Groups:
@@ -63,17 +67,17 @@ class Groups:
         self,
         b: KernelBuilder,
         evaluator: Evaluator,
-        steps: int,
+        steps: Dim,
         shape: tuple[Dim, ...],
         terms: Sequence[Term],
     ) -> None:
         self.b, self.evaluator, self.shape, self.terms = b, evaluator, shape, terms
-        level = LEVELS - 2
-        while level > _SHORTEST and steps // CHUNK**level < MANY_GROUPS:
+        level = LEVELS - 2 if isinstance(steps, int) else _SHORTEST
+        while level > _SHORTEST and at_hint(steps) // CHUNK**level < MANY_GROUPS:
             level -= 1
         self.size = CHUNK**level
-        self.whole, self.last = divmod(steps, self.size)
-        self.count = self.whole + (self.last > 0)
+        self.whole, self.last = steps // self.size, steps % self.size
+        self.count = ceil_div(steps, self.size)
         # what lies between groups and the last level, which takes all the rest
         self.block = CHUNK ** (LEVELS - 1 - level)
         self.parts = rooms(b, "part", "scratch", self.count * product(shape), terms)
@@ -83,11 +87,14 @@ class Groups:
         with ExitStack() as loops:
             (group,) = open_loops(self.b, self.evaluator, loops, (self.whole,), "parallel")
             self._group(loops, group, self.size)
-        if self.last:
-            with ExitStack() as loops:
-                self._group(loops, self.b.dim(self.whole), self.last)
+        if self.last == 0:
+            return
+        with ExitStack() as loops:
+            # none or one
+            open_loop(self.b, self.evaluator, loops, self.count - self.whole, "serial")
+            self._group(loops, self.b.dim(self.whole), self.last)
 
-    def _group(self, loops: ExitStack, group: Var, length: int) -> None:
+    def _group(self, loops: ExitStack, group: Var, length: Dim) -> None:
         b = self.b
         place = open_loops(b, self.evaluator, loops, self.shape)
         first = b.apply("multiply", group, b.dim(self.size))
@@ -105,19 +112,26 @@ class Groups:
         """Inside, the results at each place."""
         b = self.b
         totals = [b.constant(neutral_element(t.combine, t.dtype), t.dtype) for t in self.terms]
-        blocks, left = divmod(self.count, self.block)
+        blocks, left = self.count // self.block, self.count % self.block
         with ExitStack() as loops:
             place = open_loops(b, self.evaluator, loops, self.shape)
-            if blocks:
+            if blocks != 0:
                 with b.loop(blocks, "serial", totals) as serial:
                     first = b.apply("multiply", serial.index, b.dim(self.block))
                     serial.following = self._block(place, first, self.block, serial.arguments)
                 totals = list(serial.results)
-            if left:
-                totals = self._block(place, b.dim(blocks * self.block), left, totals)
+            if isinstance(left, int):
+                if left:
+                    totals = self._block(place, b.dim(blocks * self.block), left, totals)
+            else:
+                # none or one: the sum of nothing would be +0
+                with b.loop(select("eq", left, 0, 0, 1), "serial", totals) as serial:
+                    first = b.dim(blocks * self.block)
+                    serial.following = self._block(place, first, left, serial.arguments)
+                totals = list(serial.results)
             yield place, totals
 
-    def _block(self, place: Index, first: Var, length: int, totals: Sequence[Var]) -> list[Var]:
+    def _block(self, place: Index, first: Var, length: Dim, totals: Sequence[Var]) -> list[Var]:
         """Totals with so many groups more, from ``first`` on."""
         b = self.b
         with b.reduce(length, "chain") as scope:
@@ -144,13 +158,13 @@ def rooms(
 def reduce_long_row(
     b: KernelBuilder,
     evaluator: Evaluator,
-    length: int,
+    length: Dim,
     row: Index,
     terms: Sequence[Term],
 ) -> list[Var]:
     """The results of the reductions, in the order "lanes", of a row: terms of all its positions."""
     width = lanes(terms[0].dtype)
-    steps, left = divmod(length, width)
+    steps, left = length // width, length % width
 
     def laned(term: Term) -> Term:
         def at(step: Var, place: Index) -> Var:
@@ -170,16 +184,33 @@ def reduce_long_row(
         evaluator.push()
         place = scope.index
         is_lane = b.apply("less", place, b.dim(width))
-        inside = b.apply("minimum", place, b.dim(width - 1)) if left else place
-        beyond = b.dim((steps - 1) * width)
+        inside = place if left == 0 else b.apply("minimum", place, b.dim(width - 1))
+        beyond = b.apply("add", b.dim((steps - 1) * width), place)
+        if not isinstance(length, int):
+            # a row may be shorter than a step
+            beyond = b.apply("maximum", beyond, b.dim(0))
         for term, room in zip(terms, sums, strict=True):
             value = b.load(room, inside)
-            if left:
-                further = term.at(b.apply("add", beyond, place), row)
-                value = b.apply("select", is_lane, value, further)
+            if left != 0:
+                value = b.apply("select", is_lane, value, term.at(beyond, row))
             scope.terms.append((term.combine, value))
         evaluator.pop()
-    return list(scope.results)
+    return or_nothing(b, length, terms, scope.results)
 
 
-__all__ = ["Groups", "Term", "is_long", "reduce_long_row"]
+def or_nothing(
+    b: KernelBuilder, length: Dim, terms: Sequence[Term], results: Sequence[Var]
+) -> list[Var]:
+    """The results, but +0 for sums of nothing, which -0 would be."""
+    if isinstance(length, int):
+        return list(results)
+    is_empty = b.apply("equal", b.dim(length), b.dim(0))
+    return [
+        b.apply("select", is_empty, b.constant(0, term.dtype), result)
+        if term.combine == "add"
+        else result
+        for term, result in zip(terms, results, strict=True)
+    ]
+
+
+__all__ = ["Groups", "Term", "is_long", "or_nothing", "reduce_long_row"]

@@ -21,7 +21,7 @@ from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import Buffer, Kernel, LoopKind, Size, Var, lanes
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.index import Index, flat_index, reshape_index
-from graphc.lower.long_sums import Groups, Term, is_long, reduce_long_row
+from graphc.lower.long_sums import Groups, Term, is_long, or_nothing, reduce_long_row
 from graphc.lower.region import Result, Slices, open_loop, open_loops, open_region
 
 _Stage = list[Node]
@@ -132,12 +132,11 @@ class RowWork:
         if not self.inner:
             return is_long(extent, product(self.outer))
         width = lanes(_term_dtype(self._stages[0][0]))
-        return isinstance(extent, int) and is_long(extent // width, width)
+        return is_long(extent // width, width)
 
     def emit_in_groups(self, b: KernelBuilder, evaluator: Evaluator) -> None:
         """The whole kernel of a long reduction."""
         (stage,), extent = self._stages, self.full[self.axis]
-        assert isinstance(extent, int), "so have long reductions"
 
         def term(node: Node) -> Callable[[Var, Index], Var]:
             return lambda position, row: _term(
@@ -157,7 +156,7 @@ class RowWork:
         groups = Groups(b, evaluator, extent, self.outer, terms)
         groups.reduce()
         with groups.totals() as (row, results):
-            finish(row, results)
+            finish(row, or_nothing(b, extent, terms, results))
 
 
 def _full_index(row: Index, axis: int, position: Var) -> Index:

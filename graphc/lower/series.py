@@ -34,7 +34,7 @@ from graphc.kernel.ir import (
     stored_parts,
     walk,
 )
-from graphc.kernel.split import with_best_split
+from graphc.kernel.split import is_worth_sharing, with_best_split
 
 _EFFECTS = (Store, Loop, Reduce, Contract)
 
@@ -134,11 +134,7 @@ def _groups(kernel: Kernel) -> list[_Group]:
     if len(effects) < 2:
         return [effects]
     scalars = tuple(statement for statement in body if not isinstance(statement, _EFFECTS))
-    shared = {
-        n
-        for n in effects
-        if with_best_split(replace(kernel, body=(*scalars, body[n]))).split is not None
-    }
+    shared = {n for n in effects if is_worth_sharing(replace(kernel, body=(*scalars, body[n])))}
     if not shared:
         return [effects]
     groups: list[_Group] = []
@@ -148,10 +144,7 @@ def _groups(kernel: Kernel) -> list[_Group]:
             groups[-1] += group
         else:
             groups.append(group)
-    # of sizes known only at run time, one nest beside others is too little to count on
-    least = 2 if kernel.symbols else 1
-    worth = sum(len(group) == 1 and group[0] in shared for group in groups)
-    return groups if worth >= least else [effects]
+    return groups if any(len(g) == 1 and g[0] in shared for g in groups) else [effects]
 
 
 def _apart(kernel: Kernel, groups: list[_Group]) -> list[_Group]:
