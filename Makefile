@@ -22,7 +22,7 @@ test: .venv/test/.installed
 	.venv/test/bin/python -m pytest -n 2
 
 ulp: .venv/test/.installed
-	.venv/test/bin/python -m pytest -m slow tests/test_vector_math_exhaustive.py
+	.venv/test/bin/python tests/ulp_sweep.py
 
 fuzz: .venv/test/.installed
 	.venv/test/bin/python -m pytest -m slow -k fuzz

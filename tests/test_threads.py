@@ -66,6 +66,26 @@ PROGRAMS: dict[str, tuple[Build, list[Array]]] = {
         lambda x: (gx.sum(x * x), gx.max(x, axis=(0, 1)), gx.exp(gx.mean(x))),
         [normal(700, 431, dtype="float64")],
     ),
+    "softmax of one long row": (gx.softmax, [normal(262_144 + 1003)]),
+    "standard scores of a long row": (
+        lambda x: ((x - gx.mean(x)) / gx.std(x), gx.var(x)), [normal(300, 1000, dtype="float64")]
+    ),
+    "positions of extremes": (
+        lambda x: (gx.argmax(x), gx.argmin(x * 2.0), gx.sum(x)),
+        [np.round(normal(270, 1000))],
+    ),
+    "pieces side by side": (
+        lambda x, y: gx.concatenate([x, y * 2.0], axis=1) + 1.0, [normal(40, 65), normal(40, 130)]
+    ),
+    "one head": (
+        lambda q, k, v: gx.softmax(q @ k.T) @ v, [normal(200, 16), normal(300, 16), normal(300, 16)]
+    ),
+    "softmax of columns": (lambda x: gx.softmax(x, axis=0), [normal(40, 333)]),
+    "positions down columns": (lambda x: gx.argmax(x, axis=0), [np.round(normal(40, 333))]),
+    "scatter along the last axis": (
+        lambda x, i, u: gx.scatter_add(x, i, u, axis=1),
+        [normal(20, 50), normal(99, dtype="int64") % 50, normal(20, 99)],
+    ),
     "column sums": (lambda x: x.sum(axis=0), [normal(90, 333)]),
     "sums down long columns": (
         lambda x, y: (gx.sum(x * y, axis=0) * 2.0, gx.max(x, axis=0)),
@@ -292,6 +312,34 @@ def test_long_columns_are_reduced_in_the_defined_order(shape: tuple[int, ...]) -
             )
             assert got.tobytes() == wanted.tobytes(), (combine, threads)
             assert (PARALLEL in program.table.steps[:, 0]) == (threads > 1)
+
+
+REDUCED: dict[str, Build] = {
+    "sum": gx.sum,
+    "product": gx.prod,
+    "largest": gx.max,
+    "down columns": lambda x: gx.sum(x, axis=0),
+    "standard scores": lambda x: (x - gx.mean(x)) / gx.std(x),
+    "position": lambda x: gx.argmax(gx.ravel(x), axis=0),
+}
+
+
+@pytest.mark.parametrize("name", REDUCED)
+def test_lengths_known_at_run_time_only_change_no_bit(name: str) -> None:
+    for dtype_ in ("float32", "float64", "int32")[: 1 if name == "standard scores" else 3]:
+        with gx.Graph() as graph:
+            x = gx.placeholder((None, 500), dtype_)
+            fetched = REDUCED[name](x)
+        exe = gx.Session(graph, threads=2).compile([fetched], [x])
+        assert len(exe.kernels) > 1
+        for rows in (0, 1, 3, 17, 263, 1030, 3000):
+            array = normal(rows, 500, dtype=dtype_)
+            if not rows and name not in ("sum", "product", "down columns"):
+                continue
+            wanted, _ = results(REDUCED[name], [array], 1, host(), False)
+            assert same(wanted, exe(array)), (dtype_, rows)
+        zeros = np.full((600, 500), -0.0).astype(dtype_)
+        assert same(results(REDUCED[name], [zeros], 1, host(), False)[0], exe(zeros))
 
 
 def test_sums_of_negative_zeros_keep_their_sign() -> None:

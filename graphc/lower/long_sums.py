@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from graphc.ir.dims import Dim, at_hint, ceil_div, product, select
-from graphc.ir.dtypes import DType
+from graphc.ir.dtypes import DType, int64
 from graphc.ir.op import Combine
 from graphc.ir.types import TensorType
 from graphc.kernel.builder import KernelBuilder
@@ -35,6 +35,9 @@ MIN_GROUPS = 4
 
 MANY_GROUPS = 16
 """Groups are the longest of which there are so many."""
+
+FOUND_TOGETHER = 1 << 14
+"""Elements of a row among which the first extreme is looked for at a time."""
 
 _SHORTEST = 2
 """Groups are of ``CHUNK`` to this power of steps at least: what they leave to be combined is then
@@ -180,7 +183,8 @@ def reduce_long_row(
         for room, total in zip(sums, totals, strict=True):
             b.store(room, lane, total)
     # a row of one step has its lanes combined, and then with what is left
-    with b.reduce(width + left, "lanes") as scope:
+    terms_left = select("eq", length, 0, 0, width + left)
+    with b.reduce(terms_left, "lanes") as scope:
         evaluator.push()
         place = scope.index
         is_lane = b.apply("less", place, b.dim(width))
@@ -195,7 +199,46 @@ def reduce_long_row(
                 value = b.apply("select", is_lane, value, term.at(beyond, row))
             scope.terms.append((term.combine, value))
         evaluator.pop()
-    return or_nothing(b, length, terms, scope.results)
+    return list(scope.results)
+
+
+def find_in_long_row(
+    b: KernelBuilder,
+    evaluator: Evaluator,
+    length: Dim,
+    row: Index,
+    terms: Sequence[Term],
+) -> list[Var]:
+    """The first positions of extremes in a row: those of parts of it, and of these the first."""
+    count = ceil_div(length, FOUND_TOGETHER)
+    whole, last = length // FOUND_TOGETHER, length % FOUND_TOGETHER
+    places = [
+        b.buffer(f"place{n}", "scratch", TensorType(int64, (count,))) for n in range(len(terms))
+    ]
+
+    def find(part: Var, size: Dim) -> None:
+        first = b.apply("multiply", part, b.dim(FOUND_TOGETHER))
+        with b.reduce(size, "lanes") as scope:
+            evaluator.push()
+            position = b.apply("add", first, scope.index)
+            scope.terms += [(term.combine, term.at(position, row)) for term in terms]
+            evaluator.pop()
+        for place, result in zip(places, scope.results, strict=True):
+            b.store(place, part, b.apply("add", first, result))
+
+    with ExitStack() as loops:
+        find(open_loop(b, evaluator, loops, whole, "parallel"), FOUND_TOGETHER)
+    if last != 0:
+        with ExitStack() as loops:
+            # none or one
+            open_loop(b, evaluator, loops, count - whole, "serial")
+            find(b.dim(whole), last)
+    with b.reduce(count, "lanes") as scope:
+        evaluator.push()
+        for term, place in zip(terms, places, strict=True):
+            scope.terms.append((term.combine, term.at(b.load(place, scope.index), row)))
+        evaluator.pop()
+    return [b.load(place, found) for place, found in zip(places, scope.results, strict=True)]
 
 
 def or_nothing(
@@ -213,4 +256,11 @@ def or_nothing(
     ]
 
 
-__all__ = ["Groups", "Term", "is_long", "or_nothing", "reduce_long_row"]
+__all__ = [
+    "Groups",
+    "Term",
+    "find_in_long_row",
+    "is_long",
+    "or_nothing",
+    "reduce_long_row",
+]

@@ -8,7 +8,7 @@ values that several stages need are kept in row scratch instead of computed agai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 
 from graphc.ir.dims import Dim, product
@@ -21,7 +21,14 @@ from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import Buffer, Kernel, LoopKind, Size, Var, lanes
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.index import Index, flat_index, reshape_index
-from graphc.lower.long_sums import Groups, Term, is_long, or_nothing, reduce_long_row
+from graphc.lower.long_sums import (
+    Groups,
+    Term,
+    find_in_long_row,
+    is_long,
+    or_nothing,
+    reduce_long_row,
+)
 from graphc.lower.region import Result, Slices, open_loop, open_loops, open_region
 
 _Stage = list[Node]
@@ -71,7 +78,9 @@ class RowWork:
         self._full = [r for r in wanted if r.value.shape == full and not _is_row(r.value, region)]
         self._row = [r for r in wanted if not any(r is other for other in self._full)]
         last = [*(result.value for result in self._full), *further]
-        self._saved = _worth_saving(region, self._stages, full, last) if self.inner else {}
+        # a long row lies in no cache, so what several stages need is computed by each
+        saves = self.inner and not self.is_long
+        self._saved = _worth_saving(region, self._stages, full, last) if saves else {}
         self._scratch = {
             value: b.buffer(f"row{n}", "scratch", TensorType(value.dtype, (full[axis],)))
             for n, value in enumerate(self._saved)
@@ -98,6 +107,18 @@ class RowWork:
             _reduce(b, evaluator, stage, row, length, self.axis, self.inner, keep, kept)
             kept |= {value: (buffer, b.dim(0)) for value, buffer in keep.items()}
         self._store_rows(b, evaluator, row)
+        self._store_full(b, evaluator, row, length, kept, further)
+
+    def _store_full(
+        self,
+        b: KernelBuilder,
+        evaluator: Evaluator,
+        row: Index,
+        length: Size,
+        kept: Held,
+        further: Held,
+    ) -> None:
+        """The results of full shape, and ``further`` values, of a row."""
         if not self._full and not further:
             return
         with ExitStack() as last:
@@ -112,7 +133,6 @@ class RowWork:
             for (buffer, start), element in zip(further.values(), others, strict=True):
                 b.store(buffer, b.apply("add", start, position), element)
 
-
     def _store_rows(self, b: KernelBuilder, evaluator: Evaluator, row: Index) -> None:
         """The results of one element a row."""
         for result in self._row:
@@ -123,40 +143,59 @@ class RowWork:
 
     @property
     def is_long(self) -> bool:
-        """Whether all there is to do is one long reduction, worth several threads."""
+        """Whether there is one row, or one reduction of columns, so long that threads share it."""
         extent = self.full[self.axis]
-        if len(self._stages) != 1 or self._full or any(d != 1 for d in self.full[: self.axis]):
+        if not self._stages or any(d != 1 for d in self.full[: self.axis]):
+            return False
+        if self.inner:
+            width = lanes(_term_dtype(self._stages[0][0]))
+            return is_long(extent // width, width)
+        if len(self._stages) != 1 or self._full:
             return False
         if any(_combine(node).startswith("arg") for node in self._stages[0]):
             return False
-        if not self.inner:
-            return is_long(extent, product(self.outer))
-        width = lanes(_term_dtype(self._stages[0][0]))
-        return is_long(extent // width, width)
+        return is_long(extent, product(self.outer))
 
     def emit_in_groups(self, b: KernelBuilder, evaluator: Evaluator) -> None:
-        """The whole kernel of a long reduction."""
-        (stage,), extent = self._stages, self.full[self.axis]
-
-        def term(node: Node) -> Callable[[Var, Index], Var]:
-            return lambda position, row: _term(
-                b, evaluator, node, _full_index(row, self.axis, position)
-            )
-
-        def finish(row: Index, results: Sequence[Var]) -> None:
-            for node, result in zip(stage, results, strict=True):
-                evaluator.know(node.output, row, result)
-            self._store_rows(b, evaluator, row)
-
-        terms = [Term(_combine(node), _term_dtype(node), term(node)) for node in stage]
-        if self.inner:
-            row = (b.dim(0),) * len(self.outer)
-            finish(row, reduce_long_row(b, evaluator, extent, row, terms))
+        """The whole kernel, its reductions in groups."""
+        extent = self.full[self.axis]
+        if not self.inner:
+            (stage,) = self._stages
+            terms = [self._term(b, evaluator, node) for node in stage]
+            groups = Groups(b, evaluator, extent, self.outer, terms)
+            groups.reduce()
+            with groups.totals() as (row, results):
+                self._know(evaluator, stage, row, or_nothing(b, extent, terms, results))
+                self._store_rows(b, evaluator, row)
             return
-        groups = Groups(b, evaluator, extent, self.outer, terms)
-        groups.reduce()
-        with groups.totals() as (row, results):
-            finish(row, or_nothing(b, extent, terms, results))
+        row = (b.dim(0),) * len(self.outer)
+        for stage in self._stages:
+            sums = [node for node in stage if not _combine(node).startswith("arg")]
+            if sums:
+                terms = [self._term(b, evaluator, node) for node in sums]
+                results = reduce_long_row(b, evaluator, extent, row, terms)
+                self._know(evaluator, sums, row, results)
+            places = [node for node in stage if _combine(node).startswith("arg")]
+            if places:
+                terms = [self._term(b, evaluator, node) for node in places]
+                results = find_in_long_row(b, evaluator, extent, row, terms)
+                self._know(evaluator, places, row, results)
+        self._store_rows(b, evaluator, row)
+        self._store_full(b, evaluator, row, extent, {}, {})
+
+    def _term(self, b: KernelBuilder, evaluator: Evaluator, node: Node) -> Term:
+        """What a reduction combines, by position and row."""
+
+        def at(position: Var, row: Index) -> Var:
+            return _term(b, evaluator, node, _full_index(row, self.axis, position))
+
+        return Term(_combine(node), _term_dtype(node), at)
+
+    def _know(
+        self, evaluator: Evaluator, nodes: Sequence[Node], row: Index, results: Sequence[Var]
+    ) -> None:
+        for node, result in zip(nodes, results, strict=True):
+            evaluator.know(node.output, row, result)
 
 
 def _full_index(row: Index, axis: int, position: Var) -> Index:
