@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 import graphc as gx
 from graphc.base.target import Target, host, named
 from graphc.codegen import kernel as kernel_module
-from graphc.codegen import streaming
+from graphc.codegen import pages, streaming
+from graphc.codegen.emitter import I64, FunctionEmitter, ModuleEmitter, Reg
+from graphc.runtime.jit import load
 
 TARGETS = {"host": host(), "v2": named("x86-64-v2"), "v3": named("x86-64-v3")}
 ROWS = (1, 2, 3, 6)
@@ -174,3 +177,56 @@ def test_streamed_where_rows_are_lines(monkeypatch: pytest.MonkeyPatch) -> None:
             into = room[first + offset : first + offset + x.size].reshape(x.shape)
             program.compiled.program.run([x], into={0: into})
             assert bits(into) == wanted
+
+
+def test_anywhere_in_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where rows are read and written decides where those in scratch lie, and changes no bit."""
+    for columns in (256, 544, 1024):
+        x = sample(9, columns)
+        program = compiled(gx.nn.softmax, x)
+        wanted = bits(row_by_row(monkeypatch, gx.nn.softmax, x)(x))
+        given, room = (np.empty(x.size + 1024, np.float32) for _ in range(2))
+        for start in range(0, 1024, 93):
+            shifted = given[start : start + x.size].reshape(x.shape)
+            shifted[...] = x
+            for offset in range(0, 1024, 117):
+                into = room[offset : offset + x.size].reshape(x.shape)
+                program(shifted, out=into)
+                assert bits(into) == wanted
+
+
+@pytest.mark.parametrize("row_bytes", [1024, 1792, 2176, 4096, 7680, 8192])
+def test_loads_do_not_wait_for_stores(row_bytes: int) -> None:
+    """Whatever lies between the two, no store is shortly ahead of a load in its page."""
+    steps = row_bytes // 128
+    module = ModuleEmitter(host())
+    gap = Reg("%gap", I64)
+    for name, choose in (
+        ("begin", lambda e: pages.beginning(e, row_bytes, gap)),
+        ("ahead", lambda e: pages.turn(e, row_bytes, 128, steps, 2, gap)),
+    ):
+        e = FunctionEmitter(module, name, (("i64", "%gap"),), "i64")
+        e.finish(f"ret {choose(e)}")
+    library = load(module.text(), ("begin", "ahead"), host())
+    begin, ahead = (
+        ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(library.addresses[name])
+        for name in ("begin", "ahead")
+    )
+    for between in range(-8192, 8192, 16):
+        before = begin(between)
+        assert (row_bytes + before) % pages.PAGE < pages.CLEAR
+        assert (between - before) % pages.PAGE < pages.CLEAR
+        turned = ahead(between)
+        assert 0 < turned < steps
+        if row_bytes % pages.PAGE == 0:
+            assert (between - 128 * turned) % pages.PAGE < pages.CLEAR
+            assert 128 <= 128 * turned < pages.CLEAR
+
+
+def test_lines_are_asked_for_where_caches_are_small() -> None:
+    for rows, asks in ((64, False), (4096, True), (None, True)):
+        with gx.Graph() as graph:
+            x = gx.placeholder((rows, 1024), name="x")
+            y = gx.nn.softmax(x)
+        text = gx.Session(graph).compile(y, [x]).llvm_ir()
+        assert ("prefetch" in text) == asks

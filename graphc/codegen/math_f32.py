@@ -104,10 +104,12 @@ def _split_scale(m: FloatMath, y: Reg) -> tuple[Reg, Reg]:
 
 
 def _exp(m: FloatMath, x: Reg) -> Reg:
-    y = m.clamp(x, -104.5, 89.0)
     if m.scales:
-        _, n, r = _exp_reduced(m, y, m.magic)
+        _, n, r = _exp_reduced(m, x, m.magic)
+        # n says what is beyond all bounds, NaN too, if r then is any number at all, below 2
+        r = m.from_word(m.integers("and", m.to_word(r), ~(1 << 30)))
         return m.scale(_exp_polynomial(m, r), n)
+    y = m.clamp(x, -104.5, 89.0)
     magic, factor = _split_scale(m, y)
     scale, r = _exp_parts(m, y, magic)
     return m.mul(m.mul(_exp_polynomial(m, r), scale), factor)

@@ -72,13 +72,15 @@ def load_element(k: KernelEmitter, statement: Load) -> Reg:
     return _to_register(e, raw, dtype)
 
 
-def prefetch(e: FunctionEmitter, base: Reg, element: str, index: Reg, lines: int) -> None:
-    """Asks for lines from an element on, which may lie outside of any array."""
+def prefetch(
+    e: FunctionEmitter, base: Reg, element: str, index: Reg, lines: int, *, level: int = 1
+) -> None:
+    """Asks a level of cache for lines from an element on, which may lie outside of any array."""
     e.module.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
     first = e.assign(PTR, f"getelementptr {element}, {base}, {index}")
     for line in range(lines):
         place = e.assign(PTR, f"getelementptr i8, {first}, i64 {line * LINE}")
-        e.line(f"call void @llvm.prefetch.p0({place}, i32 0, i32 3, i32 1)")
+        e.line(f"call void @llvm.prefetch.p0({place}, i32 0, i32 {4 - level}, i32 1)")
 
 
 def ask_for_streams(k: KernelEmitter, body: Sequence[Statement], width: int) -> None:

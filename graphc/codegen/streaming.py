@@ -99,11 +99,9 @@ def start_of_lines(
         long = at_least(k, product((extent, size)), MIN_ROW_BYTES)
         if long is None and not short:
             continue
-        first = element_at(k, body, index, lower, store.index)
-        if first is None:
+        address = address_at(k, body, index, lower, store)
+        if address is None:
             continue
-        base = e.assign(I64, f"ptrtoint {k.pointer(store.buffer)} to i64")
-        address = e.binary("add", base, e.binary("mul", first, e.const(size, I64)))
         if short and long is not ALWAYS:
             begins = _begins_line(e, address)
             long = begins if long is None else e.binary("or", long, begins)
@@ -122,25 +120,33 @@ def start_of_lines(
 
 
 def mark_whole_rows(k: KernelEmitter, row: Loop) -> None:
-    """Notes which stores of a vector loop are streamed: those whose row begins with a line."""
-    e = k.e
+    """Notes which stores of a vector loop are streamed: those whose row begins with a line.
+
+    Nothing is lost at the ends of such rows, however short they are.
+    """
     for store in row.body:
         if not isinstance(store, Store) or store.buffer not in k.streamed:
             continue
         assert not isinstance(row.extent, Var), "rows of a known number of lines"
-        size = store.buffer.type.dtype.bytes
-        long = at_least(k, product((row.extent, size)), MIN_ROW_BYTES)
-        first = element_at(k, row.body, row.index, e.const(0, I64), store.index)
-        if long is None or first is None:
-            continue
-        base = e.assign(I64, f"ptrtoint {k.pointer(store.buffer)} to i64")
-        address = e.binary("add", base, e.binary("mul", first, e.const(size, I64)))
-        condition = both(k, k.streamed[store.buffer], long)
-        k.streaming[store] = both(k, condition, _begins_line(e, address))
+        address = address_at(k, row.body, row.index, k.e.const(0, I64), store)
+        if address is not None:
+            k.streaming[store] = both(k, k.streamed[store.buffer], _begins_line(k.e, address))
 
 
 def _begins_line(e: FunctionEmitter, address: Reg) -> Reg:
     return e.icmp("eq", e.binary("and", address, e.const(LINE - 1, I64)), e.const(0, I64))
+
+
+def address_at(
+    k: KernelEmitter, body: Sequence[Statement], index: Var, value: Reg, access: Load | Store
+) -> Reg | None:
+    """Where a load or store of the body is at a value of its loop's index, as an integer."""
+    e, size = k.e, access.buffer.type.dtype.bytes
+    first = element_at(k, body, index, value, access.index)
+    if first is None:
+        return None
+    base = e.assign(I64, f"ptrtoint {k.pointer(access.buffer)} to i64")
+    return e.binary("add", base, e.binary("mul", first, e.const(size, I64)))
 
 
 def element_at(
