@@ -10,6 +10,7 @@ import pytest
 import graphc as gx
 from graphc.base.target import Target, host, named
 from graphc.codegen import streaming
+from graphc.kernel import grains, split
 
 TARGETS = {"host": host(), "v2": named("x86-64-v2"), "v3": named("x86-64-v3")}
 
@@ -25,12 +26,14 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "MIN_ROW_BYTES", 64)
 
 
-def program(function: Any, *arrays: Any, known: bool, target: Target | None = None) -> Any:
+def program(
+    function: Any, *arrays: Any, known: bool, target: Target | None = None, threads: int = 1
+) -> Any:
     with gx.Graph() as graph:
         shapes = [a.shape if known else (None,) * a.ndim for a in arrays]
         inputs = [gx.placeholder(s, a.dtype) for s, a in zip(shapes, arrays, strict=True)]
         result = function(*inputs)
-    return gx.Session(graph, target=target).compile(result, inputs)
+    return gx.Session(graph, target=target, threads=threads).compile(result, inputs)
 
 
 def placed(shape: tuple[int, ...], dtype: str, offset: int) -> Any:
@@ -85,6 +88,40 @@ def test_tiles_that_start_anywhere(known: bool) -> None:
             into = {0: placed(shape[::-1], "float32", offset)}
             compiled.compiled.program.run([x], into=into)
             assert np.array_equal(into[0], x.T * 2)
+
+
+@pytest.fixture
+def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads share even tiny kernels."""
+    for module in (grains, split):
+        monkeypatch.setattr(module, "SERIAL_WORK", 1)
+    monkeypatch.setattr(grains, "TASK_WORK", 1)
+    monkeypatch.setattr(split, "_LONG", 1)
+
+
+@pytest.mark.usefixtures("eager", "small_tasks")
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("known", [True, False], ids=["known", "symbolic"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
+def test_tiles_by_blocks_of_columns(dtype: str, known: bool, target: Target) -> None:
+    """Whatever the sources' and the results' first lines are, and however rows are cut."""
+    for shape in ((320, 200), (320, 67), (384, 9), (320, 16)):
+        x, y = sample(shape, dtype), sample(shape[::-1], dtype)
+        for function in (gx.transpose, lambda v, w: gx.transpose(v) + w):
+            given = [x] if function is gx.transpose else [x, y]
+            compiled = program(function, *given, known=known, target=target, threads=2)
+            prefetches = "call void @llvm.prefetch" in compiled.llvm_ir()
+            assert prefetches and "nontemporal" in compiled.llvm_ir()
+            expected = x.T if len(given) == 1 else x.T + y
+            for offset in (0, 1, 4, 13):
+                moved = placed(shape, dtype, offset)
+                moved[...] = x
+                room = np.zeros(x.size + 512, dtype)
+                start = -room.ctypes.data % 64 // room.itemsize + 64 + (offset if offset < 4 else 0)
+                into = {0: room[start : start + x.size].reshape(expected.shape)}
+                compiled.compiled.program.run([moved, *given[1:]], into=into)
+                assert np.array_equal(into[0], expected)
+                assert not room[:start].any() and not room[start + x.size :].any()
 
 
 @pytest.mark.usefixtures("eager")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graphc.codegen.binding import storage
-from graphc.codegen.emitter import I64, Reg
+from graphc.codegen.emitter import I64, PTR, Reg
 from graphc.codegen.memory import prefetch
 from graphc.codegen.streaming import LINE
 from graphc.kernel.ir import (
@@ -127,7 +127,8 @@ def ask_ahead(k: KernelEmitter, loop: Loop, rows: Sequence[Picked], index: Reg, 
         place = k.uniform(picked.load.index)
         assert place is not None, "one place for all lanes"
         element = storage(picked.load.buffer.type.dtype)
-        prefetch(e, k.pointer(picked.load.buffer), element, place, picked.lines)
+        base = k.pointer(picked.load.buffer)
+        prefetch(e, e.assign(PTR, f"getelementptr {element}, {base}, {place}"), picked.lines)
 
 
 def _place(k: KernelEmitter, check: Check) -> Reg:

@@ -72,15 +72,16 @@ def load_element(k: KernelEmitter, statement: Load) -> Reg:
     return _to_register(e, raw, dtype)
 
 
-def prefetch(
-    e: FunctionEmitter, base: Reg, element: str, index: Reg, lines: int, *, level: int = 1
-) -> None:
-    """Asks a level of cache for lines from an element on, which may lie outside of any array."""
+def prefetch(e: FunctionEmitter, place: Reg, lines: int = 1, *, near: bool = True) -> None:
+    """Asks for lines from an address on, which may lie outside of any array.
+
+    They come to the nearest cache, or to the second where they had to make room for each other.
+    """
+    locality = 3 if near else 2
     e.module.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
-    first = e.assign(PTR, f"getelementptr {element}, {base}, {index}")
     for line in range(lines):
-        place = e.assign(PTR, f"getelementptr i8, {first}, i64 {line * LINE}")
-        e.line(f"call void @llvm.prefetch.p0({place}, i32 0, i32 {4 - level}, i32 1)")
+        at = place if line == 0 else e.assign(PTR, f"getelementptr i8, {place}, i64 {line * LINE}")
+        e.line(f"call void @llvm.prefetch.p0({at}, i32 0, i32 {locality}, i32 1)")
 
 
 def ask_for_streams(k: KernelEmitter, body: Sequence[Statement], width: int) -> None:
@@ -106,9 +107,10 @@ def ask_for_streams(k: KernelEmitter, body: Sequence[Statement], width: int) -> 
         for load, place in places:
             if isinstance(place, Linear) and is_literal(place.stride, 1):
                 size = load.buffer.type.dtype.bytes
-                element = storage(load.buffer.type.dtype)
                 far = k.e.binary("add", place.base, k.e.const(AHEAD // size, I64))
-                prefetch(k.e, k.pointer(load.buffer), element, far, max(1, width * size // LINE))
+                base, element = k.pointer(load.buffer), storage(load.buffer.type.dtype)
+                address = k.e.assign(PTR, f"getelementptr {element}, {base}, {far}")
+                prefetch(k.e, address, max(1, width * size // LINE))
 
     if not conditions or not places:
         return

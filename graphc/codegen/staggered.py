@@ -16,7 +16,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from graphc.codegen.binding import Binding, Linear, is_literal, storage
-from graphc.codegen.emitter import I8, I64, Reg, element_of, ltype
+from graphc.codegen.emitter import I8, I64, PTR, Reg, element_of, ltype
 from graphc.codegen.memory import prefetch
 from graphc.codegen.pages import PAGE, beginning, turn
 from graphc.codegen.reduction import (
@@ -237,7 +237,9 @@ class _Staggered:
         dtype = load.buffer.type.dtype
         place = k.e.binary("add", index.base, k.e.const(ASK_AHEAD // dtype.bytes, I64))
         lines = -(-k.lanes * dtype.bytes // LINE)
-        prefetch(k.e, k.pointer(load.buffer), storage(dtype), place, lines, level=2)
+        element = storage(dtype)
+        start = f"getelementptr {element}, {k.pointer(load.buffer)}, {place}"
+        prefetch(k.e, k.e.assign(PTR, start), lines, near=False)
 
     def _one(self, number: int, column: Reg, state: State, active: Reg) -> State:
         """One step of a stage, if a row is in it."""
