@@ -1,4 +1,4 @@
-"""Small graphs and sessions that tests of sessions share."""
+"""Small graphs and sessions that tests share, and comparing what runs give."""
 
 from __future__ import annotations
 
@@ -22,3 +22,17 @@ def counter() -> tuple[Any, Any, Any]:
         v = gx.variable(np.zeros(3, np.float32), name="v")
         step = v.assign_add(1.0)
     return gx.Session(graph), v, step
+
+
+def assert_same(one: Any, two: Any) -> None:
+    """Structures of results that are equal to the bit and to the type."""
+    assert type(one) is type(two)
+    if isinstance(one, dict):
+        assert list(one) == list(two)
+        one, two = list(one.values()), list(two.values())
+    if isinstance(one, (list, tuple)):
+        assert len(one) == len(two)
+        for left, right in zip(one, two, strict=True):
+            assert_same(left, right)
+    elif one is not None:
+        np.testing.assert_array_equal(one, two, strict=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from session_harness import assert_same
 
 import graphc as gx
 from graphc import aot
@@ -53,19 +54,6 @@ def export(
         exe = session.compile(build(), feeds)
         aot.compile(exe, path, **options)
         return exe
-
-
-def assert_same(one: Any, two: Any) -> None:
-    assert type(one) is type(two)
-    if isinstance(one, dict):
-        assert list(one) == list(two)
-        one, two = list(one.values()), list(two.values())
-    if isinstance(one, (list, tuple)):
-        assert len(one) == len(two)
-        for left, right in zip(one, two, strict=True):
-            assert_same(left, right)
-    elif one is not None:
-        np.testing.assert_array_equal(one, two, strict=True)
 
 
 def test_a_network_at_every_batch_size(tmp_path: Path) -> None:

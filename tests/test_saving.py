@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from session_harness import assert_same
 
 import graphc as gx
 from graphc.ir.parser import parse_graph
@@ -29,19 +30,6 @@ def run(fetches: Any, graph: Any, *arrays: Any) -> tuple[Any, list[Any]]:
         feeds = dict(zip(placeholders(graph), arrays, strict=True))
         session.run(fetches, feeds)
         return session.run(fetches, feeds), session.get(variables(graph))
-
-
-def assert_same(one: Any, two: Any) -> None:
-    assert type(one) is type(two)
-    if isinstance(one, dict):
-        assert list(one) == list(two)
-        one, two = list(one.values()), list(two.values())
-    if isinstance(one, (list, tuple)):
-        assert len(one) == len(two)
-        for left, right in zip(one, two, strict=True):
-            assert_same(left, right)
-    elif one is not None:
-        np.testing.assert_array_equal(one, two, strict=True)
 
 
 def round_trip(path: Path, fetches: Any, graph: Any, *arrays: Any) -> Any:

@@ -21,7 +21,9 @@ from graphc.base.errors import UnsupportedError
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Decompose, Element, Reshape, View
+from graphc.ops.indexing import scatter_add_op
 from graphc.ops.linalg import contract_op
+from graphc.ops.pointwise_logic import astype_op
 from passes.base import PassContext
 from passes.decompose import decompose
 
@@ -276,7 +278,7 @@ class DoubleDoubleShadow:
             plain = [array.real if _is_wide(array) else array for array in operands]
             result = np.asarray(op.reference(*plain, **attrs))
             return self.widen(result) if node.output.dtype.is_float else result
-        if op.name == "astype":
+        if op is astype_op:
             return operands[0]
         if op.name in _ARITHMETIC:
             return np.asarray(_ARITHMETIC[op.name](*operands, **attrs))
@@ -287,7 +289,7 @@ class DoubleDoubleShadow:
             return np.asarray(op.reference(*operands, **attrs))
         if op.name in _FUNCTIONS:
             return _from_long(_FUNCTIONS[op.name](*map(_long, operands)))
-        if op.name == "scatter_add":
+        if op is scatter_add_op:
             longs = [_long(array) if _is_wide(array) else array for array in operands]
             return _from_long(op.reference(*longs, **attrs))
         raise UnsupportedError(
