@@ -232,6 +232,9 @@ class Explainer:
         groups: list[Group] = []
         for lineage in (first, second):
             current = lineage.current
+            made = self._history.source.producers.get(lineage.value)
+            if made is not None and made.op is constant_op:
+                return False, f"{lineage.label} is made by no kernel: it is a constant"
             if current is None:
                 change = lineage.changes[-1]
                 rule = f"{change.pass_name}, {change.rule}"

@@ -25,7 +25,7 @@ def counter() -> tuple[Any, Any, Any]:
 
 
 def assert_same(one: Any, two: Any) -> None:
-    """Structures of results that are equal to the bit and to the type."""
+    """Results of one structure whose arrays are equal, dtypes and shapes too."""
     assert type(one) is type(two)
     if isinstance(one, dict):
         assert list(one) == list(two)

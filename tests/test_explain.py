@@ -264,3 +264,14 @@ def test_values_without_kernels() -> None:
     exe = compiled(y, [x])
     assert "is made by no kernel: it is fed" in exe.why_not_fused(x, y).reason
     assert "is not computed" in exe.why_not_fused(powers, y).reason
+
+
+def test_weights_in_panels_are_constants_still() -> None:
+    with gx.Graph():
+        x = gx.placeholder((64, 64), name="x")
+        w = gx.constant(np.ones((64, 64), np.float32), name="w")
+        h = gx.tanh(x)
+        y = h @ w
+    exe = compiled([y, h], [x])
+    assert exe.why_not_fused(w, y).reason.endswith("is made by no kernel: it is a constant")
+    assert "reads its operands many times" in exe.why_not_fused(h, y).reason
