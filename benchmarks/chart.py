@@ -14,7 +14,8 @@ from benchmarks.figures import best, ratio
 from benchmarks.peers import OWNS
 from benchmarks.workloads.base import Workload
 
-_ROW, _LEFT, _WIDTH, _TOP = 22, 170, 620, 64
+_ROW, _LEFT, _WIDTH, _RIGHT = 22, 170, 620, 30
+_LEGEND_TOP, _LEGEND_ROW = 38, 18
 _LEAST, _MOST = 1 / 64, 4.0
 _TICKS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 1, 2, 4)
 _COLOURS = (
@@ -29,8 +30,10 @@ def drawn(measured: Sequence[tuple[Workload, Mapping[str, Measurement]]], thread
     for _, results in measured:
         peers += [p for p in results if p not in OWNS and p not in peers]
     colours = {peer: _COLOURS[n % len(_COLOURS)] for n, peer in enumerate(peers)}
-    height = _TOP + _ROW * len(measured) + 40
-    width = _LEFT + _WIDTH + 30
+    legend, rows = _legend(colours)
+    top = _LEGEND_TOP + _LEGEND_ROW * rows + 8
+    height = top + _ROW * len(measured) + 40
+    width = _LEFT + _WIDTH + _RIGHT
     count = "one thread" if threads == 1 else f"{threads} threads"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
@@ -38,11 +41,11 @@ def drawn(measured: Sequence[tuple[Workload, Mapping[str, Measurement]]], thread
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
         f'<text x="{_LEFT}" y="18" font-size="14" fill="#222222">graphc\'s time over each '
         f"peer's, {count}: left of 1 graphc is faster</text>",
-        *_legend(colours),
-        *_axis(_TOP + _ROW * len(measured)),
+        *legend,
+        *_axis(top, top + _ROW * len(measured)),
     ]
     for number, (workload, results) in enumerate(measured):
-        parts += _line(_TOP + _ROW * number, workload, results, colours)
+        parts += _line(top + _ROW * number, workload, results, colours)
     return "\n".join((*parts, "</svg>", ""))
 
 
@@ -51,23 +54,28 @@ def _place(share: float) -> float:
     return _LEFT + _WIDTH * math.log(held / _LEAST) / math.log(_MOST / _LEAST)
 
 
-def _legend(colours: Mapping[str, str]) -> list[str]:
-    parts, x = [], float(_LEFT)
+def _legend(colours: Mapping[str, str]) -> tuple[list[str], int]:
+    """Which colour is which peer, and in how many rows that is written."""
+    parts, x, rows = [], _LEFT, 1
     for peer, colour in colours.items():
-        parts.append(f'<circle cx="{x:.0f}" cy="38" r="5" fill="{colour}"/>')
-        parts.append(f'<text x="{x + 9:.0f}" y="42" fill="#222222">{escape(peer)}</text>')
-        x += 20 + 7 * len(peer)
-    return parts
+        length = 28 + 7 * len(peer)
+        if x + length > _LEFT + _WIDTH + _RIGHT:
+            x, rows = _LEFT, rows + 1
+        y = _LEGEND_TOP + _LEGEND_ROW * (rows - 1)
+        parts.append(f'<circle cx="{x}" cy="{y}" r="5" fill="{colour}"/>')
+        parts.append(f'<text x="{x + 9}" y="{y + 4}" fill="#222222">{escape(peer)}</text>')
+        x += length
+    return parts, rows
 
 
-def _axis(bottom: int) -> list[str]:
+def _axis(top: int, bottom: int) -> list[str]:
     parts = []
     for tick in _TICKS:
         x = _place(tick)
         name = str(int(tick)) if tick >= 1 else f"1/{round(1 / tick)}"
         colour = "#222222" if tick == 1 else "#dddddd"
         parts.append(
-            f'<line x1="{x:.1f}" y1="{_TOP - 8}" x2="{x:.1f}" y2="{bottom}" stroke="{colour}"/>'
+            f'<line x1="{x:.1f}" y1="{top - 8}" x2="{x:.1f}" y2="{bottom}" stroke="{colour}"/>'
         )
         parts.append(
             f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle" fill="#222222">{name}</text>'

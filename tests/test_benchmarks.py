@@ -20,7 +20,7 @@ from benchmarks import chart
 from benchmarks.conductor import Measurement, compared, worker_environment
 from benchmarks.figures import best, geometric_mean, ratio, reached, share_of_limit, spread
 from benchmarks.limits import LimitsProcess, least_seconds, needed
-from benchmarks.peers import PEERS
+from benchmarks.peers import OWNS, PEERS
 from benchmarks.report import line
 from benchmarks.workloads import chosen, workloads
 from benchmarks.workloads.base import Goal, Workload
@@ -252,6 +252,23 @@ def test_the_chart_is_well_formed_and_names_what_it_shows():
     root = ElementTree.fromstring(text)
     titles = [node.text for node in root.iter("{http://www.w3.org/2000/svg}title")]
     assert titles == ["a<b: 0.25 of numpy", "a<b: 0.50 of jax"]
+
+
+def test_the_legend_of_all_peers_fits_into_the_chart():
+    """It goes on in another row, clear of the lines below."""
+    (workload,) = chosen("ew_chain")
+    names = [name for name in PEERS if name not in OWNS]
+    root = ElementTree.fromstring(
+        chart.drawn([(workload, {"graphc": timed(1.0)} | {name: timed(2.0) for name in names})], 2)
+    )
+    texts = list(root.iter("{http://www.w3.org/2000/svg}text"))
+    legend = [node for node in texts if node.text in names]
+    placed = {node.text: (int(node.get("x")), int(node.get("y"))) for node in legend}
+    assert sorted(placed) == sorted(names)
+    assert all(x + 7 * len(name) < int(root.get("width")) for name, (x, _) in placed.items())
+    lines = [int(node.get("y1")) for node in root.iter("{http://www.w3.org/2000/svg}line")]
+    assert max(y for _, y in placed.values()) < min(lines)
+    assert "2 threads" in texts[0].text
 
 
 def test_every_peer_is_registered_with_a_module():
