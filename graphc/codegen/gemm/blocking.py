@@ -143,6 +143,7 @@ def gemm_workspace_bytes(dtype: DType, target: Target, m: int, n: int, k: int) -
     if m > 1:
         rows = min(m, STREAM_ROWS)
         block = sizes.block_stream // (1 if rows <= sizes.tile_rows else 2)
+        block += block // 2  # the last one may have so many columns
         sums = round_up(rows, sizes.tile_rows) * round_up(min(n, block), sizes.tile_columns)
         elements = max(elements, sums)
     return round_up(elements * dtype.bytes, _ALIGNMENT)

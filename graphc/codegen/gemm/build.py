@@ -107,6 +107,17 @@ class Builder(FunctionEmitter):
             start = self.mul(loop.index, step)
             yield start, self.minimum(step, self.sub(count, start))
 
+    @contextmanager
+    def wide_blocks(self, count: Reg, size: Reg) -> Iterator[tuple[Reg, Reg]]:
+        """Blocks of an even size, of which the last takes what is left if that is less than half."""
+        half = self.quotient(size, 2)
+        found = self.quotient(self.add(count, half), size)
+        last = self.sub(self.intrinsic("smax", I64, found, self.i64(1)), 1)
+        with self.loop(self.i64(0), self.add(last, 1), 1) as loop:
+            start = self.mul(loop.index, size)
+            is_last = self.compare("eq", loop.index, last)
+            yield start, self.select(is_last, self.sub(count, start), size)
+
     def leave_if(self, condition: Reg) -> None:
         """Returns from the function if a condition holds."""
         leave, stay = self.label("leave"), self.label("stay")

@@ -54,7 +54,7 @@ def emit_few_rows(module: ModuleEmitter, sizes: Blocking) -> str:
     block_k = f.select(is_group, f.i64(_GROUP_DEPTH), f.i64(_GROUPS_DEPTH))
     sum_row = f.select(is_apart, f.i64(width), c_row)
     sum_step = f.select(is_apart, f.i64(width * sizes.tile_rows), f.i64(width))
-    with f.blocks(n, block) as (column, columns):
+    with f.wide_blocks(n, block) as (column, columns):
         padded = f.rounded_up(columns, width)
         result = f.at(c, element, column)
         sums = f.select(is_apart, workspace, result)
@@ -151,7 +151,10 @@ def _emit_streamed_row(module: ModuleEmitter, sizes: Blocking) -> str:
     asked = f.select(is_far, n, f.i64(1))
     end = f.add(lead, n)
     right, sums = (f.at(start, element, f.sub(none, lead)) for start in (b, c))
-    with f.blocks(end, block) as (column, columns), f.blocks(k, _GROUP_DEPTH) as (start, depth):
+    with (
+        f.wide_blocks(end, block) as (column, columns),
+        f.blocks(k, _GROUP_DEPTH) as (start, depth),
+    ):
         block_of_b = f.at(right, element, f.mul(start, b_row), column)
         down, across = (start, depth, k), (column, columns, end)
         following = _following(f, element, block_of_b, right, down, across)
