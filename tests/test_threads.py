@@ -216,13 +216,21 @@ def test_products_of_symbolic_batches_are_cut_by_their_size() -> None:
         return gx.relu(x @ w)
 
     weights = normal(784, 512)
-    for batch, tasks in ((1, 1), (20, 2), (128, 2), (1000, 4)):
+    for batch, tasks in ((1, 2), (20, 2), (128, 2), (1000, 4)):
         arrays = [normal(batch, 784), weights]
         got, program = results(layer, arrays, 2, host(), True)
         assert tasks_of(program, arrays) == [tasks], batch
         assert same(got, results(layer, arrays, 1, host(), False)[0])
     small = [normal(8, 64), normal(64, 512)]
     assert tasks_of(results(layer, small, 2, host(), True)[1], small) == [1]
+
+
+def test_few_rows_share_long_runs_of_what_they_stream_through() -> None:
+    for columns, tasks in ((4096, 4), (1000, 2), (512, 2)):
+        arrays = [normal(1, 1024), normal(1024, columns)]
+        got, program = results(lambda x, w: x @ w, arrays, 2, host(), False)
+        assert tasks_of(program, arrays) == [tasks], columns
+        assert same(got, results(lambda x, w: x @ w, arrays, 1, host(), False)[0])
 
 
 def test_products_with_epilogues_have_tasks_for_two_threads() -> None:

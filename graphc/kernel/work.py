@@ -46,6 +46,8 @@ _SCALAR = 300
 _PRODUCT = {32: 25, 64: 50}
 """A multiply-add of a float product, by bits; others run outside of tiles."""
 _OTHER_PRODUCT = 250
+_OPERAND_BYTE = 8
+"""A byte of a product's operands, which those of few rows take as long to read as to multiply."""
 _DIVISIONS = frozenset({"divide", "floor_divide", "mod", "sqrt", "fmod"})
 
 
@@ -92,7 +94,9 @@ def _body_work(body: Sequence[Statement], vectors: bool, sizes: Mapping[Var, Dim
         elif isinstance(statement, Contract):
             dtype = statement.c.buffer.type.dtype
             each = _PRODUCT.get(dtype.bits, _OTHER_PRODUCT) if dtype.is_float else _OTHER_PRODUCT
-            total = total + each * product(map(size_of, (statement.m, statement.n, statement.k)))
+            m, n, k = (size_of(size) for size in (statement.m, statement.n, statement.k))
+            read = _OPERAND_BYTE * dtype.bytes * k * (m + n)
+            total = total + each * product((m, n, k)) + read
         else:
             cost = _statement_work(statement)
             total = total + (cost if vectors or not cost else max(cost, _SCALAR))

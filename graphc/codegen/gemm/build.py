@@ -109,7 +109,7 @@ class Builder(FunctionEmitter):
 
     @contextmanager
     def wide_blocks(self, count: Reg, size: Reg) -> Iterator[tuple[Reg, Reg]]:
-        """Blocks of an even size, of which the last takes what is left if that is less than half."""
+        """Blocks of one size, of which the last takes what is left if that is less than half."""
         half = self.quotient(size, 2)
         found = self.quotient(self.add(count, half), size)
         last = self.sub(self.intrinsic("smax", I64, found, self.i64(1)), 1)
