@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from typing import Any
 
@@ -33,6 +34,40 @@ def test_given_arrays_are_written_natively(careful_calls: list[Any]) -> None:
         executable(a, room[2], out=room[1:])
     with pytest.raises(FeedError, match=r"shape \(3, 3\); the result has shape \(2, 3\)"):
         executable(a, b, out=room)
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_several_given_arrays_are_written_natively(kind: type, careful_calls: list[Any]) -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder(("n", 3), name="x")
+        results = kind([x + 1, gx.sum(x, axis=-1)])
+    executable = gx.Session(graph).compile(results, [x])
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    room = np.empty(12, np.float32)
+    targets = [room[:6].reshape(2, 3), room[6:8]]
+    for _ in range(3):
+        executable(array)
+    careful_calls.clear()
+    references = [sys.getrefcount(target) for target in targets]
+    for out in (targets, tuple(targets)):
+        room[:] = -1
+        given = executable(array, out=out)
+        assert type(given) is kind and all(map(operator.is_, given, targets))
+        np.testing.assert_array_equal(targets[0], array + 1)
+        np.testing.assert_array_equal(targets[1], [3, 12])
+    del given, out
+    assert not careful_calls
+    assert [sys.getrefcount(target) for target in targets] == references
+    assert executable(array, out=[targets[0], None])[0] is targets[0] and careful_calls
+    for wrong, message in (
+        ([targets[0]], "a list of 1 where the fetches have"),
+        ([targets[0], room[5:7]], "share memory"),
+        ([targets[0], room[6:9]], r"shape \(3,\); the result has shape \(2,\)"),
+        ([targets[1], targets[0]], r"shape \(2,\)"),
+        ([array, targets[1]], "shares memory with an argument"),
+    ):
+        with pytest.raises(FeedError, match=message):
+            executable(array, out=wrong)
 
 
 def symbolic_product() -> Executable:

@@ -36,5 +36,8 @@ FUNCTIONS = (
 )  # fmt: skip
 """Functions of CPython that the entry calls: the first entries of the table."""
 
-OBJECTS = ("PyArray_Empty", "PyArray_Type", "_Py_NoneStruct", "graphc_out")
-"""The others: NumPy's function, two objects, and the interned name ``out``."""
+OBJECTS = (
+    "PyArray_Empty", "PyArray_Type", "_Py_NoneStruct", "graphc_out", "PyList_Type", "PyTuple_Type",
+)  # fmt: skip
+"""The others: NumPy's function, its type of arrays, None, the interned name ``out``, and two types
+more."""

@@ -14,7 +14,7 @@ calls of one load each took 40 of 200 ns.
 
 from __future__ import annotations
 
-from graphc.base.objects import ENTRY, ENTRY_IMPORTS, FUNCTIONS, OBJECTS
+from graphc.base.objects import ENTRY, ENTRY_IMPORTS, FUNCTIONS, OBJECT_TYPE, OBJECTS
 from graphc.codegen.objects import ARRAY_FUNCTIONS, imported, in_place
 from graphc.plan.table import (
     FRAME_RELEASES,
@@ -146,20 +146,20 @@ entry:
   %input.rows = getelementptr i64, ptr %table, i64 {TABLE_WORDS}
   %output.rows = getelementptr i64, ptr %table, i64 %output.rows.at
   %dims = alloca i64, i64 %rank
-  %objects = alloca ptr, i64 %inputs
+  %both = add i64 %inputs, %outputs
+  %objects = alloca ptr, i64 %both
   %right = icmp eq i64 %given, %expected
   br i1 %right, label %count.names, label %careful
 
-; The only name there may be is ``out``, of a single result; its value stands behind the arguments.
+; The only name there may be is ``out``; its value stands behind the arguments. For several results
+; that is a list or tuple of as many.
 count.names:
   %positional = icmp eq ptr %names, null
   br i1 %positional, label %start, label %keyword
 keyword:
   %names.count = call i64 @PyTuple_Size(ptr %names)
   %one.name = icmp eq i64 %names.count, 1
-  %one.result = icmp eq i64 %container, 0
-  %one.each = and i1 %one.name, %one.result
-  br i1 %one.each, label %keyword.out, label %careful
+  br i1 %one.name, label %keyword.out, label %careful
 keyword.out:
   %name = call ptr @PyTuple_GetItem(ptr %names, i64 0)
   %is.out = icmp eq ptr %name, @graphc_out
@@ -168,10 +168,32 @@ keyword.value:
   %out.at = getelementptr ptr, ptr %args, i64 %given
   %out = load ptr, ptr %out.at
   %no.out = icmp eq ptr %out, @_Py_NoneStruct
+  %out.single = icmp eq i64 %container, 0
+  %out.single.or.none = or i1 %no.out, %out.single
   %out.or.null = select i1 %no.out, ptr null, ptr %out
-  br label %start
+  br i1 %out.single.or.none, label %start, label %out.several
+out.several:
+  %out.type.at = getelementptr i8, ptr %out, i64 {OBJECT_TYPE}
+  %out.type = load ptr, ptr %out.type.at
+  %out.list = icmp eq ptr %out.type, @PyList_Type
+  br i1 %out.list, label %out.list.size, label %out.no.list
+out.list.size:
+  %out.listed = call i64 @PyList_Size(ptr %out)
+  br label %out.size
+out.no.list:
+  %out.tuple = icmp eq ptr %out.type, @PyTuple_Type
+  br i1 %out.tuple, label %out.tuple.size, label %careful
+out.tuple.size:
+  %out.tupled = call i64 @PyTuple_Size(ptr %out)
+  br label %out.size
+out.size:
+  %out.kind = phi i64 [ 1, %out.list.size ], [ 2, %out.tuple.size ]
+  %out.count = phi i64 [ %out.listed, %out.list.size ], [ %out.tupled, %out.tuple.size ]
+  %out.each = icmp eq i64 %out.count, %outputs
+  br i1 %out.each, label %start, label %careful
 start:
-  %target = phi ptr [ null, %count.names ], [ %out.or.null, %keyword.value ]
+  %target = phi ptr [ null, %count.names ], [ %out.or.null, %keyword.value ], [ %out, %out.size ]
+  %target.kind = phi i64 [ 0, %count.names ], [ 0, %keyword.value ], [ %out.kind, %out.size ]
   br label %check
 
 check:
@@ -223,10 +245,40 @@ frames:
   br i1 %all.busy, label %careful, label %look
 look:
   %no.target = icmp eq ptr %target, null
-  br i1 %no.target, label %take, label %check.target
-check.target:
-  %takes = call i1 @takes(ptr %target, ptr %output.rows, ptr %m.dims.0, ptr %objects, i64 %inputs)
-  br i1 %takes, label %take, label %careful
+  br i1 %no.target, label %take, label %target.head
+
+; What takes a result goes behind the inputs: later ones must lie apart from it as well.
+target.head:
+  %g = phi i64 [ 0, %look ], [ %g.next, %target.fits ]
+  %g.dims = phi ptr [ %m.dims.0, %look ], [ %g.dims.next, %target.fits ]
+  %g.more = icmp slt i64 %g, %outputs
+  br i1 %g.more, label %target.pick, label %take
+target.pick:
+  switch i64 %target.kind, label %target.tuple [
+    i64 0, label %target.check
+    i64 1, label %target.list
+  ]
+target.list:
+  %g.listed = call ptr @PyList_GetItem(ptr %target, i64 %g)
+  br label %target.check
+target.tuple:
+  %g.tupled = call ptr @PyTuple_GetItem(ptr %target, i64 %g)
+  br label %target.check
+target.check:
+  %g.object = phi ptr [ %target, %target.pick ], [ %g.listed, %target.list ],
+                      [ %g.tupled, %target.tuple ]
+  %g.at = mul i64 %g, {OUTPUT_WORDS}
+  %g.row = getelementptr i64, ptr %output.rows, i64 %g.at
+  %g.others = add i64 %inputs, %g
+  %g.takes = call i1 @takes(ptr %g.object, ptr %g.row, ptr %g.dims, ptr %objects, i64 %g.others)
+  br i1 %g.takes, label %target.fits, label %careful
+target.fits:
+  %g.object.at = getelementptr ptr, ptr %objects, i64 %g.others
+  store ptr %g.object, ptr %g.object.at
+  %g.rank = call i64 @word(ptr %g.row, i64 3)
+  %g.dims.next = getelementptr i64, ptr %g.dims, i64 %g.rank
+  %g.next = add i64 %g, 1
+  br label %target.head
 take:
   %idle.last = sub i64 %idle.count, 1
   %frame = call ptr @PyList_GetItem(ptr %idle, i64 %idle.last)
@@ -282,7 +334,10 @@ output.body:
   %m.row = getelementptr i64, ptr %output.rows, i64 %m.at
   br i1 %no.target, label %output.fresh, label %output.kept
 output.kept:
-  call void @Py_IncRef(ptr %target)
+  %m.kept.place = add i64 %inputs, %m
+  %m.kept.at = getelementptr ptr, ptr %objects, i64 %m.kept.place
+  %kept = load ptr, ptr %m.kept.at
+  call void @Py_IncRef(ptr %kept)
   br label %output.made
 output.fresh:
   %maker = call ptr @PyTuple_GetItem(ptr %makers, i64 %m)
@@ -290,7 +345,7 @@ output.fresh:
   %not.made = icmp eq ptr %fresh, null
   br i1 %not.made, label %drop, label %output.made
 output.made:
-  %made = phi ptr [ %fresh, %output.fresh ], [ %target, %output.kept ]
+  %made = phi ptr [ %fresh, %output.fresh ], [ %kept, %output.kept ]
   %m.last = getelementptr i64, ptr %m.row, i64 {OUTPUT_WORDS - 2}
   call void @point(ptr %made, ptr %pointers, ptr %table, ptr %m.last)
   switch i64 %container, label %place.tuple [

@@ -164,7 +164,7 @@ def _imports() -> ctypes.Array[ctypes.c_uint64]:
     empty = _numpy_empty()
     assert empty is not None, "the native entry is made only where it is available"
     found = [_address(getattr(ctypes.pythonapi, name)) for name in FUNCTIONS]
-    found += (empty, id(np.ndarray), id(None), id(_OUT))
+    found += (empty, id(np.ndarray), id(None), id(_OUT), id(list), id(tuple))
     return (ctypes.c_uint64 * len(found))(*found)
 
 
