@@ -20,6 +20,7 @@ from graphc.codegen.gemm import (
     emit_gemm,
     emit_gemm_packed,
     gemm_workspace_bytes,
+    reads_in_place,
 )
 from graphc.codegen.gemm.blocking import blocking
 from graphc.codegen.gemm.build import Builder
@@ -78,7 +79,8 @@ class Products:
         ``near`` is a table of addresses and strides.
         """
         (m, k), n = a.shape, b.shape[1]
-        result, workspace = self._result(m, n, gap), self._workspace(m, n, k)
+        is_flat = _strides(b) == (n, 1) and reads_in_place(self.dtype, self.target, n)
+        result, workspace = self._result(m, n, gap), self._workspace(a, n, not is_flat)
         self._gemm(
             a.ctypes.data, b.ctypes.data, result.address, m, n, k,
             *_strides(a), *_strides(b), n + gap, workspace.address, *_table(near),
@@ -93,7 +95,7 @@ class Products:
         panels = pack(b, panel_width(self.dtype, self.target), depth) if b.size else b
         packed = Guarded(panels.nbytes)
         packed.content[:] = panels.reshape(-1).view(np.uint8)
-        result, workspace = self._result(m, n, gap), self._workspace(m, n, k)
+        result, workspace = self._result(m, n, gap), self._workspace(a, n, False)
         self._packed(
             a.ctypes.data, packed.address, result.address, m, n, k,
             *_strides(a), depth, panels.shape[1] * panels.shape[3] if b.size else 0, n + gap,
@@ -115,8 +117,15 @@ class Products:
     def _result(self, m: int, n: int, gap: int) -> Guarded:
         return Guarded(m * (n + gap) * self.dtype.bytes)
 
-    def _workspace(self, m: int, n: int, k: int) -> Guarded:
-        return Guarded(gemm_workspace_bytes(self.dtype, self.target, m, n, k))
+    def _workspace(self, a: Array, n: int, packs_right: bool) -> Guarded:
+        """No larger than what products of such operands may ask for."""
+        packs_left = _strides(a)[1] != 1
+        return Guarded(
+            gemm_workspace_bytes(
+                self.dtype, self.target, a.shape[0], n, a.shape[1],
+                packs_left=packs_left, packs_right=packs_right,
+            )
+        )  # fmt: skip
 
     def _taken(self, result: Guarded, m: int, n: int, gap: int) -> Array:
         result.check()
@@ -449,3 +458,20 @@ def test_workspace_bound_grows_with_every_size() -> None:
                             gemm_workspace_bytes(dtype, target, *high)
                         )
     assert gemm_workspace_bytes(float32, host(), 0, 4, 4) == 0
+
+
+@pytest.mark.parametrize("packs", itertools.product((False, True), repeat=2))
+def test_workspace_is_convex_in_the_depth(packs: tuple[bool, bool]) -> None:
+    for target in TARGETS.values():
+        limit = depth_limit(float32, target)
+        for m, n in ((3, 900), (20, 5000), (88, 512), (700, 7)):
+            sizes = [
+                gemm_workspace_bytes(
+                    float32, target, m, n, k, packs_left=packs[0], packs_right=packs[1]
+                )
+                for k in (1, *range(limit // 8, limit + 1, limit // 8), limit + 5)
+            ]
+            assert sizes[-1] == sizes[-2]
+            for k, size in zip(range(limit // 8, limit, limit // 8), sizes[1:-2], strict=True):
+                chord = sizes[0] + (sizes[-1] - sizes[0]) * (k - 1) / (limit - 1)
+                assert size <= chord + 64  # what rounding up to a line may add

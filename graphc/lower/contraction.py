@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from graphc.base.errors import VerifyError
 from graphc.base.target import Target
-from graphc.codegen.gemm import gemm_workspace_bytes
-from graphc.ir.dims import Dim, compare, select
+from graphc.codegen.gemm import gemm_workspace_bytes, reads_in_place
+from graphc.ir.dims import Dim, ceil_div, compare, dim_max, dim_min, select
 from graphc.ir.dtypes import int8
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Contraction, Reshape
@@ -22,6 +22,7 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import MAX_NEAR, Buffer, Kernel, MatrixOperand, Size, Var
+from graphc.kernel.panels import depth_limit
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.index import Index, flat_index, reshape_index
 from graphc.lower.region import Result, Slices, open_loop, open_loops, open_region
@@ -50,7 +51,7 @@ NEAR_BYTES = 768 * 1024
 FEW_ROWS = 24
 """Up to so many rows, blocks are wide: products of few rows stream through their right operand."""
 
-MANY_BLOCKS = 7
+MANY_BLOCKS = 16
 """With so many it matters little that one thread gets one more than another."""
 
 MULTIPLE = 32
@@ -176,15 +177,39 @@ def _alone(
 
 
 def workspace(b: KernelBuilder, target: Target, *products: tuple[Product, Dim, Dim]) -> Buffer:
-    """Room for each of these products, of at most so many rows and columns.
-
-    It is capped by the blocking, so a bound stands for sizes known only at run time.
-    """
-    largest = 0
+    """Room for each of these products, of at most so many rows and columns."""
+    largest: Dim = 0
     for whole, rows, columns in products:
-        known = (size if isinstance(size, int) else _UNBOUNDED for size in (rows, columns, whole.k))
-        largest = max(largest, gemm_workspace_bytes(whole.result.dtype, target, *known))
+        largest = dim_max(largest, _room(whole, rows, columns, target))
     return b.buffer("room", "scratch", TensorType(int8, (largest,)))
+
+
+def _room(whole: Product, rows: Dim, columns: Dim, target: Target) -> Dim:
+    """Bytes for a product of at most so many rows and columns.
+
+    They are capped by the blocking, so a bound stands for sizes known only at run time. Of a depth
+    that is, they are taken from the chord of what is convex in it.
+    """
+    dtype, attrs = whole.result.dtype, whole.node.attrs
+    if not dtype.is_float:
+        return 0
+    is_packed = whole.node.op is contract_panels_op
+    m, n = (size if isinstance(size, int) else _UNBOUNDED for size in (rows, columns))
+    plain = isinstance(whole.n, int) and not is_packed and not attrs["transpose_b"]
+    in_place = plain and isinstance(whole.n, int) and reads_in_place(dtype, target, whole.n)
+
+    def at(k: int) -> int:
+        packs_right = not is_packed and not in_place
+        packs_left = bool(attrs["transpose_a"])
+        return gemm_workspace_bytes(
+            dtype, target, m, n, k, packs_left=packs_left, packs_right=packs_right
+        )
+
+    if isinstance(whole.k, int):
+        return at(whole.k)
+    deepest = depth_limit(dtype, target)
+    slope = ceil_div(at(deepest) - at(1), deepest - 1)
+    return at(1) + dim_min(whole.k, deepest) * slope
 
 
 # --- blocks --------------------------------------------------------------------------------------
@@ -221,16 +246,16 @@ def blocks(extent: Dim, limit: int, multiple: int) -> Blocks:
     return Blocks(-(-extent // size), size, extent)
 
 
-def _column_blocks(columns: Dim, limit: int, rows: Blocks) -> Blocks:
-    """Blocks of columns beside those of rows; where there are few in all, an even number, so that
-    two threads do as much each."""
-    found = blocks(columns, limit, MULTIPLE)
-    if not isinstance(columns, int) or not isinstance(found.count, int) or columns < COLUMNS:
+def _even(found: Blocks, others: Dim, limit: int, multiple: int) -> Blocks:
+    """An even number of blocks, with those along the other axis, so that two threads do as much
+    each; as they are where that is hard to have or there are many."""
+    count, extent = found.count, found.extent
+    if not isinstance(count, int) or not isinstance(extent, int) or extent < limit:
         return found
-    count = found.count * rows.count if isinstance(rows.count, int) else found.count
-    if count % 2 == 0 or count >= MANY_BLOCKS:
+    total = count * others if isinstance(others, int) else count
+    if total % 2 == 0 or total >= MANY_BLOCKS:
         return found
-    return blocks(columns, -(-columns // (found.count + 1)), MULTIPLE)
+    return blocks(extent, -(-extent // (count + 1)), multiple)
 
 
 def _cut(whole: Product, streams: int, block_bytes: int) -> tuple[Blocks, Blocks, Dim]:
@@ -239,8 +264,10 @@ def _cut(whole: Product, streams: int, block_bytes: int) -> tuple[Blocks, Blocks
     elements = block_bytes // max(4, whole.result.dtype.bytes)
     limit = WIDE_COLUMNS if streams >= MANY_STREAMS else COLUMNS
     rows = blocks(m, elements // limit, 8)
-    narrow = _column_blocks(n, limit, rows)
-    wide = _column_blocks(n, elements // FEW_ROWS, Blocks(1, m, m))
+    narrow = _even(blocks(n, limit, MULTIPLE), rows.count, COLUMNS, MULTIPLE)
+    if narrow.count == 1:
+        rows = _even(rows, 1, elements // limit, 8)
+    wide = _even(blocks(n, elements // FEW_ROWS, MULTIPLE), 1, COLUMNS, MULTIPLE)
     if compare("le", m, FEW_ROWS):
         rows = Blocks(1, m, m)
     # dims, known when a frame is made, so that threads can be handed some of the blocks
@@ -249,9 +276,7 @@ def _cut(whole: Product, streams: int, block_bytes: int) -> tuple[Blocks, Blocks
         for one, other in ((wide.count, narrow.count), (wide.size, narrow.size))
     )
     columns = Blocks(count, size, n)
-    if isinstance(rows.size, int) and isinstance(columns.size, int):
-        return rows, columns, rows.size * columns.size
-    return rows, columns, elements
+    return rows, columns, dim_min(m, rows.size) * columns.size
 
 
 def _in_blocks(

@@ -17,7 +17,7 @@ from functools import cache
 
 from graphc.base.target import Target
 from graphc.codegen.emitter import ModuleEmitter
-from graphc.codegen.gemm.blocking import gemm_workspace_bytes
+from graphc.codegen.gemm.blocking import gemm_workspace_bytes, reads_in_place
 from graphc.codegen.gemm.driver import emit_float_gemm, emit_float_gemm_packed
 from graphc.codegen.gemm.integer import emit_integer_gemm
 from graphc.ir.dtypes import DType
@@ -27,6 +27,7 @@ __all__ = [
     "emit_gemm_packed",
     "gemm_library",
     "gemm_workspace_bytes",
+    "reads_in_place",
 ]
 
 

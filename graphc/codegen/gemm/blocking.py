@@ -120,16 +120,36 @@ def blocking(dtype: DType, target: Target) -> Blocking:
     )
 
 
+def reads_in_place(dtype: DType, target: Target, n: int) -> bool:
+    """Whether no part of b is packed: one of n columns side by side, and any of its blocks that
+    begin and end at a panel."""
+    sizes = blocking(dtype, target)
+    return n % sizes.tile_columns == 0 and n <= sizes.direct_stride
+
+
 def round_up(value: int, multiple: int) -> int:
     """The next multiple at or above a value."""
     return -(-value // multiple) * multiple
 
 
-def gemm_workspace_bytes(dtype: DType, target: Target, m: int, n: int, k: int) -> int:
+def gemm_workspace_bytes(
+    dtype: DType,
+    target: Target,
+    m: int,
+    n: int,
+    k: int,
+    *,
+    packs_left: bool = True,
+    packs_right: bool = True,
+) -> int:
     """An upper bound of the workspace of ``emit_gemm`` and ``emit_gemm_packed``, in bytes.
 
     Zero for integers and bool, and for empty products. It grows with each size, so that a bound of
-    a size may stand for it.
+    a size may stand for it, and is convex in k, up to ``Blocking.block_k`` and constant from there.
+
+    Args:
+        packs_left: false if rows of a have unit column stride.
+        packs_right: false if b lies in panels, or ``reads_in_place`` says so.
     """
     if not dtype.is_float or min(m, n, k) <= 0:
         return 0
@@ -137,9 +157,13 @@ def gemm_workspace_bytes(dtype: DType, target: Target, m: int, n: int, k: int) -
     depth = min(k, sizes.block_k)
     # a product with a column vector runs as its transpose, which packs A in place of B
     columns = max(n, m)
-    elements = depth * round_up(min(columns, sizes.block_n), sizes.tile_columns)
-    if columns >= sizes.pack_a_columns:
-        elements += depth * (min(m, sizes.block_m) + sizes.lanes)
+    elements = 0
+    if packs_left or packs_right:
+        elements = depth * round_up(min(columns, sizes.block_n), sizes.tile_columns)
+    if columns >= sizes.pack_a_columns and (packs_left or packs_right):
+        # a single column of b is taken for the left operand, whose strides may be any
+        rows = min(m, sizes.block_m) if packs_left else 1
+        elements += depth * (rows + sizes.lanes)
     if m > 1:
         rows = min(m, STREAM_ROWS)
         block = sizes.block_stream // (1 if rows <= sizes.tile_rows else 2)
