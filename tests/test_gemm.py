@@ -21,6 +21,7 @@ from graphc.codegen.gemm import (
     emit_gemm_packed,
     gemm_workspace_bytes,
     reads_in_place,
+    reads_transpose_in_place,
 )
 from graphc.codegen.gemm.blocking import blocking
 from graphc.codegen.gemm.build import Builder
@@ -119,7 +120,9 @@ class Products:
 
     def _workspace(self, a: Array, n: int, packs_right: bool) -> Guarded:
         """No larger than what products of such operands may ask for."""
-        packs_left = _strides(a)[1] != 1
+        m, strides = a.shape[0], _strides(a)
+        is_transposed = strides == (1, m) and reads_transpose_in_place(self.dtype, self.target, m)
+        packs_left = strides[1] != 1 and not is_transposed
         return Guarded(
             gemm_workspace_bytes(
                 self.dtype, self.target, a.shape[0], n, a.shape[1],

@@ -13,7 +13,11 @@ from dataclasses import dataclass
 
 from graphc.base.errors import VerifyError
 from graphc.base.target import Target
-from graphc.codegen.gemm import gemm_workspace_bytes, reads_in_place
+from graphc.codegen.gemm import (
+    gemm_workspace_bytes,
+    reads_in_place,
+    reads_transpose_in_place,
+)
 from graphc.ir.dims import Dim, ceil_div, compare, dim_max, dim_min, select
 from graphc.ir.dtypes import int8
 from graphc.ir.graph import Graph, Node
@@ -193,14 +197,14 @@ def _room(whole: Product, rows: Dim, columns: Dim, target: Target) -> Dim:
     dtype, attrs = whole.result.dtype, whole.node.attrs
     if not dtype.is_float:
         return 0
-    is_packed = whole.node.op is contract_panels_op
     m, n = (size if isinstance(size, int) else _UNBOUNDED for size in (rows, columns))
-    plain = isinstance(whole.n, int) and not is_packed and not attrs["transpose_b"]
-    in_place = plain and isinstance(whole.n, int) and reads_in_place(dtype, target, whole.n)
+    packs_left, packs_right = bool(attrs["transpose_a"]), whole.node.op is not contract_panels_op
+    if packs_left and isinstance(whole.m, int):
+        packs_left = not reads_transpose_in_place(dtype, target, whole.m)
+    if packs_right and not attrs["transpose_b"] and isinstance(whole.n, int):
+        packs_right = not reads_in_place(dtype, target, whole.n)
 
     def at(k: int) -> int:
-        packs_right = not is_packed and not in_place
-        packs_left = bool(attrs["transpose_a"])
         return gemm_workspace_bytes(
             dtype, target, m, n, k, packs_left=packs_left, packs_right=packs_right
         )

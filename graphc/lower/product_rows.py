@@ -17,7 +17,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from graphc.base.target import Target
-from graphc.ir.dims import Dim, ceil_div, compare, select
+from graphc.ir.dims import Dim, ceil_div, compare, dim_min, select
 from graphc.ir.dtypes import DType, bool_, int64
 from graphc.ir.graph import Graph
 from graphc.ir.op import Contraction
@@ -74,7 +74,7 @@ def lower_product_rows(region: Graph, target: Target) -> Kernel:
         masks = find_masks(region, scores.result, more[0].inputs[0])
     cut = _rows_of_blocks(m, n, dtype, bool(masks))
     held_rows = cut.size
-    block = b.buffer("block", "scratch", TensorType(dtype, (held_rows, n)))
+    block = b.buffer("block", "scratch", TensorType(dtype, (dim_min(m, held_rows), n)))
     plain = [result.buffer for result in results if result.value is scores.result]
     then = [product_of(node, block, evaluator.buffers[node.inputs[1]]) for node in more]
     room = workspace(

@@ -17,7 +17,11 @@ from functools import cache
 
 from graphc.base.target import Target
 from graphc.codegen.emitter import ModuleEmitter
-from graphc.codegen.gemm.blocking import gemm_workspace_bytes, reads_in_place
+from graphc.codegen.gemm.blocking import (
+    gemm_workspace_bytes,
+    reads_in_place,
+    reads_transpose_in_place,
+)
 from graphc.codegen.gemm.driver import emit_float_gemm, emit_float_gemm_packed
 from graphc.codegen.gemm.integer import emit_integer_gemm
 from graphc.ir.dtypes import DType
@@ -28,6 +32,7 @@ __all__ = [
     "gemm_library",
     "gemm_workspace_bytes",
     "reads_in_place",
+    "reads_transpose_in_place",
 ]
 
 

@@ -127,6 +127,11 @@ def reads_in_place(dtype: DType, target: Target, n: int) -> bool:
     return n % sizes.tile_columns == 0 and n <= sizes.direct_stride
 
 
+def reads_transpose_in_place(dtype: DType, target: Target, m: int) -> bool:
+    """Whether no part of a is packed that is stored as its transpose, m rows side by side."""
+    return m < blocking(dtype, target).pack_a_stride
+
+
 def round_up(value: int, multiple: int) -> int:
     """The next multiple at or above a value."""
     return -(-value // multiple) * multiple
@@ -148,7 +153,8 @@ def gemm_workspace_bytes(
     a size may stand for it, and is convex in k, up to ``Blocking.block_k`` and constant from there.
 
     Args:
-        packs_left: false if rows of a have unit column stride.
+        packs_left: false if rows of a have unit column stride, or ``reads_transpose_in_place``
+            says so.
         packs_right: false if b lies in panels, or ``reads_in_place`` says so.
     """
     if not dtype.is_float or min(m, n, k) <= 0:
