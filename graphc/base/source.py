@@ -124,9 +124,12 @@ class Location:
         return (Location, (self.filename, self.line, self.column, self.end_column))
 
 
-def user_frame() -> FrameType | None:
-    """The nearest frame outside graphc's own packages."""
-    frame: FrameType | None = sys._getframe(1)
+def user_frame(inner: int = 0) -> FrameType | None:
+    """The nearest frame outside graphc's own packages.
+
+    So many ``inner`` frames, from the caller's on, are known to be graphc's and not looked at.
+    """
+    frame: FrameType | None = sys._getframe(1 + inner)
     while frame is not None:
         code = frame.f_code
         inside = _INSIDE.get(code.co_filename)

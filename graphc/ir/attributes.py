@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from graphc.ir.dims import DimExpr
-from graphc.ir.dtypes import DType
+from graphc.ir.dtypes import DType, dtype
+from graphc.ir.types import TensorType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -29,7 +30,7 @@ class Payload:
     Equal to another one of the same dtype, shape and bits.
     """
 
-    __slots__ = ("_digest", "_hash", "array")
+    __slots__ = ("_digest", "_hash", "_type", "array")
 
     def __init__(self, array: Array) -> None:
         """Copies unless the array already is what a payload may hold."""
@@ -42,6 +43,18 @@ class Payload:
         self.array: Array = native
         self._digest: bytes | None = None
         self._hash: int | None = None
+        self._type: TensorType | None = None
+
+    @property
+    def type(self) -> TensorType:
+        """The dtype and shape of the array.
+
+        Raises:
+            DTypeError: if graphc has no such dtype.
+        """
+        if self._type is None:
+            self._type = TensorType(dtype(self.array.dtype), self.array.shape)
+        return self._type
 
     def __hash__(self) -> int:
         if self._hash is None:

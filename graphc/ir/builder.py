@@ -135,7 +135,7 @@ def make_node(
             types = infer_with_regions(op, inputs, attrs, regions)
         else:
             types = infer(op, inputs, attrs)
-        outputs = tuple([Value(t, name) for t in types])
+        outputs = [Value(type_, name) for type_ in types]
     return Node(op, tuple(inputs), attrs, tuple(outputs), tuple(regions), provenance)
 
 

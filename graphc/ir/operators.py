@@ -6,20 +6,24 @@ The mixin knows no op: it reaches the user-level functions through the registry,
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from graphc.base.errors import ConcreteValueError, UnsupportedError
 from graphc.base.source import caller
-from graphc.ir.surface import surface_function
+from graphc.ir import surface
 
 if TYPE_CHECKING:
     from graphc.ir.value import Value
 
 
-def _call(name: str, *operands: Any, **options: Any) -> Value:
-    result: Value = surface_function(name)(*operands, **options)
-    return result
+functions: Mapping[str, Callable[..., Value]] = surface.functions
+
+_RENAMED = {
+    "absolute": "abs", "amax": "max", "amin": "min", "true_divide": "divide",
+    "remainder": "mod", "invert": "bitwise_not", "rint": "round",
+}  # fmt: skip
+"""What NumPy calls otherwise."""
 
 
 def _refuse(what: str, hint: str) -> NoReturn:
@@ -37,117 +41,117 @@ class Operators:
     __array_priority__ = 1000
 
     def __add__(self, other: Any) -> Value:
-        return _call("add", self, other)
+        return functions["add"](self, other)
 
     def __radd__(self, other: Any) -> Value:
-        return _call("add", other, self)
+        return functions["add"](other, self)
 
     def __sub__(self, other: Any) -> Value:
-        return _call("subtract", self, other)
+        return functions["subtract"](self, other)
 
     def __rsub__(self, other: Any) -> Value:
-        return _call("subtract", other, self)
+        return functions["subtract"](other, self)
 
     def __mul__(self, other: Any) -> Value:
-        return _call("multiply", self, other)
+        return functions["multiply"](self, other)
 
     def __rmul__(self, other: Any) -> Value:
-        return _call("multiply", other, self)
+        return functions["multiply"](other, self)
 
     def __truediv__(self, other: Any) -> Value:
-        return _call("divide", self, other)
+        return functions["divide"](self, other)
 
     def __rtruediv__(self, other: Any) -> Value:
-        return _call("divide", other, self)
+        return functions["divide"](other, self)
 
     def __floordiv__(self, other: Any) -> Value:
-        return _call("floor_divide", self, other)
+        return functions["floor_divide"](self, other)
 
     def __rfloordiv__(self, other: Any) -> Value:
-        return _call("floor_divide", other, self)
+        return functions["floor_divide"](other, self)
 
     def __mod__(self, other: Any) -> Value:
-        return _call("mod", self, other)
+        return functions["mod"](self, other)
 
     def __rmod__(self, other: Any) -> Value:
-        return _call("mod", other, self)
+        return functions["mod"](other, self)
 
     def __pow__(self, other: Any) -> Value:
-        return _call("power", self, other)
+        return functions["power"](self, other)
 
     def __rpow__(self, other: Any) -> Value:
-        return _call("power", other, self)
+        return functions["power"](other, self)
 
     def __matmul__(self, other: Any) -> Value:
-        return _call("matmul", self, other)
+        return functions["matmul"](self, other)
 
     def __rmatmul__(self, other: Any) -> Value:
-        return _call("matmul", other, self)
+        return functions["matmul"](other, self)
 
     def __and__(self, other: Any) -> Value:
-        return _call("bitwise_and", self, other)
+        return functions["bitwise_and"](self, other)
 
     def __rand__(self, other: Any) -> Value:
-        return _call("bitwise_and", other, self)
+        return functions["bitwise_and"](other, self)
 
     def __or__(self, other: Any) -> Value:
-        return _call("bitwise_or", self, other)
+        return functions["bitwise_or"](self, other)
 
     def __ror__(self, other: Any) -> Value:
-        return _call("bitwise_or", other, self)
+        return functions["bitwise_or"](other, self)
 
     def __xor__(self, other: Any) -> Value:
-        return _call("bitwise_xor", self, other)
+        return functions["bitwise_xor"](self, other)
 
     def __rxor__(self, other: Any) -> Value:
-        return _call("bitwise_xor", other, self)
+        return functions["bitwise_xor"](other, self)
 
     def __lshift__(self, other: Any) -> Value:
-        return _call("left_shift", self, other)
+        return functions["left_shift"](self, other)
 
     def __rlshift__(self, other: Any) -> Value:
-        return _call("left_shift", other, self)
+        return functions["left_shift"](other, self)
 
     def __rshift__(self, other: Any) -> Value:
-        return _call("right_shift", self, other)
+        return functions["right_shift"](self, other)
 
     def __rrshift__(self, other: Any) -> Value:
-        return _call("right_shift", other, self)
+        return functions["right_shift"](other, self)
 
     def __neg__(self) -> Value:
-        return _call("negative", self)
+        return functions["negative"](self)
 
     def __pos__(self) -> Value:
         return self  # type: ignore[return-value]
 
     def __abs__(self) -> Value:
-        return _call("abs", self)
+        return functions["abs"](self)
 
     def __invert__(self) -> Value:
-        return _call("bitwise_not", self)
+        return functions["bitwise_not"](self)
 
     def __eq__(self, other: object) -> Value:  # type: ignore[override]
-        return _call("equal", self, other)
+        return functions["equal"](self, other)
 
     def __ne__(self, other: object) -> Value:  # type: ignore[override]
-        return _call("not_equal", self, other)
+        return functions["not_equal"](self, other)
 
     def __lt__(self, other: Any) -> Value:
-        return _call("less", self, other)
+        return functions["less"](self, other)
 
     def __le__(self, other: Any) -> Value:
-        return _call("less_equal", self, other)
+        return functions["less_equal"](self, other)
 
     def __gt__(self, other: Any) -> Value:
-        return _call("greater", self, other)
+        return functions["greater"](self, other)
 
     def __ge__(self, other: Any) -> Value:
-        return _call("greater_equal", self, other)
+        return functions["greater_equal"](self, other)
 
     __hash__ = object.__hash__
 
     def __getitem__(self, key: Any) -> Value:
-        return _call("getitem", self, key)
+        return functions["getitem"](self, key)
 
     def __setitem__(self, key: Any, new: Any) -> NoReturn:
         raise UnsupportedError(
@@ -203,104 +207,104 @@ class Operators:
     @property
     def T(self) -> Value:
         """The axes in reverse order."""
-        return _call("transpose", self)
+        return functions["transpose"](self)
 
     def astype(self, dtype: Any) -> Value:
         """Converts the elements; see ``gx.astype``."""
-        return _call("astype", self, dtype)
+        return functions["astype"](self, dtype)
 
     def reshape(self, *shape: Any) -> Value:
         """The same elements, in row-major order, in another shape; one dim may be -1."""
-        return _call("reshape", self, shape[0] if len(shape) == 1 else shape)
+        return functions["reshape"](self, shape[0] if len(shape) == 1 else shape)
 
     def transpose(self, *axes: Any) -> Value:
         """Permutes the axes; reverses them where none are given."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
-        return _call("transpose", self, order)
+        return functions["transpose"](self, order)
 
     def flatten(self) -> Value:
         """All elements in row-major order, as a vector."""
-        return _call("reshape", self, (-1,))
+        return functions["reshape"](self, (-1,))
 
     def sum(self, axis: Any = None, keepdims: bool = False) -> Value:
         """See ``gx.sum``."""
-        return _call("sum", self, axis=axis, keepdims=keepdims)
+        return functions["sum"](self, axis=axis, keepdims=keepdims)
 
     def mean(self, axis: Any = None, keepdims: bool = False) -> Value:
         """See ``gx.mean``."""
-        return _call("mean", self, axis=axis, keepdims=keepdims)
+        return functions["mean"](self, axis=axis, keepdims=keepdims)
 
     def prod(self, axis: Any = None, keepdims: bool = False) -> Value:
         """See ``gx.prod``."""
-        return _call("prod", self, axis=axis, keepdims=keepdims)
+        return functions["prod"](self, axis=axis, keepdims=keepdims)
 
     def max(self, axis: Any = None, keepdims: bool = False) -> Value:
         """See ``gx.max``."""
-        return _call("max", self, axis=axis, keepdims=keepdims)
+        return functions["max"](self, axis=axis, keepdims=keepdims)
 
     def min(self, axis: Any = None, keepdims: bool = False) -> Value:
         """See ``gx.min``."""
-        return _call("min", self, axis=axis, keepdims=keepdims)
+        return functions["min"](self, axis=axis, keepdims=keepdims)
 
     def any(self, axis: Any = None, keepdims: bool = False) -> Value:
         """See ``gx.any``."""
-        return _call("any", self, axis=axis, keepdims=keepdims)
+        return functions["any"](self, axis=axis, keepdims=keepdims)
 
     def all(self, axis: Any = None, keepdims: bool = False) -> Value:
         """See ``gx.all``."""
-        return _call("all", self, axis=axis, keepdims=keepdims)
+        return functions["all"](self, axis=axis, keepdims=keepdims)
 
     def var(self, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Value:
         """See ``gx.var``."""
-        return _call("var", self, axis=axis, keepdims=keepdims, ddof=ddof)
+        return functions["var"](self, axis=axis, keepdims=keepdims, ddof=ddof)
 
     def std(self, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Value:
         """See ``gx.std``."""
-        return _call("std", self, axis=axis, keepdims=keepdims, ddof=ddof)
+        return functions["std"](self, axis=axis, keepdims=keepdims, ddof=ddof)
 
     def argmax(self, axis: Any = None, keepdims: bool = False) -> Value:
         """See ``gx.argmax``."""
-        return _call("argmax", self, axis=axis, keepdims=keepdims)
+        return functions["argmax"](self, axis=axis, keepdims=keepdims)
 
     def argmin(self, axis: Any = None, keepdims: bool = False) -> Value:
         """See ``gx.argmin``."""
-        return _call("argmin", self, axis=axis, keepdims=keepdims)
+        return functions["argmin"](self, axis=axis, keepdims=keepdims)
 
     def cumprod(self, axis: Any = None) -> Value:
         """See ``gx.cumprod``."""
-        return _call("cumprod", self, axis=axis)
+        return functions["cumprod"](self, axis=axis)
 
     def swapaxes(self, first: int, second: int) -> Value:
         """See ``gx.swapaxes``."""
-        return _call("swapaxes", self, first, second)
+        return functions["swapaxes"](self, first, second)
 
     def squeeze(self, axis: Any = None) -> Value:
         """See ``gx.squeeze``."""
-        return _call("squeeze", self, axis)
+        return functions["squeeze"](self, axis)
 
     def ravel(self) -> Value:
         """All elements in row-major order, as a vector."""
-        return _call("ravel", self)
+        return functions["ravel"](self)
 
     def take(self, indices: Any, axis: Any = None) -> Value:
         """See ``gx.take``."""
-        return _call("take", self, indices, axis)
+        return functions["take"](self, indices, axis)
 
     def repeat(self, repeats: int, axis: Any = None) -> Value:
         """See ``gx.repeat``."""
-        return _call("repeat", self, repeats, axis)
+        return functions["repeat"](self, repeats, axis)
 
     def round(self) -> Value:
         """See ``gx.round``."""
-        return _call("round", self)
+        return functions["round"](self)
 
     def cumsum(self, axis: Any = None) -> Value:
         """See ``gx.cumsum``."""
-        return _call("cumsum", self, axis=axis)
+        return functions["cumsum"](self, axis=axis)
 
     def clip(self, low: Any = None, high: Any = None) -> Value:
         """See ``gx.clip``."""
-        return _call("clip", self, low, high)
+        return functions["clip"](self, low, high)
 
     # --- NumPy's own functions -------------------------------------------------------------------
 
@@ -352,10 +356,8 @@ def _no_out(function: str) -> UnsupportedError:
 
 
 def _numpy_function(name: str, full: str | None = None) -> Any:
-    renamed = {"absolute": "abs", "amax": "max", "amin": "min", "true_divide": "divide",
-               "remainder": "mod", "invert": "bitwise_not", "rint": "round"}  # fmt: skip
     try:
-        return surface_function(renamed.get(name, name))
+        return functions[_RENAMED.get(name, name)]
     except KeyError:
         raise UnsupportedError(
             f"{full or 'np.' + name} of a symbolic value",

@@ -26,6 +26,9 @@ from graphc.ir.value import Value, checked_name
 
 _Named = TypeVar("_Named", bound=Value | Effect)
 
+_CALLER_OF_ADD = 2
+"""Frames from where a node's line is looked up to who adds it, all of which are graphc's."""
+
 
 class Recorder:
     """A graph under construction.
@@ -37,14 +40,11 @@ class Recorder:
         name: a label.
         nodes: everything built, in order.
         parent: the recorder a branch or loop body is traced inside of, None at the top.
-        revision: grows with each node, named effect and change of a name, which may change what
-            names mean.
     """
 
     def __init__(self, name: str = "graph", parent: Recorder | None = None) -> None:
         self.name = checked_name(name) or "graph"
         self.parent = parent
-        self.revision = 0
         self.nodes: list[Node] = []
         self.inputs: list[Value] = []
         self.captures: dict[Value, Value] = {}
@@ -53,6 +53,8 @@ class Recorder:
         self.requires: dict[Value, tuple[Value, ...]] = {}
         self.written: dict[Value, Value] = {}
         self._positions: dict[Value, int] = {}
+        self._placed = 0
+        self._renamed = 0
         self._places: dict[tuple[int, int], tuple[CodeType, Provenance]] = {}
         self._names: dict[str, list[Value]] = {}
         self._effects: dict[str, list[Effect]] = {}
@@ -106,13 +108,12 @@ class Recorder:
         provenance = self._provenance()
         if name is not None:
             checked_name(name)
-        local = tuple(inputs)
-        for value in local:
+        for value in inputs:
             if value.graph is not self:
-                local = tuple([self.local(value) for value in inputs])
+                inputs = [self.local(value) for value in inputs]
                 break
         try:
-            node = make_node(op, local, attrs, regions, provenance, outputs, name)
+            node = make_node(op, inputs, attrs, regions, provenance, outputs, name)
         except GraphcError as error:
             if error.where is None:
                 error.where = provenance.where
@@ -122,24 +123,22 @@ class Recorder:
 
     def adopt(self, node: Node) -> None:
         """Appends a ready node (differentiation makes them) whose values become this graph's."""
-        with self._lock:
-            position = len(self.nodes)
-            self.nodes.append(node)
-            self.revision += 1
-            for value in node.outputs:
-                value.graph = self
-                self._positions[value] = position
-                if value.name is not None:
+        for value in node.outputs:
+            value.graph = self
+        if self._control:
+            self.require(node.outputs[0], (v for group in self._control for v in group))
+        self.nodes.append(node)
+        for value in node.outputs:
+            if value.name is not None:
+                with self._lock:
                     self._names.setdefault(value.name, []).append(value)
-            if self._control:
-                self.require(node.outputs[0], (v for group in self._control for v in group))
 
     def note_name(self, value: Value, old: str | None) -> None:
         """A value has got another name than the old one."""
         with self._lock:
-            if value not in self._positions:
+            if value not in self.positions:
                 return
-            self.revision += 1
+            self._renamed += 1
             if old is not None:
                 others = [other for other in self._names.pop(old) if other is not value]
                 if others:
@@ -151,12 +150,12 @@ class Recorder:
         """An effect whose values are of this graph bears a name."""
         assert effect.name is not None
         with self._lock:
-            self.revision += 1
+            self._renamed += 1
             self._effects.setdefault(effect.name, []).append(effect)
 
     def _provenance(self) -> Provenance:
         """The user's line; one object for all that is built by one instruction, as in a loop."""
-        frame = user_frame()
+        frame = user_frame(_CALLER_OF_ADD)
         if frame is None:
             return UNKNOWN
         code = frame.f_code
@@ -235,12 +234,27 @@ class Recorder:
 
     @property
     def positions(self) -> Mapping[Value, int]:
-        """Which of ``nodes`` makes a value; inputs of a region are not in it."""
+        """Which of ``nodes`` makes a value; inputs of a region are not in it.
+
+        Nodes get into it when somebody asks, so that building does not pay for it.
+        """
+        if self._placed < len(self.nodes):
+            with self._lock:
+                first, count = self._placed, len(self.nodes)
+                for position, node in enumerate(self.nodes[first:count], first):
+                    for value in node.outputs:
+                        self._positions[value] = position
+                self._placed = count
         return self._positions
+
+    @property
+    def revision(self) -> int:
+        """Grows with each node, named effect and change of a name: then names may mean others."""
+        return len(self.nodes) + self._renamed
 
     def producer(self, value: Value) -> Node | None:
         """The node that makes the value; None for inputs of a region."""
-        position = self._positions.get(value)
+        position = self.positions.get(value)
         return None if position is None else self.nodes[position]
 
     def find(self, name: str) -> Value:
@@ -271,7 +285,7 @@ class Recorder:
                 hint=known_names(str(name), known),
             )
         values = [item.values[0] if isinstance(item, Effect) else item for item in found]
-        makers = [self.nodes[self._positions[value]] for value in values]
+        makers = [self.nodes[self.positions[value]] for value in values]
         lines = ", ".join(str(node.provenance.where) for node in makers)
         what = "values" if all(isinstance(item, Value) for item in found) else "values or effects"
         raise NameLookupError(
@@ -308,7 +322,7 @@ class Recorder:
 
     def __getstate__(self) -> dict[str, object]:
         state = dict(self.__dict__)
-        for name in ("_lock", "_positions", "_places"):
+        for name in ("_lock", "_positions", "_placed", "_places"):
             del state[name]
         state["_tokens"] = []
         return state
@@ -316,8 +330,8 @@ class Recorder:
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._lock = threading.RLock()
-        # values may be without their names and types yet, but they are themselves
-        self._positions = {v: n for n, node in enumerate(self.nodes) for v in node.outputs}
+        self._positions = {}
+        self._placed = 0
         self._places = {}
 
 

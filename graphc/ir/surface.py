@@ -17,16 +17,30 @@ _SURFACE: dict[str, Callable[..., Any]] = {}
 _IS_COMPLETE = threading.Event()
 
 
+class _Known(dict[str, Callable[..., Any]]):
+    """The functions that were asked for; asking for the first one loads all families."""
+
+    def __missing__(self, name: str) -> Callable[..., Any]:
+        load_families()
+        function = self[name] = _SURFACE[name]
+        return function
+
+
+functions = _Known()
+"""The user-level functions by name, for whoever asks at each operation; a KeyError for others."""
+
+
 def surface(function: SurfaceFunction) -> SurfaceFunction:
     """Decorator: enters a user-level function, so that operators and methods reach it by name."""
-    _SURFACE[function.__name__.rstrip("_")] = function
+    name = function.__name__.rstrip("_")
+    _SURFACE[name] = function
+    functions.pop(name, None)
     return function
 
 
 def surface_function(name: str) -> Callable[..., Any]:
     """The user-level function of that name (``add`` converts and promotes, then builds)."""
-    load_families()
-    return _SURFACE[name]
+    return functions[name]
 
 
 def surface_names() -> tuple[str, ...]:

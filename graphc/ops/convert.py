@@ -51,32 +51,37 @@ def promoted(*operands: Any) -> tuple[Value, ...]:
                 break
         else:
             return operands
-    beside = next((o for o in operands if isinstance(o, Value)), None)
-    strong: list[Value | None] = []
-    types: list[DType] = []
-    weak: list[bool | int | float] = []
-    for operand in operands:
-        if isinstance(operand, PYTHON_SCALARS) and not isinstance(operand, np.generic):
-            strong.append(None)
-            weak.append(operand)
-        else:
-            value = as_value(operand, beside)
-            strong.append(value)
-            types.append(value.type.dtype)
-    common = promote(*(types or map(scalar_dtype, weak)))
-    if types:
+    beside = next(filter(_is_value, operands), None)
+    values: list[Any] = list(operands)
+    weak: list[int] = []
+    common: DType | None = None
+    for place, operand in enumerate(operands):
+        if not isinstance(operand, Value):
+            if isinstance(operand, PYTHON_SCALARS) and not isinstance(operand, np.generic):
+                weak.append(place)
+                continue
+            operand = values[place] = as_value(operand, beside)
+        element = operand.type.dtype
+        common = element if common is None else promote(common, element)
+    if common is None:
+        common = promote(*map(scalar_dtype, operands))
+    else:
         try:
-            for number in weak:
-                common = promote(common, promote_weak(common, number))
+            for place in weak:
+                common = promote(common, promote_weak(common, operands[place]))
         except DTypeError as error:
             error.where = error.where or caller()
             raise
-    return tuple(
-        [
-            _weak_constant(operand, common, beside) if value is None else converted(value, common)
-            for operand, value in zip(operands, strong, strict=True)
-        ]
-    )
+    for place, value in enumerate(values):
+        if place in weak:
+            values[place] = _weak_constant(value, common, beside)
+        elif value.type.dtype is not common:
+            values[place] = converted(value, common)
+    return tuple(values)
+
+
+def _is_value(operand: Any) -> bool:
+    return isinstance(operand, Value)
 
 
 def _weak_constant(number: Any, element: DType, beside: Value | None) -> Value:
@@ -85,7 +90,7 @@ def _weak_constant(number: Any, element: DType, beside: Value | None) -> Value:
 
 def converted(value: Value, element: DType) -> Value:
     """The value in another dtype; itself if it has it."""
-    if value.dtype is element:
+    if value.type.dtype is element:
         return value
     result: Value = surface_function("astype")(value, element)
     return result

@@ -53,20 +53,23 @@ def type_rule(
     def infer(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
         first = inputs[0]
         element = first.dtype
+        is_alike = True
         for other in inputs:
-            if other.dtype is not element:
-                shown = " and ".join(str(other.dtype) for other in inputs)
-                raise DTypeError(f"{name} takes operands of one dtype, not {shown}")
+            if other is not first:
+                if other.dtype is not element:
+                    shown = " and ".join(str(other.dtype) for other in inputs)
+                    raise DTypeError(f"{name} takes operands of one dtype, not {shown}")
+                is_alike = is_alike and other.shape == first.shape
         if element.name not in names:
             raise DTypeError(f"{name} does not take {element}", hint=_hint(element))
+        if is_alike:
+            return [first if result == "same" else TensorType(bool_, first.shape)]
         shape = broadcast_shapes(*[operand.shape for operand in inputs])
-        if result == "bool":
-            element = bool_
-        else:
+        if result == "same":
             for operand in inputs:
                 if operand.shape == shape:
                     return [operand]
-        return [TensorType(element, shape)]
+        return [TensorType(bool_ if result == "bool" else element, shape)]
 
     return infer
 

@@ -16,11 +16,12 @@ and what is proved or refuted never gets into it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Any, TypeAlias
 
 from graphc.base.errors import ShapeError
 from graphc.base.source import Location, caller
-from graphc.ir.dims import Dim, dim_max, dim_min, equal, product, select
+from graphc.ir.dims import Dim, dim_max, dim_min, equal, select
 from graphc.plan.ir import Guard
 
 Guards: TypeAlias = tuple[tuple[Any, ...], ...]
@@ -109,7 +110,7 @@ def check_size(shape: Sequence[Dim], inputs: Sequence[Sequence[Dim]]) -> None:
     Raises:
         ShapeError: naming the shape and the shapes it is made from.
     """
-    size = product(shape)
+    size: Dim = prod(shape)
     if isinstance(size, int) and size > _LARGEST_SIZE:
         made_from = " and ".join(map(show, inputs))
         raise ShapeError(

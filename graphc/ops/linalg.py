@@ -16,36 +16,37 @@ from graphc.base.errors import ShapeError
 from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply, operation_text
-from graphc.ir.dims import Dim, equal, product
+from graphc.ir.dims import equal, product
 from graphc.ir.dtypes import ALL, DType
 from graphc.ir.op import Contraction, Domain, Multilinear, OpDef, register
 from graphc.ir.surface import surface, surface_function
-from graphc.ir.types import TensorType
+from graphc.ir.types import Shape, TensorType
 from graphc.ir.value import Value
 from graphc.ops.convert import broadcast_shapes, promoted
 from graphc.ops.guards import Guards, check_size, guarded, show, unproved
 from graphc.ops.shape import broadcast_to, moveaxis, ravel, sample, with_shape
 
 
-def _swapped(shape: Sequence[Dim], swap: bool) -> tuple[Dim, ...]:
+def _swapped(shape: Shape, swap: bool) -> Shape:
     """The shape of a stack of matrices, each transposed where asked for."""
-    return (*shape[:-2], shape[-1], shape[-2]) if swap else tuple(shape)
+    return (*shape[:-2], shape[-1], shape[-2]) if swap else shape
 
 
 def _contract_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
     a, b = inputs
-    if a.rank < 2 or a.rank != b.rank:
+    if not 2 <= len(a.shape) == len(b.shape):
         raise ShapeError(f"contract of {show(a.shape)} and {show(b.shape)}: the ranks must agree")
     left = _swapped(a.shape, attrs["transpose_a"])
     right = _swapped(b.shape, attrs["transpose_b"])
     alike = equal(left[-1], right[-2])
-    for one, other in zip(left[:-2], right[:-2], strict=True):
-        alike = alike is not False and equal(one, other)
+    if len(left) > 2:
+        for one, other in zip(left[:-2], right[:-2], strict=True):
+            alike = alike is not False and equal(one, other)
     if alike is False:
         raise ShapeError(f"shapes {show(left)} and {show(right)} do not multiply as matrices")
     shape = (*left[:-1], right[-1])
     check_size(shape, [a.shape, b.shape])
-    return [a.with_shape(shape)]
+    return [a if shape == a.shape else a.with_shape(shape)]
 
 
 def _contract_reference(
@@ -144,9 +145,10 @@ def matmul(a: Any, b: Any) -> Value:
 
 def _product(left: Value, right: Value) -> Value:
     """``matmul`` of values of one dtype."""
-    if left.ndim == 0 or right.ndim == 0:
+    rows, columns = left.type.shape, right.type.shape
+    if not rows or not columns:
         raise _no_product(left, right, "multiply by a scalar with *")
-    inner = (left.shape[-1], right.shape[max(right.ndim - 2, 0)])
+    inner = (rows[-1], columns[max(len(columns) - 2, 0)])
     same = equal(*inner)
     if same is False:
         axis = "only" if right.ndim == 1 else "last but one"
@@ -157,7 +159,7 @@ def _product(left: Value, right: Value) -> Value:
             f"{axis} axis ({inner[1]}); .T transposes",
         )
     guards: Guards = () if same else (inner,)
-    if left.ndim == right.ndim == 2:
+    if len(rows) == len(columns) == 2:
         return contracted(left, right, guards=guards)
     if right.ndim == 1 and left.dtype.is_float:
         return _times_vector(left, right, guards)

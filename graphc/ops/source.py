@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from graphc.ir.value import Value
 
 def _constant_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
     payload: Payload = attrs["value"]
-    return [TensorType(as_dtype(payload.array.dtype), tuple(payload.array.shape))]
+    return [payload.type]
 
 
 constant_op = register(
@@ -116,11 +117,28 @@ def constant(value: Any, dtype: DTypeLike | None = None, name: str | None = None
     return builder.add(constant_op, (), {"value": payload}, (), name).output
 
 
-def constant_beside(value: Any, dtype_: DType, beside: Value) -> Value:
-    """A constant in the graph of another value: how scalars enter expressions."""
+def _converted(value: Any, dtype_: DType) -> Payload:
     array = np.array(value, dtype=dtype_.numpy, order="C")
     array.flags.writeable = False
-    payload = Payload(array)
+    return Payload(array)
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _number(number: float, name: str, zero: str) -> Payload:
+    """A Python number in the dtype of that name.
+
+    Loops write the same few again and again. ``zero`` is how a zero is spelled, so that -0.0 is not
+    taken for 0.0, which it equals.
+    """
+    return _converted(number, as_dtype(name))
+
+
+def constant_beside(value: Any, dtype_: DType, beside: Value) -> Value:
+    """A constant in the graph of another value: how scalars enter expressions."""
+    if type(value) in (float, int, bool):
+        payload = _number(value, dtype_.name, "" if value else str(value))
+    else:
+        payload = _converted(value, dtype_)
     builder = current()
     if builder is None or (isinstance(builder, Recorder) and builder.parent is None):
         builder = beside.graph or current_recorder()

@@ -11,14 +11,13 @@ import numpy as np
 
 from graphc.base.errors import DTypeError
 from graphc.ir.attributes import Attributes, Payload
-from graphc.ir.dtypes import dtype
 from graphc.ir.op import Linear, NotDifferentiable, OpDef, Structural, register
 from graphc.ir.types import TensorType
 
 
 def _variable_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
     payload: Payload = attrs["initial"]
-    return [TensorType(dtype(payload.array.dtype), tuple(payload.array.shape))]
+    return [payload.type]
 
 
 variable_op = register(
