@@ -33,7 +33,7 @@ from graphc.extract import Extraction
 from graphc.ir import dtypes
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.graph import Graph
-from graphc.ir.op import is_own
+from graphc.ir.op import OpDef, is_own
 from graphc.ir.printer import payloads
 from graphc.plan.ir import Plan
 from graphc.plan.stored import plan_of, plan_text
@@ -52,7 +52,7 @@ _IRRELEVANT = ("cache", "check_numerics", "optimize", *_SHOWING)
 
 _DEFAULT = Options()
 _ALIGNMENT = 64
-_LENGTH = struct.Struct("<Q")
+_LENGTHS = struct.Struct("<QQ")
 
 
 LARGE = 256
@@ -227,27 +227,32 @@ class _Labels:
 
     def __init__(self, graph: Graph) -> None:
         known: dict[tuple[str, int, int | None], int] = {}
+        seen: dict[int, int] = {}
+        ops: set[OpDef] = set()
         numbers: list[int] = []
         places: list[Location] = []
         names = [value.name for value in graph.inputs]
-        self.foreign: set[str] = set()
         self._known, self.numbers, self.places, self.names = known, numbers, places, names
-        for node in graph.walk():
-            if not is_own(node.op):
-                self.foreign.add(node.op.name)
+        for node in graph.walk() if graph.has_regions else graph.nodes:
+            ops.add(node.op)
             for value in node.outputs:
                 names.append(value.name)
             for region in node.regions:
                 names.append(region.name)
                 names += [value.name for value in region.inputs]
-            where = node.provenance.where
-            if where is None:
-                numbers.append(-1)
-                continue
-            number = known.setdefault(where.place, len(places))
-            if number == len(places):
-                places.append(where)
+            number = seen.get(id(node.provenance))
+            if number is None:
+                number = seen[id(node.provenance)] = self._number(node.provenance.where)
             numbers.append(number)
+        self.foreign = {op.name for op in ops if not is_own(op)}
+
+    def _number(self, where: Location | None) -> int:
+        if where is None:
+            return -1
+        number = self._known.setdefault(where.place, len(self.places))
+        if number == len(self.places):
+            self.places.append(where)
+        return number
 
     def number_of(self, where: Location) -> int:
         """The number of a line.
@@ -319,8 +324,8 @@ def _sources() -> str:
 
 # --- entries -------------------------------------------------------------------------------------
 #
-# An entry is the length of a JSON text, the text, and the bytes of arrays one after the other, each
-# from a multiple of _ALIGNMENT on.
+# An entry is the lengths of two texts, JSON and the plan, the texts, and the bytes of arrays one
+# after the other, each from a multiple of _ALIGNMENT on.
 
 
 def _content(compiled: Compiled, labels: _Labels) -> bytes:
@@ -341,7 +346,6 @@ def _content(compiled: Compiled, labels: _Labels) -> bytes:
         blocks.append(array.tobytes() + bytes(-array.nbytes % _ALIGNMENT))
         size += len(blocks[-1])
     head = {
-        "plan": plan_text(plan, labels.number_of),
         "constants": arrays,
         "bytes": size,
         "walker": key_of(walker_text()),
@@ -349,22 +353,24 @@ def _content(compiled: Compiled, labels: _Labels) -> bytes:
         "modules": [[key_of(each.text), each.symbols, each.glue] for each in text.modules],
         "kernels": len(text.symbols),
     }
-    encoded = json.dumps(head, separators=(",", ":")).encode()
-    return b"".join((_LENGTH.pack(len(encoded)), encoded, *blocks))
+    texts = json.dumps(head, separators=(",", ":")), plan_text(plan, labels.number_of)
+    encoded = [text.encode() for text in texts]
+    return b"".join((_LENGTHS.pack(*map(len, encoded)), *encoded, *blocks))
 
 
 def _loaded(
     content: bytes, graph: Graph, labels: _Labels, target: Target, kept: Cache
 ) -> tuple[Plan, Code] | None:
     """The program of an entry; None if its machine code is not in the cache."""
-    (length,) = _LENGTH.unpack_from(content)
-    start = _LENGTH.size + length
-    head = json.loads(content[_LENGTH.size : start])
+    length, plan_length = _LENGTHS.unpack_from(content)
+    start = _LENGTHS.size + length
+    end = start + plan_length
+    head = json.loads(content[_LENGTHS.size : start])
     code = stored_code(head, target, kept)
     if code is None:
         return None
-    constants = _constants(head, content[start:], graph)
-    return plan_of(head["plan"], constants, labels.places), code
+    constants = _constants(head, content[end:], graph)
+    return plan_of(content[start:end].decode(), constants, labels.places), code
 
 
 def _constants(head: Mapping[str, Any], block: bytes, graph: Graph) -> dict[int, Array]:

@@ -16,7 +16,6 @@ from graphc.ir.dims import Dim, DimExpr, symbols_of
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Pointwise
 from graphc.ir.recorder import Recorder
-from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.guards import operand_guard, run_time_guard
 from graphc.ops.source import placeholder_op
@@ -142,15 +141,12 @@ def _sources_of_dims(
 ) -> list[Value]:
     """Placeholders that nothing reads but whose sizes the graph speaks of."""
     spoken_of: set[DimExpr] = set()
-    types: dict[int, TensorType] = {}
     everything = [*nodes, *(n for node in nodes for r in node.regions for n in r.walk())]
-    for node in everything:
-        for value in node.outputs:
-            types[id(value.type)] = value.type
-        if node.attrs:
-            for attribute in node.attrs.values():
-                if isinstance(attribute, (tuple, DimExpr)):
-                    spoken_of.update(_symbolic(attribute))
+    types = {id(value.type): value.type for node in everything for value in node.outputs}
+    for attrs in [node.attrs for node in everything if node.attrs]:
+        for attribute in attrs.values():
+            if isinstance(attribute, (tuple, DimExpr)):
+                spoken_of.update(_symbolic(attribute))
     for type_ in types.values():
         spoken_of.update(_symbolic(type_.shape))
     for value in feeds:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Hashable, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,6 +23,12 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _CHUNK = 1 << 20
 """Bytes that are copied at once to be hashed or compared."""
+
+
+@lru_cache(maxsize=1024)
+def _type_of(element: np.dtype[Any], shape: tuple[int, ...]) -> TensorType:
+    """One object for all arrays of a type: many tables go by the identity of types."""
+    return TensorType(dtype(element), shape)
 
 
 class Payload:
@@ -53,7 +60,7 @@ class Payload:
             DTypeError: if graphc has no such dtype.
         """
         if self._type is None:
-            self._type = TensorType(dtype(self.array.dtype), self.array.shape)
+            self._type = _type_of(self.array.dtype, self.array.shape)
         return self._type
 
     def __hash__(self) -> int:

@@ -9,12 +9,13 @@ of this one, and several times cheaper.
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from graphc.base.errors import VerifyError
 from graphc.ir import attributes
-from graphc.ir.printer import attrs_text, quote, symbol_order, symbols_in
+from graphc.ir.printer import attrs_text, quote, symbol_order, symbols_of
 
 if TYPE_CHECKING:
     from graphc.ir.graph import Graph, Node
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from graphc.ir.types import TensorType
     from graphc.ir.value import Value
 
-_VERSION = "graph 3"
+_VERSION = "graph 4"
 
 
 class Structure:
@@ -43,45 +44,76 @@ class Structure:
         )
 
 
+class _Numbered:
+    """A graph as numbers, and what they stand for, each in the order of its first occurrence.
+
+    Attributes:
+        words: for each input its type; for each node its op, operands, attributes, number of
+            regions and the types of its results; the outputs; and how many there are of each.
+        ops, types: what the numbers of ops and types stand for.
+        attrs: a node with the attributes of each number, by the attributes' key.
+        regions: the regions of all nodes.
+    """
+
+    __slots__ = ("attrs", "ops", "regions", "types", "words")
+
+    def __init__(self, graph: Graph) -> None:
+        """Raises VerifyError if a node reads a value that is not defined before it."""
+        self.words = [len(graph.inputs), len(graph.nodes), len(graph.outputs)]
+        self.ops: dict[OpDef, int] = {}
+        self.types: dict[TensorType, int] = {}
+        self.attrs: dict[Hashable, tuple[int, Node]] = {}
+        self.regions: list[Graph] = []
+        numbers: dict[Value, int] = {}
+        known: dict[int, int] = {}
+        add = self.words.append
+
+        def define(value: Value) -> None:
+            type_ = value.type
+            number = known.get(id(type_))
+            if number is None:
+                number = known[id(type_)] = self.types.setdefault(type_, len(self.types))
+            add(number)
+            numbers[value] = len(numbers)
+
+        for value in graph.inputs:
+            define(value)
+        try:
+            for node in graph.nodes:
+                op = self.ops.get(node.op)
+                if op is None:
+                    op = self.ops[node.op] = len(self.ops)
+                add(op)
+                add(len(node.inputs))
+                for value in node.inputs:
+                    add(numbers[value])
+                add(self._attributes(node) if node.attrs else -1)
+                add(len(node.regions))
+                self.regions += node.regions
+                add(len(node.outputs))
+                for value in node.outputs:
+                    define(value)
+            for value in graph.outputs:
+                add(numbers[value])
+        except KeyError as error:
+            what = f"graph {graph.name!r} reads {error.args[0]!r}, which is not defined before"
+            raise VerifyError(what) from error
+
+    def _attributes(self, node: Node) -> int:
+        number, _ = self.attrs.setdefault(attributes.keys(node.attrs), (len(self.attrs), node))
+        return number
+
+
 def structure(graph: Graph) -> Structure:
     """A key that is equal for equal graphs.
 
     Raises:
         VerifyError: if a node reads a value that is not defined before it.
     """
-    numbers: dict[Value, int] = {}
-    types: dict[TensorType, int] = {}
-    known: dict[int, int] = {}
-
-    def number_of(type: TensorType) -> int:
-        number = known.get(id(type))
-        if number is None:
-            number = known[id(type)] = types.setdefault(type, len(types))
-        return number
-
-    parts: list[Hashable] = [len(graph.inputs)]
-    for value in graph.inputs:
-        numbers[value] = len(numbers)
-        parts.append(number_of(value.type))
-    try:
-        for node in graph.nodes:
-            parts.append(node.op)
-            parts.append(tuple([numbers[value] for value in node.inputs]))
-            if node.attrs:
-                parts.append(attributes.keys(node.attrs))
-            if node.regions:
-                parts.append(tuple([region.structure for region in node.regions]))
-            for value in node.outputs:
-                numbers[value] = len(numbers)
-                parts.append(number_of(value.type))
-        outputs = tuple([numbers[value] for value in graph.outputs])
-    except KeyError as error:
-        raise _undefined(graph, error) from error
-    return Structure((tuple(parts), outputs, tuple(types)))
-
-
-def _undefined(graph: Graph, error: KeyError) -> VerifyError:
-    return VerifyError(f"graph {graph.name!r} reads {error.args[0]!r}, which is not defined before")
+    content = _Numbered(graph)
+    regions = tuple([region.structure for region in content.regions])
+    tables = tuple(content.ops), tuple(content.types), tuple(content.attrs)
+    return Structure((tuple(content.words), *tables, regions))
 
 
 def structural_hash(graph: Graph) -> str:
@@ -90,39 +122,19 @@ def structural_hash(graph: Graph) -> str:
     Raises:
         VerifyError: if a node reads a value that is not defined before it.
     """
-    numbers: dict[Value, int] = {}
-    names: dict[OpDef, str] = {}
-    types: dict[int, str] = {}
-
-    def text_of(type: TensorType) -> str:
-        text = types.get(id(type))
-        if text is None:
-            text = types[id(type)] = str(type)
-        return text
-
-    parts = [_VERSION, *(str(symbol_order(symbol)) for symbol in symbols_in(graph))]
-    parts.append("inputs")
-    for value in graph.inputs:
-        numbers[value] = len(numbers)
-        parts.append(text_of(value.type))
-    try:
-        for node in graph.nodes:
-            operands = " ".join([str(numbers[value]) for value in node.inputs])
-            results = ";".join([text_of(value.type) for value in node.outputs])
-            name = names.get(node.op)
-            if name is None:
-                name = names[node.op] = quote(node.op.name)
-            attrs = _attrs_text(node) if node.attrs else ""
-            parts.append(f"{name}({operands}){attrs}:{results}")
-            parts.extend(f"region {region.structural_hash}" for region in node.regions)
-            for value in node.outputs:
-                numbers[value] = len(numbers)
-        parts.append("outputs " + " ".join([str(numbers[value]) for value in graph.outputs]))
-    except KeyError as error:
-        raise _undefined(graph, error) from error
+    content = _Numbered(graph)
+    symbols = {symbol for type_ in content.types for symbol in symbols_of(type_.shape)}
+    parts = [_VERSION, *(quote(op.name) for op in content.ops), "types", *map(str, content.types)]
+    parts.append("attributes")
+    for _, node in content.attrs.values():
+        parts.append(_attrs_text(node))
+        symbols.update(symbol for value in node.attrs.values() for symbol in symbols_of(value))
+    parts += (f"region {region.structural_hash}" for region in content.regions)
+    parts += (str(symbol_order(symbol)) for symbol in sorted(symbols, key=symbol_order))
     # Every part is free of raw newlines, since strings are quoted: the joint is unambiguous.
-    content = "\n".join(parts).encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(content, digest_size=16).hexdigest()
+    tables = "\n".join(parts).encode("utf-8", "surrogatepass")
+    words = struct.pack(f"<{len(content.words)}q", *content.words)
+    return hashlib.sha256(words + tables).hexdigest()[:32]
 
 
 def _attrs_text(node: Node) -> str:

@@ -141,6 +141,13 @@ def _dims_in(value: Any) -> Iterator[DimExpr]:
             yield from _dims_in(item)
 
 
+def symbols_of(attribute: Any) -> set[DimExpr]:
+    """The symbols that an attribute mentions; a shape is one too."""
+    if not isinstance(attribute, (tuple, DimExpr)):
+        return set()
+    return {symbol for dim in _dims_in(attribute) for symbol in dims.symbols_of(dim)}
+
+
 def symbols_in(graph: Graph) -> list[DimExpr]:
     """The symbols that types and attributes mention, regions included, by name and bounds."""
     types: dict[int, TensorType] = {}

@@ -1,9 +1,10 @@
 """Plans as text for the cache: quick to read, and independent of the user's lines.
 
 Role: a program from the cache has to be there in milliseconds, which the plan's text form, made for
-people, does not allow. Records are written field by field, types and dims once each, and bodies of
-kernels stay text until somebody looks at them. Lines are written as numbers that the caller gives
-them a meaning for, so that a program serves sources whose lines have moved.
+people, does not allow. Records of a kind that stand side by side are written column by column,
+types and dims once each, and bodies of kernels stay text until somebody looks at them. Lines are
+written as numbers that the caller gives them a meaning for, so that a program serves sources whose
+lines have moved.
 
 What only a compiler needs (the text form of kernels) loads when it is asked for.
 
@@ -15,9 +16,10 @@ read. The text is as trustworthy as the cache's entry around it; nothing in it i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
+from itertools import groupby, starmap
 from typing import TYPE_CHECKING, Any
 
 from graphc.base.errors import UnsupportedError
@@ -38,7 +40,7 @@ _RECORDS: tuple[type, ...] = (
     Plan,
 )  # fmt: skip
 
-_RECORD, _TYPE, _DIM, _LINE, _KERNEL = "r", "t", "d", "l", "k"
+_RECORD, _RECORDS_OF, _TYPE, _DIM, _LINE, _KERNEL = "r", "rs", "t", "d", "l", "k"
 """What an object of one field stands for; everything else is itself, and a list is a tuple."""
 
 _PLAIN = {"type": _TYPE, "where": _LINE}
@@ -104,24 +106,23 @@ def _names(record: type) -> tuple[str, ...]:
     return tuple(f.name for f in fields(record) if f.name != _OMITTED.get(record))
 
 
-@cache
-def _plain(record: type) -> tuple[tuple[int, str], ...]:
-    """Where the fields of ``_PLAIN`` are in a record, and of what table they are."""
-    return tuple((n, _PLAIN[name]) for n, name in enumerate(_names(record)) if name in _PLAIN)
-
-
 class _Writer:
     def __init__(self, number_of: Callable[[Location], int]) -> None:
         self.number_of = number_of
         self.symbols: dict[str, tuple[DimExpr, int | None, int | None]] = {}
         self.dims: dict[DimExpr, int] = {}
         self.types: dict[TensorType, int] = {}
+        self.texts: list[str] = []
+        self._end = 0
 
     def data(self, value: Any) -> Any:
         """What JSON writes for a value. Records are nested a few levels deep."""
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
         if isinstance(value, (tuple, list)):
+            if len(value) > 1 and all(type(item) in _RECORDS for item in value):
+                runs = groupby(value, type)
+                return {_RECORDS_OF: [self.run(kind, [*records]) for kind, records in runs]}
             return [self.data(item) for item in value]
         if isinstance(value, TensorType):
             return {_TYPE: self.types.setdefault(value, len(self.types))}
@@ -130,7 +131,7 @@ class _Writer:
         if isinstance(value, Location):
             return {_LINE: self.number_of(value)}
         if type(value) in _RECORDS:
-            return {_RECORD: [_RECORDS.index(type(value)), *self.fields(value)]}
+            return {_RECORD: self.run(type(value), [value])}
         return {_KERNEL: self.kernel(value)}
 
     def kernel(self, value: Any) -> list[Any]:
@@ -141,15 +142,30 @@ class _Writer:
             raise UnsupportedError(f"a plan that holds a {type(value).__name__} cannot be stored")
         bare = replace(value, sites=tuple(replace(site, where=None) for site in value.sites))
         around = [self.data(getattr(value, name)) for name in _AROUND]
-        return [around, list(value.dims), print_kernel(bare)]
+        text = print_kernel(bare)
+        self.texts.append(text)
+        start, self._end = self._end, self._end + len(text)
+        return [around, list(value.dims), start, self._end]
 
-    def fields(self, record: Any) -> list[Any]:
-        kind: type = type(record)
-        data = [self.data(getattr(record, name)) for name in _names(kind)]
-        for place, what in _plain(kind):
-            if data[place] is not None:
-                data[place] = data[place][what]
-        return data
+    def run(self, kind: type, records: Sequence[Any]) -> list[Any]:
+        """Records of one kind: its number, how many there are, and the columns of its fields.
+
+        A column of one and the same number or text is written as that alone.
+        """
+        columns: list[Any] = []
+        for name in _names(kind):
+            column = [self.data(getattr(record, name)) for record in records]
+            table = _PLAIN.get(name)
+            if table is not None:
+                column = [None if item is None else item[table] for item in column]
+            first = column[0]
+            if isinstance(first, (list, dict)) or any(
+                item != first or type(item) is not type(first) for item in column
+            ):
+                columns.append(column)
+            else:
+                columns.append(first)
+        return [_RECORDS.index(kind), len(records), *columns]
 
     def dim(self, dim: DimExpr) -> dict[str, int]:
         for symbol in dims.symbols_of(dim):
@@ -165,7 +181,7 @@ class _Writer:
 
 
 def plan_text(plan: Plan, number_of: Callable[[Location], int]) -> str:
-    """Two lines that hold all of a plan but the arrays of its constants.
+    """All of a plan but the arrays of its constants: two lines, and the texts of kernels.
 
     Args:
         plan: a placed plan.
@@ -175,11 +191,11 @@ def plan_text(plan: Plan, number_of: Callable[[Location], int]) -> str:
         UnsupportedError: for a plan that has no such form.
     """
     writer = _Writer(number_of)
-    body = json.dumps(writer.fields(plan), separators=(",", ":"))
+    body = json.dumps(writer.run(Plan, [plan]), separators=(",", ":"))
     types = writer.shapes()
     symbols = [[name, low, high] for name, (_, low, high) in writer.symbols.items()]
     head = json.dumps([symbols, [str(dim) for dim in writer.dims], types])
-    return f"{head}\n{body}"
+    return "\n".join((head, body, "".join(writer.texts)))
 
 
 def plan_of(text: str, constants: dict[int, Array], lines: Sequence[Location | None]) -> Plan:
@@ -190,7 +206,7 @@ def plan_of(text: str, constants: dict[int, Array], lines: Sequence[Location | N
         constants: the content of constant slots.
         lines: each line by its number.
     """
-    head, body = text.split("\n", 1)
+    head, body, texts = text.split("\n", 2)
     symbol_data, dim_texts, type_data = json.loads(head)
     symbols: dict[str, Dim] = {
         name: dims.symbol(name, low, high) for name, low, high in symbol_data
@@ -207,29 +223,39 @@ def plan_of(text: str, constants: dict[int, Array], lines: Sequence[Location | N
 
     def value_of(data: dict[str, Any]) -> Any:
         ((kind, content),) = data.items()
+        if kind == _RECORDS_OF:
+            return tuple([record for run in content for record in starmap(*rows(run))])
         if kind == _RECORD:
-            record = _RECORDS[content[0]]
-            items: list[Any] = [
-                _tuples(item) if type(item) is list else item for item in content[1:]
-            ]
-            for place, what in _plain(record):
-                number = items[place]
-                if number is not None:
-                    items[place] = tables[what][number]
+            record, (items,) = rows(content)
             return record(*items)
         if kind == _KERNEL:
-            around, names, kernel = content
+            around, names, start, end = content
             name, buffers, sites, split = _tuples(around)
-            return StoredKernel(name, buffers, sites, split, tuple(names), kernel)
+            return StoredKernel(name, buffers, sites, split, tuple(names), texts[start:end])
         return tables[kind][content]
 
-    values = _tuples(json.loads(body, object_hook=value_of))
+    def rows(run: list[Any]) -> tuple[type, Iterable[tuple[Any, ...]]]:
+        """The kind of the records of a run, and the fields of each."""
+        number, count, *columns = run
+        record = _RECORDS[number]
+        for place, (name, column) in enumerate(zip(_names(record), columns, strict=True)):
+            items = column if type(column) is list else [column] * count
+            table = _PLAIN.get(name)
+            if table is not None:
+                entries = tables[table]
+                items = [None if item is None else entries[item] for item in items]
+            columns[place] = _tuples(items)
+        return record, zip(*columns, strict=True)
+
+    _, (values,) = rows(json.loads(body, object_hook=value_of))
     given = dict(zip(_names(Plan), values, strict=True))
     return Plan(**given, constants=constants)
 
 
 def _tuples(items: list[Any]) -> tuple[Any, ...]:
     """Lists as tuples, at every level; they are nested a few levels deep."""
+    if list not in map(type, items):
+        return tuple(items)
     return tuple([_tuples(item) if type(item) is list else item for item in items])
 
 
