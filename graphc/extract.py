@@ -109,20 +109,23 @@ def extract(
                 hint="make a session of the graph the value was built in",
             )
     nodes = needed(recorder, (*fetches, *effects), fed)
+    feeds: list[Value] = []
     if fed:
         nodes = [_without_fed(node, fed) for node in nodes]
-    used = {value for node in nodes for value in node.inputs} | set(fetches)
-    feeds = [v for v in fed if v in used]
-    feeds += [n.output for n in nodes if n.op is placeholder_op]
-    feeds += _sources_of_dims(recorder, nodes, feeds)
-    states = [n.output for n in nodes if n.op is variable_op]
-    body, stands_for = without_assignments(
-        [n for n in nodes if n.op not in (placeholder_op, variable_op)]
-    )
-    last: dict[Value, Value] = {}
+        used = {value for node in nodes for value in node.inputs} | set(fetches)
+        feeds += [v for v in fed if v in used]
+    states: list[Value] = []
+    others: list[Node] = []
     for node in nodes:
-        if node.op is assign_op:
-            last[recorder.written[node.output]] = stands_for[node.output]
+        if node.op is placeholder_op:
+            feeds.append(node.output)
+        elif node.op is variable_op:
+            states.append(node.output)
+        else:
+            others.append(node)
+    feeds += _sources_of_dims(recorder, nodes, feeds)
+    body, stands_for = without_assignments(others)
+    last = {recorder.written[output]: value for output, value in stands_for.items()}
     outputs = [stands_for.get(value, value) for value in fetches] + list(last.values())
     graph = Graph(recorder.name, (*feeds, *states), body, outputs)
     return Extraction(graph, tuple(feeds), tuple(states), tuple(last), tuple(guards_of(graph)))

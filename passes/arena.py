@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from heapq import heappop, heappush
 
 from graphc.ir.dims import Dim, at_hint
 from graphc.ir.dims import evaluate as dims_evaluate
@@ -53,36 +52,38 @@ def place_quickly(plan: Plan) -> Plan:
     powers of two.
     """
     intervals = live_intervals(plan)
-    slots = tuple(sorted(intervals, key=lambda slot: intervals[slot][0]))
+    # a slot is first touched in the order of the steps
+    slots = tuple(intervals)
     bytes_of = plan.bytes_of(slots)
     sizes = _evaluated(bytes_of, at_hint)
     count = len(slots)
-    roots, alignments = [0] * count, [1] * count
+    rooms: dict[Dim, list[int]] = {}
+    idle = {size: rooms.setdefault(_kind(size), []) for size in dict.fromkeys(bytes_of)}
+    roots = [0] * count
     order: list[int] = []
     predecessors: list[tuple[int, ...]] = [()] * count
-    idle: dict[Dim, list[int]] = {}
-    busy: list[tuple[int, int]] = []
-    live = bound = 0
+    ending: list[list[int]] = [[] for _ in range(len(plan.steps) + 1)]
+    step = live = bound = 0
     for number, slot in enumerate(slots):
         start, end = intervals[slot]
-        while busy and busy[0][0] <= start:
-            _, other = heappop(busy)
-            idle[_kind(bytes_of[other])].append(roots[other])
-            live -= sizes[other]
-        size = bytes_of[number]
-        rooms = idle.setdefault(_kind(size), [])
-        if rooms:
-            roots[number] = rooms.pop()
+        while step <= start:
+            for other in ending[step]:
+                idle[bytes_of[other]].append(roots[other])
+                live -= sizes[other]
+            step += 1
+        free = idle[bytes_of[number]]
+        if free:
+            roots[number] = free.pop()
         else:
             roots[number] = number
             predecessors[number] = tuple(order[-1:])
             order.append(number)
-        alignments[number] = ALIGNMENT
-        heappush(busy, (end, number))
+        ending[end].append(number)
         live += sizes[number]
         bound = max(bound, live)
+    alignments = (ALIGNMENT,) * count
     unplaced = MemorySolution(
-        (), 0, bound, tuple(roots), tuple(alignments), tuple(order), tuple(predecessors), count
+        (), 0, bound, tuple(roots), alignments, tuple(order), tuple(predecessors), count
     )
     offsets, peak = offsets_for_sizes(unplaced, sizes)
     return replace(

@@ -89,9 +89,12 @@ def _key(node: Node, inputs: tuple[Value, ...] | None = None) -> Hashable:
     places = [*map(id, node.inputs if inputs is None else inputs)]
     if len(places) > 1 and node.op.algebra.commutative:
         places.sort()
-    if not node.attrs and not node.regions:
-        return (node.op, *places)
-    return (node.op, *places, attributes.keys(node.attrs), _Regions(node.regions))
+    parts: list[Hashable] = [node.op, *places]
+    if node.attrs:
+        parts.append(attributes.keys(node.attrs))
+    if node.regions:
+        parts.append(_Regions(node.regions))
+    return tuple(parts)
 
 
 class _Regions:

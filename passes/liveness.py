@@ -12,35 +12,41 @@ from graphc.plan.ir import Launch, Plan
 
 
 def live_intervals(plan: Plan) -> dict[int, tuple[int, int]]:
-    """For each temporary and scratch slot the first step and the step past its last."""
-    first: dict[int, int] = {}
-    last: dict[int, int] = {}
+    """For each temporary and scratch slot the first step and the step past its last.
+
+    They come in the order of their first steps.
+    """
     placed = [slot.kind in ("temporary", "scratch") for slot in plan.slots]
+    touched: list[Sequence[int]] = [
+        step.arguments if isinstance(step, Launch) else [slot for slot, _ in plan.accesses(step)]
+        for step in plan.steps
+    ]
+    last = {slot: step for step, slots in enumerate(touched) for slot in slots if placed[slot]}
+    steps = range(len(touched) - 1, -1, -1)
+    first = {slot: step for step in steps for slot in touched[step]}
+    if plan.loops:
+        _stay(plan, touched, first, last)
+    return {slot: (first[slot], end + 1) for slot, end in last.items()}
+
+
+def _stay(
+    plan: Plan, touched: Sequence[Sequence[int]], first: dict[int, int], last: dict[int, int]
+) -> None:
+    """Makes what is written before a loop and touched inside last to its end."""
     touched_by_loop: list[set[int]] = [set() for _ in plan.loops]
     waiting = sorted(range(len(plan.loops)), key=lambda n: (-plan.loops[n][0], plan.loops[n][1]))
     inside: list[int] = []  # the loops around a step, outermost first
-    for position, step in enumerate(plan.steps):
+    for position, slots in enumerate(touched):
         while waiting and plan.loops[waiting[-1]][0] <= position:
             inside.append(waiting.pop())
         while inside and plan.loops[inside[-1]][1] <= position:
             inside.pop()
-        if isinstance(step, Launch):
-            touched: Sequence[int] = step.arguments
-        else:
-            touched = [slot for slot, _ in plan.accesses(step)]
-        for slot in touched:
-            if not placed[slot]:
-                continue
-            if slot not in first:
-                first[slot] = position
-            last[slot] = position
-            for loop in inside:
-                touched_by_loop[loop].add(slot)
+        for loop in inside:
+            touched_by_loop[loop].update(slots)
     # inner loops end before outer ones, so one pass from the inside out is enough
     order = sorted(range(len(plan.loops)), key=lambda n: plan.loops[n][1] - plan.loops[n][0])
     for loop in order:
         start, end = plan.loops[loop]
-        for slot in touched_by_loop[loop]:
+        for slot in touched_by_loop[loop].intersection(last):
             if first[slot] < start:
                 last[slot] = max(last[slot], end - 1)
-    return {slot: (first[slot], last[slot] + 1) for slot in first}

@@ -35,33 +35,33 @@ class Payload:
     """The array of a constant: read-only, C-contiguous, native byte order, hashed once.
 
     Equal to another one of the same dtype, shape and bits.
+
+    Attributes:
+        array: the array.
+        type: its dtype and shape.
     """
 
-    __slots__ = ("_digest", "_hash", "_type", "array")
+    __slots__ = ("_digest", "_hash", "array", "type")
 
     def __init__(self, array: Array) -> None:
-        """Copies unless the array already is what a payload may hold."""
-        native = array
-        owned = array.base is None and not array.flags.writeable
-        if not (owned and array.flags.c_contiguous and array.dtype.isnative):
-            element = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
-            native = array.astype(element, order="C", subok=False)
-        native.flags.writeable = False
-        self.array: Array = native
-        self._digest: bytes | None = None
-        self._hash: int | None = None
-        self._type: TensorType | None = None
-
-    @property
-    def type(self) -> TensorType:
-        """The dtype and shape of the array.
+        """Copies unless the array already is what a payload may hold.
 
         Raises:
-            DTypeError: if graphc has no such dtype.
+            DTypeError: for a dtype that graphc has not.
         """
-        if self._type is None:
-            self._type = _type_of(self.array.dtype, self.array.shape)
-        return self._type
+        element = array.dtype
+        if not element.isnative:
+            element = element.newbyteorder("=")
+        self.type = _type_of(element, array.shape)
+        flags = array.flags
+        if flags.writeable or not flags.c_contiguous or array.base is not None or (
+            element is not array.dtype
+        ):
+            array = array.astype(element, order="C", subok=False)
+            array.flags.writeable = False
+        self.array = array
+        self._digest: bytes | None = None
+        self._hash: int | None = None
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -119,17 +119,19 @@ def key(value: Attribute) -> Hashable:
     kind = type(value)
     if kind is int or kind is Payload:
         return value
+    if kind is bool or value is None or isinstance(value, (int, str)):
+        return (kind.__name__, value)
     if isinstance(value, tuple):
         return tuple([key(item) for item in value])
     if isinstance(value, float):
         return ("float", struct.pack("<d", value))
-    if isinstance(value, (bool, int, str)) or value is None:
-        return (kind.__name__, value)
     return value
 
 
 def keys(attributes: Attributes) -> Hashable:
     """The key of all attributes of a node, whatever their order."""
-    if len(attributes) < 2:
-        return tuple([(name, key(value)) for name, value in attributes.items()])
-    return tuple([(name, key(attributes[name])) for name in sorted(attributes)])
+    if len(attributes) > 1:
+        return tuple([(name, key(attributes[name])) for name in sorted(attributes)])
+    for name, value in attributes.items():
+        return name, key(value)
+    return ()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from operator import attrgetter
 from typing import Any, Protocol
 
 from graphc.base.errors import GraphcError
@@ -36,6 +37,8 @@ class Builder(Protocol):
     def home(self, inputs: Sequence[Value]) -> Builder:
         """The builder that gets a node over these operands while this one is current."""
 
+
+_TYPE = attrgetter("type")
 
 _CURRENT: ContextVar[Builder | None] = ContextVar("graphc_current_builder", default=None)
 
@@ -103,7 +106,7 @@ def apply_node(
 def infer(op: OpDef, inputs: Sequence[Value], attrs: Attributes) -> tuple[TensorType, ...]:
     """The output types; an error of the rule gets the operation's text added."""
     try:
-        return tuple(op.infer([value.type for value in inputs], attrs))
+        return tuple(op.infer(list(map(_TYPE, inputs)), attrs))
     except GraphcError as error:
         if error.node is None:
             error.node = operation_text(op.name, inputs, attrs)
@@ -135,7 +138,11 @@ def make_node(
             types = infer_with_regions(op, inputs, attrs, regions)
         else:
             types = infer(op, inputs, attrs)
-        outputs = [Value(type_, name) for type_ in types]
+        outputs = (
+            (Value(types[0], name),)
+            if len(types) == 1
+            else tuple([Value(type_, name) for type_ in types])
+        )
     return Node(op, tuple(inputs), attrs, tuple(outputs), tuple(regions), provenance)
 
 

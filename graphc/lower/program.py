@@ -6,7 +6,7 @@ is wanted (an output, a branch's result); only values that come from elsewhere a
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -76,8 +76,8 @@ class _Planner:
 
     def made(self, value: Value, where: Location | None) -> int:
         """The slot a node writes a value to: where it is wanted, or a new temporary."""
-        join = self._whole.get(value)
-        if join is not None:
+        if value in self._whole:
+            join = self._whole[value]
             whole = join.output
             if whole not in self._begun:
                 self._begun[whole] = self.made(whole, join.provenance.where)
@@ -141,21 +141,19 @@ class _Planner:
             self.node(node)
 
     def node(self, node: Node) -> None:
-        name = node.op.name
-        if name == "constant":
-            self.constant(node)
+        special = _SPECIAL.get(node.op.name)
+        if special is not None:
+            special(self, node)
         elif isinstance(node.op.lowering, Reshape):
             self.slot_of[node.output] = self.slot_of[node.inputs[0]]
-        elif node.op is join_slices_op:
-            self.slot_of[node.output] = self._begun.pop(node.output)
-        elif name == "cond":
-            self.cond(node)
-        elif name == "while":
-            self.loop(node)
-        elif name == "fused":
-            self.launch(node, self._fused(node))
         else:
             self.launch(node, self._single(node))
+
+    def fused(self, node: Node) -> None:
+        self.launch(node, self._fused(node))
+
+    def join(self, node: Node) -> None:
+        self.slot_of[node.output] = self._begun.pop(node.output)
 
     def constant(self, node: Node) -> None:
         """One slot serves all constants of one content, whichever regions they stand in."""
@@ -298,6 +296,16 @@ class _Planner:
         """A jump whose target is filled in later."""
         self.steps.append(Jump(-1))
         return len(self.steps) - 1
+
+
+_SPECIAL: Mapping[str, Callable[[_Planner, Node], None]] = {
+    "constant": _Planner.constant,
+    "cond": _Planner.cond,
+    "fused": _Planner.fused,
+    "while": _Planner.loop,
+    join_slices_op.name: _Planner.join,
+}
+"""What becomes of operations that are not kernels by themselves."""
 
 
 class _Code:

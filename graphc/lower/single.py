@@ -22,29 +22,31 @@ from graphc.ops.fused import fused_op
 class Singles:
     """Tells which operations of a graph need the same kernel.
 
-    Types are compared by a number that each gets once: hashing one takes longer than all else.
+    Types are compared by the object that each has first: hashing one takes longer than all else.
     """
 
     def __init__(self) -> None:
-        self._types: dict[TensorType, int] = {}
-        self._type_of: dict[int, int] = {}
+        self._first: dict[TensorType, TensorType] = {}
+        self._known: dict[int, int] = {}
         self._held: list[TensorType] = []
 
     def key(self, node: Node) -> Hashable:
         """Equal for nodes that one kernel serves."""
-        known = self._type_of
-        numbers: list[int] = []
-        for value in (*node.inputs, *node.outputs):
-            number = known.get(id(value.type))
-            numbers.append(self._number(value.type) if number is None else number)
-        attrs = node.attrs
-        return (node.op, tuple(numbers), attributes.keys(attrs) if attrs else None)
+        known = self._known
+        parts: list[Hashable] = [node.op]
+        for values in (node.inputs, node.outputs):
+            for value in values:
+                type_ = value.type
+                parts.append(known.get(id(type_)) or self._enter(type_))
+        if node.attrs:
+            parts.append(attributes.keys(node.attrs))
+        return tuple(parts)
 
-    def _number(self, type_: TensorType) -> int:
-        number = self._types.setdefault(type_, len(self._types))
-        self._type_of[id(type_)] = number
+    def _enter(self, type_: TensorType) -> int:
+        first = self._first.setdefault(type_, type_)
+        self._known[id(type_)] = id(first)
         self._held.append(type_)  # an identity stands for one type as long as this lives
-        return number
+        return id(first)
 
 
 def lower_single(node: Node, target: Target) -> Series:

@@ -157,15 +157,13 @@ def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
     Raises:
         ShapeError: if two dims are proved to differ and neither is 1.
     """
-    first: Sequence[Dim] = ()
+    longest = max(shapes, key=len, default=())
+    rank = len(longest)
     for shape in shapes:
-        if shape and shape is not first:
-            if first and shape != first:
-                break
-            first = shape
+        if shape != longest[rank - len(shape) :]:
+            break
     else:
-        return tuple(first)
-    rank = max(len(shape) for shape in shapes)
+        return tuple(longest)
     result: list[Dim] = []
     for axis in range(rank):
         dim: Dim = 1

@@ -91,7 +91,6 @@ def payload_of(value: Any, dtype_: DTypeLike | None = None) -> Payload:
         weak = {"f": float32, "i": int64}.get(array.dtype.kind)
         if weak is not None:
             array = array.astype(weak.numpy)
-    as_dtype(array.dtype)
     return Payload(array)
 
 

@@ -7,7 +7,7 @@ flow is flat: branches and loops are jumps inside the one table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -16,7 +16,7 @@ from graphc.base.source import Location
 from graphc.ir.attributes import Array
 from graphc.ir.dims import Dim, ceil_div, evaluate
 from graphc.ir.types import TensorType
-from graphc.plan.memory import MemorySolution
+from graphc.plan.memory import MemorySolution, offsets_for_sizes
 
 if TYPE_CHECKING:
     from graphc.kernel.ir import Kernel
@@ -138,6 +138,12 @@ class Layout:
     slots: tuple[int, ...]
     solution: MemorySolution
     sizes: tuple[int, ...]
+
+    def at(self, sizes: Sequence[int]) -> tuple[Sequence[int], int]:
+        """The offset of each slot, and the peak, where the slots have these sizes."""
+        if tuple(sizes) == self.sizes:
+            return self.solution.offsets, self.solution.peak
+        return offsets_for_sizes(self.solution, sizes)
 
 
 @dataclass(frozen=True, slots=True)

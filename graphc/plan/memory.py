@@ -100,11 +100,13 @@ def offsets_for_sizes(
     """
     if len(sizes) != len(solution.roots):
         raise ValueError(f"{len(sizes)} sizes for {len(solution.roots)} buffers")
+    if sizes and min(sizes) < 0:
+        index = next(index for index, size in enumerate(sizes) if size < 0)
+        raise ValueError(f"buffer {index} has the negative size {sizes[index]}")
     extents = [0] * len(sizes)
-    for index, (root, size) in enumerate(zip(solution.roots, sizes, strict=True)):
-        if size < 0:
-            raise ValueError(f"buffer {index} has the negative size {size}")
-        extents[root] = max(extents[root], size)
+    for root, size in zip(solution.roots, sizes, strict=True):
+        if size > extents[root]:
+            extents[root] = size
     offsets = [0] * len(sizes)
     peak = 0
     predecessors, alignments = solution.predecessors, solution.alignments

@@ -13,6 +13,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import llvmlite
@@ -69,11 +70,17 @@ def _machine(target: Target, jit: bool = False, level: int = _OPTIMIZE) -> Any:
     )
 
 
+@lru_cache(maxsize=16)
+def _emitter(target: Target, level: int) -> Any:
+    """What makes a target's code, again and again, under the lock."""
+    return _machine(target, level=level)
+
+
 def _parsed(text: str, target: Target, level: int = _OPTIMIZE) -> tuple[Any, Any]:
     """A module of LLVM text for a target, and the machine that makes its code."""
     initialize()
     module = llvm.parse_assembly(text, llvm.create_context())
-    machine = _machine(target, level=level)
+    machine = _emitter(target, level)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     return module, machine

@@ -21,7 +21,6 @@ from graphc.base.source import caller
 from graphc.ir.attributes import Array
 from graphc.ir.dims import Dim, evaluate
 from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan
-from graphc.plan.memory import offsets_for_sizes
 from graphc.plan.table import (
     BRANCH,
     COPY,
@@ -126,12 +125,14 @@ def _table(plan: Plan, code: Code, threads: int) -> _Table:
             pointers.append(step.predicate)
         elif isinstance(step, Jump):
             kind, target = JUMP, step.target
-        words += (kind, function, *row, target, 0, 0, 0)
+        words += (kind, function, *row, target)
     assert plan.layout is not None, "a plan is placed before it runs"
     needed = {slot for _, slots in written for slot in slots}
     needed.update(plan.layout.slots, (item for item in dims if isinstance(item, int)))
     sized = sorted(needed)
-    steps = np.array(words or [0] * STEP_WORDS, np.int64).reshape(-1, STEP_WORDS)
+    steps = np.zeros((max(1, len(plan.steps)), STEP_WORDS), np.int64)
+    if words:
+        steps[:, :5] = np.array(words, np.int64).reshape(-1, 5)
     cuts = cuts_of(plan, threads)
     pool = pool_address(code.worker, code.loop) if cuts and threads > 1 else 0
     write_cuts(steps, (cut for cut in cuts if not cut.is_symbolic), int, pool)
@@ -193,7 +194,10 @@ class Bound(NamedTuple):
 def _new_bound(program: Program, binding: Mapping[str, int]) -> Bound:
     plan = program.plan
     types = [plan.slots[slot].type for slot in (*plan.feeds, *plan.outputs)]
-    shapes = [tuple(evaluate(dim, binding) for dim in type_.shape) for type_ in types]
+    shapes = [
+        tuple([dim if type(dim) is int else evaluate(dim, binding) for dim in type_.shape])
+        for type_ in types
+    ]
     dims = np.array([size for shape in shapes for size in shape] or [0], np.int64)
     results = tuple(shapes[len(plan.feeds) :])
     makers = tuple(
@@ -216,8 +220,8 @@ def _frame(program: Program, binding: Mapping[str, int]) -> Frame:
             known[dim] = evaluate(dim, binding)
         return known[dim]
 
-    sizes = {slot: number(size) for slot, size in table.sized}
-    offsets, peak = offsets_for_sizes(layout.solution, [sizes[slot] for slot in layout.slots])
+    sizes = {s: size if type(size) is int else number(size) for s, size in table.sized}
+    offsets, peak = layout.at([sizes[slot] for slot in layout.slots])
     if program.most_bytes is not None and peak > program.most_bytes:
         raise ArenaTooLarge
     arena = aligned_empty(peak)
