@@ -202,6 +202,8 @@ class Application:
 
 
 Operand: TypeAlias = Variable | Constant | Application
+Element: TypeAlias = tuple[str, bytes]
+"""The kind and the bits of a constant's only element, which tell its dtype too."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -216,6 +218,7 @@ class Pattern:
             dtypes or a free attribute decides it: then the pattern is for all dtypes of the rule.
         result: the parameter that is the right side, None if that has to be built.
         generic: the same for every dtype of the rule.
+        elements: the constants among the operands of the root.
     """
 
     rule: Rule
@@ -224,6 +227,7 @@ class Pattern:
     last: DType | None
     result: str | None
     generic: bool
+    elements: frozenset[Element]
 
     def of(self, dtype: DType) -> Pattern:
         """The pattern of the same rule for another of its dtypes."""
@@ -282,7 +286,10 @@ def record(rule: Rule, dtype: DType) -> Pattern:
     last = None
     if rule.dtypes and not any(isinstance(example, DType) for example in rule.free.values()):
         last = sketch.producers[left].inputs[-1].dtype
-    return Pattern(rule, dtype, root, last, names.get(right), generic)
+    elements = frozenset(
+        element_key(operand.element) for operand in root.operands if isinstance(operand, Constant)
+    )
+    return Pattern(rule, dtype, root, last, names.get(right), generic, elements)
 
 
 # --- matching ------------------------------------------------------------------------------------
@@ -409,7 +416,9 @@ def _operand(
             yield binding
     elif isinstance(pattern, Constant):
         found = known(value, producer)
-        if found is not None and found.single and _same_element(found.array, pattern.element):
+        if found is not None and found.single and (
+            element_key(found.array) == element_key(pattern.element)
+        ):
             yield binding
     else:
         node = producer(value)
@@ -418,6 +427,6 @@ def _operand(
             yield from _application(pattern, node, producer, binding)
 
 
-def _same_element(array: Array, element: Array) -> bool:
-    """Equal dtypes and bits."""
-    return array.dtype == element.dtype and np.asarray(array).tobytes() == element.tobytes()
+def element_key(array: Array) -> Element:
+    """Equal for arrays of one element with equal dtypes and bits."""
+    return array.dtype.kind, array.tobytes()

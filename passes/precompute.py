@@ -49,6 +49,8 @@ def _constants(graph: Graph) -> tuple[dict[Value, int], set[Value]]:
     for node in graph.nodes:
         if node.op is constant_op:
             stored[node.output] = payload_array(node).nbytes
+        elif stored.keys().isdisjoint(node.inputs):
+            continue
         elif all(value in stored for value in node.inputs) and _can_run(node):
             stored[node.output] = max(stored[value] for value in node.inputs)
             if not is_exact(node) or any(value in inexact for value in node.inputs):

@@ -28,12 +28,14 @@ from passes.index_checks import IndexChecks
 from passes.pattern import (
     Application,
     Binding,
+    Element,
     Pattern,
     Readers,
     Rule,
     Sketch,
     Variable,
     complete,
+    element_key,
     match,
     record,
 )
@@ -273,7 +275,14 @@ def _readers_of(graph: Graph) -> Readers:
 def _matches(
     patterns: Sequence[Pattern], node: Node, producer: Producer, readers: Readers
 ) -> Iterator[tuple[Pattern, Binding]]:
+    present: set[Element] | None = None
     for pattern in patterns:
+        if pattern.elements:
+            if present is None:
+                operands = [known(value, producer) for value in node.inputs]
+                present = {element_key(o.array) for o in operands if o is not None and o.single}
+            if not pattern.elements <= present:
+                continue
         binding = match(pattern, node, producer, readers)
         if binding is not None and _fits(pattern, binding, node):
             yield pattern, binding

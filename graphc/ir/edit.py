@@ -39,6 +39,7 @@ class GraphEditor:
         self._fetched: set[Value] = set(graph.outputs)
         self._made: dict[Value, Node] = {}
         self._changed = False
+        self._ordered = True
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -114,6 +115,10 @@ class GraphEditor:
         """Enters a ready node, in place of the one with the same first output, if any."""
         old = self._nodes.get(node.outputs[0])
         if old is not None:
+            if old.outputs is node.outputs and {*map(id, old.inputs)} == {*map(id, node.inputs)}:
+                # all readers and the order stay as they are
+                self._stand(node)
+                return
             self._unlink(old)
         self._enter(node)
 
@@ -201,7 +206,9 @@ class GraphEditor:
         same_ends = len(ends) == len(original) and all(map(operator.is_, ends, original))
         if not self._changed and same_ends:
             return self._graph
-        nodes = topological(list(self._nodes.values()))
+        nodes = list(self._nodes.values())
+        if not self._ordered:
+            nodes = topological(nodes)
         return Graph(self._graph.name, self.inputs, nodes, self.outputs)
 
     # --- upkeep ----------------------------------------------------------------------------------
@@ -222,12 +229,17 @@ class GraphEditor:
         for value in node.outputs:
             if value in self._producer:
                 raise VerifyError(f"{self.cause} gives {value!r} a second producer: {node!r}")
-        self._nodes[key] = node
-        for value in node.outputs:
-            self._producer[value] = node
         for value in node.inputs:
             users.setdefault(value, {})[key] = None
-        self._made[key] = node
+        self._stand(node)
+        self._ordered = False
+
+    def _stand(self, node: Node) -> None:
+        """From now on this is the node that makes its values."""
+        key = node.outputs[0]
+        self._nodes[key] = self._made[key] = node
+        for value in node.outputs:
+            self._producer[value] = node
         self._changed = True
 
     def _forget(self, node: Node) -> None:
