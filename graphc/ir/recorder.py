@@ -40,6 +40,8 @@ class Recorder:
         name: a label.
         nodes: everything built, in order.
         parent: the recorder a branch or loop body is traced inside of, None at the top.
+        revision: grows with each node, named effect and change of a name, which may change what
+            names mean.
     """
 
     def __init__(self, name: str = "graph", parent: Recorder | None = None) -> None:
@@ -249,7 +251,7 @@ class Recorder:
 
     @property
     def revision(self) -> int:
-        """Grows with each node, named effect and change of a name: then names may mean others."""
+        """Grows whenever names may have come to mean other values."""
         return len(self.nodes) + self._renamed
 
     def producer(self, value: Value) -> Node | None:
