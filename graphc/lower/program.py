@@ -6,7 +6,7 @@ is wanted (an output, a branch's result); only values that come from elsewhere a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -32,10 +32,21 @@ from graphc.plan.ir import Branch, Copy, Guard, Jump, Launch, Plan, Slot, SlotKi
 
 @dataclass(frozen=True, slots=True)
 class _Launches:
-    """The launches of a node: the number of each one's kernel, with its buffers in the series."""
+    """The launches of a node: the number of each one's kernel, with its buffers in the series.
 
-    kernels: tuple[tuple[int, tuple[int, ...]], ...]
+    A kernel that gets all of them in order, as most do, has None.
+    """
+
+    kernels: tuple[tuple[int, tuple[int, ...] | None], ...]
     series: Series
+
+    @classmethod
+    def of(cls, series: Series, numbers: Iterable[int]) -> _Launches:
+        """The launches of a series whose kernels have these numbers."""
+        given = sum(not buffer.is_room for buffer in series.whole.buffers)
+        everything = tuple(range(given + len(series.rooms)))
+        places = [m.places if m.places != everything else None for m in series.members]
+        return cls(tuple(zip(numbers, places, strict=True)), series)
 
 
 class Planned(NamedTuple):
@@ -168,8 +179,10 @@ class _Planner:
     def launch(self, node: Node, launches: _Launches) -> None:
         where = node.provenance.where
         series = launches.series
-        slots = [self.slot_of[value] for value in node.inputs]
-        slots += [self.made(value, where) for value in node.outputs]
+        slot_of = self.slot_of
+        slots = [slot_of[value] for value in node.inputs]
+        for value in node.outputs:
+            slots.append(self.made(value, where))
         if series.rooms:
             copies = {
                 place: self._copies(member.kernel)
@@ -178,10 +191,12 @@ class _Planner:
             }
             for buffer in series.rooms:
                 slots.append(self._room(buffer, series, copies.get(len(slots), 1), where))
-        first = len(self.steps)
-        self.launches[node] = range(first, first + len(launches.kernels))
+        steps = self.steps
+        first = len(steps)
         for number, places in launches.kernels:
-            self.steps.append(Launch(number, tuple([slots[place] for place in places]), where))
+            given = slots if places is None else [slots[place] for place in places]
+            steps.append(Launch(number, tuple(given), where))
+        self.launches[node] = range(first, len(steps))
 
     def _room(self, buffer: Buffer, series: Series, copies: int, where: Location | None) -> int:
         """A slot for a room of a node: what launches hand on is a value like others."""
@@ -217,13 +232,13 @@ class _Planner:
 
     def _numbered(self, series: Series) -> _Launches:
         """A series with the numbers of its kernels, of which equal ones are one."""
-        found = []
+        numbers = []
         for member in series.members:
             number = self._kernel_of.setdefault(_Code(member.kernel), len(self.kernels))
             if number == len(self.kernels):
                 self.kernels.append(member.kernel)
-            found.append((number, member.places))
-        return _Launches(tuple(found), series)
+            numbers.append(number)
+        return _Launches.of(series, numbers)
 
     def _single(self, node: Node) -> _Launches:
         """The launches of an operation that was not fused."""
@@ -237,8 +252,8 @@ class _Planner:
             series = lower_single(node, self.target)
             first = len(self.kernels)
             self.kernels += [member.kernel for member in series.members]
-            numbered = enumerate((member.places for member in series.members), first)
-            launches = self._launches_of_single[key] = _Launches(tuple(numbered), series)
+            launches = _Launches.of(series, range(first, len(self.kernels)))
+            self._launches_of_single[key] = launches
         return launches
 
     def cond(self, node: Node) -> None:
