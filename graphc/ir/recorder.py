@@ -243,9 +243,8 @@ class Recorder:
         if self._placed < len(self.nodes):
             with self._lock:
                 first, count = self._placed, len(self.nodes)
-                for position, node in enumerate(self.nodes[first:count], first):
-                    for value in node.outputs:
-                        self._positions[value] = position
+                new = enumerate(self.nodes[first:count], first)
+                self._positions |= {v: position for position, node in new for v in node.outputs}
                 self._placed = count
         return self._positions
 

@@ -20,7 +20,7 @@ from graphc.ir.op import Reshape, Structural
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.grains import task_count
-from graphc.kernel.ir import Apply, Buffer, Const, Kernel, walk
+from graphc.kernel.ir import Apply, Const, Kernel, walk
 from graphc.kernel.text import kernel_key
 from graphc.lower.group import lower_group
 from graphc.lower.series import Series
@@ -32,21 +32,18 @@ from graphc.plan.ir import Branch, Copy, Guard, Jump, Launch, Plan, Slot, SlotKi
 
 @dataclass(frozen=True, slots=True)
 class _Launches:
-    """The launches of a node: the number of each one's kernel, with its buffers in the series.
+    """The launches of nodes that need the same kernels.
 
-    A kernel that gets all of them in order, as most do, has None.
+    Attributes:
+        kernels: the number of each one's kernel, with its buffers in the series; None stands for
+            all of them in order, which most kernels get.
+        rooms: the slots of a node past its inputs and outputs.
+        has_sites: whether checks of the kernels have lines.
     """
 
     kernels: tuple[tuple[int, tuple[int, ...] | None], ...]
-    series: Series
-
-    @classmethod
-    def of(cls, series: Series, numbers: Iterable[int]) -> _Launches:
-        """The launches of a series whose kernels have these numbers."""
-        given = sum(not buffer.is_room for buffer in series.whole.buffers)
-        everything = tuple(range(given + len(series.rooms)))
-        places = [m.places if m.places != everything else None for m in series.members]
-        return cls(tuple(zip(numbers, places, strict=True)), series)
+    rooms: tuple[Slot, ...]
+    has_sites: bool
 
 
 class Planned(NamedTuple):
@@ -178,19 +175,13 @@ class _Planner:
 
     def launch(self, node: Node, launches: _Launches) -> None:
         where = node.provenance.where
-        series = launches.series
         slot_of = self.slot_of
         slots = [slot_of[value] for value in node.inputs]
         for value in node.outputs:
             slots.append(self.made(value, where))
-        if series.rooms:
-            copies = {
-                place: self._copies(member.kernel)
-                for member in series.members
-                for place in member.places
-            }
-            for buffer in series.rooms:
-                slots.append(self._room(buffer, series, copies.get(len(slots), 1), where))
+        for room in launches.rooms:
+            slots.append(len(self.slots))
+            self.slots.append(Slot(room.kind, room.type, room.name, where, room.copies))
         steps = self.steps
         first = len(steps)
         for number, places in launches.kernels:
@@ -198,13 +189,27 @@ class _Planner:
             steps.append(Launch(number, tuple(given), where))
         self.launches[node] = range(first, len(steps))
 
-    def _room(self, buffer: Buffer, series: Series, copies: int, where: Location | None) -> int:
-        """A slot for a room of a node: what launches hand on is a value like others."""
-        name = f"{series.whole.name} {buffer.name}"
-        if buffer in series.handed:
-            return self.slot("temporary", buffer.type, name, where)
-        self.slots.append(Slot("scratch", buffer.type, name, where, copies))
-        return len(self.slots) - 1
+    def _launches(self, series: Series, numbers: Iterable[int]) -> _Launches:
+        """The launches of a series whose kernels have these numbers."""
+        given = sum(not buffer.is_room for buffer in series.whole.buffers)
+        everything = tuple(range(given + len(series.rooms)))
+        places = [m.places if m.places != everything else None for m in series.members]
+        copies = {
+            place: self._copies(member.kernel)
+            for member in series.members
+            for place in member.places
+            if place >= given
+        }
+        rooms: list[Slot] = []
+        for place, buffer in enumerate(series.rooms, given):
+            name = f"{series.whole.name} {buffer.name}"
+            if buffer in series.handed:
+                # what launches hand on is a value like others
+                rooms.append(Slot("temporary", buffer.type, name))
+            else:
+                rooms.append(Slot("scratch", buffer.type, name, None, copies.get(place, 1)))
+        kernels = tuple(zip(numbers, places, strict=True))
+        return _Launches(kernels, tuple(rooms), bool(series.whole.sites))
 
     def _copies(self, kernel: Kernel) -> int:
         """How many threads may run a kernel at once: each has scratch of its own."""
@@ -226,7 +231,7 @@ class _Planner:
         if known is not None:
             return known
         launches = self._numbered(lower_group(node, self.target))
-        if not launches.series.whole.sites:
+        if not launches.has_sites:
             self._launches_of_region[region] = launches
         return launches
 
@@ -238,7 +243,7 @@ class _Planner:
             if number == len(self.kernels):
                 self.kernels.append(member.kernel)
             numbers.append(number)
-        return _Launches.of(series, numbers)
+        return self._launches(series, numbers)
 
     def _single(self, node: Node) -> _Launches:
         """The launches of an operation that was not fused."""
@@ -252,7 +257,7 @@ class _Planner:
             series = lower_single(node, self.target)
             first = len(self.kernels)
             self.kernels += [member.kernel for member in series.members]
-            launches = _Launches.of(series, range(first, len(self.kernels)))
+            launches = self._launches(series, range(first, len(self.kernels)))
             self._launches_of_single[key] = launches
         return launches
 

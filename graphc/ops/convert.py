@@ -51,7 +51,11 @@ def promoted(*operands: Any) -> tuple[Value, ...]:
                 break
         else:
             return operands
-    beside = next(filter(_is_value, operands), None)
+    beside: Value | None = None
+    for operand in operands:
+        if isinstance(operand, Value):
+            beside = operand
+            break
     values: list[Any] = list(operands)
     weak: list[int] = []
     common: DType | None = None
@@ -78,10 +82,6 @@ def promoted(*operands: Any) -> tuple[Value, ...]:
         elif value.type.dtype is not common:
             values[place] = converted(value, common)
     return tuple(values)
-
-
-def _is_value(operand: Any) -> bool:
-    return isinstance(operand, Value)
 
 
 def _weak_constant(number: Any, element: DType, beside: Value | None) -> Value:

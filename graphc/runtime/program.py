@@ -106,17 +106,17 @@ def _table(plan: Plan, code: Code, threads: int) -> _Table:
     written: list[tuple[int, tuple[int, ...]]] = []
     words: list[int] = []
     for position, step in enumerate(plan.steps):
-        kind, function, target = SKIP, 0, 0
-        row = len(pointers), len(dims)
         if isinstance(step, Launch):
-            kind, function, target = LAUNCH, entries[step.kernel], 1
             names, outs = kernels[step.kernel]
-            pointers += step.arguments
-            dims += names
             arguments = step.arguments
-            made = (arguments[outs[0]],) if len(outs) == 1 else [arguments[n] for n in outs]
-            written.append((position, tuple(made)))
-        elif isinstance(step, Copy):
+            words += (LAUNCH, entries[step.kernel], len(pointers), len(dims), 1)
+            pointers += arguments
+            dims += names
+            written.append((position, tuple([arguments[n] for n in outs])))
+            continue
+        kind, target = SKIP, 0
+        row = len(pointers), len(dims)
+        if isinstance(step, Copy):
             kind = COPY
             pointers += (step.source, step.target)
             dims.append(step.target)
@@ -125,7 +125,7 @@ def _table(plan: Plan, code: Code, threads: int) -> _Table:
             pointers.append(step.predicate)
         elif isinstance(step, Jump):
             kind, target = JUMP, step.target
-        words += (kind, function, *row, target)
+        words += (kind, 0, *row, target)
     assert plan.layout is not None, "a plan is placed before it runs"
     needed = {slot for _, slots in written for slot in slots}
     needed.update(plan.layout.slots, (item for item in dims if isinstance(item, int)))
