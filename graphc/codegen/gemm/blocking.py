@@ -173,7 +173,7 @@ def gemm_workspace_bytes(
     if m > 1:
         rows = min(m, STREAM_ROWS)
         block = sizes.block_stream // (1 if rows <= sizes.tile_rows else 2)
-        block += block // 2  # the last one may have so many columns
-        sums = round_up(rows, sizes.tile_rows) * round_up(min(n, block), sizes.tile_columns)
-        elements = max(elements, sums)
+        # the last block may be longer by half, and tiles begin up to a vector before the matrix
+        width = round_up(min(n + sizes.lanes, block + block // 2), sizes.tile_columns)
+        elements = max(elements, round_up(rows, sizes.tile_rows) * width)
     return round_up(elements * dtype.bytes, _ALIGNMENT)

@@ -14,7 +14,7 @@ from graphc.codegen.gemm.row import emit_row_stream, row_width
 from graphc.codegen.gemm.stream import Stream, emit_stream
 from graphc.kernel.panels import TILE_VECTORS
 
-# rows of C in the smaller of two kernels, and rows of B that both read side by side
+# rows of C in the smaller of two kernels, and rows of B that it reads side by side
 _FEW_ROWS = 4
 _DEPTH = 8
 # The part of k that one call of them gets: more if no other group of rows reads the same again.
@@ -54,47 +54,61 @@ def emit_few_rows(module: ModuleEmitter, sizes: Blocking) -> str:
     block_k = f.select(is_group, f.i64(_GROUP_DEPTH), f.i64(_GROUPS_DEPTH))
     sum_row = f.select(is_apart, f.i64(width), c_row)
     sum_step = f.select(is_apart, f.i64(width * sizes.tile_rows), f.i64(width))
-    with f.wide_blocks(n, block) as (column, columns):
+    none = f.i64(0)
+    lead = f.select(is_apart, _lead(f, sizes, b, n), none)
+    end = f.add(lead, n)
+    first_b, first_c = (f.at(start, element, f.sub(none, lead)) for start in (b, c))
+    with f.wide_blocks(end, block) as (column, columns):
+        skipped = f.select(f.compare("eq", column, 0), lead, none)
         padded = f.rounded_up(columns, width)
-        result = f.at(c, element, column)
+        result = f.at(first_c, element, column)
         sums = f.select(is_apart, workspace, result)
         group_step = f.select(is_apart, padded, c_row)
         groups = f.quotient(f.add(m, sizes.tile_rows - 1), sizes.tile_rows)
         room = f.mul(padded, f.mul(groups, sizes.tile_rows))
         with f.when(is_apart):
-            f.run(zero, workspace, f.i64(1), room, f.i64(0))
+            f.run(zero, workspace, f.i64(1), room, none)
         with f.when(f.negate(is_apart)):
             f.run(zero, result, m, columns, c_row)
         with f.blocks(k, block_k) as (start, depth):
-            right = f.at(b, element, f.mul(start, b_row), column)
-            following = _following(f, element, right, b, (start, depth, k), (column, columns, n))
+            right = f.at(first_b, element, f.mul(start, b_row), column)
+            down, across = (start, depth, k), (column, columns, end)
+            following = _following(f, element, right, first_b, down, across)
             with f.blocks(m, sizes.tile_rows) as (row, rows):
-                operands = (
-                    f.at(a, element, f.mul(row, a_row), f.mul(start, a_col)),
-                    a_row,
-                    a_col,
-                    right,
-                    b_row,
-                    f.at(sums, element, f.mul(row, group_step)),
-                    sum_row,
-                    sum_step,
-                    columns,
-                    depth,
-                    rows,
-                    following,
-                )
-                with otherwise(f, f.compare("sle", rows, _FEW_ROWS), few, operands):
-                    f.run(many, *operands)
+                left = f.at(a, element, f.mul(row, a_row), f.mul(start, a_col))
+                group = f.at(sums, element, f.mul(row, group_step))
+                operands = (left, a_row, a_col, right, b_row, group, sum_row, sum_step)
+                sizes_of_it = (skipped, columns, depth, rows, following)
+                is_few = f.compare("sle", rows, _FEW_ROWS)
+                with otherwise(f, is_few, few, (*operands, *sizes_of_it)):
+                    f.run(many, *operands, *sizes_of_it)
         with (
             f.when(is_apart),
             f.blocks(m, sizes.tile_rows) as (row, rows),
             f.blocks(columns, width) as (place, length),
         ):
-            source = f.at(sums, element, f.mul(row, padded), f.mul(place, sizes.tile_rows))
-            target = f.at(result, element, f.mul(row, c_row), place)
-            f.run(copy, source, target, rows, length, sum_row, c_row)
+            before = f.select(f.compare("eq", place, 0), skipped, none)
+            group = f.at(sums, element, f.mul(row, padded))
+            source = f.at(group, element, f.mul(place, sizes.tile_rows), before)
+            target = f.at(result, element, f.mul(row, c_row), place, before)
+            f.run(copy, source, target, rows, f.sub(length, before), sum_row, c_row)
     f.finish()
     return name
+
+
+def _lead(f: Builder, sizes: Blocking, b: Reg, n: Reg) -> Reg:
+    """Columns by which tiles begin before B does: with the cache line in which each row begins.
+
+    That needs rows which lie in lines alike. Reading across lines takes twice as long.
+    """
+    if not sizes.masked:
+        return f.i64(0)
+    (b_row,) = f.parameter("b_row")
+    line = sizes.bits // 8 - 1
+    askew = f.binary("and", f.convert("ptrtoint", b, "i64"), line)
+    is_alike = f.compare("eq", f.binary("and", f.mul(b_row, sizes.size), line), 0)
+    is_wide = f.compare("sge", n, _ASKEW_TILES * sizes.tile_columns)
+    return f.select(f.both(is_alike, is_wide), f.quotient(askew, sizes.size), f.i64(0))
 
 
 def _stream(sizes: Blocking, rows: int) -> Stream:
@@ -103,7 +117,7 @@ def _stream(sizes: Blocking, rows: int) -> Stream:
         sizes.lanes,
         rows,
         TILE_VECTORS,
-        _DEPTH,
+        _DEPTH if rows <= _FEW_ROWS or sizes.bits < 512 else 2 * _DEPTH,
         asks=True,
         masked=sizes.masked,
     )
@@ -127,11 +141,7 @@ def _following(
 
 
 def _emit_streamed_row(module: ModuleEmitter, sizes: Blocking) -> str:
-    """Defines (a, b, c, n, k, a_col, b_row): one row of C, B with unit column stride.
-
-    Where all rows of B lie askew in cache lines alike, tiles begin with the line in which a row
-    begins, since reading across lines takes twice as long.
-    """
+    """Defines (a, b, c, n, k, a_col, b_row): one row of C, B with unit column stride."""
     name = f"gemm_streamed_row_{sizes.suffix}"
     element, size, width = sizes.element, sizes.size, row_width(sizes)
     zero, kernel = emit_zero(module, element, sizes.lanes, size), emit_row_stream(module, sizes)
@@ -139,13 +149,7 @@ def _emit_streamed_row(module: ModuleEmitter, sizes: Blocking) -> str:
     a, b, c, n, k, a_col, b_row = f.parameter("a", "b", "c", "n", "k", "a_col", "b_row")
     none = f.i64(0)
     f.run(zero, c, f.i64(1), n, none)
-    lead = none
-    if sizes.masked:
-        line = sizes.bits // 8 - 1
-        askew = f.binary("and", f.convert("ptrtoint", b, "i64"), line)
-        is_alike = f.compare("eq", f.binary("and", f.mul(b_row, size), line), 0)
-        is_wide = f.compare("sge", n, _ASKEW_TILES * width)
-        lead = f.select(f.both(is_alike, is_wide), f.quotient(askew, size), none)
+    lead = _lead(f, sizes, b, n)
     is_far = f.compare("sge", f.mul(n, k), sizes.far_bytes // size)
     block = f.select(is_far, f.i64(sizes.block_stream), f.i64(sizes.block_near))
     asked = f.select(is_far, n, f.i64(1))
@@ -167,6 +171,6 @@ def _emit_streamed_row(module: ModuleEmitter, sizes: Blocking) -> str:
         whole = f.rounded_down(n, width)
         right, sums = f.at(b, element, whole), f.at(c, element, whole)
         rest, one = f.sub(n, whole), f.i64(1)
-        f.run(edges, a, none, a_col, right, b_row, sums, none, none, rest, k, one, b)
+        f.run(edges, a, none, a_col, right, b_row, sums, none, none, none, rest, k, one, b)
     f.finish()
     return name

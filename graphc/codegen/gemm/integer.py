@@ -47,7 +47,7 @@ def emit_integer_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> st
             right = f.at(b, element, f.mul(start, b_row), column)
             result = f.at(c, element, f.mul(row, c_row), column)
             operands = (left, a_row, a_col, right, b_row, result, c_row, f.i64(lanes))
-            f.run(stream, *operands, columns, depth, rows)
+            f.run(stream, *operands, f.i64(0), columns, depth, rows)
     f.leave_if(contiguous)
 
     with f.loop(f.i64(0), m, 1) as row, f.loop(f.i64(0), n, 1) as column:

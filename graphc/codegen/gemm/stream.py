@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from graphc.codegen.emitter import LType, ModuleEmitter, Reg, ltype
+from graphc.codegen.emitter import I64, LType, ModuleEmitter, Reg, ltype
 from graphc.codegen.gemm.build import Builder, ask_for, edge_mask, masked_load, masked_store
 
 _CACHE_LINE = 64
@@ -58,10 +58,10 @@ class Stream:
 def emit_stream(module: ModuleEmitter, stream: Stream) -> str:
     """Defines the kernel that adds to rows of C; returns its name.
 
-    Signature: (a, a_row, a_col, b, b_row, c, c_row, c_step, n, k, count), B with unit column
-    stride. Tiles of C lie ``c_step`` apart, of their rows each is contiguous and ``c_row`` from the
-    one before. The rows from ``count`` (at least 1) on repeat the last one, the same numbers to the
-    same place.
+    Signature: (a, a_row, a_col, b, b_row, c, c_row, c_step, first, end, k, count), B with unit
+    column stride. Only columns from ``first``, in the first tile, to ``end`` are touched. Tiles of
+    C lie ``c_step`` apart, of their rows each is contiguous and ``c_row`` from the one before. The
+    rows from ``count`` (at least 1) on repeat the last one, the same numbers to the same place.
 
     One that asks takes ``next`` as well, the matrix that is read next, with rows like those of B.
     """
@@ -75,7 +75,7 @@ class _Kernel:
 
     def __init__(self, module: ModuleEmitter, stream: Stream) -> None:
         more = " *next" if stream.asks else ""
-        names = f"*a a_row a_col *b b_row *c c_row c_step n k count{more}"
+        names = f"*a a_row a_col *b b_row *c c_row c_step first end k count{more}"
         self.f = f = Builder(module, stream.name, names)
         self.stream = stream
         self.scalar = ltype(stream.element)
@@ -83,7 +83,11 @@ class _Kernel:
         self.size = self.scalar.bits // 8
         a, a_row, self.a_col, self.b, self.b_row = f.parameter("a", "a_row", "a_col", "b", "b_row")
         self.c, c_row, self.c_step = f.parameter("c", "c_row", "c_step")
-        self.n, self.k, count = f.parameter("n", "k", "count")
+        self.first, self.end, self.k, count = f.parameter("first", "end", "k", "count")
+        # the whole tiles
+        low = f.quotient(f.add(self.first, stream.width - 1), stream.width)
+        self.high = f.quotient(self.end, stream.width)
+        self.low = f.minimum(low, self.high)
         self.held = f.alloca(self.scalar, stream.rows * stream.depth)
         last = f.sub(count, 1)
         clamped = [f.minimum(f.i64(row), last) for row in range(stream.rows)]
@@ -93,7 +97,6 @@ class _Kernel:
     def emit(self) -> str:
         """Defines the function and returns its name."""
         f, stream = self.f, self.stream
-        tiles = f.quotient(self.n, stream.width)
         with f.blocks(self.k, stream.depth) as (start, depth):
             self._hold(start, depth)
             base = f.at(self.b, stream.element, f.mul(start, self.b_row))
@@ -101,11 +104,11 @@ class _Kernel:
                 is_last = f.compare("sge", f.add(start, stream.depth), self.k)
                 following = f.at(base, stream.element, f.mul(self.b_row, stream.depth))
                 following = f.select(is_last, f.parameter("next")[0], following)
-                self._asking(base, depth, tiles, following)
+                self._asking(base, depth, following)
             else:
-                with f.loop(f.i64(0), tiles, 1) as tile:
+                with f.loop(self.low, self.high, 1) as tile:
                     self._tile(base, depth, tile.index, None)
-        self._edges(tiles)
+        self._edges()
         f.finish()
         return stream.name
 
@@ -120,15 +123,16 @@ class _Kernel:
                 value = f.load(place, self.scalar, self.size)
                 f.store(value, f.at(to, stream.element, f.i64(row)), self.size)
 
-    def _asking(self, base: Reg, depth: Reg, tiles: Reg, following: Reg) -> None:
+    def _asking(self, base: Reg, depth: Reg, following: Reg) -> None:
         """All tiles; each part of them asks for one of the rows that follow, in its order."""
         f, stream = self.f, self.stream
+        tiles = f.sub(self.high, self.low)
         is_short = f.compare("slt", tiles, stream.depth)
         parts = f.select(is_short, f.i64(1), f.i64(stream.depth))
         length = f.quotient(f.add(tiles, f.sub(parts, 1)), parts)
         with f.loop(f.i64(0), parts, 1) as part:
-            first = f.mul(part.index, length)
-            last = f.minimum(f.add(first, length), tiles)
+            first = f.add(self.low, f.mul(part.index, length))
+            last = f.minimum(f.add(first, length), self.high)
             row = f.at(following, stream.element, f.mul(part.index, self.b_row))
             with f.loop(first, last, 1) as tile:
                 place = f.mul(f.sub(tile.index, first), stream.width * stream.depth)
@@ -163,15 +167,26 @@ class _Kernel:
         for place, value in zip(places, loop.results, strict=False):
             f.store(value, place, self.size)
 
-    def _edges(self, tiles: Reg) -> None:
-        """All steps for the columns behind the last tile."""
+    def _edges(self) -> None:
+        """All steps for the columns before and behind whole tiles."""
         f, stream = self.f, self.stream
-        whole = f.mul(tiles, stream.width)
-        base = f.at(self.c, stream.element, f.mul(tiles, self.c_step))
-        with self._spans(f.sub(self.n, whole)) as (column, type_, mask):
+        low, high = (f.mul(tile, stream.width) for tile in (self.low, self.high))
+        with f.loop(f.i64(0), f.i64(2), 1) as side:
+            is_behind = f.compare("ne", side.index, 0)
+            behind = f.intrinsic("smax", I64, high, self.first)
+            begin = f.select(is_behind, behind, f.minimum(self.first, low))
+            self._edge(begin, f.select(is_behind, self.end, low))
+
+    def _edge(self, begin: Reg, end: Reg) -> None:
+        """All steps for some columns of one tile."""
+        f, stream = self.f, self.stream
+        tile = f.quotient(begin, stream.width)
+        inside = f.sub(begin, f.mul(tile, stream.width))
+        base = f.at(self.c, stream.element, f.mul(tile, self.c_step), inside)
+        with self._spans(f.sub(end, begin)) as (column, type_, mask):
             places = [f.at(base, stream.element, row, column) for row in self.c_rows]
             start = [masked_load(f, place, type_, mask) for place in places]
-            first = f.at(self.b, stream.element, whole, column)
+            first = f.at(self.b, stream.element, begin, column)
             with f.loop(f.i64(0), self.k, 1, start) as loop:
                 place = f.at(first, stream.element, f.mul(loop.index, self.b_row))
                 right = masked_load(f, place, type_, mask)
