@@ -9,7 +9,7 @@ import pytest
 
 import graphc as gx
 from graphc.base.target import Target, host, named
-from graphc.codegen import streaming
+from graphc.codegen import shared_rows, streaming
 from graphc.kernel import grains, split
 
 TARGETS = {"host": host(), "v2": named("x86-64-v2"), "v3": named("x86-64-v3")}
@@ -96,7 +96,6 @@ def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (grains, split):
         monkeypatch.setattr(module, "SERIAL_WORK", 1)
     monkeypatch.setattr(grains, "TASK_WORK", 1)
-    monkeypatch.setattr(split, "_LONG", 1)
 
 
 @pytest.mark.usefixtures("eager", "small_tasks")
@@ -169,6 +168,34 @@ def test_only_large_results_are_streamed() -> None:
     large = program(lambda v: v + 1, np.zeros(5 << 20, np.float32), known=True)
     assert "nontemporal" in large.llvm_ir()
     assert "nontemporal" in program(lambda v: v + 1, sample((9,)), known=False).llvm_ir()
+
+
+@pytest.mark.usefixtures("eager", "small_tasks")
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("shape", [(2, 256), (8, 272), (37, 400), (20, 960)])
+def test_rows_that_read_the_same_vectors(
+    shape: tuple[int, int], target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some rows at a time, whatever the first lines are; rows and borders get the same values."""
+    x, row, bias, column = (sample(s) for s in (shape, (shape[0], 1), shape[1:], shape[1:]))
+    expected = (x + bias) * row * column
+    texts = []
+    for near in (1e9, 0.0):
+        monkeypatch.setattr(shared_rows, "NEAR", near)
+        compiled = program(
+            lambda v, r, b, c: [(v + b) * r * c, v + c],
+            *(x, row, bias, column),
+            known=True,
+            target=target,
+            threads=2,
+        )
+        texts.append(compiled.llvm_ir())
+        for offset in (0, 1, 7):
+            into = {n: placed(shape, "float32", n * 3 + offset) for n in range(2)}
+            compiled.compiled.program.run([x, row, bias, column], into=into)
+            assert np.array_equal(into[0], expected)
+            assert np.array_equal(into[1], x + column)
+    assert texts[0] != texts[1]
 
 
 @pytest.mark.usefixtures("eager")

@@ -34,10 +34,11 @@ from graphc.codegen.emitter import (
 from graphc.codegen.gathering import ask_ahead, picked_rows
 from graphc.codegen.gemm import gemm_library
 from graphc.codegen.lanes import any_lane, first_lane
-from graphc.codegen.memory import ask_for_streams, load_element, store_element
+from graphc.codegen.memory import AHEAD, ask_for_streams, load_element, store_element
 from graphc.codegen.ranges import Ranges
 from graphc.codegen.reduction import emit_reduce
 from graphc.codegen.scalar import emit_cast, emit_primitive
+from graphc.codegen.shared_rows import emit_shared_rows
 from graphc.codegen.staggered import emit_staggered
 from graphc.codegen.streaming import finish_stores, start_of_lines, streamed_buffers
 from graphc.codegen.stripes import emit_stripes
@@ -284,11 +285,13 @@ class KernelEmitter:
 
     def _loop(self, statement: Loop) -> None:
         if statement.kind == "vector" and self.lanes == 1:
-            self._vector_loop(statement)
+            self.vector_loop(statement)
             return
         if statement.kind == "across" and emit_across(self, statement):
             return
-        if self.lanes == 1 and emit_staggered(self, statement):
+        if self.lanes == 1 and (
+            emit_staggered(self, statement) or emit_shared_rows(self, statement)
+        ):
             return
         e = self.e
         initial = [self.spread(carry.initial) for carry in statement.carries]
@@ -312,15 +315,21 @@ class KernelEmitter:
             return self.ranges.bounds(statement)
         return self.e.const(0, I64), self.size(statement.extent)
 
-    def _vector_loop(self, statement: Loop) -> None:
+    def vector_loop(
+        self, statement: Loop, bounds: tuple[Reg, Reg] | None = None, ahead: int = AHEAD
+    ) -> None:
+        """Emits a vector loop, over a part of its elements or over all it is to run.
+
+        Where it streams it asks for what it reads so many bytes ahead.
+        """
         e, extent = self.e, statement.extent
         width = vector_width(statement.body, self.target, self._glue)
         while isinstance(extent, int) and width > max(extent, 1):
             width //= 2
         if emit_stripes(self, statement, width):
             return
-        cut = self.ranges.cuts(statement)
-        lower, upper = self.bounds(statement)
+        cut = bounds is not None or self.ranges.cuts(statement)
+        lower, upper = bounds or self.bounds(statement)
         if isinstance(extent, int) and (extent < width or width == 1):
             self._scalar_loop(statement, lower, upper)
             return
@@ -333,12 +342,13 @@ class KernelEmitter:
         elif isinstance(extent, int) and not cut:
             whole = e.const(extent - extent % width, I64)
         else:
-            whole = e.binary("and", upper, e.const(-width, I64))
+            count = e.binary("sub", upper, lower)
+            whole = e.binary("add", lower, e.binary("and", count, e.const(-width, I64)))
         self.lanes = width
         with e.loop(start or lower, whole, width) as loop:
             self.bind(statement.index, Linear(loop.index, e.const(1, I64)))
             self.statements(statement.body)
-            ask_for_streams(self, statement.body, width)
+            ask_for_streams(self, statement.body, width, ahead)
         self.lanes = 1
         self.streaming.clear()
         if start is not None:

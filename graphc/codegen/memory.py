@@ -84,8 +84,8 @@ def prefetch(e: FunctionEmitter, place: Reg, lines: int = 1, *, near: bool = Tru
         e.line(f"call void @llvm.prefetch.p0({at}, i32 0, i32 {locality}, i32 1)")
 
 
-def ask_for_streams(k: KernelEmitter, body: Sequence[Statement], width: int) -> None:
-    """Asks for what iterations of a streaming vector loop read ``AHEAD`` bytes further on.
+def ask_for_streams(k: KernelEmitter, body: Sequence[Statement], width: int, ahead: int) -> None:
+    """Asks for what iterations of a streaming vector loop read so many bytes further on.
 
     Call it where the loop's lanes are bound. Only arrays as long as those written are asked for: a
     row that every row of the result reads lies in a cache already, as does what the kernel has
@@ -107,7 +107,7 @@ def ask_for_streams(k: KernelEmitter, body: Sequence[Statement], width: int) -> 
         for load, place in places:
             if isinstance(place, Linear) and is_literal(place.stride, 1):
                 size = load.buffer.type.dtype.bytes
-                far = k.e.binary("add", place.base, k.e.const(AHEAD // size, I64))
+                far = k.e.binary("add", place.base, k.e.const(ahead // size, I64))
                 base, element = k.pointer(load.buffer), storage(load.buffer.type.dtype)
                 address = k.e.assign(PTR, f"getelementptr {element}, {base}, {far}")
                 prefetch(k.e, address, max(1, width * size // LINE))
