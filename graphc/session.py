@@ -19,7 +19,7 @@ from graphc.base.paths import check_writable
 from graphc.base.source import Location, caller
 from graphc.base.target import Target, host
 from graphc.base.words import shown
-from graphc.cached import compiled_program
+from graphc.cached.programs import compiled_program
 from graphc.calls import KnownCalls
 from graphc.compiled import Compiled, collection_paused
 from graphc.executable import Executable

@@ -31,7 +31,7 @@ import pytest
 from kernel_substitutes import checked_substitutes
 
 import graphc.aot.loader
-import graphc.cached
+import graphc.cached.entries
 import graphc.compiler
 from graphc.aot.artifact import Artifact
 from graphc.aot.machine_code import MachineCode
@@ -100,7 +100,7 @@ class KernelWatch:
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """Watches every program that is made from now on."""
         compiled, loaded = graphc.compiler.load_code, graphc.aot.loader.machine_code_of
-        stored = graphc.cached.stored_code
+        stored = graphc.cached.entries.stored_code
         create, run = Program.__init__, Program.run
 
         def compiled_code(text: Any, target: Target) -> Code:
@@ -144,7 +144,7 @@ class KernelWatch:
 
         patch.setattr(graphc.compiler, "load_code", compiled_code)
         patch.setattr(graphc.aot.loader, "machine_code_of", loaded_code)
-        patch.setattr(graphc.cached, "stored_code", stored_code)
+        patch.setattr(graphc.cached.entries, "stored_code", stored_code)
         patch.setattr(Program, "__init__", watched_create)
         patch.setattr(Program, "run", watched_run)
 

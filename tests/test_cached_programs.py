@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import graphc as gx
-import graphc.cached
 import graphc.session
 from graphc.base.errors import GraphcError, UnsupportedError
 from graphc.base.source import Location
 from graphc.base.target import host
+from graphc.cached import keys
 from graphc.ir import op as ops
 from graphc.ir.builder import apply
 from graphc.ir.dims import symbol
@@ -243,12 +243,12 @@ def test_another_target_is_a_miss_that_says_so(place: str) -> None:
 
 def test_an_edit_of_graphc_is_a_miss(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert reason(linear, place) == "no entry"
-    monkeypatch.setattr(graphc.cached, "_sources", lambda: "edited")
-    graphc.cached._realm.cache_clear()
+    monkeypatch.setattr(keys, "sources", lambda: "edited")
+    keys.program_realm.cache_clear()
     try:
         assert reason(linear, place) == "no entry, but one for other features or versions"
     finally:
-        graphc.cached._realm.cache_clear()
+        keys.program_realm.cache_clear()
 
 
 def test_the_hash_of_the_sources_sees_each_file(
@@ -257,15 +257,15 @@ def test_the_hash_of_the_sources_sees_each_file(
     (tmp_path / "deeper").mkdir()
     for name in ("__init__.py", "deeper/module.py"):
         (tmp_path / name).write_text("")
-    monkeypatch.setattr(graphc.cached, "PACKAGE_ROOTS", (f"{tmp_path}/",))
-    sources = graphc.cached._sources.__wrapped__
+    monkeypatch.setattr(keys, "PACKAGE_ROOTS", (f"{tmp_path}/",))
+    sources = keys.sources.__wrapped__
     assert sources() == "", "they are newer than this process"
-    monkeypatch.setattr(graphc.cached, "LOADED_NANOSECONDS", time.time_ns() + 10**9)
+    monkeypatch.setattr(keys, "LOADED_NANOSECONDS", time.time_ns() + 10**9)
     before = sources()
     assert before == sources() != ""
     (tmp_path / "deeper" / "module.py").write_text("x = 1\n")
     assert sources() not in ("", before)
-    monkeypatch.setattr(graphc.cached, "PACKAGE_ROOTS", (f"{tmp_path}/no/",))
+    monkeypatch.setattr(keys, "PACKAGE_ROOTS", (f"{tmp_path}/no/",))
     assert sources() == ""
 
 
