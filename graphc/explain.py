@@ -266,8 +266,7 @@ class Explainer:
                 id(home),
                 id(self._replay.now(refusal.group)),
             }:
-                where = refusal.node.provenance.where or "no line"
-                return f"{refusal.node.op.name} at {where} did not join: {refusal.reason}"
+                return f"{_told(refusal.node)} did not join: {refusal.reason}"
         return None
 
     def _closed(self, one: Group, other: Group) -> str | None:
@@ -277,17 +276,14 @@ class Explainer:
             for node in reader.nodes:
                 if made.isdisjoint(node.inputs):
                     continue
-                where = node.provenance.where or "no line"
-                if isinstance(node.op.lowering, Contraction):
-                    return f"{node.op.name} at {where}: {OPERANDS}"
-                if isinstance(node.op.lowering, (Scan, ScatterAdd)):
-                    return f"{node.op.name} at {where}: {CLOSED}"
-                if isinstance(node.op.lowering, Element):
-                    return (
-                        f"{node.op.name} at {where} reads elements at places of its own, so what "
-                        "it reads is stored"
-                    )
-                return f"{node.op.name} at {where} was not joined: no fuel was left"
+                told, lowering = _told(node), node.op.lowering
+                if isinstance(lowering, Contraction):
+                    return f"{told}: {OPERANDS}"
+                if isinstance(lowering, (Scan, ScatterAdd)):
+                    return f"{told}: {CLOSED}"
+                if isinstance(lowering, Element):
+                    return f"{told} reads elements at places of its own, so what it reads is stored"
+                return f"{told} was not joined: no fuel was left"
         return None
 
     def _apart(self, one: Group, other: Group) -> str:
@@ -328,8 +324,15 @@ class Explainer:
         names: list[str] = []
         while value in came:
             node, value = came[value]
-            names.append(f"{node.op.name} at {node.provenance.where or 'no line'}")
+            names.append(_told(node))
         return list(dict.fromkeys(reversed(names)))
+
+
+def _told(node: Node) -> str:
+    """An operation and its line; a matrix product is one however its operands are stored."""
+    is_product = isinstance(node.op.lowering, Contraction)
+    name = "the matrix product" if is_product else node.op.name
+    return f"{name} at {node.provenance.where or 'no line'}"
 
 
 __all__ = ["Explainer", "Explanation", "Fusion"]

@@ -209,7 +209,7 @@ def test_operands_of_products_are_stored_and_products_stand_between() -> None:
     answer = exe.why_not_fused(a, h)
     assert not answer and "reads its operands many times" in answer.reason
     between = exe.why_not_fused(c, a).reason
-    assert between.startswith(f"between them stands contract at {__file__}:{line}")
+    assert between.startswith(f"between them stands the matrix product at {__file__}:{line}")
 
 
 def test_other_shapes_axes_and_sizes() -> None:
@@ -274,4 +274,5 @@ def test_weights_in_panels_are_constants_still() -> None:
         y = h @ w
     exe = compiled([y, h], [x])
     assert exe.why_not_fused(w, y).reason.endswith("is made by no kernel: it is a constant")
+    assert exe.why_not_fused(h, y).reason.startswith("the matrix product at ")
     assert "reads its operands many times" in exe.why_not_fused(h, y).reason
