@@ -73,6 +73,7 @@ class Groups:
         steps: Dim,
         shape: tuple[Dim, ...],
         terms: Sequence[Term],
+        label: str = "",
     ) -> None:
         self.b, self.evaluator, self.shape, self.terms = b, evaluator, shape, terms
         level = LEVELS - 2 if isinstance(steps, int) else _SHORTEST
@@ -83,7 +84,7 @@ class Groups:
         self.count = ceil_div(steps, self.size)
         # what lies between groups and the last level, which takes all the rest
         self.block = CHUNK ** (LEVELS - 1 - level)
-        self.parts = rooms(b, "part", "scratch", self.count * product(shape), terms)
+        self.parts = rooms(b, f"part{label}", "scratch", self.count * product(shape), terms)
 
     def reduce(self) -> None:
         """Each group by itself."""
@@ -164,6 +165,7 @@ def reduce_long_row(
     length: Dim,
     row: Index,
     terms: Sequence[Term],
+    label: str,
 ) -> list[Var]:
     """The results of the reductions, in the order "lanes", of a row: terms of all its positions."""
     width = lanes(terms[0].dtype)
@@ -176,8 +178,8 @@ def reduce_long_row(
         return Term(term.combine, term.dtype, at)
 
     chains = [laned(term) for term in terms]
-    groups = Groups(b, evaluator, steps, (width,), chains)
-    sums = rooms(b, "sum", "scratch", width, chains)
+    groups = Groups(b, evaluator, steps, (width,), chains, label)
+    sums = rooms(b, f"sum{label}", "scratch", width, chains)
     groups.reduce()
     with groups.totals() as ((lane,), totals):
         for room, total in zip(sums, totals, strict=True):
@@ -208,13 +210,13 @@ def find_in_long_row(
     length: Dim,
     row: Index,
     terms: Sequence[Term],
+    label: str,
 ) -> list[Var]:
     """The first positions of extremes in a row: those of parts of it, and of these the first."""
     count = ceil_div(length, FOUND_TOGETHER)
     whole, last = length // FOUND_TOGETHER, length % FOUND_TOGETHER
-    places = [
-        b.buffer(f"place{n}", "scratch", TensorType(int64, (count,))) for n in range(len(terms))
-    ]
+    kind = TensorType(int64, (count,))
+    places = [b.buffer(f"place{label}{n}", "scratch", kind) for n in range(len(terms))]
 
     def find(part: Var, size: Dim) -> None:
         first = b.apply("multiply", part, b.dim(FOUND_TOGETHER))

@@ -8,7 +8,7 @@ values that several stages need are kept in row scratch instead of computed agai
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import ExitStack
 
 from graphc.ir.dims import Dim, product
@@ -158,28 +158,31 @@ class RowWork:
 
     def emit_in_groups(self, b: KernelBuilder, evaluator: Evaluator) -> None:
         """The whole kernel, its reductions in groups."""
-        extent = self.full[self.axis]
-        if not self.inner:
-            (stage,) = self._stages
-            terms = [self._term(b, evaluator, node) for node in stage]
-            groups = Groups(b, evaluator, extent, self.outer, terms)
-            groups.reduce()
-            with groups.totals() as (row, results):
-                self._know(evaluator, stage, row, or_nothing(b, extent, terms, results))
-                self._store_rows(b, evaluator, row)
+        if self.inner:
+            self._emit_long_row(b, evaluator)
             return
+        (stage,), extent = self._stages, self.full[self.axis]
+        terms = [self._term(b, evaluator, node) for node in stage]
+        groups = Groups(b, evaluator, extent, self.outer, terms)
+        groups.reduce()
+        with groups.totals() as (row, results):
+            for node, result in zip(stage, or_nothing(b, extent, terms, results), strict=True):
+                evaluator.know(node.output, row, result)
+            self._store_rows(b, evaluator, row)
+
+    def _emit_long_row(self, b: KernelBuilder, evaluator: Evaluator) -> None:
+        extent = self.full[self.axis]
         row = (b.dim(0),) * len(self.outer)
-        for stage in self._stages:
-            sums = [node for node in stage if not _combine(node).startswith("arg")]
-            if sums:
-                terms = [self._term(b, evaluator, node) for node in sums]
-                results = reduce_long_row(b, evaluator, extent, row, terms)
-                self._know(evaluator, sums, row, results)
-            places = [node for node in stage if _combine(node).startswith("arg")]
-            if places:
-                terms = [self._term(b, evaluator, node) for node in places]
-                results = find_in_long_row(b, evaluator, extent, row, terms)
-                self._know(evaluator, places, row, results)
+        for number, stage in enumerate(self._stages):
+            for find in (False, True):
+                nodes = [node for node in stage if _combine(node).startswith("arg") is find]
+                if not nodes:
+                    continue
+                reduce = find_in_long_row if find else reduce_long_row
+                terms = [self._term(b, evaluator, node) for node in nodes]
+                results = reduce(b, evaluator, extent, row, terms, f"{number}_")
+                for node, result in zip(nodes, results, strict=True):
+                    evaluator.know(node.output, row, result)
         self._store_rows(b, evaluator, row)
         self._store_full(b, evaluator, row, extent, {}, {})
 
@@ -190,12 +193,6 @@ class RowWork:
             return _term(b, evaluator, node, _full_index(row, self.axis, position))
 
         return Term(_combine(node), _term_dtype(node), at)
-
-    def _know(
-        self, evaluator: Evaluator, nodes: Sequence[Node], row: Index, results: Sequence[Var]
-    ) -> None:
-        for node, result in zip(nodes, results, strict=True):
-            evaluator.know(node.output, row, result)
 
 
 def _full_index(row: Index, axis: int, position: Var) -> Index:
