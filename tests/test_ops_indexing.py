@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from ops_harness import Run, agrees, placeholder
 
+import graphc as gx
 from graphc.base.errors import DTypeError, IndexRangeError, ShapeError, UnsupportedError
 from graphc.ir.recorder import Recorder
 from graphc.ir.surface import surface_function
@@ -163,6 +164,32 @@ def test_take_along_axis() -> None:
     agrees(lambda x, i: along(x, i, None), X.ravel()[[3, -2]], X, np.array([3, -2]))
     with Recorder(), pytest.raises(ShapeError, match=r"\[3, 4\].*\[2\]"):
         along(placeholder((3, 4)), placeholder((2,), "int64"), 0)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_scatter_along_an_axis_keeps_the_order_of_the_updates(axis: int, symbolic: bool) -> None:
+    shape, picked = (5, 7, 6), [5, 7, 6]
+    picked[axis] = 40
+    random = np.random.default_rng(axis)
+    updates = random.normal(size=picked).astype(np.float32)
+    indices = random.integers(-shape[axis], shape[axis], picked)
+    with gx.Graph() as graph:
+        x = gx.placeholder((None, *shape[1:]) if symbolic and axis else shape)
+        i, u = gx.placeholder(picked, "int64"), gx.placeholder(picked)
+        loss = gx.sum(gx.take_along_axis(x, i, axis=axis) * u)
+        (gradient,) = gx.gradients([loss], [x])
+    array = np.zeros(shape, np.float32)
+    wanted = array.copy()
+    places = list(np.ogrid[tuple(slice(size) for size in picked)])
+    places[axis] = indices % shape[axis]
+    np.add.at(wanted, tuple(places), updates)
+    session = gx.Session(graph)
+    got = session.run(gradient, {x: array, i: indices, u: updates})
+    assert got.tobytes() == wanted.tobytes()
+    indices[(0,) * 3] = shape[axis]
+    with pytest.raises(IndexRangeError, match=f"axis {axis} of size {shape[axis]}"):
+        session.run(gradient, {x: array, i: indices, u: updates})
 
 
 def test_scatter_add() -> None:

@@ -216,7 +216,12 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class ScatterAdd:
-    """``out = base; out[..., index, ...] += updates`` along attrs["axis"], in index order."""
+    """``out = base; out[..., index, ...] += updates`` along attrs["axis"], in index order.
+
+    ``along``: each update has an index of its own, as for ``take_along_axis``.
+    """
+
+    along: bool = False
 
 
 @dataclass(frozen=True, slots=True)

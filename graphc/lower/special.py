@@ -50,10 +50,12 @@ def lower_scan(region: Graph, slices: Slices) -> Kernel:
 def lower_scatter(region: Graph, slices: Slices) -> Kernel:
     """A copy of the base, then each update in index order, so that duplicates add up in order.
 
-    base [*A, n, *B], indices [*I], updates [*A, *I, *B]. Elements of A are independent of each
-    other.
+    base [*A, n, *B], indices [*I], updates [*A, *I, *B]; or indices and updates [*A, k, *B], where
+    each update has an index of its own. Elements of A are independent of each other.
     """
     node = _only(region, ScatterAdd)
+    assert isinstance(node.op.lowering, ScatterAdd)
+    along = node.op.lowering.along
     b, evaluator, (result,) = open_region(region, slices)
     if result.slice is not None:
         raise VerifyError(f"{node.op.name} is not put into a slice", node=repr(node))
@@ -62,19 +64,24 @@ def lower_scatter(region: Graph, slices: Slices) -> Kernel:
     axis: int = node.attrs["axis"]
     shape = out.type.shape
     parts, size, width = product(shape[:axis]), shape[axis], product(shape[axis + 1 :])
-    count = product(indices.shape)
+    count = indices.shape[axis] if along else product(indices.shape)
+    updated = (parts, count, width)
     with ExitStack() as loops:
         (part,) = open_loops(b, evaluator, loops, (parts,), "parallel")
         with ExitStack() as copying:
-            (lane,) = open_loops(b, evaluator, copying, (size * width,))
-            place = flat_index(b, (part, lane), (parts, size * width))
+            (element,) = open_loops(b, evaluator, copying, (size * width,))
+            place = flat_index(b, (part, element), (parts, size * width))
             b.store(out, place, b.load(evaluator.buffers[base], place))
         which = open_loop(b, evaluator, loops, count, "serial")
-        raw = b.load(evaluator.buffers[indices], which)
+        # where each has its own, places of neighbours may lie anywhere
+        lane = open_loop(b, evaluator, loops, width, "parallel") if along else None
+        number = which if lane is None else flat_index(b, (part, which, lane), updated)
+        raw = b.load(evaluator.buffers[indices], number)
         site = Site(axis, node.op.name, node.provenance.where)
         target = b.check(b.cast(raw, int64), size, site)
-        (lane,) = open_loops(b, evaluator, loops, (width,))
-        source = flat_index(b, (part, which, lane), (parts, count, width))
+        if lane is None:
+            lane = open_loop(b, evaluator, loops, width, "vector")
+        source = flat_index(b, (part, which, lane), updated)
         place = flat_index(b, (part, target, lane), (parts, size, width))
         update = b.load(evaluator.buffers[updates], source)
         b.store(out, place, b.apply("add", b.load(out, place), update))

@@ -19,7 +19,6 @@ from graphc.ir.builder import apply
 from graphc.ir.dims import Dim, equal
 from graphc.ir.dtypes import ALL, DType, int64
 from graphc.ir.op import (
-    Decompose,
     Domain,
     Element,
     ElementBuilder,
@@ -32,9 +31,8 @@ from graphc.ir.op import (
 )
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
-from graphc.ops.creation import iota_beside
 from graphc.ops.guards import Guards, check_size, guarded, show
-from graphc.ops.shape import broadcast_to, ravel, sample, with_shape
+from graphc.ops.shape import broadcast_to, sample, with_shape
 from graphc.ops.source import constant_beside
 
 
@@ -283,28 +281,6 @@ def _scatter_along_transpose(
     return [cotangent, None, with_shape(taken, updates.shape)]
 
 
-def _scatter_along_rule(inputs: Sequence[Value], attrs: Attributes) -> Value:
-    """Adds along the one axis of the flattened base, at flat places."""
-    base, indices, updates = inputs
-    axis: int = attrs["axis"]
-    places = [
-        indices
-        if dim == axis
-        else broadcast_to(
-            with_shape(
-                iota_beside((size,), 0, int64, base),
-                tuple(size if other == dim else 1 for other in range(base.ndim)),
-                (),
-            ),
-            indices.shape,
-        )
-        for dim, size in enumerate(indices.shape)
-    ]
-    flat = raveled(places, base.shape, axes=tuple(range(base.ndim)))
-    added = apply(scatter_add_op, ravel(base), ravel(flat), ravel(updates), axis=0)
-    return with_shape(added, base.shape, ())
-
-
 def _scatter_along_example(random: Any, dtype: DType) -> tuple[Sequence[Any], dict[str, Any]]:
     indices = random.integers(-4, 4, (3, 5))
     return [sample(random, dtype, 3, 4), indices, sample(random, dtype, 3, 5)], {"axis": 1}
@@ -317,7 +293,7 @@ scatter_along_op = register(
         infer=_scatter_along_type,
         reference=_scatter_along_reference,
         derivative=Linear(_scatter_along_transpose, fixed=(1,)),
-        lowering=Decompose(_scatter_along_rule),
+        lowering=ScatterAdd(along=True),
         checks_indices=True,
         domain=Domain(dtypes=ALL, example=_scatter_along_example),
     )
