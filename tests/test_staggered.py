@@ -83,8 +83,8 @@ def test_the_bits_of_row_after_row(
     name: str, target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for rows in ROWS if target == host() else (1, 4):
-        for known in (True, False):
-            x = sample(rows, 544)
+        for known, columns in ((True, 544), (False, 544), (True, 301), (False, 528)):
+            x = sample(rows, columns)
             x[rows // 2, 5] = -np.inf
             arguments = (FUNCTIONS[name], x, known)
             program = compiled(*arguments, target=target)
@@ -112,7 +112,6 @@ def test_wider_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("shape", "why"),
     [
-        ((5, 100), "rows are no whole steps"),
         ((5, 96), "rows are short"),
         ((5, 1 << 14), "rows are long"),
     ],
@@ -129,6 +128,21 @@ def test_left_alone_where_memory_is_waited_for() -> None:
         for function, costly in zip(results, (False, True), strict=True):
             program = gx.Session(graph).compile(function, [x])
             assert is_staggered(program) == (costly or not is_far)
+
+
+def test_left_alone_where_written_lines_are_waited_for() -> None:
+    """Rows that are no whole lines, and results that are neither near nor go past the caches."""
+    for rows, columns, expected in (
+        (500, 1000, (True, True)),
+        (5000, 1000, (False, False)),
+        (1500, 1024, (True, False)),
+        (2500, 1024, (True, True)),
+    ):
+        with gx.Graph() as graph:
+            x = gx.placeholder((rows, columns), name="x")
+            results = gx.nn.softmax(x), FUNCTIONS["centred"](x)
+        for function, is_done in zip(results, expected, strict=True):
+            assert is_staggered(gx.Session(graph).compile(function, [x])) == is_done
 
 
 def test_left_alone_for_what_they_read() -> None:
@@ -162,18 +176,18 @@ def test_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     assert bits(program(x)) == bits(row_by_row(monkeypatch, gx.nn.softmax, x, threads=1)(x))
 
 
-def test_streamed_where_rows_are_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "STREAM_BYTES", 1)
+def test_streamed_from_the_first_line_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "REDUCING_STREAM_BYTES", 1)
     monkeypatch.setattr(streaming, "MIN_ROW_BYTES", 64)
-    x = sample(20, 512)
-    for known in (True, False):
+    for known, columns in ((True, 512), (False, 512), (True, 520), (True, 499), (False, 528)):
+        x = sample(20, columns)
         program = compiled(gx.nn.softmax, x, known)
         assert is_staggered(program)
         assert "nontemporal" in program.llvm_ir()
-        wanted = bits(program(x))
+        wanted = bits(row_by_row(monkeypatch, gx.nn.softmax, x)(x))
         room = np.empty(x.size + 64, np.float32)
         first = -room.ctypes.data % 64 // 4
-        for offset in (0, 1, 5):
+        for offset in (0, 1, 5, 15):
             into = room[first + offset : first + offset + x.size].reshape(x.shape)
             program.compiled.program.run([x], into={0: into})
             assert bits(into) == wanted
@@ -181,7 +195,7 @@ def test_streamed_where_rows_are_lines(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_anywhere_in_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where rows are read and written decides where those in scratch lie, and changes no bit."""
-    for columns in (256, 544, 1024):
+    for columns in (256, 544, 700, 1024):
         x = sample(9, columns)
         program = compiled(gx.nn.softmax, x)
         wanted = bits(row_by_row(monkeypatch, gx.nn.softmax, x)(x))

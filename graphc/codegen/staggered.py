@@ -11,7 +11,7 @@ reductions in the order of ``graphc.kernel.ir``. So the bits are those of the pl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from graphc.codegen.reduction import (
     flat,
     folded,
     grouped,
+    neutral_state,
     terms,
 )
 from graphc.codegen.stages import (
@@ -44,7 +45,7 @@ from graphc.codegen.stages import (
     stages_of,
     width_of,
 )
-from graphc.codegen.streaming import LINE, address_at, mark_whole_rows
+from graphc.codegen.streaming import LINE, address_at, element_at, first_line, mark_whole_rows
 from graphc.kernel.ir import (
     Buffer,
     Load,
@@ -91,7 +92,12 @@ class _Staggered:
         ]
         self.pointers: list[list[tuple[Buffer, Reg]]] = []
         self.fresh = fresh_loads(rows, stages)
-        self.asks = not is_near(stages, k.target)
+        width = width_of(stages)
+        assert width is not None, "so has it been found to be"
+        self.width = width
+        self.steps, self.rest = divmod(columns_of(stages), width)
+        self.start = k.e.const(0, I64)
+        self.asks = not is_near(stages, k.target.l2_bytes)
 
     def emit(self) -> None:
         """The loop over rows, which goes on until the last row has been in all stages."""
@@ -135,8 +141,6 @@ class _Staggered:
     def _lay_out(self, row: Reg) -> None:
         """Chooses where rows in scratch begin, and from which column on results are written."""
         k, e = self.k, self.k.e
-        extent, width = columns_of(self.stages), width_of(self.stages)
-        assert width is not None, "so has it been found to be"
         k.bind(self.rows.index, row)
         k.statements(self.indices)
         stores = [s for s in self.stages[-1].body if isinstance(s, Store)]
@@ -144,10 +148,10 @@ class _Staggered:
         gap = e.binary("sub", read, written) if read and written else None
         touched: list[Load | Store] = [*self.fresh[0], *stores]
         sizes = [s.buffer.type.dtype.bytes for s in touched] or [1]
-        row_bytes = extent * sizes[0]
+        row_bytes = columns_of(self.stages) * sizes[0]
+        step_bytes, rows = self.width * max(sizes), len(self.stages) - 1
         self.before = beginning(e, row_bytes, gap)
-        steps, rows = extent // width, len(self.stages) - 1
-        self.ahead = turn(e, row_bytes, width * max(sizes), steps, rows, gap)
+        self.ahead = turn(e, row_bytes, step_bytes, self.steps, rows, gap)
 
     def _address(self, number: int, accesses: Sequence[Load] | Sequence[Store]) -> Reg | None:
         """Where a stage first touches the present row."""
@@ -179,7 +183,8 @@ class _Staggered:
         k.statements(self.indices)
         k.statements(self.once[number])
         if isinstance(stage, Loop):
-            mark_whole_rows(k, stage)
+            self.start = first_line(k, stage, self.rest)
+            mark_whole_rows(k, stage, self.start)
         self._settle(number, row)
         visible = [self.rows.index, *handed]
         for statement in (*self.indices, *self.once[number]):
@@ -195,75 +200,103 @@ class _Staggered:
     ) -> list[State]:
         """One pass over the columns of all rows at work; gives each stage's sums."""
         k, e = self.k, self.k.e
-        extent, width = columns_of(self.stages), width_of(self.stages)
-        assert width is not None, "so has it been found to be"
         counts = [len(s.reducers) if isinstance(s, Reduce) else 0 for s in self.stages]
         bounds = list(pairwise(accumulate(counts, initial=0)))
         reducers = [r for stage in self.stages if isinstance(stage, Reduce) for r in stage.reducers]
 
-        steps = extent // width
-
-        def step(number: Reg, state: State) -> State:
-            parts = [state[start:end] for start, end in bounds]
-            for position, stage in enumerate(self.stages):
+        def all_stages(parts: list[State], one: Callable[[int, State], State]) -> list[State]:
+            for position, part in enumerate(parts):
                 self._recall(known[position])
                 for buffer, pointer in self.pointers[position]:
                     k.place(buffer, pointer)
-                turned = number
-                if isinstance(stage, Loop):
-                    turned = self._turned(number, steps)
-                column = e.binary("shl", turned, e.const(width.bit_length() - 1, I64))
-                parts[position] = self._one(position, column, parts[position], active[position])
+                parts[position] = self._if(active[position], part, position, one)
+            return parts
+
+        def step(number: Reg, state: State) -> State:
+            parts = [state[start:end] for start, end in bounds]
+            parts = all_stages(parts, lambda position, part: self._one(position, number, part))
             return [accumulator for part in parts for accumulator in part]
 
-        k.lanes = width
-        vectors = cascade(k, reducers, e.const(steps, I64), steps, step)
+        k.lanes = self.width
+        vectors = cascade(k, reducers, e.const(self.steps, I64), self.steps, step)
         k.lanes = 1
         sums = [folded(e, r, acc) for r, acc in zip(reducers, vectors, strict=True)]
-        return [sums[start:end] for start, end in bounds]
+        parts = [sums[start:end] for start, end in bounds]
+        return all_stages(parts, self._last_columns) if self.rest else parts
 
-    def _turned(self, number: Reg, steps: int) -> Reg:
-        """The step of what is written, some steps away from what is read meanwhile."""
-        e = self.k.e
-        later = e.binary("add", number, self.ahead)
-        wrapped = e.binary("sub", later, e.const(steps, I64))
-        return e.select(e.icmp("slt", later, e.const(steps, I64)), later, wrapped)
+    def _column(self, number: int, step: Reg) -> Reg:
+        """Where a step of a stage begins; what is written is some steps away from what is read."""
+        e, steps = self.k.e, self.k.e.const(self.steps, I64)
+        shift = e.const(self.width.bit_length() - 1, I64)
+        if isinstance(self.stages[number], Reduce):
+            return e.binary("shl", step, shift)
+        later = e.binary("add", step, self.ahead)
+        later = e.select(e.icmp("slt", later, steps), later, e.binary("sub", later, steps))
+        column = e.binary("shl", later, shift)
+        return e.binary("add", column, self.start) if self.rest else column
 
-    def _ask_ahead(self, load: Load) -> None:
-        """Asks for what will be read some rows further on."""
-        k, index = self.k, self.k.binding(load.index)
-        if not self.asks or not isinstance(index, Linear) or not is_literal(index.stride, 1):
+    def _ask_ahead(self, load: Load, first: Reg | None, columns: int) -> None:
+        """Asks for what will be read some rows further on, with an element and those behind it."""
+        k, dtype = self.k, load.buffer.type.dtype
+        if not self.asks or first is None:
             return
-        dtype = load.buffer.type.dtype
-        place = k.e.binary("add", index.base, k.e.const(ASK_AHEAD // dtype.bytes, I64))
-        lines = -(-k.lanes * dtype.bytes // LINE)
-        element = storage(dtype)
-        start = f"getelementptr {element}, {k.pointer(load.buffer)}, {place}"
+        place = k.e.binary("add", first, k.e.const(ASK_AHEAD // dtype.bytes, I64))
+        lines = -(-columns * dtype.bytes // LINE)
+        start = f"getelementptr {storage(dtype)}, {k.pointer(load.buffer)}, {place}"
         prefetch(k.e, k.e.assign(PTR, start), lines, near=False)
 
-    def _one(self, number: int, column: Reg, state: State, active: Reg) -> State:
-        """One step of a stage, if a row is in it."""
-        k, e, stage = self.k, self.k.e, self.stages[number]
+    def _if(
+        self, active: Reg, state: State, number: int, one: Callable[[int, State], State]
+    ) -> State:
+        """What becomes of a stage's state, if a row is in it."""
+        e, stage = self.k.e, self.stages[number]
         before, then, done = e.block, e.label("stage"), e.label("done")
         e.branch(active, then, done)
         e.start(then)
-        k.bind(stage.index, Linear(column, e.const(1, I64)))
-        k.statements(stage.body)
-        for load in self.fresh[number]:
-            self._ask_ahead(load)
-        if isinstance(stage, Loop):
-            e.jump(done)
-            e.start(done)
-            return state
-        following = combined(k, stage.reducers, state, terms(k, stage.reducers, column))
+        following = one(number, state)
         end = e.block
         e.jump(done)
         e.start(done)
+        if isinstance(stage, Loop):
+            return state
         merged = [
             e.assign(new.type, f"phi {new.type} [ {old.text}, %{before} ], [ {new.text}, %{end} ]")
             for old, new in zip(flat(state), flat(following), strict=True)
         ]
         return grouped(stage.reducers, merged)
+
+    def _one(self, number: int, step: Reg, state: State) -> State:
+        """One step of a stage."""
+        k, stage = self.k, self.stages[number]
+        column = self._column(number, step)
+        k.bind(stage.index, Linear(column, k.e.const(1, I64)))
+        k.statements(stage.body)
+        for load in self.fresh[number]:
+            index = k.binding(load.index)
+            if isinstance(index, Linear) and is_literal(index.stride, 1):
+                self._ask_ahead(load, index.base, self.width)
+        if isinstance(stage, Loop):
+            return state
+        return combined(k, stage.reducers, state, terms(k, stage.reducers, column))
+
+    def _last_columns(self, number: int, state: State) -> State:
+        """The columns of a stage that are no whole step, one by one."""
+        k, e, stage = self.k, self.k.e, self.stages[number]
+        whole, rest = e.const(self.steps * self.width, I64), e.const(self.rest, I64)
+        reducers = stage.reducers if isinstance(stage, Reduce) else ()
+        for load in self.fresh[number]:
+            first = element_at(k, stage.body, stage.index, whole, load.index)
+            self._ask_ahead(load, first, self.rest)
+        begun = neutral_state(e, reducers, 1)
+        with e.loop(e.const(0, I64), rest, 1, flat(begun)) as loop:
+            column = e.binary("add", loop.index, whole)
+            if isinstance(stage, Loop):
+                column = e.select(e.icmp("slt", loop.index, self.start), loop.index, column)
+            k.bind(stage.index, column)
+            k.statements(stage.body)
+            carried = grouped(reducers, loop.carries)
+            loop.yields = flat(combined(k, reducers, carried, terms(k, reducers, column)))
+        return combined(k, reducers, state, grouped(reducers, loop.results))
 
 
 def _scalar(binding: Binding) -> Reg:
