@@ -37,6 +37,20 @@ def _signs(x: gx.Value) -> Any:
     return gx.where(falls, -x, x)
 
 
+def _residual(x: gx.Value) -> gx.Value:
+    """What the first stage leaves is read by both others."""
+    h = x + gx.tanh(x)
+    centred = h - gx.mean(h, axis=-1, keepdims=True)
+    return centred / gx.sqrt(gx.var(h, axis=-1, keepdims=True) + 1)
+
+
+def _gradient(x: gx.Value) -> gx.Value:
+    """Four stages."""
+    weights = gx.arange(x.shape[-1], dtype=x.dtype)
+    (result,) = gx.gradients(gx.sum(gx.nn.softmax(x) * weights), [x])
+    return result
+
+
 FUNCTIONS: dict[str, Callable[[gx.Value], Any]] = {
     "softmax": lambda x: gx.nn.softmax(x),
     "log_softmax": lambda x: gx.nn.log_softmax(x),
@@ -44,6 +58,8 @@ FUNCTIONS: dict[str, Callable[[gx.Value], Any]] = {
     "statistics": _statistics,
     "scaled": _scaled,
     "signs": _signs,
+    "residual": _residual,
+    "gradient": _gradient,
     "turned": lambda x: gx.nn.softmax(gx.flip(x, axis=(0, 1))),
     "centred": lambda x: x - gx.mean(x, axis=-1, keepdims=True),
 }
@@ -88,7 +104,8 @@ def test_the_bits_of_row_after_row(
             x[rows // 2, 5] = -np.inf
             arguments = (FUNCTIONS[name], x, known)
             program = compiled(*arguments, target=target)
-            assert is_staggered(program) or (rows == 1 and known)
+            has_room = name != "gradient" or target.vector_bits == 512
+            assert is_staggered(program) == has_room or (rows == 1 and known)
             plain = row_by_row(monkeypatch, *arguments, target=target)
             assert bits(program(x)) == bits(plain(x))
 

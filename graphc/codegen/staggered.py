@@ -39,9 +39,8 @@ from graphc.codegen.stages import (
     handed_on,
     is_near,
     makers,
-    passed_on,
     results_of,
-    room,
+    rooms,
     stages_of,
     width_of,
 )
@@ -88,7 +87,8 @@ class _Staggered:
         self.made = makers(stages, once, follows)
         self.handed = handed_on(stages, once, follows)
         self.passed_on = [
-            (buffer, k.e.alloca(I8, 2 * room(stages, buffer), PAGE)) for buffer in passed_on(stages)
+            (buffer, k.e.alloca(I8, count * row, PAGE), count, row)
+            for buffer, count, row in rooms(stages)
         ]
         self.pointers: list[list[tuple[Buffer, Reg]]] = []
         self.fresh = fresh_loads(rows, stages)
@@ -161,18 +161,17 @@ class _Staggered:
         return address_at(k, stage.body, stage.index, k.e.const(0, I64), accesses[0])
 
     def _settle(self, number: int, row: Reg) -> None:
-        """Says where a stage finds its rows in scratch: two by turns, as it lies in a page."""
+        """Says where a stage finds its rows in scratch: some by turns, as it lies in a page."""
         e = self.k.e
         touched = {s.buffer for s in self.stages[number].body if isinstance(s, (Load, Store))}
-        used = [(buffer, base) for buffer, base in self.passed_on if buffer in touched]
+        used = [room for room in self.passed_on if room[0] in touched]
         read = self._address(0, self.fresh[0]) if used else None
         place = e.binary("sub", read or e.const(0, I64), self.before)
         place = e.binary("and", place, e.const(PAGE - LINE, I64))
-        half = e.binary("and", row, e.const(1, I64))
         self.pointers.append([])
-        for buffer, base in used:
-            offset = e.binary("mul", half, e.const(room(self.stages, buffer), I64))
-            offset = e.binary("add", offset, place)
+        for buffer, base, count, size in used:
+            turn_of_row = e.binary("and", row, e.const(count - 1, I64))
+            offset = e.binary("add", e.binary("mul", turn_of_row, e.const(size, I64)), place)
             self.pointers[-1].append((buffer, e.element_pointer(base, offset, "i8")))
 
     def _begin(self, number: int, row: Reg, handed: dict[Var, Reg]) -> dict[Var, Binding]:
