@@ -5,9 +5,13 @@ on it: that of the process, or that inside of an exported library. Whoever launc
 tasks owns the record meanwhile; a second thread that comes then runs its own launch alone, so that
 no more threads run than were asked for.
 
-* One word holds the number of the job and the next task. Tasks are claimed by compare-and-swap, so
-  a thread that comes late finds the job over, whatever it read before. The caller takes tasks too,
-  and waits for tasks that others took, never for threads: one that sleeps is not missed.
+* One word holds the number of the job and how many tasks are taken. They are claimed by
+  compare-and-swap, so a thread that comes late finds the job over, whatever it read before. The
+  caller takes tasks too, and waits for tasks that others took, never for threads: one that sleeps
+  is not missed.
+* Tasks are taken from both ends, by even seats from the first on and by odd ones from the last.
+  Two threads so go through the same part of an array in each launch, where their own caches may
+  still hold it: those of two processors that lie apart are far from each other.
 * A worker spins for a few microseconds and then sleeps in the kernel (a futex), by itself, so that
   only those are woken that may take part.
 * A worker that sleeps keeps off the caller's CPU. Linux likes to wake a thread where its waker
@@ -41,7 +45,14 @@ from graphc.codegen.system import (
     wake,
 )
 from graphc.codegen.words import Layout, Record, Word, local, spin_until
-from graphc.plan.table import POOL_ENTRY, POOL_THREADS, POOL_WORKERS, WORKER
+from graphc.plan.table import (
+    END_BITS,
+    POOL_ENTRY,
+    POOL_THREADS,
+    POOL_WORKERS,
+    TASK_BITS,
+    WORKER,
+)
 
 RUN_TASKS = "graphc_run_tasks"
 """void (ptr pool, ptr kernel, ptr buffers, ptr dims, ptr status, i64 extent, i64 grain, i64 seats):
@@ -68,7 +79,7 @@ _POOL: Layout = {
     # launches in a row that ran alone
     "owner": (0, I32), "home": (4, I32), "count": (8, I32), "refused": (12, I32),
     "entry": (POOL_ENTRY, PTR), "avoided": (24, I32), "caller": (28, I32), "put_off": (32, I32),
-    # each on a cache line of its own: job and next task; tasks that are done, and whether the
+    # each on a cache line of its own: job and tasks taken; tasks that are done, and whether the
     # caller sleeps until all are; the number of the job, for sleepers
     "state": (64, I64), "done": (128, I32), "waiting": (132, I32), "signal": (192, I32),
     "sleepers": (256, I32),
@@ -90,9 +101,6 @@ _STATUS_BYTES = 32
 
 _GROUPS = 31
 """Each of the first seats is a group of sleepers, a bit, of its own; all further ones are one."""
-
-_TASK_BITS = 32
-"""Of the state, those of the next task; the others number the job."""
 
 
 def emit_pool(module: ModuleEmitter) -> None:
@@ -147,18 +155,24 @@ def _emit_drain(module: ModuleEmitter) -> None:
     # read after the state: if they are of a later job, the state has changed and no claim succeeds
     job = {name: pool[name].load("acquire") for name in _JOB}
     call = job["kernel"], job["buffers"], job["dims"]
-    number = e.binary("lshr", first, _TASK_BITS)
+    number = e.binary("lshr", first, TASK_BITS)
     state, count = local(e, first), local(e, e.const(0, I32))
+    is_even = e.icmp("eq", e.binary("and", seat, 1), 0)
+    step = e.select(is_even, e.const(1, I64), e.const(1 << END_BITS, I64))
     with e.region() as work:
         work.leave_if(e.icmp("uge", seat, job["seats"]))
         with e.repeat() as claims:
             present = state.load()
-            task = e.binary("and", present, 2**_TASK_BITS - 1)
-            claims.leave_if(e.icmp("ne", e.binary("lshr", present, _TASK_BITS), number))
-            claims.leave_if(e.icmp("uge", task, job["tasks"]))
-            found, is_mine = pool["state"].compare_exchange(present, e.binary("add", present, 1))
+            lower = e.binary("and", present, 2**END_BITS - 1)
+            upper = e.binary("and", e.binary("lshr", present, END_BITS), 2**END_BITS - 1)
+            claims.leave_if(e.icmp("ne", e.binary("lshr", present, TASK_BITS), number))
+            claims.leave_if(e.icmp("uge", e.binary("add", lower, upper), job["tasks"]))
+            taken = e.binary("add", present, step)
+            found, is_mine = pool["state"].compare_exchange(present, taken)
             state.store(found)
             with e.when(is_mine):
+                from_last = e.binary("sub", e.binary("sub", job["tasks"], 1), upper)
+                task = e.select(is_even, lower, from_last)
                 begin = e.binary("mul", task, job["grain"])
                 end = e.binary("add", begin, job["grain"])
                 e.store(e.const(0, I64), status, 64)
@@ -367,15 +381,15 @@ def _is_put_off(e: FunctionEmitter, pool: Record, is_short: Reg) -> Reg:
 def _publish(e: FunctionEmitter, pool: Record, job: Mapping[str, Reg]) -> None:
     """Opens a job, and wakes those who may take part."""
     last = pool["state"].load("monotonic")
-    number = e.binary("add", e.binary("lshr", last, _TASK_BITS), 1)
+    number = e.binary("add", e.binary("lshr", last, TASK_BITS), 1)
     # no task can be claimed while the job is written
-    pool["state"].store(e.binary("or", last, 2**_TASK_BITS - 1), "seq_cst")
+    pool["state"].store(e.binary("or", last, 2**TASK_BITS - 1), "seq_cst")
     for name, value in job.items():
         pool[name].store(value, "release")
     pool["failed"].store(-1)
     pool["done"].store(0, "monotonic")
     pool["waiting"].store(0, "monotonic")
-    pool["state"].store(e.binary("shl", number, _TASK_BITS), "release")
+    pool["state"].store(e.binary("shl", number, TASK_BITS), "release")
     pool["signal"].fetch_add(1, "seq_cst")
     with e.when(e.icmp("ne", pool["sleepers"].load("seq_cst"), 0)):
         # all groups below that of the first seat too many; what is beyond the last shares it

@@ -35,6 +35,11 @@ records of the threads begin; how many threads there may be, callers included.""
 POOL_BYTES = POOL_WORKERS + 64 * POOL_THREADS
 """The size of the record."""
 
+TASK_BITS, END_BITS = 32, 16
+"""Of the word by which tasks of the pool are claimed: those of tasks that are taken, the others
+number the job; of these, those of the first tasks, the upper ones are of the last. There are always
+fewer tasks: some for each thread."""
+
 INDEX_ERROR = 1
 """Status code of a kernel: an index is out of range."""
 
