@@ -52,6 +52,10 @@ def lower_scatter(region: Graph, slices: Slices) -> Kernel:
 
     base [*A, n, *B], indices [*I], updates [*A, *I, *B]; or indices and updates [*A, k, *B], where
     each update has an index of its own. Elements of A are independent of each other.
+
+    Rows and columns of one part are independent too, but updates are best read from end to end:
+    by blocks of columns, by ranges of rows, or sorted by rows, 4000 updates of 1000 floats took
+    1.4 to 2.3 ms on one thread in place of 1.1, and no less than that on two.
     """
     node = _only(region, ScatterAdd)
     assert isinstance(node.op.lowering, ScatterAdd)
