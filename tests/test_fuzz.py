@@ -25,6 +25,8 @@ from graphc.debug.compare import difference
 from graphc.extract import extract
 from graphc.interp import bind_dims, evaluate_node
 from graphc.ir.graph import Graph
+from graphc.kernel import grains, split
+from graphc.lower import long_sums
 from passes.pipeline import PIPELINE
 
 FEW = settings(
@@ -74,6 +76,31 @@ def check_exact_passes(recipe: Recipe, program: Program | None = None) -> None:
             program.fetches, plain, run(program, options), strict=True
         ):
             assert same_bits(one, other), f"{value!r}:\n{one!r}\n{other!r}\n{source(program)}"
+
+
+def everything_is_shared(patch: pytest.MonkeyPatch) -> None:
+    """Threads share whatever they can, however small, and every row is long."""
+    for module in (grains, split):
+        patch.setattr(module, "SERIAL_WORK", 1)
+    patch.setattr(grains, "TASK_WORK", 1)
+    patch.setattr(grains, "TASKS_PER_THREAD", 13)
+    patch.setattr(split, "_LONG", 1)
+    patch.setattr(split, "COLUMNS", 1)
+    for name, small in (
+        ("MIN_TERMS", 1), ("MIN_GROUPS", 0), ("_SHORTEST", 1), ("MANY_GROUPS", 2),
+        ("FOUND_TOGETHER", 4),
+    ):  # fmt: skip
+        patch.setattr(long_sums, name, small)
+
+
+def check_threads(recipe: Recipe, program: Program | None = None) -> None:
+    program = program or build(recipe)
+    alone = run(program, gx.Options(threads=1))
+    with pytest.MonkeyPatch.context() as patch:
+        everything_is_shared(patch)
+        shared = run(program, gx.Options(threads=3, verify=True))
+    for value, one, other in zip(program.fetches, alone, shared, strict=True):
+        assert same_bits(one, other), f"{value!r}:\n{one!r}\n{other!r}\n{source(program)}"
 
 
 def check_levels(recipe: Recipe, program: Program | None = None) -> None:
@@ -243,7 +270,9 @@ KEPT: tuple[Recipe, ...] = (
 
 
 @pytest.mark.parametrize("number", range(len(KEPT)))
-@pytest.mark.parametrize("check", [check_exact_passes, check_levels, check_each_operation])
+@pytest.mark.parametrize(
+    "check", [check_exact_passes, check_levels, check_threads, check_each_operation]
+)
 def test_kept_programs(check: Any, number: int) -> None:
     check(KEPT[number])
 
@@ -258,6 +287,12 @@ def test_random_programs_keep_their_bits(recipe: Recipe) -> None:
 @given(recipes(steps=MORE))
 def test_random_programs_have_the_same_bits_at_each_level(recipe: Recipe) -> None:
     check_levels(recipe)
+
+
+@FEW
+@given(recipes(steps=JOINING))
+def test_random_programs_have_the_same_bits_on_threads(recipe: Recipe) -> None:
+    check_threads(recipe, build_of(recipe, JOINING))
 
 
 @FEW
@@ -289,6 +324,13 @@ def test_random_programs_stay_finite_and_near(recipe: Recipe) -> None:
 @given(recipes(steps=MORE, most=30))
 def test_fuzz_bits(recipe: Recipe) -> None:
     check_exact_passes(recipe)
+
+
+@pytest.mark.slow
+@MANY
+@given(recipes(steps=JOINING, most=30))
+def test_fuzz_threads(recipe: Recipe) -> None:
+    check_threads(recipe, build_of(recipe, JOINING))
 
 
 @pytest.mark.slow
