@@ -5,9 +5,14 @@
 The constant is packed here, once; a run packs nothing. The bits stay, since the order of a
 product's chain does not depend on where its operands lie. Only products of float matrices:
 stacks of matrices and integers have no packed form.
+
+A constant that nothing else reads lives on in its panels alone: graphs that still have it, the
+user's above all, get it from there when somebody looks.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 from graphc.base.target import Target
 from graphc.ir.attributes import Array, Payload
@@ -16,12 +21,15 @@ from graphc.ir.dtypes import DType
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
-from graphc.kernel.panels import depth_limit, even_depth, pack, panel_width
+from graphc.kernel.panels import depth_limit, even_depth, pack, panel_width, unpack
 from graphc.ops.linalg import contract_op
 from graphc.ops.panels import contract_panels_op
 from graphc.ops.source import constant_op
 from passes.base import PassContext
 from passes.constants import payload_array
+
+SMALLEST_GIVEN_UP = 64 << 10
+"""Bytes of a constant that is not kept beside its panels."""
 
 MAX_PADDING = 4
 """A packed constant may take so many times the bytes of the plain one."""
@@ -48,7 +56,25 @@ def layout(graph: Graph, context: PassContext) -> Graph:
         editor.redefine(node.output, contract_panels_op, (node.inputs[0], packed[key]), attrs)
         if plain is not None:
             editor.remove_unused(plain)
+            if not editor.alive(plain):
+                panels = editor.producer(packed[key])
+                assert panels is not None, "it was made above"
+                _give_up(plain.attrs["value"], panels.attrs["value"], (k, n), key[1])
     return editor.finish()
+
+
+def _give_up(
+    plain: Payload, panels: Payload, shape: tuple[int, int], is_transposed: bool
+) -> None:
+    """Leaves the elements to the panels, unless that saves next to nothing."""
+    if plain.array.nbytes >= SMALLEST_GIVEN_UP:
+        plain.give_up(partial(_unpacked, panels, shape, is_transposed))
+
+
+def _unpacked(panels: Payload, shape: tuple[int, int], is_transposed: bool) -> Array:
+    """The constant that was packed, as an array of its own."""
+    matrix = unpack(panels.array, *shape)
+    return (matrix.T if is_transposed else matrix).copy()
 
 
 def _constant_matrix(node: Node, editor: GraphEditor, target: Target) -> Array | None:

@@ -92,6 +92,58 @@ def test_weights_used_twice_are_packed_once() -> None:
     assert len({id(array) for array in plan.constants.values()}) == 1
 
 
+def held_constants(graph: gx.Graph) -> list[bool]:
+    """Whether each constant of a graph is held as an array of its own."""
+    payloads = [node.attrs["value"] for node in graph.nodes if node.op.name == "constant"]
+    return [payload._array is not None for payload in payloads]
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("size", [(300, 70), (1100, 65), (128, 128)], ids=str)
+def test_packed_weights_are_held_once(size: tuple[int, int], transposed: bool) -> None:
+    weights = np.random.default_rng(5).normal(size=size).astype(np.float32)
+    weights[0, 0], weights[1, 1] = -0.0, np.nan
+    with gx.Graph() as graph:
+        w = gx.constant(weights)
+        x = gx.placeholder((None, size[1 if transposed else 0]))
+        y = gx.einsum("bk,nk->bn", x, w) if transposed else x @ w
+    session = gx.Session(graph)
+    text = str(graph)
+    given = np.ones((3, x.shape[1]), np.float32)
+    first = session.run(y, {x: given})
+    assert held_constants(graph) == [False]
+    # neither the text nor another program of the same graph needs the array
+    assert str(graph) == text
+    session.run(y, {x: given[:2]})
+    assert held_constants(graph) == [False]
+    both = session.run([w, y], {x: given})
+    assert both[0].tobytes() == weights.tobytes()
+    assert both[1].tobytes() == first.tobytes()
+    (payload,) = [node.attrs["value"] for node in graph.nodes if node.op.name == "constant"]
+    assert not payload.array.flags.writeable and payload.array.flags.c_contiguous
+    assert payload.array is payload.array
+
+
+def test_weights_that_are_needed_as_they_are_stay() -> None:
+    weights = np.random.default_rng(6).normal(size=(200, 200)).astype(np.float32)
+    frozen = weights.copy()
+    frozen.flags.writeable = False
+    with gx.Graph() as graph:
+        x = gx.placeholder((None, 200))
+        used, shared, small = gx.constant(weights), gx.constant(frozen), gx.constant(weights[:9].T)
+        results = [x @ used, used @ x.T, x @ shared, x @ small]
+    session = gx.Session(graph)
+    session.run(results, {x: weights})
+    held = [
+        node.attrs["value"]._array is not None
+        for node in graph.nodes
+        if node.op.name == "constant" and node.output.type.rank == 2
+    ]
+    # the first is read elsewhere too, the second is the user's own, which nothing is saved with
+    assert held == [True, True, True]
+    assert next(n for n in graph.nodes if n.output is shared).attrs["value"].array is frozen
+
+
 def test_an_exported_artifact_holds_panels(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     executable = product(rng.normal(size=(70, 50)).astype(np.float32), "float32")

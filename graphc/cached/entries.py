@@ -22,7 +22,7 @@ from graphc.compiled import Compiled
 from graphc.ir import dtypes
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.graph import Graph
-from graphc.ir.printer import payloads
+from graphc.ir.printer import large_payloads
 from graphc.plan.ir import Plan
 from graphc.plan.stored import plan_of, plan_text
 from graphc.plan.table import WALKER, WORKER, kernel_symbols
@@ -40,7 +40,7 @@ def content_of(compiled: Compiled, labels: Labels) -> bytes:
     from graphc.compiler import walker_text
 
     plan, text = compiled.plan, compiled.levels.text
-    known = payloads(compiled.source)
+    known = large_payloads(compiled.source)
     arrays: list[list[Any]] = []
     blocks: list[bytes] = []
     size = 0
@@ -82,14 +82,14 @@ def loaded_from(
 
 def _constants(head: Mapping[str, Any], block: bytes, graph: Graph) -> dict[int, Array]:
     entries = head["constants"]
-    known = payloads(graph) if any(len(entry) == 2 for entry in entries) else {}
+    known = large_payloads(graph) if any(len(entry) == 2 for entry in entries) else {}
     memory = aligned_empty(len(block))
     memory[:] = np.frombuffer(block, np.uint8)
     memory.flags.writeable = False
     result: dict[int, Array] = {}
     for slot, *rest in entries:
         if len(rest) == 1:
-            result[slot] = known[rest[0]]
+            result[slot] = known[rest[0]].array
             continue
         name, shape, offset = rest
         dtype = dtypes.dtype(name).numpy

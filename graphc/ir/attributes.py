@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -37,11 +37,10 @@ class Payload:
     Equal to another one of the same dtype, shape and bits.
 
     Attributes:
-        array: the array.
-        type: its dtype and shape.
+        type: its dtype and shape, for which the array need not be there.
     """
 
-    __slots__ = ("_digest", "_hash", "array", "type")
+    __slots__ = ("_again", "_array", "_digest", "_hash", "_is_copy", "type")
 
     def __init__(self, array: Array) -> None:
         """Copies unless the array already is what a payload may hold.
@@ -54,14 +53,40 @@ class Payload:
             element = element.newbyteorder("=")
         self.type = _type_of(element, array.shape)
         flags = array.flags
-        if flags.writeable or not flags.c_contiguous or array.base is not None or (
-            element is not array.dtype
-        ):
+        self._is_copy = (
+            flags.writeable
+            or not flags.c_contiguous
+            or array.base is not None
+            or element is not array.dtype
+        )
+        if self._is_copy:
             array = array.astype(element, order="C", subok=False)
             array.flags.writeable = False
-        self.array = array
+        self._array: Array | None = array
+        self._again: Callable[[], Array] | None = None
         self._digest: bytes | None = None
         self._hash: int | None = None
+
+    @property
+    def array(self) -> Array:
+        """The array; one that was given up is made again, and kept."""
+        array = self._array
+        if array is None:
+            assert self._again is not None, "what is given up can be made again"
+            array = self._again()
+            array.flags.writeable = False
+            self._array = array
+        return array
+
+    def give_up(self, again: Callable[[], Array]) -> None:
+        """Frees the memory of the array if it is a copy that was made here.
+
+        ``again`` gives a fresh array of the same dtype, shape and bits; what it needs for that is
+        kept alive. It may be called by several threads.
+        """
+        if self._is_copy:
+            self._again = again
+            self._array = None
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -80,9 +105,9 @@ class Payload:
             return NotImplemented
         if self is other:
             return True
-        a, b = self.array, other.array
-        if hash(self) != hash(other) or a.dtype != b.dtype or a.shape != b.shape:
+        if hash(self) != hash(other) or self.type != other.type:
             return False
+        a, b = self.array, other.array
         # most are a single element, for which NumPy's comparison takes ten times as long
         if a.nbytes <= _CHUNK:
             return a.tobytes() == b.tobytes()
@@ -102,7 +127,7 @@ class Payload:
         return self._digest
 
     def __repr__(self) -> str:
-        return f"Payload({self.array.dtype}{list(self.array.shape)})"
+        return f"Payload({self.type})"
 
     def __reduce__(self) -> tuple[object, ...]:
         return (Payload, (self.array,))

@@ -62,10 +62,6 @@ def float_text(value: float) -> str:
     return f"{mantissa}p{exponent}"
 
 
-def _array_type(array: Array) -> str:
-    return f"{array.dtype}[{', '.join(map(str, array.shape))}]"
-
-
 def _elements(array: Array) -> str:
     if array.dtype.kind == "f":
         bits = np.ascontiguousarray(array).reshape(-1).view(f"u{array.itemsize}").tolist()
@@ -81,10 +77,9 @@ def _elements(array: Array) -> str:
 
 def payload_text(payload: Payload, *, inline: bool = True) -> str:
     """An array: written out if it is small (and ``inline``), else its digest and type."""
-    array = payload.array
-    if inline and array.size <= INLINE_ELEMENTS:
-        return f"{_array_type(array)} {_elements(array)}"
-    return f"payload #{payload.digest.hex()} {_array_type(array)}"
+    if inline and payload.type.size <= INLINE_ELEMENTS:
+        return f"{payload.type} {_elements(payload.array)}"
+    return f"payload #{payload.digest.hex()} {payload.type}"
 
 
 def attribute_text(value: Any, *, inline: bool = True, depth: int = 0) -> str:
@@ -122,15 +117,20 @@ def payloads_in(value: Any) -> Iterator[Payload]:
             yield from payloads_in(item)
 
 
-def payloads(graph: Graph) -> dict[str, Array]:
+def large_payloads(graph: Graph) -> dict[str, Payload]:
     """The arrays that the text names by digest only, regions included, by digest in hexadecimal."""
-    result: dict[str, Array] = {}
+    result: dict[str, Payload] = {}
     for node in graph.walk():
         for value in node.attrs.values():
             for payload in payloads_in(value):
-                if payload.array.size > INLINE_ELEMENTS:
-                    result.setdefault(payload.digest.hex(), payload.array)
+                if payload.type.size > INLINE_ELEMENTS:
+                    result.setdefault(payload.digest.hex(), payload)
     return result
+
+
+def payloads(graph: Graph) -> dict[str, Array]:
+    """``large_payloads`` as arrays."""
+    return {digest: payload.array for digest, payload in large_payloads(graph).items()}
 
 
 def _dims_in(value: Any) -> Iterator[DimExpr]:

@@ -91,5 +91,7 @@ def places(shape: tuple[int, ...], k: int, n: int) -> np.ndarray[Any, np.dtype[n
 
 def unpack(packed: Array, k: int, n: int) -> Array:
     """The matrix [k, n] that was packed."""
-    matrix: Array = packed.reshape(-1)[places(packed.shape, k, n)]
+    blocks, panels, depth, width = packed.shape
+    padded = packed.transpose(0, 2, 1, 3).reshape(blocks * depth, panels * width)
+    matrix: Array = padded[:k, :n]
     return matrix
