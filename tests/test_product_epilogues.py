@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,11 @@ Shapes = Sequence[tuple[Any, ...]]
 LINEAR: Build = lambda x, w, b: gx.nn.gelu(x @ w + b)  # noqa: E731
 KEPT: Build = lambda x, w, b: (x @ w, gx.nn.relu(x @ w + b))  # noqa: E731
 RESIDUAL: Build = lambda x, w, r: r + gx.tanh(x @ w)  # noqa: E731
+
+
+def wholes(executable: gx.Executable) -> int:
+    """How many kernels there are, where several launches of one count once."""
+    return len({re.sub(r" \d+$", "", kernel.name) for kernel in executable.kernels})
 
 
 def both(
@@ -195,7 +201,7 @@ def test_rows_of_products_keep_their_bits(name: str, dtype: str) -> None:
     executable, fused, apart = both(build, shapes, {}, dtype, False)
     for one, other in zip(fused, apart, strict=True):
         assert one.tobytes() == other.tobytes()
-    assert len(executable.kernels) == kernels
+    assert wholes(executable) == kernels
 
 
 SYMBOLIC_ROWS: dict[str, tuple[Build, Shapes, int]] = {
@@ -219,7 +225,7 @@ def test_rows_of_sizes_known_at_run_time_keep_their_bits(name: str, dtype: str) 
     fused = gx.Session(graph, threads=2).compile(result, fed)
     off = gx.Options(off=("fuse", "fuse-merge", "fuse-siblings"))
     apart = gx.Session(graph, options=off, threads=1).compile(result, fed)
-    assert len(fused.kernels) == kernels
+    assert wholes(fused) == kernels
     rng = np.random.default_rng(0)
     # more than a block of rows, and rows so long that a block holds fewer
     for b, t, m, n in [(2, 1, 1, 1), (1, 37, 70, 33), (2, 130, 33, 9000), (1, 97, 3, 20000)]:
@@ -239,7 +245,7 @@ def test_no_rows_and_no_columns_of_sizes_known_at_run_time() -> None:
         x, w = gx.placeholder(("m", 24)), gx.placeholder((24, "n"))
         total = gx.exp(x @ w).sum(axis=1)
     run = gx.Session(graph).compile(total, [x, w])
-    assert len(run.kernels) == 1
+    assert wholes(run) == 1
     for m, n in [(0, 5), (40, 0), (0, 0)]:
         given = np.ones((m, 24), np.float32), np.ones((24, n), np.float32)
         np.testing.assert_array_equal(run(*given), np.zeros(m, np.float32))
