@@ -129,7 +129,7 @@ class _Place:
 
     base: Var | None
     extent: Size
-    index: Var
+    position: Var
 
 
 def _safe_pairs(kernel: Kernel, together: bool = False) -> list[tuple[int, int]]:
@@ -140,7 +140,7 @@ def _safe_pairs(kernel: Kernel, together: bool = False) -> list[tuple[int, int]]
     """
     number = {buffer: n for n, buffer in enumerate(kernel.buffers)}
     order = {id(statement): n for n, statement in enumerate(walk(kernel.body))}
-    block_of = _blocks(kernel.body)
+    surroundings = _surroundings(kernel.body)
     definitions = {s.result: s for s in walk(kernel.body) if isinstance(s, Apply)}
     extents = {s.index: s.extent for s in walk(kernel.body) if isinstance(s, (Loop, Reduce))}
     loads: dict[Buffer, list[Load]] = {}
@@ -160,17 +160,23 @@ def _safe_pairs(kernel: Kernel, together: bool = False) -> list[tuple[int, int]]
         if definition is not None and definition.primitive == "add":
             base, position = definition.operands
             if position in extents:
-                return _Place(base, extents[position], index)
+                return _Place(base, extents[position], position)
         return _Place(None, extents.get(index, 0), index)
 
     def harmless(load: Load, store: Store) -> bool:
         """The load reads its place before the store writes it, in every iteration."""
         if order[id(load)] > order[id(store)]:
             return False
+        (read_in, around_load), (stored_in, around_store) = (
+            surroundings[id(statement)] for statement in (load, store)
+        )
         if load.index is store.index:
-            return block_of[id(load)] is block_of[id(store)]
+            return read_in is stored_in
         a, b = place(load.index), place(store.index)
-        return a.base is not None and a.base is b.base and a.extent == b.extent
+        if a.base is None or a.base is not b.base or a.extent != b.extent:
+            return False
+        # the whole row is read before any of it is written: neither is done for each of the other
+        return b.position not in around_load and a.position not in around_store
 
     alike: dict[tuple[str, Dim], list[Buffer]] = {}
     for source, read in loads.items():
@@ -191,14 +197,16 @@ def _safe_pairs(kernel: Kernel, together: bool = False) -> list[tuple[int, int]]
     return result
 
 
-def _blocks(body: tuple[Statement, ...]) -> dict[int, object]:
-    """Which body each statement stands in, by identity."""
-    result: dict[int, object] = {}
-    stack: list[tuple[Statement, ...]] = [body]
+def _surroundings(
+    body: tuple[Statement, ...],
+) -> dict[int, tuple[tuple[Statement, ...], tuple[Var, ...]]]:
+    """By identity, the body in which each statement stands, and the indices of loops around it."""
+    result: dict[int, tuple[tuple[Statement, ...], tuple[Var, ...]]] = {}
+    stack: list[tuple[tuple[Statement, ...], tuple[Var, ...]]] = [(body, ())]
     while stack:
-        block = stack.pop()
+        block, indices = stack.pop()
         for statement in block:
-            result[id(statement)] = block
+            result[id(statement)] = block, indices
             if isinstance(statement, (Loop, Reduce)):
-                stack.append(statement.body)
+                stack.append((statement.body, (*indices, statement.index)))
     return result

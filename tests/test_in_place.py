@@ -139,6 +139,24 @@ def test_an_old_value_read_in_another_order_is_not_overwritten() -> None:
     assert np.array_equal(session.get(a), one) and np.array_equal(session.get(b), two)
 
 
+def test_rows_that_are_read_for_each_of_their_elements_are_not_overwritten() -> None:
+    """Of a variable, and of a temporary."""
+    rows, others = data(200, 160), data(160, 160, seed=1)
+    with gx.Graph() as graph:
+        kept = gx.variable(rows)
+        step = kept.assign(gx.max(gx.expand_dims(kept, 1) + others, axis=-1))
+        sums = gx.cumsum(gx.constant(rows[:5]), axis=1)
+        largest = gx.max(gx.expand_dims(sums, 1) + others, axis=-1)
+        again = gx.cumsum(largest, axis=1)
+    session = gx.Session(graph)
+    for _ in range(3):
+        rows = (rows[:, None] + others).max(-1)
+        assert np.array_equal(session.run(step), rows)
+    added, (in_turn, of_these) = session.run(again), session.run([sums, largest])
+    assert np.array_equal(of_these, (in_turn[:, None] + others).max(-1))
+    assert np.allclose(added, np.cumsum(of_these, axis=1), rtol=1e-4)
+
+
 def test_what_is_only_written_lies_where_it_was_too() -> None:
     with gx.Graph() as graph:
         x = gx.placeholder((SIZE,), name="x")
