@@ -93,7 +93,8 @@ class _Planner:
             return self._begun[whole]
         known = self._destination.pop(value, None)
         if known is None:
-            known = self.slot("temporary", value.type, value.name or "", where)
+            known = len(self.slots)
+            self.slots.append(Slot("temporary", value.type, value.name or "", where))
         self.slot_of[value] = known
         return known
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,8 +79,9 @@ class _Table(NamedTuple):
         steps: the native form of the plan's steps.
         pointers: the slot of each entry of the pointer table.
         dims: of each entry of the dims table the symbol's name, or the slot whose bytes it is.
-        written: for each launch its step and the slots it writes.
-        sized: the slots whose bytes are needed, and the bytes.
+        results: for each kernel the places of the arguments that it writes.
+        sized: the slots whose bytes are needed.
+        bytes: the bytes of each of them.
         cuts: the launches whose tasks depend on the binding; those of others are in the steps.
         pool: address of the thread pool's record, 0 where one thread runs everything.
     """
@@ -88,8 +89,9 @@ class _Table(NamedTuple):
     steps: NDArray[np.int64]
     pointers: tuple[int, ...]
     dims: tuple[str | int, ...]
-    written: tuple[tuple[int, tuple[int, ...]], ...]
-    sized: tuple[tuple[int, Dim], ...]
+    results: tuple[tuple[int, ...], ...]
+    sized: tuple[int, ...]
+    bytes: tuple[Dim, ...]
     cuts: tuple[Cut, ...]
     pool: int
 
@@ -97,22 +99,25 @@ class _Table(NamedTuple):
 def _table(plan: Plan, code: Code, threads: int) -> _Table:
     """The table of a placed plan with its code, for so many threads."""
     entries = code.entries
-    kernels = [
-        (kernel.dims, tuple(n for n, b in enumerate(kernel.buffers) if b.is_result))
-        for kernel in plan.kernels
-    ]
+    names = [kernel.dims for kernel in plan.kernels]
+    results = tuple(
+        [
+            tuple([n for n, buffer in enumerate(kernel.buffers) if buffer.is_result])
+            for kernel in plan.kernels
+        ]
+    )
     pointers: list[int] = []
     dims: list[str | int] = []
-    written: list[tuple[int, tuple[int, ...]]] = []
+    needed: set[int] = set()
     words: list[int] = []
-    for position, step in enumerate(plan.steps):
+    for step in plan.steps:
         if isinstance(step, Launch):
-            names, outs = kernels[step.kernel]
-            arguments = step.arguments
-            words += (LAUNCH, entries[step.kernel], len(pointers), len(dims), 1)
+            kernel, arguments = step.kernel, step.arguments
+            words += (LAUNCH, entries[kernel], len(pointers), len(dims), 1)
             pointers += arguments
-            dims += names
-            written.append((position, tuple([arguments[n] for n in outs])))
+            dims += names[kernel]
+            for place in results[kernel]:
+                needed.add(arguments[place])
             continue
         kind, target = SKIP, 0
         row = len(pointers), len(dims)
@@ -127,7 +132,6 @@ def _table(plan: Plan, code: Code, threads: int) -> _Table:
             kind, target = JUMP, step.target
         words += (kind, 0, *row, target)
     assert plan.layout is not None, "a plan is placed before it runs"
-    needed = {slot for _, slots in written for slot in slots}
     needed.update(plan.layout.slots, (item for item in dims if isinstance(item, int)))
     sized = sorted(needed)
     steps = np.zeros((max(1, len(plan.steps)), STEP_WORDS), np.int64)
@@ -140,8 +144,9 @@ def _table(plan: Plan, code: Code, threads: int) -> _Table:
         steps,
         tuple(pointers),
         tuple(dims),
-        tuple(written),
-        tuple(zip(sized, plan.bytes_of(sized), strict=True)),
+        results,
+        tuple(sized),
+        tuple(plan.bytes_of(sized)),
         tuple(cut for cut in cuts if cut.is_symbolic),
         pool,
     )
@@ -220,7 +225,8 @@ def _frame(program: Program, binding: Mapping[str, int]) -> Frame:
             known[dim] = evaluate(dim, binding)
         return known[dim]
 
-    sizes = {s: size if type(size) is int else number(size) for s, size in table.sized}
+    amounts = [size if type(size) is int else number(size) for size in table.bytes]
+    sizes = dict(zip(table.sized, amounts, strict=True))
     offsets, peak = layout.at([sizes[slot] for slot in layout.slots])
     if program.most_bytes is not None and peak > program.most_bytes:
         raise ArenaTooLarge
@@ -235,7 +241,7 @@ def _frame(program: Program, binding: Mapping[str, int]) -> Frame:
     dims = np.array(numbers or [0], np.int64)
     # a launch all of whose results are empty has nothing to do
     empty = {slot for slot, size in sizes.items() if not size}
-    idle = [step for step, slots in table.written if empty.issuperset(slots)] if empty else []
+    idle = _idle(plan, table.results, empty) if empty else []
     steps = table.steps
     if idle or table.cuts:
         steps = table.steps.copy()
@@ -254,6 +260,16 @@ def _frame(program: Program, binding: Mapping[str, int]) -> Frame:
     record[:FRAME_RELEASES] = program.walker, *words
     record[FRAME_RELEASES] = program.releases(binding)
     return Frame(record, arena, pointers, status, arguments, (steps, dims))
+
+
+def _idle(plan: Plan, results: Sequence[Sequence[int]], empty: Collection[int]) -> list[int]:
+    """The launches all of whose results are empty slots."""
+    return [
+        position
+        for position, step in enumerate(plan.steps)
+        if isinstance(step, Launch)
+        and all(step.arguments[place] in empty for place in results[step.kernel])
+    ]
 
 
 class Program:
