@@ -52,13 +52,18 @@ class _Factor:
 
 def chains(graph: Graph, context: PassContext) -> Graph:
     """The graph with each product computed in its best order."""
-    if sum(node.op is contract_op for node in graph.nodes) == 0:
+    if not any(node.op is contract_op for node in graph.nodes):
         return graph
+    takes_floats = "reassoc" in context.options.fast_math
+    roots = [
+        node
+        for node in graph.nodes
+        if (node.op is contract_op or node.op is reduce_sum_op)
+        and (takes_floats or not node.output.dtype.is_float)
+    ]
     editor = GraphEditor(graph, "chains")
-    for node in graph.nodes:
+    for node in roots:
         if _factors_of(graph, node) is None:
-            continue
-        if node.output.dtype.is_float and "reassoc" not in context.options.fast_math:
             continue
         factors, present = _flattened(graph, node)
         if len(factors) < 3:

@@ -145,7 +145,7 @@ def key(value: Attribute) -> Hashable:
     if kind is int or kind is Payload:
         return value
     if kind is bool or value is None or isinstance(value, (int, str)):
-        return (kind.__name__, value)
+        return (kind, value)
     if isinstance(value, tuple):
         return tuple([key(item) for item in value])
     if isinstance(value, float):
