@@ -47,6 +47,6 @@ def _stay(
     order = sorted(range(len(plan.loops)), key=lambda n: plan.loops[n][1] - plan.loops[n][0])
     for loop in order:
         start, end = plan.loops[loop]
-        for slot in touched_by_loop[loop].intersection(last):
-            if first[slot] < start:
+        for slot in touched_by_loop[loop]:
+            if slot in last and first[slot] < start:
                 last[slot] = max(last[slot], end - 1)
