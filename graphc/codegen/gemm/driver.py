@@ -17,8 +17,8 @@ from graphc.ir.dtypes import DType
 _ANY_ROWS = 8
 # up to so many rows, B with contiguous columns is transposed on the way, not packed
 _DOT_ROWS = 2
-# panels that one row meets at a time
-_ROW_PANELS = 4
+# panels that one row, or two, meet at a time
+_ROW_PANELS = {1: 4, 2: 2}
 
 
 def emit_float_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> str:
@@ -86,7 +86,8 @@ def emit_float_gemm_packed(module: ModuleEmitter, dtype: DType, target: Target) 
     if module.has(name):
         return name
     zero = emit_zero(module, sizes.element, sizes.lanes, sizes.size)
-    blocked, row = _emit_blocked(module, sizes), _emit_packed_row(module, sizes)
+    blocked = _emit_blocked(module, sizes)
+    kernels = {rows: _emit_packed_rows(module, sizes, rows) for rows in _ROW_PANELS}
     f = Builder(
         module,
         name,
@@ -100,10 +101,11 @@ def emit_float_gemm_packed(module: ModuleEmitter, dtype: DType, target: Target) 
     near = f.parameter("near", "near_count")
     f.leave_if(f.either(f.compare("slt", m, 1), f.compare("slt", n, 1)))
     _zero_if_empty(f, zero, c, m, n, k, c_row)
-    single = f.compare("eq", m, 1)
-    with f.when(single):
-        f.run(row, a, packed, c, n, k, a_col, depth, padded)
-    f.leave_if(single)
+    for rows, kernel in kernels.items():
+        is_it = f.compare("eq", m, rows)
+        with f.when(is_it):
+            f.run(kernel, a, packed, c, n, k, a_row, a_col, depth, padded, c_row)
+        f.leave_if(is_it)
     width, one = f.i64(sizes.tile_columns), f.i64(1)
     strides = (a_row, a_col, width, one, c_row)
     f.run(blocked, a, packed, c, m, n, k, *strides, workspace, depth, padded, *near)
@@ -111,45 +113,49 @@ def emit_float_gemm_packed(module: ModuleEmitter, dtype: DType, target: Target) 
     return name
 
 
-def _emit_packed_row(module: ModuleEmitter, sizes: Blocking) -> str:
-    """Defines (a, packed, c, n, k, a_col, depth, padded): one row by several panels at a time.
+def _emit_packed_rows(module: ModuleEmitter, sizes: Blocking, rows: int) -> str:
+    """Defines (a, packed, c, n, k, a_row, a_col, depth, padded, c_row): so many rows by several
+    panels at a time.
 
     One panel's few chains would wait for each other.
     """
-    name = f"gemm_packed_row_{sizes.suffix}"
-    several = emit_row(module, sizes, _ROW_PANELS)
+    name = f"gemm_packed_row{rows}_{sizes.suffix}"
+    panels = _ROW_PANELS[rows]
+    several = emit_row(module, sizes, rows, panels)
     sweep = _emit_sweep(module, sizes)
-    f = Builder(module, name, "*a *packed *c n k a_col depth padded", cold=True)
+    f = Builder(module, name, "*a *packed *c n k a_row a_col depth padded c_row", cold=True)
     a, packed, c, n, k = f.parameter("a", "packed", "c", "n", "k")
-    a_col, depth, padded = f.parameter("a_col", "depth", "padded")
+    a_row, a_col, depth, padded = f.parameter("a_row", "a_col", "depth", "padded")
+    (c_row,) = f.parameter("c_row")
     element, width = sizes.element, sizes.tile_columns
     step = f.mul(depth, width)
-    whole = f.rounded_down(n, width * _ROW_PANELS)
+    whole = f.rounded_down(n, width * panels)
     rest = f.sub(n, whole)
     edge = f.rounded_down(rest, width)
-    with f.blocks(k, depth) as (start, rows):
+    with f.blocks(k, depth) as (start, steps):
         left = f.at(a, element, f.mul(start, a_col))
         block = f.at(packed, element, f.mul(start, padded))
         resume = f.convert("zext", f.compare("ne", start, 0), "i64")
-        with f.blocks(whole, width * _ROW_PANELS) as (column, _):
+        with f.blocks(whole, width * panels) as (column, _):
             panel = f.at(block, element, f.mul(column, depth))
-            f.run(several, rows, left, a_col, panel, step, f.at(c, element, column), resume)
+            result = f.at(c, element, column)
+            f.run(several, steps, left, a_row, a_col, panel, step, result, c_row, resume)
         with f.when(f.compare("sgt", rest, 0)):
             panel = f.at(block, element, f.mul(whole, depth))
             f.run(
                 sweep,
                 left,
-                f.i64(0),
+                a_row,
                 a_col,
                 panel,
                 f.i64(width),
                 step,
                 f.at(panel, element, f.mul(edge, depth)),
                 f.at(c, element, whole),
-                f.i64(0),
-                f.i64(1),
+                c_row,
+                f.i64(rows),
                 rest,
-                rows,
+                steps,
                 resume,
                 *(f.i64(0) for _ in range(4)),
             )

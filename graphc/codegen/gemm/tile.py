@@ -86,38 +86,41 @@ def emit_tile(
     return name
 
 
-def emit_row(module: ModuleEmitter, sizes: Blocking, panels: int) -> str:
-    """Defines the kernel of one row by several panels; returns its name.
+def emit_row(module: ModuleEmitter, sizes: Blocking, rows: int, panels: int) -> str:
+    """Defines the kernel of one or two rows by several panels; returns its name.
 
-    Signature: (k, a, a_col, b, b_step, c, resume): panels lie ``b_step`` apart. ``resume`` not 0
-    starts from C.
+    Signature: (k, a, a_row, a_col, b, b_step, c, c_row, resume): panels lie ``b_step`` apart.
+    ``resume`` not 0 starts from C.
     """
-    name = f"gemm_row{panels}_{sizes.suffix}"
+    name = f"gemm_row{rows}x{panels}_{sizes.suffix}"
     if module.has(name):
         return name
-    f = Builder(module, name, "k *a a_col *b b_step *c resume")
-    k, a, a_col, b, b_step = f.parameter("k", "a", "a_col", "b", "b_step")
-    c, resume = f.parameter("c", "resume")
+    f = Builder(module, name, "k *a a_row a_col *b b_step *c c_row resume")
+    k, a, a_row, a_col, b, b_step = f.parameter("k", "a", "a_row", "a_col", "b", "b_step")
+    c, c_row, resume = f.parameter("c", "c_row", "resume")
     vector, element, lanes, width = sizes.vector, sizes.element, sizes.lanes, sizes.tile_columns
     bases = [f.at(b, element, f.mul(b_step, panel)) for panel in range(panels)]
+    a_rows = [f.at(a, element, f.mul(a_row, row)) for row in range(rows)]
     offsets = range(0, width, lanes)
     places = [
-        f.at(c, element, f.i64(panel * width + offset))
+        f.at(c, element, f.mul(c_row, row), f.i64(panel * width + offset))
+        for row in range(rows)
         for panel in range(panels)
         for offset in offsets
     ]
     start = _start_of_chains(f, sizes, places, resume)
     with f.loop(f.i64(0), k, 1, start) as loop:
-        place = f.at(a, element, f.mul(loop.index, a_col))
-        left = f.splat(f.load(place, sizes.scalar, sizes.size), lanes)
-        row = f.mul(loop.index, width)
+        across, down = f.mul(loop.index, a_col), f.mul(loop.index, width)
+        lefts = [f.load(f.at(row, element, across), sizes.scalar, sizes.size) for row in a_rows]
         rights = [
-            f.load(f.at(base, element, row, f.i64(offset)), vector, sizes.size)
+            f.load(f.at(base, element, down, f.i64(offset)), vector, sizes.size)
             for base in bases
             for offset in offsets
         ]
+        pairs = [(f.splat(left, lanes), right) for left in lefts for right in rights]
         loop.yields = [
-            f.fma(left, right, total) for right, total in zip(rights, loop.carries, strict=True)
+            f.fma(left, right, total)
+            for (left, right), total in zip(pairs, loop.carries, strict=True)
         ]
     for value, place in zip(loop.results, places, strict=True):
         f.store(value, place, sizes.size)
