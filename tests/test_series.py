@@ -10,7 +10,7 @@ import pytest
 
 import graphc as gx
 from graphc.base.target import host
-from graphc.ir.dims import evaluate, symbol
+from graphc.ir.dims import ceil_div, evaluate, symbol
 from graphc.ir.dtypes import float32, int64
 from graphc.ir.types import TensorType
 from graphc.kernel import grains, split
@@ -146,6 +146,25 @@ def test_small_kernels_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(split, "SERIAL_WORK", 10**12)
     for make in (scaled_by_sum, through_scratch, two_halves):
         assert len(series_of(built(make)).members) == 1
+
+
+def test_one_likely_block_is_not_worth_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    def in_blocks(b: KernelBuilder, n: Any) -> None:
+        """y = x · sum of x, by blocks of 5000."""
+        x = b.buffer("x", "in", TensorType(float32, (n,)))
+        y = b.buffer("y", "out", TensorType(float32, (n,)))
+        with b.reduce(n, "lanes") as scope:
+            scope.terms.append(("add", b.load(x, scope.index)))
+        with b.loop(ceil_div(n, 5000), "parallel") as block:
+            first = b.apply("multiply", block.index, b.dim(5000))
+            held = b.apply("minimum", b.dim(5000), b.apply("subtract", b.dim(n), first))
+            with b.loop(held, "vector") as loop:
+                place = b.apply("add", first, loop.index)
+                b.store(y, place, b.apply("multiply", b.load(x, place), scope.results[0]))
+
+    assert len(series_of(built(in_blocks, symbol("n"))).members) == 1
+    monkeypatch.setattr(split, "LIKELY", 20_000)
+    assert len(series_of(built(in_blocks, symbol("n"))).members) == 2
 
 
 def test_what_is_handed_on_is_a_temporary_of_the_plan() -> None:

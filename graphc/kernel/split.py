@@ -190,7 +190,9 @@ def _chosen_levels(kernel: Kernel, work: Dim) -> int:
 def is_worth_sharing(kernel: Kernel) -> bool:
     """Whether threads can share a kernel, and would at sizes that are likely."""
     split = with_best_split(kernel).split
-    return split is not None and at_hint(split.work, LIKELY) >= SERIAL_WORK
+    if split is None or at_hint(split.extent, LIKELY) < 2:
+        return False
+    return at_hint(split.work, LIKELY) >= SERIAL_WORK
 
 
 __all__ = [
