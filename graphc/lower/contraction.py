@@ -27,6 +27,7 @@ from graphc.ir.value import Value
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import MAX_NEAR, Buffer, Kernel, MatrixOperand, Size, Var
 from graphc.kernel.panels import depth_limit
+from graphc.kernel.split import FEW_ROWS
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.index import Index, flat_index, reshape_index
 from graphc.lower.region import Result, Slices, open_loop, open_loops, open_region
@@ -51,9 +52,6 @@ BLOCK_BYTES = 512 * 1024
 
 NEAR_BYTES = 768 * 1024
 """Memory of a block together with what is brought near for the work on it."""
-
-FEW_ROWS = 24
-"""Up to so many rows, blocks are wide: products of few rows stream through their right operand."""
 
 MANY_BLOCKS = 16
 """With so many it matters little that one thread gets one more than another."""

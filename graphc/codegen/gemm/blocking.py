@@ -12,15 +12,12 @@ from graphc.base.target import Target
 from graphc.codegen.emitter import LType, element_of, ltype
 from graphc.ir.dtypes import DType
 from graphc.kernel.panels import depth_limit, panel_width, vector_bits
+from graphc.kernel.split import FEW_ROWS
 
 _ALIGNMENT = 64
 # Rows of C per tile, for vectors of 512, 256 and 128 bits. A tile of two vectors' width needs twice
 # as many accumulators; the rest of the 32 or 16 registers hold B, a broadcast of A and a product.
 _TILE_ROWS = {512: 8, 256: 6, 128: 4}
-
-# Up to so many rows of C, a wide B is read once, row by row: its tiles would be a few cache lines
-# from each of many pages.
-STREAM_ROWS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +168,7 @@ def gemm_workspace_bytes(
         rows = min(m, sizes.block_m) if packs_left else 1
         elements += depth * (rows + sizes.lanes)
     if m > 1:
-        rows = min(m, STREAM_ROWS)
+        rows = min(m, FEW_ROWS)
         block = sizes.block_stream // (1 if rows <= sizes.tile_rows else 2)
         # the last block may be longer by half, and tiles begin up to a vector before the matrix
         width = round_up(min(n + sizes.lanes, block + block // 2), sizes.tile_columns)

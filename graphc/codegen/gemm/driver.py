@@ -5,15 +5,17 @@ from __future__ import annotations
 from graphc.base.target import Target
 from graphc.codegen.emitter import ModuleEmitter, Reg
 from graphc.codegen.gemm.ahead import Near, Requests
-from graphc.codegen.gemm.blocking import STREAM_ROWS, Blocking, blocking
+from graphc.codegen.gemm.blocking import Blocking, blocking
 from graphc.codegen.gemm.build import Builder, otherwise
 from graphc.codegen.gemm.dots import emit_dots
 from graphc.codegen.gemm.few import emit_few_rows
 from graphc.codegen.gemm.move import emit_copy, emit_pack_block, emit_zero
 from graphc.codegen.gemm.tile import emit_row, emit_tile
 from graphc.ir.dtypes import DType
+from graphc.kernel.split import FEW_ROWS
 
-# Up to so many rows of C, B is read once, row by row, whether it is wide or not.
+# Up to so many rows of C, B is read once, row by row, whether it is wide or not. If it is wide,
+# ``FEW_ROWS`` is the limit: its tiles would be a few cache lines from each of many pages.
 _ANY_ROWS = 8
 # up to so many rows, B with contiguous columns is transposed on the way, not packed
 _DOT_ROWS = 2
@@ -54,7 +56,7 @@ def emit_float_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> str:
 
     limit = f.select(
         f.compare("sge", columns, sizes.stream_columns),
-        f.i64(STREAM_ROWS),
+        f.i64(FEW_ROWS),
         f.i64(_ANY_ROWS),
     )
     stream = f.both(
