@@ -87,3 +87,17 @@ def test_the_stack_that_stripes_take_is_bounded(monkeypatch: pytest.MonkeyPatch)
     x = sample((400, 1111), "float32")
     expected = combine_terms("add", x.T, as_dtype("float32"), "chain")
     assert np.array_equal(run(lambda v: gx.sum(v, axis=0), x, False), expected)
+
+
+def test_only_what_lies_in_memory_is_asked_for_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bits are the same."""
+    x = sample((300, 128), "float32")
+    for far, asked in ((x.nbytes, False), (x.nbytes - 1, True)):
+        monkeypatch.setattr(stripes, "FAR_BYTES", far)
+        with gx.Graph() as graph:
+            given = gx.placeholder(x.shape)
+            total = gx.sum(given, axis=0)
+        program = gx.Session(graph).compile(total, [given])
+        assert ("call void @llvm.prefetch" in program.llvm_ir()) is asked
+        expected = combine_terms("add", x.T, as_dtype("float32"), "chain")
+        assert np.array_equal(program(x), expected)

@@ -101,24 +101,27 @@ def ask_for_streams(k: KernelEmitter, body: Sequence[Statement], width: int, ahe
         and product(load.buffer.type.shape) in written
         and load.buffer in k.read_once
     ]
-    places = [(load, k.binding(load.index)) for load in loads]
-
-    def ask() -> None:
-        for load, place in places:
-            if isinstance(place, Linear) and is_literal(place.stride, 1):
-                size = load.buffer.type.dtype.bytes
-                far = k.e.binary("add", place.base, k.e.const(ahead // size, I64))
-                base, element = k.pointer(load.buffer), storage(load.buffer.type.dtype)
-                address = k.e.assign(PTR, f"getelementptr {element}, {base}, {far}")
-                prefetch(k.e, address, max(1, width * size // LINE))
-
-    if not conditions or not places:
+    if not conditions or not loads:
         return
     if conditions[0] is ALWAYS:
-        ask()
+        ask_for_loads(k, loads, width, ahead)
         return
     with k.e.when(conditions[0]):
-        ask()
+        ask_for_loads(k, loads, width, ahead)
+
+
+def ask_for_loads(
+    k: KernelEmitter, loads: Sequence[Load], width: int, ahead: int, *, near: bool = True
+) -> None:
+    """Asks for what neighbouring lanes, bound at present, read so many bytes further on."""
+    for load in loads:
+        place = k.binding(load.index)
+        if isinstance(place, Linear) and is_literal(place.stride, 1):
+            size = load.buffer.type.dtype.bytes
+            far = k.e.binary("add", place.base, k.e.const(ahead // size, I64))
+            base, element = k.pointer(load.buffer), storage(load.buffer.type.dtype)
+            address = k.e.assign(PTR, f"getelementptr {element}, {base}, {far}")
+            prefetch(k.e, address, max(1, width * size // LINE), near=near)
 
 
 def _all_uniform(k: KernelEmitter, statement: Load) -> bool:

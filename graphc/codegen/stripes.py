@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from graphc.codegen.binding import Linear
 from graphc.codegen.emitter import I64, Reg, ltype
+from graphc.codegen.memory import ask_for_loads
 from graphc.codegen.reduction import (
     State,
     bind_results,
@@ -32,6 +33,14 @@ if TYPE_CHECKING:
 
 ROWS = 8
 """Rows that are read side by side; with 16 a column sum took a third longer."""
+
+AHEAD = 1024
+"""Bytes along a row that are asked for, into the second-level cache: column sums of 4096 x 4096
+floats took 2.6 ms without, 2.3 so, and 3.3 when asked for into the first, where levels lie."""
+
+FAR_BYTES = 24 << 20
+"""More than this is read from memory. What lies in the third-level cache is read faster without
+asking: 1024 x 1024 floats took a fifth longer."""
 
 STRIPE_BYTES = 16 << 10
 """What one level of one stripe takes on the stack."""
@@ -83,6 +92,12 @@ def _fits(statement: Loop) -> bool:
             if isinstance(inner.extent, int) and inner.extent <= MIN_ROWS:
                 return False
     return not written & read
+
+
+def _is_far(load: Load) -> bool:
+    """Whether a load reads an array that is known to be read from memory."""
+    size = load.buffer.type.bytes
+    return isinstance(size, int) and size > FAR_BYTES and load.condition is None
 
 
 def _levels(reduction: Reduce) -> int:
@@ -196,6 +211,7 @@ class _Stripes:
         k, e, reducers = self.k, self.k.e, reduction.reducers
         rows, top = k.size(reduction.extent), self._top(reduction)
         first = self._level(room, e.const(0, I64))
+        far = [s for s in reduction.body if isinstance(s, Load) and _is_far(s)]
         with e.loop(e.const(0, I64), e.binary("add", top, e.const(1, I64)), 1) as level:
             place = self._level(room, level.index)
             self._over(lambda at: self._write(place, at, neutral_state(e, reducers, k.lanes)))
@@ -208,6 +224,8 @@ class _Stripes:
                 with e.loop(block.index, end, 1, flat(state)) as loop:
                     k.bind(reduction.index, loop.index)
                     k.statements(reduction.body)
+                    if k.lanes > 1:
+                        ask_for_loads(k, far, k.lanes, AHEAD, near=False)
                     position = e.splat(loop.index, k.lanes)
                     state = grouped(reducers, loop.carries)
                     loop.yields = flat(combined(k, reducers, state, terms(k, reducers, position)))
