@@ -185,7 +185,7 @@ def missing_feed(value: Value, recorder: Recorder) -> FeedError:
             "  ", " "
         ),
         where=where,
-        hint="add it to the feeds of this run",
+        hint="add it to the feeds",
     )
 
 

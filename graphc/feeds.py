@@ -40,11 +40,19 @@ def arguments_by_place(
         needed: the places of those that the program reads.
 
     Raises:
-        FeedError: for a wrong number of arguments, a name that no or more than one feed has, and
-            what is given twice or is needed and missing.
+        FeedError: for a wrong number of arguments, a dict of feeds, a name that no or more than
+            one feed has, and what is given twice or is needed and missing.
     """
+    labels = ", ".join(name or type_ for name, type_ in feeds)
+    for place, argument in enumerate(arguments):
+        if isinstance(argument, dict):
+            raise FeedError(
+                f"argument {place} is a dict, but feeds are arguments of their own here ({labels})",
+                where=caller(),
+                hint="give them by position, in this order, or by name, as in name=array; "
+                "only session.run takes a dict",
+            )
     if len(arguments) > len(feeds) or (len(arguments) < len(feeds) and not named):
-        labels = ", ".join(name or type_ for name, type_ in feeds)
         counts = f"{plural(len(arguments), 'argument')} for {plural(len(feeds), 'feed')}"
         raise FeedError(
             f"{counts} ({labels})" if labels else counts,

@@ -292,6 +292,9 @@ def test_compile_takes_feeds_in_the_order_given() -> None:
     np.testing.assert_array_equal(with_unused([5, 5], None, [1, 2])["z"], [-4, -3])
     with pytest.raises(gx.FeedError, match="1 argument for 2 feeds"):
         session.compile(z)([1, 2])
+    with pytest.raises(gx.FeedError, match=r"argument 0 is a dict.* \(x, y\)") as caught:
+        session.compile(z)({x: [5, 5], y: [1, 2]})
+    assert "session.run" in (caught.value.hint or "")
     np.testing.assert_array_equal(session.compile(z * 2.0, [z])([1, 2]), [2, 4])
 
 

@@ -126,7 +126,7 @@ def _command(
         looked = "no cc and no ziglang" if _is_here(target) else "no ziglang"
         raise UnsupportedError(
             f"there is no linker for {target.triple} here: {looked} was found",
-            hint="pip install graphc[aot], which brings ziglang",
+            hint="pip install ziglang, which brings one for every target",
         )
     if target.architecture == "wasm32":
         return [
