@@ -60,9 +60,11 @@ class Profile:
 
     def __str__(self) -> str:
         width = max([len(kernel.name) for kernel in self.kernels] + [6])
-        lines = [f"{'kernel':<{width}} {'launches':>8} {'µs':>10} {'share':>6}  line"]
+        lines = [f"{'#':>3} {'kernel':<{width}} {'launches':>8} {'µs':>10} {'share':>6}  line"]
         for kernel in self.kernels:
-            line = f"{kernel.name:<{width}} {kernel.launches:>8} {kernel.seconds * 1e6:>10.1f}"
+            number = kernel.kernel if kernel.kernel >= 0 else ""
+            line = f"{number:>3} {kernel.name:<{width}}"
+            line += f" {kernel.launches:>8} {kernel.seconds * 1e6:>10.1f}"
             where = kernel.where.brief if kernel.where is not None else ""
             lines.append(f"{line} {kernel.share:>6.1%}  {where}".rstrip())
         return "\n".join(lines)

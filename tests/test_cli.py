@@ -275,6 +275,7 @@ def test_cache_shows_and_clears(
     assert first.startswith(f"{tmp_path}/kept: {count} files") and count > 1
     assert sum(int(line.split()[0]) for line in realms) == count
     assert {line.split()[1] for line in realms} == {"objects", "programs"}
+    assert len({line.split(maxsplit=1)[1] for line in realms}) == len(realms)
     assert output(capsys, "cache", "clear") == f"{tmp_path}/kept: {count} files removed\n"
     assert output(capsys, "cache").startswith(f"{tmp_path}/kept: 0 files")
     monkeypatch.setenv("GRAPHC", "cache=off")

@@ -22,6 +22,10 @@ def test_profile_names_kernels_and_launches() -> None:
     assert sum(time.share for time in profile.kernels) == pytest.approx(1)
     names = [exe.kernels[time.kernel].name for time in profile.kernels if time.kernel >= 0]
     assert all(name in str(profile) for name in names)
+    rows = [line.split()[:2] for line in str(profile).splitlines()[1:]]
+    assert [[str(time.kernel), time.name] for time in profile.kernels if time.kernel >= 0] == [
+        row for row in rows if row[0].isdigit()
+    ]
 
 
 def test_stepwise_runs_give_the_same_bits_through_branches_and_loops() -> None:

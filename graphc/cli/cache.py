@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 
 from graphc.base.words import plural
 from graphc.cli.command import Command, argument
@@ -23,8 +24,13 @@ def _cache(options: argparse.Namespace) -> int:
     usage = cache.usage()
     size = f"{usage.bytes / 1e6:.1f} MB of {MAX_BYTES / 1e6:,.0f} MB"
     print(f"{cache.directory}: {plural(usage.entries, 'file')}, {size}")
+    entries, makers = Counter[str](), Counter[str]()
     for name, count in usage.realms:
-        print(f"  {count:>6}  {name}")
+        entries[name] += count
+        makers[name] += 1
+    for name, count in sorted(entries.items()):
+        several = f", of {makers[name]} versions or settings" if makers[name] > 1 else ""
+        print(f"  {count:>6}  {name}{several}")
     return 0
 
 
