@@ -38,8 +38,8 @@ def compile_graph(
 ) -> Compiled:
     """From an extracted graph to a program.
 
-    Graph passes rewrite and fuse; lowering makes one kernel of each fused node and lays control
-    flow flat into a plan; temporaries get their place in the arena; LLVM compiles the kernels.
+    Graph passes rewrite and fuse; lowering makes kernels of the fused nodes and lays control flow
+    flat into a plan; temporaries get their place in the arena; LLVM compiles the kernels.
     Whoever gives a ``context`` can read the decisions there even if this fails half-way.
 
     Raises:

@@ -220,7 +220,7 @@ class Executable(Called):
 
     @property
     def graph(self) -> Graph:
-        """The graph after all passes; each fused node is one kernel."""
+        """The graph after all passes: fused nodes, each a kernel or several."""
         return self.compiled.graph
 
     @property

@@ -1,1 +1,1 @@
-"""Kernel IR to LLVM text: mechanical emission, one function per kernel construct."""
+"""Kernel IR to LLVM text: one function for each kernel."""

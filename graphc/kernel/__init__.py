@@ -1,1 +1,1 @@
-"""Kernel IR: one loop nest per fused node."""
+"""Kernel IR: what is launched, a fused node or a part of one, as loops over scalars."""

@@ -1,8 +1,9 @@
 """Kernels: scalar code in SSA form inside structured loops, over packed buffers.
 
-A kernel is what one ``fused`` node becomes. Every scalar is a ``Var`` defined once; statements are
-in order, so no walk recurses deeper than the loop nest. Buffers are C-contiguous and addressed by a
-flat int64 index. Inputs are never written; kernels read and write nothing else.
+A kernel is what one ``fused`` node becomes, or a part of it that is launched by itself
+(``graphc.lower.series``). Every scalar is a ``Var`` defined once; statements are in order, so no
+walk recurses deeper than the loop nest. Buffers are C-contiguous and addressed by a flat int64
+index. Inputs are never written; kernels read and write nothing else.
 
 Loop kinds: ``parallel``, ``across`` and ``vector`` iterations are independent of each other;
 ``serial`` ones run in order and may carry values. An ``across`` loop stands around a vector loop
