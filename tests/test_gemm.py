@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from graphc.base.target import Target, host, named
+from graphc.codegen.caches import FAR_BYTES
 from graphc.codegen.emitter import ModuleEmitter, element_of, ltype
 from graphc.codegen.gemm import (
     emit_gemm,
@@ -23,7 +24,6 @@ from graphc.codegen.gemm import (
     reads_in_place,
     reads_transpose_in_place,
 )
-from graphc.codegen.gemm.blocking import blocking
 from graphc.codegen.gemm.build import Builder
 from graphc.ir.dtypes import ALL, FLOATS, DType, bool_, float32, float64
 from graphc.kernel.panels import depth_limit, even_depth, pack, panel_width
@@ -306,9 +306,8 @@ def test_few_rows_wherever_the_right_operand_lies(
 @pytest.mark.parametrize("rows", [1, 3])
 def test_few_rows_of_what_no_cache_holds(dtype: DType, rows: int) -> None:
     made, generator = products(dtype, "host"), np.random.default_rng(11)
-    far = blocking(dtype, host()).far_bytes
     n = 2500
-    k = far // dtype.bytes // n + 1
+    k = FAR_BYTES // dtype.bytes // n + 1
     a, b = matrix(generator, (rows, k), dtype), matrix(generator, (k, n), dtype)
     assert_same_bits(made.product(a, askew(b, 4, 12)), made.chain(a, b))
 

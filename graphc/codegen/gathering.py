@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graphc.codegen.binding import storage
+from graphc.codegen.caches import LINE, prefetch
 from graphc.codegen.emitter import I64, PTR, Reg
-from graphc.codegen.memory import prefetch
-from graphc.codegen.streaming import LINE
 from graphc.kernel.ir import (
     Apply,
     Check,
@@ -128,7 +127,8 @@ def ask_ahead(k: KernelEmitter, loop: Loop, rows: Sequence[Picked], index: Reg, 
         assert place is not None, "one place for all lanes"
         element = storage(picked.load.buffer.type.dtype)
         base = k.pointer(picked.load.buffer)
-        prefetch(e, e.assign(PTR, f"getelementptr {element}, {base}, {place}"), picked.lines)
+        address = e.assign(PTR, f"getelementptr {element}, {base}, {place}")
+        prefetch(e, address, picked.lines * LINE)
 
 
 def _place(k: KernelEmitter, check: Check) -> Reg:

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from graphc.codegen.binding import Linear, is_literal, storage
+from graphc.codegen.caches import LINE, prefetch
 from graphc.codegen.emitter import I64, PTR, FunctionEmitter, LType, Reg, ltype
-from graphc.codegen.streaming import ALWAYS, LINE
+from graphc.codegen.streaming import ALWAYS
 from graphc.ir.dims import product
 from graphc.ir.dtypes import DType
 from graphc.kernel.ir import Load, Statement, Store, Var
@@ -72,18 +73,6 @@ def load_element(k: KernelEmitter, statement: Load) -> Reg:
     return _to_register(e, raw, dtype)
 
 
-def prefetch(e: FunctionEmitter, place: Reg, lines: int = 1, *, near: bool = True) -> None:
-    """Asks for lines from an address on, which may lie outside of any array.
-
-    They come to the nearest cache, or to the second where they had to make room for each other.
-    """
-    locality = 3 if near else 2
-    e.module.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
-    for line in range(lines):
-        at = place if line == 0 else e.assign(PTR, f"getelementptr i8, {place}, i64 {line * LINE}")
-        e.line(f"call void @llvm.prefetch.p0({at}, i32 0, i32 {locality}, i32 1)")
-
-
 def ask_for_streams(k: KernelEmitter, body: Sequence[Statement], width: int, ahead: int) -> None:
     """Asks for what iterations of a streaming vector loop read so many bytes further on.
 
@@ -121,7 +110,7 @@ def ask_for_loads(
             far = k.e.binary("add", place.base, k.e.const(ahead // size, I64))
             base, element = k.pointer(load.buffer), storage(load.buffer.type.dtype)
             address = k.e.assign(PTR, f"getelementptr {element}, {base}, {far}")
-            prefetch(k.e, address, max(1, width * size // LINE), near=near)
+            prefetch(k.e, address, width * size, near=near)
 
 
 def _all_uniform(k: KernelEmitter, statement: Load) -> bool:

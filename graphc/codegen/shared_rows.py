@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from graphc.codegen.caches import LINE
 from graphc.codegen.emitter import I64
-from graphc.codegen.streaming import ALWAYS, LINE, start_of_lines
+from graphc.codegen.streaming import ALWAYS, start_of_lines
 from graphc.ir.dims import Dim
 from graphc.kernel.index_range import index_forms
 from graphc.kernel.ir import Apply, Cast, Const, DimValue, Load, Loop, Statement, Store

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from graphc.base.target import Target
+from graphc.codegen.caches import FAR_BYTES, LINE
 from graphc.codegen.elementary import NAMES
 from graphc.codegen.pages import PAGE
-from graphc.codegen.streaming import LINE, REDUCING_STREAM_BYTES
+from graphc.codegen.streaming import REDUCING_STREAM_BYTES
 from graphc.ir.dims import Dim
 from graphc.kernel.ir import (
     Apply,
@@ -54,11 +55,6 @@ are written. Elsewhere a line is waited for, with other stages in between longer
 norm took 14.4 cycles for 16 floats of 8 MB row by row, staggered 25. What goes past the caches, in
 whole lines, is not waited for: then it took 12.4."""
 
-FAR_BYTES = 24 << 20
-"""More than this is read from memory. Where that takes most of the time, one stream without work in
-between is read faster: mean and variance of 64 MB took 4 to 16 % longer staggered. Asking for lines
-ahead made that worse."""
-
 _SCALARS = (Apply, Cast, Const, DimValue, Load)
 
 Stage: TypeAlias = Reduce | Loop
@@ -77,7 +73,7 @@ def stages_of(
         return None
     if _bytes_at_work(stages) > ROOM * target.l2_bytes or not _pays(rows, stages):
         return None
-    if sum(rows * row for _, rows, row in rooms(stages)) > MAX_STACK_BYTES:
+    if sum(count * size for _, count, size in rooms(stages)) > MAX_STACK_BYTES:
         return None
     return stages, once
 
@@ -202,6 +198,8 @@ def _pays(rows: Loop, stages: Sequence[Stage]) -> bool:
     sizes = [buffer.type.bytes for buffer in results]
     if any(isinstance(size, int) and size < REDUCING_STREAM_BYTES for size in sizes):
         return False
+    # Where reading from memory takes most of the time, one stream without work in between is read
+    # faster: mean and variance of 64 MB took 4 to 16 % longer staggered, with asking ahead as well.
     return sum(size for size in _sizes_read(stages) if isinstance(size, int)) <= FAR_BYTES
 
 

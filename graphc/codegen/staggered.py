@@ -16,8 +16,8 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from graphc.codegen.binding import Binding, Linear, is_literal, storage
+from graphc.codegen.caches import LINE, prefetch
 from graphc.codegen.emitter import I8, I64, PTR, Reg, element_of, ltype
-from graphc.codegen.memory import prefetch
 from graphc.codegen.pages import PAGE, beginning, turn
 from graphc.codegen.reduction import (
     State,
@@ -44,7 +44,7 @@ from graphc.codegen.stages import (
     stages_of,
     width_of,
 )
-from graphc.codegen.streaming import LINE, address_at, element_at, first_line, mark_whole_rows
+from graphc.codegen.streaming import address_at, element_at, first_line, mark_whole_rows
 from graphc.kernel.ir import (
     Buffer,
     Load,
@@ -240,9 +240,8 @@ class _Staggered:
         if not self.asks or first is None:
             return
         place = k.e.binary("add", first, k.e.const(ASK_AHEAD // dtype.bytes, I64))
-        lines = -(-columns * dtype.bytes // LINE)
         start = f"getelementptr {storage(dtype)}, {k.pointer(load.buffer)}, {place}"
-        prefetch(k.e, k.e.assign(PTR, start), lines, near=False)
+        prefetch(k.e, k.e.assign(PTR, start), columns * dtype.bytes, near=False)
 
     def _if(
         self, active: Reg, state: State, number: int, one: Callable[[int, State], State]

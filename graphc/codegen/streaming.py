@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from graphc.codegen.caches import LINE
 from graphc.codegen.emitter import I1, I64, FunctionEmitter, Reg
 from graphc.ir.dims import Dim, product
 from graphc.kernel.ir import (
@@ -41,9 +42,6 @@ REDUCING_STREAM_BYTES = 8 << 20
 """The same for kernels that reduce: with rows in several stages, lines that no cache has are waited
 for when they are written. Softmax of 8 MB and reading that took 0.8 ms in place of 1.35 where its
 result was fresh each time, and 0.75 in place of 0.65 where it was the same."""
-
-LINE = 64
-"""Bytes of a cache line."""
 
 MIN_ROW_BYTES = 2048
 """Loops that write less at a time would lose more at their ends than the stores gain."""

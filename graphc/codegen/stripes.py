@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from graphc.codegen.binding import Linear
+from graphc.codegen.caches import FAR_BYTES
 from graphc.codegen.emitter import I64, Reg, ltype
 from graphc.codegen.memory import ask_for_loads
 from graphc.codegen.reduction import (
@@ -36,11 +37,8 @@ ROWS = 8
 
 AHEAD = 1024
 """Bytes along a row that are asked for, into the second-level cache: column sums of 4096 x 4096
-floats took 2.6 ms without, 2.3 so, and 3.3 when asked for into the first, where levels lie."""
-
-FAR_BYTES = 24 << 20
-"""More than this is read from memory. What lies in the third-level cache is read faster without
-asking: 1024 x 1024 floats took a fifth longer."""
+floats took 2.6 ms without, 2.3 so, and 3.3 when asked for into the first, where levels lie. What
+lies in the third-level cache is read faster without: 1024 x 1024 floats took a fifth longer so."""
 
 STRIPE_BYTES = 16 << 10
 """What one level of one stripe takes on the stack."""

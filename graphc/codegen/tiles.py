@@ -19,9 +19,9 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from graphc.codegen.binding import Linear, storage
+from graphc.codegen.caches import LINE, prefetch
 from graphc.codegen.emitter import I64, PTR, FunctionEmitter, Reg, ltype
-from graphc.codegen.memory import prefetch
-from graphc.codegen.streaming import ALWAYS, LINE, at_least, both, element_at, start_of_lines
+from graphc.codegen.streaming import ALWAYS, at_least, both, element_at, start_of_lines
 from graphc.ir.dims import Dim
 from graphc.kernel.index_range import loads_across
 from graphc.kernel.ir import Load, Loop, Reduce, Statement, Var

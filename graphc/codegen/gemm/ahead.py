@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from graphc.codegen.caches import prefetch
 from graphc.codegen.emitter import I64, PTR, Reg
 from graphc.codegen.gemm.blocking import Blocking
-from graphc.codegen.gemm.build import Builder, ask_for
+from graphc.codegen.gemm.build import Builder
 from graphc.kernel.ir import MAX_NEAR
 
-_CACHE_LINE = 64
 # Of the next panel a tile asks for so many times as many rows as it has itself, at most.
 _MAX_PIECES = 8
 # A block of the right operand of fewer bytes is in the second cache, if it was used of late.
-_FAR_BYTES = 320 * 1024
+_KEPT_BYTES = 320 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Requests:
         self._share = f.minimum(share, f.i64(_MAX_PIECES))
         self._piece = f.mul(b_row, rows)
         self._stride = f.mul(b_row, sizes.size)
-        is_far = f.compare("sge", f.mul(k, n), _FAR_BYTES // sizes.size)
+        is_far = f.compare("sge", f.mul(k, n), _KEPT_BYTES // sizes.size)
         # panels that were packed just now are near, others follow each other in memory
         self._is_apart = f.both(is_far, f.compare("ne", b_row, sizes.tile_columns))
         self._n = n
@@ -103,6 +103,5 @@ def emit_request(f: Builder, sizes: Blocking, table: Reg, entry: Reg) -> None:
     """Asks for all rows of an entry, into the second cache."""
     address, stride = load_request(f, table, entry)
     for _ in range(sizes.tile_rows):
-        for offset in range(0, sizes.tile_columns * sizes.size, _CACHE_LINE):
-            ask_for(f, f.at(address, "i8", f.i64(offset)), cache=2)
+        prefetch(f, address, sizes.tile_columns * sizes.size, near=False)
         address = f.at(address, "i8", stride)

@@ -34,7 +34,6 @@ class Blocking:
         block_stream: columns of C that the row-stream path keeps in the second-level cache, with a
             few rows of B that wide.
         block_near: the same for one row of C and B that is near: they fit the first-level cache.
-        far_bytes: B of so many bytes is thought to come from memory.
         stream_columns: from so many columns on, B counts as wide.
         direct_rows, direct_stride: up to so many rows of C, or elements between rows of B, B with
             unit column stride is read where it is.
@@ -52,7 +51,6 @@ class Blocking:
     block_n: int
     block_stream: int
     block_near: int
-    far_bytes: int
     stream_columns: int
     direct_rows: int
     direct_stride: int
@@ -108,7 +106,6 @@ def blocking(dtype: DType, target: Target) -> Blocking:
         block_n=256 if deep else 512,
         block_stream=(16384 if deep else 8192) // dtype.bytes,
         block_near=4096 // dtype.bytes,
-        far_bytes=24 << 20,
         stream_columns=8192 // dtype.bytes,
         direct_rows=48,
         direct_stride=2048 // dtype.bytes,

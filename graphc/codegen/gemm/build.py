@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 from graphc.codegen.emitter import (
     I1,
-    I32,
     I64,
     PTR,
     FunctionEmitter,
@@ -169,13 +168,6 @@ def masked_store(f: Builder, value: Reg, place: Reg, mask: Reg | None) -> None:
     name = f"llvm.masked.store.{value.type.suffix}.p0"
     f.module.declare(name, "void", f"{value.type}, ptr, {mask.type}")
     f.line(f"call void @{name}({value}, ptr align {size} {place.text}, {mask})")
-
-
-def ask_for(f: Builder, pointer: Reg, *, write: bool = False, cache: int = 1) -> None:
-    """Asks for a line, into the first or second cache; the address need not be valid."""
-    f.module.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
-    arguments = (int(write), 4 - cache, 1)
-    f.run("llvm.prefetch.p0", pointer, *(f.const(value, I32) for value in arguments))
 
 
 def phi(f: FunctionEmitter, type_: LType, sources: Sequence[tuple[Reg, str]]) -> Reg:

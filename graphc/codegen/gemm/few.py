@@ -6,6 +6,7 @@ what is asked for in advance in the kernels (``stream``, ``row``).
 
 from __future__ import annotations
 
+from graphc.codegen.caches import FAR_BYTES
 from graphc.codegen.emitter import ModuleEmitter, Reg
 from graphc.codegen.gemm.blocking import Blocking
 from graphc.codegen.gemm.build import Builder, otherwise
@@ -150,7 +151,7 @@ def _emit_streamed_row(module: ModuleEmitter, sizes: Blocking) -> str:
     none = f.i64(0)
     f.run(zero, c, f.i64(1), n, none)
     lead = _lead(f, sizes, b, n)
-    is_far = f.compare("sge", f.mul(n, k), sizes.far_bytes // size)
+    is_far = f.compare("sge", f.mul(n, k), FAR_BYTES // size)
     block = f.select(is_far, f.i64(sizes.block_stream), f.i64(sizes.block_near))
     asked = f.select(is_far, n, f.i64(1))
     end = f.add(lead, n)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from graphc.codegen.caches import prefetch
 from graphc.codegen.emitter import ModuleEmitter, Reg
 from graphc.codegen.gemm.blocking import Blocking
-from graphc.codegen.gemm.build import Builder, ask_for, edge_mask, masked_load, masked_store
+from graphc.codegen.gemm.build import Builder, edge_mask, masked_load, masked_store
 
-_CACHE_LINE = 64
 # Vectors in a tile, and rows of B that are read side by side: what was read fastest.
 _VECTORS = 2
 _DEPTH = 4
@@ -107,8 +107,7 @@ class _Kernel:
         f, read = self.f, self.width * self.sizes.size
         column = f.add(self.low, f.mul(tile, self.width))
         if wanted is not None:
-            for offset in range(0, len(steps) * read, _CACHE_LINE):
-                ask_for(f, f.at(wanted, "i8", f.i64(offset)), cache=2)
+            prefetch(f, wanted, len(steps) * read, near=False)
         self._add(steps, [(f.add(column, v * self.sizes.lanes), None) for v in range(_VECTORS)])
 
     def _edges(self, steps: Steps) -> None:

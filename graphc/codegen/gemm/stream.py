@@ -13,10 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from graphc.codegen.caches import prefetch
 from graphc.codegen.emitter import I64, LType, ModuleEmitter, Reg, ltype
-from graphc.codegen.gemm.build import Builder, ask_for, edge_mask, masked_load, masked_store
-
-_CACHE_LINE = 64
+from graphc.codegen.gemm.build import Builder, edge_mask, masked_load, masked_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +154,7 @@ class _Kernel:
             right_at, left_at, *wanted_at = pointers
             right = [f.load(f.at(right_at, element, v), self.vector, self.size) for v in vectors]
             for pointer in wanted_at:
-                for offset in range(0, stream.width * self.size, _CACHE_LINE):
-                    ask_for(f, f.at(pointer, "i8", f.i64(offset)), cache=2)
+                prefetch(f, pointer, stream.width * self.size, near=False)
             for row in range(stream.rows):
                 factor = f.load(f.at(left_at, element, f.i64(row)), self.scalar, self.size)
                 left = f.splat(factor, stream.lanes)

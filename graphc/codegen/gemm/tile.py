@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graphc.codegen.caches import prefetch
 from graphc.codegen.emitter import ModuleEmitter, Reg
 from graphc.codegen.gemm.ahead import emit_request
 from graphc.codegen.gemm.blocking import Blocking
-from graphc.codegen.gemm.build import Builder, ask_for, phi
-
-_CACHE_LINE = 64
+from graphc.codegen.gemm.build import Builder, phi
 
 
 def emit_tile(
@@ -40,8 +39,7 @@ def emit_tile(
     a_rows = [f.at(a, element, f.mul(row, a_row)) for row in clamped]
     c_rows = [f.at(c, element, f.mul(row, c_row)) for row in clamped]
     for pointer in c_rows:
-        for offset in range(0, vectors * lanes * sizes.size, _CACHE_LINE):
-            ask_for(f, f.at(pointer, "i8", f.i64(offset)), write=True)
+        prefetch(f, pointer, vectors * lanes * sizes.size, write=True)
 
     places = [
         f.at(pointer, element, f.i64(v * lanes)) for pointer in c_rows for v in range(vectors)
