@@ -177,11 +177,15 @@ class Explainer:
         return next(node for node in found if node is not None and node.op is fused_op)
 
     def _launch(self, node: Node) -> str:
-        plan = self._compiled.plan
-        (number, *_) = self._compiled.launches[node]
-        step = plan.steps[number]
-        assert isinstance(step, Launch), "fused nodes are launched"
-        return f"{plan.kernels[step.kernel].name!r} in step {number}"
+        plan, names = self._compiled.plan, []
+        steps = self._compiled.launches[node]
+        for number in steps:
+            step = plan.steps[number]
+            assert isinstance(step, Launch), "fused nodes are launched"
+            names.append(plan.kernels[step.kernel].name)
+        if len(steps) == 1:
+            return f"{names[0]!r} in step {steps[0]}"
+        return f"{names[0]!r} to {names[-1]!r} in steps {steps[0]} to {steps[-1]}"
 
     def _memory(self, value: Value) -> str:
         plan = self._compiled.plan

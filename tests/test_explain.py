@@ -196,6 +196,16 @@ def test_one_kernel() -> None:
     assert answer and answer.fused and "'exp_reduce_sum' in step 0" in str(answer)
 
 
+def test_several_kernels_of_one_node() -> None:
+    with gx.Graph():
+        x = gx.placeholder((1 << 22,), name="x")
+        y = gx.exp(x)
+        z = gx.sum(y)
+    answer = compiled(z, [x]).why_not_fused(y, z)
+    told = "'exp_reduce_sum 1' to 'exp_reduce_sum 2' in steps 0 to 1"
+    assert answer and answer.fused and told in str(answer)
+
+
 def test_operands_of_products_are_stored_and_products_stand_between() -> None:
     with gx.Graph():
         x = gx.placeholder((8, 8), name="x")

@@ -97,7 +97,7 @@ class KernelEmitter:
         self._bindings: dict[Var, Binding] = {}
         self._pointers: dict[Buffer, Reg] = {}
         self._symbols: dict[str, Reg] = {}
-        self.read_once = read_once(kernel)
+        self.read_once = _read_once(kernel)
         self.streamed: dict[Buffer, Reg] = {}
         self.streaming: dict[Store, Reg] = {}
         self.tiles: dict[Load, Reg] = {}
@@ -470,7 +470,7 @@ def _has_across(kernel: Kernel) -> bool:
     return any(isinstance(s, Loop) and s.kind == "across" for s in walk(kernel.body))
 
 
-def read_once(kernel: Kernel) -> frozenset[Buffer]:
+def _read_once(kernel: Kernel) -> frozenset[Buffer]:
     """The inputs that a single statement loads."""
     loads = Counter(s.buffer for s in walk(kernel.body) if isinstance(s, Load))
     return frozenset(buffer for buffer, count in loads.items() if count == 1)

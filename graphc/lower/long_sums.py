@@ -53,7 +53,6 @@ class Term:
     at: Callable[[Var, Index], Var]
 
 
-
 def is_long(steps: Dim, side_by_side: Dim) -> bool:
     """Whether so many terms in order, and so many chains of them, are reduced in groups.
 

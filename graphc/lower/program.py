@@ -16,7 +16,7 @@ from graphc.base.target import Target
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.equal import Structure
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Reshape, Structural
+from graphc.ir.op import OpDef, Reshape, Structural
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.grains import task_count
@@ -25,6 +25,8 @@ from graphc.kernel.text import kernel_key
 from graphc.lower.group import lower_group
 from graphc.lower.series import Series
 from graphc.lower.single import Singles, lower_single
+from graphc.ops.control import cond_op, while_op
+from graphc.ops.fused import fused_op
 from graphc.ops.placing import join_slices_op, wholes
 from graphc.ops.source import constant_op
 from graphc.plan.ir import Branch, Copy, Guard, Jump, Launch, Plan, Slot, SlotKind, Step
@@ -150,7 +152,7 @@ class _Planner:
             self.node(node)
 
     def node(self, node: Node) -> None:
-        special = _SPECIAL.get(node.op.name)
+        special = _SPECIAL.get(node.op)
         if special is not None:
             special(self, node)
         elif isinstance(node.op.lowering, Reshape):
@@ -319,12 +321,12 @@ class _Planner:
         return len(self.steps) - 1
 
 
-_SPECIAL: Mapping[str, Callable[[_Planner, Node], None]] = {
-    "constant": _Planner.constant,
-    "cond": _Planner.cond,
-    "fused": _Planner.fused,
-    "while": _Planner.loop,
-    join_slices_op.name: _Planner.join,
+_SPECIAL: Mapping[OpDef, Callable[[_Planner, Node], None]] = {
+    constant_op: _Planner.constant,
+    cond_op: _Planner.cond,
+    fused_op: _Planner.fused,
+    while_op: _Planner.loop,
+    join_slices_op: _Planner.join,
 }
 """What becomes of operations that are not kernels by themselves."""
 

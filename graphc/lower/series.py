@@ -138,7 +138,7 @@ def _groups(kernel: Kernel) -> list[_Group]:
     if not shared:
         return [effects]
     groups: list[_Group] = []
-    for group in _apart(kernel, [[n] for n in effects]):
+    for group in _joined(kernel, [[n] for n in effects]):
         is_alone = len(group) == 1 and group[0] in shared
         if groups and not is_alone and not (len(groups[-1]) == 1 and groups[-1][0] in shared):
             groups[-1] += group
@@ -147,7 +147,7 @@ def _groups(kernel: Kernel) -> list[_Group]:
     return groups if any(len(g) == 1 and g[0] in shared for g in groups) else [effects]
 
 
-def _apart(kernel: Kernel, groups: list[_Group]) -> list[_Group]:
+def _joined(kernel: Kernel, groups: list[_Group]) -> list[_Group]:
     """Groups joined where one launch must do what they do: of a buffer that several write, each
     must write a part, and none may read it before all of it is there."""
     for buffer in kernel.buffers:
@@ -160,7 +160,7 @@ def _apart(kernel: Kernel, groups: list[_Group]) -> list[_Group]:
             continue
         if writers[-1] < min(readers, default=len(groups)):
             effects = [kernel.body[n] for number in writers for n in groups[number]]
-            if _make_it(buffer, effects):
+            if _make_all(buffer, effects):
                 continue
         first, last = min(writers + readers), writers[-1]
         joined = [n for group in groups[first : last + 1] for n in group]
@@ -168,7 +168,7 @@ def _apart(kernel: Kernel, groups: list[_Group]) -> list[_Group]:
     return groups
 
 
-def _make_it(buffer: Buffer, effects: Sequence[Statement]) -> bool:
+def _make_all(buffer: Buffer, effects: Sequence[Statement]) -> bool:
     """Whether the parts of a buffer that statements write can be counted and make all of it."""
     part = Buffer(buffer.name, "part", buffer.type)
     try:
@@ -246,12 +246,12 @@ def _uses(statement: Statement) -> list[Var]:
 
 
 def _in_role(
-    buffer: Buffer, own: _Touched, all_: Sequence[_Touched], handed: frozenset[Buffer]
+    buffer: Buffer, own: _Touched, everybody: Sequence[_Touched], handed: frozenset[Buffer]
 ) -> Buffer:
     """A buffer as one of several launches has it."""
     role: Role = buffer.role
     if buffer in handed or buffer.is_result:
-        several = sum(buffer in each.written for each in all_) > 1
+        several = sum(buffer in each.written for each in everybody) > 1
         if buffer not in own.written:
             role = "in"
         elif several or role == "part":
