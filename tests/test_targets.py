@@ -32,7 +32,17 @@ from random_programs import STEPS, Recipe
 from tools import need_linker, tool, zig_cc
 
 import graphc as gx
-from graphc.base.target import LEVELS, NAMES, OSXSAVE, CpuBit, host, named, stand_in
+from graphc.base.target import (
+    ANYWHERE,
+    LEVELS,
+    NAMES,
+    OSXSAVE,
+    CpuBit,
+    Target,
+    host,
+    named,
+    stand_in,
+)
 from graphc.codegen.dims import emit_dims
 from graphc.codegen.emitter import I64, PTR, FunctionEmitter, ModuleEmitter, Reg, ltype
 from graphc.codegen.lanes import any_lane, first_lane
@@ -40,7 +50,7 @@ from graphc.codegen.walker import emit_walker
 from graphc.ir.dims import symbol
 from graphc.runtime.jit import assembly, compile_object, load
 
-CROSS = [name for name in NAMES if name not in ("host", "x86-64")]
+CROSS = [name for name in NAMES if name != "host"]
 
 # --- names ---------------------------------------------------------------------------------------
 
@@ -324,9 +334,8 @@ def test_objects_need_next_to_nothing(program: str, target: str) -> None:
     assert undefined_symbols(built(program, named(target)).image) <= NEEDED[target]
 
 
-@pytest.mark.parametrize("target", ["x86-64", *CROSS])
-def test_the_loop_over_steps_is_for_every_target(target: str) -> None:
-    chosen = named(target)
+@pytest.mark.parametrize("chosen", [ANYWHERE, *map(named, CROSS)], ids=["x86-64", *CROSS])
+def test_the_loop_over_steps_is_for_every_target(chosen: Target) -> None:
     image = compile_object(emit_walker(chosen), chosen)
     expected = POOL if chosen.has_threads else set()
     assert undefined_symbols(image) - MEMORY == expected

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from graphc.base.errors import GraphError, UnsupportedError
 from graphc.base.source import caller
-from graphc.base.target import LEVELS, NAMES, Target, host, named
+from graphc.base.target import ANYWHERE, LEVELS, NAMES, Target, host, named
 from graphc.base.words import shown
 
 
@@ -50,18 +50,19 @@ def family_of(target: str, variants: Collection[str] = ()) -> Family:
         target = _level_of_host()
     if target in LEVELS:
         levels = list(LEVELS)
-        wrong = [each for each in variants if each not in levels]
+        known = [level for level in levels if level in NAMES]
+        wrong = [each for each in variants if each not in known]
         if wrong:
             raise GraphError(
                 f"variants={tuple(variants)!r}: {wrong[0]!r} is no level of x86-64",
                 where=caller(),
-                hint=f"the levels are {', '.join(levels)}",
+                hint=f"the levels are {', '.join(known)}",
             )
         chosen = sorted(set(variants) or {target}, key=levels.index, reverse=True)
         programs = tuple(
             (_label(each), levels.index(each) + 1, named(each)) for each in chosen
         )
-        return Family(named(levels[0]), programs)
+        return Family(ANYWHERE, programs)
     if variants:
         raise GraphError(
             f"variants={tuple(variants)!r} are given for {target}",
@@ -70,10 +71,7 @@ def family_of(target: str, variants: Collection[str] = ()) -> Family:
         )
     only = named(target)
     level = list(LEVELS).index(only.cpu) + 1 if only.cpu in LEVELS else 0
-    plainest = named(next(iter(LEVELS)))
-    base = only
-    if level:
-        base = replace(plainest, triple=only.triple)
+    base = replace(ANYWHERE, triple=only.triple) if level else only
     return Family(base, ((_label(target), level, only),))
 
 

@@ -197,11 +197,10 @@ def host() -> Target:
 def named(name: str) -> Target:
     """A target by its name: one of ``NAMES``.
 
-    "host" is this machine; each other name means the same everywhere. "x86-64", "x86-64-v2" (no
-    FMA), "x86-64-v3" (AVX2 and FMA) and "x86-64-v4" (AVX-512) are the psABI levels on Linux,
-    "aarch64" is any 64-bit Arm on Linux, "aarch64-macos" Apple's, "x86-64-windows" Windows on
-    x86-64-v3, and "wasm32" WebAssembly with vectors. "x86-64" is for code that must start anywhere:
-    kernels need the rounding instructions of v2.
+    "host" is this machine; each other name means the same everywhere. "x86-64-v2" (no FMA),
+    "x86-64-v3" (AVX2 and FMA) and "x86-64-v4" (AVX-512) are the psABI levels on Linux, "aarch64" is
+    any 64-bit Arm on Linux, "aarch64-macos" Apple's, "x86-64-windows" Windows on x86-64-v3, and
+    "wasm32" WebAssembly with vectors.
 
     Raises:
         UnsupportedError: for another name.
@@ -225,7 +224,6 @@ def _x86(level: str, bits: int, triple: str = "x86_64-unknown-linux-gnu") -> Tar
 _WASM = "+bulk-memory,+bulk-memory-opt,+mutable-globals,+nontrapping-fptoint,+sign-ext,+simd128"
 
 _NAMED: Mapping[str, Target] = {
-    "x86-64": _x86("x86-64", 128),
     "x86-64-v2": _x86("x86-64-v2", 128),
     "x86-64-v3": _x86("x86-64-v3", 256),
     "x86-64-v4": _x86("x86-64-v4", 512),
@@ -234,6 +232,9 @@ _NAMED: Mapping[str, Target] = {
     "x86-64-windows": _x86("x86-64-v3", 256, "x86_64-w64-windows-gnu"),
     "wasm32": Target("wasm32-unknown-unknown", "generic", _WASM, False, 128),
 }
+
+ANYWHERE = _x86("x86-64", 128)
+"""What starts on every x86-64, to find out what it can do; kernels need the rounding of v2."""
 
 NAMES = ("host", *_NAMED)
 """The names of targets."""
