@@ -15,7 +15,8 @@ to the bit.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from graphc.base.errors import UnsupportedError
 from graphc.base.target import Target
@@ -44,7 +45,7 @@ from graphc.codegen.streaming import finish_stores, start_of_lines, streamed_buf
 from graphc.codegen.stripes import emit_stripes
 from graphc.codegen.tiles import emit_across
 from graphc.ir.dims import Dim, ceil_div
-from graphc.kernel.index_range import index_forms
+from graphc.kernel.index_range import Affine, index_forms
 from graphc.kernel.ir import (
     Apply,
     Buffer,
@@ -101,8 +102,12 @@ class KernelEmitter:
         self.streamed: dict[Buffer, Reg] = {}
         self.streaming: dict[Store, Reg] = {}
         self.tiles: dict[Load, Reg] = {}
-        self.forms = index_forms(kernel) if _has_across(kernel) else {}
         self.ranges = Ranges(self.e, kernel, self.dim)
+
+    @cached_property
+    def forms(self) -> Mapping[Var, Affine]:
+        """The forms of all scalars that have one; most kernels need none."""
+        return index_forms(self.kernel)
 
     def emit(self) -> None:
         """Defines the function."""
@@ -464,10 +469,6 @@ def vector_width(body: Sequence[Statement], target: Target, glue: bool = False) 
             widest = max(widest, statement.result.dtype.bits)
     width = max(8, 2 * target.vector_bits // 64) if widest == 64 else 32
     return min(width, 512 // widest) if glue and target.vector_bits == 512 else width
-
-
-def _has_across(kernel: Kernel) -> bool:
-    return any(isinstance(s, Loop) and s.kind == "across" for s in walk(kernel.body))
 
 
 def _read_once(kernel: Kernel) -> frozenset[Buffer]:

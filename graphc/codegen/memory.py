@@ -1,4 +1,4 @@
-"""Loads and stores of kernels: scalar, contiguous, reversed, gathered, guarded.
+"""Loads and stores of kernels: scalar, contiguous, reversed, gathered, guarded; and loads ahead.
 
 bool is a byte in memory and an i1 in registers. Buffers are aligned to their element only.
 """

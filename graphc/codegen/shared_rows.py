@@ -17,7 +17,6 @@ from graphc.codegen.caches import LINE
 from graphc.codegen.emitter import I64
 from graphc.codegen.streaming import ALWAYS, start_of_lines
 from graphc.ir.dims import Dim
-from graphc.kernel.index_range import index_forms
 from graphc.kernel.ir import Apply, Cast, Const, DimValue, Load, Loop, Statement, Store
 
 if TYPE_CHECKING:
@@ -61,11 +60,10 @@ def emit_shared_rows(k: KernelEmitter, rows: Loop) -> bool:
 
 def _pays(k: KernelEmitter, rows: Loop, row: Loop, stores: Sequence[Store]) -> bool:
     """Whether rows read vectors in common that a cache would lose, and all begin with a line."""
-    forms = index_forms(k.kernel)
 
     def steps(statement: Load | Store) -> tuple[Dim | None, Dim | None]:
         """How far a place moves from row to row, and along a row."""
-        form = forms.get(statement.index)
+        form = k.forms.get(statement.index)
         if form is None:
             return None, None
         return form.coefficient(rows.index), form.coefficient(row.index)

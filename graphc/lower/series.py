@@ -150,10 +150,10 @@ def _groups(kernel: Kernel) -> list[_Group]:
 def _joined(kernel: Kernel, groups: list[_Group]) -> list[_Group]:
     """Groups joined where one launch must do what they do: of a buffer that several write, each
     must write a part, and none may read it before all of it is there."""
+    touched = [_Touched.of([kernel.body[n] for n in group]) for group in groups]
     for buffer in kernel.buffers:
         if buffer.role == "in":
             continue
-        touched = [_Touched.of([kernel.body[n] for n in group]) for group in groups]
         writers = [n for n, each in enumerate(touched) if buffer in each.written]
         readers = [n for n, each in enumerate(touched) if buffer in each.read]
         if not writers or (len(writers) == 1 and writers[0] <= min(readers, default=writers[0])):
@@ -165,6 +165,7 @@ def _joined(kernel: Kernel, groups: list[_Group]) -> list[_Group]:
         first, last = min(writers + readers), writers[-1]
         joined = [n for group in groups[first : last + 1] for n in group]
         groups = [*groups[:first], joined, *groups[last + 1 :]]
+        touched[first : last + 1] = [_Touched.of([kernel.body[n] for n in joined])]
     return groups
 
 
