@@ -1,4 +1,4 @@
-"""Fusion: groups of operations become ``fused`` nodes, each of which will be one kernel.
+"""Fusion: groups of operations become ``fused`` nodes, each of which is lowered as one kernel.
 
     %1 = add(%0, %b)                    %2 = fused(%0, %b) {
     %2 = exp(%1)             ->           %2 = add(%0, %1); %3 = exp(%2); return %3
