@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
+
 from graphc.base.target import Target
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.builder import apply
@@ -73,8 +75,10 @@ def _give_up(
 
 def _unpacked(panels: Payload, shape: tuple[int, int], is_transposed: bool) -> Array:
     """The constant that was packed, as an array of its own."""
-    matrix = unpack(panels.array, *shape)
-    return (matrix.T if is_transposed else matrix).copy()
+    packed = panels.array
+    array = np.empty(shape[::-1] if is_transposed else shape, packed.dtype)
+    unpack(packed, *shape, into=array.T if is_transposed else array)
+    return array
 
 
 def _constant_matrix(node: Node, editor: GraphEditor, target: Target) -> Array | None:

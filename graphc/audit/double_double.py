@@ -21,7 +21,7 @@ from graphc.base.errors import UnsupportedError
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Decompose, Element, Reshape, View
-from graphc.ops.indexing import scatter_add_op
+from graphc.ops.indexing import scatter_add_op, scatter_along_op
 from graphc.ops.linalg import contract_op
 from graphc.ops.pointwise_logic import astype_op
 from passes.base import PassContext
@@ -289,7 +289,7 @@ class DoubleDoubleShadow:
             return np.asarray(op.reference(*operands, **attrs))
         if op.name in _FUNCTIONS:
             return _from_long(_FUNCTIONS[op.name](*map(_long, operands)))
-        if op is scatter_add_op:
+        if op in (scatter_add_op, scatter_along_op):
             longs = [_long(array) if _is_wide(array) else array for array in operands]
             return _from_long(op.reference(*longs, **attrs))
         raise UnsupportedError(

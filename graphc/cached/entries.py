@@ -42,7 +42,7 @@ def content_of(compiled: Compiled, labels: Labels) -> bytes:
     plan, text = compiled.plan, compiled.levels.text
     known = large_payloads(compiled.source)
     arrays: list[list[Any]] = []
-    blocks: list[bytes] = []
+    blocks: list[bytes | memoryview] = []
     size = 0
     for slot, array in plan.constants.items():
         digest = Payload(array).digest.hex()
@@ -50,8 +50,9 @@ def content_of(compiled: Compiled, labels: Labels) -> bytes:
             arrays.append([slot, digest])
             continue
         arrays.append([slot, array.dtype.name, list(array.shape), size])
-        blocks.append(array.tobytes() + bytes(-array.nbytes % _ALIGNMENT))
-        size += len(blocks[-1])
+        padding = bytes(-array.nbytes % _ALIGNMENT)
+        blocks += [array.reshape(-1).view(np.uint8).data, padding]
+        size += array.nbytes + len(padding)
     head = {
         "constants": arrays,
         "bytes": size,

@@ -89,9 +89,13 @@ def places(shape: tuple[int, ...], k: int, n: int) -> np.ndarray[Any, np.dtype[n
     return (panel * depth + row % depth) * width + column % width
 
 
-def unpack(packed: Array, k: int, n: int) -> Array:
-    """The matrix [k, n] that was packed."""
+def unpack(packed: Array, k: int, n: int, into: Array | None = None) -> Array:
+    """The matrix [k, n] that was packed, an array of its own or the one that is given."""
     blocks, panels, depth, width = packed.shape
-    padded = packed.transpose(0, 2, 1, 3).reshape(blocks * depth, panels * width)
-    matrix: Array = padded[:k, :n]
+    matrix = np.empty((k, n), packed.dtype) if into is None else into
+    for block in range(blocks):
+        part = matrix[block * depth : (block + 1) * depth]
+        for panel in range(panels):
+            columns = part[:, panel * width : (panel + 1) * width]
+            columns[...] = packed[block, panel, : columns.shape[0], : columns.shape[1]]
     return matrix

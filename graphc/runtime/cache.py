@@ -221,7 +221,7 @@ class Cache:
         with _opened(path) as directory:
             if not os.path.exists(os.path.join(path, _ABOUT)):
                 _publish(directory, _ABOUT, realm.encode())
-            _publish(directory, key, _digest(realm, key, content) + content)
+            _publish(directory, key, _digest(realm, key, content), content)
 
 
 class _Untrusted(Exception):
@@ -298,14 +298,14 @@ def _touch(name: str, directory: int | None = None) -> None:
             raise
 
 
-def _publish(directory: int, name: str, content: bytes) -> None:
-    """Writes a file that appears at once and whole."""
+def _publish(directory: int, name: str, *parts: bytes) -> None:
+    """Writes a file of these parts that appears at once and whole."""
     temporary = f".{name[:32]}.{secrets.token_hex(8)}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, 0o600, dir_fd=directory)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
+            file.writelines(parts)
         os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
     except BaseException:
         os.unlink(temporary, dir_fd=directory)
