@@ -462,7 +462,7 @@ def test_workspace_bound_grows_with_every_size() -> None:
     assert gemm_workspace_bytes(float32, host(), 0, 4, 4) == 0
 
 
-@pytest.mark.parametrize("packs", itertools.product((False, True), repeat=2))
+@pytest.mark.parametrize("packs", [*itertools.product((False, True), repeat=2)])
 def test_workspace_is_convex_in_the_depth(packs: tuple[bool, bool]) -> None:
     for target in TARGETS.values():
         limit = depth_limit(float32, target)
