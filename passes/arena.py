@@ -22,7 +22,7 @@ from passes.plan_check import check
 ALIGNMENT = 64
 """Temporaries start on cache lines; smaller ones only stay inside of one."""
 
-SCALES = (4, 256, 1024)
+SCALES = (8, 256, 1024)
 """Further sizes of the symbolic dims at which the arena is kept near its bound.
 
 Which buffers are the large ones changes with the dims, so an order that is perfect at one size may

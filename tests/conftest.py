@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from kernel_watch import KernelWatch
+from task_sizes import share_small_work
 
 from graphc.executable import Executable
-from graphc.kernel import grains, split
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -59,9 +59,4 @@ def careful_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 @pytest.fixture
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """All kernels that can be split are, in as many tasks as possible."""
-    for module in (grains, split):
-        monkeypatch.setattr(module, "SERIAL_WORK", 1)
-    monkeypatch.setattr(grains, "TASK_WORK", 1)
-    monkeypatch.setattr(grains, "TASKS_PER_THREAD", 13)
-    monkeypatch.setattr(split, "_LONG", 1)
-    monkeypatch.setattr(split, "COLUMNS", 1)
+    share_small_work(monkeypatch)

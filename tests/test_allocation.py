@@ -36,9 +36,6 @@ NEAR = 1.02
 FAR = 1.05
 """The same for batches that are many times what the plan was made for."""
 
-PAGE = 4096
-"""What small arenas may take more: memory comes in pages."""
-
 OBJECTS = 6_000
 """Bytes of Python objects that a run may make: tuples, views of results, bookkeeping."""
 
@@ -71,8 +68,7 @@ def assert_near_the_bound(
 ) -> None:
     peak, unplanned, bound = bytes_at(compiled.plan, dims or {})
     assert bound <= peak <= max(unplanned, near * bound), compiled.plan.name
-    allowed = max(near * bound, bound + PAGE)
-    assert peak <= allowed, f"{compiled.plan.name}: {peak:,} bytes, the bound is {bound:,}"
+    assert peak <= near * bound, f"{compiled.plan.name}: {peak:,} bytes, the bound is {bound:,}"
 
 
 def prepare(workload: Workload) -> Any:

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from random_programs import STEPS, Program, Recipe, joining, recipes
 from random_programs import build as build_of
 from random_spellings import MORE
+from task_sizes import share_small_work
 
 import graphc as gx
 import passes.joins
@@ -25,7 +26,6 @@ from graphc.debug.compare import difference
 from graphc.extract import extract
 from graphc.interp import bind_dims, evaluate_node
 from graphc.ir.graph import Graph
-from graphc.kernel import grains, split
 from graphc.lower import long_sums
 from passes.pipeline import PIPELINE
 
@@ -80,12 +80,7 @@ def check_exact_passes(recipe: Recipe, program: Program | None = None) -> None:
 
 def everything_is_shared(patch: pytest.MonkeyPatch) -> None:
     """Threads share whatever they can, however small, and every row is long."""
-    for module in (grains, split):
-        patch.setattr(module, "SERIAL_WORK", 1)
-    patch.setattr(grains, "TASK_WORK", 1)
-    patch.setattr(grains, "TASKS_PER_THREAD", 13)
-    patch.setattr(split, "_LONG", 1)
-    patch.setattr(split, "COLUMNS", 1)
+    share_small_work(patch)
     for name, small in (
         ("MIN_TERMS", 1), ("MIN_GROUPS", 0), ("_SHORTEST", 1), ("MANY_GROUPS", 2),
         ("FOUND_TOGETHER", 4),

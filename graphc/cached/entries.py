@@ -77,11 +77,11 @@ def loaded_from(
     code = stored_code(head, target, kept)
     if code is None:
         return None
-    constants = _constants(head, content[end:], graph)
+    constants = _constants(head, memoryview(content)[end:], graph)
     return plan_of(content[start:end].decode(), constants, labels.places), code
 
 
-def _constants(head: Mapping[str, Any], block: bytes, graph: Graph) -> dict[int, Array]:
+def _constants(head: Mapping[str, Any], block: memoryview, graph: Graph) -> dict[int, Array]:
     entries = head["constants"]
     known = large_payloads(graph) if any(len(entry) == 2 for entry in entries) else {}
     memory = aligned_empty(len(block))

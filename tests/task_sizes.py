@@ -1,0 +1,17 @@
+"""Task sizes for tests of threads: small programs are shared as large ones are."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphc.kernel import grains, split
+
+
+def share_small_work(patch: pytest.MonkeyPatch) -> None:
+    """All kernels that can be split are, in as many tasks as possible."""
+    for module in (grains, split):
+        patch.setattr(module, "SERIAL_WORK", 1)
+    patch.setattr(grains, "TASK_WORK", 1)
+    patch.setattr(grains, "TASKS_PER_THREAD", 13)
+    patch.setattr(split, "_LONG", 1)
+    patch.setattr(split, "COLUMNS", 1)
