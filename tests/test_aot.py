@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from at_once import at_once
 from session_harness import assert_same
 
 import graphc as gx
@@ -271,11 +271,7 @@ def test_threads_share_a_program(tmp_path: Path) -> None:
         for count in range(1, 40):
             program(np.ones(count % 5 + 1))
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*[work] * 4)
     assert program.get("v") == 4 * sum(count % 5 + 1 for count in range(1, 40))
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pickle
-import threading
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pytest
+from at_once import at_once
 
 import graphc as gx
 from graphc.runtime.blocks import MAX_IDLE_BLOCKS, BlockStore, maker_of_results, store
@@ -68,7 +69,6 @@ def test_the_store_is_bounded() -> None:
 def test_threads_share_the_store(blocks_of_this_test: BlockStore) -> None:
     make = maker_of_results((LARGE,), np.dtype(np.float32))
     assert make is not None
-    wrong: list[int] = []
 
     def work(number: int) -> None:
         for _ in range(300):
@@ -76,15 +76,9 @@ def test_threads_share_the_store(blocks_of_this_test: BlockStore) -> None:
             array[::1024] = number
             other = make()
             other[::1024] = -1
-            if not np.all(array[::1024] == number):
-                wrong.append(number)
+            assert np.all(array[::1024] == number), number
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    at_once(*(partial(work, number) for number in range(4)))
     assert blocks_of_this_test.idle_bytes <= MAX_IDLE_BLOCKS
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import threading
 import weakref
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from at_once import at_once, meanwhile
 from call_harness import counter, increment, warm
 
 import graphc as gx
@@ -56,28 +57,13 @@ def test_readers_see_all_of_a_write_or_nothing() -> None:
     one = np.ones(3, np.float32)
     warm(total)
     warm(write, one)
-    torn: list[Any] = []
-    done = threading.Event()
 
     def read() -> None:
-        while not done.is_set():
-            if np.any(total()):
-                torn.append(total())
+        assert not np.any(total())
 
-    readers = [threading.Thread(target=read) for _ in range(2)]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        for reader in readers:
-            reader.start()
+    with meanwhile(read, read):
         for _ in range(3000):
             write(one)
-    finally:
-        done.set()
-        sys.setswitchinterval(interval)
-    for reader in readers:
-        reader.join()
-    assert not torn
     np.testing.assert_array_equal(session.get(first), [3003] * 3)
 
 
@@ -93,19 +79,12 @@ def test_threads() -> None:
     random = np.random.default_rng(7)
     arrays = [random.normal(size=(64, 64)).astype("f4") for _ in range(4)]
     expected = [executable(array) for array in arrays]
-    wrong: list[int] = []
 
     def work(number: int) -> None:
         for _ in range(200):
-            if executable(arrays[number]).tobytes() != expected[number].tobytes():
-                wrong.append(number)
+            assert executable(arrays[number]).tobytes() == expected[number].tobytes(), number
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    at_once(*(partial(work, number) for number in range(4)))
     assert len(executable.compiled.program.idle_frames) <= 5
 
 

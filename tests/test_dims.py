@@ -10,10 +10,12 @@ import pickle
 import subprocess
 import sys
 import threading
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 import pytest
+from at_once import at_once
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -281,11 +283,7 @@ def test_interning_between_threads() -> None:
         start.wait()
         into.extend(symbol(f"t{i}") * 2 + dim_min(symbol(f"t{i}"), 5) for i in range(300))
 
-    threads = [threading.Thread(target=work, args=(into,)) for into in made]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*(partial(work, into) for into in made))
     assert all(len({id(dim) for dim in same}) == 1 for same in zip(*made, strict=True))
 
 

@@ -6,13 +6,12 @@ import itertools
 import pickle
 import subprocess
 import sys
-import threading
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from at_once import meanwhile
 
 import graphc as gx
 from graphc.base.errors import IndexRangeError, VerifyError
@@ -198,32 +197,15 @@ def test_readers_see_whole_runs_and_are_not_kept_waiting() -> None:
     with graph:
         spread = gx.max(gx.abs(a - b))
     read = session.compile(spread, [])
-    stop = threading.Event()
     seen: list[float] = []
-    errors: list[BaseException] = []
-
-    def reading(look: Callable[[], float]) -> None:
-        try:
-            while not stop.is_set():
-                seen.append(look())
-        except BaseException as error:
-            errors.append(error)
 
     def copies() -> float:
         one, two = session.get([a, b])
         return float(abs(one - two).max() + np.ptp(one))
 
-    threads = [
-        threading.Thread(target=reading, args=(look,)) for look in (copies, lambda: float(read()))
-    ]
-    for thread in threads:
-        thread.start()
-    for _ in range(300):
-        run()
-    stop.set()
-    for thread in threads:
-        thread.join(20)
-    assert not errors and not any(thread.is_alive() for thread in threads)
+    with meanwhile(lambda: seen.append(copies()), lambda: seen.append(float(read()))):
+        for _ in range(300):
+            run()
     assert len(seen) > 2 and not any(seen)
     assert session.get(a)[0] == 300
 

@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import textwrap
-import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from at_once import at_once
 
 import graphc as gx
 from graphc.base import threads as base_threads
@@ -49,20 +50,13 @@ def test_a_hundred_thousand_small_launches(threads: int) -> None:
 @pytest.mark.usefixtures("small_tasks")
 def test_sessions_run_at_once() -> None:
     programs = [loop_program(trips, 640, 3) for trips in (900, 1100, 1300)]
-    wrong: list[int] = []
 
     def work(number: int) -> None:
         exe, expected = programs[number]
         for _ in range(5):
-            if not np.array_equal(exe(np.zeros(640, np.float32)), expected):
-                wrong.append(number)
+            assert np.array_equal(exe(np.zeros(640, np.float32)), expected), number
 
-    workers = [threading.Thread(target=work, args=(n % 3,)) for n in range(6)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert not wrong
+    at_once(*(partial(work, number % 3) for number in range(6)))
 
 
 @pytest.mark.usefixtures("small_tasks")

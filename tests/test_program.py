@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from at_once import at_once
 
 import graphc as gx
 from graphc.base.errors import IndexRangeError
@@ -113,19 +114,12 @@ def test_threads_have_frames_of_their_own() -> None:
     exe = gx.Session(g).compile(y, [x])
     inputs = [np.full((size, size), 0.01 * size, "f4") for size in (3, 17, 40, 40)]
     expected = [exe(array) for array in inputs]
-    failures: list[str] = []
 
     def work(number: int) -> None:
         for _ in range(50):
-            if not np.array_equal(exe(inputs[number]), expected[number]):
-                failures.append(f"thread {number}")
+            assert np.array_equal(exe(inputs[number]), expected[number]), number
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(inputs))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    at_once(*(partial(work, number) for number in range(len(inputs))))
 
 
 def test_the_search_spends_what_a_byte_is_worth() -> None:

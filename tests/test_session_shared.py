@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import os
 import pickle
-import sys
-import threading
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from at_once import at_once
 from session_harness import counter, small
 
 import graphc as gx
@@ -50,30 +50,6 @@ def test_runs_after_a_fork() -> None:
     np.testing.assert_array_equal(session.get(v), [1, 1, 1])
 
 
-def _in_threads(work: list[Any]) -> None:
-    """Runs all at once, switching often; the first error is raised."""
-    errors: list[BaseException] = []
-
-    def guarded(function: Any) -> None:
-        try:
-            function()
-        except BaseException as error:
-            errors.append(error)
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        threads = [threading.Thread(target=guarded, args=(item,)) for item in work]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
-    if errors:
-        raise errors[0]
-
-
 def test_eight_threads_read_and_write() -> None:
     with gx.Graph() as graph:
         x = gx.placeholder((None,), name="x")
@@ -93,7 +69,7 @@ def test_eight_threads_read_and_write() -> None:
             got = session.run(double, {x: np.full(size, size)})
             np.testing.assert_array_equal(got, np.full(size, 2 * size))
 
-    _in_threads([writer, reader, writer, reader, writer, reader, writer, reader])
+    at_once(*[writer, reader] * 4)
     for part in parts:
         np.testing.assert_array_equal(session.get(part), np.full(500, 400))
 
@@ -110,4 +86,4 @@ def test_threads_build_and_run_one_graph() -> None:
             got = session.run(value, {x: [0, 0, 0]})
             np.testing.assert_array_equal(got, [number * (step + 1)] * 3)
 
-    _in_threads([lambda n=n: work(n) for n in range(4)])
+    at_once(*(partial(work, number) for number in range(4)))

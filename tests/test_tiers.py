@@ -14,10 +14,12 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from at_once import at_once
 from tier_harness import array, assert_same, large, same_bits
 
 import graphc as gx
@@ -159,26 +161,16 @@ def test_many_threads_run_while_it_takes_over(gate: Gate) -> None:
     given = dict(zip(feeds, (rows, np.arange(4)), strict=True))
     expected = total.run(loss, given)
     session.run(loss, given)
-    failures: list[BaseException] = []
     counts = [0] * 10
 
     def run(number: int) -> None:
-        try:
-            while counts[number] < 400 and not (gate.open.is_set() and counts[number] > 60):
-                assert same_bits(session.run(loss, given), expected)
-                counts[number] += 1
-        except BaseException as error:
-            failures.append(error)
+        while counts[number] < 400 and not (gate.open.is_set() and counts[number] > 60):
+            assert same_bits(session.run(loss, given), expected)
+            counts[number] += 1
+            if min(counts) == 10:
+                gate.open.set()
 
-    threads = [threading.Thread(target=run, args=(n,)) for n in range(10)]
-    for thread in threads:
-        thread.start()
-    while min(counts) < 10 and not failures:
-        time.sleep(0.001)
-    gate.open.set()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    at_once(*(partial(run, number) for number in range(10)))
     session.wait()
     assert same_bits(session.run(loss, given), expected)
 
@@ -202,11 +194,7 @@ def test_writers_take_turns_while_it_takes_over(gate: Gate) -> None:
                 gate.open.set()
             session.run(step, given)
 
-    threads = [threading.Thread(target=run) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*[run] * 4)
     session.wait()
     alone = gx.Session(graph, options=gx.Options(optimize=3))
     for _ in range(100):
