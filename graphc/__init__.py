@@ -53,6 +53,9 @@ _DTYPES = (
     "float32", "float64",
 )  # fmt: skip
 
+_ELSEWHERE = {"random": "draw numbers with numpy.random and feed them"}
+"""What many look for and there isn't, and what to do instead."""
+
 __version__ = "0.1.0"
 
 
@@ -80,9 +83,11 @@ def __getattr__(name: str) -> Any:
 
 
 def _close_to(name: str) -> str:
-    """The known names that one may have meant, those of optimisers included, as text."""
+    """What to do instead of a name, or the known ones (those of optimisers, too) it may mean."""
     import difflib
 
+    if name in _ELSEWHERE:
+        return f": {_ELSEWHERE[name]}"
     spellings = {known: f"gx.{known}" for known in __dir__()}
     for optimiser in importlib.import_module("graphc.optim").Optimizer.__subclasses__():
         spellings.setdefault(optimiser.__name__, f"gx.optim.{optimiser.__name__}")

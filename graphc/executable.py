@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from graphc.base.errors import GraphcError, GraphError
+from graphc.base.errors import GraphcError, GraphError, UnsupportedError
 from graphc.base.paths import check_writable
 from graphc.base.source import caller
 from graphc.base.words import is_count, plural, shown
@@ -135,12 +136,12 @@ class Executable(Called):
         return self._session.results(self._extraction, self._tiers.current, arrays)
 
     def _converted(
-        self, arguments: Sequence[Any], named: Mapping[str, Any] | None = None
+        self, arguments: Sequence[Any], named: Mapping[str, Any] = MappingProxyType({})
     ) -> list[Array]:
         """The arrays to run with, in the order of the extraction."""
         feeds = [(value.name, str(value.type)) for value in self.feeds]
         needed = [place for _, place in self._needed]
-        given = arguments_by_place(arguments, named or {}, feeds, needed)
+        given = arguments_by_place(arguments, named, feeds, needed)
         return [converted_feed(value, given[place]) for value, place in self._needed]
 
     @cached_property
@@ -297,14 +298,15 @@ class Executable(Called):
 
         return Memory(*bytes_at(plan, dims))
 
-    def audit(self, *arguments: Any, precision: str = "float64") -> Audit:
+    def audit(self, /, *arguments: Any, precision: str = "float64", **named: Any) -> Audit:
         """How far results are from what the program means, line by line; see ``graphc.audit``.
 
         Runs once on the arguments and the variables' present values; writes no variable.
 
         Args:
-            arguments: the feeds, in order.
+            arguments: the feeds, in order, as for a call.
             precision: of the numbers to compare with, ``float64`` or ``double-double``.
+            named: further feeds by name.
 
         Raises:
             FeedError: as a call does.
@@ -313,7 +315,8 @@ class Executable(Called):
         """
         from graphc.audit import audit
 
-        arrays = [*self._converted(arguments), *self._session.get(list(self._extraction.states))]
+        states = self._session.get(list(self._extraction.states))
+        arrays = [*self._converted(arguments, named), *states]
         return audit(self._extraction, self.compiled, self._session.options, arrays, precision)
 
     def explain(self, value: Value | str) -> Explanation:
@@ -349,7 +352,7 @@ class Executable(Called):
 
         return assembly(self.llvm_ir(), self.compiled.target)
 
-    def profile(self, *arguments: Any, runs: int = 20) -> Profile:
+    def profile(self, /, *arguments: Any, runs: int = 20, **named: Any) -> Profile:
         """Times each kernel; ``report`` shows the last measurement.
 
         The program is run once to warm up and then ``runs`` times, step by step from Python, which
@@ -359,9 +362,10 @@ class Executable(Called):
         Args:
             arguments: the feeds, as for a call.
             runs: how many runs to time; for each kernel the median over them counts.
+            named: further feeds by name.
 
         Raises:
-            FeedError: for a wrong number of arguments, or one that does not fit.
+            FeedError: as a call does.
             GraphError: for what is no number of runs above 0.
         """
         if not is_count(runs, 1):
@@ -370,7 +374,7 @@ class Executable(Called):
             )
         from graphc.profile import profiled
 
-        arrays = self._converted(arguments)
+        arrays = self._converted(arguments, named)
         states = self._session.get(list(self._extraction.states))
         self.last_profile = profiled(self.compiled.program, [*arrays, *states], runs)
         return self.last_profile
@@ -421,7 +425,7 @@ class Executable(Called):
         title = f"<div><code>{text(repr(self))}</code></div>"
         return f"{title}\n{html_of(self.graph)}\n{passes}"
 
-    def capture(self, path: str | os.PathLike[str], *arguments: Any) -> None:
+    def capture(self, path: str | os.PathLike[str], /, *arguments: Any, **named: Any) -> None:
         """Runs once and writes all that this depends on, and what came of it, to a replay capsule.
 
         Variables keep their values, whatever the run assigns. A run that ends with an error is
@@ -429,10 +433,11 @@ class Executable(Called):
 
         Args:
             path: the file, by habit ``*.gxr``; readable for its owner only.
-            arguments: as for a call.
+            arguments: the feeds, as for a call.
+            named: further feeds by name.
 
         Raises:
-            FeedError: for arguments that don't fit.
+            FeedError: as a call does.
             GraphError: for what is no path.
             FileError: if the file can't be written, as where its folder is missing.
         """
@@ -440,7 +445,7 @@ class Executable(Called):
         from graphc.debug.capsule import capture
         from graphc.debug.case import Case, Outcome
 
-        arrays = [*self._converted(arguments)]
+        arrays = self._converted(arguments, named)
         arrays += self._session.get(list(self._extraction.states))
         options, target = self._session.options, self.compiled.target
         states = len(self._extraction.states)
@@ -450,6 +455,22 @@ class Executable(Called):
         except GraphcError as error:
             outcome = error
         capture(path, Case(self.source, tuple(arrays), states, options, target), outcome)
+
+    def __copy__(self) -> Executable:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        """Machine code belongs to its process.
+
+        Raises:
+            UnsupportedError: always.
+        """
+        raise UnsupportedError(
+            "an executable can be neither pickled nor copied deeply",
+            where=caller(),
+            hint="pickle its session together with the fetches and compile them again, "
+            "or write a library with gx.aot.compile",
+        )
 
     def __repr__(self) -> str:
         plan = self._tiers.current.plan

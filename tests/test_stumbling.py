@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -379,3 +382,59 @@ def test_two_sizes_of_one_dim_have_a_place_and_a_hint(graph: Any) -> None:
         assert caught.value.message == "dim n is 2 in axis 0 of 'x' but 3 in axis 0 of 'y'"
         assert caught.value.where is not None and "different names" in hint_of(caught.value)
         exe(np.ones(2), np.ones(2))
+
+
+def test_a_placeholder_with_its_arguments_in_another_order(graph: Any) -> None:
+    error = raised(gx.DTypeError, lambda: gx.placeholder("x", (3,)))  # type: ignore[arg-type]
+    assert error.message.endswith("comes first and its dtype second, which is (3,) here")
+    assert hint_of(error) == "write gx.placeholder((3,), name='x')"
+    error = raised(gx.DTypeError, lambda: gx.placeholder("int64", 3))  # type: ignore[arg-type]
+    assert hint_of(error) == "write gx.placeholder(3, 'int64')"
+    error = raised(gx.DTypeError, lambda: gx.placeholder(2, 3))  # type: ignore[arg-type]
+    assert hint_of(error) == "write gx.placeholder(3)"
+    error = raised(gx.ShapeError, lambda: gx.placeholder("float32"))
+    assert error.message == "the shape of a placeholder is 'float32', which is a dtype"
+    assert "gx.placeholder(shape, 'float32')" in hint_of(error)
+    assert not graph.nodes and gx.placeholder("n").ndim == 1
+
+
+def test_what_takes_feeds_takes_them_by_name(graph: Any, tmp_path: Path) -> None:
+    x, rate = gx.placeholder((2,), name="x"), gx.placeholder((), name="rate")
+    exe = gx.Session(graph).compile(x * rate, [x, rate])
+    data = np.ones(2, "float32")
+    uses: list[Any] = [exe.profile, exe.audit, partial(exe.capture, tmp_path / "capsule.gxr")]
+    for use in uses:
+        use(data, rate=2.0)
+        error = raised(gx.FeedError, lambda use=use: use(data, rates=2.0))
+        assert error.message == "no argument is called 'rates'"
+        assert hint_of(error) == "known names are 'rate', 'x'"
+        error = raised(gx.FeedError, lambda use=use: use({"x": data, "rate": 2.0}))
+        assert "argument 0 is a dict" in error.message and "name=array" in hint_of(error)
+
+
+@pytest.mark.parametrize("duplicate", [pickle.dumps, copy.deepcopy])
+def test_an_executable_belongs_to_its_process(graph: Any, duplicate: Any) -> None:
+    exe = gx.Session(graph).compile(gx.placeholder((2,), name="x") + 1, ["x"])
+    for _ in range(3):
+        error = raised(gx.UnsupportedError, lambda: duplicate(exe))
+        assert "neither pickled nor copied deeply" in error.message
+        assert "gx.aot.compile" in hint_of(error) and copy.copy(exe) is exe
+        exe(np.ones(2))
+
+
+@pytest.mark.parametrize("word", ["on", "On", "OFF", "true", "0", "none"])
+def test_a_cache_is_no_switch(
+    graph: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, word: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GRAPHC", f"cache={word}")
+    for make in (lambda: gx.Session(graph), lambda: gx.Options(cache=word)):
+        error = raised(gx.GraphError, make)
+        assert error.message == f"cache is {word!r}"
+        assert '"off" for none' in hint_of(error) and f"./{word}" in hint_of(error)
+    assert gx.Options(cache=f"./{word}").cache == f"./{word}" and not list(tmp_path.iterdir())
+
+
+def test_there_are_no_random_operations() -> None:
+    with pytest.raises(AttributeError, match=r"'random': draw numbers with numpy\.random and feed"):
+        gx.random  # noqa: B018

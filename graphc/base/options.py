@@ -22,6 +22,10 @@ MOST_OPTIMIZED = 3
 FAST_MATH = ("nnan", "ninf", "nsz", "reassoc", "contract", "approx")
 
 
+_SWITCHES = ("on", "off", "yes", "no", "true", "false", "0", "1", "none")
+"""What one may write to switch something, in any case."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """How to compile and run.
@@ -105,6 +109,12 @@ class Options:
             given = getattr(self, name)
             if given is not None and not (isinstance(given, str) and given and "\0" not in given):
                 raise _refusal(f"{name} is {shown(given)}", hint=f"it must be None or {what}")
+        if self.cache is not None and self.cache != "off" and self.cache.lower() in _SWITCHES:
+            raise _refusal(
+                f"cache is {self.cache!r}",
+                hint="leave it out for the usual directory, or give a directory (one of that name "
+                f'is "./{self.cache}"), or "off" for none',
+            )
         for name in ("verify", "check", "check_numerics", "time"):
             given = getattr(self, name)
             if not isinstance(given, bool):

@@ -7,6 +7,7 @@ the instruction offset are kept, and the column is worked out when somebody asks
 from __future__ import annotations
 
 import contextlib
+import copy
 import itertools
 import linecache
 import os
@@ -26,8 +27,8 @@ PACKAGE_ROOTS = tuple(
 LOADED_NANOSECONDS = time.time_ns()
 """When graphc was loaded: what was edited later is not what runs."""
 
-_INSIDE: dict[str, bool] = {contextlib.__file__: True}
-"""Whether a file is one of graphc's own, or stands between two that are and is nobody's line."""
+_INSIDE: dict[str, bool] = {contextlib.__file__: True, copy.__file__: True}
+"""Whether a file is one of graphc's own, or calls what is and is nobody's line."""
 
 
 @lru_cache(maxsize=4096)

@@ -10,11 +10,11 @@ import numpy as np
 
 from graphc.base.errors import DTypeError, ShapeError
 from graphc.base.source import caller
-from graphc.base.words import shown
+from graphc.base.words import is_count, shown
 from graphc.ir.attributes import Attributes, Payload
 from graphc.ir.builder import building, current
 from graphc.ir.dims import Dim, DimExpr, symbol
-from graphc.ir.dtypes import DType, DTypeLike, float32, int64
+from graphc.ir.dtypes import DType, DTypeLike, float32, int64, named
 from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.op import Flat, NotDifferentiable, OpDef, Structural, register
 from graphc.ir.recorder import Recorder, current_recorder
@@ -116,6 +116,29 @@ def constant(value: Any, dtype: DTypeLike | None = None, name: str | None = None
     return builder.add(constant_op, (), {"value": payload}, (), name).output
 
 
+def _check_order(shape: Any, dtype: Any) -> None:
+    """Refuses a shape where the dtype belongs, and a dtype where the shape does.
+
+    Raises:
+        DTypeError: for the one.
+        ShapeError: for the other.
+    """
+    is_name, is_dtype = isinstance(shape, str), isinstance(shape, str) and named(shape) is not None
+    if isinstance(dtype, (tuple, list)) or is_count(dtype, 0):
+        given = f", {shape!r}" if is_dtype else f", name={shape!r}" if is_name else ""
+        raise DTypeError(
+            f"a placeholder's shape comes first and its dtype second, which is {shown(dtype)} here",
+            where=caller(),
+            hint=f"write gx.placeholder({shown(dtype)}{given})",
+        )
+    if is_dtype:
+        raise ShapeError(
+            f"the shape of a placeholder is {shape!r}, which is a dtype",
+            where=caller(),
+            hint=f"write gx.placeholder(shape, {shape!r}), where () is the shape of one number",
+        )
+
+
 def _converted(value: Any, dtype_: DType) -> Payload:
     array = np.array(value, dtype=dtype_.numpy, order="C")
     array.flags.writeable = False
@@ -180,7 +203,12 @@ def placeholder(
             size, a fresh symbol each).
         dtype: the element type; feeds are converted by the rules of ``Session.run``.
         name: a label; feeds may use it instead of the value.
+
+    Raises:
+        ShapeError: for what is no shape, such as the name of a dtype.
+        DTypeError: for what is no dtype.
     """
+    _check_order(shape, dtype)
     recorder = current_recorder()
     given = (shape,) if isinstance(shape, (int, str)) else () if shape is None else shape
     if not isinstance(given, Iterable):
