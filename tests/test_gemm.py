@@ -288,7 +288,15 @@ def askew(array: Array, elements: int, gap: int = 0) -> Array:
 @every_float
 @pytest.mark.parametrize(
     "sizes",
-    [(1, 2112, 70), (1, 1000, 131), (2, 256, 67), (5, 2080, 66), (8, 4096, 64), (23, 3072, 65)],
+    [
+        (1, 2112, 70),
+        (1, 1000, 131),
+        (1, 27000, 9),
+        (2, 256, 67),
+        (5, 2080, 66),
+        (8, 4096, 64),
+        (23, 3072, 65),
+    ],
 )
 def test_few_rows_wherever_the_right_operand_lies(
     dtype: DType, target: str, sizes: tuple[int, int, int]

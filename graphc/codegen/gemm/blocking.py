@@ -33,7 +33,7 @@ class Blocking:
         block_m, block_n: rows of packed A, columns of packed B handled at once.
         block_stream: columns of C that the row-stream path keeps in the second-level cache, with a
             few rows of B that wide.
-        block_near: the same for one row of C and B that is near: they fit the first-level cache.
+        block_row: the same for one row of C.
         stream_columns: from so many columns on, B counts as wide.
         direct_rows, direct_stride: up to so many rows of C, or elements between rows of B, B with
             unit column stride is read where it is.
@@ -50,7 +50,7 @@ class Blocking:
     block_m: int
     block_n: int
     block_stream: int
-    block_near: int
+    block_row: int
     stream_columns: int
     direct_rows: int
     direct_stride: int
@@ -105,7 +105,7 @@ def blocking(dtype: DType, target: Target) -> Blocking:
         block_m=96 if deep else 72,
         block_n=256 if deep else 512,
         block_stream=(16384 if deep else 8192) // dtype.bytes,
-        block_near=4096 // dtype.bytes,
+        block_row=65536 // dtype.bytes,
         stream_columns=8192 // dtype.bytes,
         direct_rows=48,
         direct_stride=2048 // dtype.bytes,

@@ -2,9 +2,9 @@
 
 Also the kernel of integer products. Each element of C is still one ascending chain over k.
 
-Some rows of B are read side by side. What is read next is asked for meanwhile, in the order in
-which it lies in memory: so memory gives what it can, and there is no waiting for it. The
-processor's own guesses don't serve here, where rows tend to lie powers of two apart.
+Some rows of B are read side by side. From memory what is read next is asked for meanwhile, in the
+order in which it lies there: so memory gives what it can, and there is no waiting for it. The
+processor's own guesses don't serve then, where rows tend to lie powers of two apart.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from graphc.codegen.caches import prefetch
+from graphc.codegen.caches import LINE, prefetch
 from graphc.codegen.emitter import I64, LType, ModuleEmitter, Reg, ltype
 from graphc.codegen.gemm.build import Builder, edge_mask, masked_load, masked_store
 
@@ -27,7 +27,7 @@ class Stream:
         rows: of C.
         vectors: side by side in a tile.
         depth: rows of B for each load and store of C.
-        asks: whether it asks for what comes next.
+        asks: whether it asks for what comes next: worth it if that is far.
         boolean: whether "and" and "or" stand for product and sum.
         masked: whether rows end with masked vectors in place of scalars, where the target has such
             loads and stores.
@@ -51,22 +51,45 @@ class Stream:
     def name(self) -> str:
         """What its function is called."""
         kind = "bool" if self.boolean else ltype(self.element, self.lanes).suffix
-        return f"gemm_stream{self.rows}x{self.vectors}_{kind}"
+        asking = "_asking" if self.asks else ""
+        return f"gemm_stream{self.rows}x{self.vectors}{asking}_{kind}"
 
 
 def emit_stream(module: ModuleEmitter, stream: Stream) -> str:
     """Defines the kernel that adds to rows of C; returns its name.
 
     Signature: (a, a_row, a_col, b, b_row, c, c_row, c_step, first, end, k, count), B with unit
-    column stride. Only columns from ``first``, in the first tile, to ``end`` are touched. Tiles of
-    C lie ``c_step`` apart, of their rows each is contiguous and ``c_row`` from the one before. The
-    rows from ``count`` (at least 1) on repeat the last one, the same numbers to the same place.
+    column stride. Only columns from ``first``, in the first tile or the one before, to ``end`` are
+    touched. Tiles of C lie ``c_step`` apart, of their rows each is contiguous and ``c_row`` from
+    the one before. The rows from ``count`` (at least 1) on repeat the last one, the same numbers to
+    the same place.
 
     One that asks takes ``next`` as well, the matrix that is read next, with rows like those of B.
     """
     if module.has(stream.name):
         return stream.name
     return _Kernel(module, stream).emit()
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """Some steps of k: their number, where rows of B begin, and factors, so many apart."""
+
+    count: Reg
+    right: Reg
+    left: Reg
+    left_step: Reg
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Columns that are computed together: the first, its sums, and how wide they are."""
+
+    column: Reg
+    sums: Reg
+    vectors: int
+    type: LType
+    mask: Reg | None
 
 
 class _Kernel:
@@ -87,42 +110,46 @@ class _Kernel:
         low = f.quotient(f.add(self.first, stream.width - 1), stream.width)
         self.high = f.quotient(self.end, stream.width)
         self.low = f.minimum(low, self.high)
-        self.held = f.alloca(self.scalar, stream.rows * stream.depth)
         last = f.sub(count, 1)
         clamped = [f.minimum(f.i64(row), last) for row in range(stream.rows)]
         self.a_rows = [f.at(a, stream.element, f.mul(row, a_row)) for row in clamped]
         self.c_rows = [f.mul(row, c_row) for row in clamped]
+        self.held = f.alloca(self.scalar, stream.rows * stream.depth) if stream.rows > 1 else None
 
     def emit(self) -> str:
         """Defines the function and returns its name."""
         f, stream = self.f, self.stream
         with f.blocks(self.k, stream.depth) as (start, depth):
-            self._hold(start, depth)
             base = f.at(self.b, stream.element, f.mul(start, self.b_row))
+            steps = _Steps(depth, base, *self._left(start, depth))
             if stream.asks:
                 is_last = f.compare("sge", f.add(start, stream.depth), self.k)
                 following = f.at(base, stream.element, f.mul(self.b_row, stream.depth))
                 following = f.select(is_last, f.parameter("next")[0], following)
-                self._asking(base, depth, following)
+                self._asking(steps, following)
             else:
                 with f.loop(self.low, self.high, 1) as tile:
-                    self._tile(base, depth, tile.index, None)
-        self._edges()
+                    self._tile(steps, tile.index, None)
+            self._edges(steps)
         f.finish()
         return stream.name
 
-    def _hold(self, start: Reg, depth: Reg) -> None:
-        """A small copy of A, in the order in which it is read."""
+    def _left(self, start: Reg, depth: Reg) -> tuple[Reg, Reg]:
+        """Where steps find their factors, and how far apart: of several rows in a small copy."""
         f, stream = self.f, self.stream
+        offset = f.mul(start, self.a_col)
+        if self.held is None:
+            return f.at(self.a_rows[0], stream.element, offset), self.a_col
         with f.loop(f.i64(0), depth, 1) as step:
-            offset = f.mul(f.add(start, step.index), self.a_col)
+            across = f.add(offset, f.mul(step.index, self.a_col))
             to = f.at(self.held, stream.element, f.mul(step.index, stream.rows))
             for row in range(stream.rows):
-                place = f.at(self.a_rows[row], stream.element, offset)
+                place = f.at(self.a_rows[row], stream.element, across)
                 value = f.load(place, self.scalar, self.size)
                 f.store(value, f.at(to, stream.element, f.i64(row)), self.size)
+        return self.held, f.i64(stream.rows)
 
-    def _asking(self, base: Reg, depth: Reg, following: Reg) -> None:
+    def _asking(self, steps: _Steps, following: Reg) -> None:
         """All tiles; each part of them asks for one of the rows that follow, in its order."""
         f, stream = self.f, self.stream
         tiles = f.sub(self.high, self.low)
@@ -135,70 +162,30 @@ class _Kernel:
             row = f.at(following, stream.element, f.mul(part.index, self.b_row))
             with f.loop(first, last, 1) as tile:
                 place = f.mul(f.sub(tile.index, first), stream.width * stream.depth)
-                self._tile(base, depth, tile.index, f.at(row, stream.element, place))
+                self._tile(steps, tile.index, f.at(row, stream.element, place))
 
-    def _tile(self, b: Reg, depth: Reg, tile: Reg, wanted: Reg | None) -> None:
-        """So many steps from a row of B on; asks for as much as they read from ``wanted`` on."""
-        f, stream, element = self.f, self.stream, self.stream.element
-        vectors = [f.i64(v * stream.lanes) for v in range(stream.vectors)]
-        sums_at = f.at(self.c, element, f.mul(tile, self.c_step))
-        places = [f.at(sums_at, element, row, vector) for row in self.c_rows for vector in vectors]
-        sums = [f.load(place, self.vector, self.size) for place in places]
-        pointers = [f.at(b, element, f.mul(tile, stream.width)), self.held]
-        strides = [self.b_row, f.i64(stream.rows)]
-        if wanted is not None:
-            pointers.append(wanted)
-            strides.append(f.i64(stream.width))
-        with f.loop(f.i64(0), depth, 1, [*sums, *pointers]) as loop:
-            sums, pointers = list(loop.carries[: len(places)]), list(loop.carries[len(places) :])
-            right_at, left_at, *wanted_at = pointers
-            right = [f.load(f.at(right_at, element, v), self.vector, self.size) for v in vectors]
-            for pointer in wanted_at:
-                prefetch(f, pointer, stream.width * self.size, near=False)
-            for row in range(stream.rows):
-                factor = f.load(f.at(left_at, element, f.i64(row)), self.scalar, self.size)
-                left = f.splat(factor, stream.lanes)
-                for n, value in enumerate(right, row * stream.vectors):
-                    sums[n] = self._accumulate(left, value, sums[n])
-            moved = [f.at(at, element, by) for at, by in zip(pointers, strides, strict=True)]
-            loop.yields = [*sums, *moved]
-        for place, value in zip(places, loop.results, strict=False):
-            f.store(value, place, self.size)
+    def _tile(self, steps: _Steps, tile: Reg, wanted: Reg | None) -> None:
+        """All steps for a whole tile; asks for as much as they read from ``wanted`` on."""
+        f, stream = self.f, self.stream
+        sums_at = f.at(self.c, stream.element, f.mul(tile, self.c_step))
+        span = _Span(f.mul(tile, stream.width), sums_at, stream.vectors, self.vector, None)
+        self._add(steps, span, wanted)
 
-    def _edges(self) -> None:
-        """All steps for the columns before and behind whole tiles."""
+    def _edges(self, steps: _Steps) -> None:
+        """All steps for the columns before and behind whole tiles, which are parts of one tile."""
         f, stream = self.f, self.stream
         low, high = (f.mul(tile, stream.width) for tile in (self.low, self.high))
         with f.loop(f.i64(0), f.i64(2), 1) as side:
             is_behind = f.compare("ne", side.index, 0)
             behind = f.intrinsic("smax", I64, high, self.first)
             begin = f.select(is_behind, behind, f.minimum(self.first, low))
-            self._edge(begin, f.select(is_behind, self.end, low))
-
-    def _edge(self, begin: Reg, end: Reg) -> None:
-        """All steps for some columns of one tile."""
-        f, stream = self.f, self.stream
-        tile = f.quotient(begin, stream.width)
-        inside = f.sub(begin, f.mul(tile, stream.width))
-        base = f.at(self.c, stream.element, f.mul(tile, self.c_step), inside)
-        with self._spans(f.sub(end, begin)) as (column, type_, mask):
-            places = [f.at(base, stream.element, row, column) for row in self.c_rows]
-            start = [masked_load(f, place, type_, mask) for place in places]
-            first = f.at(self.b, stream.element, begin, column)
-            with f.loop(f.i64(0), self.k, 1, start) as loop:
-                place = f.at(first, stream.element, f.mul(loop.index, self.b_row))
-                right = masked_load(f, place, type_, mask)
-                offset = f.mul(loop.index, self.a_col)
-                lefts = [
-                    f.load(f.at(row, stream.element, offset), self.scalar, self.size)
-                    for row in self.a_rows
-                ]
-                loop.yields = [
-                    self._accumulate(f.splat(left, type_.lanes), right, total)
-                    for left, total in zip(lefts, loop.carries, strict=True)
-                ]
-            for place, value in zip(places, loop.results, strict=True):
-                masked_store(f, value, place, mask)
+            end = f.select(is_behind, self.end, low)
+            outside = f.rounded_down(begin, stream.width)
+            tile, inside = f.binary("sdiv", outside, f.i64(stream.width)), f.sub(begin, outside)
+            base = f.at(self.c, stream.element, f.mul(tile, self.c_step), inside)
+            with self._spans(f.sub(end, begin)) as (column, type_, mask):
+                sums_at = f.at(base, stream.element, column)
+                self._add(steps, _Span(f.add(begin, column), sums_at, 1, type_, mask), None)
 
     @contextmanager
     def _spans(self, rest: Reg) -> Iterator[tuple[Reg, LType, Reg | None]]:
@@ -210,6 +197,45 @@ class _Kernel:
         else:
             with f.loop(f.i64(0), rest, 1) as loop:
                 yield loop.index, self.scalar, None
+
+    def _add(self, steps: _Steps, span: _Span, wanted: Reg | None) -> None:
+        """All steps for some columns."""
+        f, stream, element = self.f, self.stream, self.stream.element
+        type_, mask = span.type, span.mask
+        vectors = [f.i64(v * stream.lanes) for v in range(span.vectors)]
+        places = [f.at(span.sums, element, row, v) for row in self.c_rows for v in vectors]
+        sums = [masked_load(f, place, type_, mask) for place in places]
+        pointers = [f.at(steps.right, element, span.column), steps.left]
+        strides = [self.b_row, steps.left_step]
+        if wanted is not None:
+            pointers.append(wanted)
+            strides.append(f.i64(stream.width))
+        with f.loop(f.i64(0), steps.count, 1, [*sums, *pointers]) as loop:
+            sums, pointers = list(loop.carries[: len(places)]), list(loop.carries[len(places) :])
+            right_at, left_at, *wanted_at = pointers
+            right: list[Reg] = []
+            for row in range(stream.rows):
+                factor = f.load(f.at(left_at, element, f.i64(row)), self.scalar, self.size)
+                left = f.splat(factor, type_.lanes)
+                for number, offset in enumerate(vectors):
+                    if row == 0:
+                        place = f.at(right_at, element, offset)
+                        right.append(masked_load(f, place, type_, mask))
+                        for pointer in wanted_at:
+                            self._ask(pointer, number)
+                    n = row * span.vectors + number
+                    sums[n] = self._accumulate(left, right[number], sums[n])
+            moved = [f.at(at, element, by) for at, by in zip(pointers, strides, strict=True)]
+            loop.yields = [*sums, *moved]
+        for place, value in zip(places, loop.results, strict=False):
+            masked_store(f, value, place, mask)
+
+    def _ask(self, first: Reg, number: int) -> None:
+        """Asks for the line that begins with a vector, counted from ``first`` on, if any does."""
+        offset = number * self.stream.lanes * self.size
+        if offset % LINE == 0:
+            place = self.f.at(first, "i8", self.f.i64(offset))
+            prefetch(self.f, place, self.stream.lanes * self.size, near=False)
 
     def _accumulate(self, left: Reg, right: Reg, total: Reg) -> Reg:
         if self.stream.boolean:
