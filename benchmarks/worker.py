@@ -3,7 +3,8 @@
 ``python -m benchmarks.worker PEER CPUS SCALE CLOCK`` is how the conductor starts one.
 
 Invariant: the process is tied to its CPUs before any library is imported, and while it does not
-measure it waits for a line, so that the peers don't disturb each other.
+measure it waits for a line, so that the peers don't disturb each other. Each time that calls are
+measured, inputs lie in other pages of memory.
 """
 
 from __future__ import annotations
@@ -20,7 +21,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
+from benchmarks.pages import moved
+
 LONGEST_BATCH_CALLS = 1 << 20
+KEPT_MOVES = 2
+"""Pages that inputs have had of late are held, so that they don't come back to them."""
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
@@ -33,6 +38,8 @@ class Worker:
         self._workloads = {workload.name: workload for workload in workloads}
         self._prepared: Any = None
         self._make: Any = None
+        self._inputs: list[Any] = []
+        self._moves: list[list[Any]] = []
 
     def build(self, name: str, outputs: str) -> dict[str, Any]:
         """Makes the program, calls it once and saves what it gave; tells the time of that."""
@@ -43,6 +50,10 @@ class Worker:
         given = {n: a for n, a in arrays.items() if n not in workload.weights}
         fixed = {n: a for n, a in arrays.items() if n in workload.weights}
         inputs, weights = self._peer.native(given), self._peer.native_weights(fixed)
+        self._inputs = [
+            array if isinstance(array, np.ndarray) else np.from_dlpack(array)
+            for array in inputs.values()
+        ]
         self._make = lambda: self._peer.build(workload.kind, inputs, weights)
         gc.collect()
         empty = _start_high_water()
@@ -79,7 +90,8 @@ class Worker:
             calls = min(4 * calls, LONGEST_BATCH_CALLS)
 
     def measure(self, calls: int) -> dict[str, Any]:
-        """Microseconds a call, over so many calls."""
+        """Microseconds a call, over so many calls, with inputs in other pages than before."""
+        self._moves = [*self._moves[-KEPT_MOVES:], [moved(array) for array in self._inputs]]
         return {"microseconds": self._timed(calls) / calls * 1e6}
 
     def measure_first(self) -> dict[str, Any]:
@@ -100,6 +112,7 @@ class Worker:
     def drop(self) -> dict[str, Any]:
         """Frees the program."""
         self._prepared = self._make = None
+        self._inputs, self._moves = [], []
         gc.collect()
         return {}
 

@@ -20,6 +20,7 @@ from benchmarks import chart
 from benchmarks.conductor import Measurement, compared, worker_environment
 from benchmarks.figures import best, geometric_mean, ratio, reached, share_of_limit, spread
 from benchmarks.limits import LimitsProcess, least_seconds, needed
+from benchmarks.pages import moved
 from benchmarks.peers import OWNS, PEERS
 from benchmarks.report import line
 from benchmarks.workloads import chosen, workloads
@@ -120,6 +121,24 @@ def test_inputs_are_the_same_in_every_process_and_differ_between_workloads():
     first, second = chosen("softmax,layer_norm", quick=True)
     np.testing.assert_array_equal(first.inputs()["x"], first.inputs()["x"])
     assert not np.array_equal(first.inputs()["x"], second.inputs()["x"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers run on Linux alone")
+@pytest.mark.parametrize("count", [1 << 12, 3 << 20])
+def test_inputs_move_to_other_pages_unseen(count):
+    """What holds an array sees nothing of it; the old pages are held, content and all."""
+    array = np.random.default_rng(5).random(count, np.float32)
+    expected, address = array.copy(), array.ctypes.data
+    held = [moved(array) for _ in range(3)]
+    assert array.ctypes.data == address
+    np.testing.assert_array_equal(array, expected)
+    whole = expected[1024:2048].tobytes()
+    assert all(room is not None and room.find(whole) >= 0 for room in held)
+
+
+def test_what_fills_no_page_stays():
+    """There is nothing to move."""
+    assert moved(np.zeros(16, np.float32)) is None
 
 
 def test_workers_get_their_threads_and_an_unsteered_openblas():
