@@ -143,6 +143,11 @@ def _sources_of_dims(
     recorder: Recorder, nodes: Sequence[Node], feeds: Sequence[Value]
 ) -> list[Value]:
     """Placeholders that nothing reads but whose sizes the graph speaks of."""
+    made = [node.outputs[0] for node in recorder.nodes if node.op is placeholder_op]
+    fed = {*feeds}
+    others = [value for value in made if value not in fed and not value.type.is_static]
+    if not others:
+        return []
     spoken_of: set[DimExpr] = set()
     everything = [*nodes, *(n for node in nodes for r in node.regions for n in r.walk())]
     types = {id(value.type): value.type for node in everything for value in node.outputs}
@@ -157,11 +162,10 @@ def _sources_of_dims(
     unknown = {symbol for dim in spoken_of for symbol in symbols_of(dim)}
     unknown.difference_update(dim for value in feeds for dim in _symbolic(value.shape))
     result: list[Value] = []
-    if unknown:
-        for node in recorder.nodes:
-            if node.op is placeholder_op and unknown.intersection(node.output.shape):
-                unknown.difference_update(node.output.shape)
-                result.append(node.output)
+    for value in others:
+        if unknown.intersection(value.shape):
+            unknown.difference_update(value.shape)
+            result.append(value)
     return result
 
 
@@ -201,14 +205,16 @@ def guards_of(graph: Graph) -> list[Guard]:
         if node.attrs:
             for given in node.attrs.get("guards", ()):
                 add(run_time_guard(node.op.name, given, where))
-        if len(node.inputs) < 2 or not isinstance(node.op.lowering, Pointwise):
+        inputs = node.inputs
+        if len(inputs) < 2 or not isinstance(node.op.lowering, Pointwise):
             continue
         target = node.outputs[0].type.shape
-        for operand in node.inputs:
-            if operand.type.shape is target:
+        for operand in inputs:
+            shape = operand.type.shape
+            if shape is target:
                 continue
-            offset = len(target) - len(operand.shape)
-            for axis, dim in enumerate(operand.shape):
+            offset = len(target) - len(shape)
+            for axis, dim in enumerate(shape):
                 full = target[axis + offset]
                 if dim == 1 or dim == full:
                     continue

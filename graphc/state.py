@@ -122,10 +122,9 @@ def variable(
             where=caller(),
             hint="make it outside and assign to it inside",
         )
-    attrs = {"initial": payload_of(initial, dtype)}
-    (type_,) = variable_op.infer((), attrs)
-    result = Variable(type_, checked_name(name), recorder, switch(trainable, "trainable"))
-    recorder.add(variable_op, (), attrs, outputs=(result,))
+    payload = payload_of(initial, dtype)
+    result = Variable(payload.type, checked_name(name), recorder, switch(trainable, "trainable"))
+    recorder.add(variable_op, (), {"initial": payload}, outputs=(result,))
     return result
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -418,6 +419,16 @@ def test_plans_come_back_as_they_were(build: Callable[[], Built]) -> None:
     for kernel, original in zip(back.kernels, plan.kernels, strict=True):
         assert kernel.dims == original.dims and kernel.sites == original.sites
         assert print_kernel(kernel) == print_kernel(original)
+
+
+def test_runs_of_what_is_alike_in_a_plan_are_written_as_such() -> None:
+    with gx.Graph() as graph:
+        feeds = [gx.placeholder((4,), name=f"x{n}") for n in range(9)]
+        sums = [gx.sum(x * n) for n, x in enumerate(feeds, 1)]
+    plan = gx.Session(graph, options=gx.Options(cache="off")).compile(sums, feeds).compiled.plan
+    text = plan_text(replace(plan, steps=()), lambda where: 0)
+    assert '["feed",9]' in text
+    assert plan_of(text, plan.constants, []).slots == plan.slots
 
 
 def test_a_plan_that_holds_something_unknown_is_refused_when_it_is_written() -> None:

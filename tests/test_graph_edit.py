@@ -404,3 +404,40 @@ def test_what_one_instruction_builds_has_one_provenance() -> None:
     assert exps[0].where.line == exps[1].where.line
     assert exps[0].where.column != exps[1].where.column
     assert z.graph is g
+
+
+def test_types_that_are_equal_are_one_object_in_a_graph() -> None:
+    with gx.Graph() as g:
+        x, w = gx.placeholder((5, 3)), gx.placeholder((3, 4))
+        first, second = x @ w, x @ w
+        added, again = first + second, second + first
+        scaled, broadcast = added * 0.1, added * w[0]
+        below = added < again
+    assert all(value.type is first.type for value in (second, added, again, scaled, broadcast))
+    assert below.type == first.type.with_dtype(gx.placeholder((), "bool").dtype)
+    assert (gx.less(added, again)).type is below.type
+    verify(Graph("g", [x, w], [n for n in g.nodes if n.inputs or n.attrs.keys() == {"value"}], []))
+
+
+def test_an_operation_that_fails_fails_again_at_its_own_line() -> None:
+    with gx.Graph() as g:
+        x, y = gx.placeholder((2,)), gx.placeholder((3,))
+        lines = []
+        for build in (lambda: x + y, lambda: x + y):
+            with pytest.raises(ShapeError) as caught:
+                build()
+            assert caught.value.where is not None
+            lines.append(caught.value.where.column)
+    assert lines[0] != lines[1]
+    assert len(g.nodes) == 2
+
+
+def test_what_stands_under_operands_of_one_type_tells_the_number_of_operands() -> None:
+    with gx.Graph():
+        x = gx.placeholder((2, 3))
+        once, twice = gx.concatenate([x]), gx.concatenate([x, x])
+        left, right = x @ gx.transpose(x), gx.transpose(x) @ x
+    assert once.shape == (2, 3)
+    assert twice.shape == (4, 3)
+    assert left.shape == (2, 2)
+    assert right.shape == (3, 3)

@@ -18,7 +18,7 @@ from graphc.base.source import LOADED_NANOSECONDS, PACKAGE_ROOTS, Location
 from graphc.base.target import Target
 from graphc.extract import Extraction
 from graphc.ir.graph import Graph
-from graphc.ir.op import OpDef, is_own
+from graphc.ir.op import is_own
 from graphc.runtime.jit import realm_of
 
 _SHOWING = ("verify", "check", "shuffle_seed", "dump", "fuel", "decisions", "time", "html")
@@ -36,30 +36,25 @@ class Labels:
     Attributes:
         numbers: the line of each node; lines are numbered as they first occur, -1 is none.
         places: the lines by number.
-        names: of all values, and of regions.
+        names: those that values and regions have, each with which of all it belongs to.
         foreign: operations that are declared outside of graphc.
     """
 
     def __init__(self, graph: Graph) -> None:
-        known: dict[tuple[str, int, int | None], int] = {}
-        seen: dict[int, int] = {}
-        ops: set[OpDef] = set()
-        numbers: list[int] = []
-        places: list[Location] = []
+        nodes = [*graph.walk()] if graph.has_regions else graph.nodes
         names = [value.name for value in graph.inputs]
-        self._known, self.numbers, self.places, self.names = known, numbers, places, names
-        for node in graph.walk() if graph.has_regions else graph.nodes:
-            ops.add(node.op)
-            for value in node.outputs:
-                names.append(value.name)
+        names += [value.name for node in nodes for value in node.outputs]
+        for node in nodes if graph.has_regions else ():
             for region in node.regions:
                 names.append(region.name)
                 names += [value.name for value in region.inputs]
-            number = seen.get(id(node.provenance))
-            if number is None:
-                number = seen[id(node.provenance)] = self._number(node.provenance.where)
-            numbers.append(number)
-        self.foreign = {op.name for op in ops if not is_own(op)}
+        self.names = [(place, name) for place, name in enumerate(names) if name is not None]
+        self._known: dict[tuple[str, int, int | None], int] = {}
+        self.places: list[Location] = []
+        distinct = {id(node.provenance): node.provenance for node in nodes}
+        number = {key: self._number(found.where) for key, found in distinct.items()}
+        self.numbers = [number[id(node.provenance)] for node in nodes]
+        self.foreign = {op.name for op in {node.op for node in nodes} if not is_own(op)}
 
     def _number(self, where: Location | None) -> int:
         if where is None:

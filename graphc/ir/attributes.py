@@ -48,10 +48,8 @@ class Payload:
         Raises:
             DTypeError: for a dtype that graphc has not.
         """
-        element = array.dtype
-        if not element.isnative:
-            element = element.newbyteorder("=")
-        self.type = _type_of(element, array.shape)
+        self.type = type_ = _type_of(array.dtype, array.shape)
+        element = type_.dtype.numpy
         flags = array.flags
         self._is_copy = (
             flags.writeable
@@ -60,7 +58,7 @@ class Payload:
             or element is not array.dtype
         )
         if self._is_copy:
-            array = array.astype(element, order="C", subok=False)
+            array = array.astype(element, "C", "unsafe", False)
             array.flags.writeable = False
         self._array: Array | None = array
         self._again: Callable[[], Array] | None = None
@@ -137,6 +135,15 @@ Attribute: TypeAlias = (
     "bool | int | float | str | DType | DimExpr | Payload | tuple[Attribute, ...] | None"
 )
 Attributes: TypeAlias = Mapping[str, Any]
+
+
+class SharedAttributes(dict[str, Any]):
+    """Attributes that are made once and given to many nodes.
+
+    What follows from them is worked out once, since they are known by their identity.
+    """
+
+    __slots__ = ()
 
 
 def key(value: Attribute) -> Hashable:

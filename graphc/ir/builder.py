@@ -64,7 +64,7 @@ def builder_for(inputs: Sequence[Value]) -> Builder:
     operands' own graph.
     """
     builder = _CURRENT.get()
-    return (default() if builder is None else builder).home(inputs)
+    return (_DEFAULT[0] if builder is None else builder).home(inputs)
 
 
 def current() -> Builder | None:
@@ -89,7 +89,8 @@ def apply(
     **attrs: Any,
 ) -> Value:
     """Adds a node with one output to the current builder; operands are already converted."""
-    return builder_for(inputs).add(op, inputs, attrs, (), name).output
+    (value,) = builder_for(inputs).add(op, inputs, attrs, (), name).outputs
+    return value
 
 
 def apply_node(

@@ -9,7 +9,8 @@ of this one, and several times cheaper.
 from __future__ import annotations
 
 import hashlib
-import struct
+import sys
+from array import array
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from graphc.ir.types import TensorType
     from graphc.ir.value import Value
 
-_VERSION = "graph 4"
+_VERSION = "graph 5"
 
 
 class Structure:
@@ -48,8 +49,9 @@ class _Numbered:
     """A graph as numbers, and what they stand for, each in the order of its first occurrence.
 
     Attributes:
-        words: for each input its type; for each node its op, operands, attributes, number of
-            regions and the types of its results; the outputs; and how many there are of each.
+        words: how many inputs, nodes and outputs there are; for each input its type; for each node
+            its op, its attributes, how many operands, results and regions it has, its operands and
+            the types of its results; the outputs.
         ops, types: what the numbers of ops and types stand for.
         attrs: a node with the attributes of each number, by the attributes' key.
         regions: the regions of all nodes.
@@ -59,45 +61,49 @@ class _Numbered:
 
     def __init__(self, graph: Graph) -> None:
         """Raises VerifyError if a node reads a value that is not defined before it."""
-        self.words = [len(graph.inputs), len(graph.nodes), len(graph.outputs)]
         self.ops: dict[OpDef, int] = {}
         self.types: dict[TensorType, int] = {}
         self.attrs: dict[Hashable, tuple[int, Node]] = {}
         self.regions: list[Graph] = []
         numbers: dict[Value, int] = {}
         known: dict[int, int] = {}
-        add = self.words.append
-
-        def define(value: Value) -> None:
-            type_ = value.type
-            number = known.get(id(type_))
-            if number is None:
-                number = known[id(type_)] = self.types.setdefault(type_, len(self.types))
-            add(number)
-            numbers[value] = len(numbers)
-
+        shared: dict[int, int] = {}
+        words = [len(graph.inputs), len(graph.nodes), len(graph.outputs)]
+        ops = self.ops
         for value in graph.inputs:
-            define(value)
+            number = known.get(id(value.type), -1)
+            words.append(self._type(value.type, known) if number < 0 else number)
+            numbers[value] = len(numbers)
         try:
             for node in graph.nodes:
-                op = self.ops.get(node.op)
+                op = ops.get(node.op)
                 if op is None:
-                    op = self.ops[node.op] = len(self.ops)
-                add(op)
-                add(len(node.inputs))
-                for value in node.inputs:
-                    add(numbers[value])
-                add(self._attributes(node) if node.attrs else -1)
-                add(len(node.regions))
-                self.regions += node.regions
-                add(len(node.outputs))
-                for value in node.outputs:
-                    define(value)
+                    op = ops[node.op] = len(ops)
+                attrs, number = node.attrs, -1
+                if attrs:
+                    number = shared.get(id(attrs), -1)
+                    if number < 0:
+                        number = shared[id(attrs)] = self._attributes(node)
+                inputs, outputs, regions = node.inputs, node.outputs, node.regions
+                words += op, number, len(inputs), len(outputs), len(regions)
+                for value in inputs:
+                    words.append(numbers[value])
+                for value in outputs:
+                    number = known.get(id(value.type), -1)
+                    words.append(self._type(value.type, known) if number < 0 else number)
+                    numbers[value] = len(numbers)
+                if regions:
+                    self.regions += regions
             for value in graph.outputs:
-                add(numbers[value])
+                words.append(numbers[value])
         except KeyError as error:
             what = f"graph {graph.name!r} reads {error.args[0]!r}, which is not defined before"
             raise VerifyError(what) from error
+        self.words = array("q", words)
+
+    def _type(self, type_: TensorType, known: dict[int, int]) -> int:
+        number = known[id(type_)] = self.types.setdefault(type_, len(self.types))
+        return number
 
     def _attributes(self, node: Node) -> int:
         number, _ = self.attrs.setdefault(attributes.keys(node.attrs), (len(self.attrs), node))
@@ -113,7 +119,7 @@ def structure(graph: Graph) -> Structure:
     content = _Numbered(graph)
     regions = tuple([region.structure for region in content.regions])
     tables = tuple(content.ops), tuple(content.types), tuple(content.attrs)
-    return Structure((tuple(content.words), *tables, regions))
+    return Structure((content.words.tobytes(), *tables, regions))
 
 
 def structural_hash(graph: Graph) -> str:
@@ -133,8 +139,10 @@ def structural_hash(graph: Graph) -> str:
     parts += (str(symbol_order(symbol)) for symbol in sorted(symbols, key=symbol_order))
     # Every part is free of raw newlines, since strings are quoted: the joint is unambiguous.
     tables = "\n".join(parts).encode("utf-8", "surrogatepass")
-    words = struct.pack(f"<{len(content.words)}q", *content.words)
-    return hashlib.sha256(words + tables).hexdigest()[:32]
+    words = content.words
+    if sys.byteorder == "big":
+        words.byteswap()
+    return hashlib.sha256(words.tobytes() + tables).hexdigest()[:32]
 
 
 def _attrs_text(node: Node) -> str:

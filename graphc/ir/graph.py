@@ -43,6 +43,8 @@ class Provenance:
 
 UNKNOWN = Provenance()
 
+_REGIONS = operator.attrgetter("regions")
+
 
 @dataclass(slots=True, eq=False)
 class Node:
@@ -132,7 +134,7 @@ class Graph:
     def has_regions(self) -> bool:
         """Whether any of its nodes has regions."""
         if self._has_regions is None:
-            self._has_regions = any(node.regions for node in self.nodes)
+            self._has_regions = any(map(_REGIONS, self.nodes))
         return self._has_regions
 
     def rebuilt(self, nodes: Sequence[Node], outputs: Sequence[Value] | None = None) -> Graph:

@@ -9,25 +9,48 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from types import CodeType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import TypeVar
 
 from graphc.base.errors import GraphcError, GraphError, NameLookupError
 from graphc.base.source import caller, location_of, user_frame
 from graphc.base.words import known_names, shown
 from graphc.ir import pictures
-from graphc.ir.attributes import Attributes
-from graphc.ir.builder import building, current, default, install_default, make_node
+from graphc.ir.attributes import Attributes, SharedAttributes
+from graphc.ir.builder import (
+    building,
+    current,
+    default,
+    infer,
+    infer_with_regions,
+    install_default,
+)
 from graphc.ir.dims import Dim, symbol
 from graphc.ir.effect import Effect
 from graphc.ir.graph import UNKNOWN, Graph, Node, Provenance
 from graphc.ir.op import OpDef
+from graphc.ir.types import TensorType
 from graphc.ir.value import Value, checked_name
 
 _Named = TypeVar("_Named", bound=Value | Effect)
 
-_CALLER_OF_ADD = 2
+_CALLER_OF_ADD = 1
 """Frames from where a node's line is looked up to who adds it, all of which are graphc's."""
+
+
+def _signature(
+    op: OpDef, inputs: Sequence[Value], attrs: Attributes
+) -> tuple[object, ...] | None:
+    """The same for operations of which the types of operands and the attributes are the same
+    objects; None where attributes belong to one node."""
+    if attrs:
+        if type(attrs) is not SharedAttributes:
+            return None
+        return op, id(attrs), *[id(value.type) for value in inputs]
+    if len(inputs) == 2:
+        left, right = inputs
+        return op, None, id(left.type), id(right.type)
+    return op, None, *[id(value.type) for value in inputs]
 
 
 class Recorder:
@@ -58,6 +81,9 @@ class Recorder:
         self._placed = 0
         self._renamed = 0
         self._places: dict[tuple[int, int], tuple[CodeType, Provenance]] = {}
+        self._types: dict[TensorType, TensorType] = {}
+        # by what nodes of this graph keep alive
+        self._inferred: dict[tuple[object, ...] | None, tuple[TensorType, ...]] = {}
         self._names: dict[str, list[Value]] = {}
         self._effects: dict[str, list[Effect]] = {}
         self._symbols = 0
@@ -107,33 +133,75 @@ class Recorder:
         outputs: Sequence[Value] | None = None,
     ) -> Node:
         """Appends a node at the user's line; operands of an outer recorder are captured."""
-        provenance = self._provenance()
+        frame = user_frame(_CALLER_OF_ADD)
+        if frame is None:
+            provenance = UNKNOWN
+        else:
+            known = self._places.get((id(frame.f_code), frame.f_lasti))
+            provenance = self._provenance(frame) if known is None else known[1]
         if name is not None:
             checked_name(name)
         for value in inputs:
             if value.graph is not self:
                 inputs = [self.local(value) for value in inputs]
                 break
-        try:
-            node = make_node(op, inputs, attrs, regions, provenance, outputs, name)
-        except GraphcError as error:
-            if error.where is None:
-                error.where = provenance.where
-            raise
-        self.adopt(node)
+        if outputs is None:
+            signature = _signature(op, inputs, attrs)
+            types = self._inferred.get(signature)
+            if types is None or regions:
+                try:
+                    types = self._types_of(op, inputs, attrs, regions)
+                except GraphcError as error:
+                    if error.where is None:
+                        error.where = provenance.where
+                    raise
+                if signature is not None and not regions:
+                    self._inferred[signature] = types
+            if len(types) == 1:
+                outputs = (Value(types[0], name, self),)
+            else:
+                outputs = tuple([Value(type_, name, self) for type_ in types])
+        node = Node(op, tuple(inputs), attrs, tuple(outputs), tuple(regions), provenance)
+        if self._control:
+            self._put_under_control(node)
+        self.nodes.append(node)
+        if outputs[0]._name is not None:
+            self._note_names(node)
         return node
+
+    def _types_of(
+        self,
+        op: OpDef,
+        inputs: Sequence[Value],
+        attrs: Attributes,
+        regions: Sequence[Graph],
+    ) -> tuple[TensorType, ...]:
+        """The types of an operation's results; equal types are one object here."""
+        if regions or op.effect == "control":
+            found = infer_with_regions(op, inputs, attrs, regions)
+        else:
+            found = infer(op, inputs, attrs)
+        if not inputs or (len(found) == 1 and found[0] is inputs[0].type):
+            return found
+        return tuple([self._types.setdefault(type_, type_) for type_ in found])
 
     def adopt(self, node: Node) -> None:
         """Appends a ready node (differentiation makes them) whose values become this graph's."""
         for value in node.outputs:
             value.graph = self
         if self._control:
-            self.require(node.outputs[0], (v for group in self._control for v in group))
+            self._put_under_control(node)
         self.nodes.append(node)
+        self._note_names(node)
+
+    def _put_under_control(self, node: Node) -> None:
+        self.require(node.outputs[0], (v for group in self._control for v in group))
+
+    def _note_names(self, node: Node) -> None:
         for value in node.outputs:
-            if value.name is not None:
+            if value._name is not None:
                 with self._lock:
-                    self._names.setdefault(value.name, []).append(value)
+                    self._names.setdefault(value._name, []).append(value)
 
     def note_name(self, value: Value, old: str | None) -> None:
         """A value has got another name than the old one."""
@@ -155,18 +223,12 @@ class Recorder:
             self._renamed += 1
             self._effects.setdefault(effect.name, []).append(effect)
 
-    def _provenance(self) -> Provenance:
-        """The user's line; one object for all that is built by one instruction, as in a loop."""
-        frame = user_frame(_CALLER_OF_ADD)
-        if frame is None:
-            return UNKNOWN
+    def _provenance(self, frame: FrameType) -> Provenance:
+        """The line of a frame: one object for all that one instruction builds, as in a loop."""
         code = frame.f_code
-        place = id(code), frame.f_lasti
-        known = self._places.get(place)
-        if known is None:
-            # with the code, so that no other gets its id
-            known = self._places[place] = code, Provenance(location_of(frame))
-        return known[1]
+        made = Provenance(location_of(frame))
+        # with the code, so that no other gets its id
+        return self._places.setdefault((id(code), frame.f_lasti), (code, made))[1]
 
     def require(self, value: Value, needed: Iterable[Value]) -> None:
         """Whenever the node of ``value`` runs, the nodes of ``needed`` run too."""
@@ -323,7 +385,7 @@ class Recorder:
 
     def __getstate__(self) -> dict[str, object]:
         state = dict(self.__dict__)
-        for name in ("_lock", "_positions", "_placed", "_places"):
+        for name in ("_lock", "_positions", "_placed", "_places", "_types", "_inferred"):
             del state[name]
         state["_tokens"] = []
         return state
@@ -334,6 +396,8 @@ class Recorder:
         self._positions = {}
         self._placed = 0
         self._places = {}
+        self._types = {}
+        self._inferred = {}
 
 
 def origin(value: Value) -> str:

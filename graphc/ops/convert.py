@@ -51,6 +51,12 @@ def promoted(*operands: Any) -> tuple[Value, ...]:
                 break
         else:
             return operands
+    if len(operands) == 2:
+        left, right = operands
+        if isinstance(left, Value) and type(right) is float and left.type.dtype.kind == "float":
+            return left, constant_beside(right, left.type.dtype, left)
+        if isinstance(right, Value) and type(left) is float and right.type.dtype.kind == "float":
+            return constant_beside(left, right.type.dtype, right), right
     beside: Value | None = None
     for operand in operands:
         if isinstance(operand, Value):

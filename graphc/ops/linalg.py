@@ -7,15 +7,15 @@ which is summed like any row) multiply and sum around it, so that their gradient
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from graphc.base.errors import ShapeError
 from graphc.base.source import caller
-from graphc.ir.attributes import Attributes
-from graphc.ir.builder import apply, operation_text
+from graphc.ir.attributes import Attributes, SharedAttributes
+from graphc.ir.builder import apply_node, operation_text
 from graphc.ir.dims import equal, product
 from graphc.ir.dtypes import ALL, DType
 from graphc.ir.op import Contraction, Domain, Multilinear, OpDef, register
@@ -27,17 +27,17 @@ from graphc.ops.guards import Guards, check_size, guarded, show, unproved
 from graphc.ops.shape import broadcast_to, moveaxis, ravel, sample, with_shape
 
 
-def _swapped(shape: Shape, swap: bool) -> Shape:
-    """The shape of a stack of matrices, each transposed where asked for."""
-    return (*shape[:-2], shape[-1], shape[-2]) if swap else shape
+def _swapped(shape: Shape) -> Shape:
+    """The shape of a stack of matrices, each transposed."""
+    return (*shape[:-2], shape[-1], shape[-2])
 
 
 def _contract_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
     a, b = inputs
     if not 2 <= len(a.shape) == len(b.shape):
         raise ShapeError(f"contract of {show(a.shape)} and {show(b.shape)}: the ranks must agree")
-    left = _swapped(a.shape, attrs["transpose_a"])
-    right = _swapped(b.shape, attrs["transpose_b"])
+    left = _swapped(a.shape) if attrs["transpose_a"] else a.shape
+    right = _swapped(b.shape) if attrs["transpose_b"] else b.shape
     alike = equal(left[-1], right[-2])
     if len(left) > 2:
         for one, other in zip(left[:-2], right[:-2], strict=True):
@@ -106,6 +106,14 @@ contract_op = register(
 )
 
 
+_FLAGS: Mapping[tuple[bool, bool], Attributes] = {
+    (a, b): SharedAttributes(transpose_a=a, transpose_b=b)
+    for a in (False, True)
+    for b in (False, True)
+}
+"""The attributes of products without guards."""
+
+
 def contracted(
     a: Value,
     b: Value,
@@ -115,9 +123,10 @@ def contracted(
     guards: Guards = (),
 ) -> Value:
     """The product of two stacks of matrices, [*B, m, k] by [*B, k, n]."""
-    return apply(
-        contract_op, a, b, transpose_a=transpose_a, transpose_b=transpose_b, **guarded(guards)
-    )
+    attrs = _FLAGS[transpose_a, transpose_b]
+    if guards:
+        attrs = {**attrs, **guarded(guards)}
+    return apply_node(contract_op, (a, b), attrs).output
 
 
 @surface

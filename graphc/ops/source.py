@@ -11,7 +11,7 @@ import numpy as np
 from graphc.base.errors import DTypeError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import is_count, shown
-from graphc.ir.attributes import Attributes, Payload
+from graphc.ir.attributes import Attributes, Payload, SharedAttributes
 from graphc.ir.builder import building, current
 from graphc.ir.dims import Dim, DimExpr, symbol
 from graphc.ir.dtypes import DType, DTypeLike, float32, int64, named
@@ -146,25 +146,25 @@ def _converted(value: Any, dtype_: DType) -> Payload:
 
 
 @lru_cache(maxsize=1024, typed=True)
-def _number(number: float, name: str, zero: str) -> Payload:
-    """A Python number in the dtype of that name.
+def _number(number: float, name: str, zero: str) -> Attributes:
+    """The attributes of a constant: a Python number in the dtype of that name.
 
     Loops write the same few again and again. ``zero`` is how a zero is spelled, so that -0.0 is not
     taken for 0.0, which it equals.
     """
-    return _converted(number, as_dtype(name))
+    return SharedAttributes(value=_converted(number, as_dtype(name)))
 
 
 def constant_beside(value: Any, dtype_: DType, beside: Value) -> Value:
     """A constant in the graph of another value: how scalars enter expressions."""
     if type(value) in (float, int, bool):
-        payload = _number(value, dtype_.name, "" if value else str(value))
+        attrs = _number(value, dtype_.name, "" if value else str(value))
     else:
-        payload = _converted(value, dtype_)
+        attrs = {"value": _converted(value, dtype_)}
     builder = current()
     if builder is None or (isinstance(builder, Recorder) and builder.parent is None):
         builder = beside.graph or current_recorder()
-    return builder.add(constant_op, (), {"value": payload}).output
+    return builder.add(constant_op, (), attrs).output
 
 
 def _placeholder_dim(dim: Any, recorder: Recorder) -> Dim:

@@ -19,7 +19,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
-from itertools import groupby, starmap
+from itertools import chain, groupby, repeat, starmap
 from typing import TYPE_CHECKING, Any
 
 from graphc.base.errors import UnsupportedError
@@ -40,7 +40,7 @@ _RECORDS: tuple[type, ...] = (
     Plan,
 )  # fmt: skip
 
-_RECORD, _RECORDS_OF, _TYPE, _DIM, _LINE, _KERNEL = "r", "rs", "t", "d", "l", "k"
+_RECORD, _RECORDS_OF, _TYPE, _DIM, _LINE, _KERNEL, _RUNS = "r", "rs", "t", "d", "l", "k", "*"
 """What an object of one field stands for; everything else is itself, and a list is a tuple."""
 
 _PLAIN = {"type": _TYPE, "where": _LINE}
@@ -50,6 +50,14 @@ _OMITTED: Mapping[type, str] = {Plan: "constants"}
 
 _AROUND = ("name", "buffers", "sites", "split")
 """The fields of a kernel that are written beside its text."""
+
+
+_LONG_RUN = 4
+"""Records of a column that are alike on average, from which on runs of them are written."""
+
+
+def _kind(item: Any) -> tuple[type, Any]:
+    return type(item), item
 
 
 class StoredKernel:
@@ -150,7 +158,8 @@ class _Writer:
     def run(self, kind: type, records: Sequence[Any]) -> list[Any]:
         """Records of one kind: its number, how many there are, and the columns of its fields.
 
-        A column of one and the same number or text is written as that alone.
+        A column of one and the same number or text is written as that alone, and one of long runs
+        of the same as these, with how long each is.
         """
         columns: list[Any] = []
         for name in _names(kind):
@@ -158,13 +167,17 @@ class _Writer:
             table = _PLAIN.get(name)
             if table is not None:
                 column = [None if item is None else item[table] for item in column]
-            first = column[0]
-            if isinstance(first, (list, dict)) or any(
-                item != first or type(item) is not type(first) for item in column
-            ):
+            if any(isinstance(item, (list, dict)) for item in column):
                 columns.append(column)
+                continue
+            # numbers that are equal may be of two kinds
+            runs = [[kind[1], len([*same])] for kind, same in groupby(column, _kind)]
+            if len(runs) == 1:
+                columns.append(column[0])
+            elif len(runs) * _LONG_RUN <= len(column):
+                columns.append({_RUNS: runs})
             else:
-                columns.append(first)
+                columns.append(column)
         return [_RECORDS.index(kind), len(records), *columns]
 
     def dim(self, dim: DimExpr) -> dict[str, int]:
@@ -223,6 +236,8 @@ def plan_of(text: str, constants: dict[int, Array], lines: Sequence[Location | N
 
     def value_of(data: dict[str, Any]) -> Any:
         ((kind, content),) = data.items()
+        if kind == _RUNS:
+            return [*chain.from_iterable(starmap(repeat, content))]
         if kind == _RECORDS_OF:
             return tuple([record for run in content for record in starmap(*rows(run))])
         if kind == _RECORD:
@@ -239,12 +254,14 @@ def plan_of(text: str, constants: dict[int, Array], lines: Sequence[Location | N
         number, count, *columns = run
         record = _RECORDS[number]
         for place, (name, column) in enumerate(zip(_names(record), columns, strict=True)):
-            items = column if type(column) is list else [column] * count
-            table = _PLAIN.get(name)
-            if table is not None:
-                entries = tables[table]
-                items = [None if item is None else entries[item] for item in items]
-            columns[place] = _tuples(items)
+            table = tables.get(_PLAIN.get(name, ""))
+            if type(column) is not list:
+                item = column if table is None or column is None else table[column]
+                columns[place] = repeat(item, count)
+            elif table is not None:
+                columns[place] = [None if item is None else table[item] for item in column]
+            else:
+                columns[place] = _tuples(column)
         return record, zip(*columns, strict=True)
 
     _, (values,) = rows(json.loads(body, object_hook=value_of))
