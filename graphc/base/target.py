@@ -144,6 +144,17 @@ class Target:
         """
         return self.has_fma and self.vector_bits >= 512 and "+avx512f" in self.features.split(",")
 
+    @property
+    def permuted_bits(self) -> int:
+        """The widest vectors of words that one instruction permutes as another one says; 0 if none.
+
+        Without fused multiply-add LLVM has no AVX-512 either.
+        """
+        names = self.features.split(",")
+        if self.has_fma and "+avx512f" in names:
+            return 512
+        return 256 if "+avx2" in names else 0
+
     def without_fma(self) -> Target:
         """The same target with fused multiply-add switched off (it changes bits of class R)."""
         kept = [f for f in self.features.split(",") if f not in ("+fma", "+fma4")]

@@ -25,7 +25,7 @@ from graphc.codegen.lanes import any_lane
 MAX_ULP: dict[str, dict[str, float]] = {
     name: {"float32": single, "float64": double}
     for name, single, double in (
-        ("exp", 1.25, 1.3),
+        ("exp", 1.1, 1.3),
         ("exp2", 1.2, 1.3),
         ("expm1", 1.6, 1.8),
         ("log", 1.0, 1.0),
@@ -238,6 +238,51 @@ class FloatMath:
         """The float whose exponent field is the low bits of ``biased``."""
         return self.from_word(self.integers("shl", biased, self.mantissa))
 
+    def pick(self, name: str, table: Sequence[float], word: Reg) -> Reg:
+        """In each lane that of 16 float32 numbers which the low four bits of a word say."""
+        e, lanes = self.e, self.type.lanes
+        assert self.bits == 32 and len(table) == 16
+        address = e.module.constant_table(f"graphc_{name}", "float", table)
+        permuted = e.module.target.permuted_bits
+        if lanes % 16 == 0 and permuted == 512:
+            return self._in_parts(word, 16, lambda part: self._permuted(address, part))
+        if lanes % 8 == 0 and permuted:
+            return self._in_parts(word, 8, lambda part: self._permuted_halves(address, part))
+        places = e.binary("and", word, e.const(15, word.type))
+        if lanes == 1:
+            place = e.convert("zext", places, "i64")
+            return e.load(e.element_pointer(address, place, "float"), self.type, 4)
+        result = Reg("poison", self.type)
+        for lane in range(lanes):
+            place = e.assign(ltype("i32"), f"extractelement {places}, i64 {lane}")
+            pointer = e.element_pointer(address, e.convert("zext", place, "i64"), "float")
+            value = e.load(pointer, ltype("float"), 4)
+            result = e.assign(self.type, f"insertelement {result}, {value}, i64 {lane}")
+        return result
+
+    def _in_parts(self, a: Reg, lanes: int, one: Callable[[Reg], Reg]) -> Reg:
+        """What ``one`` makes of vectors of so many lanes, put together."""
+        return self._whole([one(part) for part in self._parts(a, lanes)])
+
+    def _permuted(self, address: Reg, word: Reg) -> Reg:
+        e, one = self.e, ltype("float", 16)
+        name = "llvm.x86.avx512.permvar.sf.512"
+        e.module.declare(name, str(one), f"{one}, {word.type}")
+        return e.assign(one, f"call {one} @{name}({e.load(address, one, 64)}, {word})")
+
+    def _permuted_halves(self, address: Reg, word: Reg) -> Reg:
+        e, one = self.e, ltype("float", 8)
+        name = "llvm.x86.avx2.permps"
+        e.module.declare(name, str(one), f"{one}, {word.type}")
+        halves = [
+            e.load(e.element_pointer(address, e.const(first, I64), "float"), one, 32)
+            for first in (0, 8)
+        ]
+        low, high = (e.assign(one, f"call {one} @{name}({half}, {word})") for half in halves)
+        # the bit that chooses a half where blending looks for it, at the sign
+        choice = e.binary("shl", word, e.const(28, word.type))
+        return e.select(e.icmp("slt", choice, e.const(0, word.type)), high, low)
+
     def scale(self, a: Reg, exponents: Reg) -> Reg:
         """a·2^exponents, whole floats, rounded once even where it is denormal."""
         lanes = _SCALED_BITS // self.bits
@@ -249,6 +294,9 @@ class FloatMath:
             self.e.assign(one, f"call {one} @{name}({x}, {n}, {ending})")
             for x, n in zip(self._parts(a, lanes), self._parts(exponents, lanes), strict=True)
         ]
+        return self._whole(parts)
+
+    def _whole(self, parts: list[Reg]) -> Reg:
         while len(parts) > 1:
             parts = [self._joined(*parts[i : i + 2]) for i in range(0, len(parts), 2)]
         return parts[0]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from graphc.codegen.emitter import Reg
 from graphc.codegen.huge_angles import reduce_huge
 from graphc.codegen.math_common import (
@@ -21,6 +23,16 @@ from graphc.codegen.math_common import (
 
 # ln 2 in two parts; the high one times an exponent is exact
 _LN2_HIGH, _LN2_LOW = 0.693145752, 1.42860677e-6
+# 2^(j/16), rounded, and (e^r - 1) / r for |r| up to ln 2 / 32; ln 2 in parts, the high one of which
+# is exact times an exponent in sixteenths
+_SIXTEENTHS = tuple(2.0 ** (j / 16) for j in range(16))
+# their words less what the low bits of a word add to them, shifted to where exponents have theirs
+_POWERS_BELOW = tuple(
+    float((np.float32(power).view(np.int32) - (j << 19)).view(np.float32))
+    for j, power in enumerate(_SIXTEENTHS)
+)
+_EXP_NEAR = (0.16667039692401886, 0.5000162720680237, 1.0)
+_LN2_SHORT, _LN2_REST = 0.693115234375, 3.194618329871446e-05
 # (e^r - 1 - r) / r² and (2^r - 1) / r for |r| up to half of ln 2, and of 1
 _EXP = (
     0.0013822020264342427, 0.00836885068565607, 0.041668254882097244, 0.1666651964187622,
@@ -103,16 +115,53 @@ def _split_scale(m: FloatMath, y: Reg) -> tuple[Reg, Reg]:
     return magic, m.select(negative, 2.0**-24, 2.0)
 
 
+def _sixteenths(
+    m: FloatMath, x: Reg, magic: Reg | float, sign: float = 1.0
+) -> tuple[Reg, Reg, Reg]:
+    """Word, n and r such that e^(sign·x) is 2^n·e^(sign·r); n is a whole number of sixteenths.
+
+    These stand in the low bits of the word. ``magic`` is a 16th of the usual one, and what is to be
+    added to n in the word.
+    """
+    sum_ = m.fma(x, LOG2_E * sign, magic)
+    n = m.sub(sum_, magic)
+    r = m.fma(n, -_LN2_SHORT * sign, x)
+    return m.to_word(sum_), n, m.fma(n, -_LN2_REST * sign, r)
+
+
+def _curve(m: FloatMath, r: Reg, sign: float = 1.0) -> Reg:
+    """(e^(sign·r) - 1) / r near 0."""
+    top = len(_EXP_NEAR)
+    return m.polynomial(r, [c * sign ** (top - i) for i, c in enumerate(_EXP_NEAR)])
+
+
+def _step(m: FloatMath, word: Reg) -> Reg:
+    """2 to the sixteenths of a word."""
+    step = m.pick("powers", _POWERS_BELOW, word)
+    exponent = m.integers("shl", word, 19)
+    return m.from_word(m.integers("add", m.to_word(step), exponent))
+
+
+def _raised(m: FloatMath, x: Reg, magic: Reg | float) -> Reg:
+    """e^x times the power of two that ``magic`` adds, both normal."""
+    word, _, r = _sixteenths(m, x, magic)
+    step = _step(m, word)
+    return m.fma(m.mul(step, r), _curve(m, r), step)
+
+
 def _exp(m: FloatMath, x: Reg) -> Reg:
+    magic = m.magic / 16
     if m.scales:
-        _, n, r = _exp_reduced(m, x, m.magic)
-        # n says what is beyond all bounds, NaN too, if r then is any number at all, below 2
-        r = m.from_word(m.integers("and", m.to_word(r), ~(1 << 30)))
-        return m.scale(_exp_polynomial(m, r), n)
-    y = m.clamp(x, -104.5, 89.0)
-    magic, factor = _split_scale(m, y)
-    scale, r = _exp_parts(m, y, magic)
-    return m.mul(m.mul(_exp_polynomial(m, r), scale), factor)
+        word, n, r = _sixteenths(m, x, magic)
+        step = m.pick("sixteenths", _SIXTEENTHS, word)
+        y = m.to_word(m.fma(m.mul(step, r), _curve(m, r), step))
+        # n says what is beyond all bounds, NaN too, if y then is any number at all above 0
+        y = m.integers("or", m.integers("and", y, 0x3FFFFFFF), 0x3F000000)
+        return m.scale(m.from_word(y), n)
+    x = m.clamp(x, -104.5, 89.0)
+    negative = m.negative_word(x)
+    raised = _raised(m, x, m.select(negative, magic + 64, magic - 1))
+    return m.mul(raised, m.select(negative, 2.0**-64, 2.0))
 
 
 def exp_times(m: FloatMath, x: Reg, factor: Reg, curve: Sequence[float] = _EXP) -> Reg:
@@ -153,8 +202,11 @@ def _expm1(m: FloatMath, x: Reg) -> Reg:
 def _sigmoid(m: FloatMath, x: Reg) -> Reg:
     unit = 2.0**-24
     y = m.clamp(x, -105.0, 60.0)
-    scale, r = _exp_parts(m, y, m.magic + 127 - 24, sign=-1.0)
-    return m.div(unit, m.fma(_exp_polynomial(m, r, -1.0), scale, unit))
+    word, _, r = _sixteenths(m, y, m.magic / 16 - 24, sign=-1.0)
+    power = _step(m, word)
+    # one of both is small beside the other part of the sum, so its rounding counts little
+    rest = m.fma(m.mul(power, r), _curve(m, r, -1.0), unit)
+    return m.div(unit, m.add(power, rest))
 
 
 def _tanh(m: FloatMath, x: Reg) -> Reg:
@@ -182,8 +234,7 @@ def _sinh(m: FloatMath, x: Reg) -> Reg:
 
 
 def _cosh(m: FloatMath, x: Reg) -> Reg:
-    scale, r = _exp_parts(m, m.clamp(m.abs(x), high=90.0), m.magic + 125)
-    quarter = m.mul(_exp_polynomial(m, r), scale)
+    quarter = _raised(m, m.clamp(m.abs(x), high=90.0), m.magic / 16 - 2)
     half = m.add(quarter, m.div(0.0625, quarter))
     return m.add(half, half)
 
@@ -328,8 +379,7 @@ def _erf(m: FloatMath, x: Reg) -> Reg:
     y = m.clamp(t, high=4.5)
     exponent = m.polynomial(y, _ERF_LARGE)
     exponent = m.fma(exponent, y, m.neg(y))
-    scale, r = _exp_parts(m, exponent, m.magic + 127)
-    large = m.copysign(m.sub(1.0, m.mul(_exp_polynomial(m, r), scale)), x)
+    large = m.copysign(m.sub(1.0, _raised(m, exponent, m.magic / 16)), x)
     small = m.fma(m.polynomial(z, _ERF_SMALL), x, x)
     return m.select(m.compare("ogt", t, 0.927734375), large, small)
 
