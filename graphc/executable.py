@@ -356,8 +356,8 @@ class Executable(Called):
         """Times each kernel; ``report`` shows the last measurement.
 
         The program is run once to warm up and then ``runs`` times, step by step from Python, which
-        adds about a microsecond to each launch. Variables keep their values: what runs would write
-        to them is dropped.
+        adds about a microsecond to each launch. Variables keep their values: runs have copies of
+        them, which they renew in place if the program does.
 
         Args:
             arguments: the feeds, as for a call.
@@ -376,7 +376,12 @@ class Executable(Called):
 
         arrays = self._converted(arguments, named)
         states = self._session.get(list(self._extraction.states))
-        self.last_profile = profiled(self.compiled.program, [*arrays, *states], runs)
+        program = self.compiled.program
+        into: dict[int, Array] = {}
+        if program.plan.commit is not None:
+            places = self._extraction.renewed
+            into = {new: states[old - len(arrays)] for old, new in places if old is not None}
+        self.last_profile = profiled(program, [*arrays, *states], runs, into)
         return self.last_profile
 
     def report(self, path: str | os.PathLike[str]) -> None:

@@ -51,15 +51,20 @@ def test_stepwise_runs_give_the_same_bits_through_branches_and_loops() -> None:
         assert len(seen) > len(set(seen)), "the loop's body ran several times"
 
 
-def test_profiling_changes_no_variable() -> None:
+@pytest.mark.parametrize("count", [3, 1 << 16])
+def test_profiling_changes_no_variable(count: int) -> None:
     with gx.Graph() as graph:
-        v = gx.variable(np.zeros(3, "float32"), name="v")
-        step = v.assign_add(1.0)
+        v = gx.variable(np.zeros(count, "float32"), name="v")
+        w = gx.variable(np.zeros(count, "float32"), name="w")
+        step = [v.assign_add(1.0), w.assign(v * 2.0)]
     session = gx.Session(graph)
     exe = session.compile(step)
-    exe.profile(runs=2)
-    np.testing.assert_array_equal(session.get(v), np.zeros(3))
-    np.testing.assert_array_equal(exe(), np.ones(3))
+    assert (exe.compiled.program.plan.commit is not None) == (count > 3)
+    for _ in range(2):
+        exe.profile(runs=2)
+        np.testing.assert_array_equal(session.get(v), np.zeros(count))
+        np.testing.assert_array_equal(session.get(w), np.zeros(count))
+    np.testing.assert_array_equal(exe()[0], np.ones(count))
 
 
 def test_profile_raises_what_a_run_raises() -> None:

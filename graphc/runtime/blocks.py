@@ -25,8 +25,11 @@ MAX_IDLE_BLOCKS = 256 << 20
 _GRAIN = 64 << 10
 """Sizes of blocks are multiples of this, so that sizes that hardly differ share blocks."""
 
-_HUGE = 4 << 20
-"""Bytes from which on the system is asked for huge pages."""
+_HUGE = SMALLEST_BLOCK
+"""Bytes from which on the system is asked for huge pages. A block may well be smaller than such a
+page: those made one after the other lie side by side, and pages don't end where they do. A training
+step of 784-512-512-10 with 7.6 MB of variables, of which 6 then lie so, takes 0.97 to 0.98 of the
+time: the update of the first layer alone went from 1.10 to 1.07 ms."""
 
 
 class BlockStore:
