@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from graphc.base.options import Options
+from graphc.base.source import Location
 from graphc.base.target import Target, host, require_here, stand_in
 from graphc.codegen.walker import ProgramText, emit_program, emit_walker
 from graphc.compiled import Compiled, Levels, collection_paused
@@ -16,7 +17,7 @@ from graphc.ir.graph import Graph
 from graphc.ir.value import Value
 from graphc.kernel.verify import verify_kernel
 from graphc.lower.program import plan_program
-from graphc.plan.ir import Plan
+from graphc.plan.ir import Group, Launch, Plan
 from graphc.plan.table import WALKER, WORKER
 from graphc.plan.verify import verify_plan
 from graphc.runtime.code import Code
@@ -24,7 +25,8 @@ from graphc.runtime.jit import Library, compile_object, key_of, shared_library
 from graphc.runtime.program import Program
 from graphc.tiers import MOST_BASELINE_BYTES
 from passes.arena import check_layout, place, place_quickly
-from passes.base import PassContext
+from passes.base import Decision, PassContext
+from passes.beside import BESIDE, side_by_side, task_rooms
 from passes.inplace import INPLACE, May, commit_step, inplace_groups
 from passes.manager import PassRecord, print_times, run_pipeline, stage
 from passes.pipeline import BELOW, PIPELINE, SHARED
@@ -80,9 +82,7 @@ def prepared(
     if context is None:
         context = PassContext(options=options, target=target, renewed=extraction.renewed)
     context.execute = lambda graph: _execute(graph, options, target)
-    graph, records = run_pipeline(
-        extraction.graph, PIPELINE, context, frozenset({INPLACE}), end=SHARED
-    )
+    graph, records = run_pipeline(extraction.graph, PIPELINE, context, BELOW, end=SHARED)
     return Prepared(extraction, graph, tuple(records), context, options, target)
 
 
@@ -142,8 +142,12 @@ def _lowered(given: Prepared) -> Levels:
             graph, states, extraction.guards, target, options.thread_count
         )
     if options.optimize:
+        with stage(BESIDE, graph, context, records):
+            threads, judge = options.thread_count, _Groups(slots, context)
+            plan, launches = side_by_side(plan, launches, context.renewed, threads, judge)
         with stage(INPLACE, graph, context, records):
             shared = inplace_groups(plan, _inplace_decision(plan, slots, context))
+            shared += task_rooms(plan, {slot for group in shared for slot in group})
             commit = commit_step(plan, context.renewed, partial(_commit_decision, graph, context))
             plan = replace(plan, commit=commit)
         with stage("memory_plan", graph, context, records):
@@ -182,6 +186,28 @@ def _inplace_decision(plan: Plan, slots: Mapping[Value, int], context: PassConte
         return new in made and context.spend(INPLACE, made[new], plan.slots[new].where)
 
     return may
+
+
+class _Groups:
+    """Decides whether launches run side by side, as a decision about what the first one makes."""
+
+    def __init__(self, slots: Mapping[Value, int], context: PassContext) -> None:
+        self._made = {slot: value for value, slot in slots.items()}
+        self._context = context
+
+    def _first(self, plan: Plan, group: Group) -> tuple[Value, Location | None]:
+        """What is made there first, and where."""
+        made, end = self._made, group.bounds[-1]
+        steps = [step for step in plan.steps[group.bounds[0] : end] if isinstance(step, Launch)]
+        written = [slot for step in steps for slot, writes in plan.accesses(step) if writes]
+        return next(made[slot] for slot in written if slot in made), steps[0].where
+
+    def may(self, plan: Plan, group: Group) -> bool:
+        return self._context.spend(BESIDE, *self._first(plan, group))
+
+    def refused(self, plan: Plan, group: Group, reason: str) -> None:
+        decision = Decision(BESIDE, *self._first(plan, group), 0, reason)
+        self._context.decisions.append(decision)
 
 
 def _commit_decision(graph: Graph, context: PassContext) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from graphc.base.options import Options
 from graphc.base.source import Location
+from graphc.base.words import plural
 from graphc.compiled import Compiled
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Contraction, Element, Reshape, Scan, ScatterAdd
@@ -183,9 +184,19 @@ class Explainer:
             step = plan.steps[number]
             assert isinstance(step, Launch), "fused nodes are launched"
             names.append(plan.kernels[step.kernel].name)
+        beside = self._beside(steps)
         if len(steps) == 1:
-            return f"{names[0]!r} in step {steps[0]}"
-        return f"{names[0]!r} to {names[-1]!r} in steps {steps[0]} to {steps[-1]}"
+            return f"{names[0]!r} in step {steps[0]}{beside}"
+        return f"{names[0]!r} to {names[-1]!r} in steps {steps[0]} to {steps[-1]}{beside}"
+
+    def _beside(self, steps: range) -> str:
+        """What threads may run meanwhile."""
+        for group in self._compiled.plan.groups:
+            if group.bounds[0] <= steps.start < group.bounds[-1]:
+                tasks = plural(len(group.works), "task")
+                first, last = group.bounds[0], group.bounds[-1] - 1
+                return f", among {tasks} side by side in steps {first} to {last}"
+        return ""
 
     def _memory(self, value: Value) -> str:
         plan = self._compiled.plan

@@ -11,7 +11,7 @@ where the old ones lie, all of them, so that a run still is atomic.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphc.ir.dims import Dim
 from graphc.kernel.ir import (
@@ -29,7 +29,7 @@ from graphc.kernel.ir import (
     walk,
 )
 from graphc.plan.ir import Branch, Jump, Launch, Plan
-from passes.liveness import live_intervals
+from passes.liveness import contested, live_intervals
 
 INPLACE = "inplace"
 """The name under which these decisions are recorded and can be switched off."""
@@ -45,9 +45,11 @@ May = Callable[[int, int], bool]
 def inplace_groups(plan: Plan, may: May) -> tuple[tuple[int, ...], ...]:
     """Groups of slots that share memory, for the memory planner.
 
-    ``may(old, new)`` is asked before a result takes over an operand's slot.
+    ``may(old, new)`` is asked before a result takes over an operand's slot. Within a group of steps
+    each task is in order, so what only one of them touches can be taken over there.
     """
-    intervals = live_intervals(plan)
+    intervals = live_intervals(replace(plan, groups=()))
+    several = contested(plan)
     safe = [_safe_pairs(kernel, together=True) for kernel in plan.kernels]
     taken: set[int] = set()
     group_of: dict[int, list[int]] = {}
@@ -60,7 +62,7 @@ def inplace_groups(plan: Plan, may: May) -> tuple[tuple[int, ...], ...]:
                 continue
             dies_here = intervals[old][1] == position + 1
             born_here = intervals[new][0] == position
-            alone = step.arguments.count(old) == 1
+            alone = step.arguments.count(old) == 1 and old not in several.get(position, ())
             same = plan.slots[old].bytes == plan.slots[new].bytes
             if dies_here and born_here and alone and same and may(old, new):
                 taken.add(old)

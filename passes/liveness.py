@@ -1,12 +1,14 @@
 """Liveness: from which step to which a plan's temporaries hold something that is read later.
 
 A slot that is written before a loop and touched inside stays live to the loop's end, since the loop
-may go round again; carried slots are such. Everything else lives from first write to last touch.
+may go round again; carried slots are such. What a group of steps touches lives for all of it, since
+they may run at once. Everything else lives from first write to last touch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from graphc.plan.ir import Launch, Plan
 
@@ -24,9 +26,41 @@ def live_intervals(plan: Plan) -> dict[int, tuple[int, int]]:
     last = {slot: step for step, slots in enumerate(touched) for slot in slots if placed[slot]}
     steps = range(len(touched) - 1, -1, -1)
     first = {slot: step for step in steps for slot in touched[step]}
+    if plan.groups:
+        _stretch(plan, touched, first, last)
     if plan.loops:
         _stay(plan, touched, first, last)
+    if plan.groups:
+        order = sorted(last, key=lambda slot: (first[slot], slot))
+        return {slot: (first[slot], last[slot] + 1) for slot in order}
     return {slot: (first[slot], end + 1) for slot, end in last.items()}
+
+
+def contested(plan: Plan) -> dict[int, set[int]]:
+    """By each step of a group the slots that several of its tasks touch."""
+    result: dict[int, set[int]] = {}
+    for group in plan.groups:
+        task_of: dict[int, int] = {}
+        several: set[int] = set()
+        for task, (start, stop) in enumerate(pairwise(group.bounds)):
+            for step in plan.steps[start:stop]:
+                for slot, _ in plan.accesses(step):
+                    if task_of.setdefault(slot, task) != task:
+                        several.add(slot)
+        result |= dict.fromkeys(range(group.bounds[0], group.bounds[-1]), several)
+    return result
+
+
+def _stretch(
+    plan: Plan, touched: Sequence[Sequence[int]], first: dict[int, int], last: dict[int, int]
+) -> None:
+    """Makes what a group touches last as long as it does."""
+    for group in plan.groups:
+        start, end = group.bounds[0], group.bounds[-1]
+        for slot in {slot for slots in touched[start:end] for slot in slots}:
+            if slot in last:
+                first[slot] = min(first[slot], start)
+                last[slot] = max(last[slot], end - 1)
 
 
 def _stay(

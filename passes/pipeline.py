@@ -6,6 +6,7 @@ when the user built the gradients, so the surface graph already holds them.
 
 from __future__ import annotations
 
+from passes.beside import BESIDE
 from passes.branches import PARTS as BRANCHES
 from passes.branches import branches
 from passes.canonicalize import canonicalize
@@ -108,7 +109,7 @@ ORDER: tuple[Before | Needs, ...] = (
 check_order(PIPELINE, ORDER)
 check_levels(PIPELINE[SHARED:])
 
-BELOW = frozenset({INPLACE})
+BELOW = frozenset({BESIDE, INPLACE})
 """Decisions that are taken below the graph and can be switched off too."""
 
 INEXACT = frozenset[str]().union(*(step.inexact for step in PIPELINE))

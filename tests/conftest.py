@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from kernel_watch import KernelWatch
-from task_sizes import share_small_work
+from task_sizes import group_small_work, share_small_work
 
 from graphc.executable import Executable
 
@@ -60,3 +60,9 @@ def careful_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """All kernels that can be split are, in as many tasks as possible."""
     share_small_work(monkeypatch)
+
+
+@pytest.fixture
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever can run side by side does, however little it is."""
+    group_small_work(monkeypatch)

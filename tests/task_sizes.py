@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from graphc.kernel import grains, split
+from graphc.runtime import tasks
+from passes import beside, fork_join
 
 
 def share_small_work(patch: pytest.MonkeyPatch) -> None:
@@ -15,3 +17,10 @@ def share_small_work(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(grains, "TASKS_PER_THREAD", 13)
     patch.setattr(split, "_LONG", 1)
     patch.setattr(split, "COLUMNS", 1)
+
+
+def group_small_work(patch: pytest.MonkeyPatch) -> None:
+    """Whatever can run side by side does, however little it is."""
+    for module in (grains, tasks, beside, fork_join):
+        patch.setattr(module, "GROUP_WORK", 0)
+    patch.setattr(fork_join, "LEAST_TASK", 1)

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from random_programs import STEPS, Program, Recipe, joining, recipes
 from random_programs import build as build_of
 from random_spellings import MORE
-from task_sizes import share_small_work
+from task_sizes import group_small_work, share_small_work
 
 import graphc as gx
 import passes.joins
@@ -81,6 +81,7 @@ def check_exact_passes(recipe: Recipe, program: Program | None = None) -> None:
 def everything_is_shared(patch: pytest.MonkeyPatch) -> None:
     """Threads share whatever they can, however small, and every row is long."""
     share_small_work(patch)
+    group_small_work(patch)
     for name, small in (
         ("MIN_TERMS", 1), ("MIN_GROUPS", 0), ("_SHORTEST", 1), ("MANY_GROUPS", 2),
         ("FOUND_TOGETHER", 4),

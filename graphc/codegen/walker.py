@@ -1,7 +1,8 @@
 """The native loop over a plan's steps, and the module that holds a program's kernels.
 
 The step table is that of ``graphc.plan.table``; only sizes and pointers are filled in per call.
-The loop's module also has the thread pool, to which launches that are cut into tasks go.
+The loop's module also has the thread pool, to which launches that are cut into tasks go, and what
+makes a group of steps such a launch: its tasks are those of one kernel, which runs steps.
 """
 
 from __future__ import annotations
@@ -24,13 +25,16 @@ from graphc.codegen.emitter import (
 )
 from graphc.codegen.kernel import emit_kernel
 from graphc.codegen.pool import RUN_TASKS, emit_pool
+from graphc.codegen.words import Layout, Record, local
 from graphc.plan.ir import Plan
 from graphc.plan.table import (
     BRANCH,
     COPY,
+    GROUP,
     JUMP,
     LAUNCH,
     PARALLEL,
+    SKIP,
     STEP_WORDS,
     WALKER,
     kernel_symbols,
@@ -138,7 +142,8 @@ def emit_walker(target: Target, threads: bool = True) -> str:
 
     Gives the number of steps where it ran to the end; the step that failed where a kernel filled
     in ``status``; -1 where ``cancel`` became non-zero. Without ``threads``, and on targets that
-    have none, a launch in tasks is one like any other.
+    have none, a launch in tasks is one like any other, and so is the first of a group. The latter
+    also where ``count`` ends inside of the group.
     """
     threads = threads and target.has_threads
     module = ModuleEmitter(target)
@@ -156,6 +161,7 @@ def emit_walker(target: Target, threads: bool = True) -> str:
     )  # fmt: skip
     at = e.alloca(I64, 1, 8)
     e.store(e.const(0, I64), at, 8)
+    room = e.alloca(I64, 4, 8) if threads else at
     head, body, done = e.label("head"), e.label("body"), e.label("done")
     e.jump(head)
     e.start(head)
@@ -182,9 +188,10 @@ def emit_walker(target: Target, threads: bool = True) -> str:
     operands = (function, buffers, sizes, Reg("%status", PTR), goal)
     launch = e.label("launch")
     parallel = e.label("parallel") if threads else launch
+    group = e.label("group") if threads else launch
     branch, jump, copy = (e.label(name) for name in ("branch", "jump", "copy"))
     labels = {
-        LAUNCH: launch, PARALLEL: parallel, BRANCH: branch, JUMP: jump, COPY: copy,
+        LAUNCH: launch, PARALLEL: parallel, GROUP: group, BRANCH: branch, JUMP: jump, COPY: copy,
     }  # fmt: skip
     cases = " ".join(f"i64 {number}, label %{label}" for number, label in labels.items())
     e.line(f"switch {kind}, label %{head} [ {cases} ]")
@@ -195,6 +202,23 @@ def emit_walker(target: Target, threads: bool = True) -> str:
         e.start(parallel)
         _emit_tasks(e, word(7), operands, word(5), word(6))
         _emit_end_of_launch(e, head, position)
+        e.start(group)
+        bounds = e.assign(PTR, f"inttoptr {word(5)} to ptr")
+        tasks = e.load(bounds, I64, 8)
+        begins = e.element_pointer(bounds, e.const(1, I64), "i64")
+        past = e.binary("add", position, e.load(e.element_pointer(begins, tasks, "i64"), I64, 8))
+        whole = e.label("whole")
+        e.branch(e.icmp("sle", past, count), whole, launch)
+        e.start(whole)
+        e.store(past, at, 8)
+        common = Record(e, room, _GROUP)
+        given = step, pointers, dims, Reg("%cancel", PTR)
+        for name, value in zip(_GROUP, given, strict=True):
+            common[name].store(value)
+        code = e.assign(I64, f"ptrtoint ptr @{_RUN_STEPS} to i64")
+        operands = (code, room, begins, Reg("%status", PTR), tasks)
+        _emit_tasks(e, word(7), operands, e.const(1, I64), word(6))
+        _emit_end_of_group(e, head, position)
     e.start(branch)
     _emit_branch(e, head, at, goal, buffers)
     e.start(jump)
@@ -205,8 +229,58 @@ def emit_walker(target: Target, threads: bool = True) -> str:
     e.start(done)
     e.finish("ret i64 %count")
     if threads:
+        _emit_run_steps(module)
         emit_pool(module)
     return module.text()
+
+
+_RUN_STEPS = "graphc_run_steps"
+"""void (ptr group, ptr begins, ptr status, i64 begin, i64 end, i64 seat): runs tasks of a group, as
+if it were a kernel. Task t is the steps [begins[t], begins[t + 1]), counted from the first of the
+group. The status of a failure has the number of its step, from 1 on, in place of a code."""
+
+_GROUP: Layout = {
+    "steps": (0, PTR), "pointers": (8, PTR), "dims": (16, PTR), "cancel": (24, PTR),
+}  # fmt: skip
+"""What all tasks of a group need."""
+
+
+def _emit_run_steps(module: ModuleEmitter) -> None:
+    e = FunctionEmitter(
+        module,
+        _RUN_STEPS,
+        (
+            ("ptr", "%group"), ("ptr", "%begins"), ("ptr", "%status"), ("i64", "%begin"),
+            ("i64", "%end"), ("i64", "%seat"),
+        ),
+        linkage="internal",
+    )  # fmt: skip
+    begins, status = Reg("%begins", PTR), Reg("%status", PTR)
+    common = Record(e, Reg("%group", PTR), _GROUP)
+    steps, pointers, dims, cancel = (common[name].load() for name in _GROUP)
+
+    def bound(task: str) -> Reg:
+        return e.load(e.element_pointer(begins, Reg(task, I64), "i64"), I64, 8)
+
+    at, last = local(e, bound("%begin")), bound("%end")
+    with e.repeat() as running:
+        number = at.load()
+        running.leave_if(e.icmp("sge", number, last))
+        flag = e.assign(I32, f"load volatile i32, {cancel}, align 4")
+        running.leave_if(e.icmp("ne", flag, 0))
+        step = e.element_pointer(steps, e.binary("mul", number, STEP_WORDS), "i64")
+        kind, function, bufs, dim, goal = (
+            e.load(e.element_pointer(step, e.const(n, I64), "i64"), I64, 8) for n in range(5)
+        )
+        at.add(1)
+        with e.when(e.icmp("ne", kind, SKIP)):
+            buffers = e.element_pointer(pointers, bufs, "ptr")
+            sizes = e.element_pointer(dims, dim, "i64")
+            _emit_call(e, function, buffers, sizes, e.const(0, I64), goal)
+        with e.when(e.icmp("ne", e.load(status, I64, 8), 0)):
+            e.store(at.load(), status, 8)
+        running.leave_if(e.icmp("ne", e.load(status, I64, 8), 0))
+    e.finish()
 
 
 def _emit_call(
@@ -233,6 +307,22 @@ def _emit_end_of_launch(e: FunctionEmitter, head: str, position: Reg) -> None:
     e.branch(clear, head, failed)
     e.start(failed)
     e.line(f"ret {position}")
+
+
+def _emit_end_of_group(e: FunctionEmitter, head: str, position: Reg) -> None:
+    """Ends the block; a step that failed ends the run, and so does being told to stop."""
+    failed, over, stopped = e.label("failed"), e.label("over"), e.label("stopped")
+    number = e.load(Reg("%status", PTR), I64, 8)
+    e.branch(e.icmp("eq", number, e.const(0, I64)), over, failed)
+    e.start(failed)
+    before = e.binary("sub", position, e.const(1, I64))
+    e.line(f"ret {e.binary('add', before, number)}")
+    e.start(over)
+    # tasks leave steps out then, so it counts even behind the last step
+    flag = e.assign(I32, "load volatile i32, ptr %cancel, align 4")
+    e.branch(e.icmp("eq", flag, e.const(0, I32)), head, stopped)
+    e.start(stopped)
+    e.line("ret i64 -1")
 
 
 def _emit_branch(e: FunctionEmitter, head: str, at: Reg, goal: Reg, buffers: Reg) -> None:

@@ -1,9 +1,13 @@
-"""How finely the iterations of a split kernel are handed out (``graphc.kernel.split``).
+"""How finely the iterations of a split kernel are handed out (``graphc.kernel.split``), and when
+steps side by side pay.
 
 Decided for each binding of the dims, from the estimate of work that the kernel carries.
 """
 
 from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
 
 SERIAL_WORK = 12_000_000
 """Picoseconds of work below which threads are left out. Handing out tasks takes 1 µs while threads
@@ -19,6 +23,24 @@ TASK_WORK = 5_000_000
 
 TASKS_PER_THREAD = 4
 """Tasks for each thread where there is enough work, so that a thread that is late costs little."""
+
+GROUP_WORK = 4_000_000
+"""Picoseconds that steps side by side have to save: handing out tasks takes 1 µs while threads are
+awake, and the end of the last one is waited for."""
+
+
+def span_beside(works: Sequence[int], threads: int) -> int:
+    """What tasks take that so many threads share, the longest first."""
+    loads = [0] * min(threads, len(works))
+    for work in sorted(works, reverse=True):
+        heapq.heapreplace(loads, loads[0] + work)
+    return max(loads)
+
+
+def saved_beside(works: Sequence[int], threads: int) -> int:
+    """How much sooner tasks that take so long are over if so many threads share them, handing them
+    out included; less than nothing where it doesn't pay."""
+    return sum(works) - span_beside(works, threads) - GROUP_WORK
 
 
 def task_count(work: int, extent: int, threads: int, least: int = 1) -> int:

@@ -126,6 +126,22 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """Launches that may run side by side: threads then take tasks of some steps each.
+
+    What different tasks touch is apart but for what all of them only read, so any order of them
+    computes the same; that in which they stand is one. Whether it pays is decided at run time.
+
+    Attributes:
+        bounds: the first step of each task, at least two, and the step past the last one.
+        works: what each task takes on one thread, in picoseconds.
+    """
+
+    bounds: tuple[int, ...]
+    works: tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """Where temporaries lie: the memory plan of all temporary and scratch slots.
 
@@ -163,6 +179,7 @@ class Plan:
         commit: new values of variables may lie where the old ones do; this is the first step that
             writes one. From there on no step fails or jumps, and no old value is read that was
             written over. None where new values need memory of their own.
+        groups: steps that may run side by side, in order, without jumps in or to them.
     """
 
     name: str
@@ -176,6 +193,7 @@ class Plan:
     layout: Layout | None = None
     loops: tuple[tuple[int, int], ...] = ()
     commit: int | None = None
+    groups: tuple[Group, ...] = ()
 
     def bytes_of(self, slots: Iterable[int]) -> list[Dim]:
         """The room each slot takes, worked out once for all that are alike."""

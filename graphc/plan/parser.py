@@ -5,11 +5,12 @@ evaluated. Slots are resolved here; whether the plan is well-formed is for ``ver
 
     plan   := "plan" NAME ["dims" "(" SYMBOL ":" INT ".." [INT], … ")"] "slots" slot*
               "feeds" [%slot, …] "outputs" [%slot, …] guard* [layout] ["loops" INT ".." INT, …]
-              ["commit" INT] "steps" (INT ":" step)* "kernels" kernel*
+              ["commit" INT] group* "steps" (INT ":" step)* "kernels" kernel*
     slot   := %slot "=" KIND STRING DTYPE "[" dim, … "]" ["copies" INT] ["#" DIGEST] [where]
     guard  := "guard" ("equal" | "broadcasts" | "index") "[" dim "," dim "]" STRING
               ["of" "[" dim, … "]"] [where]
     layout := "layout" "peak" INT "bound" INT "steps" INT place* "order" [%slot, …]
+    group  := "beside" INT "," INT, … "work" "[" dim, … "]"
     place  := %slot "size" INT "offset" INT "align" INT "in" %slot ["above" %slot, …]
     step   := "launch" INT "(" [%slot, …] ")" [where] | "copy" %slot "to" %slot
               | "branch" %slot "else" INT | "jump" INT
@@ -31,6 +32,7 @@ from graphc.kernel.scanner import NAME, NUMBER, Scanner
 from graphc.plan.ir import (
     Branch,
     Copy,
+    Group,
     Guard,
     Jump,
     Launch,
@@ -114,6 +116,9 @@ class _Parser(Scanner):
         layout = self._layout() if self.accept_word("layout") else None
         loops = self._loops() if self.accept_word("loops") else ()
         commit = self._commit() if self.accept_word("commit") else None
+        groups: list[Group] = []
+        while self.accept_word("beside"):
+            groups.append(self._group())
         self._section("steps")
         steps: list[Step] = []
         while self.looking_at(NUMBER):
@@ -127,7 +132,7 @@ class _Parser(Scanner):
             self.fail("expected a step or kernels")
         return Plan(
             name, tuple(self._slots), tuple(steps), kernels, feeds, outputs, self._constants,
-            tuple(guards), layout, loops, commit,
+            tuple(guards), layout, loops, commit, tuple(groups),
         )  # fmt: skip
 
     # --- pieces ----------------------------------------------------------------------------------
@@ -205,6 +210,15 @@ class _Parser(Scanner):
         )  # fmt: skip
         self._line_end()
         return guard
+
+    def _group(self) -> Group:
+        bounds = [self.not_negative("a step")]
+        while self.accept(","):
+            bounds.append(self.not_negative("a step"))
+        self.word("work")
+        works = self.dim_list()
+        self._line_end()
+        return Group(tuple(bounds), tuple(works))
 
     def _commit(self) -> int:
         step = self.not_negative("a step")

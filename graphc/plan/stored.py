@@ -29,14 +29,14 @@ from graphc.ir.attributes import Array
 from graphc.ir.dims import Dim, DimExpr
 from graphc.ir.types import TensorType
 from graphc.kernel.parts import Buffer, Site, Split
-from graphc.plan.ir import Branch, Copy, Guard, Jump, Launch, Layout, Plan, Slot
+from graphc.plan.ir import Branch, Copy, Group, Guard, Jump, Launch, Layout, Plan, Slot
 from graphc.plan.memory import MemorySolution
 
 if TYPE_CHECKING:
     from graphc.kernel.ir import Kernel, Statement
 
 _RECORDS: tuple[type, ...] = (
-    Slot, Launch, Copy, Branch, Jump, Guard, Layout, MemorySolution, Buffer, Site, Split,
+    Slot, Launch, Copy, Branch, Jump, Guard, Group, Layout, MemorySolution, Buffer, Site, Split,
     Plan,
 )  # fmt: skip
 

@@ -11,12 +11,15 @@ A step is ``STEP_WORDS`` int64s:
     6  how many threads may take part; negative where it is not worth waking them for
     7  address of the thread pool
 
-The last three are those of ``PARALLEL``, a launch that is cut into tasks.
+The last three are those of ``PARALLEL``, a launch that is cut into tasks. ``GROUP`` is the first
+launch of steps that run side by side: it has the address of their bounds in place of the iterations
+a task, which are numbers of steps counted from it: how many tasks there are, where each begins and
+where the last one ends.
 """
 
 from __future__ import annotations
 
-LAUNCH, BRANCH, JUMP, COPY, SKIP, PARALLEL = range(6)
+LAUNCH, BRANCH, JUMP, COPY, SKIP, PARALLEL, GROUP = range(7)
 """Kinds of steps."""
 
 STEP_WORDS = 8

@@ -30,7 +30,7 @@ from graphc.ir.attributes import Array, Payload
 from graphc.ir.dims import Dim, DimExpr
 from graphc.ir.printer import bounds_clause, quote, symbol_order, where_text
 from graphc.kernel.text import print_kernel
-from graphc.plan.ir import Branch, Copy, Guard, Jump, Launch, Layout, Plan, Step
+from graphc.plan.ir import Branch, Copy, Group, Guard, Jump, Launch, Layout, Plan, Step
 from graphc.plan.parser import parse_plan
 
 
@@ -53,6 +53,7 @@ def print_plan(plan: Plan) -> str:
         lines.append(f"loops {', '.join(f'{start}..{end}' for start, end in plan.loops)}")
     if plan.commit is not None:
         lines.append(f"commit {plan.commit}")
+    lines += [_group(group) for group in plan.groups]
     lines.append("steps")
     lines += [f"  {number}: {_step(step)}" for number, step in enumerate(plan.steps)]
     lines.append("kernels")
@@ -80,6 +81,8 @@ def _dims_in(plan: Plan) -> Iterator[Dim]:
         yield guard.left
         yield guard.right
         yield from guard.shown or ()
+    for group in plan.groups:
+        yield from group.works
 
 
 def _slots(slots: Iterable[int]) -> str:
@@ -92,6 +95,11 @@ def _guard(guard: Guard) -> str:
     if guard.shown is not None:
         text += f" of [{', '.join(map(str, guard.shown))}]"
     return text + where_text(guard.where)
+
+
+def _group(group: Group) -> str:
+    bounds, works = (", ".join(map(str, numbers)) for numbers in (group.bounds, group.works))
+    return f"beside {bounds} work [{works}]"
 
 
 def _layout(layout: Layout) -> list[str]:

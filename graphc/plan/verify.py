@@ -18,7 +18,7 @@ from graphc.ir import dims
 from graphc.ir.dims import Dim
 from graphc.ir.dtypes import bool_
 from graphc.kernel.ir import stored_parts
-from graphc.plan.ir import Branch, Copy, Jump, Launch, Layout, Plan, SlotKind, Step
+from graphc.plan.ir import Branch, Copy, Group, Jump, Launch, Layout, Plan, SlotKind, Step
 from graphc.plan.memory import MemorySolution, offsets_for_sizes
 
 _KINDS = get_args(SlotKind)
@@ -38,6 +38,7 @@ def verify_plan(plan: Plan) -> None:
         checker.step(position, step)
     checker.loops()
     checker.commit()
+    checker.groups()
     checker.dims()
     checker.flow()
     if plan.layout is not None:
@@ -211,6 +212,53 @@ class _Checker:
             elif isinstance(step, (Branch, Jump)) and max(position, step.target - 1) >= commit:
                 self.fail(f"jumps past the commit at step {commit}", position)
 
+    def groups(self) -> None:
+        """What runs side by side is launches in order, and no task touches what another writes."""
+        plan, past = self.plan, 0
+        inside: set[int] = set()
+        for group in plan.groups:
+            bounds = group.bounds
+            first, end = (bounds[0], bounds[-1]) if bounds else (0, 0)
+            label = f"the group {', '.join(map(str, bounds))}"
+            if len(bounds) < 3 or any(a >= b for a, b in pairwise(bounds)):
+                self.fail(f"{label} is not of two tasks or more")
+            if len(group.works) != len(bounds) - 1:
+                self.fail(f"{label} has {len(group.works)} works")
+            if first < past or end > self.count:
+                self.fail(f"{label} is not behind the one before, or not of these steps")
+            past = end
+            inside.update(range(first + 1, end))
+            for position in range(first, end):
+                if not isinstance(plan.steps[position], Launch):
+                    self.fail(f"is in {label}, but no launch", position)
+            self._apart(group, lambda slot: slot)
+        entered = {step.target for step in plan.steps if isinstance(step, (Branch, Jump))}
+        entered.update(start for start, _ in plan.loops)
+        if plan.commit is not None:
+            entered.add(plan.commit)
+        for position in sorted(entered & inside):
+            self.fail("is entered from elsewhere, but inside of a group", position)
+
+    def _apart(self, group: Group, place: Callable[[int], int]) -> None:
+        """Whatever a task writes, no other one touches; parts of a slot may be written at once."""
+        task_of: dict[int, tuple[int, str]] = {}
+        shared: dict[int, str] = {}
+        for task, (start, stop) in enumerate(pairwise(group.bounds)):
+            for position in range(start, stop):
+                step = self.plan.steps[position]
+                assert isinstance(step, Launch), "checked before"
+                buffers = self.plan.kernels[step.kernel].buffers
+                for buffer, slot in zip(buffers, step.arguments, strict=True):
+                    role = buffer.role if buffer.role in ("in", "part") else "out"
+                    key = place(slot)
+                    other, known = task_of.setdefault(key, (task, role))
+                    if known != role:
+                        task_of[key] = other, known = other, "out"
+                    if other != task or key in shared:
+                        shared[key] = known
+                    if shared.get(key) == "out":
+                        self.fail(f"touches the {self.label(slot)} beside another task", position)
+
     # --- dims ------------------------------------------------------------------------------------
 
     def dims(self) -> None:
@@ -240,6 +288,9 @@ class _Checker:
             check(guard.right, "a guard")
             for dim in guard.shown or ():
                 check(dim, "the message of a guard")
+        for group in plan.groups:
+            for work in group.works:
+                check(work, "the work of a group")
         for kernel in plan.kernels:
             for name in kernel.dims:
                 if name not in known:
@@ -383,6 +434,12 @@ class _Checker:
             layout.solution.offsets, layout.solution.peak,
         ):  # fmt: skip
             self.fail("the layout's offsets are not those that its order gives")
+        root = {
+            slot: layout.slots[number]
+            for slot, number in zip(layout.slots, layout.solution.roots, strict=True)
+        }
+        for group in self.plan.groups:
+            self._apart(group, lambda slot: root.get(slot, slot))
 
     def _tables(self, solution: MemorySolution, sizes: Sequence[int], count: int) -> None:
         tables = (

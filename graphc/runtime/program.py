@@ -38,7 +38,7 @@ from graphc.runtime.blocks import maker_of_results
 from graphc.runtime.code import Code
 from graphc.runtime.interrupt import Handler, handler, interruptible
 from graphc.runtime.pool import pool_address
-from graphc.runtime.tasks import Cut, cuts_of, write_cuts
+from graphc.runtime.tasks import Beside, Cut, besides_of, bounds_of, cuts_of, write_shares
 
 LONG_PROGRAM = 64
 """Programs with loops, or of this many steps, can be interrupted; shorter ones end soon anyway."""
@@ -83,6 +83,7 @@ class _Table(NamedTuple):
         sized: the slots whose bytes are needed.
         bytes: the bytes of each of them.
         cuts: the launches whose tasks depend on the binding; those of others are in the steps.
+        besides, bounds: the groups of steps for which that holds; the bounds of all of them.
         pool: address of the thread pool's record, 0 where one thread runs everything.
     """
 
@@ -93,6 +94,8 @@ class _Table(NamedTuple):
     sized: tuple[int, ...]
     bytes: tuple[Dim, ...]
     cuts: tuple[Cut, ...]
+    besides: tuple[Beside, ...]
+    bounds: NDArray[np.int64]
     pool: int
 
 
@@ -138,8 +141,11 @@ def _table(plan: Plan, code: Code, threads: int) -> _Table:
     if words:
         steps[:, :5] = np.array(words, np.int64).reshape(-1, 5)
     cuts = cuts_of(plan, threads)
-    pool = pool_address(code.worker, code.loop) if cuts and threads > 1 else 0
-    write_cuts(steps, (cut for cut in cuts if not cut.is_symbolic), int, pool)
+    bounds = np.array(bounds_of(plan), np.int64)
+    besides = besides_of(plan, cuts, threads, address_of(bounds)) if plan.groups else ()
+    needs_pool = threads > 1 and (cuts or besides)
+    pool = pool_address(code.worker, code.loop) if needs_pool else 0
+    write_shares(steps, cuts, besides, None, pool)
     return _Table(
         steps,
         tuple(pointers),
@@ -148,6 +154,8 @@ def _table(plan: Plan, code: Code, threads: int) -> _Table:
         tuple(sized),
         tuple(plan.bytes_of(sized)),
         tuple(cut for cut in cuts if cut.is_symbolic),
+        tuple(beside for beside in besides if beside.is_symbolic),
+        bounds,
         pool,
     )
 
@@ -243,9 +251,9 @@ def _frame(program: Program, binding: Mapping[str, int]) -> Frame:
     empty = {slot for slot, size in sizes.items() if not size}
     idle = _idle(plan, table.results, empty) if empty else []
     steps = table.steps
-    if idle or table.cuts:
+    if idle or table.cuts or table.besides:
         steps = table.steps.copy()
-        write_cuts(steps, table.cuts, number, table.pool)
+        write_shares(steps, table.cuts, table.besides, number, table.pool)
         steps[idle, 0] = SKIP
     status = (ctypes.c_int64 * 4)()
     words = (

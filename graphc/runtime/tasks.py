@@ -1,19 +1,19 @@
-"""Which launches of a plan are cut into tasks, and how: decided for each binding of the dims.
+"""Which launches of a plan are cut into tasks, and which run side by side, for each binding.
 
-Cutting never changes a bit of a result (``graphc.kernel.split``), so these decisions are free; they
+Neither changes a bit of a result (``graphc.kernel.split``), so these decisions are free; they
 are made in advance, and nothing is left to decide when a launch comes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from graphc.ir.attributes import Array
 from graphc.ir.dims import Dim
-from graphc.kernel.grains import WAKE_WORK, grain_of
-from graphc.plan.ir import Launch, Plan
-from graphc.plan.table import LAUNCH, PARALLEL
+from graphc.kernel.grains import GROUP_WORK, WAKE_WORK, grain_of, saved_beside
+from graphc.plan.ir import Group, Launch, Plan
+from graphc.plan.table import GROUP, LAUNCH, PARALLEL
 
 
 class Cut(NamedTuple):
@@ -67,4 +67,92 @@ def write_cuts(
         steps[cut.position, 4:8] = (extent, grain, seats, pool)
 
 
-__all__ = ["Cut", "cuts_of", "write_cuts"]
+class Beside(NamedTuple):
+    """A group of steps whose tasks can be handed out.
+
+    Attributes:
+        group: the group.
+        bounds: the address of its bounds as ``graphc.plan.table`` says.
+        cuts: those of its launches, which may be cut into tasks instead.
+        seats: how many threads may take part.
+    """
+
+    group: Group
+    bounds: int
+    cuts: tuple[Cut, ...]
+    seats: int
+
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether it depends on the binding of the dims."""
+        is_known = all(isinstance(work, int) for work in self.group.works)
+        return not is_known or any(cut.is_symbolic for cut in self.cuts)
+
+
+def bounds_of(plan: Plan) -> list[int]:
+    """The bounds of all groups, one behind the other."""
+    return [
+        word
+        for group in plan.groups
+        for word in (len(group.works), *(bound - group.bounds[0] for bound in group.bounds))
+    ]
+
+
+def besides_of(plan: Plan, cuts: Sequence[Cut], threads: int, bounds: int) -> tuple[Beside, ...]:
+    """The groups of a plan with those of its cuts that they hold; ``bounds`` is the address of
+    ``bounds_of``."""
+    result: list[Beside] = []
+    later = list(reversed(cuts))
+    for group in plan.groups if threads > 1 else ():
+        inside: list[Cut] = []
+        while later and later[-1].position < group.bounds[-1]:
+            cut = later.pop()
+            if cut.position >= group.bounds[0]:
+                inside.append(cut)
+        seats = min(threads, len(group.works))
+        result.append(Beside(group, bounds, tuple(inside), seats))
+        bounds += 8 * (len(group.bounds) + 1)
+    return tuple(result)
+
+
+def write_shares(
+    steps: Array,
+    cuts: Iterable[Cut],
+    besides: Iterable[Beside],
+    number: Callable[[Dim], int] | None,
+    pool: int,
+) -> None:
+    """Fills in the rows of launches in tasks and of the first steps of groups that pay.
+
+    A group does if it saves more than sharing its large launches one after the other, of which
+    each is handed out, too. ``number`` gives the size of a dim; None fills in what depends on no
+    symbol.
+    """
+    if number is None:
+        cuts = [cut for cut in cuts if not cut.is_symbolic]
+        besides = [beside for beside in besides if not beside.is_symbolic]
+        number = int
+    write_cuts(steps, cuts, number, pool)
+    for beside in besides:
+        works = [number(work) for work in beside.group.works]
+        shared = sum(
+            number(cut.work) * (cut.seats - 1) // cut.seats - GROUP_WORK // 2
+            for cut in beside.cuts
+            if steps[cut.position, 0] == PARALLEL
+        )
+        if saved_beside(works, beside.seats) > shared:
+            seats = -beside.seats if sum(works) < WAKE_WORK else beside.seats
+            first = beside.group.bounds[0]
+            steps[first, 0] = GROUP
+            steps[first, 5:8] = (beside.bounds, seats, pool)
+
+
+__all__ = [
+    "Beside",
+    "Cut",
+    "besides_of",
+    "bounds_of",
+    "cuts_of",
+    "write_cuts",
+    "write_shares",
+]
