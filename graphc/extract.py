@@ -59,7 +59,7 @@ def needed(recorder: Recorder, roots: Iterable[Value], stop: Collection[Value]) 
     while stack:
         value = stack.pop()
         position = positions.get(value)
-        if position is None or position in found or value in stop:
+        if position is None or position in found or (stop and value in stop):
             continue
         found.add(position)
         node = nodes[position]

@@ -18,8 +18,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from functools import cache
-from itertools import chain, groupby, repeat, starmap
+from functools import cache, partial
+from itertools import groupby, repeat, starmap
+from string import ascii_letters
 from typing import TYPE_CHECKING, Any
 
 from graphc.base.errors import UnsupportedError
@@ -40,7 +41,8 @@ _RECORDS: tuple[type, ...] = (
     Plan,
 )  # fmt: skip
 
-_RECORD, _RECORDS_OF, _TYPE, _DIM, _LINE, _KERNEL, _RUNS = "r", "rs", "t", "d", "l", "k", "*"
+_RECORD, _RECORDS_OF, _TYPE, _DIM, _LINE, _KERNEL = "r", "rs", "t", "d", "l", "k"
+_PICKED, _RANGE = "p", "n"
 """What an object of one field stands for; everything else is itself, and a list is a tuple."""
 
 _PLAIN = {"type": _TYPE, "where": _LINE}
@@ -52,12 +54,9 @@ _AROUND = ("name", "buffers", "sites", "split")
 """The fields of a kernel that are written beside its text."""
 
 
-_LONG_RUN = 4
-"""Records of a column that are alike on average, from which on runs of them are written."""
-
-
-def _kind(item: Any) -> tuple[type, Any]:
-    return type(item), item
+_LETTERS = ascii_letters
+_SHORT = 16
+"""Lists below this length are written as they are."""
 
 
 class StoredKernel:
@@ -131,7 +130,7 @@ class _Writer:
             if len(value) > 1 and all(type(item) in _RECORDS for item in value):
                 runs = groupby(value, type)
                 return {_RECORDS_OF: [self.run(kind, [*records]) for kind, records in runs]}
-            return [self.data(item) for item in value]
+            return _compact([self.data(item) for item in value])
         if isinstance(value, TensorType):
             return {_TYPE: self.types.setdefault(value, len(self.types))}
         if isinstance(value, DimExpr):
@@ -158,8 +157,7 @@ class _Writer:
     def run(self, kind: type, records: Sequence[Any]) -> list[Any]:
         """Records of one kind: its number, how many there are, and the columns of its fields.
 
-        A column of one and the same number or text is written as that alone, and one of long runs
-        of the same as these, with how long each is.
+        A column of one and the same number or text is written as that alone.
         """
         columns: list[Any] = []
         for name in _names(kind):
@@ -170,14 +168,8 @@ class _Writer:
             if any(isinstance(item, (list, dict)) for item in column):
                 columns.append(column)
                 continue
-            # numbers that are equal may be of two kinds
-            runs = [[kind[1], len([*same])] for kind, same in groupby(column, _kind)]
-            if len(runs) == 1:
-                columns.append(column[0])
-            elif len(runs) * _LONG_RUN <= len(column):
-                columns.append({_RUNS: runs})
-            else:
-                columns.append(column)
+            alike = len({*map(_kind, column)}) == 1
+            columns.append(column[0] if alike else _compact(column))
         return [_RECORDS.index(kind), len(records), *columns]
 
     def dim(self, dim: DimExpr) -> dict[str, int]:
@@ -191,6 +183,28 @@ class _Writer:
 
     def shapes(self) -> list[Any]:
         return [[t.dtype.name, [self.data(dim) for dim in t.shape]] for t in self.types]
+
+
+def _kind(item: Any) -> tuple[type, Any]:
+    """Numbers that are equal may be of two kinds."""
+    return type(item), item
+
+
+def _compact(items: list[Any]) -> Any:
+    """What JSON writes for a list: for a long one of few numbers and texts these, and a text that
+    has a letter for each item; for evenly spaced numbers where they begin, end and their step."""
+    if len(items) < _SHORT or any(isinstance(item, (list, dict)) for item in items):
+        return items
+    known = dict(zip(dict.fromkeys(map(_kind, items)), _LETTERS, strict=False))
+    picked = [known.get(_kind(item)) for item in items]
+    if None not in picked:
+        return {_PICKED: ["".join(map(str, picked)), [item for _, item in known]]}
+    if {*map(type, items)} == {int}:
+        step = items[1] - items[0]
+        ends = items[0], items[-1] + (1 if step > 0 else -1), step or 1
+        if [*range(*ends)] == items:
+            return {_RANGE: ends}
+    return items
 
 
 def plan_text(plan: Plan, number_of: Callable[[Location], int]) -> str:
@@ -236,44 +250,76 @@ def plan_of(text: str, constants: dict[int, Array], lines: Sequence[Location | N
 
     def value_of(data: dict[str, Any]) -> Any:
         ((kind, content),) = data.items()
-        if kind == _RUNS:
-            return [*chain.from_iterable(starmap(repeat, content))]
+        if kind == _PICKED:
+            letters, values = content
+            table = dict(zip(_LETTERS, values, strict=False))
+            return [*map(table.__getitem__, letters)]
+        if kind == _RANGE:
+            return [*range(*content)]
         if kind == _RECORDS_OF:
-            return tuple([record for run in content for record in starmap(*rows(run))])
+            return tuple([record for run in content for record in records(run)])
         if kind == _RECORD:
-            record, (items,) = rows(content)
-            return record(*items)
+            (record,) = records(content)
+            return record
         if kind == _KERNEL:
             around, names, start, end = content
             name, buffers, sites, split = _tuples(around)
             return StoredKernel(name, buffers, sites, split, tuple(names), texts[start:end])
         return tables[kind][content]
 
-    def rows(run: list[Any]) -> tuple[type, Iterable[tuple[Any, ...]]]:
-        """The kind of the records of a run, and the fields of each."""
+    def records(run: list[Any]) -> Iterable[Any]:
         number, count, *columns = run
-        record = _RECORDS[number]
+        kind = _RECORDS[number]
+        if kind is Slot:
+            return slots(count, columns)
+        return starmap(kind, fields_of(kind, count, columns))
+
+    def slots(count: int, columns: list[Any]) -> Iterable[Slot]:
+        """Many slots are alike; these are one object."""
+        every = [*zip(*map(partial(_repeated, count), columns), strict=True)]
+        distinct = [*dict.fromkeys(every)]
+        columns = [[*column] for column in zip(*distinct, strict=True)]
+        made = starmap(Slot, fields_of(Slot, len(distinct), columns))
+        return map(dict(zip(distinct, made, strict=True)).__getitem__, every)
+
+    def fields_of(record: type, count: int, columns: list[Any]) -> Iterable[tuple[Any, ...]]:
+        """What each of the records is made of."""
         for place, (name, column) in enumerate(zip(_names(record), columns, strict=True)):
             table = tables.get(_PLAIN.get(name, ""))
             if type(column) is not list:
-                item = column if table is None or column is None else table[column]
-                columns[place] = repeat(item, count)
+                column = column if table is None or column is None else table[column]
             elif table is not None:
-                columns[place] = [None if item is None else table[item] for item in column]
+                column = [None if item is None else table[item] for item in column]
             else:
-                columns[place] = _tuples(column)
-        return record, zip(*columns, strict=True)
+                column = _tuples(column)
+            columns[place] = _repeated(count, column)
+        return zip(*columns, strict=True)
 
-    _, (values,) = rows(json.loads(body, object_hook=value_of))
+    plan = json.loads(body, object_hook=value_of)
+    (values,) = fields_of(Plan, 1, plan[2:])
     given = dict(zip(_names(Plan), values, strict=True))
     return Plan(**given, constants=constants)
+
+
+def _repeated(count: int, column: Any) -> Iterable[Any]:
+    """A column that was written as the one item that it has everywhere."""
+    return column if isinstance(column, (list, tuple)) else repeat(column, count)
 
 
 def _tuples(items: list[Any]) -> tuple[Any, ...]:
     """Lists as tuples, at every level; they are nested a few levels deep."""
     if list not in map(type, items):
         return tuple(items)
-    return tuple([_tuples(item) if type(item) is list else item for item in items])
+    return tuple(
+        [
+            item
+            if type(item) is not list
+            else _tuples(item)
+            if list in map(type, item)
+            else tuple(item)
+            for item in items
+        ]
+    )
 
 
 __all__ = ["StoredKernel", "plan_of", "plan_text"]
