@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
 from graphc.base.errors import FeedError, GraphError
@@ -54,21 +55,21 @@ class Extraction:
 def needed(recorder: Recorder, roots: Iterable[Value], stop: Collection[Value]) -> list[Node]:
     """The nodes that the roots need, by data or by control, in the order they were built."""
     nodes, positions, requires = recorder.nodes, recorder.positions, recorder.requires
-    found: set[int] = set()
+    found = bytearray(len(nodes))
     stack = list(roots)
     while stack:
         value = stack.pop()
         position = positions.get(value)
-        if position is None or position in found or (stop and value in stop):
+        if position is None or found[position] or (stop and value in stop):
             continue
-        found.add(position)
+        found[position] = True
         node = nodes[position]
         # the value before an assignment says which write it follows, not that it must run
-        stack.extend(node.inputs[1:] if node.op is assign_op else node.inputs)
+        stack += node.inputs[1:] if node.op is assign_op else node.inputs
         if requires:
             for output in node.outputs:
-                stack.extend(requires.get(output, ()))
-    return [nodes[position] for position in sorted(found)]
+                stack += requires.get(output, ())
+    return [*compress(nodes, found)]
 
 
 def without_assignments(nodes: Sequence[Node]) -> tuple[list[Node], dict[Value, Value]]:
@@ -117,10 +118,11 @@ def extract(
     states: list[Value] = []
     others: list[Node] = []
     for node in nodes:
-        if node.op is placeholder_op:
-            feeds.append(node.output)
-        elif node.op is variable_op:
-            states.append(node.output)
+        op = node.op
+        if op is placeholder_op:
+            feeds.append(node.outputs[0])
+        elif op is variable_op:
+            states.append(node.outputs[0])
         else:
             others.append(node)
     feeds += _sources_of_dims(recorder, nodes, feeds)
@@ -201,10 +203,9 @@ def guards_of(graph: Graph) -> list[Guard]:
         result.setdefault((guard.left, guard.right, guard.broadcasts, guard.index), guard)
 
     for node in graph.walk() if graph.has_regions else graph.nodes:
-        where = node.provenance.where
         if node.attrs:
             for given in node.attrs.get("guards", ()):
-                add(run_time_guard(node.op.name, given, where))
+                add(run_time_guard(node.op.name, given, node.provenance.where))
         inputs = node.inputs
         if len(inputs) < 2 or not isinstance(node.op.lowering, Pointwise):
             continue
@@ -219,5 +220,6 @@ def guards_of(graph: Graph) -> list[Guard]:
                 if dim == 1 or dim == full:
                     continue
                 shapes = [value.shape for value in node.inputs]
+                where = node.provenance.where
                 add(operand_guard(node.op.name, shapes, dim, full, where))
     return list(result.values())

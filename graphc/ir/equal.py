@@ -12,7 +12,7 @@ import hashlib
 import sys
 from array import array
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from graphc.base.errors import VerifyError
 from graphc.ir import attributes
@@ -45,23 +45,27 @@ class Structure:
         )
 
 
+_Kind: TypeAlias = "tuple[OpDef, int, int, int, int]"
+"""The op of a node, the number of its attributes, -1 for none, and how many operands, results and
+regions it has."""
+
+
 class _Numbered:
     """A graph as numbers, and what they stand for, each in the order of its first occurrence.
 
     Attributes:
         words: how many inputs, nodes and outputs there are; for each input its type; for each node
-            its op, its attributes, how many operands, results and regions it has, its operands and
-            the types of its results; the outputs.
-        ops, types: what the numbers of ops and types stand for.
+            its kind, its operands and the types of its results; the outputs.
+        kinds, types: what the numbers of kinds and types stand for.
         attrs: a node with the attributes of each number, by the attributes' key.
         regions: the regions of all nodes.
     """
 
-    __slots__ = ("attrs", "ops", "regions", "types", "words")
+    __slots__ = ("attrs", "kinds", "regions", "types", "words")
 
     def __init__(self, graph: Graph) -> None:
         """Raises VerifyError if a node reads a value that is not defined before it."""
-        self.ops: dict[OpDef, int] = {}
+        self.kinds: dict[_Kind, int] = {}
         self.types: dict[TensorType, int] = {}
         self.attrs: dict[Hashable, tuple[int, Node]] = {}
         self.regions: list[Graph] = []
@@ -69,33 +73,31 @@ class _Numbered:
         known: dict[int, int] = {}
         shared: dict[int, int] = {}
         words = [len(graph.inputs), len(graph.nodes), len(graph.outputs)]
-        ops = self.ops
+        kinds, add = self.kinds, words.append
         for value in graph.inputs:
             number = known.get(id(value.type), -1)
-            words.append(self._type(value.type, known) if number < 0 else number)
+            add(self._type(value.type, known) if number < 0 else number)
             numbers[value] = len(numbers)
         try:
             for node in graph.nodes:
-                op = ops.get(node.op)
-                if op is None:
-                    op = ops[node.op] = len(ops)
                 attrs, number = node.attrs, -1
                 if attrs:
                     number = shared.get(id(attrs), -1)
                     if number < 0:
                         number = shared[id(attrs)] = self._attributes(node)
                 inputs, outputs, regions = node.inputs, node.outputs, node.regions
-                words += op, number, len(inputs), len(outputs), len(regions)
+                kind = node.op, number, len(inputs), len(outputs), len(regions)
+                add(kinds.setdefault(kind, len(kinds)))
                 for value in inputs:
-                    words.append(numbers[value])
+                    add(numbers[value])
                 for value in outputs:
                     number = known.get(id(value.type), -1)
-                    words.append(self._type(value.type, known) if number < 0 else number)
+                    add(self._type(value.type, known) if number < 0 else number)
                     numbers[value] = len(numbers)
                 if regions:
                     self.regions += regions
             for value in graph.outputs:
-                words.append(numbers[value])
+                add(numbers[value])
         except KeyError as error:
             what = f"graph {graph.name!r} reads {error.args[0]!r}, which is not defined before"
             raise VerifyError(what) from error
@@ -118,7 +120,7 @@ def structure(graph: Graph) -> Structure:
     """
     content = _Numbered(graph)
     regions = tuple([region.structure for region in content.regions])
-    tables = tuple(content.ops), tuple(content.types), tuple(content.attrs)
+    tables = tuple(content.kinds), tuple(content.types), tuple(content.attrs)
     return Structure((content.words.tobytes(), *tables, regions))
 
 
@@ -130,7 +132,9 @@ def structural_hash(graph: Graph) -> str:
     """
     content = _Numbered(graph)
     symbols = {symbol for type_ in content.types for symbol in symbols_of(type_.shape)}
-    parts = [_VERSION, *(quote(op.name) for op in content.ops), "types", *map(str, content.types)]
+    parts = [_VERSION]
+    parts += (" ".join((quote(op.name), *map(str, rest))) for op, *rest in content.kinds)
+    parts += ("types", *map(str, content.types))
     parts.append("attributes")
     for _, node in content.attrs.values():
         parts.append(_attrs_text(node))

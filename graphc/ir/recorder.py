@@ -29,23 +29,16 @@ from graphc.ir.dims import Dim, symbol
 from graphc.ir.effect import Effect
 from graphc.ir.graph import UNKNOWN, Graph, Node, Provenance
 from graphc.ir.op import OpDef
-from graphc.ir.types import TensorType
+from graphc.ir.types import Shape, TensorType
 from graphc.ir.value import Value, checked_name
 
 _Named = TypeVar("_Named", bound=Value | Effect)
 
-_CALLER_OF_ADD = 1
-"""Frames from where a node's line is looked up to who adds it, all of which are graphc's."""
 
-
-def _signature(
-    op: OpDef, inputs: Sequence[Value], attrs: Attributes
-) -> tuple[object, ...] | None:
-    """The same for operations of which the types of operands and the attributes are the same
-    objects; None where attributes belong to one node."""
+def _signature(op: OpDef, inputs: Sequence[Value], attrs: Attributes) -> tuple[object, ...]:
+    """The same for operations of which the types of operands and the attributes, which nodes may
+    share, are the same objects."""
     if attrs:
-        if type(attrs) is not SharedAttributes:
-            return None
         return op, id(attrs), *[id(value.type) for value in inputs]
     if len(inputs) == 2:
         left, right = inputs
@@ -81,9 +74,9 @@ class Recorder:
         self._placed = 0
         self._renamed = 0
         self._places: dict[tuple[int, int], tuple[CodeType, Provenance]] = {}
-        self._types: dict[TensorType, TensorType] = {}
+        self._types: dict[tuple[str, Shape], TensorType] = {}
         # by what nodes of this graph keep alive
-        self._inferred: dict[tuple[object, ...] | None, tuple[TensorType, ...]] = {}
+        self._inferred: dict[tuple[object, ...], tuple[TensorType, ...]] = {}
         self._names: dict[str, list[Value]] = {}
         self._effects: dict[str, list[Effect]] = {}
         self._symbols = 0
@@ -133,7 +126,7 @@ class Recorder:
         outputs: Sequence[Value] | None = None,
     ) -> Node:
         """Appends a node at the user's line; operands of an outer recorder are captured."""
-        frame = user_frame(_CALLER_OF_ADD)
+        frame = user_frame(1)
         if frame is None:
             provenance = UNKNOWN
         else:
@@ -146,16 +139,17 @@ class Recorder:
                 inputs = [self.local(value) for value in inputs]
                 break
         if outputs is None:
-            signature = _signature(op, inputs, attrs)
-            types = self._inferred.get(signature)
-            if types is None or regions:
+            is_alone = regions or (attrs and type(attrs) is not SharedAttributes)
+            signature = None if is_alone else _signature(op, inputs, attrs)
+            types = None if signature is None else self._inferred.get(signature)
+            if types is None:
                 try:
                     types = self._types_of(op, inputs, attrs, regions)
                 except GraphcError as error:
                     if error.where is None:
                         error.where = provenance.where
                     raise
-                if signature is not None and not regions:
+                if signature is not None:
                     self._inferred[signature] = types
             if len(types) == 1:
                 outputs = (Value(types[0], name, self),)
@@ -183,7 +177,8 @@ class Recorder:
             found = infer(op, inputs, attrs)
         if not inputs or (len(found) == 1 and found[0] is inputs[0].type):
             return found
-        return tuple([self._types.setdefault(type_, type_) for type_ in found])
+        known = self._types
+        return tuple([known.setdefault((type_.dtype.name, type_.shape), type_) for type_ in found])
 
     def adopt(self, node: Node) -> None:
         """Appends a ready node (differentiation makes them) whose values become this graph's."""

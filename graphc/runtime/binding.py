@@ -22,8 +22,12 @@ class Binder:
         self._plan = plan
         self._first: dict[str, tuple[int, int]] = {}
         self._checks: list[tuple[Dim, int, int]] = []
-        for n, slot in enumerate(plan.feeds):
-            for axis, dim in enumerate(plan.slots[slot].type.shape):
+        types = [plan.slots[slot].type for slot in plan.feeds]
+        fixed = {key for key, type_ in {id(t): t for t in types}.items() if type_.is_static}
+        for n, type_ in enumerate(types):
+            if id(type_) in fixed:
+                continue
+            for axis, dim in enumerate(type_.shape):
                 if isinstance(dim, int):
                     continue
                 if symbols_of(dim) == {dim} and symbol_name(dim) not in self._first:
