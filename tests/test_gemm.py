@@ -310,6 +310,23 @@ def test_few_rows_wherever_the_right_operand_lies(
             assert_same_bits(made.product(a, askew(b, elements, gap), gap=3), expected)
 
 
+@every_target
+@every_float
+@pytest.mark.parametrize(
+    "sizes", [(1, 40, 1043), (2, 37, 1052), (5, 16, 1041), (6, 33, 1027), (1, 33, 131)]
+)
+def test_few_rows_wherever_contiguous_columns_lie(
+    dtype: DType, target: str, sizes: tuple[int, int, int]
+) -> None:
+    m, n, k = sizes
+    made, generator = products(dtype, target), np.random.default_rng(12)
+    a, b = matrix(generator, (m, k), dtype), matrix(generator, (k, n), dtype)
+    expected = made.chain(a, b)
+    for elements in (0, 1, 4, 7):
+        for gap in (0, -k % 16, 5):
+            assert_same_bits(made.product(a, askew(b.T, elements, gap).T, gap=3), expected)
+
+
 @every_float
 @pytest.mark.parametrize("rows", [1, 3])
 def test_few_rows_of_what_no_cache_holds(dtype: DType, rows: int) -> None:

@@ -14,21 +14,31 @@ def square_lanes(sizes: Blocking) -> int:
     return min(sizes.bits, 256) // sizes.dtype.bits
 
 
-def load_transposed(f: Builder, source: Reg, stride: Reg, vector: LType, square: int) -> list[Reg]:
-    """``square`` vectors from as many contiguous elements of each of several rows.
+def load_transposed(
+    f: Builder, source: Reg, stride: Reg, vector: LType, square: int, count: int = 1
+) -> list[Reg]:
+    """``count`` times ``square`` vectors from as many contiguous elements of each of several rows.
 
     There are as many rows, ``stride`` apart, as the vectors have lanes; the i-th vector holds
-    element i of each.
+    element i of each. Each row is read once, all of its elements together.
     """
     part, size = ltype(vector.element, square), vector.bits // 8
-    parts = []
+    parts: list[list[Reg]] = [[] for _ in range(count)]
     for _ in range(vector.lanes):
-        parts.append(f.load(source, part, size))
+        for number, loaded in enumerate(parts):
+            place = f.at(source, vector.element, f.i64(number * square)) if number else source
+            loaded.append(f.load(place, part, size))
         source = f.at(source, vector.element, stride)
-    if square < vector.lanes:
-        pairs = zip(parts[:square], parts[square:], strict=True)
-        parts = [_shuffle(f, a, b, range(2 * square)) for a, b in pairs]
-    return _transpose(f, parts)
+    return [value for loaded in parts for value in _transpose(f, _side_by_side(f, loaded, vector))]
+
+
+def _side_by_side(f: Builder, parts: list[Reg], vector: LType) -> list[Reg]:
+    """Vectors of two parts each, if they don't fill one: those of the first half come first."""
+    square = parts[0].type.lanes
+    if square == vector.lanes:
+        return parts
+    pairs = zip(parts[:square], parts[square:], strict=True)
+    return [_shuffle(f, a, b, range(2 * square)) for a, b in pairs]
 
 
 def _transpose(f: Builder, rows: list[Reg]) -> list[Reg]:
