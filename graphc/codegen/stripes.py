@@ -2,7 +2,9 @@
 
 One vector of columns at a time would touch a new page with each row. The rows of a stripe are read
 in streams instead, ``ROWS`` at a time, while the levels of every column's cascade lie on the stack,
-in the nearest caches. The order of terms is that of ``graphc.kernel.ir``, so bits are the same.
+in the nearest caches. The first level is filled in two halves: it is written after the first and
+read before the second, whose end goes straight into the next level. The order of terms is that of
+``graphc.kernel.ir``, so bits are the same.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from graphc.kernel.scalar import PRIMITIVES
 if TYPE_CHECKING:
     from graphc.codegen.kernel import KernelEmitter
 
-ROWS = 8
+ROWS = CHUNK // 2
 """Rows that are read side by side; with 16 a column sum took a third longer."""
 
 AHEAD = 1024
@@ -208,51 +210,71 @@ class _Stripes:
         """Leaves a reduction's results in its last level."""
         k, e, reducers = self.k, self.k.e, reduction.reducers
         rows, top = k.size(reduction.extent), self._top(reduction)
-        first = self._level(room, e.const(0, I64))
-        far = [s for s in reduction.body if isinstance(s, Load) and _is_far(s)]
-        with e.loop(e.const(0, I64), e.binary("add", top, e.const(1, I64)), 1) as level:
+        first, second = (self._level(room, e.const(number, I64)) for number in (0, 1))
+        cascades = _levels(reduction) > 1
+        with e.loop(e.const(int(cascades), I64), e.binary("add", top, e.const(1, I64)), 1) as level:
             place = self._level(room, level.index)
             self._over(lambda at: self._write(place, at, neutral_state(e, reducers, k.lanes)))
-        with e.loop(e.const(0, I64), rows, ROWS) as block:
-            end = self._end(block.index, ROWS, rows)
+        with e.loop(e.const(0, I64), rows, CHUNK if cascades else ROWS) as block:
+            middle = self._end(block.index, ROWS, rows)
+            end = self._end(block.index, CHUNK, rows)
 
             def each(place: Reg) -> None:
+                if cascades:
+                    state = neutral_state(e, reducers, k.lanes)
+                else:
+                    state = self._read(reduction, first, place)
+                self._run(ahead, place)
+                state = self._rows(reduction, block.index, middle, state)
+                self._write(first, place, state)
+
+            def rest(place: Reg) -> None:
                 self._run(ahead, place)
                 state = self._read(reduction, first, place)
-                with e.loop(block.index, end, 1, flat(state)) as loop:
-                    k.bind(reduction.index, loop.index)
-                    k.statements(reduction.body)
-                    if k.lanes > 1:
-                        ask_for_loads(k, far, k.lanes, AHEAD, near=False)
-                    position = e.splat(loop.index, k.lanes)
-                    state = grouped(reducers, loop.carries)
-                    loop.yields = flat(combined(k, reducers, state, terms(k, reducers, position)))
-                self._write(first, place, grouped(reducers, loop.results))
+                state = self._rows(reduction, middle, end, state)
+                above = self._read(reduction, second, place)
+                self._write(second, place, combined(k, reducers, above, state))
 
             self._over(each)
-            if _levels(reduction) > 1:
+            if cascades:
+                self._over(rest)
                 self._carry(reduction, room, block.index, end, top)
+
+    def _rows(self, reduction: Reduce, start: Reg, end: Reg, state: State) -> State:
+        """The columns that are bound at present: their state after some rows."""
+        k, e, reducers = self.k, self.k.e, reduction.reducers
+        far = [s for s in reduction.body if isinstance(s, Load) and _is_far(s)]
+        with e.loop(start, end, 1, flat(state)) as loop:
+            k.bind(reduction.index, loop.index)
+            k.statements(reduction.body)
+            if k.lanes > 1:
+                ask_for_loads(k, far, k.lanes, AHEAD, near=False)
+            position = e.splat(loop.index, k.lanes)
+            state = grouped(reducers, loop.carries)
+            loop.yields = flat(combined(k, reducers, state, terms(k, reducers, position)))
+        return grouped(reducers, loop.results)
 
     def _end(self, start: Reg, size: int, upper: Reg) -> Reg:
         e = self.k.e
         return e.intrinsic("smin", I64, e.binary("add", start, e.const(size, I64)), upper)
 
     def _carry(self, reduction: Reduce, room: Room, start: Reg, end: Reg, top: Reg) -> None:
-        """Levels that are full go into the next and start anew; after the last row all do.
+        """Levels from the second on that are full go into the next and start anew; after the last
+        row all do.
 
         A level that is empty then adds its neutral element, which changes no bits.
         """
         k, e, reducers = self.k, self.k.e, reduction.reducers
-        done = e.binary("add", start, e.const(ROWS, I64))
+        done = e.binary("add", start, e.const(CHUNK, I64))
         is_last = e.icmp("eq", end, k.size(reduction.extent))
-        with e.loop(e.const(0, I64), top, 1) as loop:
-            bits = e.binary("mul", loop.index, e.const(CHUNK.bit_length() - 1, I64))
-            size = e.binary("shl", e.const(CHUNK, I64), bits)
+        with e.loop(e.const(1, I64), top, 1) as loop:
+            after = e.binary("add", loop.index, e.const(1, I64))
+            bits = e.binary("mul", after, e.const(CHUNK.bit_length() - 1, I64))
+            size = e.binary("shl", e.const(1, I64), bits)
             rest = e.binary("and", done, e.binary("sub", size, e.const(1, I64)))
             full = e.icmp("eq", rest, e.const(0, I64))
             with e.when(e.binary("or", is_last, full)):
-                lower = self._level(room, loop.index)
-                upper = self._level(room, e.binary("add", loop.index, e.const(1, I64)))
+                lower, upper = self._level(room, loop.index), self._level(room, after)
 
                 def each(place: Reg) -> None:
                     states = [self._read(reduction, level, place) for level in (upper, lower)]
