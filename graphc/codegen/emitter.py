@@ -63,9 +63,14 @@ class LType:
         return self.text
 
 
-@cache
 def ltype(element: str, lanes: int = 1) -> LType:
     """The (shared) type object."""
+    return _shared_type(element, lanes)
+
+
+@cache
+def _shared_type(element: str, lanes: int) -> LType:
+    # a cache tells a default from the same value given
     return LType(element, lanes)
 
 

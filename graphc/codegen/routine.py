@@ -1,20 +1,21 @@
 """Routines: native code about words, tables and records, written with Python's operators.
 
-Kernels are about lanes; what stands around them (contexts of exported libraries) is about counts
-and addresses. A ``Routine`` is a function under emission, a ``Word`` one of its operands: an int64,
-an address or a truth value. ``a + b`` emits an addition, ``table[i]`` a load, ``table[i] = w`` a
-store.
+Kernels are about lanes; what stands around them (contexts of exported libraries, the thread pool)
+is about counts and addresses. A ``Routine`` is a function under emission, a ``Word`` one of its
+operands: an int64, an address or a truth value. ``a + b`` emits an addition, ``table[i]`` a load,
+``table[i] = w`` a store. Variables are places on the stack: nothing here needs a phi.
 
-Invariant: numbers are int64s in registers; a table of int32s is widened when it is read. Records
+Invariant: numbers are int64s in registers; int32s in memory are widened when they are read. Records
 and tables are laid out by LLVM, so that the same routine serves targets whose addresses have 32
-bits.
+bits, unless a layout says where its fields stand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from graphc.codegen.emitter import (
     I1,
@@ -68,6 +69,20 @@ class Word:
 
     def __or__(self, other: Word | int) -> Word:
         return self._binary("or", other)
+
+    def __xor__(self, other: Word | int) -> Word:
+        return self._binary("xor", other)
+
+    def __invert__(self) -> Word:
+        """The opposite of a truth value."""
+        return self ^ 1
+
+    def __lshift__(self, other: Word | int) -> Word:
+        return self._binary("shl", other)
+
+    def __rshift__(self, other: Word | int) -> Word:
+        """Brings in zeros."""
+        return self._binary("lshr", other)
 
     def __lt__(self, other: Word | int) -> Word:
         return self._compare("slt", other)
@@ -135,18 +150,11 @@ class Table:
 
     def __getitem__(self, index: Word | int) -> Word:
         r = self.routine
-        found = r.e.load(self.at(index).reg, self._type, self._align)
-        if self._type in (I32, I8):
-            found = r.e.convert("sext" if self._type is I32 else "zext", found, "i64")
-        return Word(r, found)
+        return r.widened(r.e.load(self.at(index).reg, self._type, self._align))
 
     def __setitem__(self, index: Word | int, value: Word | int) -> None:
         r = self.routine
-        wide = PTR if self._type is PTR else I64
-        reg = r.word(value, wide).reg
-        if self._type in (I32, I8):
-            reg = r.e.convert("trunc", reg, self._type.element)
-        r.e.store(reg, self.at(index).reg, self._align)
+        r.e.store(r.narrowed(value, self._type), self.at(index).reg, self._align)
 
     @property
     def _align(self) -> int:
@@ -156,10 +164,17 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The fields of a record, in order; each an int64 or an address."""
+    """The fields of a record, in order; each an int64, an int32 or an address.
+
+    Attributes:
+        name: of the type.
+        fields: their types.
+        places: how many bytes stand before each; LLVM decides where there are none.
+    """
 
     name: str
     fields: Mapping[str, LType]
+    places: Mapping[str, int] | None = None
 
     @property
     def definition(self) -> str:
@@ -180,22 +195,86 @@ class Record:
 
     def at(self, field: str) -> Word:
         """The address of a field."""
-        e = self.routine.e
-        place = f"%{self._layout.name}, {self._address.reg}, i32 0, i32 {self._order[field]}"
-        return Word(self.routine, e.assign(PTR, f"getelementptr inbounds {place}"))
+        r, layout = self.routine, self._layout
+        if layout.places is not None:
+            return r.moved(self._address, layout.places[field])
+        place = f"%{layout.name}, {self._address.reg}, i32 0, i32 {self._order[field]}"
+        return Word(r, r.e.assign(PTR, f"getelementptr inbounds {place}"))
 
     def __getitem__(self, field: str) -> Word:
-        return Word(
-            self.routine, self.routine.e.load(self.at(field).reg, self._layout.fields[field], 4)
-        )
+        r = self.routine
+        return r.widened(r.e.load(self.at(field).reg, self._layout.fields[field], 4))
 
     def __setitem__(self, field: str, value: Word | int) -> None:
         r = self.routine
-        r.e.store(r.word(value, self._layout.fields[field]).reg, self.at(field).reg, 4)
+        r.e.store(r.narrowed(value, self._layout.fields[field]), self.at(field).reg, 4)
+
+    def shared(self, field: str) -> Shared:
+        """A field that several threads read and write."""
+        return Shared(self.at(field), self._layout.fields[field])
 
     def table(self, field: str, type_: LType = I64) -> Table:
         """The table whose address a field holds."""
         return Table(self[field], type_)
+
+
+Leave: TypeAlias = Callable[[Word], None]
+"""Leaves a block if a condition holds."""
+
+Order: TypeAlias = Literal["monotonic", "acquire", "release", "acq_rel", "seq_cst"]
+
+
+class Shared:
+    """A place in memory that several threads read and write, atomically.
+
+    Attributes:
+        at: its address.
+    """
+
+    __slots__ = ("_type", "at", "routine")
+
+    def __init__(self, at: Word, type_: LType) -> None:
+        self.routine = at.routine
+        self.at = at
+        self._type = type_
+
+    def load(self, order: Order) -> Word:
+        """Its value."""
+        text = f"load atomic {self._type}, {self.at.reg} {order}, align {self._bytes}"
+        return self.routine.widened(self.routine.e.assign(self._type, text))
+
+    def store(self, value: Word | int, order: Order) -> None:
+        """Gives it a value."""
+        stored = self.routine.narrowed(value, self._type)
+        text = f"store atomic {stored}, {self.at.reg} {order}, align {self._bytes}"
+        self.routine.e.line(text)
+
+    def add(self, amount: Word | int, order: Order) -> Word:
+        """Adds to it; the value before."""
+        return self._modify("add", amount, order)
+
+    def exchange(self, value: Word | int, order: Order) -> Word:
+        """Gives it a value; the value before."""
+        return self._modify("xchg", value, order)
+
+    def compare_exchange(self, expected: Word, value: Word) -> tuple[Word, Word]:
+        """Gives it a value if it has the expected one; what was found, and whether it was that."""
+        r = self.routine
+        pair = r.e.fresh("pair")
+        words = f"{r.narrowed(expected, self._type)}, {r.narrowed(value, self._type)}"
+        r.e.line(f"{pair} = cmpxchg {self.at.reg}, {words} acq_rel acquire")
+        kind = f"{{ {self._type}, i1 }}"
+        found = r.e.assign(self._type, f"extractvalue {kind} {pair}, 0")
+        return r.widened(found), Word(r, r.e.assign(I1, f"extractvalue {kind} {pair}, 1"))
+
+    def _modify(self, operation: str, operand: Word | int, order: Order) -> Word:
+        r = self.routine
+        text = f"{self.at.reg}, {r.narrowed(operand, self._type)} {order}"
+        return r.widened(r.e.assign(self._type, f"atomicrmw {operation} {text}"))
+
+    @property
+    def _bytes(self) -> int:
+        return self._type.bits // 8
 
 
 class Routine:
@@ -203,7 +282,7 @@ class Routine:
 
     Attributes:
         e: the emitter below.
-        parameters: the operands it is called with, in order.
+        parameters: the operands it is called with, in order; int32s are widened.
     """
 
     def __init__(
@@ -224,7 +303,7 @@ class Routine:
             linkage=linkage,
         )
         self.parameters = tuple(
-            Word(self, Reg(f"%{parameter}", type_)) for parameter, type_ in parameters.items()
+            self.widened(Reg(f"%{parameter}", type_)) for parameter, type_ in parameters.items()
         )
 
     # --- operands --------------------------------------------------------------------------------
@@ -250,14 +329,28 @@ class Routine:
         """A variable."""
         return Cell(self, self.word(initial))
 
-    def wide(self, value: Word) -> Word:
-        """An int32 as an int64."""
-        return Word(self, self.e.convert("sext", value.reg, "i64"))
+    def widened(self, found: Reg) -> Word:
+        """What stands in memory, or comes from a function, as an operand."""
+        if found.type in (I32, I8):
+            found = self.e.convert("sext" if found.type is I32 else "zext", found, "i64")
+        return Word(self, found)
 
-    def choose(self, condition: Word, yes: Word, no: Word | int) -> Word:
+    def narrowed(self, value: Word | int, type_: LType) -> Reg:
+        """An operand as what stands in memory, or functions take."""
+        if isinstance(value, int):
+            return self.word(value, type_).reg
+        is_wide = value.reg.type is I64 and type_ in (I32, I8)
+        return self.e.convert("trunc", value.reg, type_.element) if is_wide else value.reg
+
+    def narrow(self, value: Word | int) -> Word:
+        """An int32, for functions of the system."""
+        return Word(self, self.narrowed(value, I32))
+
+    def choose(self, condition: Word, yes: Word | int, no: Word | int) -> Word:
         """One of two operands."""
-        other = self.word(no, yes.reg.type)
-        return Word(self, self.e.select(condition.reg, yes.reg, other.reg))
+        type_ = yes.reg.type if isinstance(yes, Word) else I64
+        one, other = self.word(yes, type_), self.word(no, type_)
+        return Word(self, self.e.select(condition.reg, one.reg, other.reg))
 
     def least(self, a: Word, b: Word | int) -> Word:
         """The smaller one."""
@@ -287,14 +380,24 @@ class Routine:
 
     def call(self, name: str, result: LType | None, *operands: Word) -> Word:
         """Calls a function of the module; an int32 comes back widened."""
-        found = Word(self, self.e.call(name, result, *(word.reg for word in operands)))
-        return self.wide(found) if result is I32 else found
+        return self.widened(self.e.call(name, result, *(word.reg for word in operands)))
+
+    def call_at(self, code: Word, *operands: Word) -> None:
+        """Calls what is at an address and gives no result."""
+        self.e.line(f"call void {code.reg.text}({', '.join(str(word.reg) for word in operands)})")
 
     def external(self, name: str, result: LType | None, *operands: Word) -> Word:
         """Declares a function of the system and calls it."""
         types = ", ".join(str(word.reg.type) for word in operands)
         self.e.module.declare(name, "void" if result is None else str(result), types)
         return self.call(name, result, *operands)
+
+    def external_variadic(self, name: str, result: LType, fixed: int, *operands: Word) -> Word:
+        """The same for a function that takes any number of operands beside the fixed ones."""
+        types = ", ".join([*(str(word.reg.type) for word in operands[:fixed]), "..."])
+        self.e.module.declare(name, str(result), types)
+        words = ", ".join(str(word.reg) for word in operands)
+        return self.widened(self.e.assign(result, f"call {result} ({types}) @{name}({words})"))
 
     def copy(self, target: Word, source: Word, size: Word | int) -> None:
         """Copies bytes between places that don't overlap."""
@@ -317,6 +420,18 @@ class Routine:
         """The block if the condition holds."""
         with self.e.when(condition.reg):
             yield
+
+    @contextmanager
+    def region(self) -> Iterator[Leave]:
+        """The block, up to where a condition holds that what it is given is called with."""
+        with self.e.region() as region:
+            yield lambda condition: region.leave_if(condition.reg)
+
+    @contextmanager
+    def repeat(self) -> Iterator[Leave]:
+        """The same again and again, until a condition holds."""
+        with self.e.repeat() as region:
+            yield lambda condition: region.leave_if(condition.reg)
 
     @contextmanager
     def forever(self) -> Iterator[None]:
@@ -345,11 +460,7 @@ class Routine:
 
     def _operand(self, value: Word | int) -> Reg:
         assert self._result is not None
-        if isinstance(value, int):
-            return self.word(value, self._result).reg
-        if value.reg.type is I64 and self._result is I32:
-            return self.e.convert("trunc", value.reg, "i32")
-        return value.reg
+        return self.narrowed(value, self._result)
 
 
 def words(values: Sequence[int], bits: int = 32) -> str:
@@ -358,4 +469,4 @@ def words(values: Sequence[int], bits: int = 32) -> str:
     return f"[{len(values)} x i{bits}] [{items}]"
 
 
-__all__ = ["I1", "Cell", "Layout", "Record", "Routine", "Table", "Word", "words"]
+__all__ = ["I1", "Cell", "Layout", "Record", "Routine", "Shared", "Table", "Word", "words"]

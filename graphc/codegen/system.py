@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from graphc.codegen.emitter import I8, I32, I64, PTR, FunctionEmitter, Reg
+from graphc.codegen.emitter import I32, I64, PTR
+from graphc.codegen.routine import Routine, Word
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,19 +22,19 @@ class _Machine:
         futex: number of the system call by which threads wait for a word of memory.
         gettid: number of the system call that tells the number of a thread.
         pause: the intrinsic by which a loop tells the processor that it waits.
-        operand: what it is called with.
+        operands: what it is called with.
     """
 
     futex: int
     gettid: int
     pause: str
-    operand: Reg | None = None
+    operands: tuple[int, ...] = ()
 
 
 _MACHINES: Mapping[str, _Machine] = {
     "x86_64": _Machine(202, 186, "llvm.x86.sse2.pause"),
     # the hint with number 1 is the instruction yield
-    "aarch64": _Machine(98, 178, "llvm.aarch64.hint", Reg("1", I32)),
+    "aarch64": _Machine(98, 178, "llvm.aarch64.hint", (1,)),
 }
 
 _WAIT, _WAKE = 128 + 9, 128 + 10
@@ -56,105 +57,93 @@ CPU_UNKNOWN = -1
 """In place of the number of a CPU: none."""
 
 
-def pause(e: FunctionEmitter) -> None:
+def pause(r: Routine) -> None:
     """Tells the processor that a loop waits."""
-    machine = _machine(e)
-    operands = () if machine.operand is None else (machine.operand,)
-    e.module.declare(machine.pause, "void", ", ".join(str(o.type) for o in operands))
-    e.call(machine.pause, None, *operands)
+    machine = _machine(r)
+    r.external(machine.pause, None, *(r.narrow(number) for number in machine.operands))
 
 
-def process_number(e: FunctionEmitter) -> Reg:
+def process_number(r: Routine) -> Word:
     """The number of this process."""
-    e.module.declare("getpid", "i32", "")
-    return e.call("getpid", I32)
+    return r.external("getpid", I32)
 
 
-def present_cpu(e: FunctionEmitter) -> Reg:
+def present_cpu(r: Routine) -> Word:
     """The number of the CPU that runs this, or ``CPU_UNKNOWN``."""
-    e.module.declare("sched_getcpu", "i32", "")
-    return e.call("sched_getcpu", I32)
+    return r.external("sched_getcpu", I32)
 
 
-def sleep_while(e: FunctionEmitter, word: Reg, value: Reg, group: Reg) -> None:
-    """Sleeps, as one of a group, if an i32 has a value; there may be no reason to wake up."""
-    _futex(e, word, _WAIT, value, group)
+def sleep_while(r: Routine, place: Word, value: Word, group: Word | int) -> None:
+    """Sleeps, as one of a group, if an int32 has a value; there may be no reason to wake up."""
+    _futex(r, place, _WAIT, value, group)
 
 
-def wake(e: FunctionEmitter, word: Reg, groups: Reg) -> None:
-    """Wakes those of some groups that sleep on a word."""
-    _futex(e, word, _WAKE, e.const(2**31 - 1, I32), groups)
+def wake(r: Routine, place: Word, groups: Word | int) -> None:
+    """Wakes those of some groups that sleep on an int32."""
+    _futex(r, place, _WAKE, 2**31 - 1, groups)
 
 
-def _futex(e: FunctionEmitter, word: Reg, operation: int, value: Reg, groups: Reg) -> None:
-    operands = f"{word}, i64 {operation}, {value}, ptr null, ptr null, {groups}"
-    _system_call(e, _machine(e).futex, operands)
+def _futex(
+    r: Routine, place: Word, operation: int, value: Word | int, groups: Word | int
+) -> None:
+    null = r.word(0, PTR)
+    operands = r.word(operation), r.narrow(value), null, null, r.narrow(groups)
+    _system_call(r, _machine(r).futex, place, *operands)
 
 
-def _system_call(e: FunctionEmitter, number: int, operands: str) -> Reg:
-    e.module.declare("syscall", "i64", "i64, ...")
-    listed = f"i64 {number}, {operands}" if operands else f"i64 {number}"
-    return e.assign(I64, f"call i64 (i64, ...) @syscall({listed})")
+def _system_call(r: Routine, number: int, *operands: Word) -> Word:
+    return r.external_variadic("syscall", I64, 1, r.word(number), *operands)
 
 
-def _machine(e: FunctionEmitter) -> _Machine:
-    return _MACHINES[e.module.target.architecture]
+def _machine(r: Routine) -> _Machine:
+    return _MACHINES[r.e.module.target.architecture]
 
 
 @contextmanager
-def signals_blocked(e: FunctionEmitter) -> Iterator[None]:
+def signals_blocked(r: Routine) -> Iterator[None]:
     """No signal reaches this thread, nor one that the block starts."""
-    e.module.declare("pthread_sigmask", "i32", "i32, ptr, ptr")
-    every, before = (e.alloca(I8, _SIGNAL_BYTES) for _ in range(2))
-    e.fill_bytes(every, -1, e.const(_SIGNAL_BYTES, I64))
-    how, none = e.const(_SET_MASK, I32), Reg("null", PTR)
-    e.call("pthread_sigmask", I32, how, every, before)
+    every, before = (r.room(_SIGNAL_BYTES // 8) for _ in range(2))
+    for n in range(_SIGNAL_BYTES // 8):
+        every[n] = -1
+    how, null = r.narrow(_SET_MASK), r.word(0, PTR)
+    r.external("pthread_sigmask", I32, how, every.at(0), before.at(0))
     yield
-    e.call("pthread_sigmask", I32, how, before, none)
+    r.external("pthread_sigmask", I32, how, before.at(0), null)
 
 
-def start_thread(e: FunctionEmitter, code: Reg, argument: Reg) -> tuple[Reg, Reg]:
+def start_thread(r: Routine, code: Word, argument: Word) -> tuple[Word, Word]:
     """Starts a thread that nobody joins; its handle, and whether there is one."""
-    e.module.declare("pthread_create", "i32", "ptr, ptr, ptr, ptr")
-    e.module.declare("pthread_detach", "i32", "i64")
-    place = e.alloca(I64, 1, 8)
-    result = e.call("pthread_create", I32, place, Reg("null", PTR), code, argument)
-    is_made = e.icmp("eq", result, 0)
-    handle = e.load(place, I64, 8)
-    with e.when(is_made):
-        e.call("pthread_detach", I32, handle)
+    place = r.room(1)
+    result = r.external("pthread_create", I32, place.at(0), r.word(0, PTR), code, argument)
+    is_made, handle = result.equals(0), place[0]
+    with r.when(is_made):
+        r.external("pthread_detach", I32, handle)
     return handle, is_made
 
 
-def this_thread(e: FunctionEmitter) -> Reg:
+def this_thread(r: Routine) -> Word:
     """The handle of the thread that runs this."""
-    e.module.declare("pthread_self", "i64", "")
-    return e.call("pthread_self", I64)
+    return r.external("pthread_self", I64)
 
 
-def thread_number(e: FunctionEmitter) -> Reg:
+def thread_number(r: Routine) -> Word:
     """The number by which the system knows this thread."""
-    return e.convert("trunc", _system_call(e, _machine(e).gettid, ""), "i32")
+    return _system_call(r, _machine(r).gettid)
 
 
-def place_thread(e: FunctionEmitter, handle: Reg, model: Reg, cpu: Reg) -> None:
+def place_thread(r: Routine, handle: Word, model: Word, cpu: Word) -> None:
     """Has a thread run wherever another one may, given by its number, but for one CPU.
 
     It stays as it is where that leaves no CPU, or the other one is gone.
     """
-    e.module.declare("sched_getaffinity", "i32", "i32, i64, ptr")
-    e.module.declare("pthread_setaffinity_np", "i32", "i64, i64, ptr")
-    mask, size = e.alloca(I64, _CPUS // 64), e.const(_CPUS // 8, I64)
-    e.fill_bytes(mask, 0, size)
-    with e.region() as placing:
-        placing.leave_if(e.icmp("ne", e.call("sched_getaffinity", I32, model, size, mask), 0))
-        with e.when(e.icmp("ult", cpu, _CPUS)):
-            number = e.convert("zext", cpu, "i64")
-            word = e.element_pointer(mask, e.binary("lshr", number, 6), "i64")
-            bit = e.binary("shl", e.const(1, I64), e.binary("and", number, 63))
-            rest = e.binary("and", e.load(word, I64, 8), e.binary("xor", bit, -1))
-            e.store(rest, word, 8)
-        e.call("pthread_setaffinity_np", I32, handle, size, mask)
+    mask, size = r.room(_CPUS // 64), r.word(_CPUS // 8)
+    r.clear(mask.at(0), size)
+    known = r.external("sched_getaffinity", I32, r.narrow(model), size, mask.at(0))
+    with r.when(known.equals(0)):
+        with r.when((cpu >= 0) & (cpu < _CPUS)):
+            number = cpu >> 6
+            mask[number] = mask[number] & ((r.word(1) << (cpu & 63)) ^ -1)
+        r.external("pthread_setaffinity_np", I32, handle, size, mask.at(0))
 
 
 __all__ = [

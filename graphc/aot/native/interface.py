@@ -149,7 +149,7 @@ def _emit_threads(module: ModuleEmitter, interface: Interface) -> None:
         mask = r.room(_MASK_WORDS)
         r.clear(mask.at(0), 8 * _MASK_WORDS)
         size = r.word(8 * _MASK_WORDS)
-        r.external("sched_getaffinity", I32, Word(r, r.e.const(0, I32)), size, mask.at(0))
+        r.external("sched_getaffinity", I32, r.narrow(0), size, mask.at(0))
         total = r.cell(0)
         with r.loop(_MASK_WORDS) as n:
             ones = r.e.intrinsic("ctpop", I64, mask[n].reg)
@@ -198,7 +198,7 @@ def _emit_begin(module: ModuleEmitter, interface: Interface) -> None:
             r.give(BAD_WEIGHTS)
     else:
         weights = r.symbol(interface.weights)
-    r.finish(r.call("graphc_begin", I64, memory, weights, r.wide(threads)))
+    r.finish(r.call("graphc_begin", I64, memory, weights, threads))
 
 
 def _emit_create(module: ModuleEmitter, interface: Interface) -> None:
@@ -220,7 +220,7 @@ def _emit_create(module: ModuleEmitter, interface: Interface) -> None:
         weights = r.moved(found, interface.weights_start)
     else:
         found, weights = r.word(0, PTR), r.symbol(interface.weights)
-    code = r.call("graphc_begin", I64, memory, weights, r.wide(threads))
+    code = r.call("graphc_begin", I64, memory, weights, threads)
     with r.when(code.differs(OK)):
         if interface.weights is None:
             r.external("munmap", I32, found, r.word(interface.weights_bytes))
@@ -243,19 +243,18 @@ def _emit_mapped(module: ModuleEmitter, interface: Interface) -> None:
     (path,) = r.parameters
     with r.when(path.is_null):
         r.give(r.word(0, PTR))
-    module.declare("open", "i32", "ptr, i32, ...")
     flags = _CLOSED_IN_CHILDREN if interface.is_linux else 0
-    call = f"call i32 (ptr, i32, ...) @open({path.reg}, i32 {flags})"
-    file = Word(r, r.e.assign(I32, call))
-    with r.when(file < 0):
+    opened = r.external_variadic("open", I32, 2, path, r.narrow(flags))
+    with r.when(opened < 0):
         r.give(r.word(0, PTR))
-    size = r.external("lseek", I64, file, r.word(0), Word(r, r.e.const(2, I32)))
+    file = r.narrow(opened)
+    size = r.external("lseek", I64, file, r.word(0), r.narrow(2))
     right = size.equals(interface.weights_bytes)
     with r.when(right.equals(0)):
         r.external("close", I32, file)
         r.give(r.word(0, PTR))
     # for reading, and private: 1 and 2 on all systems that have it
-    rights = [Word(r, r.e.const(right, I32)) for right in (1, 2)]
+    rights = r.narrow(1), r.narrow(2)
     found = r.external("mmap", PTR, r.word(0, PTR), size, *rights, file, r.word(0))
     r.external("close", I32, file)
     with r.when(r.number_of(found).equals(-1)):
@@ -295,7 +294,7 @@ def _emit_texts(module: ModuleEmitter, interface: Interface) -> None:
     r = _function(module, interface, "signature", {}, PTR)
     r.finish(r.symbol("graphc_signature"))
     r = _function(module, interface, "status_text", {"code": I32}, PTR)
-    code = r.wide(r.parameters[0])
+    (code,) = r.parameters
     for number, text in enumerate(STATUS_TEXTS):
         with r.when(code.equals(number)):
             r.give(r.text(text))
@@ -315,7 +314,7 @@ def _emit_calls(module: ModuleEmitter, interface: Interface) -> None:
     at, threads = r.parameters
     _require(r, at)
     context = Record(CONTEXT, at)
-    context["threads"] = r.call("graphc_threads", I64, r.wide(threads))
+    context["threads"] = r.call("graphc_threads", I64, threads)
     # the room for each thread is part of the workspace
     context["bound"] = 0
     r.finish(OK)
@@ -343,7 +342,7 @@ def _emit_calls(module: ModuleEmitter, interface: Interface) -> None:
         )  # fmt: skip
         at, variable, memory, size = r.parameters
         _require(r, at)
-        r.finish(r.call(MOVE, I64, at, r.wide(variable), memory, size, r.word(writes)))
+        r.finish(r.call(MOVE, I64, at, variable, memory, size, r.word(writes)))
 
     _emit_shape(module, interface)
 
@@ -354,12 +353,11 @@ def _emit_shape(module: ModuleEmitter, interface: Interface) -> None:
         module, interface, "shape",
         {"context": PTR, "dims": PTR, "kind": I32, "index": I32, "shape": PTR},
     )  # fmt: skip
-    at, dims, kind, index, out = r.parameters
+    at, dims, group, number, out = r.parameters
     _require(r, at, out)
     _bind(r, at, dims)
     context = Record(CONTEXT, at)
     program = program_of(context)
-    group, number = r.wide(kind), r.wide(index)
     first = r.cell(-1)
     start = r.word(0)
     for position, count in enumerate(("inputs", "outputs", "variables")):
@@ -400,7 +398,7 @@ def _bind(r: Routine, at: Word, dims: Word) -> None:
 def _emit_internal(module: ModuleEmitter, interface: Interface) -> None:
     """Addresses for ``graphc.aot.load``, by the numbers of ``graphc.aot.inside``."""
     r = _function(module, interface, "internal", {"what": I32}, PTR)
-    what = r.wide(r.parameters[0])
+    (what,) = r.parameters
     symbols = {WALKER_AT: WALKER}
     if interface.pool is not None:
         symbols[WORKER_AT] = WORKER
