@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 import graphc as gx
 
 SHAPES: tuple[tuple[int, ...], ...] = (
-    (), (1,), (5,), (3, 4), (4, 3), (1, 4), (3, 1), (0, 4), (2, 3, 4), (40,), (3, 70),
+    (), (1,), (5,), (3, 4), (4, 3), (1, 4), (3, 1), (0, 4), (2, 3, 4), (40,), (3, 70), (2, 33),
 )  # fmt: skip
 DTYPES = ("float32", "float64", "int32", "int64", "uint8", "int8", "bool")
 MOST_ELEMENTS = 2000
@@ -35,8 +36,8 @@ class Recipe:
         seed: of the feeds.
     """
 
-    inputs: tuple[tuple[int, int], ...]
-    steps: tuple[tuple[int, int, int, int], ...]
+    inputs: tuple[tuple[int, ...], ...]
+    steps: tuple[tuple[int, ...], ...]
     symbolic: bool
     special: bool
     fetched: int
@@ -51,18 +52,36 @@ def recipes(
 ) -> st.SearchStrategy[Recipe]:
     """Recipes of up to ``most`` operations; feeds with special values, without, or both."""
     count = len(STEPS if steps is None else steps)
-    return st.builds(
+    step = st.tuples(st.integers(0, count - 1), SMALL, SMALL, SMALL)
+    drawn = st.builds(
         Recipe,
         st.lists(st.tuples(SMALL, SMALL), min_size=1, max_size=3).map(tuple),
-        st.lists(
-            st.tuples(st.integers(0, count - 1), SMALL, SMALL, SMALL),
-            min_size=1,
-            max_size=most,
-        ).map(tuple),
+        st.lists(step, min_size=1, max_size=most).map(tuple),
         st.booleans(),
         st.booleans() if special is None else st.just(special),
         st.integers(1, 4),
         st.integers(0, 1000),
+    )
+    # those shrink well, but more than half have one step, and inputs without axes
+    even = st.integers(0, 2**32 - 1).map(lambda seed: evenly(seed, count, most, special))
+    return st.one_of(drawn, even)
+
+
+def evenly(seed: int, count: int, most: int, special: bool | None) -> Recipe:
+    """A recipe all of whose numbers are as likely as each other, the lengths of its lists too."""
+    random = Random(seed)
+
+    def several(longest: int, limits: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+        count = random.randint(1, longest)
+        return tuple(tuple(map(random.randrange, limits)) for _ in range(count))
+
+    return Recipe(
+        several(3, (61, 61)),
+        several(most, (count, 61, 61, 61)),
+        random.random() < 0.5,
+        random.random() < 0.5 if special is None else special,
+        random.randint(1, 4),
+        random.randint(0, 1000),
     )
 
 
@@ -133,6 +152,16 @@ class _Maker:
 
     def pick(self, number: int) -> tuple[Any, tuple[int, ...]]:
         return self.pool[-1 - number % len(self.pool)]
+
+    def alike(self, number: int, which: int) -> tuple[Any, tuple[int, ...]]:
+        """One of the values that have the dtype and the shape of a value, itself among them."""
+        x, shape = self.pick(number)
+        found = [
+            value for value, other in self.pool
+            if other == shape and value.dtype is x.dtype
+            and list(map(str, value.shape)) == list(map(str, x.shape))
+        ]  # fmt: skip
+        return found[which % len(found)], shape
 
     def step(self, make: Step, a: int, b: int, c: int) -> None:
         value, shape = make(self, a, b, c)
@@ -355,6 +384,26 @@ def _rows(function: Callable[[Any], Any]) -> Step:
     return make
 
 
+def crossed(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+    """Two values expanded against each other along their last axes, of which one is reduced.
+
+    The result often has the shape of one of them, whose memory it could take over: a running sum
+    joins no kernel, so between two of them that is memory of the plan. The other is a row of its
+    like, or the whole.
+    """
+    x, shape = m.pick(a)
+    if not shape or not all(shape):
+        return x, shape
+    y, _ = m.alike(a, b)
+    if b % 3:
+        y = y[(0,) * (len(shape) - 1)]
+    x, y = (v.astype("int32") if v.dtype.kind == "bool" else v for v in (x, y))
+    combine = (gx.add, gx.multiply, gx.subtract, gx.minimum)[c % 4]
+    name, axis = ("sum", "max", "min", "argmax")[c // 4 % 4], -1 - b % 2
+    table = combine(gx.expand_dims(gx.cumsum(x, axis=-1), axis), gx.expand_dims(y, -3 - axis))
+    return gx.cumsum(getattr(gx, name)(table, axis=-1 - c % 2), axis=-1), shape
+
+
 def _cond(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     (x, shape), (y, _) = m.floats(a), m.pick(b)
     test = (y.astype("float32").sum() > 1.0) if c % 3 else gx.constant(bool(c % 2))
@@ -379,13 +428,8 @@ def joining(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     x, shape = m.pick(a)
     if not shape:
         return gx.stack([x, x]), (2,)
-    alike = [
-        value for value, other in m.pool
-        if other == shape and value.dtype is x.dtype
-        and list(map(str, value.shape)) == list(map(str, x.shape))
-    ]  # fmt: skip
     axis = b % len(shape)
-    pieces = [alike[(b + c * number) % len(alike)] for number in range(2 + c % 3)]
+    pieces = [m.alike(a, b + c * number)[0] for number in range(2 + c % 3)]
     joined = (*shape[:axis], len(pieces) * shape[axis], *shape[axis + 1 :])
     return gx.concatenate(pieces, axis=axis), joined
 
@@ -416,5 +460,10 @@ STEPS: tuple[Step, ...] = (
     _pad, _take, _matmul, _matmul,
     _rows(gx.nn.softmax), _rows(gx.nn.log_softmax), _rows(gx.nn.layer_norm),
     _rows(lambda x: gx.exp(x) / gx.exp(x).sum(axis=-1, keepdims=True)),
-    _cond, _loop,
+    _cond, _loop, crossed,
 )  # fmt: skip
+
+CROSSING: tuple[Step, ...] = (
+    _reduce("sum"), _reduce("max", empty=False), _matmul, _take, _scan, crossed, crossed,
+)  # fmt: skip
+"""What is kept in memory, and tables that are made and reduced of it."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from random_programs import STEPS, Program, Recipe, joining, recipes
+from random_programs import CROSSING, STEPS, Program, Recipe, joining, recipes
 from random_programs import build as build_of
 from random_spellings import MORE
 from task_sizes import group_small_work, share_small_work
@@ -295,6 +295,12 @@ def test_random_programs_have_the_same_bits_on_threads(recipe: Recipe) -> None:
 @given(recipes(steps=JOINING))
 def test_random_joins_keep_their_bits(recipe: Recipe) -> None:
     check_joins(recipe)
+
+
+@FEW
+@given(recipes(steps=CROSSING))
+def test_random_tables_keep_their_bits(recipe: Recipe) -> None:
+    check_exact_passes(recipe, build_of(recipe, CROSSING))
 
 
 @FEW
