@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from graphc.base.target import CACHE_LINE
 from graphc.ir.dims import Dim, at_hint
 from graphc.ir.dims import evaluate as dims_evaluate
 from graphc.plan.ir import Layout, Plan
@@ -19,7 +20,7 @@ from passes.liveness import live_intervals
 from passes.memory_plan import lower_bound, solve_at_many
 from passes.plan_check import check
 
-ALIGNMENT = 64
+ALIGNMENT = CACHE_LINE
 """Temporaries start on cache lines; smaller ones only stay inside of one."""
 
 SCALES = (8, 256, 1024)

@@ -36,9 +36,8 @@ from passes.memory_fit import (
 from passes.memory_orders import MAX_BLOCKS, improved_order
 from passes.memory_search import Effort, improve
 
-# Work of the improving search, in array elements touched: about 0.3 s and 4 s of one core.
+# Work of the improving search, in array elements touched: about 0.3 s of one core.
 QUICK_EFFORT = 100_000_000
-THOROUGH_EFFORT = 1_400_000_000
 # Steps to improve an order that is to suit many sizes: about 0.1 s.
 ORDER_EFFORT = 1_000_000
 # Beyond these, listing the pairs of overlapping blocks, or a beam over them, costs too much.
@@ -52,18 +51,6 @@ class _Groups:
 
     roots: tuple[int, ...]
     members: dict[int, list[int]]
-
-
-def plan_offsets(intervals: Sequence[tuple[int, int, int]]) -> list[int]:
-    """Offsets for (start, end, size) intervals, `end` exclusive, unaligned, with a long search.
-
-    Raises ValueError for an empty interval or a negative size.
-    """
-    buffers = tuple(
-        Buffer(f"buffer {index}", size, start, end)
-        for index, (start, end, size) in enumerate(intervals)
-    )
-    return list(solve(MemoryProblem(buffers), effort=THOROUGH_EFFORT, slack=0.0).offsets)
 
 
 def solve(

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from graphc.base.source import Location
+from graphc.base.target import CACHE_LINE
 from graphc.ir.attributes import Array
 from graphc.ir.dims import Dim, DimExpr, bounds, ceil_div, symbol_name, symbols_of
 from graphc.ir.printer import symbol_order
 from graphc.kernel.ir import Site
-from graphc.plan.ir import CACHE_LINE, Branch, Copy, Jump, Launch, Plan
+from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan
 from graphc.plan.table import BRANCH, COPY, JUMP, LAUNCH, SKIP
 from graphc.plan.text import symbols_in
 from graphc.runtime.tasks import cuts_of

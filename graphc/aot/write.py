@@ -30,11 +30,12 @@ from graphc.aot.weights import METADATA, PADDING, embedding, filled, weights_fil
 from graphc.base.errors import GraphError, UnsupportedError
 from graphc.base.paths import FileUse, check_writable, path_text
 from graphc.base.source import Location, caller
+from graphc.base.target import CACHE_LINE
 from graphc.base.words import shown
 from graphc.executable import Executable
 from graphc.ir.dims import at_hint, evaluate, symbol_name
 from graphc.ir.value import Value
-from graphc.plan.ir import CACHE_LINE, Plan
+from graphc.plan.ir import Plan
 from graphc.plan.memory import offsets_for_sizes
 from graphc.plan.stored import plan_text
 from graphc.plan.text import symbols_in

@@ -14,6 +14,10 @@ from functools import cache
 
 from graphc.base.errors import UnsupportedError
 
+CACHE_LINE = 64
+"""Bytes of a cache line on every target. What a program holds in memory begins with one, and
+threads never write to the same."""
+
 
 @dataclass(frozen=True, slots=True)
 class CpuBit:

@@ -5,10 +5,10 @@ Invariant: what is asked for changes nothing but caches, so its address need not
 
 from __future__ import annotations
 
+from graphc.base.target import CACHE_LINE
 from graphc.codegen.emitter import PTR, FunctionEmitter, Reg
 
-LINE = 64
-"""Bytes of a cache line."""
+LINE = CACHE_LINE
 
 FAR_BYTES = 24 << 20
 """An array of more bytes is thought to come from memory: it finds no room in a third-level cache of

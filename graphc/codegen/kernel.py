@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from graphc.base.errors import UnsupportedError
-from graphc.base.target import Target
+from graphc.base.target import CACHE_LINE, Target
 from graphc.codegen.binding import Binding, Linear, is_literal, storage
 from graphc.codegen.dims import emit_dim
 from graphc.codegen.emitter import (
@@ -67,7 +67,6 @@ from graphc.kernel.ir import (
 )
 from graphc.kernel.panels import panel_width
 from graphc.kernel.split import divided
-from graphc.plan.ir import CACHE_LINE
 from graphc.plan.table import INDEX_ERROR
 
 GLUE = "nounwind alignstack(64)"

@@ -1,4 +1,4 @@
-"""Single primitives and conversions of kernels as compiled loops over arrays.
+"""Single primitives of kernels as compiled loops over arrays.
 
 What a function of class R gives is open within a bound, but the same on one target wherever its
 code stands. These loops are that code, standing alone.
@@ -22,7 +22,7 @@ from graphc.codegen.emitter import (
     element_of,
     ltype,
 )
-from graphc.codegen.scalar import emit_cast, emit_primitive
+from graphc.codegen.scalar import emit_primitive
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import DType, bool_
 from graphc.kernel.scalar import PRIMITIVES
@@ -41,7 +41,7 @@ def operand_dtypes(name: str, dtype: DType) -> list[DType]:
 
 
 class Loops:
-    """A library of array loops, each over one primitive or conversion."""
+    """A library of array loops, each over one primitive."""
 
     def __init__(self, target: Target) -> None:
         self._module = ModuleEmitter(target)
@@ -87,12 +87,6 @@ class Loops:
         types = operand_dtypes(name, dtype)
         result = PRIMITIVES[name].result_dtype(types)
         self.add(symbol, types, result, lanes, lambda e, x: emit_primitive(e, name, x, dtype))
-        return symbol
-
-    def add_cast(self, source: DType, target: DType, lanes: int) -> str:
-        """A loop over a conversion; returns its symbol."""
-        symbol = f"loop_cast_{source}_{target}_{lanes}"
-        self.add(symbol, [source], target, lanes, lambda e, x: emit_cast(e, x[0], source, target))
         return symbol
 
     def __call__(self, symbol: str, *arrays: Array) -> Array:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from graphc.base.errors import GraphcError, IndexRangeError, ShapeError
 from graphc.base.source import Location
+from graphc.base.target import CACHE_LINE
 from graphc.ir.attributes import Array
 from graphc.ir.dims import Dim, ceil_div, evaluate
 from graphc.ir.types import TensorType
@@ -20,9 +21,6 @@ from graphc.plan.memory import MemorySolution, offsets_for_sizes
 
 if TYPE_CHECKING:
     from graphc.kernel.ir import Kernel
-
-CACHE_LINE = 64
-"""Bytes; threads never write to the same line."""
 
 SlotKind = Literal["feed", "state", "constant", "temporary", "output", "scratch"]
 

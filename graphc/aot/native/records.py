@@ -15,6 +15,7 @@ from graphc.aot.tables import (
     STEP_FIELDS,
     Tables,
 )
+from graphc.base.target import CACHE_LINE
 from graphc.codegen.emitter import I64, PTR
 from graphc.codegen.routine import Layout
 from graphc.plan.table import STEP_WORDS
@@ -33,7 +34,7 @@ STATUS_TEXTS = (
     "the workspace is too small",
 )
 
-ALIGNMENT = 64
+ALIGNMENT = CACHE_LINE
 """Of contexts, workspaces and weights, in bytes."""
 
 MESSAGE_BYTES = 1024
