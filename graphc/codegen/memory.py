@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from graphc.codegen.binding import Linear, is_literal, storage
 from graphc.codegen.caches import LINE, prefetch
-from graphc.codegen.emitter import I64, PTR, FunctionEmitter, LType, Reg, ltype
+from graphc.codegen.emitter import I64, PTR, FunctionEmitter, Reg, ltype
+from graphc.codegen.masked import every_lane, load_lanes, store_lanes
 from graphc.codegen.streaming import ALWAYS
 from graphc.ir.dims import product
 from graphc.ir.dtypes import DType
@@ -58,19 +59,15 @@ def load_element(k: KernelEmitter, statement: Load) -> Reg:
             lowest = e.binary("add", index.base, e.const(1 - k.lanes, I64))
             raw = e.load(e.element_pointer(base, lowest, element), vector, align)
             return _to_register(e, _reversed(e, raw), dtype)
-    mask = Reg("splat (i1 true)", ltype("i1", k.lanes))
-    through = Reg("poison", vector)
+    mask, through = every_lane(k.lanes), Reg("poison", vector)
     if statement.condition is not None and statement.other is not None:
         mask = k.spread(statement.condition)
         through = _to_storage(e, k.spread(statement.other), dtype)
     if isinstance(index, Linear) and is_literal(index.stride, 1):
-        pointer = e.element_pointer(base, index.base, element)
-        raw = _masked(e, "load", vector, pointer, align, mask, through)
+        place = e.element_pointer(base, index.base, element)
     else:
-        raw = _masked(
-            e, "gather", vector, _addresses(k, statement.index, base, element), align, mask, through
-        )
-    return _to_register(e, raw, dtype)
+        place = _addresses(k, statement.index, base, element)
+    return _to_register(e, load_lanes(e, place, vector, mask, through), dtype)
 
 
 def ask_for_streams(k: KernelEmitter, body: Sequence[Statement], width: int, ahead: int) -> None:
@@ -152,22 +149,6 @@ def _addresses(k: KernelEmitter, index: Var, base: Reg, element: str) -> Reg:
     return k.e.assign(pointers, f"getelementptr inbounds {element}, {base}, {offsets}")
 
 
-def _masked(
-    e: FunctionEmitter,
-    kind: str,
-    vector: LType,
-    pointer: Reg,
-    align: int,
-    mask: Reg,
-    through: Reg,
-) -> Reg:
-    where = f"v{vector.lanes}p0" if kind == "gather" else "p0"
-    name = f"llvm.masked.{kind}.{vector.suffix}.{where}"
-    e.module.declare(name, str(vector), f"{pointer.type}, {mask.type}, {vector}")
-    place = f"{pointer.type} align {align} {pointer.text}"
-    return e.assign(vector, f"call {vector} @{name}({place}, {mask}, {through})")
-
-
 def store_element(k: KernelEmitter, statement: Store) -> None:
     """A store for the current lanes."""
     e, dtype = k.e, statement.buffer.type.dtype
@@ -185,12 +166,7 @@ def store_element(k: KernelEmitter, statement: Store) -> None:
         pointer = e.element_pointer(base, index.base, element)
         _contiguous(e, value, pointer, dtype.bytes, k.streaming.get(statement))
         return
-    addresses = _addresses(k, statement.index, base, element)
-    name = f"llvm.masked.scatter.{value.type.suffix}.v{k.lanes}p0"
-    mask = Reg("splat (i1 true)", ltype("i1", k.lanes))
-    e.module.declare(name, "void", f"{value.type}, {addresses.type}, {mask.type}")
-    place = f"{addresses.type} align {dtype.bytes} {addresses.text}"
-    e.line(f"call void @{name}({value}, {place}, {mask})")
+    store_lanes(e, value, _addresses(k, statement.index, base, element), every_lane(k.lanes))
 
 
 def _contiguous(

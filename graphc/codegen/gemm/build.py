@@ -15,6 +15,7 @@ from graphc.codegen.emitter import (
     Reg,
     ltype,
 )
+from graphc.codegen.masked import load_lanes, store_lanes
 
 
 class Builder(FunctionEmitter):
@@ -153,21 +154,15 @@ def masked_load(f: Builder, place: Reg, type_: LType, mask: Reg | None) -> Reg:
     """A load aligned to elements; lanes outside the mask are not read and give zero."""
     if mask is None:
         return f.load(place, type_, type_.bits // 8)
-    name = f"llvm.masked.load.{type_.suffix}.p0"
-    f.module.declare(name, str(type_), f"ptr, {mask.type}, {type_}")
-    aligned = f"ptr align {type_.bits // 8} {place.text}"
-    return f.assign(type_, f"call {type_} @{name}({aligned}, {mask}, {type_} zeroinitializer)")
+    return load_lanes(f, place, type_, mask, Reg("zeroinitializer", type_))
 
 
 def masked_store(f: Builder, value: Reg, place: Reg, mask: Reg | None) -> None:
     """A store aligned to elements; lanes outside the mask are not written."""
-    size = value.type.bits // 8
     if mask is None:
-        f.store(value, place, size)
-        return
-    name = f"llvm.masked.store.{value.type.suffix}.p0"
-    f.module.declare(name, "void", f"{value.type}, ptr, {mask.type}")
-    f.line(f"call void @{name}({value}, ptr align {size} {place.text}, {mask})")
+        f.store(value, place, value.type.bits // 8)
+    else:
+        store_lanes(f, value, place, mask)
 
 
 def phi(f: FunctionEmitter, type_: LType, sources: Sequence[tuple[Reg, str]]) -> Reg:
