@@ -110,7 +110,7 @@ def side_by_side(
         return unchanged
     costs = _Costs(plan, min(threads, MOST_THREADS))
     same = {plan.outputs[new]: plan.feeds[old] for old, new in renewed if old is not None}
-    memory = _Memory(plan)
+    memory: _Memory | None = None
     best: _Attempt | None = None
     for in_order in (False, True):
         made = _Order(plan, costs, in_order)
@@ -119,12 +119,17 @@ def side_by_side(
             for first in range(0, len(units), window):
                 part = units[first : first + window]
                 made.piece(part, _dependencies(plan, part, same))
+        if not made.groups:
+            break
+        if memory is None:
+            memory = _Memory(plan)
         attempt = memory.checked(made)
         if best is None or attempt.work > best.work:
             best = attempt
         if not attempt.refused:
             break
-    assert best is not None, "there were attempts"
+    if best is None:
+        return unchanged
     for group, reason in best.refused:
         judge.refused(best.plan, group, reason)
     found = best.plan
