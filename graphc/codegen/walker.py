@@ -25,7 +25,7 @@ from graphc.codegen.emitter import (
 )
 from graphc.codegen.kernel import emit_kernel
 from graphc.codegen.pool import RUN_TASKS, emit_pool
-from graphc.codegen.words import Layout, Record, local
+from graphc.codegen.routine import Layout, Record, Routine, Shared, Table
 from graphc.plan.ir import Plan
 from graphc.plan.table import (
     BRANCH,
@@ -211,10 +211,9 @@ def emit_walker(target: Target, threads: bool = True) -> str:
         e.branch(e.icmp("sle", past, count), whole, launch)
         e.start(whole)
         e.store(past, at, 8)
-        common = Record(e, room, _GROUP)
         given = step, pointers, dims, Reg("%cancel", PTR)
-        for name, value in zip(_GROUP, given, strict=True):
-            common[name].store(value)
+        for value, place in zip(given, _GROUP_PLACES.values(), strict=True):
+            e.store(value, e.element_pointer(room, e.const(place, I64), "i8"), POINTER_ALIGN)
         code = e.assign(I64, f"ptrtoint ptr @{_RUN_STEPS} to i64")
         operands = (code, room, begins, Reg("%status", PTR), tasks)
         _emit_tasks(e, word(7), operands, e.const(1, I64), word(6))
@@ -239,48 +238,37 @@ _RUN_STEPS = "graphc_run_steps"
 if it were a kernel. Task t is the steps [begins[t], begins[t + 1]), counted from the first of the
 group. The status of a failure has the number of its step, from 1 on, in place of a code."""
 
-_GROUP: Layout = {
-    "steps": (0, PTR), "pointers": (8, PTR), "dims": (16, PTR), "cancel": (24, PTR),
-}  # fmt: skip
+_GROUP_PLACES = {"steps": 0, "pointers": 8, "dims": 16, "cancel": 24}
+
+_GROUP = Layout("graphc_group", dict.fromkeys(_GROUP_PLACES, PTR), _GROUP_PLACES)
 """What all tasks of a group need."""
 
 
 def _emit_run_steps(module: ModuleEmitter) -> None:
-    e = FunctionEmitter(
-        module,
-        _RUN_STEPS,
-        (
-            ("ptr", "%group"), ("ptr", "%begins"), ("ptr", "%status"), ("i64", "%begin"),
-            ("i64", "%end"), ("i64", "%seat"),
-        ),
-        linkage="internal",
-    )  # fmt: skip
-    begins, status = Reg("%begins", PTR), Reg("%status", PTR)
-    common = Record(e, Reg("%group", PTR), _GROUP)
-    steps, pointers, dims, cancel = (common[name].load() for name in _GROUP)
-
-    def bound(task: str) -> Reg:
-        return e.load(e.element_pointer(begins, Reg(task, I64), "i64"), I64, 8)
-
-    at, last = local(e, bound("%begin")), bound("%end")
-    with e.repeat() as running:
-        number = at.load()
-        running.leave_if(e.icmp("sge", number, last))
-        flag = e.assign(I32, f"load volatile i32, {cancel}, align 4")
-        running.leave_if(e.icmp("ne", flag, 0))
-        step = e.element_pointer(steps, e.binary("mul", number, STEP_WORDS), "i64")
-        kind, function, bufs, dim, goal = (
-            e.load(e.element_pointer(step, e.const(n, I64), "i64"), I64, 8) for n in range(5)
-        )
-        at.add(1)
-        with e.when(e.icmp("ne", kind, SKIP)):
-            buffers = e.element_pointer(pointers, bufs, "ptr")
-            sizes = e.element_pointer(dims, dim, "i64")
-            _emit_call(e, function, buffers, sizes, e.const(0, I64), goal)
-        with e.when(e.icmp("ne", e.load(status, I64, 8), 0)):
-            e.store(at.load(), status, 8)
-        running.leave_if(e.icmp("ne", e.load(status, I64, 8), 0))
-    e.finish()
+    parameters = {
+        "group": PTR, "begins": PTR, "status": PTR, "begin": I64, "end": I64, "seat": I64,
+    }  # fmt: skip
+    r = Routine(module, _RUN_STEPS, parameters)
+    group, begins_at, status_at, begin, end, _ = r.parameters
+    common, begins, status = Record(_GROUP, group), Table(begins_at), Table(status_at)
+    steps, dims = common.table("steps"), common.table("dims")
+    pointers = common.table("pointers", PTR)
+    cancel = Shared(common["cancel"], I32)
+    at, last = r.cell(begins[begin]), begins[end]
+    with r.repeat() as stop_if:
+        number = at.value
+        stop_if(number >= last)
+        stop_if(cancel.load("monotonic").differs(0))
+        row = number * STEP_WORDS
+        kind, function, buffers, sizes, goal = (steps[row + n] for n in range(5))
+        at.value = number + 1
+        with r.when(kind.differs(SKIP)):
+            given = pointers.at(buffers), dims.at(sizes), status_at, r.word(0), goal, r.word(0)
+            r.call_at(r.address_of(function), *given)
+        with r.when(status[0].differs(0)):
+            status[0] = at.value
+        stop_if(status[0].differs(0))
+    r.finish()
 
 
 def _emit_call(
