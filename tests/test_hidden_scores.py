@@ -10,7 +10,7 @@ import pytest
 
 import graphc as gx
 from graphc.base.target import Target, host, named
-from graphc.kernel.ir import Contract, Var, walk
+from graphc.kernel.ir import Contract, Loop, Reduce, Var, walk
 
 Build = Callable[..., Any]
 Arrays = list[np.ndarray]
@@ -104,6 +104,26 @@ def test_lengths_that_differ_by_sequence(length: int) -> None:
     mask = np.arange(160) < np.array([length, 90])[:, None, None]
     is_cut, _ = run(ATTENTION, [*sample(70, 160), mask])
     assert is_cut
+
+
+@pytest.mark.parametrize("leading", [(), (1,), (2,)])
+def test_a_mask_of_all_matrices_is_looked_at_once(leading: tuple[int, ...]) -> None:
+    mask = np.broadcast_to(causal(100, 130), (*leading, 100, 130)).copy()
+    mask[..., -1, 40:] = False
+    arrays = sample(100, 130)
+    is_cut, _ = run(ATTENTION, [*arrays, mask])
+    assert is_cut
+    with gx.Graph() as graph:
+        fed = [gx.placeholder(array.shape, array.dtype) for array in (*arrays, mask)]
+        result = ATTENTION(*fed)
+    kernel = gx.Session(graph).compile(result, fed).kernels[-1]
+    (matrices,) = (s for s in kernel.body if isinstance(s, Loop) and _multiplies(s))
+    looks = [s for s in walk(matrices.body) if isinstance(s, Reduce) and s.order == "chain"]
+    assert len(looks) == (1 if leading == (2,) else 0)
+
+
+def _multiplies(loop: Loop) -> bool:
+    return any(isinstance(s, Contract) for s in walk(loop.body))
 
 
 @pytest.mark.parametrize("density", [0.0, 0.001, 0.02, 1.0])

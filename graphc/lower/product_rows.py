@@ -31,7 +31,6 @@ from graphc.lower.contraction import (
     as_scalar,
     blocks,
     matrix,
-    open_block,
     product_of,
     workspace,
 )
@@ -84,6 +83,8 @@ def lower_product_rows(region: Graph, target: Target) -> Kernel:
     rest = [result for result in results if result.value not in made]
     work = RowWork(b, region, rest, [node.inputs[0] for node in more])
     sight = _Sight(b, evaluator, masks, scores, then[0], width) if masks else None
+    if sight is not None:
+        sight.look_once(cut)
     zero = b.dim(0)
     with ExitStack() as loops:
         index = open_loops(b, evaluator, loops, scores.batch, "parallel")
@@ -91,12 +92,13 @@ def lower_product_rows(region: Graph, target: Target) -> Kernel:
         _pack(b, evaluator, scores, number, panels)
         if sight is not None:
             sight.open_matrix(number)
-        row = open_block(b, evaluator, loops, cut)
+        part = open_loop(b, evaluator, loops, cut.count, "parallel")
+        row = b.apply("multiply", part, b.dim(cut.size))
         held = cut.held(b, row)
         a = scores.left_from(b, number, row)
         right = MatrixOperand(panels, zero, width, 1)
         target_block = MatrixOperand(block, zero, n, 1)
-        seen: Size = n if sight is None else sight.columns(index, row, held)
+        seen: Size = n if sight is None else sight.columns(index, part, row, held)
         b.contract("packed", (held, seen, k), a, right, target_block, room)
         with ExitStack() as rows:
             i = open_loop(b, evaluator, rows, held, "parallel")
@@ -186,6 +188,7 @@ class _Sight:
         self._step = max(width, lanes(scores.result.dtype))
         self._seen = b.buffer("seen", "scratch", TensorType(bool_, (scores.n,)))
         self._finite: Var | None = None
+        self._noted: Buffer | None = None
 
     def open_matrix(self, number: Var) -> None:
         """Notes whether the values of this number are finite."""
@@ -196,10 +199,33 @@ class _Sight:
             scope.terms.append(("and", b.apply("isfinite", element)))
         (self._finite,) = scope.results
 
-    def columns(self, index: Index, row: Var, held: Size) -> Var:
-        """How many columns the rows ``held`` from ``row`` on need; the others are hidden."""
-        b, evaluator, n = self._b, self._evaluator, self._scores.n
+    def look_once(self, cut: Blocks) -> None:
+        """Notes how many columns each block of rows needs if that is so in all matrices."""
+        b, scores = self._b, self._scores
+        leading = [dim for mask in self._masks for dim in mask.condition.shape[:-2]]
+        if not scores.batch or any(dim != 1 for dim in leading):
+            return
+        self._noted = b.buffer("needed", "scratch", TensorType(int64, (cut.count,)))
+        with ExitStack() as loops:
+            part = open_loop(b, self._evaluator, loops, cut.count, "parallel")
+            row = b.apply("multiply", part, b.dim(cut.size))
+            any_matrix = (b.constant(0, int64),) * len(scores.batch)
+            b.store(self._noted, part, self._needed(any_matrix, row, cut.held(b, row)))
+
+    def columns(self, index: Index, part: Var, row: Var, held: Size) -> Var:
+        """How many columns the block ``part`` needs, of ``held`` rows from ``row`` on; the others
+        are hidden."""
+        b = self._b
         assert self._finite is not None
+        if self._noted is None:
+            needed = self._needed(index, row, held)
+        else:
+            needed = b.load(self._noted, part)
+        return b.apply("select", self._finite, needed, b.dim(self._scores.n))
+
+    def _needed(self, index: Index, row: Var, held: Size) -> Var:
+        """How many columns some rows look at, in whole steps."""
+        b, evaluator, n = self._b, self._evaluator, self._scores.n
         shape = self._scores.result.shape
         with ExitStack() as loops:
             column = open_loop(b, evaluator, loops, n, "vector")
@@ -222,8 +248,7 @@ class _Sight:
             last.terms.append(("maximum", position))
         step = b.dim(self._step)
         steps = b.apply("add", b.apply("floor_divide", last.results[0], step), b.dim(1))
-        needed = b.apply("minimum", b.apply("multiply", steps, step), b.dim(n))
-        return b.apply("select", self._finite, needed, b.dim(n))
+        return b.apply("minimum", b.apply("multiply", steps, step), b.dim(n))
 
     def mend(
         self,
