@@ -11,6 +11,7 @@ import json
 import os
 from dataclasses import fields
 from functools import cache
+from itertools import chain
 
 from graphc.base.errors import UnsupportedError
 from graphc.base.options import Options
@@ -19,6 +20,7 @@ from graphc.base.target import Target
 from graphc.extract import Extraction
 from graphc.ir.graph import Graph
 from graphc.ir.op import is_own
+from graphc.ir.value import names_of
 from graphc.runtime.jit import realm_of
 
 _SHOWING = ("verify", "check", "shuffle_seed", "dump", "fuel", "decisions", "time", "html")
@@ -42,12 +44,12 @@ class Labels:
 
     def __init__(self, graph: Graph) -> None:
         nodes = [*graph.walk()] if graph.has_regions else graph.nodes
-        names = [value.name for value in graph.inputs]
-        names += [value.name for node in nodes for value in node.outputs]
+        names = names_of(graph.inputs)
+        names += names_of(chain.from_iterable([node.outputs for node in nodes]))
         for node in nodes if graph.has_regions else ():
             for region in node.regions:
                 names.append(region.name)
-                names += [value.name for value in region.inputs]
+                names += names_of(region.inputs)
         self.names = [(place, name) for place, name in enumerate(names) if name is not None]
         self._known: dict[tuple[str, int, int | None], int] = {}
         self.places: list[Location] = []

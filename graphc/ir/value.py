@@ -7,6 +7,7 @@ stay put.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from graphc.base.errors import GraphError
@@ -103,3 +104,8 @@ class Value(Operators):
         where = node.provenance.where
         line = f" at {where.brief}" if where is not None else ""
         return f"<Value{label} {self.type} = {node.op.name}{line}>"
+
+
+def names_of(values: Iterable[Value]) -> list[str | None]:
+    """The names of many values, at once."""
+    return [value._name for value in values]

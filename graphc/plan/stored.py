@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from functools import cache, partial
+from functools import cache
 from itertools import groupby, repeat, starmap
 from string import ascii_letters
 from typing import TYPE_CHECKING, Any
@@ -157,8 +157,16 @@ class _Writer:
     def run(self, kind: type, records: Sequence[Any]) -> list[Any]:
         """Records of one kind: its number, how many there are, and the columns of its fields.
 
-        A column of one and the same number or text is written as that alone.
+        A column of one and the same number or text is written as that alone. Of many records of
+        which few differ these are written, and a letter for each in place of how many there are.
         """
+        count: int | str = len(records)
+        if len(records) >= _SHORT:
+            distinct = [*dict.fromkeys(records)]
+            if len(distinct) <= min(len(_LETTERS), len(records) // 2):
+                letters = dict(zip(distinct, _LETTERS, strict=False))
+                count = "".join(map(letters.__getitem__, records))
+                records = distinct
         columns: list[Any] = []
         for name in _names(kind):
             column = [self.data(getattr(record, name)) for record in records]
@@ -170,7 +178,7 @@ class _Writer:
                 continue
             alike = len({*map(_kind, column)}) == 1
             columns.append(column[0] if alike else _compact(column))
-        return [_RECORDS.index(kind), len(records), *columns]
+        return [_RECORDS.index(kind), count, *columns]
 
     def dim(self, dim: DimExpr) -> dict[str, int]:
         for symbol in dims.symbols_of(dim):
@@ -270,40 +278,28 @@ def plan_of(text: str, constants: dict[int, Array], lines: Sequence[Location | N
     def records(run: list[Any]) -> Iterable[Any]:
         number, count, *columns = run
         kind = _RECORDS[number]
-        if kind is Slot:
-            return slots(count, columns)
-        return starmap(kind, fields_of(kind, count, columns))
-
-    def slots(count: int, columns: list[Any]) -> Iterable[Slot]:
-        """Many slots are alike; these are one object."""
-        every = [*zip(*map(partial(_repeated, count), columns), strict=True)]
-        distinct = [*dict.fromkeys(every)]
-        columns = [[*column] for column in zip(*distinct, strict=True)]
-        made = starmap(Slot, fields_of(Slot, len(distinct), columns))
-        return map(dict(zip(distinct, made, strict=True)).__getitem__, every)
+        if type(count) is int:
+            return starmap(kind, fields_of(kind, count, columns))
+        made = starmap(kind, fields_of(kind, len({*count}), columns))
+        return map(dict(zip(_LETTERS, made, strict=False)).__getitem__, count)
 
     def fields_of(record: type, count: int, columns: list[Any]) -> Iterable[tuple[Any, ...]]:
         """What each of the records is made of."""
         for place, (name, column) in enumerate(zip(_names(record), columns, strict=True)):
             table = tables.get(_PLAIN.get(name, ""))
             if type(column) is not list:
-                column = column if table is None or column is None else table[column]
+                item = column if table is None or column is None else table[column]
+                columns[place] = repeat(item, count)
             elif table is not None:
-                column = [None if item is None else table[item] for item in column]
+                columns[place] = [None if item is None else table[item] for item in column]
             else:
-                column = _tuples(column)
-            columns[place] = _repeated(count, column)
+                columns[place] = _tuples(column)
         return zip(*columns, strict=True)
 
     plan = json.loads(body, object_hook=value_of)
     (values,) = fields_of(Plan, 1, plan[2:])
     given = dict(zip(_names(Plan), values, strict=True))
     return Plan(**given, constants=constants)
-
-
-def _repeated(count: int, column: Any) -> Iterable[Any]:
-    """A column that was written as the one item that it has everywhere."""
-    return column if isinstance(column, (list, tuple)) else repeat(column, count)
 
 
 def _tuples(items: list[Any]) -> tuple[Any, ...]:
