@@ -312,7 +312,9 @@ class Recorder:
 
     def producer(self, value: Value) -> Node | None:
         """The node that makes the value; None for inputs of a region."""
-        position = self.positions.get(value)
+        position = self._positions.get(value)
+        if position is None:
+            position = self.positions.get(value)
         return None if position is None else self.nodes[position]
 
     def find(self, name: str) -> Value:

@@ -207,10 +207,11 @@ class Bound(NamedTuple):
 def _new_bound(program: Program, binding: Mapping[str, int]) -> Bound:
     plan = program.plan
     types = [plan.slots[slot].type for slot in (*plan.feeds, *plan.outputs)]
-    shapes = [
-        tuple([dim if type(dim) is int else evaluate(dim, binding) for dim in type_.shape])
-        for type_ in types
-    ]
+    known = {
+        key: tuple([dim if type(dim) is int else evaluate(dim, binding) for dim in type_.shape])
+        for key, type_ in {id(type_): type_ for type_ in types}.items()
+    }
+    shapes = [known[id(type_)] for type_ in types]
     dims = np.array([size for shape in shapes for size in shape] or [0], np.int64)
     results = tuple(shapes[len(plan.feeds) :])
     makers = tuple(
