@@ -21,7 +21,8 @@ ROWS = (1, 2, 3, 6)
 
 
 def _statistics(x: gx.Value) -> Any:
-    return [gx.mean(x, axis=-1), gx.var(x, axis=-1)]
+    mean = gx.mean(x, axis=-1, keepdims=True)
+    return [mean, gx.mean(gx.square(x - mean), axis=-1)]
 
 
 def _scaled(x: gx.Value) -> Any:
@@ -38,7 +39,7 @@ def _signs(x: gx.Value) -> Any:
 
 
 def _residual(x: gx.Value) -> gx.Value:
-    """What the first stage leaves is read by both others."""
+    """What the first stage leaves is read by the second, and some columns are read before both."""
     h = x + gx.tanh(x)
     centred = h - gx.mean(h, axis=-1, keepdims=True)
     return centred / gx.sqrt(gx.var(h, axis=-1, keepdims=True) + 1)

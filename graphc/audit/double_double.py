@@ -120,6 +120,14 @@ def fold(combine: Callable[[Wide, Wide], Wide], x: Wide, axis: int, neutral: flo
     return np.asarray(np.take(x, 0, axis))
 
 
+def _deviations(x: Wide, axis: int) -> Wide:
+    if not x.shape[axis]:
+        return fold(add, x, axis, 0.0)
+    total = np.expand_dims(fold(add, x, axis, 0.0), axis)
+    differences = add(x, negative(divide(total, np.full_like(total, x.shape[axis]))))
+    return fold(add, multiply(differences, differences), axis, 0.0)
+
+
 def _running(combine: Callable[[Wide, Wide], Wide], x: Wide, axis: int) -> Wide:
     result = np.moveaxis(x.copy(), axis, 0)
     for place in range(1, result.shape[0]):
@@ -211,6 +219,7 @@ _ARITHMETIC: dict[str, Callable[..., Wide]] = {
     "where": np.where,
     "reduce_sum": lambda x, axis, order: fold(add, x, axis, 0.0),
     "reduce_prod": lambda x, axis, order: fold(multiply, x, axis, 1.0),
+    "reduce_deviations": lambda x, axis, order: _deviations(x, axis),
     "reduce_max": lambda x, axis, order: np.max(x, axis=axis),
     "reduce_min": lambda x, axis, order: np.min(x, axis=axis),
     "cumsum": lambda x, axis: _running(add, x, axis),

@@ -203,6 +203,7 @@ class FunctionEmitter:
         head = ", ".join(f"{kind} {parameter}" for kind, parameter in parameters)
         self._head = f"define {linkage} {result} @{name}({head}) {attributes} {{"
         self._stack: list[str] = ["entry:"]
+        self._opaque: dict[str, Reg] = {}
         self._lines: list[str] = []
         self._count = 0
         self.block = "entry"
@@ -380,6 +381,16 @@ class FunctionEmitter:
         slot = self.fresh("stack")
         self._stack.append(f"  {slot} = alloca {type_}, i64 {count}, align {align}")
         return Reg(slot, PTR)
+
+    def opaque(self, value: Reg) -> Reg:
+        """A literal scalar that LLVM takes for any number, read once on entry."""
+        known = self._opaque.get(str(value))
+        if known is None:
+            slot, kind, align = self.alloca(value.type), value.type, value.type.bits // 8
+            known = self._opaque[str(value)] = Reg(self.fresh("opaque"), kind)
+            self._stack.append(f"  store {value}, {slot}, align {align}")
+            self._stack.append(f"  {known.text} = load volatile {kind}, {slot}, align {align}")
+        return known
 
     # --- control ---------------------------------------------------------------------------------
 

@@ -43,6 +43,9 @@ floats with AVX-512 in place of 27 row by row, but with AVX2 41 in place of 38."
 MIN_STEPS = 8
 """Shorter rows spend most of their time between loops over their columns."""
 
+ASIDE = 8
+"""Reductions of one of so many columns are done before a stage, as of what leads a row."""
+
 ROOM = 0.5
 """How much of the second-level cache the rows at work may take."""
 
@@ -85,14 +88,27 @@ def _cut(body: Sequence[Statement]) -> tuple[tuple[Stage, ...], tuple[Scalars, .
     """
     stages: list[Stage] = []
     once: list[list[Statement]] = [[]]
+    extents = [s.extent for s in body if isinstance(s, (Reduce, Loop))]
+    columns = max((extent for extent in extents if isinstance(extent, int)), default=0)
     for statement in body:
-        if isinstance(statement, (Reduce, Loop)):
+        if _is_aside(statement, columns):
+            once[-1].append(statement)
+        elif isinstance(statement, (Reduce, Loop)):
             stages.append(statement)
             once.append([])
         elif not isinstance(statement, Store):
             once[-1].append(statement)
     once[-1] += [statement for statement in body if isinstance(statement, Store)]
     return tuple(stages), tuple(map(tuple, once))
+
+
+def _is_aside(statement: Statement, columns: int) -> bool:
+    """Whether a statement reduces so few of that many columns that it is no stage."""
+    return (
+        isinstance(statement, Reduce)
+        and isinstance(statement.extent, int)
+        and statement.extent * ASIDE <= columns
+    )
 
 
 def _fits(rows: Loop, stages: Sequence[Stage], once: Sequence[Scalars], target: Target) -> bool:
@@ -106,7 +122,7 @@ def _fits(rows: Loop, stages: Sequence[Stage], once: Sequence[Scalars], target: 
         return False
     if not all(map(_is_plain, stages)):
         return False
-    if not all(isinstance(s, (*_SCALARS, Store)) for group in once for s in group):
+    if not all(_is_done_once(s) for group in once for s in group):
         return False
     if not _keeps_order(rows, stages):
         return False
@@ -115,6 +131,13 @@ def _fits(rows: Loop, stages: Sequence[Stage], once: Sequence[Scalars], target: 
         return False
     handed = {var for need in handed_on(stages, once, follows) for var in need}
     return all(var.dtype.is_float or var.dtype.kind == "bool" for var in handed)
+
+
+def _is_done_once(statement: Statement) -> bool:
+    """Whether a statement is a scalar or its store, or a reduction of few columns."""
+    if isinstance(statement, Reduce):
+        return _is_plain(statement) and not any(isinstance(s, Store) for s in statement.body)
+    return isinstance(statement, (*_SCALARS, Store))
 
 
 def _is_plain(stage: Stage) -> bool:
@@ -253,7 +276,8 @@ def _keeps_order(rows: Loop, stages: Sequence[Stage]) -> bool:
                 return False
             if s.buffer.role == "scratch" and s.index is not stage.index:
                 return False
-    once = [s for s in rows.body if isinstance(s, (Load, Store))]
+    aside = [s for s in rows.body if isinstance(s, Reduce) and s not in stages]
+    once = [s for s in (*rows.body, *walk(aside)) if isinstance(s, (Load, Store))]
     read = {s.buffer for s in walk(rows.body) if isinstance(s, Load)}
     return not any(s.buffer in (writer if isinstance(s, Load) else read) for s in once)
 
@@ -261,7 +285,7 @@ def _keeps_order(rows: Loop, stages: Sequence[Stage]) -> bool:
 def following_the_row(rows: Loop, stages: Sequence[Stage]) -> set[Var]:
     """Integers that follow from where the loops stand: places that are right for any row."""
     inside = {result for statement in walk(rows.body) for result in results_of(statement)}
-    follows = {rows.index, *(stage.index for stage in stages)}
+    follows = {rows.index, *(s.index for s in rows.body if isinstance(s, (Reduce, Loop)))}
     for s in walk(rows.body):
         operands = set(operands_of(s))
         if isinstance(s, (Apply, Const, DimValue)) and not s.result.dtype.is_float:
@@ -297,10 +321,10 @@ def handed_on(
     made = makers(stages, once, follows)
     result = []
     for number, stage in enumerate(stages):
-        groups = [*once[number], stage, *stage.body]
+        groups = [*once[number], stage]
         if number == len(stages) - 1:
             groups += once[-1]
-        read = {var for statement in groups for var in operands_of(statement)}
+        read = {var for statement in walk(groups) for var in operands_of(statement)}
         result.append(
             {var: number - made[var] for var in made if var in read and made[var] < number}
         )

@@ -89,8 +89,9 @@ def _fits(statement: Loop) -> bool:
                 return False
             if any(isinstance(s, Store) for s in inner.body):
                 return False
-            if isinstance(inner.extent, int) and inner.extent <= MIN_ROWS:
-                return False
+    extents = [s.extent for s in statement.body if isinstance(s, Reduce)]
+    if all(isinstance(extent, int) and extent <= MIN_ROWS for extent in extents):
+        return False
     return not written & read
 
 

@@ -20,6 +20,7 @@ from graphc.codegen.gemm.build import Builder
 from graphc.debug.loops import FUNCTIONS, Loops
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import DType, dtype
+from graphc.kernel.fused_multiply_add import fma
 from graphc.runtime import jit
 
 Inspector = Callable[[str, DType, Sequence[Array], Array], None]
@@ -54,6 +55,10 @@ class Substitutes:
             return result
 
         return call
+
+    def multiply_add(self, x: Array, y: Array, z: Array) -> Array:
+        """x * y + z, rounded once where the target does so."""
+        return np.asarray(fma(x, y, z) if self._target.has_fma else x * y + z)
 
     def product(self, a: Array, b: Array) -> Array:
         """Matrix products of which every element is one chain in ascending order."""

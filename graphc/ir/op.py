@@ -196,15 +196,20 @@ class Element:
 
 
 Combine: TypeAlias = Literal[
-    "add", "multiply", "minimum", "maximum", "and", "or", "argmin", "argmax"
+    "add", "squares", "multiply", "minimum", "maximum", "and", "or", "argmin", "argmax"
 ]
+"""How terms become one; "squares" adds up their squares, which floats alone have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """Reduces the axis in attrs["axis"] of its one input by ``combine``; the axis is dropped."""
+    """Reduces the axis in attrs["axis"] of its one input by ``combine``; the axis is dropped.
 
-    combine: Combine
+    "deviations" are the squares of what terms differ from their mean, added up; kernels make two
+    combinations of it (``graphc.lower.deviations``).
+    """
+
+    combine: Combine | Literal["deviations"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,14 @@
 """Reductions of arrays along their last axis, in the order that ``ir.CHUNK`` defines.
 
 Float sums and products take exactly the additions that compiled kernels take, so they agree to the
-bit. NaN wins in minima and maxima, +0 is above -0, and of equal bests the first has the position.
+bit; sums of squares, with a multiply-add of as many roundings as the target's.
+NaN wins in minima and maxima, +0 is above -0, and of equal bests the first has the position.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import numpy as np
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import DType
 from graphc.ir.op import Combine
+from graphc.kernel.fused_multiply_add import fma
 from graphc.kernel.ir import CHUNK, LEVELS, Order, lanes
 
 
@@ -23,7 +26,7 @@ def neutral_element(combine: Combine, term: DType) -> bool | int | float:
         return -0.0 if term.is_float else 0
     if combine == "multiply":
         return 1
-    if combine == "or":
+    if combine in ("squares", "or"):
         return 0
     if combine == "and":
         return -1 if term.kind == "int" else _extreme(term, largest=True)
@@ -41,11 +44,17 @@ def _extreme(dtype: DType, *, largest: bool) -> bool | int | float:
 
 def combine_nothing(combine: Combine, term: DType, result: DType) -> Array:
     """The result of a reduction without terms, as an array of rank 0."""
-    zero = combine in ("add", "argmin", "argmax")
+    zero = combine in ("add", "squares", "argmin", "argmax")
     return np.array(0 if zero else neutral_element(combine, term), result.numpy)
 
 
-def combine_terms(combine: Combine, terms: Array, dtype: DType, order: Order) -> Array:
+def combine_terms(
+    combine: Combine,
+    terms: Array,
+    dtype: DType,
+    order: Order,
+    multiply_add: Callable[[Array, Array, Array], Array] = fma,
+) -> Array:
     """Reduces the last axis, which is not empty.
 
     Args:
@@ -53,6 +62,7 @@ def combine_terms(combine: Combine, terms: Array, dtype: DType, order: Order) ->
         terms: of the dtype; any leading axes.
         dtype: the terms' dtype.
         order: the order class, which matters to float sums and products.
+        multiply_add: x * y + z, by which squares are added.
 
     Returns:
         an array without the last axis; int64 positions for argmin and argmax.
@@ -68,10 +78,14 @@ def combine_terms(combine: Combine, terms: Array, dtype: DType, order: Order) ->
             return np.asarray(np.bitwise_and.reduce(terms, axis=-1))
         if combine == "or":
             return np.asarray(np.bitwise_or.reduce(terms, axis=-1))
-        ufunc = np.add if combine == "add" else np.multiply
+        ufunc = np.multiply if combine == "multiply" else np.add
         if not dtype.is_float:
             return np.asarray(ufunc.reduce(terms, axis=-1, dtype=terms.dtype))
-        return _cascade(ufunc, terms, 1 if order == "chain" else lanes(dtype))
+        neutral = terms.dtype.type(neutral_element(combine, dtype))
+        step: _Step = ufunc
+        if combine == "squares":
+            step = lambda total, term: multiply_add(term, term, total)  # noqa: E731
+        return _cascade(ufunc, step, neutral, terms, 1 if order == "chain" else lanes(dtype))
 
 
 def _best(combine: Combine, terms: Array) -> Array:
@@ -86,27 +100,31 @@ def _best(combine: Combine, terms: Array) -> Array:
     return np.where(best == 0, np.where(negative.any(axis=-1), zero, other), best)
 
 
-def _cascade(ufunc: np.ufunc, terms: Array, width: int) -> Array:
-    neutral = terms.dtype.type(-0.0 if ufunc is np.add else 1.0)
+_Step = Callable[[Any, Any], Any]
+"""A total and a term, or a further total, to a total."""
+
+
+def _cascade(joined: _Step, step: _Step, neutral: Any, terms: Array, width: int) -> Array:
     count = terms.shape[-1]
     steps = count // width
     # The steps first: every level then combines whole arrays.
     whole = np.moveaxis(terms[..., : steps * width], -1, 0)
     level = whole.reshape((steps, width, *terms.shape[:-1]))
     for depth in range(LEVELS):
-        level = _level(ufunc, level, neutral, last=depth == LEVELS - 1)
+        combined = joined if depth else step
+        level = _level(combined, level, neutral, last=depth == LEVELS - 1)
     (total,) = level
     folded = width
     while folded > 1:
         folded //= 2
-        total = ufunc(total[:folded], total[folded:])
+        total = joined(total[:folded], total[folded:])
     rest = np.full(terms.shape[:-1], neutral, terms.dtype)
     for place in range(steps * width, count):
-        rest = ufunc(rest, terms[..., place])
-    return np.asarray(ufunc(total[0], rest))
+        rest = step(rest, terms[..., place])
+    return np.asarray(joined(total[0], rest))
 
 
-def _level(ufunc: np.ufunc, parts: Array, neutral: Any, last: bool) -> Array:
+def _level(combined: _Step, parts: Array, neutral: Any, last: bool) -> Array:
     """Combines CHUNK parts each (at the last level all) in order, starting from the neutral.
 
     An incomplete chunk stands for an incomplete level: combining the neutral changes nothing.
@@ -117,7 +135,7 @@ def _level(ufunc: np.ufunc, parts: Array, neutral: Any, last: bool) -> Array:
     result = np.full((chunks, *parts.shape[1:]), neutral, parts.dtype)
     for place in range(size):
         chosen = parts[place::size]
-        result[: chosen.shape[0]] = ufunc(result[: chosen.shape[0]], chosen)
+        result[: chosen.shape[0]] = combined(result[: chosen.shape[0]], chosen)
     return result
 
 

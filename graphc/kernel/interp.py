@@ -24,6 +24,7 @@ from graphc.ir.attributes import Array
 from graphc.ir.dims import evaluate
 from graphc.kernel import panels
 from graphc.kernel.combine import combine_nothing, combine_terms
+from graphc.kernel.fused_multiply_add import fma
 from graphc.kernel.ir import (
     Apply,
     Buffer,
@@ -76,6 +77,7 @@ def run_kernel(
     *,
     functions: Mapping[str, Callable[..., Array]] = MappingProxyType({}),
     product: Callable[[Array, Array], Array] = np.matmul,
+    multiply_add: Callable[[Array, Array, Array], Array] = fma,
 ) -> list[CheckFailure]:
     """Runs a kernel; outputs are written in place.
 
@@ -87,6 +89,8 @@ def run_kernel(
         functions: stand in for the references of primitives of these names. Those of class R have
             a bound and not bits; with given bits of theirs the whole kernel has given bits.
         product: what multiplies [..., m, k] by [..., k, n].
+        multiply_add: x * y + z, by which squares are added: rounded once, or twice on targets that
+            have it not in one.
 
     Returns:
         the first failure, by position, of each site that failed, in the order of sites.
@@ -97,7 +101,7 @@ def run_kernel(
         UnsupportedError: for a product of packed panels, whose layout is the target's.
     """
     verify_kernel(kernel)
-    interpreter = _Interpreter(kernel, dims, functions, product)
+    interpreter = _Interpreter(kernel, dims, functions, product, multiply_add)
     interpreter.bind(arrays)
     with np.errstate(all="ignore"):
         interpreter.body(None, kernel.body)
@@ -143,11 +147,13 @@ class _Interpreter:
         dims: Mapping[str, int],
         functions: Mapping[str, Callable[..., Array]],
         product: Callable[[Array, Array], Array],
+        multiply_add: Callable[[Array, Array, Array], Array],
     ) -> None:
         self._kernel = kernel
         self._dims = dims
         self._functions = functions
         self._product = product
+        self._multiply_add = multiply_add
         self._rooms: dict[Buffer, _Room] = {}
         self._homes = scratch_homes(kernel)
         self._values: dict[Var, Array] = {}
@@ -392,7 +398,9 @@ class _Interpreter:
         self._values = outer
         for reducer, term in zip(statement.reducers, terms, strict=True):
             spread = np.broadcast_to(term, (*term.shape[:-1], extent))
-            result = combine_terms(reducer.combine, spread, reducer.term.dtype, statement.order)
+            result = combine_terms(
+                reducer.combine, spread, reducer.term.dtype, statement.order, self._multiply_add
+            )
             self._write(reducer.result, result)
 
     # --- matrix products -------------------------------------------------------------------------

@@ -54,10 +54,22 @@ the last level takes all the rest. At the end the lane is …(l3 + (l2 + l1)), a
 halves: lane i += lane i + L/2, then L/4, down to one. The n mod L terms of the incomplete step are
 chained among themselves, in order from the neutral element, and the chain is added last. So a row
 shorter than L is a plain chain. An empty sum is +0.0, an empty product 1.
+
+Sums of squares are cascaded likewise, from +0.0. A term t goes to l1 as l1 + t * t, rounded once on
+targets with fused multiply-add and twice elsewhere.
 """
 
 LEVELS = 5
 """Levels of the cascade: chains stay short up to millions of terms a lane."""
+
+
+CASCADED: Final[tuple[Combine, ...]] = ("add", "squares", "multiply")
+"""Combinations that are cascaded where they are of floats."""
+
+
+def joining(combine: Combine) -> Combine:
+    """What combines the results of a reduction's parts: the sums of squares are added."""
+    return "add" if combine == "squares" else combine
 
 
 class Var:

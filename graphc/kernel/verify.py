@@ -19,6 +19,7 @@ from graphc.ir.op import Combine
 from graphc.kernel import panels
 from graphc.kernel.index_range import Affine, note_form, outside
 from graphc.kernel.ir import (
+    CASCADED,
     MAX_NEAR,
     Apply,
     Buffer,
@@ -241,10 +242,11 @@ class _Verifier:
             self._require(
                 combine not in ("and", "or") or not dtype.is_float, f"{combine} of {dtype}"
             )
+            self._require(combine != "squares" or dtype.is_float, f"{combine} of {dtype}")
             # Code runs all reducers with as many lanes as the widest needs.
             self._require(
                 owner.order == "chain"
-                or not (dtype.is_float and combine in ("add", "multiply"))
+                or not (dtype.is_float and combine in CASCADED)
                 or lanes(dtype) == width,
                 f"a lanes reduction of {dtype} beside one that has {width} lanes",
             )

@@ -21,7 +21,7 @@ from graphc.ir.op import Combine
 from graphc.ir.types import TensorType
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.combine import neutral_element
-from graphc.kernel.ir import CHUNK, LEVELS, Buffer, Role, Var, lanes
+from graphc.kernel.ir import CHUNK, LEVELS, Buffer, Role, Var, joining, lanes
 from graphc.kernel.split import LIKELY
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.index import Index, flat_index
@@ -44,7 +44,7 @@ _SHORTEST = 2
 little."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Term:
     """What is reduced: ``at`` gives the term of a step at a place among chains side by side."""
 
@@ -141,9 +141,9 @@ class Groups:
             group = b.apply("add", first, scope.index)
             at = flat_index(b, (group, *place), (self.count, *self.shape))
             for term, part in zip(self.terms, self.parts, strict=True):
-                scope.terms.append((term.combine, b.load(part, at)))
+                scope.terms.append((joining(term.combine), b.load(part, at)))
         return [
-            b.apply(term.combine, total, result)
+            b.apply(joining(term.combine), total, result)
             for term, total, result in zip(self.terms, totals, scope.results, strict=True)
         ]
 
@@ -183,6 +183,7 @@ def reduce_long_row(
     with groups.totals() as ((lane,), totals):
         for room, total in zip(sums, totals, strict=True):
             b.store(room, lane, total)
+    squares = [term for term in terms if term.combine == "squares"]
     # a row of one step has its lanes combined, and then with what is left
     terms_left = select("eq", length, 0, 0, width + left)
     with b.reduce(terms_left, "lanes") as scope:
@@ -197,10 +198,21 @@ def reduce_long_row(
         for term, room in zip(terms, sums, strict=True):
             value = b.load(room, inside)
             if left != 0:
-                value = b.apply("select", is_lane, value, term.at(beyond, row))
-            scope.terms.append((term.combine, value))
+                last = b.constant(0, term.dtype) if term in squares else term.at(beyond, row)
+                value = b.apply("select", is_lane, value, last)
+            scope.terms.append((joining(term.combine), value))
         evaluator.pop()
-    return list(scope.results)
+    results = dict(zip(terms, scope.results, strict=True))
+    if left != 0 and squares:
+        # lanes are added, what is left is squared
+        with b.reduce(left, "lanes") as scope:
+            evaluator.push()
+            beyond = b.apply("add", b.dim(steps * width), scope.index)
+            scope.terms += [("squares", term.at(beyond, row)) for term in squares]
+            evaluator.pop()
+        for term, rest in zip(squares, scope.results, strict=True):
+            results[term] = b.apply("add", results[term], rest)
+    return [results[term] for term in terms]
 
 
 def find_in_long_row(

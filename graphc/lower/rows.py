@@ -8,9 +8,11 @@ values that several stages need are kept in row scratch instead of computed agai
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack
+from typing import Literal
 
+from graphc.base.errors import VerifyError
 from graphc.ir.dims import Dim, product
 from graphc.ir.dtypes import DType
 from graphc.ir.graph import Graph, Node
@@ -18,7 +20,8 @@ from graphc.ir.op import Combine, Pointwise, Reduction
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.builder import KernelBuilder
-from graphc.kernel.ir import Buffer, Kernel, LoopKind, Size, Var, lanes
+from graphc.kernel.ir import Buffer, Kernel, LoopKind, Order, Size, Var, lanes
+from graphc.lower.deviations import combinations, leading, share, squared_deviations
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.index import Index, flat_index, reshape_index
 from graphc.lower.long_sums import (
@@ -152,7 +155,7 @@ class RowWork:
             return is_long(extent // width, width)
         if len(self._stages) != 1 or self._full:
             return False
-        if any(_combine(node).startswith("arg") for node in self._stages[0]):
+        if any(_combine(node).startswith("arg") or _deviates(node) for node in self._stages[0]):
             return False
         return is_long(extent, product(self.outer))
 
@@ -178,21 +181,60 @@ class RowWork:
                 nodes = [node for node in stage if _combine(node).startswith("arg") is find]
                 if not nodes:
                     continue
-                reduce = find_in_long_row if find else reduce_long_row
-                terms = [self._term(b, evaluator, node) for node in nodes]
-                results = reduce(b, evaluator, extent, row, terms, f"{number}_")
+                if find:
+                    terms = [self._term(b, evaluator, node) for node in nodes]
+                    results = find_in_long_row(b, evaluator, extent, row, terms, f"{number}_")
+                else:
+                    results = self._reduce_long_row(b, evaluator, nodes, row, f"{number}_")
                 for node, result in zip(nodes, results, strict=True):
                     evaluator.know(node.output, row, result)
         self._store_rows(b, evaluator, row)
         self._store_full(b, evaluator, row, extent, {}, {})
 
-    def _term(self, b: KernelBuilder, evaluator: Evaluator, node: Node) -> Term:
-        """What a reduction combines, by position and row."""
+    def _reduce_long_row(
+        self, b: KernelBuilder, evaluator: Evaluator, nodes: _Stage, row: Index, label: str
+    ) -> list[Var]:
+        """The results of reductions of one stage."""
+        extent = self.full[self.axis]
+        deviating = [node for node in nodes if _deviates(node)]
+        pivots: dict[Node, Var] = {}
+        if deviating:
+            count = leading(extent, "lanes", _term_dtype(deviating[0]))
+            shares = [self._term(b, evaluator, node, share_of=count) for node in deviating]
+            means = reduce_long_row(b, evaluator, count, row, shares, f"{label}lead")
+            pivots = dict(zip(deviating, means, strict=True))
+        terms: list[Term] = []
+        for node in nodes:
+            if _deviates(node):
+                terms += self._deviations(b, evaluator, node, pivots[node])
+            else:
+                terms.append(self._term(b, evaluator, node))
+        results = iter(reduce_long_row(b, evaluator, extent, row, terms, label))
+        return [_result(b, node, extent, "lanes", results) for node in nodes]
+
+    def _term(
+        self, b: KernelBuilder, evaluator: Evaluator, node: Node, share_of: Dim | None = None
+    ) -> Term:
+        """What a reduction combines, by position and row; or its share in a mean of so many."""
 
         def at(position: Var, row: Index) -> Var:
-            return _term(b, evaluator, node, _full_index(row, self.axis, position))
+            term = _term(b, evaluator, node, _full_index(row, self.axis, position))
+            return term if share_of is None else share(b, term, share_of)
 
-        return Term(_combine(node), _term_dtype(node), at)
+        combine = _combine(node)
+        return Term("add" if combine == "deviations" else combine, _term_dtype(node), at)
+
+    def _deviations(
+        self, b: KernelBuilder, evaluator: Evaluator, node: Node, pivot: Var
+    ) -> list[Term]:
+        """What the two combinations of deviations are of."""
+
+        def at(position: Var, row: Index) -> Var:
+            term = _term(b, evaluator, node, _full_index(row, self.axis, position))
+            return b.apply("subtract", term, pivot)
+
+        combines = combinations(self.full[self.axis], "lanes")
+        return [Term(combine, _term_dtype(node), at) for combine in combines]
 
 
 def _full_index(row: Index, axis: int, position: Var) -> Index:
@@ -211,22 +253,75 @@ def _reduce(
     kept: Held,
 ) -> None:
     """One stage: a loop over the row that feeds all its reductions."""
-    with b.reduce(extent, "lanes" if inner else "chain") as scope:
+    order: Order = "lanes" if inner else "chain"
+    pivots = _pivots(b, evaluator, stage, row, extent, axis, order, kept)
+    with b.reduce(extent, order) as scope:
         evaluator.push()
         index = _full_index(row, axis, scope.index)
         _recall(b, evaluator, kept, index, scope.index)
         for value, buffer in keep.items():
             b.store(buffer, scope.index, evaluator.at(value, index))
         for node in stage:
-            scope.terms.append((_combine(node), _term(b, evaluator, node, index)))
+            term, combine = _term(b, evaluator, node, index), _combine(node)
+            if combine == "deviations":
+                deviation = b.apply("subtract", term, pivots[node])
+                scope.terms += [(way, deviation) for way in combinations(_known(extent), order)]
+            else:
+                scope.terms.append((combine, term))
         evaluator.pop()
-    for node, result in zip(stage, scope.results, strict=True):
-        evaluator.know(node.output, row, result)
+    results = iter(scope.results)
+    for node in stage:
+        evaluator.know(node.output, row, _result(b, node, extent, order, results))
 
 
-def _combine(node: Node) -> Combine:
+def _pivots(
+    b: KernelBuilder,
+    evaluator: Evaluator,
+    stage: _Stage,
+    row: Index,
+    extent: Size,
+    axis: int,
+    order: Order,
+    kept: Held,
+) -> dict[Node, Var]:
+    """What the terms of deviations are taken from: the mean of the leading ones."""
+    deviating = [node for node in stage if _deviates(node)]
+    if not deviating:
+        return {}
+    count = leading(_known(extent), order, _term_dtype(deviating[0]))
+    with b.reduce(count, order) as scope:
+        evaluator.push()
+        index = _full_index(row, axis, scope.index)
+        _recall(b, evaluator, kept, index, scope.index)
+        for node in deviating:
+            scope.terms.append(("add", share(b, _term(b, evaluator, node, index), count)))
+        evaluator.pop()
+    return dict(zip(deviating, scope.results, strict=True))
+
+
+def _result(
+    b: KernelBuilder, node: Node, extent: Size, order: Order, results: Iterator[Var]
+) -> Var:
+    """What a reduction gives, of the next results of combinations."""
+    if _deviates(node):
+        return squared_deviations(b, _known(extent), order, results)
+    return next(results)
+
+
+def _known(extent: Size) -> Dim:
+    """A length that is known before a row is looked at, as whole rows have."""
+    if isinstance(extent, Var):
+        raise VerifyError("deviations are of whole rows")
+    return extent
+
+
+def _combine(node: Node) -> Combine | Literal["deviations"]:
     assert isinstance(node.op.lowering, Reduction)
     return node.op.lowering.combine
+
+
+def _deviates(node: Node) -> bool:
+    return _combine(node) == "deviations"
 
 
 def _term(b: KernelBuilder, evaluator: Evaluator, node: Node, index: Index) -> Var:

@@ -37,7 +37,12 @@ from graphc.ops.pointwise_math import erfc, exp, log, logaddexp, sigmoid, tanh
 from graphc.ops.pointwise_rounding import maximum
 from graphc.ops.reduce import max_, sum_
 from graphc.ops.reduce_core import require_dtype, require_elements
-from graphc.ops.statistics import finite_shift, finite_shift_reference, mean, var
+from graphc.ops.statistics import (
+    finite_shift,
+    finite_shift_reference,
+    mean,
+    two_pass_variance,
+)
 
 # --- activations ---------------------------------------------------------------------------------
 
@@ -267,7 +272,8 @@ log_softmax_op = _row_op(
 
 
 def _deviation_scale(x: Value, attrs: Attributes) -> Value:
-    return rsqrt(var(x, attrs["axes"], True) + attrs["epsilon"])
+    options = {"axes": attrs["axes"], "keepdims": True, "ddof": 0}
+    return rsqrt(two_pass_variance(x, options) + attrs["epsilon"])
 
 
 def _layer_norm_mode(change: Value, x: Value, y: Value, attrs: Attributes) -> Value:

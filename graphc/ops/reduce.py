@@ -70,7 +70,12 @@ def _groups(axes: Sequence[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def _reduce_axes(core: OpDef, value: Value, attrs: Attributes) -> Value:
+def are_neighbours(axes: Sequence[int]) -> bool:
+    """Whether axes make up one that a single core op reduces."""
+    return len(_groups(axes)) == 1
+
+
+def reduce_axes(core: OpDef, value: Value, attrs: Attributes) -> Value:
     """The reduction in core ops of one axis each."""
     original, axes = value.shape, attrs["axes"]
     reshape = surface_function("reshape")
@@ -137,7 +142,7 @@ def coarse(
 
 
 def _over(core: OpDef) -> Callable[[Value, Attributes], Value]:
-    return lambda value, attrs: _reduce_axes(core, value, attrs)
+    return lambda value, attrs: reduce_axes(core, value, attrs)
 
 
 def reduced(
@@ -262,7 +267,7 @@ def _position_op(name: str, core: OpDef, function: Any) -> OpDef:
                 np.asarray(array), axis=axes[0], keepdims=keepdims
             ),
             derivative=Flat(),
-            lowering=Decompose(lambda inputs, attrs: _reduce_axes(core, inputs[0], attrs)),
+            lowering=Decompose(lambda inputs, attrs: reduce_axes(core, inputs[0], attrs)),
             domain=Domain(ALL, example=example),
         )
     )

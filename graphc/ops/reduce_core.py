@@ -7,7 +7,7 @@ Invariant: a core reduction drops attrs ``axis``; attrs ``order`` ("lanes" for t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -207,7 +207,7 @@ def order_of(rank: int, axis: int) -> str:
 def _core(
     name: str,
     doc: str,
-    combine: Combine,
+    combine: Combine | Literal["deviations"],
     dtypes: tuple[DType, ...],
     reference: Callable[..., Any],
     derivative: Derivative,
@@ -268,6 +268,43 @@ reduce_argmax_op = _core(
 reduce_argmin_op = _core(
     "reduce_argmin", "The first position of the smallest element along one axis; NaN wins.",
     "argmin", ALL, np.argmin, Flat(),
+)  # fmt: skip
+
+
+# --- deviations ----------------------------------------------------------------------------------
+
+
+def _deviations_reference(array: Any, axis: int) -> Any:
+    with np.errstate(all="ignore"):
+        wide = array.astype(np.float64)
+        center = np.divide(np.sum(wide, axis=axis, keepdims=True), array.shape[axis])
+        return np.asarray(np.sum(np.square(wide - center), axis=axis)).astype(array.dtype)
+
+
+def _deviations_slope(value: Value, attrs: Attributes) -> Value:
+    """Half the derivative by each element: what it differs from the mean."""
+    result: Value = value - surface_function("mean")(value, attrs["axis"], True)
+    return result
+
+
+def _deviations_vjp(cotangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
+    share = spread(cotangent, value.shape, (attrs["axis"],), False)
+    slope = like(2, value) * _deviations_slope(value, attrs)
+    result: Value = surface_function("guarded_multiply")(share, slope)
+    return result
+
+
+def _deviations_jvp(tangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
+    slope = like(2, value) * _deviations_slope(value, attrs)
+    terms = surface_function("guarded_multiply")(tangent, slope)
+    result: Value = surface_function("sum")(terms, axis=attrs["axis"])
+    return result
+
+
+reduce_deviations_op = _core(
+    "reduce_deviations", "The squares of what elements along one axis differ from their mean, "
+    "added up; 0 if it is empty.", "deviations",
+    FLOATS, _deviations_reference, of_one_input(_deviations_jvp, _deviations_vjp), "R",
 )  # fmt: skip
 
 

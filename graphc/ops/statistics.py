@@ -1,7 +1,7 @@
 """Means, variances and logsumexp: reductions that are more than one combination.
 
-Invariant: variances are two-pass (the mean, then squared deviations) and logsumexp is shifted by
-the largest element, so that neither cancels nor overflows; integers and bools count as float64.
+Invariant: variances are of deviations from the mean or a number near it, and logsumexp is shifted
+by the largest element, so that neither cancels nor overflows; integers and bools count as float64.
 """
 
 from __future__ import annotations
@@ -24,8 +24,17 @@ from graphc.ops.creation import size_beside
 from graphc.ops.declare import like
 from graphc.ops.derive import of_one_input
 from graphc.ops.pointwise_arithmetic import guarded_multiply
-from graphc.ops.reduce import Axis, coarse, example_of_axes, max_, reduced, sum_
-from graphc.ops.reduce_core import spread
+from graphc.ops.reduce import (
+    Axis,
+    are_neighbours,
+    coarse,
+    example_of_axes,
+    max_,
+    reduce_axes,
+    reduced,
+    sum_,
+)
+from graphc.ops.reduce_core import reduce_deviations_op, spread
 
 
 def _count(value: Value, axes: Sequence[int]) -> Dim:
@@ -72,7 +81,17 @@ def _freedom(value: Value, attrs: Attributes) -> Value:
 
 
 def _var_rule(value: Value, attrs: Attributes) -> Value:
-    """Two passes: the mean, then the mean of squared deviations."""
+    """One pass where the axes are neighbours."""
+    if not are_neighbours(attrs["axes"]):
+        return two_pass_variance(value, attrs)
+    return reduce_axes(reduce_deviations_op, value, attrs) / _freedom(value, attrs)
+
+
+def two_pass_variance(value: Value, attrs: Attributes) -> Value:
+    """The mean, then that of squared deviations, with attrs ``axes``, ``keepdims`` and ``ddof``.
+
+    Where deviations are computed with in any case, these two passes cost no more than one.
+    """
     deviation = value - mean(value, attrs["axes"], True)
     total = sum_(deviation * deviation, attrs["axes"], attrs["keepdims"])
     return total / _freedom(value, attrs)
@@ -116,8 +135,8 @@ def _ddof_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, An
 
 
 var_op = coarse(
-    "var", "The mean of squared deviations over attrs axes, divided by the count less attrs ddof; "
-    "two passes.", FLOATS, _var_rule, _var_reference, of_one_input(_var_jvp, _var_vjp),
+    "var", "The sum of squared deviations from the mean over attrs axes, divided by the count less "
+    "attrs ddof.", FLOATS, _var_rule, _var_reference, of_one_input(_var_jvp, _var_vjp),
     example=_ddof_example,
 )  # fmt: skip
 std_op = coarse(
@@ -131,7 +150,7 @@ std_op = coarse(
 
 @surface
 def var(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Value:
-    """The variance over an axis, several, or all (None), in two passes, divided by n - ddof.
+    """The variance over an axis, several, or all (None), divided by n - ddof.
 
     Integers and bools give float64. Where n <= ddof the result is inf or NaN, as in NumPy.
     """
