@@ -18,25 +18,25 @@ from graphc.codegen.gemm.transpose import load_transposed, square_lanes
 _ASKEW_STEPS = 1024
 
 
-def emit_dots(module: ModuleEmitter, sizes: Blocking, *, single: bool) -> str:
-    """Defines the kernel of a single row, or of few; returns its name.
+def emit_dots(module: ModuleEmitter, sizes: Blocking) -> str:
+    """Defines the kernel; returns its name.
 
     Signature: (a, a_row, a_col, b, b_col, c, c_row, m, n, k), B with unit row stride, n at least a
     vector's lanes. The last columns are taken again with some before them, to the same bits.
     """
-    name = f"gemm_{'dot_row' if single else 'dots'}_{sizes.suffix}"
+    name = f"gemm_dots_{sizes.suffix}"
     if module.has(name):
         return name
     f = Builder(module, name, "*a a_row a_col *b b_col *c c_row m n k")
-    _Kernel(f, sizes, single).emit()
+    _Kernel(f, sizes).emit()
     return name
 
 
 class _Kernel:
-    """The kernel under emission. Sums lie in C meanwhile, that of a single row in a register."""
+    """The kernel under emission. Sums lie in C meanwhile, those of the first row in a register."""
 
-    def __init__(self, f: Builder, sizes: Blocking, single: bool) -> None:
-        self.f, self.sizes, self.single = f, sizes, single
+    def __init__(self, f: Builder, sizes: Blocking) -> None:
+        self.f, self.sizes = f, sizes
         self.a, self.a_row, self.a_col = f.parameter("a", "a_row", "a_col")
         self.b, self.b_col, self.c, self.c_row = f.parameter("b", "b_col", "c", "c_row")
         self.m, self.n, self.k = f.parameter("m", "n", "k")
@@ -58,23 +58,22 @@ class _Kernel:
                 f.store(f.const(0.0, sizes.vector), place, sizes.size)
             done = f.binary("and", askew, f.i64(square - 1))
             self._single_steps(right, result, f.i64(0), done)
-            held = [f.load(result, sizes.vector, sizes.size)] if self.single else []
+            total = f.load(result, sizes.vector, sizes.size)
             # whole lines, as they may be evicted between two visits, and squares on both sides
             sides = f.select(f.compare("sge", askew, square), f.i64(2), f.i64(1))
-            with f.loop(f.i64(0), sides, 1, [done, *held]) as side:
+            with f.loop(f.i64(0), sides, 1, [done, total]) as side:
                 is_last = f.compare("eq", f.add(side.index, 1), sides)
-                done, held = side.carries[0], list(side.carries[1:])
+                done, total = side.carries
                 for steps, before in ((line, done), (square, askew)):
                     end = f.select(is_last, self.k, before)
                     parts = f.quotient(f.sub(end, done), steps)
-                    with f.loop(f.i64(0), parts, 1, held) as part:
+                    with f.loop(f.i64(0), parts, 1, [total]) as part:
                         start = f.add(done, f.mul(part.index, steps))
-                        part.yields = self._steps(right, start, steps, result, part.carries)
-                    done, held = f.add(done, f.mul(parts, steps)), list(part.results)
-                side.yields = [done, *held]
-            done, held = side.results[0], list(side.results[1:])
-            for total in held:
-                f.store(total, result, sizes.size)
+                        part.yields = [self._steps(right, start, steps, result, part.carries[0])]
+                    done, total = f.add(done, f.mul(parts, steps)), part.results[0]
+                side.yields = [done, total]
+            done, total = side.results
+            f.store(total, result, sizes.size)
             self._single_steps(right, result, done, self.k)
         f.finish()
 
@@ -88,20 +87,17 @@ class _Kernel:
         is_alike = f.both(f.compare("eq", stride, 0), is_long)
         return f.select(is_alike, f.quotient(before, size), f.i64(0))
 
-    def _steps(
-        self, right: Reg, start: Reg, count: int, result: Reg, held: Sequence[Reg]
-    ) -> list[Reg]:
-        """Some steps of a vector of columns, for all rows; gives the sum that is held."""
+    def _steps(self, right: Reg, start: Reg, count: int, result: Reg, total: Reg) -> Reg:
+        """Some steps of a vector of columns, for all rows; gives the sum of the first one."""
         f, sizes, square = self.f, self.sizes, square_lanes(self.sizes)
         place = f.at(right, sizes.element, start)
         values = load_transposed(f, place, self.b_col, sizes.vector, square, count // square)
-        if self.single:
-            return [self._sum(values, held[0], f.i64(0), start)]
-        with f.loop(f.i64(0), self.m, 1) as row:
+        total = self._sum(values, total, f.i64(0), start)
+        with f.loop(f.i64(1), self.m, 1) as row:
             place = f.at(result, sizes.element, f.mul(row.index, self.c_row))
-            total = f.load(place, sizes.vector, sizes.size)
-            f.store(self._sum(values, total, row.index, start), place, sizes.size)
-        return []
+            other = f.load(place, sizes.vector, sizes.size)
+            f.store(self._sum(values, other, row.index, start), place, sizes.size)
+        return total
 
     def _sum(self, values: Sequence[Reg], total: Reg, row: Reg, start: Reg) -> Reg:
         """Some steps of a vector of columns in one row."""

@@ -31,7 +31,7 @@ def emit_float_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> str:
     if module.has(name):
         return name
     zero = emit_zero(module, sizes.element, sizes.lanes, sizes.size)
-    dot_row, dots = (emit_dots(module, sizes, single=single) for single in (True, False))
+    dots = emit_dots(module, sizes)
     few, blocked = emit_few_rows(module, sizes), _emit_blocked(module, sizes)
     f = Builder(
         module,
@@ -72,9 +72,8 @@ def emit_float_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> str:
         f.both(f.compare("sle", rows, _DOT_ROWS), f.compare("eq", right_row, 1)),
         f.compare("sge", columns, sizes.lanes),
     )
-    of_dots = (left, left_row, left_col, right, right_col, c, c_row, rows, columns, k)
-    with f.when(across), otherwise(f, f.compare("eq", rows, 1), dot_row, of_dots):
-        f.run(dots, *of_dots)
+    with f.when(across):
+        f.run(dots, left, left_row, left_col, right, right_col, c, c_row, rows, columns, k)
     f.leave_if(across)
     none = f.i64(0)
     operands = (left, right, c, rows, columns, k, *strides, right_col, c_row, workspace)
