@@ -338,10 +338,11 @@ def test_few_rows_of_what_no_cache_holds(dtype: DType, rows: int) -> None:
 
 
 @every_float
-def test_packed_transposed_left_operand(dtype: DType) -> None:
+@pytest.mark.parametrize("k", [1100, 150])
+def test_transposed_left_operand_packed_and_in_place(dtype: DType, k: int) -> None:
     made, generator = products(dtype, "host"), np.random.default_rng(4)
-    a = laid_out(matrix(generator, (900, 1100), dtype), "transposed")
-    b = matrix(generator, (1100, 300), dtype)
+    a = laid_out(matrix(generator, (900, k), dtype), "transposed")
+    b = matrix(generator, (k, 300), dtype)
     expected = made.chain(a, b)
     assert_same_bits(made.product(a, b), expected)
     assert_same_bits(made.packed_product(a, b), expected)

@@ -37,8 +37,10 @@ class Blocking:
         stream_columns: from so many columns on, B counts as wide.
         direct_rows, direct_stride: up to so many rows of C, or elements between rows of B, B with
             unit column stride is read where it is.
-        pack_a_columns, pack_a_stride: from so many columns of C and elements between columns of A
-            on, A with unit row stride is packed. Rows of A are read where they are.
+        pack_a_columns, pack_a_stride, pack_a_depth: from so many columns of C, elements between
+            columns of A, and depth on, A with unit row stride is packed: what a tile reads of fewer
+            columns stays in the first-level cache. Rows of A are read where they are.
+        far_row: from so many elements between rows of C on, C is asked for before it is written.
     """
 
     dtype: DType
@@ -56,6 +58,8 @@ class Blocking:
     direct_stride: int
     pack_a_columns: int
     pack_a_stride: int
+    pack_a_depth: int
+    far_row: int
 
     @property
     def element(self) -> str:
@@ -111,6 +115,8 @@ def blocking(dtype: DType, target: Target) -> Blocking:
         direct_stride=2048 // dtype.bytes,
         pack_a_columns=256,
         pack_a_stride=3072 // dtype.bytes,
+        pack_a_depth=192,
+        far_row=640 // dtype.bytes,
     )
 
 

@@ -10,7 +10,7 @@ from graphc.codegen.gemm.build import Builder, otherwise
 from graphc.codegen.gemm.dots import emit_dots
 from graphc.codegen.gemm.few import emit_few_rows
 from graphc.codegen.gemm.move import emit_copy, emit_pack_block, emit_zero
-from graphc.codegen.gemm.tile import emit_row, emit_tile
+from graphc.codegen.gemm.tile import emit_row, emit_strip, emit_tile
 from graphc.ir.dtypes import DType
 from graphc.kernel.split import FEW_ROWS
 
@@ -219,7 +219,10 @@ def _emit_blocked(module: ModuleEmitter, sizes: Blocking) -> str:
         f.mul(depth_limit, f.rounded_up(f.minimum(n, f.i64(sizes.block_n)), width)),
     )
     pack_a = f.both(
-        f.both(f.compare("eq", a_row, 1), f.compare("ne", a_col, 1)),
+        f.both(
+            f.both(f.compare("eq", a_row, 1), f.compare("ne", a_col, 1)),
+            f.compare("sge", k, sizes.pack_a_depth),
+        ),
         f.both(
             f.compare("sge", n, sizes.pack_a_columns), f.compare("sge", a_col, sizes.pack_a_stride)
         ),
@@ -286,7 +289,7 @@ def _emit_sweep(module: ModuleEmitter, sizes: Blocking) -> str:
         return name
     copy = emit_copy(module, sizes)
     full = emit_tile(module, sizes, sizes.tile_rows, 2)
-    asking = emit_tile(module, sizes, sizes.tile_rows, 2, asks=True)
+    strip = emit_strip(module, sizes)
     half = emit_tile(module, sizes, sizes.tile_rows // 2, 2)
     narrow = emit_tile(module, sizes, sizes.tile_rows, 1)
     f = Builder(
@@ -312,9 +315,16 @@ def _emit_sweep(module: ModuleEmitter, sizes: Blocking) -> str:
         )
         panel_row = f.select(is_whole, b_row, f.i64(width))
         is_narrow = f.compare("sle", columns, sizes.lanes)
-        asks = requests.any_at(column)
         next_panel = f.at(b, element, f.mul(f.quotient(f.add(column, width), width), b_step))
-        with f.blocks(m, sizes.tile_rows) as (row, rows):
+        tiles = f.select(is_whole, f.quotient(m, sizes.tile_rows), f.i64(0))
+        with f.when(f.compare("ne", tiles, 0)):
+            place = f.at(c, element, column)
+            count = requests.write(column, next_panel)
+            strides = (a_row, a_col, panel, panel_row, place, c_row)
+            f.run(strip, k, a, *strides, tiles, resume, requests.table, count)
+        below = f.mul(tiles, sizes.tile_rows)
+        with f.blocks(f.sub(m, below), sizes.tile_rows) as (further, rows):
+            row = f.add(below, further)
             left = f.at(a, element, f.mul(row, a_row))
             result = f.at(c, element, f.mul(row, c_row), column)
             with f.when(f.both(f.negate(is_whole), f.compare("ne", resume, 0))):
@@ -325,9 +335,8 @@ def _emit_sweep(module: ModuleEmitter, sizes: Blocking) -> str:
             with (
                 otherwise(f, is_narrow, narrow, operands),
                 otherwise(f, f.compare("sle", rows, sizes.tile_rows // 2), half, operands),
-                otherwise(f, f.negate(asks), full, operands),
             ):
-                f.run(asking, *operands, requests.table, requests.write(row, column, next_panel))
+                f.run(full, *operands)
             with f.when(f.negate(is_whole)):
                 f.run(copy, spare, result, rows, columns, spare_row, c_row)
     f.finish()

@@ -15,73 +15,126 @@ from graphc.codegen.gemm.blocking import Blocking
 from graphc.codegen.gemm.build import Builder, phi
 
 
-def emit_tile(
-    module: ModuleEmitter, sizes: Blocking, tile_rows: int, vectors: int, *, asks: bool = False
-) -> str:
+def emit_tile(module: ModuleEmitter, sizes: Blocking, tile_rows: int, vectors: int) -> str:
     """Defines the kernel of ``tile_rows`` × (``vectors`` · lanes); returns its name.
 
     Signature: (k, a, a_row, a_col, b, b_row, c, c_row, rows, resume). ``rows`` (at least 1) may be
     less than ``tile_rows``: the rows beyond repeat the last one, the same numbers stored to the
-    same place. ``resume`` not 0 starts from C. One that ``asks`` takes a table of requests
-    (``ahead``) and their number as well, and makes them at equal distances; others start sooner.
+    same place. ``resume`` not 0 starts from C.
     """
-    name = f"gemm_{'asking_' * asks}tile{tile_rows}x{vectors}_{sizes.suffix}"
+    name = f"gemm_tile{tile_rows}x{vectors}_{sizes.suffix}"
     if module.has(name):
         return name
-    requests = " *requests count" if asks else ""
-    f = Builder(module, name, f"k *a a_row a_col *b b_row *c c_row rows resume{requests}")
+    f = Builder(module, name, "k *a a_row a_col *b b_row *c c_row rows resume")
     k, a, a_row, a_col, b, b_row = f.parameter("k", "a", "a_row", "a_col", "b", "b_row")
     c, c_row, rows, resume = f.parameter("c", "c_row", "rows", "resume")
-    vector, element, lanes = sizes.vector, sizes.element, sizes.lanes
-
     last = f.sub(rows, 1)
     clamped = [f.minimum(f.i64(row), last) for row in range(tile_rows)]
-    a_rows = [f.at(a, element, f.mul(row, a_row)) for row in clamped]
-    c_rows = [f.at(c, element, f.mul(row, c_row)) for row in clamped]
-    for pointer in c_rows:
-        prefetch(f, pointer, vectors * lanes * sizes.size, write=True)
-
-    places = [
-        f.at(pointer, element, f.i64(v * lanes)) for pointer in c_rows for v in range(vectors)
-    ]
+    left = _rows(f, sizes, a, a_row, clamped)
+    chains = _Chains(f, sizes, left, (a_col, b_row), vectors)
+    places = chains.places(_rows(f, sizes, c, c_row, clamped))
+    _ask_for_result(f, sizes, places[::vectors], vectors, c_row)
     start = _start_of_chains(f, sizes, places, resume)
-
-    a_step, b_step = f.mul(a_col, sizes.size), f.mul(b_row, sizes.size)
-
-    def chains(length: Reg, carries: Sequence[Reg]) -> Sequence[Reg]:
-        """So many steps of all chains; carries the sums and where A and B are read."""
-        with f.loop(f.i64(0), length, 1, carries) as loop:
-            loop.yields = step(loop.carries)
-        return loop.results
-
-    def step(carries: Sequence[Reg]) -> Sequence[Reg]:
-        sums = list(carries[:-2])
-        a_offset, b_place = carries[-2:]
-        right = [
-            f.load(f.at(b_place, element, f.i64(v * lanes)), vector, sizes.size)
-            for v in range(vectors)
-        ]
-        for row in range(tile_rows):
-            place = f.at(a_rows[row], "i8", a_offset)
-            left = f.splat(f.load(place, sizes.scalar, sizes.size), lanes)
-            for v in range(vectors):
-                sums[row * vectors + v] = f.fma(left, right[v], sums[row * vectors + v])
-        return [*sums, f.add(a_offset, a_step), f.at(b_place, "i8", b_step)]
-
-    final: Sequence[Reg] = [*start, f.i64(0), b]
-    if asks:
-        table, count = f.parameter("requests", "count")
-        distance = f.quotient(k, f.add(count, 1))
-        with f.loop(f.i64(0), count, 1, final) as loop:
-            loop.yields = chains(distance, loop.carries)
-            emit_request(f, sizes, table, loop.index)
-        final = loop.results
-        k = f.sub(k, f.mul(distance, count))
-    final = chains(k, final)
-    for value, place in zip(final[:-2], places, strict=True):
-        f.store(value, place, sizes.size)
+    chains.store(chains.steps(k, [*start, f.i64(0), b]), places)
     f.finish()
     return name
+
+
+def emit_strip(module: ModuleEmitter, sizes: Blocking) -> str:
+    """Defines the kernel of whole tiles below each other, a panel wide; returns its name.
+
+    Signature: (k, a, a_row, a_col, b, b_row, c, c_row, tiles, resume, requests, count). Each tile
+    makes ``count`` requests (``ahead``) at equal distances.
+    """
+    name = f"gemm_strip_{sizes.suffix}"
+    if module.has(name):
+        return name
+    f = Builder(module, name, "k *a a_row a_col *b b_row *c c_row tiles resume *requests count")
+    k, a, a_row, a_col, b, b_row = f.parameter("k", "a", "a_row", "a_col", "b", "b_row")
+    c, c_row, tiles, resume = f.parameter("c", "c_row", "tiles", "resume")
+    table, count = f.parameter("requests", "count")
+    distance = f.quotient(k, f.add(count, 1))
+    rest = f.sub(k, f.mul(distance, count))
+    numbers = [f.i64(row) for row in range(sizes.tile_rows)]
+    vectors = sizes.tile_columns // sizes.lanes
+    with f.loop(f.i64(0), tiles, 1, [a, c]) as tile:
+        left, result = tile.carries
+        chains = _Chains(f, sizes, _rows(f, sizes, left, a_row, numbers), (a_col, b_row), vectors)
+        places = chains.places(_rows(f, sizes, result, c_row, numbers))
+        _ask_for_result(f, sizes, places[::vectors], vectors, c_row)
+        start = _start_of_chains(f, sizes, places, resume)
+        with f.loop(f.i64(0), count, 1, [*start, f.i64(0), b]) as loop:
+            loop.yields = chains.steps(distance, loop.carries)
+            emit_request(f, sizes, table, loop.index)
+        chains.store(chains.steps(rest, loop.results), places)
+        tile.yields = [
+            f.at(place, sizes.element, f.mul(row, sizes.tile_rows))
+            for place, row in ((left, a_row), (result, c_row))
+        ]
+    f.finish()
+    return name
+
+
+class _Chains:
+    """The chains of a tile, and the steps that carry them on."""
+
+    def __init__(
+        self,
+        f: Builder,
+        sizes: Blocking,
+        left: Sequence[Reg],
+        strides: tuple[Reg, Reg],
+        vectors: int,
+    ) -> None:
+        """``left`` are the rows of A, ``strides`` those from one step to the next in A and B."""
+        self._f, self._sizes, self._left, self._vectors = f, sizes, left, vectors
+        self._a_step, self._b_step = (f.mul(stride, sizes.size) for stride in strides)
+
+    def places(self, rows: Sequence[Reg]) -> list[Reg]:
+        """Where the vectors of C are that begin in these rows."""
+        return [self._beside(row, v) for row in rows for v in range(self._vectors)]
+
+    def steps(self, length: Reg, carries: Sequence[Reg]) -> Sequence[Reg]:
+        """So many steps of all chains; carries the sums and where A and B are read."""
+        f = self._f
+        with f.loop(f.i64(0), length, 1, carries) as loop:
+            loop.yields = self._step(loop.carries)
+        return loop.results
+
+    def store(self, carries: Sequence[Reg], places: Sequence[Reg]) -> None:
+        """Leaves the sums in C."""
+        for value, place in zip(carries[:-2], places, strict=True):
+            self._f.store(value, place, self._sizes.size)
+
+    def _step(self, carries: Sequence[Reg]) -> list[Reg]:
+        f, sizes = self._f, self._sizes
+        *sums, a_offset, b_place = carries
+        columns = range(self._vectors)
+        right = [f.load(self._beside(b_place, v), sizes.vector, sizes.size) for v in columns]
+        for number, row in enumerate(self._left):
+            place = f.at(row, "i8", a_offset)
+            left = f.splat(f.load(place, sizes.scalar, sizes.size), sizes.lanes)
+            for v in columns:
+                chain = number * self._vectors + v
+                sums[chain] = f.fma(left, right[v], sums[chain])
+        return [*sums, f.add(a_offset, self._a_step), f.at(b_place, "i8", self._b_step)]
+
+    def _beside(self, place: Reg, vector: int) -> Reg:
+        f, sizes = self._f, self._sizes
+        return f.at(place, sizes.element, f.i64(vector * sizes.lanes))
+
+
+def _rows(f: Builder, sizes: Blocking, base: Reg, stride: Reg, numbers: Sequence[Reg]) -> list[Reg]:
+    return [f.at(base, sizes.element, f.mul(number, stride)) for number in numbers]
+
+
+def _ask_for_result(
+    f: Builder, sizes: Blocking, rows: Sequence[Reg], vectors: int, c_row: Reg
+) -> None:
+    """Asks for what will be written, unless rows of C are short: it is in a cache then."""
+    with f.when(f.compare("sge", c_row, sizes.far_row)):
+        for row in rows:
+            prefetch(f, row, vectors * sizes.lanes * sizes.size, write=True)
 
 
 def emit_row(module: ModuleEmitter, sizes: Blocking, rows: int, panels: int) -> str:
@@ -126,9 +179,7 @@ def emit_row(module: ModuleEmitter, sizes: Blocking, rows: int, panels: int) -> 
     return name
 
 
-def _start_of_chains(
-    f: Builder, sizes: Blocking, places: Sequence[Reg], resume: Reg
-) -> list[Reg]:
+def _start_of_chains(f: Builder, sizes: Blocking, places: Sequence[Reg], resume: Reg) -> list[Reg]:
     """Zeros, or what C holds at these places if ``resume`` is not 0."""
     entry, load, body = f.block, f.label("resume"), f.label("start")
     f.branch(f.compare("ne", resume, 0), load, body)
