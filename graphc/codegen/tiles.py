@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 
 from graphc.codegen.binding import Linear, storage
 from graphc.codegen.caches import LINE, prefetch
-from graphc.codegen.emitter import I64, PTR, FunctionEmitter, Reg, ltype
+from graphc.codegen.emitter import I64, PTR, Reg, ltype
 from graphc.codegen.streaming import ALWAYS, at_least, both, element_at, start_of_lines
+from graphc.codegen.transpose import transposed
 from graphc.ir.dims import Dim
 from graphc.kernel.index_range import loads_across
 from graphc.kernel.ir import Load, Loop, Reduce, Statement, Store, Var
@@ -289,7 +290,7 @@ class _Tiling:
         e, side = self.k.e, self._side(load)
         vector, align = ltype(storage(load.result.dtype), side), load.result.dtype.bytes
         pointers = [self._pointer(load, place, left + line, top) for line in range(side)]
-        return _transposed(e, [e.load(pointer, vector, align) for pointer in pointers])
+        return transposed(e, [e.load(pointer, vector, align) for pointer in pointers])
 
     def _keep(self, load: Load, place: Reg, tile: Reg) -> None:
         """Reads a tile along the outer loop and writes it to the stack along the inner one."""
@@ -320,26 +321,3 @@ class _Tiling:
                 with e.loop(start, end, 1) as column:
                     k.bind(self.inner.index, column.index)
                     k.statements(self.inner.body)
-
-
-def _transposed(e: FunctionEmitter, lines: Sequence[Reg]) -> list[Reg]:
-    """A square of as many vectors as each has lanes, a power of two.
-
-    Each step interleaves line i with line i + half, which moves one bit of an element's place from
-    the number of its line to that of its lane; after as many steps as there are bits, lines and
-    lanes have changed places.
-    """
-    count = len(lines)
-    half = count // 2
-    orders = [
-        ", ".join(f"i32 {lane}, i32 {lane + count}" for lane in range(start, start + half))
-        for start in (0, half)
-    ]
-    current = list(lines)
-    for _ in range(count.bit_length() - 1):
-        current = [
-            e.assign(a.type, f"shufflevector {a}, {b}, <{count} x i32> <{order}>")
-            for a, b in zip(current[:half], current[half:], strict=True)
-            for order in orders
-        ]
-    return current
