@@ -167,7 +167,7 @@ def _emit_drain(module: ModuleEmitter) -> None:
                 end = r.least(begin + job["grain"], job["extent"])
                 status[0] = 0
                 call = job["buffers"], job["dims"], status.at(0), begin, end, seat
-                r.call_at(job["kernel"], *call)
+                r.call_at(job["kernel"], None, *call)
                 with r.when(status[0].differs(0)):
                     r.call("graphc_fail", None, at, task, status.at(0))
                 did.value = did.value + 1
@@ -339,7 +339,7 @@ def _emit_run_tasks(module: ModuleEmitter) -> None:
     process, zero = process_number(r), r.word(0)
 
     def run_alone() -> None:
-        r.call_at(kernel, buffers, dims, status, zero, extent, zero)
+        r.call_at(kernel, None, buffers, dims, status, zero, extent, zero)
 
     # an owner of another process is what a fork left
     owner = pool.shared("owner")

@@ -376,15 +376,23 @@ class Routine:
         """Int64s on the stack."""
         return Table(Word(self, self.e.alloca(I64, words, 8)))
 
+    def room_for(self, words: Word) -> Table:
+        """The same for a number that is known at run time; not in loops, where it would add up."""
+        return Table(Word(self, self.e.assign(PTR, f"alloca i64, {words.reg}, align 8")))
+
     # --- calls -----------------------------------------------------------------------------------
 
     def call(self, name: str, result: LType | None, *operands: Word) -> Word:
         """Calls a function of the module; an int32 comes back widened."""
         return self.widened(self.e.call(name, result, *(word.reg for word in operands)))
 
-    def call_at(self, code: Word, *operands: Word) -> None:
-        """Calls what is at an address and gives no result."""
-        self.e.line(f"call void {code.reg.text}({', '.join(str(word.reg) for word in operands)})")
+    def call_at(self, code: Word, result: LType | None, *operands: Word) -> Word:
+        """Calls what is at an address; an int32 comes back widened."""
+        words = ", ".join(str(word.reg) for word in operands)
+        if result is None:
+            self.e.line(f"call void {code.reg.text}({words})")
+            return Word(self, Reg("", I64))
+        return self.widened(self.e.assign(result, f"call {result} {code.reg.text}({words})"))
 
     def external(self, name: str, result: LType | None, *operands: Word) -> Word:
         """Declares a function of the system and calls it."""

@@ -264,7 +264,7 @@ def _emit_run_steps(module: ModuleEmitter) -> None:
         at.value = number + 1
         with r.when(kind.differs(SKIP)):
             given = pointers.at(buffers), dims.at(sizes), status_at, r.word(0), goal, r.word(0)
-            r.call_at(r.address_of(function), *given)
+            r.call_at(r.address_of(function), None, *given)
         with r.when(status[0].differs(0)):
             status[0] = at.value
         stop_if(status[0].differs(0))

@@ -33,6 +33,7 @@ from graphc.base.objects import (
     PLAIN,
     WRITEABLE,
 )
+from graphc.base.target import host
 from graphc.ir.attributes import Array
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
@@ -146,7 +147,7 @@ def _compiled() -> tuple[int, int, object]:
     from graphc.codegen.entry import emit_entry
     from graphc.runtime.jit import load
 
-    library = load(emit_entry(), (ENTRY, ENTRY_IMPORTS))
+    library = load(emit_entry(host()), (ENTRY, ENTRY_IMPORTS))
     return library.addresses[ENTRY], library.addresses[ENTRY_IMPORTS], library
 
 

@@ -95,7 +95,7 @@ def library_text(
     if interface.pool is not None:
         heads.append(_pool_text(interface.pool))
     if interface.is_linux:
-        texts += [emit_entry("internal"), handler_text("internal")]
+        texts += [emit_entry(base, "internal"), handler_text("internal")]
     whole = joined_modules(texts)
     exported = set(interface.exported())
     whole = _DEFINE.sub(lambda found: _hidden(found, exported), whole)
