@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from graphc.base.errors import GraphError, ShapeError
+from graphc.base.errors import DTypeError, GraphError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.ir.builder import current
@@ -114,7 +114,17 @@ def variable(
         name: a label.
         trainable: whether ``minimize`` updates it by default.
         dtype: converts the initial value.
+
+    Raises:
+        DTypeError: for an initial value that is no array of a supported dtype.
+        GraphError: inside a branch or a loop body.
     """
+    if isinstance(initial, str):
+        raise DTypeError(
+            f"a variable's initial value comes first, which is {shown(initial)} here",
+            where=caller(),
+            hint=f"write gx.variable(initial, name={shown(initial)})",
+        )
     recorder = current_recorder()
     if recorder.parent is not None:
         raise GraphError(

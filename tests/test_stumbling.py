@@ -398,6 +398,18 @@ def test_a_placeholder_with_its_arguments_in_another_order(graph: Any) -> None:
     assert not graph.nodes and gx.placeholder("n").ndim == 1
 
 
+def test_a_variable_with_its_name_first_and_one_that_nobody_made(graph: Any) -> None:
+    error = raised(gx.DTypeError, lambda: gx.variable("v", np.zeros(3)))  # type: ignore[arg-type]
+    assert error.message == "a variable's initial value comes first, which is 'v' here"
+    assert hint_of(error) == "write gx.variable(initial, name='v')"
+    gx.variable(np.zeros(3), name="v")
+    session = gx.Session(graph)
+    for look in (lambda: session.get("nope"), lambda: session.set({"nope": 1.0})):
+        error = raised(gx.NameLookupError, look)
+        assert error.message == "no value is called 'nope'"
+        assert hint_of(error) == "known names are 'v'"
+
+
 def test_what_takes_feeds_takes_them_by_name(graph: Any, tmp_path: Path) -> None:
     x, rate = gx.placeholder((2,), name="x"), gx.placeholder((), name="rate")
     exe = gx.Session(graph).compile(x * rate, [x, rate])
