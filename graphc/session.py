@@ -32,7 +32,7 @@ from graphc.ir.recorder import Recorder, current_recorder, origin
 from graphc.ir.value import Value
 from graphc.ops.source import placeholder_op
 from graphc.ops.state import variable_op
-from graphc.runtime.blocks import copy_of
+from graphc.runtime.blocks import copies_of
 from graphc.state import Variable
 from graphc.structure import leaves, rebuild
 from graphc.tiers import Tiers, seconds_of
@@ -379,8 +379,8 @@ class Session:
                     where=caller(),
                     hint="only what gx.variable makes keeps a value between runs",
                 )
-            new[variable] = copy_of(converted_feed(variable, given))
-        self._holdings.set(new)
+            new[variable] = converted_feed(variable, given)
+        self._holdings.set(dict(zip(new, copies_of([*new.values()]), strict=True)))
 
     # --- looking up ------------------------------------------------------------------------------
 

@@ -11,7 +11,13 @@ import pytest
 from at_once import at_once
 
 import graphc as gx
-from graphc.runtime.blocks import MAX_IDLE_BLOCKS, BlockStore, maker_of_results, store
+from graphc.runtime.blocks import (
+    MAX_IDLE_BLOCKS,
+    BlockStore,
+    copies_of,
+    maker_of_results,
+    store,
+)
 
 LARGE = 1 << 18
 """Elements of float32 that make a result large."""
@@ -110,3 +116,10 @@ def test_a_result_that_no_memory_holds() -> None:
             with pytest.raises(MemoryError):
                 call(np.ones(1 << 20, "float32"))
     assert total(np.ones(2, "float32")) == 16
+
+
+def test_copies_are_of_their_own() -> None:
+    arrays = [np.arange(LARGE, dtype=np.float32).reshape(4, -1), np.arange(3), np.zeros((0, 2))]
+    for copy, array in zip(copies_of(arrays), arrays, strict=True):
+        assert copy.dtype == array.dtype and not np.shares_memory(copy, array)
+        np.testing.assert_array_equal(copy, array)

@@ -32,7 +32,7 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.plan.ir import Plan
 from graphc.plan.stored import plan_of
-from graphc.runtime.blocks import copy_of
+from graphc.runtime.blocks import copies_of
 from graphc.runtime.program import Program
 from graphc.structure_data import structure_of
 from graphc.targets import arranged, targets_of
@@ -169,8 +169,8 @@ class LoadedProgram(Called):
         new: dict[Value, Array] = {}
         for key, given in mapping_of(values, "new values").items():
             variable = self._variables[_position(self.signature.variables, key)]
-            new[variable] = copy_of(converted_feed(variable, given))
-        self._holdings.set(new)
+            new[variable] = converted_feed(variable, given)
+        self._holdings.set(dict(zip(new, copies_of([*new.values()]), strict=True)))
 
     def __repr__(self) -> str:
         counts = self.signature

@@ -8,7 +8,7 @@ gets it. Invariant: a block is either in the store or belongs to one living arra
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -136,12 +136,17 @@ def result_of(shape: tuple[int, ...], dtype: np.dtype[Any], size: int) -> Array:
     return np.ndarray(shape, dtype, lease)
 
 
-def copy_of(array: Array) -> Array:
-    """A copy that lies where a result would."""
-    make = maker_of_results(array.shape, array.dtype)
-    copy = np.empty(array.shape, array.dtype) if make is None else make()
-    copy[...] = array
-    return copy
+def copies_of(arrays: Sequence[Array]) -> list[Array]:
+    """Copies that lie where results would; there is room for all before any is written, so that
+    blocks can share huge pages."""
+    makers = [maker_of_results(array.shape, array.dtype) for array in arrays]
+    copies = [
+        np.empty(array.shape, array.dtype) if make is None else make()
+        for array, make in zip(arrays, makers, strict=True)
+    ]
+    for copy, array in zip(copies, arrays, strict=True):
+        copy[...] = array
+    return copies
 
 
 def maker_of_results(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[], Array] | None:
