@@ -71,7 +71,7 @@ class Judge(Protocol):
 
 
 _PARTS = 32
-"""So many launches that write parts of one slot are independent of each other; the next one comes
+"""So many launches that write parts of one slot are independent of each other; the next ones come
 after them, so that the pairs of those that write and read stay few."""
 
 
@@ -197,7 +197,8 @@ def _dependencies(
     after: list[list[int]] = [[] for _ in units]
     writers: dict[int, list[int]] = {}
     readers: dict[int, list[int]] = {}
-    in_parts: set[int] = set()
+    # by slots that are written in parts, what every one of these comes after
+    behind: dict[int, list[int]] = {}
     failing: list[int] = []
     for number, unit in enumerate(units):
         earlier: dict[int, None] = {}
@@ -214,13 +215,18 @@ def _dependencies(
                     earlier |= dict.fromkeys(wrote)
                     readers.setdefault(slot, []).append(number)
                     continue
-                earlier |= dict.fromkeys(readers.pop(slot, ()))
-                if buffer.role == "part" and slot in in_parts and len(wrote) < _PARTS:
+                further = buffer.role == "part" and slot in behind and slot not in readers
+                if further and len(wrote) < _PARTS:
                     wrote.append(number)
+                    earlier |= dict.fromkeys(behind[slot])
                     continue
-                earlier |= dict.fromkeys(wrote)
+                ended = [*wrote, *readers.pop(slot, ())]
+                earlier |= dict.fromkeys(ended)
                 writers[slot] = [number]
-                (in_parts.add if buffer.role == "part" else in_parts.discard)(slot)
+                if buffer.role == "part":
+                    behind[slot] = ended
+                else:
+                    behind.pop(slot, None)
         earlier.pop(number, None)
         before.append(list(earlier))
         for other in earlier:
