@@ -60,6 +60,11 @@ LIKELY = 128
 which threads share, and far smaller ones none that are worth it."""
 
 
+_PARTS = 32
+"""So many launches that write parts of one slot are independent of each other; the next ones come
+after them, so that the pairs of those that write and read stay few."""
+
+
 class Judge(Protocol):
     """Who decides about groups, and is told of those that are not made."""
 
@@ -68,11 +73,6 @@ class Judge(Protocol):
 
     def refused(self, plan: Plan, group: Group, reason: str) -> None:
         """A group would have paid, but is not made."""
-
-
-_PARTS = 32
-"""So many launches that write parts of one slot are independent of each other; the next ones come
-after them, so that the pairs of those that write and read stay few."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,10 +142,10 @@ def _table(plan: Plan, code: Code, threads: int) -> _Table:
         steps[:, :5] = np.array(words, np.int64).reshape(-1, 5)
     cuts = cuts_of(plan, threads)
     bounds = np.array(bounds_of(plan), np.int64)
-    besides = besides_of(plan, cuts, threads, address_of(bounds)) if plan.groups else ()
-    needs_pool = threads > 1 and (cuts or besides)
-    pool = pool_address(code.worker, code.loop) if needs_pool else 0
-    write_shares(steps, cuts, besides, None, pool)
+    besides = besides_of(plan, cuts, threads, address_of(bounds))
+    pool = pool_address(code.worker, code.loop) if threads > 1 and (cuts or besides) else 0
+    known = (cut for cut in cuts if not cut.is_symbolic)
+    write_shares(steps, known, (one for one in besides if not one.is_symbolic), int, pool)
     return _Table(
         steps,
         tuple(pointers),

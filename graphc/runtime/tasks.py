@@ -54,9 +54,7 @@ def cuts_of(plan: Plan, threads: int) -> tuple[Cut, ...]:
     return tuple(result)
 
 
-def write_cuts(
-    steps: Array, cuts: Iterable[Cut], number: Callable[[Dim], int], pool: int
-) -> None:
+def write_cuts(steps: Array, cuts: Iterable[Cut], number: Callable[[Dim], int], pool: int) -> None:
     """Fills in the rows of these launches for the sizes that ``number`` gives."""
     for cut in cuts:
         extent = number(cut.extent)
@@ -119,19 +117,14 @@ def write_shares(
     steps: Array,
     cuts: Iterable[Cut],
     besides: Iterable[Beside],
-    number: Callable[[Dim], int] | None,
+    number: Callable[[Dim], int],
     pool: int,
 ) -> None:
     """Fills in the rows of launches in tasks and of the first steps of groups that pay.
 
     A group does if it saves more than sharing its large launches one after the other, of which
-    each is handed out, too. ``number`` gives the size of a dim; None fills in what depends on no
-    symbol.
+    each is handed out, too. ``number`` gives the size of a dim.
     """
-    if number is None:
-        cuts = [cut for cut in cuts if not cut.is_symbolic]
-        besides = [beside for beside in besides if not beside.is_symbolic]
-        number = int
     write_cuts(steps, cuts, number, pool)
     for beside in besides:
         works = [number(work) for work in beside.group.works]
