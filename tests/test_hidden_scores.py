@@ -246,10 +246,11 @@ def test_sizes_known_at_run_time(build: Build) -> None:
     apart = gx.Session(graph, threads=1, options=options).compile(result, fed)
     products = [s for s in walk(executable.kernels[-1].body) if isinstance(s, Contract)]
     assert isinstance(products[1].k, Var)
-    for rows, columns in [(1, 1), (1, 300), (64, 64), (97, 130), (40, 310)]:
+    sizes = [(1, 1), (1, 300), (64, 64), (97, 130), (40, 310), (0, 5), (1, 0), (64, 0)]
+    for rows, columns in sizes:
         arrays = [*sample(rows, columns), causal(rows, columns)]
         for value in (1.0, np.inf, np.nan):
-            arrays[2][0, columns // 2] = value
+            arrays[2][0, columns // 2 :][:1] = value
             got, wanted = executable(*arrays), apart(*arrays)
             for array in (got, wanted):
                 array[np.isnan(array)] = np.nan

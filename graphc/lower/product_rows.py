@@ -246,8 +246,10 @@ class _Sight:
             is_seen = b.load(self._seen, last.index)
             position = b.apply("select", is_seen, last.index, b.constant(0, int64))
             last.terms.append(("maximum", position))
+        # of no columns there is no last one
+        position = b.apply("maximum", last.results[0], b.dim(0))
         step = b.dim(self._step)
-        steps = b.apply("add", b.apply("floor_divide", last.results[0], step), b.dim(1))
+        steps = b.apply("add", b.apply("floor_divide", position, step), b.dim(1))
         return b.apply("minimum", b.apply("multiply", steps, step), b.dim(n))
 
     def mend(
