@@ -76,7 +76,8 @@ def inplace_groups(plan: Plan, may: May) -> tuple[tuple[int, ...], ...]:
 def commit_step(
     plan: Plan, renewed: Sequence[tuple[int | None, int]], may: Callable[[], bool]
 ) -> int | None:
-    """The first step that writes a new value of a variable, if all may lie where the old ones do.
+    """The first step that writes a new value of a variable, if all may lie where the old ones do;
+    where it is one of a group, the first of that, since they run at once.
 
     None if not: where a step from there on may fail or jumps, where an old value is still read when
     it would be gone, or where it is too little to be worth it.
@@ -108,6 +109,8 @@ def commit_step(
             elif slot in kept:
                 read[slot] = position
     commit = min(first.values(), default=0)
+    around = (group for group in plan.groups if group.bounds[0] <= commit < group.bounds[-1])
+    commit = next((group.bounds[0] for group in around), commit)
     if len(first) < len(old_of) or commit < open_until:
         return None
     pairs: dict[int, set[tuple[int, int]]] = {}

@@ -215,6 +215,26 @@ def test_old_values_are_read_before_any_part_of_the_new_one_is_written() -> None
         assert not {old, new} <= touched
 
 
+@pytest.mark.usefixtures("small_groups")
+def test_no_group_has_what_may_fail_and_what_writes_variables_in_place() -> None:
+    for count in (64, 128):
+        with gx.Graph() as graph:
+            x = gx.placeholder((24, 24), "float32", "x")
+            numbers = gx.placeholder((count,), "int64", "numbers")
+            variable = gx.variable(normal(24, 1536))
+            weights = [gx.constant(normal(24, 512, seed=n)) for n in range(3)]
+            step = variable.assign(gx.concatenate([x @ w for w in weights], axis=1))
+            rows = gx.exp(gx.tanh(gx.take(gx.constant(normal(50, 512)), numbers, axis=0)))
+        session = gx.Session(graph, threads=2, options=CHECKED)
+        exe = session.compile([gx.sum(rows, axis=-1), gx.group(step)], [x, numbers])
+        plan, before = program_of(exe).plan, session.get(variable).copy()
+        # the verifier refuses a commit within a group
+        assert plan.groups
+        with pytest.raises(gx.IndexRangeError):
+            exe(normal(24, 24), np.full(count, 99))
+        assert same(session.get(variable), before)
+
+
 # --- errors --------------------------------------------------------------------------------------
 
 
