@@ -359,7 +359,7 @@ def test_a_whole_lives_from_its_first_slice_on() -> None:
 
 def half_of(plan: Plan, position: int) -> Plan:
     steps = tuple(step for n, step in enumerate(plan.steps) if n != position)
-    return replace(plan, steps=steps, layout=None)
+    return replace(plan, steps=steps, layout=None, groups=())
 
 
 def test_a_slice_that_nobody_writes_is_found() -> None:
