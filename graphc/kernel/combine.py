@@ -82,9 +82,11 @@ def combine_terms(
         if not dtype.is_float:
             return np.asarray(ufunc.reduce(terms, axis=-1, dtype=terms.dtype))
         neutral = terms.dtype.type(neutral_element(combine, dtype))
-        step: _Step = ufunc
-        if combine == "squares":
-            step = lambda total, term: multiply_add(term, term, total)  # noqa: E731
+
+        def square(total: Any, term: Any) -> Any:
+            return multiply_add(term, term, total)
+
+        step: _Step = square if combine == "squares" else ufunc
         return _cascade(ufunc, step, neutral, terms, 1 if order == "chain" else lanes(dtype))
 
 

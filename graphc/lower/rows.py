@@ -9,7 +9,7 @@ values that several stages need are kept in row scratch instead of computed agai
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Literal
 
 from graphc.base.errors import VerifyError
@@ -19,7 +19,7 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Combine, Pointwise, Reduction
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
-from graphc.kernel.builder import KernelBuilder
+from graphc.kernel.builder import KernelBuilder, ReduceScope
 from graphc.kernel.ir import Buffer, Kernel, LoopKind, Order, Size, Var, lanes
 from graphc.lower.deviations import combinations, leading, share, squared_deviations
 from graphc.lower.evaluate import Evaluator
@@ -255,10 +255,7 @@ def _reduce(
     """One stage: a loop over the row that feeds all its reductions."""
     order: Order = "lanes" if inner else "chain"
     pivots = _pivots(b, evaluator, stage, row, extent, axis, order, kept)
-    with b.reduce(extent, order) as scope:
-        evaluator.push()
-        index = _full_index(row, axis, scope.index)
-        _recall(b, evaluator, kept, index, scope.index)
+    with _along(b, evaluator, row, extent, axis, order, kept) as (scope, index):
         for value, buffer in keep.items():
             b.store(buffer, scope.index, evaluator.at(value, index))
         for node in stage:
@@ -268,10 +265,28 @@ def _reduce(
                 scope.terms += [(way, deviation) for way in combinations(_known(extent), order)]
             else:
                 scope.terms.append((combine, term))
-        evaluator.pop()
     results = iter(scope.results)
     for node in stage:
         evaluator.know(node.output, row, _result(b, node, extent, order, results))
+
+
+@contextmanager
+def _along(
+    b: KernelBuilder,
+    evaluator: Evaluator,
+    row: Index,
+    extent: Size,
+    axis: int,
+    order: Order,
+    kept: Held,
+) -> Iterator[tuple[ReduceScope, Index]]:
+    """A reduction over so many elements of a row; gives its scope and where each element is."""
+    with b.reduce(extent, order) as scope:
+        evaluator.push()
+        index = _full_index(row, axis, scope.index)
+        _recall(b, evaluator, kept, index, scope.index)
+        yield scope, index
+        evaluator.pop()
 
 
 def _pivots(
@@ -289,13 +304,9 @@ def _pivots(
     if not deviating:
         return {}
     count = leading(_known(extent), order, _term_dtype(deviating[0]))
-    with b.reduce(count, order) as scope:
-        evaluator.push()
-        index = _full_index(row, axis, scope.index)
-        _recall(b, evaluator, kept, index, scope.index)
+    with _along(b, evaluator, row, count, axis, order, kept) as (scope, index):
         for node in deviating:
             scope.terms.append(("add", share(b, _term(b, evaluator, node, index), count)))
-        evaluator.pop()
     return dict(zip(deviating, scope.results, strict=True))
 
 
