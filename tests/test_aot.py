@@ -126,35 +126,6 @@ def test_a_fresh_process_loads_no_compiler(tmp_path: Path) -> None:
     assert_same(np.load(tmp_path / "y.npy"), exe(x))
 
 
-TIMED = """
-import time
-started = time.process_time()
-import numpy as np
-numpy_loaded = time.process_time()
-import graphc
-before = time.process_time()
-program = graphc.aot.load("net")
-after = time.process_time()
-program(np.zeros((1, 16), "float32"))
-print(numpy_loaded - started, after - before, time.process_time() - after)
-"""
-
-
-def test_loading_takes_less_than_loading_numpy(tmp_path: Path) -> None:
-    """A third of it, when this was written; the first process of the two compiles the sources."""
-    export(tmp_path / "net", lambda: network()[0])
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONPYCACHEPREFIX": str(tmp_path)}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, "-c", TIMED], cwd=tmp_path, env=environment, capture_output=True,
-            text=True, check=True, timeout=120,
-        )  # fmt: skip
-    reference, loading, calling = map(float, done.stdout.split())
-    assert loading < 0.75 * reference, (loading, reference)
-    assert calling < 0.25 * reference, (calling, reference)
-
-
 def test_feeds_follow_the_rules_of_sessions(tmp_path: Path) -> None:
     with gx.Graph(), gx.Session() as session:
         x = gx.placeholder(("n", 2), name="x")
@@ -413,18 +384,17 @@ def test_libraries_beside_each_other_and_after_a_fork(tmp_path: Path) -> None:
 
 
 LONG = """
-import os, signal, sys, threading, time
+import os, signal, sys, threading
 import numpy as np
 from graphc import aot
 
 program = aot.load(sys.argv[1])
-threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-started = time.monotonic()
 try:
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     program(np.ones(1000, "float32"))
 except KeyboardInterrupt:
     assert program.get("v") == 0 and "llvmlite" not in sys.modules
-    print("stopped", time.monotonic() - started)
+    print("stopped")
 """
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
+from effort import assert_linear
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,18 +70,13 @@ def test_schedules_of_wide_and_deep_graphs_take_linear_time() -> None:
     def tiny(count: int) -> Work:
         return work([0] * count, [[]] * count)
 
+    def scheduling(make: Callable[[int], Work], count: int) -> Callable[[], object]:
+        return partial(fork_join, make(count), 2, 500)
+
     for make in (wide, deep, tiny):
-        spent = []
-        for count in (5_000, 20_000):
-            given_work = make(count)
-            tries = []
-            for _ in range(3):
-                started = time.process_time()
-                groups = fork_join(given_work, 2, 500)
-                tries.append(time.process_time() - started)
-            assert sum(len(task) for tasks in groups for task in tasks) >= count
-            spent.append(min(tries))
-        assert spent[1] < 10 * spent[0] + 0.1
+        groups = fork_join(make(20_000), 2, 500)
+        assert sum(len(task) for tasks in groups for task in tasks) >= 20_000
+        assert_linear(partial(scheduling, make), 1000)
 
 
 def test_longest_tasks_stand_at_the_ends() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from pathlib import Path
 from typing import Any
 
@@ -210,10 +209,8 @@ def test_long_chains_save_and_load(tmp_path: Path) -> None:
             value = value + (v if number % 2 else 1.0)
         for _ in range(500):
             v.assign_add(1.0)
-        started = time.perf_counter()
         gx.save(tmp_path / "a.gir", [value, gx.group(v.read())])
     loaded = gx.load(tmp_path / "a.gir")
-    assert time.perf_counter() - started < 30
     assert sum(node.op.name == "add" for node in loaded[0].graph.nodes) == 20_500
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import pickle
-import time
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from effort import assert_linear
 
 import graphc as gx
 from graphc.plan.ir import Launch, Plan
@@ -150,14 +151,7 @@ def test_many_loops_have_the_liveness_that_their_definition_gives() -> None:
 
 
 def test_liveness_takes_time_in_proportion_to_the_number_of_loops() -> None:
-    few, many = plan_of_loops(200), plan_of_loops(3200)
-
-    def taken(plan: Plan) -> float:
-        begun = time.process_time()
-        live_intervals(plan)
-        return time.process_time() - begun
-
-    assert min(taken(many) for _ in range(3)) < 60 * min(taken(few) for _ in range(5))
+    assert_linear(lambda count: partial(live_intervals, plan_of_loops(count)), 200, times=16)
 
 
 def test_wide_structures_of_feeds_and_fetches() -> None:
