@@ -14,7 +14,7 @@ from graphc.ir.attributes import Array
 from graphc.ir.value import Value
 from graphc.runtime.entry import Container, available, native_call
 from graphc.runtime.program import Program
-from graphc.targets import arranged
+from graphc.targets import arranging
 
 CALL_SIGNATURE = inspect.Signature(
     [
@@ -86,12 +86,14 @@ class Calling(NamedTuple):
         if plain:
             return call
 
+        arrange, run = arranging(fetches), holdings.run_and_commit
+
         def call_and_arrange(*arguments: Any, out: Any = None, **named: Any) -> Any:
             if out is not None or named:
                 return careful(*arguments, out=out, **named)
             if not written:
-                return arranged(fetches, call(*arguments))
-            return arranged(fetches, holdings.run_and_commit(call, arguments, uses, plan))
+                return arrange(call(*arguments))
+            return arrange(run(call, arguments, uses, plan))
 
         return call_and_arrange
 

@@ -2,8 +2,11 @@
 
 Invariant: a thread finds of all that a run writes either what was before or what is after, whatever
 way the run ends. Values are plain arrays. A program whose plan has a commit step writes new values
-where the old ones lie: then the arrays are lent to the run, and nobody else finds them until they
+where the old ones lie: then the arrays are lent to the run, and nobody else reads them until they
 are given back. For other programs two blocks take turns.
+
+Between two steps of a small network this is a good part of the time, and finds the caches full of
+other things. Hence iterators in place of loops, and nothing that is moved from one dict to another.
 """
 
 from __future__ import annotations
@@ -12,9 +15,11 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import is_
 from typing import Any, Protocol
+
+import numpy as np
 
 from graphc.ir.attributes import Array
 from graphc.ir.value import Value
@@ -64,7 +69,7 @@ class Holdings:
     """Values of variables.
 
     Attributes:
-        values: the present ones, but for those that are lent; native code looks them up here.
+        values: the present ones; native code looks them up here.
         spare: blocks to write new values to.
     """
 
@@ -73,64 +78,67 @@ class Holdings:
         self.values: dict[Value, Array] = {}
         self.spare: dict[Value, Array] = {}
         self._initial = initial
-        self._working: dict[Value, Array] = {}
+        self._given: set[Value] = set()
         self._writing = threading.RLock()
+        self._lent: Sequence[Value] = ()
+        self._lends = np.zeros(1, np.int64)
         self._writer: int | None = None
-        self._changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._waiting = 0
+        self._alone = _references({0: object()}, (0,))
         _FORKS.known.add(self)
 
     def hold(self) -> None:
         """Waits until no run writes variables, and keeps others from it."""
         self._writing.acquire()
-        self._changed.acquire()
+        self._lock.acquire()
 
     def let_go(self) -> None:
         """Ends that, in the thread that asked for it."""
-        self._changed.release()
+        self._lock.release()
         self._writing.release()
 
     # --- reading ---------------------------------------------------------------------------------
 
     def read(self, variables: Sequence[Value]) -> list[Array]:
         """The present values, as of one moment; whoever keeps them keeps them from being lent."""
-        with self._changed:
+        with self._lock:
             self._wait_for(variables)
             return [*map(self._current, variables)]
 
     def copies(self, variables: Sequence[Value]) -> list[Array]:
         """Copies of the present values, as of one moment."""
-        with self._changed:
+        with self._lock:
             self._wait_for(variables)
             return [self._current(variable).copy() for variable in variables]
 
     def everything(self) -> list[tuple[Value, Array]]:
         """All values that were read or written before."""
-        with self._changed:
-            self._wait_for([*self._working])
+        with self._lock:
+            self._wait_for([*self.values])
             return [*self.values.items()]
 
     def variables_of(self, uses: Uses, plan: Plan) -> Variables:
         """What native code reads and writes of a program's variables."""
-        values = self.values if plan.commit is None else self._working
-        return Variables(values, uses.states, self.spare, uses.written)
+        lends = self._lends if uses.states or uses.written else np.zeros(1, np.int64)
+        in_place = plan.commit is not None
+        return Variables(self.values, uses.states, self.spare, uses.written, lends, in_place)
 
     def _current(self, variable: Value) -> Array:
         array = self.values.get(variable)
         if array is None:
-            array = self._working.get(variable)
-        if array is None:
             array = self.values.setdefault(variable, self._initial(variable))
+            self._given.add(variable)
         return array
 
     def _wait_for(self, variables: Sequence[Value]) -> None:
         """Waits until no other thread's run has any of these variables; the lock is held."""
-        values, working = self.values, self._working
-        if not working or self._writer == threading.get_ident():
+        if not self._lent or self._writer == threading.get_ident():
             return
         self._waiting += 1
         try:
-            self._changed.wait_for(lambda: all(v in values or v not in working for v in variables))
+            self._changed.wait_for(lambda: set(self._lent).isdisjoint(variables))
         finally:
             self._waiting -= 1
 
@@ -150,10 +158,11 @@ class Holdings:
         """The fetches and the new values of what is written, which is not committed."""
         targets = {} if into is None else dict(into)
         first = len(program.plan.outputs) - len(uses.written)
+        in_place = self._lent and program.plan.commit is not None
         for position, variable in enumerate(uses.written, start=first):
-            spare = self.spare.pop(variable, None)
-            if spare is not None:
-                targets[position] = spare
+            block = self.values[variable] if in_place else self.spare.pop(variable, None)
+            if block is not None:
+                targets[position] = block
         return program.run(inputs, targets)
 
     def run_and_commit(
@@ -166,68 +175,63 @@ class Holdings:
     ) -> list[Array]:
         """The fetches, from what gives all results; the last ones are the variables' new values."""
         written = uses.written
-        with self.renewing(uses, plan, in_place):
-            results = [*call(*arguments)]
-            first = len(results) - len(written)
-            new = results[first:]
-            del results[first:]
-            self.replace(written, new)
+        with self._writing:
+            try:
+                if plan.commit is not None and in_place:
+                    self._lend(written)
+                elif self._lent:
+                    # by a run that this one interrupts
+                    self._give_back()
+                results = [*call(*arguments)]
+                first = len(results) - len(written)
+                new = results[first:]
+                del results[first:]
+                self.replace(written, new)
+            finally:
+                if self._lent:
+                    self._give_back()
         return results
 
     # --- writing ---------------------------------------------------------------------------------
 
     def set(self, new: Mapping[Value, Array]) -> None:
         """Gives variables new values, all at once."""
-        with self._writing, self._changed:
+        with self._writing, self._lock:
             old = dict(self.values)  # see replace
             self.values.update(new)
+            self._given.difference_update(new)
         del old
 
-    @contextmanager
-    def renewing(self, uses: Uses, plan: Plan, in_place: bool) -> Iterator[None]:
-        """Keeps other writers out while a program runs that writes variables; then ``replace``."""
-        with self._writing:
-            if plan.commit is None or not in_place:
-                yield
-                return
-            try:
-                self._lend(uses.states, uses.written)
-                yield
-            finally:
-                self._give_back(uses.written)
+    def adopt(self, given: Iterable[tuple[Value, Array]]) -> None:
+        """Takes over arrays that may not be ours to write to, as values of variables."""
+        with self._writing, self._lock:
+            self.values.update(given)
+            self._given.update(self.values)
 
-    def _lend(self, read: Iterable[Value], written: Sequence[Value]) -> None:
-        """Hands a run what it reads, and what it writes to be written where it lies.
+    def _lend(self, written: Sequence[Value]) -> None:
+        """Lets a run write these variables where they lie, if nothing speaks against it.
 
         Variables are lent together: a run that ended has written all of them or none. None is lent
-        while somebody holds one or waits for one, or one is still as the graph gave it.
+        while somebody holds one or waits for one, or one is still as it was given.
         """
-        values, working, spare = self.values, self._working, self.spare
-        count, alone = sys.getrefcount, object()
-        references = count(alone) + 1  # that of the dict of values
-        with self._changed:
+        with self._lock:
             self._writer = threading.get_ident()
-            for variable in read:
-                working[variable] = self._current(variable)
-            if self._waiting or not all(map(values.__contains__, written)):
-                return
-            for variable in written:
-                array = values[variable]
-                held = references + (variable in working)
-                if count(array) > held or not array.flags.writeable:
-                    return
-            for variable in written:
-                spare[variable] = working[variable] = values.pop(variable)
+            # from here on native code, which takes no lock, holds none that it does not hold now
+            self._lent, self._lends[0] = written, 1
+            # None, for a variable without a value, is held by many
+            held = _references(self.values, written) > len(written) * self._alone
+            if held or self._waiting or not self._given.isdisjoint(written):
+                self._end_loan()
 
-    def _give_back(self, written: Iterable[Value]) -> None:
-        values, working, spare = self.values, self._working, self.spare
-        with self._changed:
-            for variable in written:
-                if variable not in values and variable in working:
-                    values[variable] = working[variable]
-                    spare.pop(variable, None)
-            working.clear()
-            self._writer = None
+    def _give_back(self) -> None:
+        with self._lock:
+            self._end_loan()
+
+    def _end_loan(self) -> None:
+        """The lock is held."""
+        self._lends[0], self._lent = 0, ()
+        self._writer = None
+        if self._waiting:
             self._changed.notify_all()
 
     def replace(self, variables: Sequence[Value], new: Sequence[Array]) -> None:
@@ -237,12 +241,16 @@ class Holdings:
         much as the kernel that fills it.
         """
         values, spare = self.values, self.spare
+        if all(map(is_, map(values.get, variables), new)):
+            # written where they lie
+            return
         # held, so that nothing dies before all are replaced: other code could run then, and native
         # code, which takes no lock, see half of it
         old = [values.get(variable) for variable in reversed(variables)]
         made = dict(zip(variables, new, strict=True))
-        with self._changed:
+        with self._lock:
             values.update(made)
+            self._given.difference_update(made)
         count, alone = sys.getrefcount, object()
         references = count(alone)
         for variable in variables:
@@ -250,6 +258,11 @@ class Holdings:
             # only blocks that a run made can be written to
             if array is not None and count(array) == references and array.flags.writeable:
                 spare[variable] = array
+
+
+def _references(values: Mapping[Any, Any], keys: Iterable[Any]) -> int:
+    """How often what stands in a dict under these keys is referred to, all together."""
+    return sum(map(sys.getrefcount, map(values.get, keys)))
 
 
 _FORKS = _Forks()

@@ -452,7 +452,7 @@ class Session:
             options=state["options"],
             target=state["target"],
         )
-        self._holdings.values.update(state["state"])
+        self._holdings.adopt(state["state"])
 
     def __repr__(self) -> str:
         return f"<Session of {self.graph!r}>"

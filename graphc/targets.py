@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,21 @@ def arranged(fetches: Any, results: Sequence[Array]) -> Any:
     """Results in the structure of the fetches; what is no value gives None."""
     remaining = iter(results)
     return rebuild(fetches, lambda leaf: next(remaining) if isinstance(leaf, Value) else None)
+
+
+def arranging(fetches: Any) -> Callable[[Sequence[Array]], Any]:
+    """``arranged`` for these fetches, with nothing left to look at where they are a flat list."""
+    kind = type(fetches)
+    if kind not in (list, tuple) or len(fetches) < 2 or any(map(_is_nested, fetches)):
+        return lambda results: arranged(fetches, results)
+    values = iter(range(len(fetches)))
+    # None stands behind the results
+    pick = itemgetter(*(next(values) if isinstance(leaf, Value) else -1 for leaf in fetches))
+    return lambda results: kind(pick((*results, None)))
+
+
+def _is_nested(item: Any) -> bool:
+    return isinstance(item, (list, tuple, dict))
 
 
 def targets_of(fetches: Any, out: Any, read: Sequence[Array]) -> dict[int, Array]:

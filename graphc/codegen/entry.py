@@ -35,10 +35,10 @@ from graphc.plan.table import (
     TABLE_WORDS,
 )
 
-_TABLE, _RECENT, _CAREFUL, _VALUES, _READ, _SPARES, _WRITTEN = range(7)
+_TABLE, _RECENT, _CAREFUL, _VALUES, _READ, _SPARES, _WRITTEN, _LENDS = range(8)
 """Items of the tuple that the built-in function is bound to: the table, the recent bindings, the
 careful callable; the values of variables and the keys of those that are read; blocks to write new
-values to and the keys of those that are written."""
+values to and the keys of those that are written; whether values are lent."""
 
 _DIMS, _IDLE, _MAKERS = range(3)
 """Items of a recent binding: its dims, idle frames, and for each result what makes an array."""
@@ -92,6 +92,11 @@ def _emit_result(module: ModuleEmitter) -> None:
     number = Table(row)[_NUMBER]
     with r.when(number >= 0):
         spares, key = python.item(own, _SPARES), python.item(python.item(own, _WRITTEN), number)
+        with r.when(_lends(python, own)):
+            # to this program, and the caller sees to it that there are values
+            lent = python.call("PyDict_GetItem", PTR, python.item(own, _VALUES), key)
+            python.hold(lent)
+            r.give(lent)
         spare = python.call("PyDict_GetItem", PTR, spares, key)
         with r.when(~spare.is_null):
             python.hold(spare)
@@ -104,6 +109,11 @@ def _emit_result(module: ModuleEmitter) -> None:
     python.hold(dtype)
     rank = r.narrow(Table(row)[RANK])
     r.finish(python.call("PyArray_Empty", PTR, rank, dims, dtype, r.narrow(0)))
+
+
+def _lends(python: Interpreter, own: Word) -> Word:
+    """Whether a program has variables to write where they lie."""
+    return Table(data_of(python.item(own, _LENDS)))[0].differs(0)
 
 
 def _emit_ran(module: ModuleEmitter) -> None:
@@ -158,6 +168,7 @@ class _Table:
         )
         self._input_rows = words.at(TABLE_WORDS)
         self._output_rows = words.at(words[5])
+        self.in_place = words[6]
 
     def input(self, number: Word) -> Table:
         """The row of an input."""
@@ -180,6 +191,7 @@ def _emit_call(module: ModuleEmitter) -> None:
         dims = r.room_for(table.rank)
         objects = Table(r.room_for(table.inputs + table.outputs).at(0), PTR)
         careful_if(given.differs(table.arguments))
+        careful_if(_lends(python, own) & table.in_place.equals(0))
         target, container = r.cell(null), r.cell(_SINGLE)
         with r.when(~names.is_null):
             _find_target(r, table, (args, given, names), target, container, careful_if)

@@ -51,7 +51,7 @@ def kernel_symbols(count: int) -> tuple[str, ...]:
     """The functions of a program with so many kernels, in their order."""
     return tuple(f"kernel_{number}" for number in range(count))
 
-TABLE_WORDS, INPUT_WORDS, OUTPUT_WORDS = 6, 6, 7
+TABLE_WORDS, INPUT_WORDS, OUTPUT_WORDS = 7, 6, 7
 """int64s of the table of a native entry: of its head, and of each input and each result."""
 
 FRAME_WALKER, FRAME_RELEASES, FRAME_WORDS = 0, 6, 7

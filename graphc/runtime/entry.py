@@ -184,12 +184,16 @@ class Variables(NamedTuple):
         read: the keys of the inputs behind those that are fed.
         spares: arrays to write new values to; each is taken out when it is used.
         written: the keys of the last results.
+        lends: one word; while it is not 0 nobody but the program that has them may read values.
+        in_place: whether this is such a program, which gives those it has new values in place.
     """
 
     values: dict[Value, Array]
     read: tuple[Value, ...]
     spares: dict[Value, Array]
     written: tuple[Value, ...]
+    lends: NDArray[np.int64]
+    in_place: bool
 
 
 def _described(type_: TensorType) -> tuple[int, int, int]:
@@ -237,7 +241,8 @@ def native_call(
         places += into
     rank = sum(type_.rank for type_ in types)
     counts = [arguments, len(types), len(results), _CONTAINERS.index(container), rank]
-    words = [*counts, TABLE_WORDS + len(inputs), *inputs, *outputs, *places]
+    head = [*counts, TABLE_WORDS + len(inputs), int(variables.in_place)]
+    words = [*head, *inputs, *outputs, *places]
     table: NDArray[np.int64] = np.array(words, np.int64)
     definition = _method(program.glue)
     make = ctypes.pythonapi.PyCFunction_NewEx
@@ -245,7 +250,7 @@ def native_call(
     make.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
     bound = (
         table, program.call_natively(), careful, variables.values, variables.read, variables.spares,
-        variables.written, program, definition,
+        variables.written, variables.lends, program, definition,
     )  # fmt: skip
     call: Callable[..., Any] = make(ctypes.addressof(definition), bound, None)
     return call
