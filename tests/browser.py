@@ -23,7 +23,7 @@ from typing import Any
 
 from tools import tool
 
-PATIENCE = 60.0
+PATIENCE = 300.0
 """Seconds to wait for an answer."""
 
 # The protocol wants descriptors 3 and 4; this puts them there and becomes the browser.

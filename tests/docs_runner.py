@@ -170,7 +170,7 @@ def _command(line: str) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     return finished.stdout.replace(f"{os.getcwd()}{os.sep}", "")

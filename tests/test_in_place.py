@@ -465,6 +465,6 @@ print(codes)
 
 def test_a_fork_finds_whole_variables_while_another_thread_runs() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=600, check=False
     )
     assert (done.stdout, done.returncode) == ("[0, 0, 0, 0, 0]\n", 0), done.stderr

@@ -112,7 +112,7 @@ def run_script(text: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """
     script = textwrap.dedent(head) + textwrap.dedent(text)
     return subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, **options
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=600, **options
     )
 
 

@@ -123,12 +123,12 @@ def test_the_second_program_waits_for_the_first_answer(gate: Gate) -> None:
     exe = gx.Session(graph).compile(y, [x])
     assert not gate.reached.wait(0.05)
     first = exe(array())
-    assert gate.reached.wait(30)
+    assert gate.reached.wait(300)
     assert exe.tier == "baseline" and "baseline" in repr(exe)
     assert not exe.wait(0.01)
     assert_same([first], [exe(array())])
     gate.open.set()
-    assert exe.wait(30) and exe.tier == "full" and "baseline" not in repr(exe)
+    assert exe.wait(300) and exe.tier == "full" and "baseline" not in repr(exe)
     for _ in range(3):
         assert_same([first], [exe(array())])
     assert gate.calls == 1
@@ -280,7 +280,7 @@ def ran(
 ) -> str:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT.format(length=length, more=more, before=before)],
-        capture_output=True, text=True, timeout=120, check=False, env=environment,
+        capture_output=True, text=True, timeout=600, check=False, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -331,7 +331,7 @@ import os, time
 time.sleep({pause})
 child = os.fork()
 again = session.run(y, {{x: np.ones(4, np.float32)}})
-assert session.wait(60)
+assert session.wait(300)
 last = session.run(y, {{x: np.ones(4, np.float32)}})
 assert (result == again).all() and (result == last).all()
 if child == 0:
@@ -382,14 +382,14 @@ def test_the_cache_gets_the_first_program_too(tmp_path: Any, gate: Gate) -> None
     options = gx.Options(cache=str(tmp_path))
     first = gx.Session(graph, options=options)
     result = first.run(y, {x: array()})
-    assert gate.reached.wait(30)
+    assert gate.reached.wait(300)
     second = gx.Session(graph, options=options)
     assert_same([result], [second.run(y, {x: array()})])
     (made,) = second.compilations
     assert made.cache == "no entry; the first program was there"
     assert made.tiers.tier == "baseline" and made.tiers.current.from_cache
     gate.open.set()
-    assert second.wait(60) and first.wait(60)
+    assert second.wait(300) and first.wait(60)
     assert not made.compiled.from_cache
     assert_same([result], [second.run(y, {x: array()})])
     third = gx.Session(graph, options=options)

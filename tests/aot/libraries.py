@@ -55,7 +55,7 @@ def compiled(
 def ran(*command: str, **options: Any) -> str:
     """What a program printed; it must end well."""
     done = subprocess.run(
-        [*map(str, command)], capture_output=True, text=True, timeout=120, check=False, **options
+        [*map(str, command)], capture_output=True, text=True, timeout=600, check=False, **options
     )
     assert done.returncode == 0, (done.returncode, done.stdout[-2000:], done.stderr[-2000:])
     return done.stdout

@@ -137,7 +137,7 @@ def under(processor: str, main: Path) -> Any:
     """A program run on another processor."""
     emulator = tool("qemu-x86_64")
     return subprocess.run(
-        [emulator, "-cpu", processor, str(main)], capture_output=True, text=True, timeout=120,
+        [emulator, "-cpu", processor, str(main)], capture_output=True, text=True, timeout=600,
         check=False,
     )  # fmt: skip
 

@@ -229,7 +229,7 @@ def pickle_and_copy(run: CaseRun) -> list[Any]:
     subprocess.run(
         [sys.executable, "-c", CHILD, str(pickled), str(answer)],
         check=True,
-        timeout=120,
+        timeout=600,
         cwd=Path(gx.__file__).parent.parent,
     )
     assert answer.read_bytes() == output.tobytes() + np.array(4.0).tobytes()

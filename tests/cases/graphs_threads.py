@@ -81,7 +81,7 @@ def threads_follow_affinity(run: CaseRun) -> list[Any]:
         subprocess.run(
             [sys.executable, "-c", WAYS + "\n".join(lines)],
             check=True,
-            timeout=120,
+            timeout=600,
             cwd=Path(gx.__file__).parent.parent,
         )
     return []
