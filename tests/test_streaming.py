@@ -104,7 +104,7 @@ def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
 def test_tiles_by_blocks_of_columns(dtype: str, known: bool, target: Target) -> None:
     """Whatever the sources' and the results' first lines are, and however rows are cut."""
-    for shape in ((320, 200), (320, 67), (384, 9), (320, 16)):
+    for shape in ((448, 200), (448, 67), (512, 9), (448, 16)):
         x, y = sample(shape, dtype), sample(shape[::-1], dtype)
         for function in (gx.transpose, lambda v, w: gx.transpose(v) + w):
             given = [x] if function is gx.transpose else [x, y]
