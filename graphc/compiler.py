@@ -139,16 +139,16 @@ def _lowered(given: Prepared) -> Levels:
     with stage("lower", graph, context, records):
         states = len(extraction.states)
         plan, slots, launches = plan_program(
-            graph, states, extraction.guards, target, options.thread_count
+            graph, states, extraction.guards, target, options.thread_count, context.renewed
         )
     if options.optimize:
         with stage(BESIDE, graph, context, records):
             threads, judge = options.thread_count, _Groups(slots, context)
-            plan, launches = side_by_side(plan, launches, context.renewed, threads, judge)
+            plan, launches = side_by_side(plan, launches, threads, judge)
         with stage(INPLACE, graph, context, records):
             shared = inplace_groups(plan, _inplace_decision(plan, slots, context))
             shared += task_rooms(plan, {slot for group in shared for slot in group})
-            commit = commit_step(plan, context.renewed, partial(_commit_decision, graph, context))
+            commit = commit_step(plan, partial(_commit_decision, graph, context))
             plan = replace(plan, commit=commit)
         with stage("memory_plan", graph, context, records):
             plan = place(plan, shared)

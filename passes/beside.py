@@ -86,17 +86,15 @@ class _Unit:
 def side_by_side(
     plan: Plan,
     launches: Mapping[Node, range],
-    renewed: Sequence[tuple[int | None, int]],
     threads: int,
     judge: Judge,
 ) -> tuple[Plan, dict[Node, range]]:
     """The plan with groups, and the launches of each node in it.
 
     Args:
-        plan: without a layout and a commit step.
+        plan: without a layout and a commit step; whoever reads the old value of a variable comes
+            before the new one.
         launches: the steps of each node.
-        renewed: for each variable written its positions in ``plan.feeds`` and ``plan.outputs``;
-            whoever reads an old value comes before the new one.
         threads: how many there are.
         judge: decides about each group.
     """
@@ -104,12 +102,12 @@ def side_by_side(
     if threads < 2:
         return unchanged
     starts = {steps.start: steps.stop for steps in launches.values() if steps}
-    commit = commit_step(plan, renewed, lambda: True)
+    commit = commit_step(plan, lambda: True)
     pieces = [units for units in _pieces(plan, starts, commit) if len(units) > 1]
     if not pieces:
         return unchanged
     costs = _Costs(plan, min(threads, MOST_THREADS))
-    same = {plan.outputs[new]: plan.feeds[old] for old, new in renewed if old is not None}
+    same = {new: old for old, new in plan.renewed if old is not None}
     memory: _Memory | None = None
     best: _Attempt | None = None
     for in_order in (False, True):

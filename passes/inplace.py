@@ -10,24 +10,10 @@ where the old ones lie, all of them, so that a run still is atomic.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
-from graphc.ir.dims import Dim
-from graphc.kernel.ir import (
-    Apply,
-    Buffer,
-    Contract,
-    Kernel,
-    Load,
-    Loop,
-    Reduce,
-    Size,
-    Statement,
-    Store,
-    Var,
-    walk,
-)
+from graphc.kernel.in_place import safe_pairs
 from graphc.plan.ir import Branch, Jump, Launch, Plan
 from passes.liveness import contested, live_intervals
 
@@ -50,7 +36,7 @@ def inplace_groups(plan: Plan, may: May) -> tuple[tuple[int, ...], ...]:
     """
     intervals = live_intervals(replace(plan, groups=()))
     several = contested(plan)
-    safe = [_safe_pairs(kernel, together=True) for kernel in plan.kernels]
+    safe = [safe_pairs(kernel, together=True) for kernel in plan.kernels]
     taken: set[int] = set()
     group_of: dict[int, list[int]] = {}
     for position, step in enumerate(plan.steps):
@@ -73,22 +59,16 @@ def inplace_groups(plan: Plan, may: May) -> tuple[tuple[int, ...], ...]:
     return tuple(distinct.values())
 
 
-def commit_step(
-    plan: Plan, renewed: Sequence[tuple[int | None, int]], may: Callable[[], bool]
-) -> int | None:
+def commit_step(plan: Plan, may: Callable[[], bool]) -> int | None:
     """The first step that writes a new value of a variable, if all may lie where the old ones do;
     where it is one of a group, the first of that, since they run at once.
 
     None if not: where a step from there on may fail or jumps, where an old value is still read when
     it would be gone, or where it is too little to be worth it.
 
-    Args:
-        plan: with its kernels.
-        renewed: for each variable written its position in ``plan.feeds``, None if it is not read,
-            and the position of its new value in ``plan.outputs``.
-        may: is asked before the decision is made; it is one for all variables.
+    ``may`` is asked before the decision is made; it is one for all variables.
     """
-    old_of = {plan.outputs[n]: None if m is None else plan.feeds[m] for m, n in renewed}
+    old_of = {new: old for old, new in plan.renewed}
     sizes = [plan.slots[slot].type.bytes for slot in old_of]
     if sum(size for size in sizes if isinstance(size, int)) < SMALLEST_RENEWAL:
         return None
@@ -121,97 +101,8 @@ def commit_step(
         if read[old] > first[new] or last[new] > first[new] or not isinstance(step, Launch):
             return None
         if step.kernel not in pairs:
-            pairs[step.kernel] = set(_safe_pairs(plan.kernels[step.kernel]))
+            pairs[step.kernel] = set(safe_pairs(plan.kernels[step.kernel]))
         places = step.arguments.index(old), step.arguments.index(new)
         if step.arguments.count(old) > 1 or places not in pairs[step.kernel]:
             return None
     return commit if may() else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """An index: the same scalar, or the same row base and a position in the row."""
-
-    base: Var | None
-    extent: Size
-    position: Var
-
-
-def _safe_pairs(kernel: Kernel, together: bool = False) -> list[tuple[int, int]]:
-    """Pairs (input, output) of buffer positions whose memory may be the same.
-
-    Any of them may be together, as long as no buffer is in two: with ``together`` only such are
-    looked for, for each output the first input that is free.
-    """
-    number = {buffer: n for n, buffer in enumerate(kernel.buffers)}
-    order = {id(statement): n for n, statement in enumerate(walk(kernel.body))}
-    surroundings = _surroundings(kernel.body)
-    definitions = {s.result: s for s in walk(kernel.body) if isinstance(s, Apply)}
-    extents = {s.index: s.extent for s in walk(kernel.body) if isinstance(s, (Loop, Reduce))}
-    loads: dict[Buffer, list[Load]] = {}
-    used: set[Buffer] = set()
-    stores: dict[Buffer, list[Store]] = {}
-    for statement in walk(kernel.body):
-        if isinstance(statement, Load):
-            loads.setdefault(statement.buffer, []).append(statement)
-        elif isinstance(statement, Contract):
-            # blocks of a product read the whole of its operands
-            used |= {statement.a.buffer, statement.b.buffer}
-        elif isinstance(statement, Store):
-            stores.setdefault(statement.buffer, []).append(statement)
-
-    def place(index: Var) -> _Place:
-        definition = definitions.get(index)
-        if definition is not None and definition.primitive == "add":
-            base, position = definition.operands
-            if position in extents:
-                return _Place(base, extents[position], position)
-        return _Place(None, extents.get(index, 0), index)
-
-    def harmless(load: Load, store: Store) -> bool:
-        """The load reads its place before the store writes it, in every iteration."""
-        if order[id(load)] > order[id(store)]:
-            return False
-        (read_in, around_load), (stored_in, around_store) = (
-            surroundings[id(statement)] for statement in (load, store)
-        )
-        if load.index is store.index:
-            return read_in is stored_in
-        a, b = place(load.index), place(store.index)
-        if a.base is None or a.base is not b.base or a.extent != b.extent:
-            return False
-        # the whole row is read before any of it is written: neither is done for each of the other
-        return b.position not in around_load and a.position not in around_store
-
-    alike: dict[tuple[str, Dim], list[Buffer]] = {}
-    for source, read in loads.items():
-        if source.role == "in" and source not in used and all(r.condition is None for r in read):
-            alike.setdefault((source.type.dtype.name, source.type.bytes), []).append(source)
-    result: list[tuple[int, int]] = []
-    for target, written in stores.items():
-        if target.role != "out" or len(written) != 1:
-            continue
-        for source in alike.get((target.type.dtype.name, target.type.bytes), ()):
-            if source in used:
-                continue
-            if all(harmless(load, written[0]) for load in loads[source]):
-                result.append((number[source], number[target]))
-                if together:
-                    used.add(source)
-                    break
-    return result
-
-
-def _surroundings(
-    body: tuple[Statement, ...],
-) -> dict[int, tuple[tuple[Statement, ...], tuple[Var, ...]]]:
-    """By identity, the body in which each statement stands, and the indices of loops around it."""
-    result: dict[int, tuple[tuple[Statement, ...], tuple[Var, ...]]] = {}
-    stack: list[tuple[tuple[Statement, ...], tuple[Var, ...]]] = [(body, ())]
-    while stack:
-        block, indices = stack.pop()
-        for statement in block:
-            result[id(statement)] = block, indices
-            if isinstance(statement, (Loop, Reduce)):
-                stack.append((statement.body, (*indices, statement.index)))
-    return result

@@ -1,11 +1,12 @@
-"""Watches the kernels that tests compile, and holds their machine code against the interpreter.
+"""Watches what tests compile: verifies plans, and holds machine code against the interpreter.
 
-Role: while a watch is installed, every distinct kernel of every program is printed, parsed and
-verified when the program is made; when it is first launched it also runs twice on the program's own
-arrays, natively and interpreted from the parsed text, and both must agree to the bit (any NaN is as
-good as any other). Functions of class R have a bound instead of bits: the interpreter takes theirs
-from loops compiled for the same target, after holding these against a wider precision; products of
-matrices likewise come from one plain chain of multiply-adds per element.
+Role: while a watch is installed, the plan of every program is verified when the program is made,
+and every distinct kernel printed, parsed and verified; when it is first launched it also runs twice
+on the program's own arrays, natively and interpreted from the parsed text, and both must agree to
+the bit (any NaN is as good as any other). Functions of class R have a bound instead of bits: the
+interpreter takes theirs from loops compiled for the same target, after holding these against a
+wider precision; products of matrices likewise come from one plain chain of multiply-adds per
+element.
 
 A program that brings new kernels first runs step by step, with an array per slot; the results must
 be those of the real run, which lays everything out in one arena.
@@ -35,7 +36,7 @@ import graphc.cached.entries
 import graphc.compiler
 from graphc.aot.artifact import Artifact
 from graphc.aot.machine_code import MachineCode
-from graphc.base.errors import GraphcError, IndexRangeError
+from graphc.base.errors import GraphcError, IndexRangeError, VerifyError
 from graphc.base.target import Target, named
 from graphc.debug.compare import same_bits
 from graphc.debug.kernels import (
@@ -57,6 +58,7 @@ from graphc.kernel.text import kernel_key, print_kernel
 from graphc.kernel.verify import verify_kernel
 from graphc.plan.interp import run_plan
 from graphc.plan.ir import Plan
+from graphc.plan.verify import verify_plan
 from graphc.runtime.code import Code
 from graphc.runtime.program import Program
 
@@ -163,6 +165,10 @@ class KernelWatch:
         raise LevelMismatch(problem)
 
     def _made(self, program: Program, target: Target) -> None:
+        try:
+            verify_plan(program.plan)
+        except VerifyError as error:
+            self._report(str(error))
         pending: dict[str, int] = {}
         for number, kernel in enumerate(program.plan.kernels):
             key = kernel_key(kernel)

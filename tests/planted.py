@@ -64,7 +64,7 @@ def wrong_reuse(patch: pytest.MonkeyPatch) -> None:
         types = [buffer.type for buffer in kernel.buffers]
         return [(i, o) for i in ins for o in outs if types[i] == types[o]][:1]
 
-    patch.setattr(inplace, "_safe_pairs", pairs)
+    patch.setattr(inplace, "safe_pairs", pairs)
 
 
 def wrong_code(patch: pytest.MonkeyPatch) -> None:

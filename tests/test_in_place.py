@@ -17,6 +17,7 @@ import graphc as gx
 from graphc.base.errors import IndexRangeError, VerifyError
 from graphc.executable import Executable
 from graphc.ir.parser import parse_graph
+from graphc.plan.ir import Group
 from graphc.plan.text import parse_plan, print_plan
 from graphc.plan.verify import verify_plan
 from graphc.runtime.address import address_of
@@ -339,6 +340,26 @@ def test_steps_that_fail_do_not_follow_a_commit() -> None:
     assert plan.commit
     with pytest.raises(VerifyError, match="may fail after the commit at step 0"):
         verify_plan(replace(plan, commit=0))
+
+
+def test_readers_behind_or_beside_an_update_are_refused() -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder((160, 160), name="x")
+        weights = gx.variable(data(160, 160), name="weights")
+        fetches = [x @ weights, gx.group(weights.assign(weights * 0.5))]
+    plan = gx.Session(graph, threads=1).compile(fetches, [x]).compiled.plan
+    assert plan.renewed == ((plan.feeds[1], plan.outputs[-1]),)
+    read, write = range(2)
+    assert len(plan.steps) == 2 and plan.commit == write
+    verify_plan(plan)
+    swapped = replace(plan, steps=plan.steps[::-1], commit=read)
+    with pytest.raises(VerifyError, match="reads the state slot %1 'weights', where step 0"):
+        verify_plan(swapped)
+    beside = replace(plan, commit=read, groups=(Group((0, 1, 2), (1, 1)),))
+    with pytest.raises(VerifyError, match="memory of the state slot %1 'weights', beside another"):
+        verify_plan(beside)
+    for allowed in (swapped, beside):
+        verify_plan(replace(allowed, commit=None))
 
 
 ORDERED = """

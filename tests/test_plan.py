@@ -17,8 +17,10 @@ from graphc.base.source import Location
 from graphc.ir.dtypes import bool_, float32, int64
 from graphc.ir.types import TensorType
 from graphc.kernel.parser import parse_kernel
-from graphc.plan.ir import Branch, Copy, Jump, Launch, Layout, Plan, Slot
+from graphc.plan.ir import Branch, Copy, Group, Jump, Launch, Layout, Plan, Slot
 from graphc.plan.memory import MemorySolution
+from graphc.plan.stored import plan_of as stored_plan_of
+from graphc.plan.stored import plan_text
 from graphc.plan.text import constants_of, parse_plan, print_plan
 from graphc.plan.verify import verify_plan
 from graphc.plan.work import is_brief
@@ -82,6 +84,7 @@ def test_plans_verify_and_their_text_is_a_fixpoint(build: Callable[[], Any]) -> 
         plan.slots, plan.steps, plan.feeds, plan.outputs,
     )  # fmt: skip
     assert (back.guards, back.layout, back.loops) == (plan.guards, plan.layout, plan.loops)
+    assert back.renewed == plan.renewed
 
 
 def test_constants_are_found_by_slot_number_too_and_must_be_the_right_ones() -> None:
@@ -247,6 +250,110 @@ def test_faults_are_found(message: str, change: Callable[[Plan], Plan]) -> None:
     with pytest.raises(gx.VerifyError) as caught:
         verify_plan(broken)
     assert message in caught.value.message
+
+
+TWICE = parse_kernel(
+    'kernel "twice" (in %x: float32[3], out %y: float32[3], out %z: float32[3]) {\n'
+    "  vector %0 < 3 {\n    %1 = load %x[%0]\n    store %y[%0], %1\n  }\n"
+    "  vector %2 < 3 {\n    %3 = load %x[%2]\n    store %z[%2], %3\n  }\n}\n"
+)
+
+
+def renewing() -> Plan:
+    """Two readers of a variable, and a variable that nothing reads; both are written in place."""
+    slots = (
+        Slot("feed", F3, "x"),
+        Slot("state", F3, "weights"),
+        Slot("output", F3, "y"),
+        Slot("output", F3, "z"),
+        Slot("output", F3, "new"),
+        Slot("output", F3, "seen"),
+    )
+    steps = (
+        Launch(0, (1, 2), WHERE), Launch(0, (1, 3), WHERE), Launch(0, (1, 4), WHERE),
+        Launch(0, (0, 5), WHERE),
+    )  # fmt: skip
+    return Plan(
+        "renewing", slots, steps, (NEGATE, TWICE), (0, 1), (2, 3, 4, 5), {},
+        commit=2, renewed=((1, 4), (None, 5)),
+    )  # fmt: skip
+
+
+def in_one_place(plan: Plan) -> Plan:
+    """A kernel that reads all of a temporary again after it has written to its place."""
+    slots = (
+        Slot("feed", F3, "x"), Slot("output", F3, "y"), Slot("output", F3, "z"),
+        Slot("temporary", F3, "t"), Slot("temporary", F3, "u"),
+    )  # fmt: skip
+    roots = replace(
+        solution(2), offsets=(0, 0), roots=(0, 0), order=(0,), predecessors=((), ()), peak=12
+    )
+    return Plan(
+        "in one place", slots, (Launch(0, (0, 3)), Launch(1, (3, 4, 1)), Launch(0, (4, 2))),
+        plan.kernels, (0,), (1, 2), {}, layout=Layout((3, 4), roots, (12, 12)),
+    )  # fmt: skip
+
+
+def reordered(*order: int, commit: int | None = 2, **changes: Any) -> Callable[[Plan], Plan]:
+    return lambda plan: replace(
+        plan, steps=tuple(plan.steps[n] for n in order), commit=commit, **changes
+    )
+
+
+MISUSES: list[tuple[str, Callable[[Plan], Plan]]] = [
+    ("step 2: reads the state slot %1 'weights', where step 1 has written the new value",
+     reordered(0, 2, 1, 3, commit=1)),
+    ("step 3: touches the output slot %4 'new', in the memory of the state slot %1 'weights', "
+     "beside another task",
+     reordered(0, 3, 1, 2, commit=1, groups=(Group((1, 2, 3, 4), (1, 1, 1)),))),
+    ("step 1: writes the new value of the state slot %1 'weights' before the commit at step 3",
+     reordered(0, 2, 1, 3, commit=3)),
+    ("writes the new value of the output slot %5 'seen' before the commit", reordered(3, 0, 1, 2)),
+    ("commits at step 2, but renews no variable", lambda p: replace(p, renewed=())),
+    ("reads the state slot %1 'weights' where kernel 'twice' has written over it",
+     lambda p: replace(p, steps=(p.steps[0], Launch(1, (1, 4, 3)), p.steps[3]), commit=1)),
+    ("copies the state slot %1 'weights' to where it lies",
+     lambda p: replace(p, steps=(*p.steps[:2], Copy(1, 4), p.steps[3]))),
+    ("reads the temporary slot %3 't' where kernel 'twice' has written over it", in_one_place),
+    ("writes the temporary slot %3 't' and the temporary slot %4 'u' to one memory",
+     lambda p: replace(in_one_place(p), steps=(Launch(1, (0, 3, 4)), Launch(1, (4, 1, 2))))),
+    ("renewed names slot %9", lambda p: replace(p, renewed=((9, 4),))),
+    ("renewed names the feed", lambda p: replace(p, renewed=((0, 4),))),
+    ("renewed names the state", lambda p: replace(p, renewed=((None, 1),))),
+    ("renewed names a slot twice", lambda p: replace(p, renewed=((1, 4), (None, 4)))),
+    ("renewed names a slot twice", lambda p: replace(p, renewed=((1, 4), (1, 5)))),
+    ("renews the state slot %6 'other' of type float32[4] with float32[3]",
+     lambda p: replace(
+         p, slots=(*p.slots, Slot("state", TensorType(float32, (4,)), "other")), feeds=(0, 1, 6),
+         renewed=((1, 4), (6, 5)))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("message", "change"), MISUSES, ids=[text[:60] for text, _ in MISUSES])
+def test_misuses_of_one_memory_are_found(
+    message: str, change: Callable[[Plan], Plan]
+) -> None:
+    verify_plan(renewing())
+    broken = change(renewing())
+    with pytest.raises(gx.VerifyError) as caught:
+        verify_plan(broken)
+    assert message in str(caught.value)
+    assert print_plan(broken)
+
+
+def test_new_values_of_their_own_memory_may_be_written_in_any_order() -> None:
+    for order in ((0, 2, 1, 3), (3, 2, 1, 0)):
+        verify_plan(reordered(*order, commit=None)(renewing()))
+    beside = (Group((0, 1, 2, 3, 4), (1, 1, 1, 1)),)
+    verify_plan(reordered(0, 1, 2, 3, commit=None, groups=beside)(renewing()))
+
+
+def test_renewed_variables_are_in_every_form_of_a_plan() -> None:
+    plan = renewing()
+    text = print_plan(plan)
+    assert "\nrenewed %4 from %1, %5\ncommit 2\n" in text
+    assert parse_plan(text, {}).renewed == plan.renewed
+    assert stored_plan_of(plan_text(plan, lambda _: 0), {}, [WHERE]).renewed == plan.renewed
 
 
 def test_broken_plans_print() -> None:

@@ -102,24 +102,33 @@ class _Planner:
 
     # --- graphs ----------------------------------------------------------------------------------
 
-    def program(self, graph: Graph, states: int, guards: Sequence[Guard]) -> Plan:
+    def program(
+        self,
+        graph: Graph,
+        states: int,
+        guards: Sequence[Guard],
+        renewed: Iterable[tuple[int | None, int]],
+    ) -> Plan:
         feeds = len(graph.inputs) - states
         for position, value in enumerate(graph.inputs):
             kind: SlotKind = "feed" if position < feeds else "state"
             self.slot_of[value] = self.slot(kind, value.type, value.name or "")
         outputs = [self.slot("output", v.type, v.name or "") for v in graph.outputs]
         self.into(graph, outputs)
+        feed_slots = tuple(self.slot_of[value] for value in graph.inputs)
         return Plan(
             graph.name,
             tuple(self.slots),
             tuple(self.steps),
             tuple(self.kernels),
-            tuple(self.slot_of[value] for value in graph.inputs),
+            feed_slots,
             tuple(outputs),
             self.constants,
             tuple(guards),
-            None,
-            tuple(self.loops),
+            loops=tuple(self.loops),
+            renewed=tuple(
+                (None if old is None else feed_slots[old], outputs[new]) for old, new in renewed
+            ),
         )
 
     def into(self, graph: Graph, wanted: list[int]) -> None:
@@ -371,12 +380,22 @@ class _Code:
 
 
 def plan_program(
-    graph: Graph, states: int, guards: Sequence[Guard], target: Target, threads: int = 1
+    graph: Graph,
+    states: int,
+    guards: Sequence[Guard],
+    target: Target,
+    threads: int = 1,
+    renewed: Iterable[tuple[int | None, int]] = (),
 ) -> Planned:
-    """The plan of a graph whose last ``states`` inputs are state, without a layout.
+    """The plan of a graph, without a layout: fused nodes and single operations become kernels.
 
-    Fused nodes and single operations become kernels. Scratch has room for so many threads at once.
+    Args:
+        graph: its last ``states`` inputs are state.
+        guards: checked before a run.
+        target: what the kernels are for.
+        threads: scratch has room for so many at once.
+        renewed: for each variable written its input, None if it is not read, and its output.
     """
     planner = _Planner(target, threads)
-    plan = planner.program(graph, states, guards)
+    plan = planner.program(graph, states, guards, renewed)
     return Planned(plan, planner.slot_of, planner.launches)

@@ -178,6 +178,8 @@ class Plan:
             writes one. From there on no step fails or jumps, and no old value is read that was
             written over. None where new values need memory of their own.
         groups: steps that may run side by side, in order, without jumps in or to them.
+        renewed: for each variable written the slot of its old value, None where nothing reads it,
+            and that of its new one. The two are one memory where there is a commit step.
     """
 
     name: str
@@ -192,6 +194,7 @@ class Plan:
     loops: tuple[tuple[int, int], ...] = ()
     commit: int | None = None
     groups: tuple[Group, ...] = ()
+    renewed: tuple[tuple[int | None, int], ...] = ()
 
     def bytes_of(self, slots: Iterable[int]) -> list[Dim]:
         """The room each slot takes, worked out once for all that are alike."""

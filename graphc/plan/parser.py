@@ -5,7 +5,8 @@ evaluated. Slots are resolved here; whether the plan is well-formed is for ``ver
 
     plan   := "plan" NAME ["dims" "(" SYMBOL ":" INT ".." [INT], … ")"] "slots" slot*
               "feeds" [%slot, …] "outputs" [%slot, …] guard* [layout] ["loops" INT ".." INT, …]
-              ["commit" INT] group* "steps" (INT ":" step)* "kernels" kernel*
+              ["renewed" %slot ["from" %slot], …] ["commit" INT] group*
+              "steps" (INT ":" step)* "kernels" kernel*
     slot   := %slot "=" KIND STRING DTYPE "[" dim, … "]" ["copies" INT] ["#" DIGEST] [where]
     guard  := "guard" ("equal" | "broadcasts" | "index") "[" dim "," dim "]" STRING
               ["of" "[" dim, … "]"] [where]
@@ -115,6 +116,7 @@ class _Parser(Scanner):
             guards.append(self._guard())
         layout = self._layout() if self.accept_word("layout") else None
         loops = self._loops() if self.accept_word("loops") else ()
+        renewed = self._renewed() if self.accept_word("renewed") else ()
         commit = self._commit() if self.accept_word("commit") else None
         groups: list[Group] = []
         while self.accept_word("beside"):
@@ -132,7 +134,7 @@ class _Parser(Scanner):
             self.fail("expected a step or kernels")
         return Plan(
             name, tuple(self._slots), tuple(steps), kernels, feeds, outputs, self._constants,
-            tuple(guards), layout, loops, commit, tuple(groups),
+            tuple(guards), layout, loops, commit, tuple(groups), renewed,
         )  # fmt: skip
 
     # --- pieces ----------------------------------------------------------------------------------
@@ -224,6 +226,16 @@ class _Parser(Scanner):
         step = self.not_negative("a step")
         self._line_end()
         return step
+
+    def _renewed(self) -> tuple[tuple[int | None, int], ...]:
+        pairs: list[tuple[int | None, int]] = []
+        while True:
+            new = self._slot_number()
+            pairs.append((self._slot_number() if self.accept_word("from") else None, new))
+            if not self.accept(","):
+                break
+        self._line_end()
+        return tuple(pairs)
 
     def _loops(self) -> tuple[tuple[int, int], ...]:
         loops: list[tuple[int, int]] = []

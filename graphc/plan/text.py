@@ -51,6 +51,8 @@ def print_plan(plan: Plan) -> str:
         lines += _layout(plan.layout)
     if plan.loops:
         lines.append(f"loops {', '.join(f'{start}..{end}' for start, end in plan.loops)}")
+    if plan.renewed:
+        lines.append(f"renewed {', '.join(_renewed(old, new) for old, new in plan.renewed)}")
     if plan.commit is not None:
         lines.append(f"commit {plan.commit}")
     lines += [_group(group) for group in plan.groups]
@@ -95,6 +97,10 @@ def _guard(guard: Guard) -> str:
     if guard.shown is not None:
         text += f" of [{', '.join(map(str, guard.shown))}]"
     return text + where_text(guard.where)
+
+
+def _renewed(old: int | None, new: int) -> str:
+    return f"%{new}" if old is None else f"%{new} from %{old}"
 
 
 def _group(group: Group) -> str:

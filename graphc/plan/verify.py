@@ -2,8 +2,9 @@
 
 A plan that passes can run: slots and steps name what is there, kernels get buffers of their dtypes
 and write only what may be written, whatever is read was written before on every path, every result
-is written, all dims follow from the feeds, and every temporary has a place. That places don't
-overlap is proved where they are chosen, by the memory planner's checker.
+is written, all dims follow from the feeds, and what lies in one memory (``verify_memory``) doesn't
+get in each other's way. That places in the arena don't overlap is proved where they are chosen, by
+the memory planner's checker.
 """
 
 from __future__ import annotations
@@ -11,19 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import NoReturn, get_args
+from typing import get_args
 
-from graphc.base.errors import VerifyError
 from graphc.ir import dims
 from graphc.ir.dims import Dim
 from graphc.ir.dtypes import bool_
 from graphc.kernel.ir import stored_parts
-from graphc.plan.ir import Branch, Copy, Group, Jump, Launch, Layout, Plan, SlotKind, Step
-from graphc.plan.memory import MemorySolution, offsets_for_sizes
+from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, SlotKind, Step
+from graphc.plan.verify_memory import MemoryChecker, PlanChecker
 
 _KINDS = get_args(SlotKind)
 _GIVEN = ("feed", "state", "constant")
-_PLACED = ("temporary", "scratch")
 
 
 def verify_plan(plan: Plan) -> None:
@@ -41,28 +40,11 @@ def verify_plan(plan: Plan) -> None:
     checker.groups()
     checker.dims()
     checker.flow()
-    if plan.layout is not None:
-        checker.layout(plan.layout)
+    MemoryChecker(plan).run()
 
 
-class _Checker:
+class _Checker(PlanChecker):
     """Checks one plan; later checks rely on earlier ones."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.count = len(plan.steps)
-
-    def fail(self, reason: str, position: int | None = None) -> NoReturn:
-        label = f"plan {self.plan.name!r}"
-        if position is None:
-            raise VerifyError(f"{label}: {reason}")
-        step = self.plan.steps[position]
-        where = step.where if isinstance(step, Launch) else None
-        raise VerifyError(f"{label}, step {position}: {reason}", where=where)
-
-    def label(self, slot: int) -> str:
-        found = self.plan.slots[slot]
-        return f"{found.kind} slot %{slot} {found.name!r}"
 
     # --- slots -----------------------------------------------------------------------------------
 
@@ -137,8 +119,7 @@ class _Checker:
             self.fail(f"writes the {self.label(slot)}", position)
 
     def _sizes(self, position: int, left: Dim, right: Dim) -> None:
-        # Guards may promise what cannot be proved, so only what is refuted is wrong.
-        if left != right and dims.compare("eq", left, right) is False:
+        if not self.sizes_agree(left, right):
             self.fail(f"sizes {left} and {right} differ", position)
 
     def _launch(self, position: int, step: Launch) -> None:
@@ -213,7 +194,7 @@ class _Checker:
                 self.fail(f"jumps past the commit at step {commit}", position)
 
     def groups(self) -> None:
-        """What runs side by side is launches in order, and no task touches what another writes."""
+        """What runs side by side is launches in order; ``verify_memory`` knows what they touch."""
         plan, past = self.plan, 0
         inside: set[int] = set()
         for group in plan.groups:
@@ -231,33 +212,12 @@ class _Checker:
             for position in range(first, end):
                 if not isinstance(plan.steps[position], Launch):
                     self.fail(f"is in {label}, but no launch", position)
-            self._apart(group, lambda slot: slot)
         entered = {step.target for step in plan.steps if isinstance(step, (Branch, Jump))}
         entered.update(start for start, _ in plan.loops)
         if plan.commit is not None:
             entered.add(plan.commit)
         for position in sorted(entered & inside):
             self.fail("is entered from elsewhere, but inside of a group", position)
-
-    def _apart(self, group: Group, place: Callable[[int], int]) -> None:
-        """Whatever a task writes, no other one touches; parts of a slot may be written at once."""
-        task_of: dict[int, tuple[int, str]] = {}
-        shared: dict[int, str] = {}
-        for task, (start, stop) in enumerate(pairwise(group.bounds)):
-            for position in range(start, stop):
-                step = self.plan.steps[position]
-                assert isinstance(step, Launch), "checked before"
-                buffers = self.plan.kernels[step.kernel].buffers
-                for buffer, slot in zip(buffers, step.arguments, strict=True):
-                    role = buffer.role if buffer.role in ("in", "part") else "out"
-                    key = place(slot)
-                    other, known = task_of.setdefault(key, (task, role))
-                    if known != role:
-                        task_of[key] = other, known = other, "out"
-                    if other != task or key in shared:
-                        shared[key] = known
-                    if shared.get(key) == "out":
-                        self.fail(f"touches the {self.label(slot)} beside another task", position)
 
     # --- dims ------------------------------------------------------------------------------------
 
@@ -410,62 +370,6 @@ class _Checker:
                 if not writes and not known(slot) and not self._is_whole(slot, known):
                     self.fail(f"reads the {self.label(slot)} before it is written", position)
             written.update(self._writes(position))
-
-    # --- layout ----------------------------------------------------------------------------------
-
-    def layout(self, layout: Layout) -> None:
-        slots = self.plan.slots
-        for slot in layout.slots:
-            if not 0 <= slot < len(slots) or slots[slot].kind not in _PLACED:
-                self.fail(f"the layout places slot %{slot}, which is no temporary")
-        if len(set(layout.slots)) != len(layout.slots):
-            self.fail("the layout places a slot twice")
-        touched = {slot for step in self.plan.steps for slot, _ in self.plan.accesses(step)}
-        placed = set(layout.slots)
-        for slot in sorted(touched):
-            if slots[slot].kind in _PLACED and slot not in placed:
-                self.fail(f"the layout has no place for the {self.label(slot)}")
-        self._tables(layout.solution, layout.sizes, len(layout.slots))
-        for slot, size in zip(layout.slots, layout.sizes, strict=True):
-            exact = slots[slot].bytes
-            if isinstance(exact, int) and exact != size:
-                self.fail(f"the layout gives {size} bytes to the {self.label(slot)} of {exact}")
-        if offsets_for_sizes(layout.solution, layout.sizes) != (
-            layout.solution.offsets, layout.solution.peak,
-        ):  # fmt: skip
-            self.fail("the layout's offsets are not those that its order gives")
-        root = {
-            slot: layout.slots[number]
-            for slot, number in zip(layout.slots, layout.solution.roots, strict=True)
-        }
-        for group in self.plan.groups:
-            self._apart(group, lambda slot: root.get(slot, slot))
-
-    def _tables(self, solution: MemorySolution, sizes: Sequence[int], count: int) -> None:
-        tables = (
-            solution.offsets, solution.roots, solution.alignments, solution.predecessors, sizes,
-        )  # fmt: skip
-        if any(len(table) != count for table in tables):
-            self.fail(f"the layout's tables are not of its {count} slots")
-        below = [index for group in solution.predecessors for index in group]
-        if any(not 0 <= index < count for index in (*solution.roots, *solution.order, *below)):
-            self.fail("the layout names a slot that it does not place")
-        if any(solution.roots[root] != root for root in solution.roots):
-            self.fail("the layout's alias groups are no groups")
-        for alignment in solution.alignments:
-            if alignment < 1 or alignment & (alignment - 1):
-                self.fail(f"the layout has the alignment {alignment}, not a power of two")
-        if any(size < 0 for size in sizes):
-            self.fail("the layout has a negative size")
-        place = {root: position for position, root in enumerate(solution.order)}
-        if len(place) != len(solution.order) or place.keys() != set(solution.roots):
-            self.fail("the layout's order does not list every root once")
-        for index, group in enumerate(solution.predecessors):
-            if group and index not in place:
-                self.fail("the layout gives predecessors to a slot that is no root")
-            for lower in group:
-                if place.get(lower, count) >= place[index]:
-                    self.fail("the layout's order does not list predecessors first")
 
 
 def _has(bits: int, member: int) -> bool:
