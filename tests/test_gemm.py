@@ -121,12 +121,13 @@ class Products:
     def _workspace(self, a: Array, n: int, packs_right: bool) -> Guarded:
         """No larger than what products of such operands may ask for."""
         m, strides = a.shape[0], _strides(a)
-        is_transposed = strides == (1, m) and reads_transpose_in_place(self.dtype, self.target, m)
-        packs_left = strides[1] != 1 and not is_transposed
+        in_place = strides == (1, m) and reads_transpose_in_place(self.dtype, self.target, m)
+        packs_left = strides[1] != 1 and not in_place
         return Guarded(
             gemm_workspace_bytes(
                 self.dtype, self.target, a.shape[0], n, a.shape[1],
                 packs_left=packs_left, packs_right=packs_right,
+                is_transposed=strides[0] == 1 != strides[1],
             )
         )  # fmt: skip
 
@@ -308,6 +309,24 @@ def test_few_rows_wherever_the_right_operand_lies(
     for elements in (0, 1, 4, 7):
         for gap in (0, 16, 5):
             assert_same_bits(made.product(a, askew(b, elements, gap), gap=3), expected)
+
+
+@every_target
+@every_float
+def test_one_row_wherever_pages_of_the_right_operand_begin(dtype: DType, target: str) -> None:
+    made, generator = products(dtype, target), np.random.default_rng(13)
+    page = 4096 // dtype.bytes
+    # rows of whole pages, rows that are parts of such, and both large enough to ask ahead
+    for n, gap, k in ((2 * page, 0, 19), (3 * page - 7, 7, 9), (3 * page, page, 90)):
+        a, b = matrix(generator, (1, k), dtype), matrix(generator, (k, n), dtype)
+        expected = made.chain(a, b)
+        whole = np.empty(k * (n + gap) + 2 * page, b.dtype)
+        first = -whole.ctypes.data % 4096 // dtype.bytes
+        for elements in (0, 4, 16, page // 2, page // 2 + 5, page - 16, page - 1):
+            start = first + elements
+            placed = whole[start : start + k * (n + gap)].reshape(k, n + gap)[:, :n]
+            placed[...] = b
+            assert_same_bits(made.product(a, placed), expected)
 
 
 @every_target

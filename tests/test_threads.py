@@ -108,6 +108,7 @@ PROGRAMS: dict[str, tuple[Build, list[Array]]] = {
     "product": (lambda a, b: a @ b, [normal(100, 60), normal(60, 500)]),
     "product of few columns": (lambda a, b: a @ b, [normal(500, 60), normal(60, 33)]),
     "product of one row": (lambda a, b: a @ b, [normal(1, 70), normal(70, 999)]),
+    "product of few rows": (lambda a, b: a @ b, [normal(5, 70), normal(70, 999)]),
     "product with a vector": (lambda a, b: a @ b, [normal(999, 70), normal(70)]),
     "product f64": (
         lambda a, b: a @ b, [normal(100, 60, dtype="float64"), normal(60, 500, dtype="float64")]
@@ -237,6 +238,25 @@ def test_few_rows_share_long_runs_of_what_they_stream_through() -> None:
         assert same(got, results(lambda x, w: x @ w, arrays, 1, host(), False)[0])
 
 
+@pytest.mark.parametrize("kind", ["float32", "float64", "int8"])
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.usefixtures("small_tasks")
+def test_few_rows_are_cut_wherever_what_they_stream_through_lies(kind: str, rows: int) -> None:
+    """Cuts move to where a line or a page begins, which threads have to agree on."""
+    left, right = normal(rows, 9, dtype=kind), normal(9, 2048, dtype=kind)
+    expected, _ = results(lambda x, w: x @ w, [left, right], 1, host(), False)
+    with gx.Graph() as graph:
+        x, w = gx.placeholder(left.shape, kind), gx.placeholder(right.shape, kind)
+    exe = gx.Session(graph, threads=3).compile(x @ w, [x, w])
+    assert PARALLEL in exe.compiled.program.table.steps[:, 0]
+    room = np.empty(right.nbytes + 2 * 4096, np.uint8)
+    for offset in (0, 16, 48, 64, 256, 2048, 4032, 4088):
+        start = -room.ctypes.data % 4096 + offset
+        placed = room[start : start + right.nbytes].view(kind).reshape(right.shape)
+        placed[...] = right
+        assert same(expected, [exe(left, placed)]), offset
+
+
 def test_products_with_epilogues_have_tasks_for_two_threads() -> None:
     for columns in (256, 512, 700, 768, 1280, 3072):
         arrays = [normal(500, 300)]
@@ -252,7 +272,8 @@ _ENTRY = ctypes.CFUNCTYPE(None, *3 * [ctypes.c_void_p], *3 * [ctypes.c_int64])
 
 @pytest.mark.parametrize(
     "name", ["map", "columns and rows", "three axes", "softmax", "column sums", "product",
-             "product of few columns", "batch of products", "running sums",
+             "product of few columns", "product of one row", "product of few rows",
+             "batch of products", "running sums",
              "transpose", "batch of transposes"],
 )  # fmt: skip
 @pytest.mark.usefixtures("small_tasks")

@@ -33,7 +33,7 @@ from graphc.codegen.emitter import (
     ltype,
 )
 from graphc.codegen.gathering import ask_ahead, picked_rows
-from graphc.codegen.gemm import gemm_library
+from graphc.codegen.gemm import columns_before, gemm_library
 from graphc.codegen.lanes import any_lane, first_lane
 from graphc.codegen.memory import AHEAD, ask_for_streams, load_element, store_element
 from graphc.codegen.ranges import Ranges
@@ -66,7 +66,7 @@ from graphc.kernel.ir import (
     walk,
 )
 from graphc.kernel.panels import panel_width
-from graphc.kernel.split import divided
+from graphc.kernel.split import divided, is_streamed
 from graphc.plan.table import INDEX_ERROR
 
 GLUE = "nounwind alignstack(64)"
@@ -414,6 +414,12 @@ class KernelEmitter:
         element = storage(statement.c.buffer.type.dtype)
         bounds = self.ranges.bounds(statement)
         first, past = (e.binary("mul", bound, e.const(block, I64)) for bound in bounds)
+        if name == "n" and is_streamed(statement):
+            zero, end = e.const(0, I64), self.size(size)
+            before = columns_before(e, b, statement.b.buffer.type.dtype.bytes)
+            is_end = e.icmp("sge", past, end)
+            first = e.intrinsic("smax", I64, e.binary("sub", first, before), zero)
+            past = e.select(is_end, end, e.binary("sub", past, before))
         count = e.binary("sub", e.intrinsic("smin", I64, past, self.size(size)), first)
 
         def at(base: Reg, stride: Size) -> Reg:

@@ -118,6 +118,12 @@ def divided(statement: Contract) -> tuple[Literal["m", "n"], Dim, int]:
     return "n", n, COLUMN_BLOCK
 
 
+def is_streamed(statement: Contract) -> bool:
+    """Whether a product is known to have so few rows that it streams through its right operand."""
+    has_few_rows = isinstance(statement.m, int) and statement.m <= FEW_ROWS
+    return has_few_rows and statement.template == "panel" and statement.b.column_stride == 1
+
+
 def with_best_split(kernel: Kernel) -> Kernel:
     """The kernel with as many levels handed out as pays, perhaps none."""
     work = kernel_work(kernel)
@@ -160,8 +166,7 @@ def _least(last: Level) -> int:
     if isinstance(last, Loop):
         return COLUMNS if _streams_down(last) else 1
     axis, _, size = divided(last)
-    is_streamed = last.template == "panel" and last.b.column_stride == 1
-    if axis != "n" or not is_streamed or not isinstance(last.m, int) or last.m > FEW_ROWS:
+    if axis != "n" or not is_streamed(last):
         return 1
     whole, count = FEW_ROWS_BYTES // (size * last.b.buffer.type.dtype.bytes), level_extent(last)
     return max(1, min(whole, -(-count // 2)) if isinstance(count, int) else whole)
@@ -201,6 +206,7 @@ __all__ = [
     "ROW_BLOCK",
     "Level",
     "divided",
+    "is_streamed",
     "is_worth_sharing",
     "level_extent",
     "possible_levels",

@@ -196,7 +196,8 @@ def _room(whole: Product, rows: Dim, columns: Dim, target: Target) -> Dim:
     if not dtype.is_float:
         return 0
     m, n = (size if isinstance(size, int) else _UNBOUNDED for size in (rows, columns))
-    packs_left, packs_right = bool(attrs["transpose_a"]), whole.node.op is not contract_panels_op
+    is_transposed = bool(attrs["transpose_a"])
+    packs_left, packs_right = is_transposed, whole.node.op is not contract_panels_op
     if packs_left and isinstance(whole.m, int):
         packs_left = not reads_transpose_in_place(dtype, target, whole.m)
     if packs_right and not attrs["transpose_b"] and isinstance(whole.n, int):
@@ -204,7 +205,14 @@ def _room(whole: Product, rows: Dim, columns: Dim, target: Target) -> Dim:
 
     def at(k: int) -> int:
         return gemm_workspace_bytes(
-            dtype, target, m, n, k, packs_left=packs_left, packs_right=packs_right
+            dtype,
+            target,
+            m,
+            n,
+            k,
+            packs_left=packs_left,
+            packs_right=packs_right,
+            is_transposed=is_transposed,
         )
 
     if isinstance(whole.k, int):

@@ -24,9 +24,11 @@ from graphc.codegen.gemm.blocking import (
 )
 from graphc.codegen.gemm.driver import emit_float_gemm, emit_float_gemm_packed
 from graphc.codegen.gemm.integer import emit_integer_gemm
+from graphc.codegen.gemm.row import columns_before
 from graphc.ir.dtypes import DType
 
 __all__ = [
+    "columns_before",
     "emit_gemm",
     "emit_gemm_packed",
     "gemm_library",

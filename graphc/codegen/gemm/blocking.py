@@ -33,7 +33,7 @@ class Blocking:
         block_m, block_n: rows of packed A, columns of packed B handled at once.
         block_stream: columns of C that the row-stream path keeps in the second-level cache, with a
             few rows of B that wide.
-        block_row: the same for one row of C.
+        block_row: columns of one row of C whose sums lie in the first-level cache meanwhile.
         stream_columns: from so many columns on, B counts as wide.
         direct_rows, direct_stride: up to so many rows of C, or elements between rows of B, B with
             unit column stride is read where it is.
@@ -109,7 +109,7 @@ def blocking(dtype: DType, target: Target) -> Blocking:
         block_m=96 if deep else 72,
         block_n=256 if deep else 512,
         block_stream=(16384 if deep else 8192) // dtype.bytes,
-        block_row=65536 // dtype.bytes,
+        block_row=16384 // dtype.bytes,
         stream_columns=8192 // dtype.bytes,
         direct_rows=48,
         direct_stride=2048 // dtype.bytes,
@@ -146,6 +146,7 @@ def gemm_workspace_bytes(
     *,
     packs_left: bool = True,
     packs_right: bool = True,
+    is_transposed: bool = True,
 ) -> int:
     """An upper bound of the workspace of ``emit_gemm`` and ``emit_gemm_packed``, in bytes.
 
@@ -156,6 +157,7 @@ def gemm_workspace_bytes(
         packs_left: false if rows of a have unit column stride, or ``reads_transpose_in_place``
             says so.
         packs_right: false if b lies in panels, or ``reads_in_place`` says so.
+        is_transposed: false if a is not stored as its transpose, through which one column streams.
     """
     if not dtype.is_float or min(m, n, k) <= 0:
         return 0
@@ -170,6 +172,11 @@ def gemm_workspace_bytes(
         # a single column of b is taken for the left operand, whose strides may be any
         rows = min(m, sizes.block_m) if packs_left else 1
         elements += depth * (rows + sizes.lanes)
+    longest = max(n if m == 1 else 0, m if is_transposed else 0)
+    if longest:
+        # the last block may be longer by half, and what precedes the first whole line comes first
+        row = sizes.lanes + min(longest, sizes.block_row + sizes.block_row // 2)
+        elements = max(elements, row)
     if m > 1:
         rows = min(m, FEW_ROWS)
         block = sizes.block_stream // (1 if rows <= sizes.tile_rows else 2)

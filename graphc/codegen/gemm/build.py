@@ -65,6 +65,10 @@ class Builder(FunctionEmitter):
         """a // b of values that are not negative."""
         return self.binary("udiv", a, self.i64(b) if isinstance(b, int) else b)
 
+    def remainder(self, a: Reg, multiple: int) -> Reg:
+        """What is left of a value by a power of two."""
+        return self.binary("and", a, self.i64(multiple - 1))
+
     def rounded_down(self, a: Reg, multiple: int) -> Reg:
         """The multiple of a power of two at or below a value."""
         return self.binary("and", a, self.i64(-multiple))

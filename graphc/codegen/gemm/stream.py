@@ -4,7 +4,8 @@ Also the kernel of integer products. Each element of C is still one ascending ch
 
 Some rows of B are read side by side. From memory what is read next is asked for meanwhile, in the
 order in which it lies there: so memory gives what it can, and there is no waiting for it. The
-processor's own guesses don't serve then, where rows tend to lie powers of two apart.
+processor's own guesses don't serve then, where rows tend to lie powers of two apart. In nearer
+caches they do, but for where rows begin: there it is a few lines late each time.
 """
 
 from __future__ import annotations
@@ -12,10 +13,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from graphc.codegen.caches import LINE, prefetch
 from graphc.codegen.emitter import I64, LType, ModuleEmitter, Reg, ltype
 from graphc.codegen.gemm.build import Builder, edge_mask, masked_load, masked_store
+
+Asks: TypeAlias = Literal["nothing", "all", "starts"]
+"""What a kernel asks for while it goes through some rows of B: of those that follow nothing, all in
+the order in which they lie, or how each of them begins."""
+
+_START_BYTES = 1024
+"""So much of how rows begin is asked for, while the last so many bytes of those before are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +35,11 @@ class Stream:
         element, lanes: of a vector.
         rows: of C.
         vectors: side by side in a tile.
+        side: tiles side by side that are computed together while there are so many.
         depth: rows of B for each load and store of C.
-        asks: whether it asks for what comes next: worth it if that is far.
+        single_depth: the same if all tiles are computed together; only for one row, and not for
+            one that asks for all.
+        asks: for what of what comes next: worth it if that is far.
         boolean: whether "and" and "or" stand for product and sum.
         masked: whether rows end with masked vectors in place of scalars, where the target has such
             loads and stores.
@@ -37,8 +49,10 @@ class Stream:
     lanes: int
     rows: int
     vectors: int = 1
+    side: int = 1
     depth: int = 8
-    asks: bool = False
+    single_depth: int | None = None
+    asks: Asks = "nothing"
     boolean: bool = False
     masked: bool = False
 
@@ -51,8 +65,8 @@ class Stream:
     def name(self) -> str:
         """What its function is called."""
         kind = "bool" if self.boolean else ltype(self.element, self.lanes).suffix
-        asking = "_asking" if self.asks else ""
-        return f"gemm_stream{self.rows}x{self.vectors}{asking}_{kind}"
+        asking = "" if self.asks == "nothing" else f"_{self.asks}"
+        return f"gemm_stream{self.rows}x{self.vectors * self.side}{asking}_{kind}"
 
 
 def emit_stream(module: ModuleEmitter, stream: Stream) -> str:
@@ -65,6 +79,7 @@ def emit_stream(module: ModuleEmitter, stream: Stream) -> str:
     the same place.
 
     One that asks takes ``next`` as well, the matrix that is read next, with rows like those of B.
+    If it is null, one that asks for starts asks for nothing.
     """
     if module.has(stream.name):
         return stream.name
@@ -82,6 +97,15 @@ class _Steps:
 
 
 @dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is asked for with some steps: a tile's width for each, so many elements apart."""
+
+    place: Reg
+    step: Reg
+    near: bool
+
+
+@dataclass(frozen=True, slots=True)
 class _Span:
     """Columns that are computed together: the first, its sums, and how wide they are."""
 
@@ -96,7 +120,7 @@ class _Kernel:
     """The kernel under emission."""
 
     def __init__(self, module: ModuleEmitter, stream: Stream) -> None:
-        more = " *next" if stream.asks else ""
+        more = "" if stream.asks == "nothing" else " *next"
         names = f"*a a_row a_col *b b_row *c c_row c_step first end k count{more}"
         self.f = f = Builder(module, stream.name, names)
         self.stream = stream
@@ -114,25 +138,34 @@ class _Kernel:
         clamped = [f.minimum(f.i64(row), last) for row in range(stream.rows)]
         self.a_rows = [f.at(a, stream.element, f.mul(row, a_row)) for row in clamped]
         self.c_rows = [f.mul(row, c_row) for row in clamped]
+        self.depth = f.i64(stream.depth)
+        if stream.single_depth is not None:
+            is_single = f.compare("sle", f.sub(self.high, self.low), stream.side)
+            self.depth = f.select(is_single, f.i64(stream.single_depth), self.depth)
         self.held = f.alloca(self.scalar, stream.rows * stream.depth) if stream.rows > 1 else None
 
     def emit(self) -> str:
         """Defines the function and returns its name."""
         f, stream = self.f, self.stream
-        with f.blocks(self.k, stream.depth) as (start, depth):
+        with f.blocks(self.k, self.depth) as (start, depth):
             base = f.at(self.b, stream.element, f.mul(start, self.b_row))
             steps = _Steps(depth, base, *self._left(start, depth))
-            if stream.asks:
-                is_last = f.compare("sge", f.add(start, stream.depth), self.k)
-                following = f.at(base, stream.element, f.mul(self.b_row, stream.depth))
-                following = f.select(is_last, f.parameter("next")[0], following)
-                self._asking(steps, following)
+            if stream.asks == "nothing":
+                self._tiles(steps, self.low, self.high)
+            elif stream.asks == "all":
+                self._asking(steps, self._following(start, base))
             else:
-                with f.loop(self.low, self.high, 1) as tile:
-                    self._tile(steps, tile.index, None)
+                self._asking_for_starts(steps, self._following(start, base))
             self._edges(steps)
         f.finish()
         return stream.name
+
+    def _following(self, start: Reg, base: Reg) -> Reg:
+        """The rows of B behind those from ``start`` on."""
+        f, stream = self.f, self.stream
+        is_last = f.compare("sge", f.add(start, self.depth), self.k)
+        following = f.at(base, stream.element, f.mul(self.b_row, self.depth))
+        return f.select(is_last, f.parameter("next")[0], following)
 
     def _left(self, start: Reg, depth: Reg) -> tuple[Reg, Reg]:
         """Where steps find their factors, and how far apart: of several rows in a small copy."""
@@ -162,13 +195,40 @@ class _Kernel:
             row = f.at(following, stream.element, f.mul(part.index, self.b_row))
             with f.loop(first, last, 1) as tile:
                 place = f.mul(f.sub(tile.index, first), stream.width * stream.depth)
-                self._tile(steps, tile.index, f.at(row, stream.element, place))
+                here = f.at(row, stream.element, place)
+                self._tile(steps, tile.index, _Wanted(here, f.i64(stream.width), near=False))
 
-    def _tile(self, steps: _Steps, tile: Reg, wanted: Reg | None) -> None:
-        """All steps for a whole tile; asks for as much as they read from ``wanted`` on."""
+    def _asking_for_starts(self, steps: _Steps, following: Reg) -> None:
+        """All tiles; each of the last ones asks for one of the first of the rows that follow."""
+        f, stream = self.f, self.stream
+        wide = stream.side * stream.width
+        count = max(1, _START_BYTES // (wide * self.size)) * stream.side
+        (after,) = f.parameter("next")
+        is_asking = f.compare("ne", f.convert("ptrtoint", after, "i64"), 0)
+        whole = f.add(self.low, f.rounded_down(f.sub(self.high, self.low), stream.side))
+        before = f.sub(whole, f.select(is_asking, f.i64(count), f.i64(0)))
+        middle = f.intrinsic("smax", I64, self.low, before)
+        self._tiles(steps, self.low, middle)
+        first = f.sub(middle, self.low)
+        with f.loop(middle, whole, stream.side) as tile:
+            place = f.mul(f.sub(tile.index, first), stream.width)
+            here = f.at(following, stream.element, place)
+            self._tile(steps, tile.index, _Wanted(here, self.b_row, near=True), stream.side)
+        with f.loop(whole, self.high, 1) as tile:
+            self._tile(steps, tile.index, None)
+
+    def _tiles(self, steps: _Steps, first: Reg, past: Reg) -> None:
+        """All steps for some whole tiles, as many as are computed together or a multiple."""
+        side = self.stream.side
+        with self.f.loop(first, past, side) as tile:
+            self._tile(steps, tile.index, None, side)
+
+    def _tile(self, steps: _Steps, tile: Reg, wanted: _Wanted | None, side: int = 1) -> None:
+        """All steps for a whole tile, or for several side by side."""
         f, stream = self.f, self.stream
         sums_at = f.at(self.c, stream.element, f.mul(tile, self.c_step))
-        span = _Span(f.mul(tile, stream.width), sums_at, stream.vectors, self.vector, None)
+        vectors = side * stream.vectors
+        span = _Span(f.mul(tile, stream.width), sums_at, vectors, self.vector, None)
         self._add(steps, span, wanted)
 
     def _edges(self, steps: _Steps) -> None:
@@ -198,7 +258,7 @@ class _Kernel:
             with f.loop(f.i64(0), rest, 1) as loop:
                 yield loop.index, self.scalar, None
 
-    def _add(self, steps: _Steps, span: _Span, wanted: Reg | None) -> None:
+    def _add(self, steps: _Steps, span: _Span, wanted: _Wanted | None) -> None:
         """All steps for some columns."""
         f, stream, element = self.f, self.stream, self.stream.element
         type_, mask = span.type, span.mask
@@ -208,8 +268,8 @@ class _Kernel:
         pointers = [f.at(steps.right, element, span.column), steps.left]
         strides = [self.b_row, steps.left_step]
         if wanted is not None:
-            pointers.append(wanted)
-            strides.append(f.i64(stream.width))
+            pointers.append(wanted.place)
+            strides.append(wanted.step)
         with f.loop(f.i64(0), steps.count, 1, [*sums, *pointers]) as loop:
             sums, pointers = list(loop.carries[: len(places)]), list(loop.carries[len(places) :])
             right_at, left_at, *wanted_at = pointers
@@ -221,8 +281,8 @@ class _Kernel:
                     if row == 0:
                         place = f.at(right_at, element, offset)
                         right.append(masked_load(f, place, type_, mask))
-                        for pointer in wanted_at:
-                            self._ask(pointer, number)
+                        if wanted is not None:
+                            self._ask(wanted_at[0], number, wanted.near)
                     n = row * span.vectors + number
                     sums[n] = self._accumulate(left, right[number], sums[n])
             moved = [f.at(at, element, by) for at, by in zip(pointers, strides, strict=True)]
@@ -230,12 +290,12 @@ class _Kernel:
         for place, value in zip(places, loop.results, strict=False):
             masked_store(f, value, place, mask)
 
-    def _ask(self, first: Reg, number: int) -> None:
+    def _ask(self, first: Reg, number: int, near: bool) -> None:
         """Asks for the line that begins with a vector, counted from ``first`` on, if any does."""
         offset = number * self.stream.lanes * self.size
         if offset % LINE == 0:
             place = self.f.at(first, "i8", self.f.i64(offset))
-            prefetch(self.f, place, self.stream.lanes * self.size, near=False)
+            prefetch(self.f, place, self.stream.lanes * self.size, near=near)
 
     def _accumulate(self, left: Reg, right: Reg, total: Reg) -> Reg:
         if self.stream.boolean:
