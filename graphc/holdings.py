@@ -16,7 +16,6 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import is_
 from typing import Any, Protocol
 
 import numpy as np
@@ -220,7 +219,8 @@ class Holdings:
             self._lent, self._lends[0] = written, 1
             # None, for a variable without a value, is held by many
             held = _references(self.values, written) > len(written) * self._alone
-            if held or self._waiting or not self._given.isdisjoint(written):
+            given = self._given and not self._given.isdisjoint(written)
+            if held or given or self._waiting:
                 self._end_loan()
 
     def _give_back(self) -> None:
@@ -240,10 +240,10 @@ class Holdings:
         An old block is kept to write the next value to, if it is ours alone: fresh memory costs as
         much as the kernel that fills it.
         """
-        values, spare = self.values, self.spare
-        if all(map(is_, map(values.get, variables), new)):
+        if self._lent is variables:
             # written where they lie
             return
+        values, spare = self.values, self.spare
         # held, so that nothing dies before all are replaced: other code could run then, and native
         # code, which takes no lock, see half of it
         old = [values.get(variable) for variable in reversed(variables)]
