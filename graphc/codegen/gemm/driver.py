@@ -239,12 +239,15 @@ def _emit_blocked(module: ModuleEmitter, sizes: Blocking) -> str:
         panels = f.at(b, element, f.mul(start, padded), f.mul(column, held))
         with f.when(pack_whole):
             f.run(pack, plain, workspace, columns, depth, b_row, b_col)
-        with f.when(f.both(direct, f.compare("ne", edge, 0))):
-            f.run(pack, f.at(plain, element, whole), workspace, edge, depth, b_row, b_col)
+        beyond = f.at(plain, element, whole)
+        if not sizes.masked:
+            with f.when(f.both(direct, f.compare("ne", edge, 0))):
+                f.run(pack, beyond, workspace, edge, depth, b_row, b_col)
         right = f.select(is_packed, panels, f.select(direct, plain, workspace))
         right_row = f.select(direct, b_row, f.i64(width))
         right_step = f.select(direct, f.i64(width), f.mul(held, width))
-        right_edge = f.select(direct, workspace, f.at(right, element, f.mul(whole, held)))
+        right_edge = f.at(right, element, f.mul(whole, held))
+        right_edge = f.select(direct, beyond if sizes.masked else workspace, right_edge)
         resume = f.convert("zext", f.compare("ne", start, 0), "i64")
         is_last = f.compare("sge", f.add(start, depth), k)
         needed = f.select(is_last, near_count, f.i64(0))
@@ -282,7 +285,8 @@ def _emit_sweep(module: ModuleEmitter, sizes: Blocking) -> str:
 
     Signature: (a, a_row, a_col, b, b_row, b_step, b_edge, c, c_row, m, n, k, resume, near,
     near_count, near_row, near_column): panels of B lie ``b_step`` apart, the last one, if not
-    whole, at ``b_edge`` with a row of a panel's width. What is near begins at the last two.
+    whole, at ``b_edge``, and without masks with a row of a panel's width. What is near begins at
+    the last two.
     """
     name = f"gemm_sweep_{sizes.suffix}"
     if module.has(name):
@@ -291,7 +295,11 @@ def _emit_sweep(module: ModuleEmitter, sizes: Blocking) -> str:
     full = emit_tile(module, sizes, sizes.tile_rows, 2)
     strip = emit_strip(module, sizes)
     half = emit_tile(module, sizes, sizes.tile_rows // 2, 2)
-    narrow = emit_tile(module, sizes, sizes.tile_rows, 1)
+    shapes = ((sizes.tile_rows, 1), (sizes.tile_rows // 2, 2), (sizes.tile_rows, 2))
+    if sizes.masked:
+        narrow, low, wide = (emit_tile(module, sizes, *shape, edge=True) for shape in shapes)
+    else:
+        narrow, low, wide = (emit_tile(module, sizes, *shape) for shape in shapes)
     f = Builder(
         module,
         name,
@@ -302,8 +310,8 @@ def _emit_sweep(module: ModuleEmitter, sizes: Blocking) -> str:
     b_step, b_edge, c, c_row = f.parameter("b_step", "b_edge", "c", "c_row")
     m, n, k, resume = f.parameter("m", "n", "k", "resume")
     element, width = sizes.element, sizes.tile_columns
-    # Tiles that stick out of C on the right are computed here, since panels are padded with zeros.
-    spare = f.alloca(sizes.vector, sizes.tile_rows * 2)
+    # Without masks, tiles that stick out of C on the right are computed here: panels are padded.
+    spare = None if sizes.masked else f.alloca(sizes.vector, sizes.tile_rows * 2)
     spare_row = f.i64(width)
     near = Near(*f.parameter("near", "near_count", "near_row", "near_column"))
     requests = Requests(f, sizes, (m, n, k), b_row, near)
@@ -313,7 +321,7 @@ def _emit_sweep(module: ModuleEmitter, sizes: Blocking) -> str:
         panel = f.select(
             is_whole, f.at(b, element, f.mul(f.quotient(column, width), b_step)), b_edge
         )
-        panel_row = f.select(is_whole, b_row, f.i64(width))
+        panel_row = b_row if sizes.masked else f.select(is_whole, b_row, f.i64(width))
         is_narrow = f.compare("sle", columns, sizes.lanes)
         next_panel = f.at(b, element, f.mul(f.quotient(f.add(column, width), width), b_step))
         tiles = f.select(is_whole, f.quotient(m, sizes.tile_rows), f.i64(0))
@@ -327,17 +335,24 @@ def _emit_sweep(module: ModuleEmitter, sizes: Blocking) -> str:
             row = f.add(below, further)
             left = f.at(a, element, f.mul(row, a_row))
             result = f.at(c, element, f.mul(row, c_row), column)
-            with f.when(f.both(f.negate(is_whole), f.compare("ne", resume, 0))):
-                f.run(copy, result, spare, rows, columns, c_row, spare_row)
-            target = f.select(is_whole, result, spare)
-            target_row = f.select(is_whole, c_row, spare_row)
+            target, target_row = result, c_row
+            if spare is not None:
+                with f.when(f.both(f.negate(is_whole), f.compare("ne", resume, 0))):
+                    f.run(copy, result, spare, rows, columns, c_row, spare_row)
+                target = f.select(is_whole, result, spare)
+                target_row = f.select(is_whole, c_row, spare_row)
             operands = (k, left, a_row, a_col, panel, panel_row, target, target_row, rows, resume)
+            at_edge = (*operands, columns) if sizes.masked else operands
+            is_low = f.compare("sle", rows, sizes.tile_rows // 2)
             with (
-                otherwise(f, is_narrow, narrow, operands),
-                otherwise(f, f.compare("sle", rows, sizes.tile_rows // 2), half, operands),
+                otherwise(f, f.both(is_whole, is_low), half, operands),
+                otherwise(f, is_whole, full, operands),
+                otherwise(f, is_narrow, narrow, at_edge),
+                otherwise(f, is_low, low, at_edge),
             ):
-                f.run(full, *operands)
-            with f.when(f.negate(is_whole)):
-                f.run(copy, spare, result, rows, columns, spare_row, c_row)
+                f.run(wide, *at_edge)
+            if spare is not None:
+                with f.when(f.negate(is_whole)):
+                    f.run(copy, spare, result, rows, columns, spare_row, c_row)
     f.finish()
     return name

@@ -12,29 +12,37 @@ from graphc.codegen.caches import prefetch
 from graphc.codegen.emitter import ModuleEmitter, Reg
 from graphc.codegen.gemm.ahead import emit_request
 from graphc.codegen.gemm.blocking import Blocking
-from graphc.codegen.gemm.build import Builder, phi
+from graphc.codegen.gemm.build import Builder, edge_mask, masked_load, masked_store, phi
 
 
-def emit_tile(module: ModuleEmitter, sizes: Blocking, tile_rows: int, vectors: int) -> str:
+def emit_tile(
+    module: ModuleEmitter, sizes: Blocking, tile_rows: int, vectors: int, edge: bool = False
+) -> str:
     """Defines the kernel of ``tile_rows`` × (``vectors`` · lanes); returns its name.
 
     Signature: (k, a, a_row, a_col, b, b_row, c, c_row, rows, resume). ``rows`` (at least 1) may be
     less than ``tile_rows``: the rows beyond repeat the last one, the same numbers stored to the
-    same place. ``resume`` not 0 starts from C.
+    same place. ``resume`` not 0 starts from C. At an edge the number of columns follows, which end
+    in the last vector; beyond them nothing is read or written.
     """
-    name = f"gemm_tile{tile_rows}x{vectors}_{sizes.suffix}"
+    name = f"gemm_{'edge' if edge else 'tile'}{tile_rows}x{vectors}_{sizes.suffix}"
     if module.has(name):
         return name
-    f = Builder(module, name, "k *a a_row a_col *b b_row *c c_row rows resume")
+    last_parameter = " columns" if edge else ""
+    f = Builder(module, name, f"k *a a_row a_col *b b_row *c c_row rows resume{last_parameter}")
     k, a, a_row, a_col, b, b_row = f.parameter("k", "a", "a_row", "a_col", "b", "b_row")
     c, c_row, rows, resume = f.parameter("c", "c_row", "rows", "resume")
     last = f.sub(rows, 1)
     clamped = [f.minimum(f.i64(row), last) for row in range(tile_rows)]
     left = _rows(f, sizes, a, a_row, clamped)
-    chains = _Chains(f, sizes, left, (a_col, b_row), vectors)
+    mask = None
+    if edge:
+        (columns,) = f.parameter("columns")
+        mask = edge_mask(f, f.sub(columns, (vectors - 1) * sizes.lanes), sizes.lanes)
+    chains = _Chains(f, sizes, left, (a_col, b_row), vectors, mask)
     places = chains.places(_rows(f, sizes, c, c_row, clamped))
     _ask_for_result(f, sizes, places[::vectors], vectors, c_row)
-    start = _start_of_chains(f, sizes, places, resume)
+    start = _start_of_chains(f, sizes, places, resume, chains.masks * tile_rows)
     chains.store(chains.steps(k, [*start, f.i64(0), b]), places)
     f.finish()
     return name
@@ -85,9 +93,12 @@ class _Chains:
         left: Sequence[Reg],
         strides: tuple[Reg, Reg],
         vectors: int,
+        mask: Reg | None = None,
     ) -> None:
-        """``left`` are the rows of A, ``strides`` those from one step to the next in A and B."""
+        """``left`` are the rows of A, ``strides`` those from one step to the next in A and B, and
+        ``mask`` the columns that there are in the last vector."""
         self._f, self._sizes, self._left, self._vectors = f, sizes, left, vectors
+        self.masks = [*[None] * (vectors - 1), mask]
         self._a_step, self._b_step = (f.mul(stride, sizes.size) for stride in strides)
 
     def places(self, rows: Sequence[Reg]) -> list[Reg]:
@@ -103,14 +114,16 @@ class _Chains:
 
     def store(self, carries: Sequence[Reg], places: Sequence[Reg]) -> None:
         """Leaves the sums in C."""
-        for value, place in zip(carries[:-2], places, strict=True):
-            self._f.store(value, place, self._sizes.size)
+        for number, (value, place) in enumerate(zip(carries[:-2], places, strict=True)):
+            masked_store(self._f, value, place, self.masks[number % self._vectors])
 
     def _step(self, carries: Sequence[Reg]) -> list[Reg]:
         f, sizes = self._f, self._sizes
         *sums, a_offset, b_place = carries
         columns = range(self._vectors)
-        right = [f.load(self._beside(b_place, v), sizes.vector, sizes.size) for v in columns]
+        right = [
+            masked_load(f, self._beside(b_place, v), sizes.vector, self.masks[v]) for v in columns
+        ]
         for number, row in enumerate(self._left):
             place = f.at(row, "i8", a_offset)
             left = f.splat(f.load(place, sizes.scalar, sizes.size), sizes.lanes)
@@ -179,12 +192,21 @@ def emit_row(module: ModuleEmitter, sizes: Blocking, rows: int, panels: int) -> 
     return name
 
 
-def _start_of_chains(f: Builder, sizes: Blocking, places: Sequence[Reg], resume: Reg) -> list[Reg]:
-    """Zeros, or what C holds at these places if ``resume`` is not 0."""
+def _start_of_chains(
+    f: Builder,
+    sizes: Blocking,
+    places: Sequence[Reg],
+    resume: Reg,
+    masks: Sequence[Reg | None] = (),
+) -> list[Reg]:
+    """Zeros, or what C holds at these places, and within masks, if ``resume`` is not 0."""
     entry, load, body = f.block, f.label("resume"), f.label("start")
     f.branch(f.compare("ne", resume, 0), load, body)
     f.start(load)
-    held = [f.load(place, sizes.vector, sizes.size) for place in places]
+    held = [
+        masked_load(f, place, sizes.vector, mask)
+        for place, mask in zip(places, masks or [None] * len(places), strict=True)
+    ]
     f.jump(body)
     f.start(body)
     zero = Reg("zeroinitializer", sizes.vector)
