@@ -149,6 +149,13 @@ class Target:
         return self.has_fma and self.vector_bits >= 512 and "+avx512f" in self.features.split(",")
 
     @property
+    def masks(self) -> bool:
+        """Whether some lanes of a vector, of elements of any size, are loaded and stored as fast as
+        all of them (AVX-512, which LLVM has only beside fused multiply-add)."""
+        names = self.features.split(",")
+        return self.has_fma and {"+avx512bw", "+avx512vl"}.issubset(names)
+
+    @property
     def permuted_bits(self) -> int:
         """The widest vectors of words that one instruction permutes as another one says; 0 if none.
 

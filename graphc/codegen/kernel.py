@@ -8,8 +8,8 @@ in the first to happen. A kernel that is split runs the iterations from ``begin`
 follows them being one more, and of each scratch buffer uses the copy of its ``seat``; others run
 everything.
 
-Vector loops are emitted twice by the same code, for vectors and for the scalar tail, so both agree
-to the bit.
+Vector loops are emitted twice by the same code, for vectors and for what is left, so both agree to
+the bit.
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ from graphc.codegen.emitter import (
     element_of,
     ltype,
 )
+from graphc.codegen.flat_rows import emit_flat_rows
 from graphc.codegen.gathering import ask_ahead, picked_rows
 from graphc.codegen.gemm import columns_before, gemm_library
 from graphc.codegen.lanes import any_lane, first_lane
-from graphc.codegen.memory import AHEAD, ask_for_streams, load_element, store_element
+from graphc.codegen.leftover import emit_leftover
+from graphc.codegen.memory import AHEAD, Held, ask_for_streams, load_element, store_element
 from graphc.codegen.ranges import Ranges
 from graphc.codegen.reduction import emit_reduce
 from graphc.codegen.scalar import emit_cast, emit_primitive
@@ -93,6 +95,8 @@ class KernelEmitter:
             attributes=GLUE if glue else "nounwind",
         )  # fmt: skip
         self.lanes = 1
+        self.mask: Reg | None = None
+        self.held: dict[Buffer, Held] = {}
         self._glue = glue
         self._bindings: dict[Var, Binding] = {}
         self._pointers: dict[Buffer, Reg] = {}
@@ -267,6 +271,8 @@ class KernelEmitter:
         if statement.wraps:
             wrapped = e.select(e.icmp("slt", index, zero), e.binary("add", index, bound), index)
         bad = e.icmp("uge", wrapped, bound)
+        if self.mask is not None and lanes > 1:
+            bad = e.binary("and", bad, self.mask)
         some, first = bad, index
         if lanes > 1:
             some = any_lane(e, bad)
@@ -293,14 +299,15 @@ class KernelEmitter:
             return
         if statement.kind == "across" and emit_across(self, statement):
             return
-        if self.lanes == 1 and (
-            emit_staggered(self, statement) or emit_shared_rows(self, statement)
+        if self.lanes == 1 and any(
+            emit(self, statement) for emit in (emit_staggered, emit_flat_rows, emit_shared_rows)
         ):
             return
         e = self.e
         initial = [self.spread(carry.initial) for carry in statement.carries]
         lower, upper = self.bounds(statement)
         picked = picked_rows(statement, self.target.l2_bytes) if self.lanes == 1 else []
+        self.held = {}
         with e.loop(lower, upper, 1, initial) as loop:
             if picked:
                 ask_ahead(self, statement, picked, loop.index, upper)
@@ -310,6 +317,7 @@ class KernelEmitter:
             with self.ranges.iteration(statement, loop.index):
                 self.statements(statement.body)
             loop.yields = [self.spread(carry.following) for carry in statement.carries]
+        self.held = {}
         for carry, register in zip(statement.carries, loop.results, strict=True):
             self.bind(carry.result, register)
 
@@ -328,14 +336,15 @@ class KernelEmitter:
         """
         e, extent = self.e, statement.extent
         width = vector_width(statement.body, self.target, self._glue)
-        while isinstance(extent, int) and width > max(extent, 1):
+        least = 2 if self.target.masks else 1
+        while isinstance(extent, int) and width >= max(extent, 1) * least + (least == 1):
             width //= 2
         if emit_stripes(self, statement, width):
             return
         cut = bounds is not None or self.ranges.cuts(statement)
         lower, upper = bounds or self.bounds(statement)
-        if isinstance(extent, int) and (extent < width or width == 1):
-            self._scalar_loop(statement, lower, upper)
+        if isinstance(extent, int) and extent < max(width, 2):
+            emit_leftover(self, statement, lower, upper, width, None if cut else extent)
             return
         self.streaming.clear()
         start = start_of_lines(self, statement.body, statement.index, extent, lower)
@@ -361,14 +370,11 @@ class KernelEmitter:
             with e.loop(zero, e.const(2, I64), 1) as part:
                 before = e.icmp("eq", part.index, zero)
                 first = e.select(before, lower, whole)
-                self._scalar_loop(statement, first, e.select(before, start, upper))
+                past = e.select(before, start, upper)
+                emit_leftover(self, statement, first, past, width, None)
         elif not isinstance(extent, int) or extent % width:
-            self._scalar_loop(statement, whole, upper)
-
-    def _scalar_loop(self, statement: Loop, lower: Reg, upper: Reg) -> None:
-        with self.e.loop(lower, upper, 1) as loop:
-            self.bind(statement.index, loop.index)
-            self.statements(statement.body)
+            known = extent % width if isinstance(extent, int) and not cut else None
+            emit_leftover(self, statement, whole, upper, width, known)
 
     # --- matrix products -------------------------------------------------------------------------
 

@@ -13,6 +13,15 @@ def every_lane(lanes: int) -> Reg:
     return Reg("splat (i1 true)", ltype("i1", lanes))
 
 
+def first_lanes(e: FunctionEmitter, count: Reg, lanes: int) -> Reg:
+    """The mask of the first ``count`` lanes, an i64; with more than there are, of all."""
+    if count.text.isdecimal():
+        items = ", ".join(f"i1 {str(lane < int(count.text)).lower()}" for lane in range(lanes))
+        return Reg(f"<{items}>", ltype("i1", lanes))
+    words = ltype("i32", lanes)
+    return e.icmp("slt", e.iota(words), e.splat(e.convert("trunc", count, "i32"), lanes))
+
+
 def load_lanes(e: FunctionEmitter, place: Reg, type_: LType, mask: Reg, other: Reg) -> Reg:
     """Lanes from an address on, or from an address each; those outside the mask are the other's."""
     kind, where = ("load", "p0") if place.type.lanes == 1 else ("gather", f"v{type_.lanes}p0")
@@ -34,4 +43,4 @@ def _aligned(place: Reg, type_: LType) -> str:
     return f"{place.type} align {type_.bits // 8} {place.text}"
 
 
-__all__ = ["every_lane", "load_lanes", "store_lanes"]
+__all__ = ["every_lane", "first_lanes", "load_lanes", "store_lanes"]

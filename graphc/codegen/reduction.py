@@ -1,8 +1,8 @@
 """Reductions to the order that ``graphc.kernel.ir`` defines, whatever the vector width.
 
 ``lanes`` reductions run their term with all logical lanes at once, fold the lanes and add the terms
-of the incomplete last step one by one; ``chain`` reductions keep one accumulator per lane of the
-enclosing vector loop.
+of the incomplete last step, in order where that matters; ``chain`` reductions keep one accumulator
+per lane of the enclosing vector loop.
 """
 
 from __future__ import annotations
@@ -12,9 +12,21 @@ from typing import TYPE_CHECKING
 
 from graphc.codegen.binding import Linear
 from graphc.codegen.emitter import I64, FunctionEmitter, LType, Reg, element_of, ltype
+from graphc.codegen.leftover import lanes_for, some_lanes
 from graphc.codegen.scalar import emit_primitive
+from graphc.ir.dtypes import int64
 from graphc.kernel.combine import neutral_element
-from graphc.kernel.ir import CASCADED, CHUNK, LEVELS, Reduce, Reducer, joining, lanes
+from graphc.kernel.ir import (
+    CASCADED,
+    CHUNK,
+    LEVELS,
+    Apply,
+    Load,
+    Reduce,
+    Reducer,
+    joining,
+    lanes,
+)
 
 if TYPE_CHECKING:
     from graphc.codegen.kernel import KernelEmitter
@@ -248,11 +260,15 @@ def _lanes_reduce(k: KernelEmitter, statement: Reduce) -> None:
     extent = k.size(statement.extent)
     known = statement.extent if isinstance(statement.extent, int) else None
     if known is not None and all(_is_free(reducer) for reducer in reducers):
-        # any order gives the same bits, and more accumulators hide the latency of combining
+        # any order gives the same bits; more accumulators hide the latency of combining, but what
+        # fits into one step needs none
         bits = max(reducer.term.dtype.bits for reducer in reducers)
         width = FREE_REGISTERS * k.target.vector_bits // max(bits, 8)
-        while width > MIN_FREE_LANES and known < 8 * width:
-            width //= 2
+        if k.target.masks and known <= width:
+            width = 1 << known.bit_length()
+        else:
+            while width > MIN_FREE_LANES and known < 8 * width:
+                width //= 2
     if known is not None and known < width:
         # no full step: a plain chain
         state = neutral_state(e, reducers, 1)
@@ -277,14 +293,112 @@ def _lanes_reduce(k: KernelEmitter, statement: Reduce) -> None:
         k.lanes = 1
         state = [folded(e, reducer, acc) for reducer, acc in zip(reducers, vectors, strict=True)]
     if known is None or known % width:
-        rest = neutral_state(e, reducers, 1)
-        with e.loop(whole, extent, 1, flat(rest)) as loop:
+        left = None if known is None else known % width
+        rest = last_terms(k, statement, whole, extent, width, left)
+        state = combined(k, reducers, state, rest)
+    bind_results(k, statement, state, extent)
+
+
+def last_terms(
+    k: KernelEmitter, statement: Reduce, lower: Reg, upper: Reg, width: int, left: int | None
+) -> State:
+    """The terms from ``lower`` to ``upper``, fewer than ``width``: ``left``, if that is known."""
+    e, reducers = k.e, statement.reducers
+    start = neutral_state(e, reducers, 1)
+    lanes = 1 if _is_best_alone(statement) else lanes_for(k, width, left)
+    if left is not None and lanes > 1:
+        k.bind(statement.index, Linear(lower, e.const(1, I64)))
+        with some_lanes(k, e.const(left, I64), lanes):
+            k.statements(statement.body)
+            several = terms(k, reducers, lower)
+            return _added(k, reducers, start, several, e.const(left, I64))
+    with e.loop(lower, upper, lanes, flat(start)) as loop:
+        state = grouped(reducers, loop.carries)
+        if lanes == 1:
             k.bind(statement.index, loop.index)
             k.statements(statement.body)
-            rest = grouped(reducers, loop.carries)
-            loop.yields = flat(combined(k, reducers, rest, terms(k, reducers, loop.index)))
-        state = combined(k, reducers, state, grouped(reducers, loop.results))
-    bind_results(k, statement, state, extent)
+            state = combined(k, reducers, state, terms(k, reducers, loop.index))
+        else:
+            k.bind(statement.index, Linear(loop.index, e.const(1, I64)))
+            count = e.binary("sub", upper, loop.index)
+            count = e.intrinsic("smin", I64, count, e.const(lanes, I64))
+            with some_lanes(k, count, lanes):
+                k.statements(statement.body)
+                state = _added(k, reducers, state, terms(k, reducers, loop.index), count)
+        loop.yields = flat(state)
+    return grouped(reducers, loop.results)
+
+
+def _is_best_alone(statement: Reduce) -> bool:
+    """Whether terms are taken one by one: they are as soon read so as from the stack, where order
+    matters and nothing is computed for them; and positions of extremes are."""
+    reducers = statement.reducers
+    if any(reducer.combine.startswith("arg") for reducer in reducers):
+        return True
+    reads = all(
+        isinstance(s, Load) or (isinstance(s, Apply) and s.result.dtype is int64)
+        for s in statement.body
+    )
+    return reads and any(map(_cascades, reducers))
+
+
+def _added(
+    k: KernelEmitter, reducers: Sequence[Reducer], state: State, several: State, count: Reg
+) -> State:
+    """A state with the terms of the first ``count`` lanes: at once where the order is free, else
+    one by one from the stack."""
+    e, mask = k.e, k.mask
+    known = int(count.text) if count.text.isdecimal() else 0
+    chained: list[tuple[int, list[tuple[Reg, LType]]]] = []
+    result = list(state)
+    for number, (reducer, term) in enumerate(zip(reducers, several, strict=True)):
+        if _is_free(reducer):
+            if mask is not None and known and reducer.combine in ("minimum", "maximum"):
+                # lanes that both halves have do no harm
+                half = k.lanes // 2
+                first = tuple(_part(e, x, 0, half) for x in term)
+                last = tuple(_part(e, x, known - half, half) for x in term)
+                term = _combine(e, reducer, first, last, ordered=False)
+            elif mask is not None:
+                none = _neutral(e, reducer, k.lanes)
+                term = tuple(e.select(mask, x, y) for x, y in zip(term, none, strict=True))
+            total = folded(e, reducer, term)
+            result[number] = _combine(e, reducer, state[number], total, ordered=True)
+            continue
+        places: list[tuple[Reg, LType]] = []
+        for part in term:
+            place = e.alloca(part.type)
+            e.store(part, place, 64)
+            places.append((place, ltype(part.type.element)))
+        chained.append((number, places))
+    if not chained:
+        return result
+
+    def one(lane: Reg, sums: State) -> State:
+        parts: State = [
+            tuple(
+                e.load(e.element_pointer(place, lane, type_.element), type_, type_.bits // 8)
+                for place, type_ in places
+            )
+            for _, places in chained
+        ]
+        return [
+            _combine(e, reducers[number], a, b, ordered=True)
+            for (number, _), a, b in zip(chained, sums, parts, strict=True)
+        ]
+
+    sums = [state[number] for number, _ in chained]
+    if known:
+        for lane in range(known):
+            sums = one(e.const(lane, I64), sums)
+    else:
+        kept = [reducers[number] for number, _ in chained]
+        with e.loop(e.const(0, I64), count, 1, flat(sums)) as loop:
+            loop.yields = flat(one(loop.index, grouped(kept, loop.carries)))
+        sums = grouped(kept, loop.results)
+    for (number, _), total in zip(chained, sums, strict=True):
+        result[number] = total
+    return result
 
 
 def folded(e: FunctionEmitter, reducer: Reducer, accumulator: Accumulator) -> Accumulator:

@@ -118,7 +118,9 @@ def _fits(rows: Loop, stages: Sequence[Stage], once: Sequence[Scalars], target: 
     extent, width = stages[0].extent, width_of(stages)
     if width is None or not isinstance(extent, int):
         return False
-    if extent < MIN_STEPS * width or any(stage.extent != extent for stage in stages):
+    if any(stage.extent != extent for stage in stages):
+        return False
+    if extent < MIN_STEPS * width and not (is_one_step(stages) and target.masks):
         return False
     if not all(map(_is_plain, stages)):
         return False
@@ -155,6 +157,12 @@ def width_of(stages: Sequence[Stage]) -> int | None:
     reducers = [r for stage in stages if isinstance(stage, Reduce) for r in stage.reducers]
     widths = {lanes(reducer.term.dtype) for reducer in reducers}
     return widths.pop() if len(widths) == 1 else None
+
+
+def is_one_step(stages: Sequence[Stage]) -> bool:
+    """Whether rows have fewer columns than a step."""
+    width = width_of(stages)
+    return width is not None and columns_of(stages) < width
 
 
 def columns_of(stages: Sequence[Stage]) -> int:
@@ -211,7 +219,7 @@ def _bytes_at_work(stages: Sequence[Stage]) -> int:
 
 def _pays(rows: Loop, stages: Sequence[Stage]) -> bool:
     """Whether rows are done sooner in several stages than one by one, by what was measured."""
-    if is_near(stages, NEAR_BYTES):
+    if is_one_step(stages) or is_near(stages, NEAR_BYTES):
         return True
     results = {s.buffer for s in stages[-1].body if isinstance(s, Store)}
     if any(columns_of(stages) * buffer.type.dtype.bytes % LINE for buffer in results):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from graphc.codegen.binding import Binding, Linear, is_literal, storage
 from graphc.codegen.caches import LINE, prefetch
 from graphc.codegen.emitter import I8, I64, PTR, Reg, element_of, ltype
+from graphc.codegen.leftover import emit_leftover
 from graphc.codegen.pages import PAGE, beginning, turn
 from graphc.codegen.reduction import (
     State,
@@ -27,6 +28,7 @@ from graphc.codegen.reduction import (
     flat,
     folded,
     grouped,
+    last_terms,
     neutral_state,
     terms,
 )
@@ -97,7 +99,7 @@ class _Staggered:
         self.width = width
         self.steps, self.rest = divmod(columns_of(stages), width)
         self.start = k.e.const(0, I64)
-        self.asks = not is_near(stages, k.target.l2_bytes)
+        self.asks = self.steps > 0 and not is_near(stages, k.target.l2_bytes)
 
     def emit(self) -> None:
         """The loop over rows, which goes on until the last row has been in all stages."""
@@ -216,10 +218,13 @@ class _Staggered:
             parts = all_stages(parts, lambda position, part: self._one(position, number, part))
             return [accumulator for part in parts for accumulator in part]
 
-        k.lanes = self.width
-        vectors = cascade(k, reducers, e.const(self.steps, I64), self.steps, step)
-        k.lanes = 1
-        sums = [folded(e, r, acc) for r, acc in zip(reducers, vectors, strict=True)]
+        if not self.steps:
+            sums = neutral_state(e, reducers, 1)
+        else:
+            k.lanes = self.width
+            vectors = cascade(k, reducers, e.const(self.steps, I64), self.steps, step)
+            k.lanes = 1
+            sums = [folded(e, r, acc) for r, acc in zip(reducers, vectors, strict=True)]
         parts = [sums[start:end] for start, end in bounds]
         return all_stages(parts, self._last_columns) if self.rest else parts
 
@@ -278,23 +283,27 @@ class _Staggered:
         return combined(k, stage.reducers, state, terms(k, stage.reducers, column))
 
     def _last_columns(self, number: int, state: State) -> State:
-        """The columns of a stage that are no whole step, one by one."""
+        """The columns of a stage that are no whole step."""
         k, e, stage = self.k, self.k.e, self.stages[number]
-        whole, rest = e.const(self.steps * self.width, I64), e.const(self.rest, I64)
-        reducers = stage.reducers if isinstance(stage, Reduce) else ()
+        none, whole = e.const(0, I64), e.const(self.steps * self.width, I64)
+        past = e.const(columns_of(self.stages), I64)
         for load in self.fresh[number]:
             first = element_at(k, stage.body, stage.index, whole, load.index)
             self._ask_ahead(load, first, self.rest)
-        begun = neutral_state(e, reducers, 1)
-        with e.loop(e.const(0, I64), rest, 1, flat(begun)) as loop:
-            column = e.binary("add", loop.index, whole)
-            if isinstance(stage, Loop):
-                column = e.select(e.icmp("slt", loop.index, self.start), loop.index, column)
-            k.bind(stage.index, column)
-            k.statements(stage.body)
-            carried = grouped(reducers, loop.carries)
-            loop.yields = flat(combined(k, reducers, carried, terms(k, reducers, column)))
-        return combined(k, reducers, state, grouped(reducers, loop.results))
+        k.held = {}
+        if isinstance(stage, Reduce):
+            last = last_terms(k, stage, whole, past, self.width, self.rest)
+            state = combined(k, stage.reducers, state, last)
+        elif self.start.text == none.text:
+            emit_leftover(k, stage, whole, past, self.width, self.rest)
+        else:
+            with e.loop(none, e.const(2, I64), 1) as part:
+                before = e.icmp("eq", part.index, none)
+                lower = e.select(before, none, e.binary("add", whole, self.start))
+                upper = e.select(before, self.start, past)
+                emit_leftover(k, stage, lower, upper, self.width, None)
+        k.held = {}
+        return state
 
 
 def _scalar(binding: Binding) -> Reg:

@@ -6,7 +6,7 @@ run over all combinations of their indices. What is not affine has no form.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from graphc.ir.dims import Dim, compare
@@ -20,7 +20,9 @@ from graphc.kernel.ir import (
     Loop,
     Reduce,
     Statement,
+    Store,
     Var,
+    operands_of,
     walk,
 )
 
@@ -120,6 +122,29 @@ def loads_across(
     return result
 
 
+def used_otherwise(statements: Iterable[Statement], forms: Mapping[Var, Affine]) -> set[Var]:
+    """Indices that more depends on than the places of loads and stores, as affine forms."""
+    result: set[Var] = set()
+    for statement in statements:
+        for operand in operands_of(statement):
+            form = forms.get(operand)
+            if form is None:
+                continue
+            if isinstance(statement, Apply) and statement.result in forms:
+                continue
+            if isinstance(statement, (Load, Store)) and operand is statement.index:
+                continue
+            result.update(form.terms)
+    return result
+
+
+def runs_as_one(places: Iterable[Affine], outer: Var, inner: Var, extent: Dim) -> bool:
+    """Whether all places move along two loops, the inner one of that extent, as along one."""
+    return all(
+        form.coefficient(outer) == form.coefficient(inner) * extent for form in places
+    )
+
+
 def outside(form: Affine, size: Dim) -> Dim | None:
     """An index that the form reaches and a buffer of that size lacks, if there provably is one."""
     low = high = form.base
@@ -136,4 +161,12 @@ def outside(form: Affine, size: Dim) -> Dim | None:
     return high if compare("le", size, high) else None
 
 
-__all__ = ["Affine", "index_forms", "loads_across", "note_form", "outside"]
+__all__ = [
+    "Affine",
+    "index_forms",
+    "loads_across",
+    "note_form",
+    "outside",
+    "runs_as_one",
+    "used_otherwise",
+]

@@ -17,18 +17,14 @@ from graphc.ir.dtypes import int64
 from graphc.ir.graph import Graph
 from graphc.ir.types import Shape
 from graphc.kernel.builder import KernelBuilder
-from graphc.kernel.index_range import Affine, index_forms, loads_across
-from graphc.kernel.ir import (
-    Apply,
-    Kernel,
-    Load,
-    Loop,
-    LoopKind,
-    Store,
-    Var,
-    operands_of,
-    walk,
+from graphc.kernel.index_range import (
+    Affine,
+    index_forms,
+    loads_across,
+    runs_as_one,
+    used_otherwise,
 )
+from graphc.kernel.ir import Kernel, Load, Loop, LoopKind, Store, Var, walk
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.pieces import nests
 from graphc.lower.region import Result, Slices, open_loop, open_region
@@ -111,30 +107,13 @@ def _merged(
     """The axes of a plain nest, one loop each, grouped as far as its accesses allow."""
     accesses = [s.index for s in walk(kernel.body) if isinstance(s, (Load, Store))]
     places = [forms[index] for index in accesses if index in forms]
-    fixed = _used_otherwise(kernel, forms)
+    fixed = used_otherwise(walk(kernel.body), forms)
     groups = [[axes[0]]]
     for axis, before, loop in zip(axes[1:], loops, loops[1:], strict=False):
-        if not {before.index, loop.index} & fixed and all(
-            form.coefficient(before.index) == form.coefficient(loop.index) * shape[axis]
-            for form in places
+        if not {before.index, loop.index} & fixed and runs_as_one(
+            places, before.index, loop.index, shape[axis]
         ):
             groups[-1].append(axis)
         else:
             groups.append([axis])
     return groups
-
-
-def _used_otherwise(kernel: Kernel, forms: Mapping[Var, Affine]) -> set[Var]:
-    """Indices that more depends on than the places of loads and stores, as affine forms."""
-    result: set[Var] = set()
-    for statement in walk(kernel.body):
-        for operand in operands_of(statement):
-            form = forms.get(operand)
-            if form is None:
-                continue
-            if isinstance(statement, Apply) and statement.result in forms:
-                continue
-            if isinstance(statement, (Load, Store)) and operand is statement.index:
-                continue
-            result.update(form.terms)
-    return result
