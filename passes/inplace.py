@@ -70,7 +70,7 @@ def commit_step(plan: Plan, may: Callable[[], bool]) -> int | None:
     """
     old_of = {new: old for old, new in plan.renewed}
     sizes = [plan.slots[slot].type.bytes for slot in old_of]
-    if sum(size for size in sizes if isinstance(size, int)) < SMALLEST_RENEWAL:
+    if not sizes or sum(size for size in sizes if isinstance(size, int)) < SMALLEST_RENEWAL:
         return None
     kept = set(old_of.values())
     first: dict[int, int] = {}

@@ -34,6 +34,7 @@ class Recipe:
         special: whether feeds hold NaN, infinities, zeros of both signs, extremes.
         fetched: how many of the last values are fetched.
         seed: of the feeds.
+        variables: of each variable the number of its shape and of its dtype.
     """
 
     inputs: tuple[tuple[int, ...], ...]
@@ -42,15 +43,23 @@ class Recipe:
     special: bool
     fetched: int
     seed: int
+    variables: tuple[tuple[int, ...], ...] = ()
 
 
 SMALL = st.integers(0, 60)
 
 
 def recipes(
-    *, special: bool | None = None, most: int = 16, steps: Sequence[Step] | None = None
+    *,
+    special: bool | None = None,
+    most: int = 16,
+    steps: Sequence[Step] | None = None,
+    variables: int = 0,
 ) -> st.SearchStrategy[Recipe]:
-    """Recipes of up to ``most`` operations; feeds with special values, without, or both."""
+    """Recipes of up to ``most`` operations; feeds with special values, without, or both.
+
+    If there are ``variables`` at all, there is one or more.
+    """
     count = len(STEPS if steps is None else steps)
     step = st.tuples(st.integers(0, count - 1), SMALL, SMALL, SMALL)
     drawn = st.builds(
@@ -61,13 +70,20 @@ def recipes(
         st.booleans() if special is None else st.just(special),
         st.integers(1, 4),
         st.integers(0, 1000),
+        st.lists(
+            st.tuples(SMALL, SMALL), min_size=min(variables, 1), max_size=variables
+        ).map(tuple),
     )
     # those shrink well, but more than half have one step, and inputs without axes
-    even = st.integers(0, 2**32 - 1).map(lambda seed: evenly(seed, count, most, special))
+    even = st.integers(0, 2**32 - 1).map(
+        lambda seed: evenly(seed, count, most, special, variables)
+    )
     return st.one_of(drawn, even)
 
 
-def evenly(seed: int, count: int, most: int, special: bool | None) -> Recipe:
+def evenly(
+    seed: int, count: int, most: int, special: bool | None, variables: int = 0
+) -> Recipe:
     """A recipe all of whose numbers are as likely as each other, the lengths of its lists too."""
     random = Random(seed)
 
@@ -82,17 +98,19 @@ def evenly(seed: int, count: int, most: int, special: bool | None) -> Recipe:
         random.random() < 0.5 if special is None else special,
         random.randint(1, 4),
         random.randint(0, 1000),
+        several(variables, (61, 61)) if variables else (),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A built recipe: the graph, its fetches and feeds, and each operation's value."""
+    """A built recipe: the graph, its fetches and feeds, each operation's value, and the effects."""
 
     graph: gx.Graph
     fetches: list[Any]
     feeds: dict[Any, Any]
     values: list[Any]
+    effects: list[Any]
 
 
 def build(recipe: Recipe, steps: Sequence[Step] | None = None) -> Program:
@@ -109,12 +127,18 @@ def build(recipe: Recipe, steps: Sequence[Step] | None = None) -> Program:
             value = gx.placeholder(known, dtype, name=f"x{number}")
             feeds[value] = sample(shape, np.dtype(dtype), rng, recipe.special)
             maker.add(value, shape)
+        for number, (shape_number, dtype_number) in enumerate(recipe.variables):
+            shape = SHAPES[shape_number % len(SHAPES)]
+            dtype = np.dtype(DTYPES[dtype_number % len(DTYPES)])
+            variable = gx.variable(sample(shape, dtype, rng, recipe.special), name=f"v{number}")
+            maker.variables.append(variable)
+            maker.add(variable, shape)
         inputs = len(maker.pool)
         for number, a, b, c in recipe.steps:
             maker.step(steps[number % len(steps)], a, b, c)
     values = [value for value, _ in maker.pool[inputs:]]
     fetches = values[-recipe.fetched :] or [maker.pool[-1][0]]
-    return Program(graph, fetches, feeds, values)
+    return Program(graph, fetches, feeds, values, maker.effects)
 
 
 def sample(
@@ -142,10 +166,16 @@ def sample(
 
 
 class _Maker:
-    """Builds step by step; ``pool`` holds values with the shapes that they have at run time."""
+    """Builds step by step; ``pool`` holds values with the shapes that they have at run time.
+
+    Steps that write ``variables`` add the new values to ``written``, and ``effects`` to be run.
+    """
 
     def __init__(self, pool: list[tuple[Any, tuple[int, ...]]]) -> None:
         self.pool = pool
+        self.variables: list[Any] = []
+        self.written: list[Any] = []
+        self.effects: list[Any] = []
 
     def add(self, value: Any, shape: Sequence[int]) -> None:
         self.pool.append((value, tuple(shape)))
