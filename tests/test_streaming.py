@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,30 @@ def test_tiles_that_start_anywhere(known: bool) -> None:
             assert np.array_equal(into[0], x.T * 2)
 
 
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("known", [True, False], ids=["known", "symbolic"])
+def test_tiles_write_no_parts_of_lines_past_the_caches(known: bool) -> None:
+    """Of results of short elements, beside others or not, so many are written together."""
+    for shape in ((150, 70), (448, 70), (1024, 40), (960, 5)):
+        x = sample(shape)
+        for function, results in (
+            (lambda v: gx.transpose(v) > 0, [x.T > 0]),
+            (
+                lambda v: [gx.transpose(v) > 0, gx.transpose(v).astype("int16"), gx.transpose(v)],
+                [x.T > 0, x.T.astype("int16"), x.T],
+            ),
+        ):
+            compiled = program(function, x, known=known)
+            streams = re.findall(r"store <(\d+) x (i?\w+)> .*!nontemporal", compiled.llvm_ir())
+            widths = {"i8": 1, "i16": 2, "float": 4}
+            assert all(int(count) * widths[kind] % 64 == 0 for count, kind in streams)
+            assert streams or (known and shape[0] % 64)
+            for offset in (0, 1, 8):
+                into = {n: placed(r.shape, str(r.dtype), offset) for n, r in enumerate(results)}
+                compiled.compiled.program.run([x], into=into)
+                assert all(np.array_equal(into[n], r) for n, r in enumerate(results))
+
+
 @pytest.fixture
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads share even tiny kernels."""
@@ -101,10 +126,10 @@ def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("eager", "small_tasks")
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 @pytest.mark.parametrize("known", [True, False], ids=["known", "symbolic"])
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int16"])
 def test_tiles_by_blocks_of_columns(dtype: str, known: bool, target: Target) -> None:
     """Whatever the sources' and the results' first lines are, and however rows are cut."""
-    for shape in ((448, 200), (448, 67), (512, 9), (448, 16)):
+    for shape in ((448, 200), (448, 67), (512, 9), (448, 16), (448, 40)):
         x, y = sample(shape, dtype), sample(shape[::-1], dtype)
         for function in (gx.transpose, lambda v, w: gx.transpose(v) + w):
             given = [x] if function is gx.transpose else [x, y]
@@ -125,12 +150,13 @@ def test_tiles_by_blocks_of_columns(dtype: str, known: bool, target: Target) -> 
 
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("known", [True, False], ids=["known", "symbolic"])
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_tiles_of_short_rows_are_streamed_where_they_begin_with_a_line(
-    known: bool, monkeypatch: pytest.MonkeyPatch
+    dtype: str, known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streaming, "MIN_ROW_BYTES", 1 << 20)
     for shape in ((2, 64, 5, 7), (1, 16, 40, 3), (2, 48, 33, 1), (3, 20, 4, 9)):
-        x = sample(shape)
+        x = sample(shape, dtype)
 
         def function(v: Any) -> Any:
             turned = gx.transpose(v, (0, 2, 3, 1))
@@ -140,7 +166,7 @@ def test_tiles_of_short_rows_are_streamed_where_they_begin_with_a_line(
         assert "nontemporal" in compiled.llvm_ir() or shape[1] % 16
         expected = x.transpose(0, 2, 3, 1)
         for offset in (0, 1, 8):
-            into = {n: placed(expected.shape, d, offset) for n, d in enumerate(("f4", "f8"))}
+            into = {n: placed(expected.shape, d, offset) for n, d in enumerate((dtype, "f8"))}
             compiled.compiled.program.run([x], into=into)
             assert all(np.array_equal(result, expected) for result in into.values())
 

@@ -15,8 +15,8 @@ cache until the next tile needs their rest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from graphc.codegen.binding import Linear, storage
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from graphc.codegen.kernel import KernelEmitter
 
 MAX_TILE = 16
-"""Rows and columns of a tile; elements of eight bytes fill a line with half as many."""
+"""Rows and columns of a tile; elements of eight bytes fill a line with half as many. Of shorter
+elements tiles past the caches have as many as fill a line: parts of lines there take memory ten
+times as long."""
 
 BLOCK_BYTES = 384
 """What is written together past the caches. With 256 bytes one thread took 4 % longer for 4096 x
@@ -99,47 +101,51 @@ class _Tiling:
         k, e = self.k, self.k.e
         zero, right = e.const(0, I64), k.dim(self.width)
         lower, upper = k.bounds(self.outer)
-        room = [
-            e.alloca(ltype(storage(load.result.dtype)), self.rows * self.columns)
-            for load in self.loads
-        ]
         left = self._left(right)
         first = left or zero
-        beyond = self._last(self.width, right, first, self.columns)
-        past = self._goes_by_blocks()
-        below = upper
+        far = self._whole_lines()
+        past, streaming = self._goes_by_blocks(*far), dict(k.streaming)
+        most = far[0] * far[1]
+        room = [e.alloca(ltype(storage(load.result.dtype)), most) for load in self.loads]
+        below, beyond = upper, right
         if past is not ALWAYS:
+            for store in streaming:
+                if store.buffer.type.dtype.bytes * self.columns % LINE:
+                    del k.streaming[store]
             whole = e.const(0, I64), e.const(self.rows, I64)
             below = self._last(self.height, upper, lower, self.rows)
+            beyond = self._last(self.width, right, first, self.columns)
             with nullcontext() if past is None else e.when(e.binary("xor", past, 1)):
                 columns = e.loop(first, beyond, self.columns)
                 with columns as column, e.loop(lower, below, self.rows) as row:
                     self._ask_beside(row.index, column.index)
                     self._tile(room, row.index, column.index, whole)
         if past is not None:
-            last = self._last_row(lower, upper)
+            self.rows, self.columns = far
+            k.streaming.update(streaming)
+            end = self._last(self.width, right, first, self.columns)
             with nullcontext() if past is ALWAYS else e.when(past):
-                self._by_blocks(room, (lower, last), (first, beyond))
-            below = last if past is ALWAYS else e.select(past, last, below)
+                self._by_blocks(room, (lower, upper), (first, end))
+            below = upper if past is ALWAYS else e.select(past, upper, below)
+            beyond = end if past is ALWAYS else e.select(past, end, beyond)
         k.streaming.clear()
-        if left is not None or not self._all_fit(past):
+        if left is not None or not self._all_fit():
             self._borders((lower, below, upper), right, first, beyond)
 
-    def _all_fit(self, past: Reg | None) -> bool:
-        """Whether all elements are known to lie in tiles from the first column on."""
-        if not isinstance(self.width, int) or self.width % self.columns:
-            return False
-        if not isinstance(self.height, int):
-            return False
-        return past is ALWAYS or self.height % self.rows == 0
+    def _whole_lines(self) -> tuple[int, int]:
+        """Rows and columns of tiles that read whole lines and write whole lines past the caches."""
+        stores = [store.buffer.type.dtype.bytes for store in self.k.streaming]
+        if not stores:
+            return self.rows, self.columns
+        rows = _tile_extent(self.height, max(self.rows, LINE // self._size))
+        return rows, max(self.columns, LINE // min(stores))
 
-    def _last_row(self, lower: Reg, upper: Reg) -> Reg:
-        """The end of the rows that tiles of a block have: no rows where there is no whole tile."""
-        k, e = self.k, self.k.e
-        if isinstance(self.height, int):
-            return upper
-        is_high = e.icmp("sge", k.dim(self.height), e.const(self.rows, I64))
-        return e.select(is_high, upper, lower)
+    def _all_fit(self) -> bool:
+        """Whether all elements are known to lie in tiles, where no line has to begin one."""
+        height, width = self.height, self.width
+        if not isinstance(height, int) or not isinstance(width, int):
+            return False
+        return height % self.rows == 0 and width % self.columns == 0
 
     def _by_blocks(
         self, room: Sequence[Reg], rows: tuple[Reg, Reg], columns: tuple[Reg, Reg]
@@ -147,8 +153,7 @@ class _Tiling:
         """Tiles along the columns of a block, block by block."""
         e, (lower, last), (first, beyond) = self.k.e, rows, columns
         top = self._top(lower, first)
-        some = e.icmp("slt", lower, last)
-        height = e.select(some, e.binary("sub", last, top), e.const(0, I64))
+        height = e.binary("sub", last, top)
         with e.loop(first, beyond, self._many) as block:
             past = e.binary("add", block.index, e.const(self._many, I64))
             end = e.intrinsic("smin", I64, past, beyond)
@@ -174,16 +179,20 @@ class _Tiling:
         right = e.intrinsic("smin", I64, others, e.const(self._many, I64))
         return e.select(starts, over, further), e.select(starts, right, e.const(0, I64))
 
-    def _goes_by_blocks(self) -> Reg | None:
-        """The condition under which tiles go by blocks of columns: results stream, in long rows."""
+    def _goes_by_blocks(self, rows: int, columns: int) -> Reg | None:
+        """The condition under which such tiles go by blocks: results stream, in long rows or from
+        more sources than a processor foresees the lines of."""
         k, streams = self.k, next(iter(self.k.streaming.values()), None)
-        long = at_least(k, self.width, self._many + 1)
-        return None if streams is None or long is None else both(k, streams, long)
+        high = at_least(k, self.height, rows)
+        long = at_least(k, self.width, columns if columns > MAX_TILE else self._many + 1)
+        if streams is None or high is None or long is None:
+            return None
+        return both(k, both(k, streams, long), high)
 
     @property
     def _many(self) -> int:
         """Columns of a block."""
-        return max(self.columns, BLOCK_BYTES // self._size)
+        return max(1, BLOCK_BYTES // self._size // self.columns) * self.columns
 
     @property
     def _size(self) -> int:
@@ -252,13 +261,13 @@ class _Tiling:
     def _side(self, load: Load) -> int:
         """Rows and columns of what is transposed in registers."""
         most = self.k.target.vector_bits // (8 * load.result.dtype.bytes)
-        return min(self.rows, self.columns, max(2, most))
+        return min(self.rows, self.columns, MAX_TILE, max(2, most))
 
     def _tile(self, room: Sequence[Reg], row: Reg, column: Reg, lines: tuple[Reg, Reg]) -> None:
         """Reads a tile, and runs the body for some of its rows."""
         k, e = self.k, self.k.e
         for load, tile in zip(self.loads, room, strict=True):
-            self._keep(load, self._place(load, row, column), tile)
+            self._keep(load, row, column, tile)
         with e.loop(*lines, 1) as line:
             self._enter(e.binary("add", row, line.index))
             start = e.binary("mul", line.index, e.const(self.columns, I64))
@@ -289,9 +298,20 @@ class _Tiling:
     def _ask(self, row: Reg, column: Reg) -> None:
         """Asks for a tile: a line of each source."""
         for load in self.loads:
-            place = self._place(load, row, column)
-            for line in range(self.columns):
-                prefetch(self.k.e, self._pointer(load, place, line, 0), near=False)
+            with self._parts(self.columns) as part:
+                place = self._place(load, row, self.k.e.binary("add", column, part))
+                for line in range(min(self.columns, MAX_TILE)):
+                    prefetch(self.k.e, self._pointer(load, place, line, 0), near=False)
+
+    @contextmanager
+    def _parts(self, extent: int) -> Iterator[Reg]:
+        """Where the parts of a large tile start, each by the same code."""
+        e, zero = self.k.e, self.k.e.const(0, I64)
+        if extent <= MAX_TILE:
+            yield zero
+            return
+        with e.loop(zero, e.const(extent, I64), MAX_TILE) as part:
+            yield part.index
 
     def _ask_beside(self, row: Reg, column: Reg) -> None:
         """Asks for what is read one tile further along the vector loop, where that may be far and
@@ -318,15 +338,19 @@ class _Tiling:
         pointers = [self._pointer(load, place, left + line, top) for line in range(side)]
         return transposed(e, [e.load(pointer, vector, align) for pointer in pointers])
 
-    def _keep(self, load: Load, place: Reg, tile: Reg) -> None:
+    def _keep(self, load: Load, row: Reg, column: Reg, tile: Reg) -> None:
         """Reads a tile along the outer loop and writes it to the stack along the inner one."""
         e, side = self.k.e, self._side(load)
         element, align = storage(load.result.dtype), load.result.dtype.bytes
-        for left in range(0, self.columns, side):
-            for top in range(0, self.rows, side):
-                for line, register in enumerate(self._square(load, place, left, top)):
-                    at = e.const((top + line) * self.columns + left, I64)
-                    e.store(register, e.element_pointer(tile, at, element), align)
+        with self._parts(self.columns) as right, self._parts(self.rows) as down:
+            place = self._place(load, e.binary("add", row, down), e.binary("add", column, right))
+            start = e.binary("add", e.binary("mul", down, self.columns), right)
+            part = e.element_pointer(tile, start, element)
+            for left in range(0, min(self.columns, MAX_TILE), side):
+                for top in range(0, min(self.rows, MAX_TILE), side):
+                    for line, register in enumerate(self._square(load, place, left, top)):
+                        at = e.const((top + line) * self.columns + left, I64)
+                        e.store(register, e.element_pointer(part, at, element), align)
 
     def _borders(self, rows: tuple[Reg, Reg, Reg], right: Reg, left: Reg, beyond: Reg) -> None:
         """What lies left of the tiles, right of them and below, by one piece of code.
