@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from graphc.holdings import Holdings, Uses
-from graphc.ir.attributes import Array
 from graphc.ir.value import Value
 from graphc.runtime.entry import Container, available, native_call
 from graphc.runtime.program import Program
@@ -37,6 +36,14 @@ class Called:
     __call__: Callable[..., Any]
 
 
+class _LeftToCareful(Exception):
+    """Native code does not take the arguments of a call."""
+
+
+def _leave(*_: Any) -> NoReturn:
+    raise _LeftToCareful
+
+
 class Calling(NamedTuple):
     """What a direct call does.
 
@@ -48,7 +55,6 @@ class Calling(NamedTuple):
         uses: the variables that it reads and writes.
         holdings: where their values are.
         careful: is called with what native code doesn't take, and gives the fetches or raises.
-        all_results: the same for a flat list of all results, those that variables get included.
     """
 
     program: Program
@@ -58,7 +64,6 @@ class Calling(NamedTuple):
     uses: Uses
     holdings: Holdings
     careful: Callable[..., Any]
-    all_results: Callable[..., Sequence[Array]]
 
     def direct(self) -> Callable[..., Any]:
         """The callable; the careful one where there is no other."""
@@ -80,7 +85,7 @@ class Calling(NamedTuple):
             self.positions,
             self.arguments,
             container,
-            careful if plain else self.all_results,
+            careful if plain else _leave,
             holdings.variables_of(uses, plan),
         )
         if plain:
@@ -91,9 +96,12 @@ class Calling(NamedTuple):
         def call_and_arrange(*arguments: Any, out: Any = None, **named: Any) -> Any:
             if out is not None or named:
                 return careful(*arguments, out=out, **named)
-            if not written:
-                return arrange(call(*arguments))
-            return arrange(run(call, arguments, uses, plan))
+            try:
+                results = run(call, arguments, uses, plan) if written else call(*arguments)
+            except _LeftToCareful:
+                results = None
+            # only now, since converting arguments may run anything: nothing is lent any more
+            return careful(*arguments) if results is None else arrange(results)
 
         return call_and_arrange
 

@@ -125,15 +125,9 @@ class Executable(Called):
             self._extraction,
             session.holdings,
             self._careful,
-            self._all_results,
         )
         with caching(session.options.cache):
             return calling.direct()
-
-    def _all_results(self, *arguments: Any) -> Sequence[Array]:
-        """The fetches and what variables are to become, from a careful run."""
-        arrays = self._converted(arguments)
-        return self._session.results(self._extraction, self._tiers.current, arrays)
 
     def _converted(
         self, arguments: Sequence[Any], named: Mapping[str, Any] = MappingProxyType({})

@@ -5,6 +5,12 @@ way the run ends. Values are plain arrays. A program whose plan has a commit ste
 where the old ones lie: then the arrays are lent to the run, and nobody else reads them until they
 are given back. For other programs two blocks take turns.
 
+Readers take no lock, so that handlers of signals and destructors, which run between any two
+operations of a thread, may read wherever it is. What must not be divided is a single operation of
+the interpreter, or goes by an order: writers lend first and then look who holds an array, readers
+hold an array first and then look whether it is lent. Writers keep other threads out, and refuse to
+begin within a run of their own thread, whose values would replace the new ones when it ends.
+
 Between two steps of a small network this is a good part of the time, and finds the caches full of
 other things. Hence iterators in place of loops, and nothing that is moved from one dict to another.
 """
@@ -16,10 +22,14 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
 import numpy as np
 
+from graphc.base.errors import GraphError
+from graphc.base.source import caller
 from graphc.ir.attributes import Array
 from graphc.ir.value import Value
 from graphc.plan.ir import Plan
@@ -40,6 +50,10 @@ class Uses(Protocol):
     def written(self) -> tuple[Value, ...]: ...
 
 
+_PATIENCE = 0.01
+"""Seconds after which who waits looks again: a run that is interrupted at its end wakes nobody."""
+
+
 class _Forks:
     """Lets a process fork only between runs that write variables.
 
@@ -47,21 +61,34 @@ class _Forks:
     """
 
     def __init__(self) -> None:
-        self.known: weakref.WeakSet[Holdings] = weakref.WeakSet()
-        self._held: list[Holdings] = []
+        self.known: weakref.WeakValueDictionary[int, Holdings] = weakref.WeakValueDictionary()
+        self._held: dict[int, Holdings] = {}
+        self._forking = threading.RLock()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(
-                before=self._wait, after_in_parent=self._go_on, after_in_child=self._go_on
+                before=self._wait, after_in_parent=self._go_on, after_in_child=self._begin
             )
 
     def _wait(self) -> None:
-        self._held = [*self.known]
-        for holdings in self._held:
-            holdings.hold()
+        self._forking.acquire()
+        # others may be made while this waits
+        while new := [one for one in self._alive() if id(one) not in self._held]:
+            for holdings in new:
+                holdings.hold()
+                self._held[id(holdings)] = holdings
+
+    def _alive(self) -> list[Holdings]:
+        return [one for reference in self.known.valuerefs() if (one := reference()) is not None]
 
     def _go_on(self) -> None:
         while self._held:
-            self._held.pop().let_go()
+            self._held.popitem()[1].let_go()
+        self._forking.release()
+
+    def _begin(self) -> None:
+        for holdings in self._held.values():
+            holdings.forget_others()
+        self._go_on()
 
 
 class Holdings:
@@ -82,41 +109,48 @@ class Holdings:
         self._lent: Sequence[Value] = ()
         self._lends = np.zeros(1, np.int64)
         self._writer: int | None = None
-        self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
-        self._waiting = 0
+        self._waiting: set[SimpleQueue[None]] = set()
         self._alone = _references({0: object()}, (0,))
-        _FORKS.known.add(self)
+        _FORKS.known[id(self)] = self
 
     def hold(self) -> None:
-        """Waits until no run writes variables, and keeps others from it."""
+        """Waits until no other thread writes variables, and keeps others from it."""
         self._writing.acquire()
-        self._lock.acquire()
 
     def let_go(self) -> None:
         """Ends that, in the thread that asked for it."""
-        self._lock.release()
         self._writing.release()
+
+    def forget_others(self) -> None:
+        """For a process that has only one of the threads that there were."""
+        self._waiting.clear()
 
     # --- reading ---------------------------------------------------------------------------------
 
     def read(self, variables: Sequence[Value]) -> list[Array]:
         """The present values, as of one moment; whoever keeps them keeps them from being lent."""
-        with self._lock:
-            self._wait_for(variables)
-            return [*map(self._current, variables)]
+        found = self._found(variables)
+        if found is not None:
+            return found
+        woken: SimpleQueue[None] = SimpleQueue()
+        # from here on nothing is lent any more
+        self._waiting.add(woken)
+        try:
+            while (found := self._found(variables)) is None:
+                with suppress(Empty):
+                    woken.get(timeout=_PATIENCE)
+        finally:
+            self._waiting.discard(woken)
+        return found
 
     def copies(self, variables: Sequence[Value]) -> list[Array]:
         """Copies of the present values, as of one moment."""
-        with self._lock:
-            self._wait_for(variables)
-            return [self._current(variable).copy() for variable in variables]
+        return [array.copy() for array in self.read(variables)]
 
     def everything(self) -> list[tuple[Value, Array]]:
         """All values that were read or written before."""
-        with self._lock:
-            self._wait_for([*self.values])
-            return [*self.values.items()]
+        variables = [*self.values]
+        return [*zip(variables, self.read(variables), strict=True)]
 
     def variables_of(self, uses: Uses, plan: Plan) -> Variables:
         """What native code reads and writes of a program's variables."""
@@ -124,22 +158,20 @@ class Holdings:
         in_place = plan.commit is not None
         return Variables(self.values, uses.states, self.spare, uses.written, lends, in_place)
 
-    def _current(self, variable: Value) -> Array:
-        array = self.values.get(variable)
-        if array is None:
-            array = self.values.setdefault(variable, self._initial(variable))
-            self._given.add(variable)
-        return array
-
-    def _wait_for(self, variables: Sequence[Value]) -> None:
-        """Waits until no other thread's run has any of these variables; the lock is held."""
-        if not self._lent or self._writer == threading.get_ident():
-            return
-        self._waiting += 1
-        try:
-            self._changed.wait_for(lambda: set(self._lent).isdisjoint(variables))
-        finally:
-            self._waiting -= 1
+    def _found(self, variables: Sequence[Value]) -> list[Array] | None:
+        """The present values, or None while another thread's run has one of them."""
+        values = self.values
+        for variable in variables:
+            if variable not in values:
+                initial = self._initial(variable)
+                self._given.add(variable)
+                values.setdefault(variable, initial)
+        found = [*map(values.__getitem__, variables)]
+        # they are held: what is not lent by now will not be
+        lent = self._lent
+        if lent and self._writer != threading.get_ident() and not set(lent).isdisjoint(variables):
+            return None
+        return found
 
     # --- running ---------------------------------------------------------------------------------
 
@@ -175,27 +207,29 @@ class Holdings:
         """The fetches, from what gives all results; the last ones are the variables' new values."""
         written = uses.written
         with self._writing:
+            self._check_alone()
             try:
+                self._writer = threading.get_ident()
                 if plan.commit is not None and in_place:
                     self._lend(written)
-                elif self._lent:
-                    # by a run that this one interrupts
-                    self._give_back()
                 results = [*call(*arguments)]
                 first = len(results) - len(written)
                 new = results[first:]
                 del results[first:]
                 self.replace(written, new)
             finally:
-                if self._lent:
-                    self._give_back()
+                # nothing is called before that, so no interrupt comes between
+                self._lends[0], self._lent, self._writer = 0, (), None
+                if self._waiting:
+                    self._wake()
         return results
 
     # --- writing ---------------------------------------------------------------------------------
 
     def set(self, new: Mapping[Value, Array]) -> None:
         """Gives variables new values, all at once."""
-        with self._writing, self._lock:
+        with self._writing:
+            self._check_alone()
             old = dict(self.values)  # see replace
             self.values.update(new)
             self._given.difference_update(new)
@@ -203,9 +237,21 @@ class Holdings:
 
     def adopt(self, given: Iterable[tuple[Value, Array]]) -> None:
         """Takes over arrays that may not be ours to write to, as values of variables."""
-        with self._writing, self._lock:
-            self.values.update(given)
-            self._given.update(self.values)
+        new = dict(given)
+        with self._writing:
+            self._check_alone()
+            self._given.update(new)
+            self.values.update(new)
+
+    def _check_alone(self) -> None:
+        """Refuses to write within a run of this thread; others are kept out."""
+        if self._writer is not None:
+            raise GraphError(
+                "variables are written while a run of the same thread writes them",
+                where=caller(),
+                hint="handlers of signals and destructors may read variables at any time; let them "
+                "note what is to be written, and write it between two runs",
+            )
 
     def _lend(self, written: Sequence[Value]) -> None:
         """Lets a run write these variables where they lie, if nothing speaks against it.
@@ -213,26 +259,18 @@ class Holdings:
         Variables are lent together: a run that ended has written all of them or none. None is lent
         while somebody holds one or waits for one, or one is still as it was given.
         """
-        with self._lock:
-            self._writer = threading.get_ident()
-            # from here on native code, which takes no lock, holds none that it does not hold now
-            self._lent, self._lends[0] = written, 1
-            # None, for a variable without a value, is held by many
-            held = _references(self.values, written) > len(written) * self._alone
-            given = self._given and not self._given.isdisjoint(written)
-            if held or given or self._waiting:
-                self._end_loan()
+        # from here on native code holds none that it does not hold now, nor do others for long
+        self._lent, self._lends[0] = written, 1
+        # None, for a variable without a value, is held by many
+        held = _references(self.values, written) > len(written) * self._alone
+        given = self._given and not self._given.isdisjoint(written)
+        if held or given or self._waiting:
+            self._lends[0], self._lent = 0, ()
+            self._wake()
 
-    def _give_back(self) -> None:
-        with self._lock:
-            self._end_loan()
-
-    def _end_loan(self) -> None:
-        """The lock is held."""
-        self._lends[0], self._lent = 0, ()
-        self._writer = None
-        if self._waiting:
-            self._changed.notify_all()
+    def _wake(self) -> None:
+        for woken in self._waiting.copy():
+            woken.put(None)
 
     def replace(self, variables: Sequence[Value], new: Sequence[Array]) -> None:
         """Gives variables the values a run has made, all at once; for who excludes other writers.
@@ -248,15 +286,14 @@ class Holdings:
         # code, which takes no lock, see half of it
         old = [values.get(variable) for variable in reversed(variables)]
         made = dict(zip(variables, new, strict=True))
-        with self._lock:
-            values.update(made)
-            self._given.difference_update(made)
+        given = self._given.intersection(made)
+        values.update(made)
+        self._given.difference_update(made)
         count, alone = sys.getrefcount, object()
         references = count(alone)
         for variable in variables:
             array = old.pop()
-            # only blocks that a run made can be written to
-            if array is not None and count(array) == references and array.flags.writeable:
+            if array is not None and count(array) == references and variable not in given:
                 spare[variable] = array
 
 

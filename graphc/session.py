@@ -87,7 +87,8 @@ class Session:
     """Runs a graph; holds the values of its variables.
 
     Safe to use from many threads: runs that write variables exclude each other, readers share and
-    see all that a run wrote or nothing of it.
+    see all that a run wrote or nothing of it. Handlers of signals may read variables at any time;
+    they can't write them (``GraphError``) in the midst of a run that does.
 
     Args:
         graph: what to run; the current graph by default.

@@ -45,14 +45,13 @@ def kernel_watch() -> Iterator[KernelWatch]:
 def careful_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """The arguments of the calls of executables that went the careful way."""
     found: list[tuple[Any, ...]] = []
-    for name in ("_careful", "_all_results"):
-        inner = getattr(Executable, name)
+    inner = Executable._careful
 
-        def recorded(self: Executable, *arguments: Any, inner: Any = inner, **named: Any) -> Any:
-            found.append(arguments)
-            return inner(self, *arguments, **named)
+    def recorded(self: Executable, *arguments: Any, **named: Any) -> Any:
+        found.append(arguments)
+        return inner(self, *arguments, **named)
 
-        monkeypatch.setattr(Executable, name, recorded)
+    monkeypatch.setattr(Executable, "_careful", recorded)
     return found
 
 

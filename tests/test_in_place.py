@@ -223,26 +223,6 @@ def test_what_somebody_holds_is_not_written_over() -> None:
     assert (session.get(a) == 4).all() and (session.get(b) == 4).all()
 
 
-def test_a_run_within_another_is_one_before_it() -> None:
-    """As of a handler of signals; the run around it goes on with blocks of its own."""
-    graph, a, b, step = counters()
-    session = gx.Session(graph)
-    run = session.compile(step, [])
-    for _ in range(3):
-        run()
-    reads = session.compile(a + b, [])
-
-    def two_runs() -> Any:
-        run()
-        assert reads()[0] == 8
-        return run._all_results()
-
-    session.holdings.run_and_commit(two_runs, (), run._extraction, run.compiled.plan)
-    assert (session.get(a) == 5).all() and (session.get(b) == 5).all()
-    run()
-    assert (reads() == 12).all() and not session.holdings.spare.keys() - {a, b}
-
-
 def test_what_a_pickle_gave_is_not_written_over() -> None:
     """Arrays from one may lie in memory of ``bytes``, which must never change."""
     graph, _, _, step = counters()

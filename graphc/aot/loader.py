@@ -104,7 +104,6 @@ class LoadedProgram(Called):
             self._uses,
             self._holdings,
             self._careful,
-            self._all_results,
         ).direct()
 
     def _careful(self, /, *arguments: Any, out: Any = None, **named: Any) -> Any:
@@ -117,9 +116,6 @@ class LoadedProgram(Called):
             self._results, (arrays, into), self._uses, self.program.plan
         )
         return arranged(self._fetches, results)
-
-    def _all_results(self, *arguments: Any) -> Sequence[Array]:
-        return self._results(self._converted(arguments, {}), None)
 
     def _results(self, arrays: Sequence[Array], into: Mapping[int, Array] | None) -> list[Array]:
         inputs = self._holdings.inputs(self._uses, arrays)

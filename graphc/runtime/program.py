@@ -323,7 +323,7 @@ class Program:
         self._count = len(plan.steps)
         self.is_long = bool(plan.loops) or self._count >= LONG_PROGRAM
         self._handler: Handler | None = handler(code.glue) if self.is_long else None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # handlers of signals may come within
         self._bounds: dict[tuple[int, ...], Bound] = {}
         self.recent: list[Bound] = []
         self._is_native = False
@@ -485,7 +485,7 @@ class Program:
                 while len(self._bounds) > 1 and (
                     len(self._bounds) > MAX_BINDINGS or self._idle_bytes() > MAX_IDLE_BYTES
                 ):
-                    oldest = self._bounds.pop(next(iter(self._bounds)))
+                    oldest = self._bounds.pop(next(iter(self._bounds)), None)
                     kept = [other for other in kept if other is not oldest]
                 recent[:] = kept[:RECENT_BINDINGS]
         return bound
