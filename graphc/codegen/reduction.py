@@ -353,9 +353,9 @@ def _added(
     result = list(state)
     for number, (reducer, term) in enumerate(zip(reducers, several, strict=True)):
         if _is_free(reducer):
-            if mask is not None and known and reducer.combine in ("minimum", "maximum"):
+            half = k.lanes // 2
+            if mask is not None and known >= half and reducer.combine in ("minimum", "maximum"):
                 # lanes that both halves have do no harm
-                half = k.lanes // 2
                 first = tuple(_part(e, x, 0, half) for x in term)
                 last = tuple(_part(e, x, known - half, half) for x in term)
                 term = _combine(e, reducer, first, last, ordered=False)
