@@ -240,14 +240,14 @@ def _emit_blocked(module: ModuleEmitter, sizes: Blocking) -> str:
         with f.when(pack_whole):
             f.run(pack, plain, workspace, columns, depth, b_row, b_col)
         beyond = f.at(plain, element, whole)
-        if not sizes.masked:
+        if not sizes.takes_parts:
             with f.when(f.both(direct, f.compare("ne", edge, 0))):
                 f.run(pack, beyond, workspace, edge, depth, b_row, b_col)
         right = f.select(is_packed, panels, f.select(direct, plain, workspace))
         right_row = f.select(direct, b_row, f.i64(width))
         right_step = f.select(direct, f.i64(width), f.mul(held, width))
         right_edge = f.at(right, element, f.mul(whole, held))
-        right_edge = f.select(direct, beyond if sizes.masked else workspace, right_edge)
+        right_edge = f.select(direct, beyond if sizes.takes_parts else workspace, right_edge)
         resume = f.convert("zext", f.compare("ne", start, 0), "i64")
         is_last = f.compare("sge", f.add(start, depth), k)
         needed = f.select(is_last, near_count, f.i64(0))
@@ -285,8 +285,8 @@ def _emit_sweep(module: ModuleEmitter, sizes: Blocking) -> str:
 
     Signature: (a, a_row, a_col, b, b_row, b_step, b_edge, c, c_row, m, n, k, resume, near,
     near_count, near_row, near_column): panels of B lie ``b_step`` apart, the last one, if not
-    whole, at ``b_edge``, and without masks with a row of a panel's width. What is near begins at
-    the last two.
+    whole, at ``b_edge``; with a row of a panel's width if no parts of vectors are taken. What is
+    near begins at the last two.
     """
     name = f"gemm_sweep_{sizes.suffix}"
     if module.has(name):
@@ -296,7 +296,7 @@ def _emit_sweep(module: ModuleEmitter, sizes: Blocking) -> str:
     strip = emit_strip(module, sizes)
     half = emit_tile(module, sizes, sizes.tile_rows // 2, 2)
     shapes = ((sizes.tile_rows, 1), (sizes.tile_rows // 2, 2), (sizes.tile_rows, 2))
-    if sizes.masked:
+    if sizes.takes_parts:
         narrow, low, wide = (emit_tile(module, sizes, *shape, edge=True) for shape in shapes)
     else:
         narrow, low, wide = (emit_tile(module, sizes, *shape) for shape in shapes)
@@ -310,8 +310,8 @@ def _emit_sweep(module: ModuleEmitter, sizes: Blocking) -> str:
     b_step, b_edge, c, c_row = f.parameter("b_step", "b_edge", "c", "c_row")
     m, n, k, resume = f.parameter("m", "n", "k", "resume")
     element, width = sizes.element, sizes.tile_columns
-    # Without masks, tiles that stick out of C on the right are computed here: panels are padded.
-    spare = None if sizes.masked else f.alloca(sizes.vector, sizes.tile_rows * 2)
+    # Tiles that stick out of C on the right are computed here, where panels are padded for them.
+    spare = None if sizes.takes_parts else f.alloca(sizes.vector, sizes.tile_rows * 2)
     spare_row = f.i64(width)
     near = Near(*f.parameter("near", "near_count", "near_row", "near_column"))
     requests = Requests(f, sizes, (m, n, k), b_row, near)
@@ -321,7 +321,7 @@ def _emit_sweep(module: ModuleEmitter, sizes: Blocking) -> str:
         panel = f.select(
             is_whole, f.at(b, element, f.mul(f.quotient(column, width), b_step)), b_edge
         )
-        panel_row = b_row if sizes.masked else f.select(is_whole, b_row, f.i64(width))
+        panel_row = b_row if sizes.takes_parts else f.select(is_whole, b_row, f.i64(width))
         is_narrow = f.compare("sle", columns, sizes.lanes)
         next_panel = f.at(b, element, f.mul(f.quotient(f.add(column, width), width), b_step))
         tiles = f.select(is_whole, f.quotient(m, sizes.tile_rows), f.i64(0))
@@ -342,7 +342,7 @@ def _emit_sweep(module: ModuleEmitter, sizes: Blocking) -> str:
                 target = f.select(is_whole, result, spare)
                 target_row = f.select(is_whole, c_row, spare_row)
             operands = (k, left, a_row, a_col, panel, panel_row, target, target_row, rows, resume)
-            at_edge = (*operands, columns) if sizes.masked else operands
+            at_edge = (*operands, columns) if sizes.takes_parts else operands
             is_low = f.compare("sle", rows, sizes.tile_rows // 2)
             with (
                 otherwise(f, f.both(is_whole, is_low), half, operands),
