@@ -9,10 +9,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kernel_substitutes import checked_substitutes
 
 import graphc as gx
 from graphc.base.errors import IndexRangeError
-from graphc.base.target import Target, named, obstacle
+from graphc.base.target import Target, host, named, obstacle
+from graphc.codegen.emitter import ModuleEmitter
+from graphc.codegen.kernel import emit_kernel
+from graphc.codegen.walker import KernelModule, ProgramText
+from graphc.compiler import load_code
+from graphc.debug.kernels import KernelComparison
+from graphc.ir.dtypes import float32, int64
+from graphc.ir.types import TensorType
+from graphc.kernel.builder import KernelBuilder
+from graphc.kernel.ir import Buffer, Kernel, MatrixOperand
+from graphc.kernel.verify import verify_kernel
 
 ROWS = 5
 SAME_BITS = [name for name in ("x86-64-v4", "x86-64-v3") if obstacle(named(name)) is None]
@@ -88,6 +99,18 @@ def test_rows_of_any_length(width: int) -> None:
         assert all(other[name].tobytes() == found[0][name].tobytes() for other in found), name
 
 
+@pytest.mark.parametrize("width", [3, 35, 67, 80])
+def test_extremes_where_lanes_are_as_many_as_of_whole_vectors(width: int) -> None:
+    x = data(ROWS, width)
+    with gx.Graph() as graph:
+        value = gx.placeholder(x.shape, name="x")
+        fetches = gx.max(value, axis=-1), gx.min(value, axis=-1)
+    for optimize in (0, 2):
+        session = gx.Session(graph, options=gx.Options(optimize=optimize))
+        largest, least = session.run(fetches, {value: x})
+        assert np.array_equal(largest, x.max(-1)) and np.array_equal(least, x.min(-1))
+
+
 @pytest.mark.parametrize("width", [3, 10, 20])
 def test_indices_of_lanes_that_are_not_there_are_in_no_range(width: int) -> None:
     table, bias = data(4, 6), data(width, seed=1)
@@ -100,6 +123,23 @@ def test_indices_of_lanes_that_are_not_there_are_in_no_range(width: int) -> None
     zeros[3, width - 1] = 9
     with pytest.raises(IndexRangeError, match="9"):
         session.run(found, {places: zeros})
+
+
+@pytest.mark.parametrize(("dtype", "width"), [("float32", 33), ("float32", 600), ("int8", 300)])
+def test_indices_of_as_many_lanes_as_reductions_take_at_once(dtype: str, width: int) -> None:
+    table = np.arange(4).astype(dtype)
+    with gx.Graph() as graph:
+        places = gx.placeholder((width,), "int64", name="places")
+        found = gx.max(gx.take(gx.constant(table), places))
+    session = gx.Session(graph)
+    given = np.arange(width) % 3
+    assert session.run(found, {places: given}) == 2
+    for first in (0, width // 2, width - 1):
+        given[first:] = 7
+        given[first] = 9
+        with pytest.raises(IndexRangeError, match="9"):
+            session.run(found, {places: given})
+        given[:] = 0
 
 
 def test_rows_that_are_written_where_they_were_read() -> None:
@@ -136,3 +176,52 @@ def test_masks_need_all_of_avx512() -> None:
     target = named("x86-64-v4")
     assert target.masks and not target.without_fma().masks
     assert not Target(target.triple, target.cpu, "+avx512f,+fma", True, 512).masks
+
+
+def copied(b: KernelBuilder, source: Buffer, target: Buffer, count: int, by: int = 1) -> None:
+    with b.loop(count, "vector") as loop:
+        value = b.load(source, loop.index)
+        b.store(target, loop.index, b.apply("multiply", value, b.constant(by, float32)))
+
+
+def overwritten_by_a_product() -> Kernel:
+    b = KernelBuilder("product")
+    x, weights = (
+        b.buffer(name, "in", TensorType(float32, shape))
+        for name, shape in (("x", (10,)), ("weights", (10, 10)))
+    )
+    y = b.buffer("y", "out", TensorType(float32, (10,)))
+    row = b.buffer("row", "scratch", TensorType(float32, (10,)))
+    copied(b, x, row, 10)
+    start = b.constant(0, int64)
+    left, right, result = (MatrixOperand(buffer, start, 10, 1) for buffer in (x, weights, row))
+    b.contract("panel", (1, 10, 10), left, right, result, None)
+    copied(b, row, y, 10)
+    return b.finish()
+
+
+def overwritten_in_part(count: int) -> Kernel:
+    b = KernelBuilder("part")
+    x = b.buffer("x", "in", TensorType(float32, (count,)))
+    y = b.buffer("y", "out", TensorType(float32, (count,)))
+    row = b.buffer("row", "scratch", TensorType(float32, (count,)))
+    copied(b, x, row, count)
+    copied(b, x, row, 10, by=2)
+    copied(b, row, y, count)
+    return b.finish()
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [overwritten_by_a_product(), overwritten_in_part(12)],
+    ids=["product", "part"],
+)
+def test_what_is_held_of_scratch_is_what_lies_there(kernel: Kernel) -> None:
+    verify_kernel(kernel)
+    module = ModuleEmitter(host())
+    emit_kernel(module, kernel, "kernel", host())
+    modules = (KernelModule(module.text(), ("kernel",), False),)
+    code = load_code(ProgramText(modules, ("kernel",), module.libraries), host())
+    shapes = [(int(n) for n in buffer.type.shape) for buffer in kernel.buffers]
+    arrays = [data(*shape, seed=seed) for seed, shape in enumerate(shapes)]
+    KernelComparison(kernel, arrays, {}).run(code.entries[0], checked_substitutes(host()))

@@ -380,6 +380,7 @@ class KernelEmitter:
 
     def _contract(self, statement: Contract) -> None:
         e = self.e
+        self.held.pop(statement.c.buffer, None)
         dtype = statement.c.buffer.type.dtype
         packed = statement.template == "packed"
         symbol, library = gemm_library(dtype, self.target, packed)

@@ -6,7 +6,7 @@ there the lanes are words first.
 
 from __future__ import annotations
 
-from graphc.codegen.emitter import I1, I64, FunctionEmitter, Reg, ltype
+from graphc.codegen.emitter import I1, FunctionEmitter, Reg, ltype
 
 
 def any_lane(e: FunctionEmitter, condition: Reg) -> Reg:
@@ -20,13 +20,16 @@ def any_lane(e: FunctionEmitter, condition: Reg) -> Reg:
 
 
 def first_lane(e: FunctionEmitter, condition: Reg) -> Reg:
-    """The number of the first lane, of up to 64, in which the condition holds; it does in one."""
+    """The number of the first lane in which the condition holds; it does in one."""
     lanes = condition.type.lanes
     if e.module.target.packs_conditions:
+        bits = max(lanes, 64)
         mask = e.assign(ltype(f"i{lanes}"), f"bitcast {condition} to i{lanes}")
-        wide = e.assign(I64, f"zext {mask} to i64")
-        e.module.declare("llvm.cttz.i64", "i64", "i64, i1")
-        return e.assign(I64, f"call i64 @llvm.cttz.i64({wide}, i1 true)")
+        if lanes < bits:
+            mask = e.convert("zext", mask, "i64")
+        e.module.declare(f"llvm.cttz.i{bits}", f"i{bits}", f"i{bits}, i1")
+        place = e.assign(mask.type, f"call i{bits} @llvm.cttz.i{bits}({mask}, i1 true)")
+        return place if bits == 64 else e.convert("trunc", place, "i64")
     words = ltype("i32", lanes)
     places = e.select(condition, e.iota(words), e.const(lanes, words))
     return e.convert("zext", e.intrinsic("vector.reduce.umin", _WORD, places), "i64")

@@ -34,16 +34,18 @@ class Held:
 
     base: Reg
     place: Linear
+    mask: Reg
     value: Reg
 
-    def is_at(self, base: Reg, place: Binding, lanes: int) -> bool:
-        """Whether a load of so many lanes from that place of a buffer finds it."""
+    def is_at(self, base: Reg, place: Binding, mask: Reg | None) -> bool:
+        """Whether a load of those lanes from that place of a buffer finds it."""
         return (
             isinstance(place, Linear)
             and base.text == self.base.text
             and place.base.text == self.place.base.text
             and is_literal(place.stride, 1)
-            and lanes == self.value.type.lanes
+            and mask is not None
+            and mask.text == self.mask.text
         )
 
 
@@ -73,7 +75,7 @@ def load_element(k: KernelEmitter, statement: Load) -> Reg:
         return _guarded_scalar(k, statement, base, element)
     vector = ltype(element, k.lanes)
     held = k.held.get(statement.buffer)
-    if held is not None and not guarded and held.is_at(base, index, k.lanes):
+    if held is not None and not guarded and held.is_at(base, index, k.mask):
         return held.value
     if not guarded and k.mask is None and isinstance(index, Linear):
         if is_literal(index.stride, 1):
@@ -198,7 +200,7 @@ def store_element(k: KernelEmitter, statement: Store) -> None:
         else:
             store_lanes(e, value, pointer, k.mask)
             if statement.buffer.role == "scratch":
-                k.held[statement.buffer] = Held(base, index, k.spread(statement.value))
+                k.held[statement.buffer] = Held(base, index, k.mask, k.spread(statement.value))
         return
     places = _addresses(k, statement.index, base, element)
     store_lanes(e, value, places, k.mask or every_lane(k.lanes))
