@@ -91,6 +91,34 @@ def test_tiles_that_start_anywhere(known: bool) -> None:
             assert np.array_equal(into[0], x.T * 2)
 
 
+@pytest.mark.usefixtures("eager", "small_tasks")
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int16"])
+def test_tiles_of_rows_that_are_no_whole_lines(dtype: str, target: Target) -> None:
+    """Each row is written from its own first line on, and nothing beside the result."""
+    for shape in ((1001, 70), (450, 200), (450, 9), (67, 40)):
+        x, row = sample(shape, dtype), sample((shape[0],), dtype)
+        for function, given, results in (
+            (gx.transpose, [x], [x.T]),
+            (lambda v, r: [gx.transpose(v) + r, gx.transpose(v)], [x, row], [x.T + row, x.T]),
+            (lambda v, r: [gx.transpose(v), gx.transpose(v) > r], [x, row], [x.T, row < x.T]),
+        ):
+            compiled = program(function, *given, known=True, target=target, threads=2)
+            if shape == (1001, 70) and results[-1].dtype == x.dtype:
+                assert "nontemporal" in compiled.llvm_ir()
+            for offset in (0, 1, 5):
+                rooms = [np.zeros(x.size + 512, r.dtype) for r in results]
+                starts = [-room.ctypes.data % 64 // room.itemsize + 64 + offset for room in rooms]
+                into = {
+                    n: room[start : start + x.size].reshape(x.T.shape)
+                    for n, (room, start) in enumerate(zip(rooms, starts, strict=True))
+                }
+                compiled.compiled.program.run(given, into=into)
+                for n, (room, start) in enumerate(zip(rooms, starts, strict=True)):
+                    assert np.array_equal(into[n], results[n])
+                    assert not room[:start].any() and not room[start + x.size :].any()
+
+
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("known", [True, False], ids=["known", "symbolic"])
 def test_tiles_write_no_parts_of_lines_past_the_caches(known: bool) -> None:

@@ -10,19 +10,28 @@ takes memory twice as long. Then tiles are walked by blocks of columns, along th
 Each line that is read then is one of a source far from the line before, which no processor
 foresees; they are asked for some tiles ahead, at the end of a block those of the next one. Tiles
 start where they read whole lines: so many lines at equal distances have no room in the nearest
-cache until the next tile needs their rest.
+cache until the next tile needs their rest. Where rows are known to be no whole lines, the tiles of
+a block and one more are kept, and each row is written from its own first line on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graphc.codegen.binding import Linear, storage
 from graphc.codegen.caches import LINE, prefetch
-from graphc.codegen.emitter import I64, Reg, ltype
-from graphc.codegen.streaming import ALWAYS, at_least, both, element_at, start_of_lines
+from graphc.codegen.emitter import I64, FunctionEmitter, Reg, ltype
+from graphc.codegen.streaming import (
+    ALWAYS,
+    address_at,
+    at_least,
+    both,
+    element_at,
+    start_of_lines,
+)
 from graphc.codegen.transpose import transposed
 from graphc.ir.dims import Dim
 from graphc.kernel.index_range import loads_across
@@ -74,6 +83,27 @@ def _tile_extent(extent: Dim, most: int) -> int:
     return most
 
 
+@dataclass(frozen=True, slots=True)
+class _Skew:
+    """Rows in which lines start at another column each.
+
+    Attributes:
+        start: the address of the first row.
+        pitch: elements from row to row.
+        size: of an element in bytes.
+    """
+
+    start: Reg
+    pitch: int
+    size: int
+
+    def first_line(self, e: FunctionEmitter, row: Reg) -> Reg:
+        """The column of a row from which on it consists of whole lines."""
+        address = e.binary("add", self.start, e.binary("mul", row, self.pitch * self.size))
+        rest = e.binary("and", e.binary("sub", e.const(0, I64), address), e.const(LINE - 1, I64))
+        return e.binary("udiv", rest, e.const(self.size, I64))
+
+
 class _Tiling:
     """The code of one loop across another."""
 
@@ -101,15 +131,18 @@ class _Tiling:
         k, e = self.k, self.k.e
         zero, right = e.const(0, I64), k.dim(self.width)
         lower, upper = k.bounds(self.outer)
-        left = self._left(right)
+        left, skew = self._left(right)
         first = left or zero
         far = self._whole_lines()
         past, streaming = self._goes_by_blocks(*far), dict(k.streaming)
-        most = far[0] * far[1]
+        if skew is not None and past is not ALWAYS:
+            past = skew = None
+            k.streaming.clear()
+        most = far[0] * (far[1] if skew is None else self._many + 2 * far[1])
         room = [e.alloca(ltype(storage(load.result.dtype)), most) for load in self.loads]
         below, beyond = upper, right
         if past is not ALWAYS:
-            for store in streaming:
+            for store in list(k.streaming):
                 if store.buffer.type.dtype.bytes * self.columns % LINE:
                     del k.streaming[store]
             whole = e.const(0, I64), e.const(self.rows, I64)
@@ -125,12 +158,14 @@ class _Tiling:
             k.streaming.update(streaming)
             end = self._last(self.width, right, first, self.columns)
             with nullcontext() if past is ALWAYS else e.when(past):
-                self._by_blocks(room, (lower, upper), (first, end))
+                if skew is not None:
+                    end = e.binary("sub", end, self.columns)
+                self._by_blocks(room, (lower, upper), (first, end), skew)
             below = upper if past is ALWAYS else e.select(past, upper, below)
             beyond = end if past is ALWAYS else e.select(past, end, beyond)
         k.streaming.clear()
-        if left is not None or not self._all_fit():
-            self._borders((lower, below, upper), right, first, beyond)
+        if left is not None or skew is not None or not self._all_fit():
+            self._borders((lower, below, upper), right, first, beyond, skew)
 
     def _whole_lines(self) -> tuple[int, int]:
         """Rows and columns of tiles that read whole lines and write whole lines past the caches."""
@@ -148,7 +183,11 @@ class _Tiling:
         return height % self.rows == 0 and width % self.columns == 0
 
     def _by_blocks(
-        self, room: Sequence[Reg], rows: tuple[Reg, Reg], columns: tuple[Reg, Reg]
+        self,
+        room: Sequence[Reg],
+        rows: tuple[Reg, Reg],
+        columns: tuple[Reg, Reg],
+        skew: _Skew | None,
     ) -> None:
         """Tiles along the columns of a block, block by block."""
         e, (lower, last), (first, beyond) = self.k.e, rows, columns
@@ -162,9 +201,39 @@ class _Tiling:
                 base, lines = self._placed(e.binary("add", top, strip.index), lower, last)
                 later, shift = self._later(strip.index, height, others)
                 asked = self._inside(e.binary("add", top, later))
-                with e.loop(block.index, end, self.columns) as column:
-                    self._ask(asked, e.binary("add", column.index, shift))
-                    self._tile(room, base, column.index, lines)
+                if skew is not None:
+                    self._strip(room, (base, lines), (block.index, end), (asked, shift), skew)
+                else:
+                    with e.loop(block.index, end, self.columns) as column:
+                        self._ask(asked, e.binary("add", column.index, shift))
+                        self._tile(room, base, column.index, lines)
+
+    def _strip(
+        self,
+        room: Sequence[Reg],
+        rows: tuple[Reg, tuple[Reg, Reg]],
+        columns: tuple[Reg, Reg],
+        asked: tuple[Reg, Reg],
+        skew: _Skew,
+    ) -> None:
+        """Reads the tiles of a strip and one more, then writes each row from its first line on."""
+        e, (base, lines), (begin, end) = self.k.e, rows, columns
+        pitch = self._many + self.columns
+        with e.loop(begin, e.binary("add", end, self.columns), self.columns) as column:
+            self._ask(asked[0], e.binary("add", column.index, asked[1]))
+            across = e.binary("sub", column.index, begin)
+            for load, tile in zip(self.loads, room, strict=True):
+                part = e.element_pointer(tile, across, storage(load.result.dtype))
+                self._keep(load, base, column.index, part, pitch)
+        with e.loop(*lines, 1) as line:
+            row = e.binary("add", base, line.index)
+            self._enter(row)
+            shift = skew.first_line(e, row)
+            start = e.binary("add", e.binary("mul", line.index, pitch), shift)
+            with e.loop(begin, end, self.columns) as column:
+                across = e.binary("sub", column.index, begin)
+                place = e.binary("add", start, across)
+                self._write(room, place, e.binary("add", column.index, shift))
 
     def _later(self, strip: Reg, height: Reg, others: Reg) -> tuple[Reg, Reg]:
         """Which strip comes some way after another, and by how many columns further right.
@@ -224,17 +293,22 @@ class _Tiling:
         lowest = e.binary("sub", k.dim(self.height), self.rows)
         return e.intrinsic("smin", I64, e.intrinsic("smax", I64, row, e.const(0, I64)), lowest)
 
-    def _left(self, right: Reg) -> Reg | None:
-        """Where tiles start so that they write whole lines past the caches; None if they don't."""
+    def _left(self, right: Reg) -> tuple[Reg | None, _Skew | None]:
+        """Where tiles start so that they write whole lines past the caches; None if they don't.
+
+        And where lines start if that is another column in each row.
+        """
         k, e = self.k, self.k.e
         k.streaming.clear()
         k.bind(self.outer.index, e.const(0, I64))
         zero = e.const(0, I64)
         left = start_of_lines(k, self.body, self.inner.index, self.width, zero, short=True)
+        skew = self._skew()
+        if skew is not None:
+            return None, skew
         for store, condition in list(k.streaming.items()):
             # all rows must start alike
-            form = k.forms.get(store.index)
-            pitch = None if form is None else form.coefficient(self.outer.index)
+            pitch = self._pitch(store)
             size = store.buffer.type.dtype.bytes
             if pitch is None or (isinstance(pitch, int) and pitch * size % LINE):
                 del k.streaming[store]
@@ -243,8 +317,32 @@ class _Tiling:
                 aligned = e.icmp("eq", rest, e.const(0, I64))
                 k.streaming[store] = both(k, condition, aligned)
         if left is None or not k.streaming:
+            return None, None
+        return e.intrinsic("smin", I64, left, right), None
+
+    def _pitch(self, store: Store) -> Dim | None:
+        """By how many elements the rows of a result follow each other."""
+        form = self.k.forms.get(store.index)
+        return None if form is None else form.coefficient(self.outer.index)
+
+    def _skew(self) -> _Skew | None:
+        """Where lines start in long rows that are known to be no whole lines, if all are alike."""
+        k = self.k
+        if not k.streaming:
             return None
-        return e.intrinsic("smin", I64, left, right)
+        first, condition = next(iter(k.streaming.items()))
+        pitch, size = self._pitch(first), first.buffer.type.dtype.bytes
+        if not isinstance(pitch, int) or pitch * size % LINE == 0:
+            return None
+        if condition is not k.streamed[first.buffer]:
+            return None
+        for other in k.streaming:
+            if self._pitch(other) != pitch or other.buffer.type.dtype.bytes != size:
+                return None
+        zero = k.e.const(0, I64)
+        k.bind(self.outer.index, zero)
+        start = address_at(k, self.body, self.inner.index, zero, first)
+        return None if start is None else _Skew(start, pitch, size)
 
     def _last(self, extent: Dim, upper: Reg, lower: Reg, size: int) -> Reg:
         """The end of the whole tiles that start at ``lower``."""
@@ -265,19 +363,23 @@ class _Tiling:
 
     def _tile(self, room: Sequence[Reg], row: Reg, column: Reg, lines: tuple[Reg, Reg]) -> None:
         """Reads a tile, and runs the body for some of its rows."""
-        k, e = self.k, self.k.e
+        e = self.k.e
         for load, tile in zip(self.loads, room, strict=True):
-            self._keep(load, row, column, tile)
+            self._keep(load, row, column, tile, self.columns)
         with e.loop(*lines, 1) as line:
             self._enter(e.binary("add", row, line.index))
-            start = e.binary("mul", line.index, e.const(self.columns, I64))
-            for load, tile in zip(self.loads, room, strict=True):
-                k.tiles[load] = e.element_pointer(tile, start, storage(load.result.dtype))
-            k.lanes = self.columns
-            k.bind(self.inner.index, Linear(column, e.const(1, I64)))
-            k.statements(self.inner.body)
-            k.lanes = 1
-            k.tiles.clear()
+            self._write(room, e.binary("mul", line.index, self.columns), column)
+
+    def _write(self, room: Sequence[Reg], place: Reg, column: Reg) -> None:
+        """Runs the body for neighbours of a row, whose elements lie at a place of what was read."""
+        k, e = self.k, self.k.e
+        for load, tile in zip(self.loads, room, strict=True):
+            k.tiles[load] = e.element_pointer(tile, place, storage(load.result.dtype))
+        k.lanes = self.columns
+        k.bind(self.inner.index, Linear(column, e.const(1, I64)))
+        k.statements(self.inner.body)
+        k.lanes = 1
+        k.tiles.clear()
 
     def _place(self, load: Load, row: Reg, column: Reg) -> Reg:
         """The index of a tile's first element."""
@@ -338,24 +440,32 @@ class _Tiling:
         pointers = [self._pointer(load, place, left + line, top) for line in range(side)]
         return transposed(e, [e.load(pointer, vector, align) for pointer in pointers])
 
-    def _keep(self, load: Load, row: Reg, column: Reg, tile: Reg) -> None:
+    def _keep(self, load: Load, row: Reg, column: Reg, tile: Reg, pitch: int) -> None:
         """Reads a tile along the outer loop and writes it to the stack along the inner one."""
         e, side = self.k.e, self._side(load)
         element, align = storage(load.result.dtype), load.result.dtype.bytes
         with self._parts(self.columns) as right, self._parts(self.rows) as down:
             place = self._place(load, e.binary("add", row, down), e.binary("add", column, right))
-            start = e.binary("add", e.binary("mul", down, self.columns), right)
+            start = e.binary("add", e.binary("mul", down, pitch), right)
             part = e.element_pointer(tile, start, element)
             for left in range(0, min(self.columns, MAX_TILE), side):
                 for top in range(0, min(self.rows, MAX_TILE), side):
                     for line, register in enumerate(self._square(load, place, left, top)):
-                        at = e.const((top + line) * self.columns + left, I64)
+                        at = e.const((top + line) * pitch + left, I64)
                         e.store(register, e.element_pointer(part, at, element), align)
 
-    def _borders(self, rows: tuple[Reg, Reg, Reg], right: Reg, left: Reg, beyond: Reg) -> None:
+    def _borders(
+        self,
+        rows: tuple[Reg, Reg, Reg],
+        right: Reg,
+        left: Reg,
+        beyond: Reg,
+        skew: _Skew | None,
+    ) -> None:
         """What lies left of the tiles, right of them and below, by one piece of code.
 
-        ``rows`` are the first one, the one past the last that tiles have, and the end.
+        ``rows`` are the first one, the one past the last that tiles have, and the end. What tiles
+        write starts ``skew`` further right in each row.
         """
         lower, below, upper = rows
         k, e, zero = self.k, self.k.e, self.k.e.const(0, I64)
@@ -368,6 +478,10 @@ class _Tiling:
             end = e.select(is_left, left, right)
             with e.loop(top, bottom, 1) as row:
                 self._enter(row.index)
+                if skew is not None:
+                    shift = skew.first_line(e, row.index)
+                    start = e.select(is_left, zero, e.binary("add", beyond, shift))
+                    end = e.select(is_left, shift, right)
                 with e.loop(start, end, 1) as column:
                     k.bind(self.inner.index, column.index)
                     k.statements(self.inner.body)
