@@ -15,6 +15,7 @@ from random_programs import Program, Recipe, Step, _Maker, sample
 from random_spellings import MORE
 
 import graphc as gx
+from graphc.debug.compare import difference
 
 Made = tuple[Any, tuple[int, ...]]
 
@@ -168,6 +169,15 @@ def _in_loop(m: _Maker, a: int, b: int, c: int) -> Made:
     return result[1], variable.shape
 
 
+def _fallible(m: _Maker, a: int, b: int, c: int) -> Made:
+    """A row whose number depends on data, and may be too large: then the run fails."""
+    (x, shape), (y, _) = m.pick(a), m.pick(b)
+    if not shape or not shape[0]:
+        return x, shape
+    index = gx.sum(y.astype("int64")) % (shape[0] + shape[0] // 2 + 1)
+    return gx.take(x, index, axis=0), shape[1:]
+
+
 _OPTIMIZERS: tuple[Callable[[], Any], ...] = (
     lambda: gx.optim.SGD(0.1), lambda: gx.optim.SGD(0.1, momentum=0.9),
     lambda: gx.optim.Adam(1e-2), lambda: gx.optim.AdamW(1e-2),
@@ -193,6 +203,7 @@ def _train(m: _Maker, a: int, b: int, c: int) -> Made:
 WRITING: tuple[Step, ...] = (
     _assign, _assign, _add, _add, _decay, _decay, _decay, _turned, _turned, _turned, _swap, _read,
     _read, _controlled, _controlled, _group, _group, _in_branch, _in_loop, _train, _train,
+    _fallible, _fallible,
 )  # fmt: skip
 
 STATEFUL: tuple[Step, ...] = (*MORE, *WRITING * (len(MORE) // len(WRITING)))
@@ -202,7 +213,8 @@ STATEFUL: tuple[Step, ...] = (*MORE, *WRITING * (len(MORE) // len(WRITING)))
 def history(program: Program, recipe: Recipe, options: gx.Options) -> list[Any]:
     """All results of four runs after each other, and all variables after each.
 
-    The third one fetches less, so that other updates take place.
+    The third one fetches less and is fed a variable, so that other updates take place. Before the
+    last one a variable is set. A run that fails gives nothing and leaves variables as they were.
     """
     session = gx.Session(program.graph, options=options)
     state = [
@@ -212,12 +224,26 @@ def history(program: Program, recipe: Recipe, options: gx.Options) -> list[Any]:
     everything = [*program.fetches, *program.effects]
     less = [*program.effects[recipe.seed % 2 :: 2], *program.fetches[-1:], state[0]]
     rng = np.random.default_rng(recipe.seed)
+
+    def another(value: Any, shape: tuple[int, ...]) -> Any:
+        return sample(shape, value.dtype.numpy, rng, recipe.special)
+
     seen: list[Any] = []
-    for fetches in (everything, everything, less, everything):
-        feeds = {
-            value: sample(array.shape, array.dtype, rng, recipe.special)
-            for value, array in program.feeds.items()
-        }
-        seen += [result for result in session.run(fetches, feeds) if result is not None]
-        seen += session.get(state)
+    before = session.get(state)
+    for number, fetches in enumerate((everything, everything, less, everything)):
+        feeds = {value: another(value, array.shape) for value, array in program.feeds.items()}
+        if number == 2:
+            feeds[state[-1]] = another(state[-1], state[-1].shape)
+        if number == 3:
+            session.set({state[0]: another(state[0], state[0].shape)})
+            before = session.get(state)
+        try:
+            results = session.run(fetches, feeds)
+        except gx.IndexRangeError:
+            after = session.get(state)
+            assert all(difference(*pair) is None for pair in zip(before, after, strict=True))
+            continue
+        seen += [result for result in results if result is not None]
+        before = session.get(state)
+        seen += before
     return seen
