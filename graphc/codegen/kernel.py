@@ -14,7 +14,6 @@ the bit.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
@@ -36,14 +35,14 @@ from graphc.codegen.flat_rows import emit_flat_rows
 from graphc.codegen.gathering import ask_ahead, picked_rows
 from graphc.codegen.gemm import columns_before, gemm_library
 from graphc.codegen.lanes import any_lane, first_lane
-from graphc.codegen.leftover import emit_leftover
+from graphc.codegen.leftover import emit_leftover, fitting
 from graphc.codegen.memory import AHEAD, Held, ask_for_streams, load_element, store_element
 from graphc.codegen.ranges import Ranges
 from graphc.codegen.reduction import emit_reduce
 from graphc.codegen.scalar import emit_cast, emit_primitive
 from graphc.codegen.shared_rows import emit_shared_rows
 from graphc.codegen.staggered import emit_staggered
-from graphc.codegen.streaming import finish_stores, start_of_lines, streamed_buffers
+from graphc.codegen.streaming import finish_stores, read_once, start_of_lines, streamed_buffers
 from graphc.codegen.stripes import emit_stripes
 from graphc.codegen.tiles import emit_across
 from graphc.ir.dims import Dim, ceil_div
@@ -77,7 +76,13 @@ them to lie in one line of the cache."""
 
 
 class KernelEmitter:
-    """Emits one kernel into a module."""
+    """Emits one kernel into a module.
+
+    Attributes:
+        lanes: how many elements the code under emission computes at once.
+        mask: which of these there are, None for all.
+        held: what some lanes have left in scratch since the last loop over rows began or ended.
+    """
 
     def __init__(
         self, module: ModuleEmitter, kernel: Kernel, symbol: str, target: Target, glue: bool
@@ -101,7 +106,7 @@ class KernelEmitter:
         self._bindings: dict[Var, Binding] = {}
         self._pointers: dict[Buffer, Reg] = {}
         self._symbols: dict[str, Reg] = {}
-        self.read_once = _read_once(kernel)
+        self.read_once = read_once(kernel)
         self.streamed: dict[Buffer, Reg] = {}
         self.streaming: dict[Store, Reg] = {}
         self.tiles: dict[Load, Reg] = {}
@@ -336,9 +341,8 @@ class KernelEmitter:
         """
         e, extent = self.e, statement.extent
         width = vector_width(statement.body, self.target, self._glue)
-        least = 2 if self.target.masks else 1
-        while isinstance(extent, int) and width >= max(extent, 1) * least + (least == 1):
-            width //= 2
+        if isinstance(extent, int):
+            width = fitting(width, extent, self.target)
         if emit_stripes(self, statement, width):
             return
         cut = bounds is not None or self.ranges.cuts(statement)
@@ -481,12 +485,6 @@ def vector_width(body: Sequence[Statement], target: Target, glue: bool = False) 
             widest = max(widest, statement.result.dtype.bits)
     width = max(8, 2 * target.vector_bits // 64) if widest == 64 else 32
     return min(width, 512 // widest) if glue and target.vector_bits == 512 else width
-
-
-def _read_once(kernel: Kernel) -> frozenset[Buffer]:
-    """The inputs that a single statement loads."""
-    loads = Counter(s.buffer for s in walk(kernel.body) if isinstance(s, Load))
-    return frozenset(buffer for buffer, count in loads.items() if count == 1)
 
 
 def emit_kernel(

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from graphc.base.target import Target
 from graphc.codegen.binding import Linear
 from graphc.codegen.emitter import I64, Reg
 from graphc.codegen.masked import first_lanes
@@ -18,6 +19,14 @@ from graphc.kernel.ir import Loop
 
 if TYPE_CHECKING:
     from graphc.codegen.kernel import KernelEmitter
+
+
+def fitting(width: int, extent: int, target: Target) -> int:
+    """The lanes of a vector, ``width`` at most, for rows of so many elements: the fewest that take
+    all of a row where some lanes can be left out, else the most that a row fills."""
+    if target.masks:
+        return min(width, 1 << max(extent - 1, 0).bit_length())
+    return min(width, 1 << max(extent, 1).bit_length() - 1)
 
 
 def lanes_for(k: KernelEmitter, width: int, left: int | None) -> int:
@@ -30,7 +39,7 @@ def lanes_for(k: KernelEmitter, width: int, left: int | None) -> int:
         return 1
     if k.module.calls_functions:
         return width
-    return width // 2 if left is None else 1 << (left - 1).bit_length()
+    return width // 2 if left is None else fitting(width, left, k.target)
 
 
 @contextmanager
@@ -62,4 +71,4 @@ def emit_leftover(
                 k.statements(loop.body)
 
 
-__all__ = ["emit_leftover", "lanes_for", "some_lanes"]
+__all__ = ["emit_leftover", "fitting", "lanes_for", "some_lanes"]

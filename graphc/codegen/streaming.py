@@ -7,6 +7,7 @@ lines, so vector loops start at the first element of a line. Values are the same
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -63,6 +64,12 @@ def streamed_buffers(k: KernelEmitter, kernel: Kernel) -> dict[Buffer, Reg]:
         if condition is not None:
             result[buffer] = condition
     return result
+
+
+def read_once(kernel: Kernel) -> frozenset[Buffer]:
+    """The inputs that a single statement loads."""
+    loads = Counter(s.buffer for s in walk(kernel.body) if isinstance(s, Load))
+    return frozenset(buffer for buffer, count in loads.items() if count == 1)
 
 
 def at_least(k: KernelEmitter, size: Dim, bound: int) -> Reg | None:
