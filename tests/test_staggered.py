@@ -111,6 +111,15 @@ def test_the_bits_of_row_after_row(
             assert bits(program(x)) == bits(plain(x))
 
 
+def test_the_same_code_each_time() -> None:
+    """What is handed on is in one order, wherever the scalars of a kernel lie in memory."""
+    array, options = sample(64, 256), gx.Options(cache="off")
+    for function in (_scaled, _residual, _gradient):
+        programs = [compiled(function, array, options=options) for _ in range(8)]
+        assert is_staggered(programs[0])
+        assert len({program.llvm_ir() for program in programs}) == 1
+
+
 def test_no_rows_and_several_axes(monkeypatch: pytest.MonkeyPatch) -> None:
     for shape in ((0, 256), (3, 0, 256), (2, 5, 256), (4, 1, 3, 512)):
         x = sample(*shape)

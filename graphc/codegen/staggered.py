@@ -108,7 +108,10 @@ class _Staggered:
         past = e.binary("add", upper, e.const(len(self.stages) - 1, I64))
         past = e.select(e.icmp("slt", lower, upper), past, lower)
         slots = sorted(
-            {(var, n) for need in self.handed for var, most in need.items() for n in range(most)},
+            # in an order that is the same in every process
+            dict.fromkeys(
+                (var, n) for need in self.handed for var, most in need.items() for n in range(most)
+            ),
             key=lambda slot: (self.made[slot[0]], slot[1]),
         )
         initial = [e.const(0, ltype(element_of(var.dtype))) for var, _ in slots]
