@@ -43,10 +43,9 @@ def lanes_for(k: KernelEmitter, width: int, left: int | None) -> int:
 
 
 @contextmanager
-def some_lanes(k: KernelEmitter, count: Reg, lanes: int) -> Iterator[None]:
+def some_lanes(k: KernelEmitter, count: Reg | int, lanes: int) -> Iterator[None]:
     """Inside, statements are emitted for the first ``count`` of so many lanes, at least one."""
-    whole = count.text == str(lanes)
-    k.lanes, k.mask = lanes, None if whole else first_lanes(k.e, count, lanes)
+    k.lanes, k.mask = lanes, None if count == lanes else first_lanes(k.e, count, lanes)
     yield
     k.lanes, k.mask = 1, None
 
@@ -62,7 +61,7 @@ def emit_leftover(
             k.statements(loop.body)
     elif left is not None:
         k.bind(loop.index, Linear(lower, e.const(1, I64)))
-        with some_lanes(k, e.const(left, I64), lanes):
+        with some_lanes(k, left, lanes):
             k.statements(loop.body)
     else:
         with e.loop(lower, upper, lanes) as several:

@@ -13,10 +13,10 @@ def every_lane(lanes: int) -> Reg:
     return Reg("splat (i1 true)", ltype("i1", lanes))
 
 
-def first_lanes(e: FunctionEmitter, count: Reg, lanes: int) -> Reg:
+def first_lanes(e: FunctionEmitter, count: Reg | int, lanes: int) -> Reg:
     """The mask of the first ``count`` lanes, an i64; with more than there are, of all."""
-    if count.text.isdecimal():
-        items = ", ".join(f"i1 {str(lane < int(count.text)).lower()}" for lane in range(lanes))
+    if isinstance(count, int):
+        items = ", ".join(f"i1 {str(lane < count).lower()}" for lane in range(lanes))
         return Reg(f"<{items}>", ltype("i1", lanes))
     words = ltype("i32", lanes)
     return e.icmp("slt", e.iota(words), e.splat(e.convert("trunc", count, "i32"), lanes))

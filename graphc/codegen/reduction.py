@@ -308,10 +308,9 @@ def last_terms(
     lanes = 1 if _is_best_alone(statement) else lanes_for(k, width, left)
     if left is not None and lanes > 1:
         k.bind(statement.index, Linear(lower, e.const(1, I64)))
-        with some_lanes(k, e.const(left, I64), lanes):
+        with some_lanes(k, left, lanes):
             k.statements(statement.body)
-            several = terms(k, reducers, lower)
-            return _added(k, reducers, start, several, e.const(left, I64))
+            return _added(k, reducers, start, terms(k, reducers, lower), left)
     with e.loop(lower, upper, lanes, flat(start)) as loop:
         state = grouped(reducers, loop.carries)
         if lanes == 1:
@@ -343,21 +342,21 @@ def _is_best_alone(statement: Reduce) -> bool:
 
 
 def _added(
-    k: KernelEmitter, reducers: Sequence[Reducer], state: State, several: State, count: Reg
+    k: KernelEmitter, reducers: Sequence[Reducer], state: State, several: State, count: Reg | int
 ) -> State:
     """A state with the terms of the first ``count`` lanes: at once where the order is free, else
     one by one from the stack."""
     e, mask = k.e, k.mask
-    known = int(count.text) if count.text.isdecimal() else 0
     chained: list[tuple[int, list[tuple[Reg, LType]]]] = []
     result = list(state)
     for number, (reducer, term) in enumerate(zip(reducers, several, strict=True)):
         if _is_free(reducer):
             half = k.lanes // 2
-            if mask is not None and known >= half and reducer.combine in ("minimum", "maximum"):
+            has_halves = mask is not None and reducer.combine in ("minimum", "maximum")
+            if has_halves and isinstance(count, int) and count >= half:
                 # lanes that both halves have do no harm
                 first = tuple(_part(e, x, 0, half) for x in term)
-                last = tuple(_part(e, x, known - half, half) for x in term)
+                last = tuple(_part(e, x, count - half, half) for x in term)
                 term = _combine(e, reducer, first, last, ordered=False)
             elif mask is not None:
                 none = _neutral(e, reducer, k.lanes)
@@ -388,8 +387,8 @@ def _added(
         ]
 
     sums = [state[number] for number, _ in chained]
-    if known:
-        for lane in range(known):
+    if isinstance(count, int):
+        for lane in range(count):
             sums = one(e.const(lane, I64), sums)
     else:
         kept = [reducers[number] for number, _ in chained]
