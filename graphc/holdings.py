@@ -216,7 +216,7 @@ class Holdings:
                 first = len(results) - len(written)
                 new = results[first:]
                 del results[first:]
-                self.replace(written, new)
+                self._replace(written, new)
             finally:
                 # nothing is called before that, so no interrupt comes between
                 self._lends[0], self._lent, self._writer = 0, (), None
@@ -230,7 +230,7 @@ class Holdings:
         """Gives variables new values, all at once."""
         with self._writing:
             self._check_alone()
-            old = dict(self.values)  # see replace
+            old = dict(self.values)  # see _replace
             self.values.update(new)
             self._given.difference_update(new)
         del old
@@ -272,7 +272,7 @@ class Holdings:
         for woken in self._waiting.copy():
             woken.put(None)
 
-    def replace(self, variables: Sequence[Value], new: Sequence[Array]) -> None:
+    def _replace(self, variables: Sequence[Value], new: Sequence[Array]) -> None:
         """Gives variables the values a run has made, all at once; for who excludes other writers.
 
         An old block is kept to write the next value to, if it is ours alone: fresh memory costs as
