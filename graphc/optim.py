@@ -415,6 +415,7 @@ def _check_rate(given: Any) -> None:
                 f"a learning rate is a scalar, not a value of type {given.type}", where=caller()
             )
         return
+    number(given, "the learning rate", hint="give a number, or a scalar value of the graph")
     _check_least(0, learning_rate=given)
 
 

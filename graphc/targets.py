@@ -123,9 +123,11 @@ def _check_overlaps(targets: Sequence[Array], read: Sequence[Array]) -> None:
     fed = [(address_of(array), array.nbytes) for array in read]
     for position, one in enumerate(written):
         if any(_overlap(one, other) for other in written[:position]):
-            raise _wrong("two arrays of out share memory")
+            raise _wrong("two arrays of out share memory", "give each result memory of its own")
         if any(_overlap(one, other) for other in fed):
-            raise _wrong("an array of out shares memory with an argument")
+            raise _wrong(
+                "an array of out shares memory with an argument", "give a copy of the argument"
+            )
 
 
 def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
@@ -141,12 +143,10 @@ def _kind(item: Any) -> str:
         return f"a {type(item).__name__} of {len(item)}"
     if isinstance(item, dict):
         return f"a dict of {', '.join(map(repr, item)) or 'nothing'}"
-    return f"a {type(item).__name__}"
+    return "an array" if isinstance(item, np.ndarray) else f"a {type(item).__name__}"
 
 
-def _wrong(text: str) -> FeedError:
-    return FeedError(
-        text,
-        where=caller(),
-        hint="give arrays like those a call without out returns, in the same structure",
-    )
+def _wrong(
+    text: str, hint: str = "give arrays like those a call without out returns, in the same structure"
+) -> FeedError:
+    return FeedError(text, where=caller(), hint=hint)

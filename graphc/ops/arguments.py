@@ -58,7 +58,11 @@ def whole(given: Any, what: str) -> int:
     raise DTypeError(f"{what} is {shown(given)}", where=caller(), hint="it must be an int")
 
 
-def number(given: Any, what: str) -> float:
+def number(
+    given: Any,
+    what: str,
+    hint: str = "it must be a number; what is computed in the graph can't stand here",
+) -> float:
     """A number that is part of an operation, so that it must be known.
 
     Raises:
@@ -67,11 +71,7 @@ def number(given: Any, what: str) -> float:
     if isinstance(given, (int, float, np.integer, np.floating)) and not isinstance(given, bool):
         with suppress(OverflowError):
             return float(given)
-    raise DTypeError(
-        f"{what} is {shown(given)}",
-        where=caller(),
-        hint="it must be a number; what is computed in the graph can't stand here",
-    )
+    raise DTypeError(f"{what} is {shown(given)}", where=caller(), hint=hint)
 
 
 def switch(given: Any, what: str) -> bool:
