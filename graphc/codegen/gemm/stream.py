@@ -63,10 +63,11 @@ class Stream:
 
     @property
     def name(self) -> str:
-        """What its function is called."""
+        """What its function is called; what it leaves out follows from the rest on a target."""
         kind = "bool" if self.boolean else ltype(self.element, self.lanes).suffix
         asking = "" if self.asks == "nothing" else f"_{self.asks}"
-        return f"gemm_stream{self.rows}x{self.vectors * self.side}{asking}_{kind}"
+        shape = f"{self.rows}x{self.vectors}x{self.side}"
+        return f"gemm_stream{shape}_{self.depth}{asking}_{kind}"
 
 
 def emit_stream(module: ModuleEmitter, stream: Stream) -> str:
