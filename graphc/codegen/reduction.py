@@ -260,11 +260,11 @@ def _lanes_reduce(k: KernelEmitter, statement: Reduce) -> None:
     extent = k.size(statement.extent)
     known = statement.extent if isinstance(statement.extent, int) else None
     if known is not None and all(_is_free(reducer) for reducer in reducers):
-        # any order gives the same bits; more accumulators hide the latency of combining, but what
-        # fits into one step needs none
+        # any order gives the same bits, and more accumulators hide the latency of combining
         bits = max(reducer.term.dtype.bits for reducer in reducers)
         width = FREE_REGISTERS * k.target.vector_bits // max(bits, 8)
         if k.target.masks and known <= width:
+            # less than a step: some lanes of one vector, with nothing to combine them with
             width = 1 << known.bit_length()
         else:
             while width > MIN_FREE_LANES and known < 8 * width:
