@@ -119,7 +119,7 @@ def build(recipe: Recipe, steps: Sequence[Step] | None = None) -> Program:
     rng = np.random.default_rng(recipe.seed)
     feeds: dict[Any, Any] = {}
     with gx.Graph() as graph:
-        maker = _Maker([])
+        maker = Maker([])
         for number, (shape_number, dtype_number) in enumerate(recipe.inputs):
             shape = SHAPES[shape_number % len(SHAPES)]
             dtype = DTYPES[dtype_number % len(DTYPES)]
@@ -165,7 +165,7 @@ def sample(
 # --- operations ----------------------------------------------------------------------------------
 
 
-class _Maker:
+class Maker:
     """Builds step by step; ``pool`` holds values with the shapes that they have at run time.
 
     Steps that write ``variables`` add the new values to ``written``, and ``effects`` to be run.
@@ -225,11 +225,11 @@ def _provably_broadcasts(a: Sequence[Any], b: Sequence[Any]) -> bool:
     return all(str(x) == str(y) or 1 in (x, y) for x, y in pairs)
 
 
-Step = Callable[[_Maker, int, int, int], tuple[Any, tuple[int, ...]]]
+Step = Callable[[Maker, int, int, int], tuple[Any, tuple[int, ...]]]
 
 
-def _unary(function: Callable[[Any], Any]) -> Step:
-    def make(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+def unary(function: Callable[[Any], Any]) -> Step:
+    def make(m: Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
         value, shape = m.floats(a)
         return function(value), shape
 
@@ -237,7 +237,7 @@ def _unary(function: Callable[[Any], Any]) -> Step:
 
 
 def _any_unary(function: Callable[[Any], Any]) -> Step:
-    def make(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+    def make(m: Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
         value, shape = m.pick(a)
         if value.dtype.kind == "bool":
             value = value.astype("int32")
@@ -247,7 +247,7 @@ def _any_unary(function: Callable[[Any], Any]) -> Step:
 
 
 def _binary(function: Callable[[Any, Any], Any], bools: bool = False) -> Step:
-    def make(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+    def make(m: Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
         x, y, shape = m.pair(a, b)
         if x.dtype.kind == "bool" and y.dtype.kind == "bool" and not bools:
             x = x.astype("int64")
@@ -257,7 +257,7 @@ def _binary(function: Callable[[Any, Any], Any], bools: bool = False) -> Step:
 
 
 def _bits(function: Callable[[Any, Any], Any]) -> Step:
-    def make(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+    def make(m: Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
         x, y, shape = m.pair(a, b)
         x, y = (v.astype("int32") if v.dtype.is_float else v for v in (x, y))
         if {x.dtype.kind, y.dtype.kind} == {"int", "uint"}:
@@ -270,7 +270,7 @@ def _bits(function: Callable[[Any, Any], Any]) -> Step:
 def _scalar(function: Callable[[Any, Any], Any]) -> Step:
     """With a Python number."""
 
-    def make(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+    def make(m: Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
         value, shape = m.pick(a)
         number: Any = (0, 1, 2, 3, -1 if value.dtype.kind == "int" else 1)[b % 5]
         if value.dtype.is_float:
@@ -282,19 +282,19 @@ def _scalar(function: Callable[[Any, Any], Any]) -> Step:
     return make
 
 
-def _where(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+def _where(m: Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     x, y, shape = m.pair(a, b)
     mask = x > y if c % 2 else x.astype("bool")
     return gx.where(mask, x, y if y.dtype is x.dtype else y.astype(x.dtype)), shape
 
 
-def _cast(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+def _cast(m: Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     value, shape = m.pick(a)
     return value.astype(DTYPES[b % len(DTYPES)]), shape
 
 
 def _reduce(name: str, *, empty: bool = True, floats: bool = False) -> Step:
-    def make(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+    def make(m: Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
         value, shape = m.floats(a) if floats else m.pick(a)
         function = getattr(gx, name)
         if name in ("sum", "prod", "max", "min", "argmax") and value.dtype.kind == "bool":
@@ -312,7 +312,7 @@ def _reduce(name: str, *, empty: bool = True, floats: bool = False) -> Step:
     return make
 
 
-def _scan(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+def _scan(m: Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     value, shape = m.pick(a)
     if not shape:
         return value, shape
@@ -321,14 +321,14 @@ def _scan(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     return gx.cumsum(value, axis=b % len(shape)), shape
 
 
-def _transpose(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+def _transpose(m: Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     value, shape = m.pick(a)
     order = list(np.random.default_rng(b).permutation(len(shape)))
     axes = [int(axis) for axis in order]
     return gx.transpose(value, axes), tuple(shape[axis] for axis in axes)
 
 
-def _slice(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+def _slice(m: Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     value, shape = m.pick(a)
     if not shape:
         return value, shape
@@ -338,7 +338,7 @@ def _slice(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     return value[index], np.empty(shape)[index].shape
 
 
-def _expand(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+def _expand(m: Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     value, shape = m.pick(a)
     if len(shape) > 3:
         return value, shape
@@ -346,21 +346,21 @@ def _expand(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     return gx.expand_dims(value, axis), (*shape[:axis], 1, *shape[axis:])
 
 
-def _flatten(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+def _flatten(m: Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     value, shape = m.pick(a)
     return gx.reshape(value, (-1,)) if np.prod(shape) else value, (
         (int(np.prod(shape)),) if np.prod(shape) else shape
     )
 
 
-def _broadcast(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+def _broadcast(m: Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     value, shape = m.pick(a)
     if len(shape) > 3:
         return value, shape
     return gx.broadcast_to(value, (b % 3, *value.shape)), (b % 3, *shape)
 
 
-def _concatenate(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+def _concatenate(m: Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     x, shape = m.pick(a)
     if not shape:
         return gx.stack([x, x]), (2,)
@@ -369,7 +369,7 @@ def _concatenate(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...
     return gx.concatenate([x, x if c % 2 else x[::-1] if len(shape) == 1 else x], axis=axis), joined
 
 
-def _pad(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+def _pad(m: Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     value, shape = m.pick(a)
     if not shape:
         return value, shape
@@ -379,7 +379,7 @@ def _pad(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     return gx.pad(value, widths), padded
 
 
-def _take(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+def _take(m: Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     value, shape = m.pick(a)
     if not shape or not shape[0]:
         return value, shape
@@ -387,7 +387,7 @@ def _take(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     return gx.take(value, places, axis=0), (3, *shape[1:])
 
 
-def _matmul(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+def _matmul(m: Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     value, shape = m.pick(a)
     if value.dtype.kind == "bool":
         value = value.astype("int32")
@@ -405,7 +405,7 @@ def _matmul(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
 
 
 def _rows(function: Callable[[Any], Any]) -> Step:
-    def make(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+    def make(m: Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
         value, shape = m.floats(a)
         if not shape or not shape[-1]:
             return value, shape
@@ -414,7 +414,7 @@ def _rows(function: Callable[[Any], Any]) -> Step:
     return make
 
 
-def crossed(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+def crossed(m: Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     """Two values expanded against each other along their last axes, of which one is reduced.
 
     The result often has the shape of one of them, whose memory it could take over: a running sum
@@ -434,13 +434,13 @@ def crossed(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     return gx.cumsum(getattr(gx, name)(table, axis=-1 - c % 2), axis=-1), shape
 
 
-def _cond(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+def _cond(m: Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     (x, shape), (y, _) = m.floats(a), m.pick(b)
     test = (y.astype("float32").sum() > 1.0) if c % 3 else gx.constant(bool(c % 2))
     return gx.cond(test, lambda: gx.abs(x) + 1, lambda: x * 2 - 1), shape
 
 
-def _loop(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+def _loop(m: Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     x, shape = m.floats(a)
     trips = b % 4
 
@@ -453,7 +453,7 @@ def _loop(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     return result[1], shape
 
 
-def joining(m: _Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
+def joining(m: Maker, a: int, b: int, c: int) -> tuple[Any, tuple[int, ...]]:
     """Several values of one shape put together, some twice."""
     x, shape = m.pick(a)
     if not shape:
@@ -478,10 +478,10 @@ STEPS: tuple[Step, ...] = (
     _scalar(gx.divide), _scalar(_power), _scalar(gx.maximum),
     _any_unary(lambda x: -x), _any_unary(gx.abs), _any_unary(gx.sign),
     _any_unary(lambda x: x.astype("bool")),
-    _unary(gx.exp), _unary(gx.log), _unary(gx.tanh), _unary(gx.sqrt), _unary(gx.sigmoid),
-    _unary(gx.sin), _unary(gx.floor), _unary(gx.round), _unary(gx.log1p), _unary(gx.expm1),
-    _unary(gx.nn.relu), _unary(gx.nn.softplus), _unary(gx.nn.gelu),
-    _unary(lambda x: gx.log(1 + gx.exp(x))), _unary(lambda x: 1 / (1 + gx.exp(-x))),
+    unary(gx.exp), unary(gx.log), unary(gx.tanh), unary(gx.sqrt), unary(gx.sigmoid),
+    unary(gx.sin), unary(gx.floor), unary(gx.round), unary(gx.log1p), unary(gx.expm1),
+    unary(gx.nn.relu), unary(gx.nn.softplus), unary(gx.nn.gelu),
+    unary(lambda x: gx.log(1 + gx.exp(x))), unary(lambda x: 1 / (1 + gx.exp(-x))),
     _where, _cast, _cast,
     _reduce("sum"), _reduce("max", empty=False), _reduce("mean", empty=False, floats=True),
     _reduce("any"), _reduce("prod"), _reduce("argmax", empty=False),

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from random_programs import STEPS, Step, _Maker, _unary
+from random_programs import STEPS, Maker, Step, unary
 
 import graphc as gx
 
 Made = tuple[Any, tuple[int, ...]]
 
 
-def _integer_by_constant(m: _Maker, a: int, b: int, c: int) -> Made:
+def _integer_by_constant(m: Maker, a: int, b: int, c: int) -> Made:
     """Divisions, remainders and shifts by constants, two of them in a row."""
     value, shape = m.pick(a)
     if not value.dtype.is_integer:
@@ -40,7 +40,7 @@ def _integer_by_constant(m: _Maker, a: int, b: int, c: int) -> Made:
     return value, shape
 
 
-def _integer_pairs(m: _Maker, a: int, b: int, c: int) -> Made:
+def _integer_pairs(m: Maker, a: int, b: int, c: int) -> Made:
     x, y, shape = m.pair(a, b)
     dtype = ("int32", "int8", "uint8", "int64", "uint64", "int16")[c % 6]
     if shape != m.pick(a)[1] or shape != m.pick(b)[1]:
@@ -61,7 +61,7 @@ def _integer_pairs(m: _Maker, a: int, b: int, c: int) -> Made:
 NUMBERS = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, np.inf, -np.inf, np.nan, 1e-40, 1e38, 1e-3)
 
 
-def _limits(m: _Maker, a: int, b: int, c: int) -> Made:
+def _limits(m: Maker, a: int, b: int, c: int) -> Made:
     """Chains of minima, maxima and clips."""
     value, shape = m.pick(a)
     if value.dtype.kind == "bool":
@@ -96,7 +96,7 @@ def _one_constant(x: Any, number: Any, kind: int) -> Any:
     return made[kind % len(made)]()
 
 
-def _float_by_constant(m: _Maker, a: int, b: int, c: int) -> Made:
+def _float_by_constant(m: Maker, a: int, b: int, c: int) -> Made:
     """Floats and constants, special ones too, up to four steps in a row."""
     value, shape = m.floats(a)
     rng = np.random.default_rng(b * 61 + c)
@@ -108,7 +108,7 @@ def _float_by_constant(m: _Maker, a: int, b: int, c: int) -> Made:
     return value, shape
 
 
-def _powers(m: _Maker, a: int, b: int, c: int) -> Made:
+def _powers(m: Maker, a: int, b: int, c: int) -> Made:
     value, shape = m.pick(a)
     exponents = (0, 1, 2, 3, 4, 5, 8, 0.5, -1.0, -2.0, -0.5, 1.5, 2.0, 3.0, 4.0, 0.0, np.nan, 10)
     exponent = exponents[b % len(exponents)]
@@ -163,19 +163,19 @@ def _sigmoids(x: Any, kind: int) -> Any:
     return made[kind % len(made)]()
 
 
-def _by_row(m: _Maker, a: int, b: int, c: int) -> Made:
+def _by_row(m: Maker, a: int, b: int, c: int) -> Made:
     value, shape = m.floats(a)
     if not shape or not shape[-1]:
         return value, shape
     return _softmaxes(value, b), shape
 
 
-def _pointwise_spelling(m: _Maker, a: int, b: int, c: int) -> Made:
+def _pointwise_spelling(m: Maker, a: int, b: int, c: int) -> Made:
     value, shape = m.floats(a)
     return _sigmoids(value, b), shape
 
 
-def _two_exponentials(m: _Maker, a: int, b: int, c: int) -> Made:
+def _two_exponentials(m: Maker, a: int, b: int, c: int) -> Made:
     x, y, shape = m.pair(a, b)
     x, y = (v if v.dtype.is_float else v.astype("float32") for v in (x, y))
     if shape != m.pick(a)[1] or shape != m.pick(b)[1]:
@@ -193,7 +193,7 @@ def _two_exponentials(m: _Maker, a: int, b: int, c: int) -> Made:
     return made[c % len(made)](), shape
 
 
-def _affine(m: _Maker, a: int, b: int, c: int) -> Made:
+def _affine(m: Maker, a: int, b: int, c: int) -> Made:
     """A product with constant weights and what a batch norm does around it."""
     value, shape = m.floats(a)
     if len(shape) < 2 or not isinstance(value.shape[-1], int):
@@ -220,7 +220,7 @@ def _affine(m: _Maker, a: int, b: int, c: int) -> Made:
     return result, (*shape[:-1], width)
 
 
-def _affine_chain(m: _Maker, a: int, b: int, c: int) -> Made:
+def _affine_chain(m: Maker, a: int, b: int, c: int) -> Made:
     value, shape = m.floats(a)
     for number in (b, c, b + c):
         k = value.dtype.numpy.type((number % 7 - 3) / 2)
@@ -228,7 +228,7 @@ def _affine_chain(m: _Maker, a: int, b: int, c: int) -> Made:
     return value, shape
 
 
-def _einsum(m: _Maker, a: int, b: int, c: int) -> Made:
+def _einsum(m: Maker, a: int, b: int, c: int) -> Made:
     value, shape = m.pick(a)
     if value.dtype.kind == "bool":
         value = value.astype("int32")
@@ -255,7 +255,7 @@ def _einsum(m: _Maker, a: int, b: int, c: int) -> Made:
     return value, shape
 
 
-def _product_chain(m: _Maker, a: int, b: int, c: int) -> Made:
+def _product_chain(m: Maker, a: int, b: int, c: int) -> Made:
     value, shape = m.pick(a)
     if value.dtype.kind == "bool":
         value = value.astype("int64")
@@ -269,7 +269,7 @@ def _product_chain(m: _Maker, a: int, b: int, c: int) -> Made:
     return made[b % len(made)](), shape
 
 
-def _reduced_again(m: _Maker, a: int, b: int, c: int) -> Made:
+def _reduced_again(m: Maker, a: int, b: int, c: int) -> Made:
     """Reductions of what was repeated, moved, negated, scaled or reduced."""
     value, shape = m.pick(a)
     if len(shape) not in (1, 2) or not np.prod(shape):
@@ -298,7 +298,7 @@ def _reduced_again(m: _Maker, a: int, b: int, c: int) -> Made:
     return function(gx.reshape(x, (-1,))), ()
 
 
-def _moves(m: _Maker, a: int, b: int, c: int) -> Made:
+def _moves(m: Maker, a: int, b: int, c: int) -> Made:
     """Slices, margins, joins and reversals after each other, computed along in NumPy's shapes."""
     value, shape = m.pick(a)
     if not shape:
@@ -332,7 +332,7 @@ def _moves(m: _Maker, a: int, b: int, c: int) -> Made:
     return value, shape
 
 
-def _nested_cond(m: _Maker, a: int, b: int, c: int) -> Made:
+def _nested_cond(m: Maker, a: int, b: int, c: int) -> Made:
     x, shape = m.floats(a)
     y, _ = m.floats(b)
     total = gx.sum(gx.where(gx.isfinite(y), y, 0.0))
@@ -349,7 +349,7 @@ def _nested_cond(m: _Maker, a: int, b: int, c: int) -> Made:
     return gx.cond(first, outer, other), shape
 
 
-def _nested_loop(m: _Maker, a: int, b: int, c: int) -> Made:
+def _nested_loop(m: Maker, a: int, b: int, c: int) -> Made:
     x, shape = m.floats(a)
     trips, inner = b % 4, c % 3
 
@@ -363,7 +363,7 @@ def _nested_loop(m: _Maker, a: int, b: int, c: int) -> Made:
     return gx.while_loop(lambda i, v: i < trips, body, (gx.constant(0), x))[1], shape
 
 
-def _swapping_loop(m: _Maker, a: int, b: int, c: int) -> Made:
+def _swapping_loop(m: Maker, a: int, b: int, c: int) -> Made:
     """A Fibonacci of tensors: values that change places, one that stands still."""
     x, shape = m.pick(a)
     if x.dtype.kind == "bool":
@@ -376,7 +376,7 @@ def _swapping_loop(m: _Maker, a: int, b: int, c: int) -> Made:
     return results[1 + c % 3], shape
 
 
-def _gradient(m: _Maker, a: int, b: int, c: int) -> Made:
+def _gradient(m: Maker, a: int, b: int, c: int) -> Made:
     """The gradient of a value that was made by one that was there before."""
     y, shape = m.floats(a)
     if not y.dtype.is_float:
@@ -394,7 +394,7 @@ def _gradient(m: _Maker, a: int, b: int, c: int) -> Made:
     return y, shape
 
 
-def _wide_cast(m: _Maker, a: int, b: int, c: int) -> Made:
+def _wide_cast(m: Maker, a: int, b: int, c: int) -> Made:
     """Two casts in a row."""
     value, shape = m.pick(a)
     names = ("float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64",
@@ -402,7 +402,7 @@ def _wide_cast(m: _Maker, a: int, b: int, c: int) -> Made:
     return value.astype(names[b % 11]).astype(names[c % 11]), shape
 
 
-def _gather(m: _Maker, a: int, b: int, c: int) -> Made:
+def _gather(m: Maker, a: int, b: int, c: int) -> Made:
     value, shape = m.pick(a)
     if not shape or not shape[-1]:
         return value, shape
@@ -421,7 +421,7 @@ MORE: tuple[Step, ...] = (
     _pointwise_spelling, _pointwise_spelling, _two_exponentials, _affine, _affine, _affine_chain,
     _einsum, _product_chain, _reduced_again, _reduced_again, _moves, _moves, _nested_cond,
     _nested_loop, _swapping_loop, _gradient, _gradient, _gradient, _wide_cast, _wide_cast, _gather,
-    _unary(gx.arctan), _unary(gx.cosh), _unary(gx.erf), _unary(gx.nn.silu), _unary(gx.trunc),
-    _unary(gx.isnan), _unary(gx.rsqrt), _unary(lambda x: gx.clip(x, -1.0, 1.0)),
+    unary(gx.arctan), unary(gx.cosh), unary(gx.erf), unary(gx.nn.silu), unary(gx.trunc),
+    unary(gx.isnan), unary(gx.rsqrt), unary(lambda x: gx.clip(x, -1.0, 1.0)),
 )  # fmt: skip
 """The single operations and these."""

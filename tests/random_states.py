@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from random_programs import Program, Recipe, Step, _Maker, sample
+from random_programs import Maker, Program, Recipe, Step, sample
 from random_spellings import MORE
 
 import graphc as gx
@@ -20,7 +20,7 @@ from graphc.debug.compare import difference
 Made = tuple[Any, tuple[int, ...]]
 
 
-def _variable(m: _Maker, number: int) -> Any:
+def _variable(m: Maker, number: int) -> Any:
     return m.variables[number % len(m.variables)]
 
 
@@ -38,17 +38,17 @@ def _fitted(value: Any, shape: tuple[int, ...], variable: Any) -> Any:
     return gx.sum(value).astype(variable.dtype)
 
 
-def _wrote(m: _Maker, variable: Any, new: Any) -> Made:
+def _wrote(m: Maker, variable: Any, new: Any) -> Made:
     m.written.append(new)
     return new, variable.shape
 
 
-def _assign(m: _Maker, a: int, b: int, c: int) -> Made:
+def _assign(m: Maker, a: int, b: int, c: int) -> Made:
     variable = _variable(m, b)
     return _wrote(m, variable, variable.assign(_fitted(*m.pick(a), variable)))
 
 
-def _add(m: _Maker, a: int, b: int, c: int) -> Made:
+def _add(m: Maker, a: int, b: int, c: int) -> Made:
     variable = _variable(m, b)
     value = _fitted(*m.pick(a), variable)
     if variable.dtype.kind == "bool":
@@ -57,7 +57,7 @@ def _add(m: _Maker, a: int, b: int, c: int) -> Made:
     return _wrote(m, variable, change(value))
 
 
-def _decay(m: _Maker, a: int, b: int, c: int) -> Made:
+def _decay(m: Maker, a: int, b: int, c: int) -> Made:
     """What a step of training does: the old value, or the latest, and something small.
 
     Like the next one it is run for itself: what is fetched lies in the memory of the caller.
@@ -73,7 +73,7 @@ def _decay(m: _Maker, a: int, b: int, c: int) -> Made:
     return m.pick(a)
 
 
-def _turned(m: _Maker, a: int, b: int, c: int) -> Made:
+def _turned(m: Maker, a: int, b: int, c: int) -> Made:
     """A variable in another order, which can't be written where it is read."""
     variable = _variable(m, b)
     shape = variable.shape
@@ -95,7 +95,7 @@ def _turned(m: _Maker, a: int, b: int, c: int) -> Made:
     return m.pick(a)
 
 
-def _swap(m: _Maker, a: int, b: int, c: int) -> Made:
+def _swap(m: Maker, a: int, b: int, c: int) -> Made:
     """Two variables get each other's old values, or the one that of the other."""
     one = _variable(m, a)
     other = next((v for v in m.variables if v.type == one.type and v is not one), one)
@@ -103,7 +103,7 @@ def _swap(m: _Maker, a: int, b: int, c: int) -> Made:
     return one.read(), one.shape
 
 
-def _read(m: _Maker, a: int, b: int, c: int) -> Made:
+def _read(m: Maker, a: int, b: int, c: int) -> Made:
     """Before and after what has been assigned up to here."""
     variable = _variable(m, a)
     after = variable.read()
@@ -114,7 +114,7 @@ def _read(m: _Maker, a: int, b: int, c: int) -> Made:
     return (variable - after if c % 2 else after * variable), variable.shape
 
 
-def _controlled(m: _Maker, a: int, b: int, c: int) -> Made:
+def _controlled(m: Maker, a: int, b: int, c: int) -> Made:
     """Something that brings about assignments on which it doesn't depend."""
     value, shape = m.floats(a)
     effects = [*m.written[-1 - b % 3 :], *m.effects[-1 - c % 2 :]]
@@ -126,13 +126,13 @@ def _controlled(m: _Maker, a: int, b: int, c: int) -> Made:
     return value, shape
 
 
-def _group(m: _Maker, a: int, b: int, c: int) -> Made:
+def _group(m: Maker, a: int, b: int, c: int) -> Made:
     if m.written:
         m.effects.append(gx.group(m.written[-1 - b % 3 :], *m.effects[-1 - c % 2 :]))
     return m.pick(a)
 
 
-def _in_branch(m: _Maker, a: int, b: int, c: int) -> Made:
+def _in_branch(m: Maker, a: int, b: int, c: int) -> Made:
     """One branch assigns, or both do."""
     (x, shape), variable = m.floats(a), _variable(m, b)
     value = _fitted(x, shape, variable)
@@ -150,7 +150,7 @@ def _in_branch(m: _Maker, a: int, b: int, c: int) -> Made:
     return gx.cond(test, assigns, reads), variable.shape
 
 
-def _in_loop(m: _Maker, a: int, b: int, c: int) -> Made:
+def _in_loop(m: Maker, a: int, b: int, c: int) -> Made:
     variable = _variable(m, b)
     value = _fitted(*m.pick(a), variable)
     trips = c % 4
@@ -169,7 +169,7 @@ def _in_loop(m: _Maker, a: int, b: int, c: int) -> Made:
     return result[1], variable.shape
 
 
-def _fallible(m: _Maker, a: int, b: int, c: int) -> Made:
+def _fallible(m: Maker, a: int, b: int, c: int) -> Made:
     """A row whose number depends on data, and may be too large: then the run fails."""
     (x, shape), (y, _) = m.pick(a), m.pick(b)
     if not shape or not shape[0]:
@@ -184,7 +184,7 @@ _OPTIMIZERS: tuple[Callable[[], Any], ...] = (
 )  # fmt: skip
 
 
-def _train(m: _Maker, a: int, b: int, c: int) -> Made:
+def _train(m: Maker, a: int, b: int, c: int) -> Made:
     """A step of an optimiser, where there is a derivative."""
     value, shape = m.floats(a)
     if b % 2:
