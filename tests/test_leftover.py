@@ -142,6 +142,17 @@ def test_indices_of_as_many_lanes_as_reductions_take_at_once(dtype: str, width: 
         given[:] = 0
 
 
+@pytest.mark.parametrize("name", SAME_BITS)
+def test_steps_of_few_bits_have_no_more_lanes_than_what_is_computed_has_room_for(name: str) -> None:
+    x = data(ROWS, 250).astype(np.float64)
+    with gx.Graph() as graph:
+        value = gx.placeholder(x.shape, "float64", name="x")
+        found = gx.any(gx.exp(value) > 12, axis=-1)
+    run = gx.Session(graph, target=named(name)).compile(found, [value])
+    assert np.array_equal(run(x), (np.exp(x) > 12).any(-1))
+    assert "x double>" in run.llvm_ir() and "<256 x double>" not in run.llvm_ir()
+
+
 def test_rows_that_are_written_where_they_were_read() -> None:
     """Those of a product's block have nothing between them and are one row."""
     state, step = data(4096, 10), data(10, seed=1)
