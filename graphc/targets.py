@@ -146,7 +146,8 @@ def _kind(item: Any) -> str:
     return "an array" if isinstance(item, np.ndarray) else f"a {type(item).__name__}"
 
 
-def _wrong(
-    text: str, hint: str = "give arrays like those a call without out returns, in the same structure"
-) -> FeedError:
+_LIKE_RESULTS = "give arrays like those a call without out returns, in the same structure"
+
+
+def _wrong(text: str, hint: str = _LIKE_RESULTS) -> FeedError:
     return FeedError(text, where=caller(), hint=hint)
