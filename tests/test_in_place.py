@@ -261,7 +261,7 @@ def test_an_error_after_the_run_finds_all_new_values(monkeypatch: pytest.MonkeyP
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(session._holdings, "replace", interrupted)
+    monkeypatch.setattr(session._holdings, "_replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run()
     monkeypatch.undo()
