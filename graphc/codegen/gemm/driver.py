@@ -296,10 +296,7 @@ def _emit_sweep(module: ModuleEmitter, sizes: Blocking) -> str:
     strip = emit_strip(module, sizes)
     half = emit_tile(module, sizes, sizes.tile_rows // 2, 2)
     shapes = ((sizes.tile_rows, 1), (sizes.tile_rows // 2, 2), (sizes.tile_rows, 2))
-    if sizes.takes_parts:
-        narrow, low, wide = (emit_tile(module, sizes, *shape, edge=True) for shape in shapes)
-    else:
-        narrow, low, wide = (emit_tile(module, sizes, *shape) for shape in shapes)
+    narrow, low, wide = (emit_tile(module, sizes, *s, edge=sizes.takes_parts) for s in shapes)
     f = Builder(
         module,
         name,
