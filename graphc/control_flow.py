@@ -7,21 +7,25 @@ enclosing graph sees an ordinary assignment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from graphc.base.errors import GraphError, ShapeError
+import numpy as np
+
+from graphc.base.errors import DTypeError, GraphError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.extract import needed, without_assignments
 from graphc.ir.builder import apply_node, builder_for, building
+from graphc.ir.dtypes import DType, promote, promote_weak, scalar_dtype
 from graphc.ir.effect import Effect
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import OpDef
 from graphc.ir.recorder import Recorder, current_recorder
 from graphc.ir.value import Value
 from graphc.ops.control import cond_op, while_op
-from graphc.ops.convert import as_value
+from graphc.ops.convert import PYTHON_SCALARS, as_value
+from graphc.ops.source import constant, payload_of
 from graphc.ops.state import assign_op
 from graphc.state import Variable, latest_value
 from graphc.structure import leaves, rebuild
@@ -35,7 +39,8 @@ def cond(
     Args:
         predicate: a scalar bool value (or a Python bool).
         true_fn, false_fn: build a branch; they may read any value around them and assign
-            variables. Both give the same structure of values of equal dtypes and shapes.
+            variables. Both give the same structure of values of equal dtypes and shapes. A Python
+            number takes the dtype of what the other branch gives.
 
     Returns:
         The branches' structure.
@@ -44,20 +49,22 @@ def cond(
     test = as_value(predicate)
     outer = _outer(test)
     then = _Region("then", outer)
-    first = _trace(then, true_fn)
+    given = _trace(then, true_fn)
     otherwise = _Region("else", outer)
-    second = _trace(otherwise, false_fn, then.structure)
-    if first.keys() != second.keys():
+    opposite = _trace(otherwise, false_fn, then.structure)
+    if given.keys() != opposite.keys():
         raise ShapeError(
-            f"the branches of cond give {len(first)} and {len(second)} values",
+            f"the branches of cond give {len(given)} and {len(opposite)} values",
             where=caller(),
             hint="both branches must give the same structure",
         )
+    first = _values(then, given.values(), opposite.values())
+    second = _values(otherwise, opposite.values(), given.values())
     written = _written((then, otherwise))
     outputs = []
     for region, results in ((then, first), (otherwise, second)):
         with building(region):
-            outputs.append([*results.values(), *(_state(region, v) for v in written)])
+            outputs.append([*results, *(_state(region, v) for v in written)])
     if not outputs[0]:
         raise GraphError(
             "the branches of cond give nothing and assign nothing",
@@ -90,7 +97,8 @@ def while_loop(
         body_fn: takes the loop variables, gives their successors in the same structure, of the
             same dtypes and shapes. It may read values around it and assign variables.
         init: the first values, a value or a nested structure; a list or tuple is passed as
-            positional arguments.
+            positional arguments. A Python number takes the dtype of its successor, so the body may
+            be traced more than once.
     """
     _check_callable("while_loop", condition=cond_fn, body=body_fn)
     first = list(leaves(init))
@@ -101,16 +109,28 @@ def while_loop(
             hint="give first values, as [0]; what the condition looks at must change",
         )
     outer = _outer(*(leaf for leaf in first if isinstance(leaf, Value)))
-    with building(outer):
-        start = [outer.local(as_value(leaf)) for leaf in first]
-    body, variables = _loop_region(outer, "body", start)
-    arguments = _arguments(init, variables)
-    with body:
-        given = body_fn(*arguments)
-        if isinstance(init, (list, tuple)) and len(init) == 1 and not _is_nested(given):
-            given = [given]
+    dtypes = [scalar_dtype(leaf) if _is_weak(leaf) else None for leaf in first]
+    while True:
+        with building(outer):
+            start = [
+                outer.local(as_value(leaf) if known is None else constant(leaf, known))
+                for leaf, known in zip(first, dtypes, strict=True)
+            ]
+        body, variables = _loop_region(outer, "body", start)
+        arguments = _arguments(init, variables)
+        with body:
+            given = body_fn(*arguments)
+            if isinstance(init, (list, tuple)) and len(init) == 1 and not _is_nested(given):
+                given = [given]
         following = _leaves_like(init, given, "the body of while_loop gives")
-        successors = [body.local(as_value(leaf)) for leaf in following]
+        wider = [
+            None if known is None else _wider(known, leaf, successor)
+            for known, leaf, successor in zip(dtypes, first, following, strict=True)
+        ]
+        if wider == dtypes:
+            break
+        dtypes = wider
+    successors = _values(body, following, start)
     written = _written([body])
     test, tested = _loop_region(outer, "condition", start)
     with test:
@@ -205,18 +225,73 @@ class _Region(Recorder):
     loops: bool = False
 
 
-def _trace(region: _Region, function: Callable[[], Any], like: Any = None) -> dict[int, Value]:
-    """Builds a branch; gives the values among its leaves by position, in the order of ``like``."""
-    results: dict[int, Value] = {}
+def _trace(region: _Region, function: Callable[[], Any], like: Any = None) -> dict[int, Any]:
+    """Builds a branch; gives what results in values by position, in the order of ``like``."""
     with region:
         region.structure = given = function()
-        found = list(leaves(given))
-        if like is not None:
-            found = _leaves_like(like, given, "the else branch gives")
-        for position, leaf in enumerate(found):
-            if leaf is not None and not isinstance(leaf, Effect):
-                results[position] = region.local(as_value(leaf))
-    return results
+    found = list(leaves(given))
+    if like is not None:
+        found = _leaves_like(like, given, "the else branch gives")
+    return {
+        position: leaf
+        for position, leaf in enumerate(found)
+        if leaf is not None and not isinstance(leaf, Effect)
+    }
+
+
+def _is_weak(leaf: Any) -> bool:
+    """Whether a leaf is a Python number, whose dtype is that of what it meets."""
+    return isinstance(leaf, PYTHON_SCALARS) and not isinstance(leaf, np.generic)
+
+
+def _values(region: _Region, given: Iterable[Any], met: Iterable[Any]) -> list[Value]:
+    """Leaves as values of a region; Python numbers get the dtypes of what they meet elsewhere.
+
+    Where that is of another kind, they keep their own, and the types differ.
+
+    Raises:
+        DTypeError: for a Python int that the integer dtype cannot hold.
+    """
+    result = []
+    with region:
+        for leaf, other in zip(given, met, strict=True):
+            if not _is_weak(leaf):
+                value = as_value(leaf)
+            elif _is_weak(other):
+                value = constant(leaf, promote(scalar_dtype(leaf), scalar_dtype(other)))
+            else:
+                value = constant(leaf, _dtype_beside(leaf, _strong_dtype(other)))
+            result.append(region.local(value))
+    return result
+
+
+def _wider(known: DType, leaf: Any, successor: Any) -> DType:
+    """The dtype of a Python number that a loop begins with, given what follows it.
+
+    ``known`` is what it was so far; a dtype only ever gives way to a wider one, or at first to the
+    one that a successor of its kind has.
+    """
+    if _is_weak(successor):
+        return promote(known, scalar_dtype(successor))
+    found = _strong_dtype(successor)
+    is_first = known is scalar_dtype(leaf)
+    if found is known or _dtype_beside(leaf, found) is not found:
+        return known
+    return found if is_first or promote(known, found) is found else known
+
+
+def _strong_dtype(leaf: Any) -> DType:
+    return leaf.dtype if isinstance(leaf, Value) else payload_of(leaf).type.dtype
+
+
+def _dtype_beside(number: Any, strong: DType) -> DType:
+    """The dtype of a Python number beside a strong one: that, if it is of the number's kind."""
+    try:
+        fits = promote_weak(strong, number) is strong
+    except DTypeError as error:
+        error.where = error.where or caller()
+        raise
+    return strong if fits else scalar_dtype(number)
 
 
 def _result(leaf: Any, results: Any) -> Any:

@@ -411,3 +411,78 @@ def test_values_that_leave_their_region_are_refused_where_they_are_used() -> Non
     np.testing.assert_array_equal(
         gx.Session(graph).run(y, {p: True, x: [1, 2, 3]}), [2, 4, 6]
     )
+
+
+# --- Python numbers are weak (fault 33) ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("element", ["int8", "int64", "float32", "float64"])
+def test_python_numbers_in_branches_take_the_dtype_of_the_other(element: str) -> None:
+    """Fault 33: beside a float64 the branch ``lambda: -1.0`` was refused."""
+    number = -1.0 if element.startswith("float") else -1
+    with gx.Graph() as g:
+        x = gx.placeholder((), element, name="x")
+        results = [gx.cond(x > 0, lambda: number, lambda: x), gx.cond(x > 0, lambda: x, lambda: -1)]
+        both = gx.cond(x > 0, lambda: {"a": 1, "b": x}, lambda: {"b": 2, "a": 1.5})
+    assert [r.dtype.name for r in results] == [element, element]
+    assert both["a"].dtype.name == gx.add(1, 1.5).dtype.name and both["b"].dtype.name == element
+    ahead, behind, pair = gx.Session(g).run([*results, both], {x: 3})
+    assert (ahead, behind, pair["a"], pair["b"]) == (-1, 3, 1, 3)
+
+
+def test_numbers_of_another_kind_and_strong_numbers_keep_their_dtype() -> None:
+    with gx.Graph():
+        x = gx.placeholder((), "int64", name="x")
+        y = gx.placeholder((), "float64", name="y")
+        for given in (lambda: 1.5, lambda: np.float64(1.5), lambda: gx.constant(1.5)):
+            with pytest.raises(gx.DTypeError, match="branches of cond give"):
+                gx.cond(x > 0, given, lambda: x)
+        with pytest.raises(gx.DTypeError, match="branches of cond give"):
+            gx.cond(x > 0, lambda: np.float32(1.5), lambda: y)
+        with pytest.raises(gx.DTypeError, match="Python integer 300 is out of bounds for int8"):
+            gx.cond(x > 0, lambda: 300, lambda: x.astype("int8"))
+
+
+@pytest.mark.parametrize(
+    ("start", "step", "element"),
+    [
+        (0.0, lambda v, y: v + y, "float64"),
+        (0, lambda v, y: v + y, "float64"),
+        (0, lambda v, y: v + 0.5, "float64"),
+        (0, lambda v, y: y.astype("int8"), "int8"),
+        (0, lambda v, y: v + y.astype("int8"), "int64"),
+        (0.0, lambda v, y: v + 1, "float32"),
+        (0, lambda v, y: 1.5, "float64"),
+        (0.0, lambda v, y: 1, "float64"),
+        (np.float64(0), lambda v, y: 1.5, "float64"),
+        (False, lambda v, y: v | (y > 0), "bool"),
+    ],
+)
+def test_python_numbers_that_loops_begin_with(start: Any, step: Any, element: str) -> None:
+    """Fault 33: a start of 0.0 was refused beside a float64 successor."""
+    with gx.Graph() as g:
+        y = gx.placeholder((), "float64", name="y")
+        _, last = gx.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, step(v, y)), (0, start))
+        nested = gx.cond(
+            y > 0,
+            lambda: gx.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, step(v, y)), (0, start)),
+            lambda: (0, start),
+        )
+    assert last.dtype.name == nested[1].dtype.name == element
+    expected = np.asarray(start, element)
+    for _ in range(3):
+        expected = np.asarray(step(expected, np.float64(2.0))).astype(element)
+    results = gx.Session(g).run([last, nested[1]], {y: 2.0})
+    assert results[0] == results[1] == expected
+
+
+def test_loop_variables_still_keep_strong_dtypes() -> None:
+    with gx.Graph():
+        y = gx.placeholder((), "float64", name="y")
+        for start in (np.float32(0), gx.constant(0.0)):
+            with pytest.raises(gx.DTypeError, match=r"starts as float32\[\] but the body gives"):
+                gx.while_loop(lambda v: v < 3, lambda v: v + y, start)
+        with pytest.raises(gx.DTypeError, match=r"starts as int64\[\] but the body gives float32"):
+            gx.while_loop(lambda v: v < 3, lambda v: 0.5, gx.constant(1))
+        with pytest.raises(gx.DTypeError, match=r"starts as float64\[\] but the body gives int64"):
+            gx.while_loop(lambda v: v < 3, lambda v: v.astype("int64"), y)

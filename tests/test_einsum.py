@@ -234,3 +234,40 @@ def test_gradients_of_a_chain() -> None:
     np.testing.assert_allclose(found[0], np.outer(weights, b @ diagonal))
     np.testing.assert_allclose(found[1], np.outer(weights @ a, diagonal))
     np.testing.assert_allclose(found[2], np.diag((weights @ a) @ b))
+
+
+# --- empty axes (fault 5) ------------------------------------------------------------------------
+
+EMPTY = [
+    ("ab,fd->", {"f": 0}), ("ab,fd->", {"a": 0}), ("ab,fd->", {"d": 0, "b": 0}),
+    ("ab,fd->a", {"f": 0}), ("ab,bc,cd->ad", {"b": 0}), ("ab,bc,cd->ad", {"c": 0}),
+    ("ab,bc,cd->ad", {"a": 0}), ("a,b,c->", {"b": 0}), ("ab,ab,c->c", {"a": 0}),
+    ("aab,c->c", {"a": 0}), ("abc,bd,e->ae", {"d": 0}), ("ij,jk->ik", {"j": 0}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize(("subscripts", "lengths"), EMPTY)
+def test_nothing_is_added_over_an_empty_axis(
+    subscripts: str, lengths: dict[str, int], symbolic: bool
+) -> None:
+    """Fault 5: einsum("ab,fd->", a, zeros((0, 2))) with inf in a was NaN."""
+    terms = subscripts.partition("->")[0].split(",")
+    arrays = [np.full([lengths.get(c, 2) for c in term], np.inf) for term in terms]
+    result = run(subscripts, arrays, symbolic)
+    expected = np.einsum(subscripts, *arrays)
+    assert result.shape == expected.shape
+    assert np.array_equal(result.view("u8"), np.zeros_like(expected).view("u8"))
+    # with nothing empty the infinities are there
+    filled = [np.full([2] * len(term), np.inf) for term in terms]
+    assert np.isposinf(run(subscripts, filled, symbolic)).all()
+
+
+def test_gradients_of_einsums_without_terms_are_zero() -> None:
+    with gx.Graph() as graph:
+        a = gx.placeholder((None, None), "float64")
+        b = gx.placeholder((None, None), "float64")
+        slopes = gx.gradients(gx.einsum("ab,fd->", a, b), [a, b])
+    ones = np.full((2, 3), np.inf)
+    first, second = gx.Session(graph).run(slopes, {a: ones, b: np.zeros((0, 2))})
+    assert np.array_equal(first, np.zeros((2, 3))) and second.shape == (0, 2)

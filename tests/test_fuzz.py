@@ -218,7 +218,7 @@ def assert_near(node: Any, given: Any, reference: Any, operands: list[Any]) -> N
         assert np.array_equal(given, reference), f"{node!r}\n{given!r}\n{reference!r}"
         return
     if exact:
-        assert same_bits(given, reference) or _zero_ties(node, given, reference), (
+        assert same_bits(given, reference), (
             f"{node!r}\n{operands!r}\n{given!r}\n{reference!r}"
         )
         return
@@ -233,12 +233,6 @@ def assert_near(node: Any, given: Any, reference: Any, operands: list[Any]) -> N
     worst = np.abs(np.where(finite, given - reference, 0.0))
     assert np.array_equal(np.isnan(given), np.isnan(reference)), f"{node!r}\n{operands!r}"
     assert (worst <= bound)[finite].all(), f"{node!r}\n{operands!r}\n{given!r}\n{reference!r}"
-
-
-def _zero_ties(node: Any, given: Any, reference: Any) -> bool:
-    """Minima and maxima of zeros of both signs: +0 is greater than −0 here, NumPy's are either."""
-    tie = {"maximum", "minimum", "max", "min", "clip", "relu"}
-    return node.op.name in tie and np.array_equal(given, reference, equal_nan=True)
 
 
 def check_joins(recipe: Recipe) -> None:

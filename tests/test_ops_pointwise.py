@@ -129,8 +129,15 @@ def test_integer_power_wraps(element: DType) -> None:
 
 
 def test_negative_integer_exponents() -> None:
-    with pytest.raises(DTypeError, match="not an integer"):
-        run(lambda v: v**-1, np.array([2]))
+    """Fault 33: those that are known are refused, however they are written."""
+    for known in (-1, np.int64(-1), np.int8(-1), np.array([3, -1]), [-1], np.array(-1)):
+        with pytest.raises(DTypeError, match="to the power -1 is not an integer"):
+            run(lambda v, n=known: surface_function("power")(v, n), np.array([2, 3]))
+    with pytest.raises(DTypeError, match="to the power -2 is not an integer"):
+        run(lambda v: v ** surface_function("constant")(np.int64(-2)), np.array([2]))
+    for known in (np.int64(2), np.array([0, 3]), np.array([], np.int64)[:, None], np.uint8(7)):
+        base = np.array([2, 3])
+        assert_same_bits(run(lambda v, n=known: v**n, base), base**known)
     base, exponent = np.array([1, -1, -1, 0, 5]), np.array([-3, -3, -2, -1, -1])
     assert_same_bits(run(surfaced("power"), base, exponent), np.array([1, -1, 1, 0, 0]))
     bases = np.array([1, -1, 5])

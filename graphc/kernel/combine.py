@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -73,7 +73,7 @@ def combine_terms(
         if combine == "argmax":
             return np.asarray(np.argmax(terms, axis=-1))
         if combine in ("minimum", "maximum"):
-            return _best(combine, terms)
+            return extreme(combine, terms, axis=-1)
         if combine == "and":
             return np.asarray(np.bitwise_and.reduce(terms, axis=-1))
         if combine == "or":
@@ -90,16 +90,16 @@ def combine_terms(
         return _cascade(ufunc, step, neutral, terms, 1 if order == "chain" else lanes(dtype))
 
 
-def _best(combine: Combine, terms: Array) -> Array:
+def extreme(combine: Literal["minimum", "maximum"], terms: Array, **options: Any) -> Array:
+    """The least or largest terms; ``options`` are those of np.min: the axes, and ``keepdims``."""
     minimum = combine == "minimum"
-    best = np.asarray((np.minimum if minimum else np.maximum).reduce(terms, axis=-1))
+    best = np.asarray((np.minimum if minimum else np.maximum).reduce(terms, **options))
     if terms.dtype.kind != "f" or not np.any(best == 0):
         return best
     # NumPy leaves the sign of a zero open.
-    negative = (terms == 0) & (np.signbit(terms) == minimum)
+    decisive = np.any((terms == 0) & (np.signbit(terms) == minimum), **options)
     zero = terms.dtype.type(-0.0 if minimum else 0.0)
-    other = terms.dtype.type(0.0 if minimum else -0.0)
-    return np.where(best == 0, np.where(negative.any(axis=-1), zero, other), best)
+    return np.where(best == 0, np.where(decisive, zero, -zero), best)
 
 
 _Step = Callable[[Any, Any], Any]
@@ -141,4 +141,4 @@ def _level(combined: _Step, parts: Array, neutral: Any, last: bool) -> Array:
     return result
 
 
-__all__ = ["combine_nothing", "combine_terms", "neutral_element"]
+__all__ = ["combine_nothing", "combine_terms", "extreme", "neutral_element"]

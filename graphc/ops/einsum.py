@@ -7,7 +7,7 @@ without blanks, and with an output.
 Order of the arithmetic (class R): letters of one operand alone are summed first; two tensors
 that share summed letters are one matrix product, or a product and a sum where one of them has no
 other letters; the order of the pairs depends on the subscripts and the sizes, with ``HINT`` for
-symbolic ones.
+symbolic ones. A sum over an axis that is empty is 0 in whatever order.
 """
 
 from __future__ import annotations
@@ -23,20 +23,22 @@ from graphc.base.errors import ShapeError
 from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
-from graphc.ir.dims import Dim, at_hint, equal, product
-from graphc.ir.dtypes import ALL, DType, bool_
+from graphc.ir.dims import Dim, at_hint, compare, equal, product
+from graphc.ir.dtypes import ALL, DType, bool_, int64
 from graphc.ir.op import Decompose, Domain, OpDef, ThroughDecomposition, register
 from graphc.ir.surface import surface
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.contraction_order import contraction_order
 from graphc.ops.convert import broadcast_shapes, promoted
+from graphc.ops.creation import size_beside
 from graphc.ops.guards import Guards, check_size, guarded, show, unproved
 from graphc.ops.linalg import contracted
-from graphc.ops.pointwise_logic import logical_and
+from graphc.ops.pointwise_logic import logical_and, where
 from graphc.ops.reduce import any_op, reduced, sum_op
 from graphc.ops.shape import broadcast_to, permuted, sample, with_shape
 from graphc.ops.slicing import padded, part
+from graphc.ops.source import constant_beside
 
 Labels = tuple[str, ...]
 """Names of axes: letters, and numbers for those of an ellipsis, counted from the right."""
@@ -327,12 +329,31 @@ def _einsum_rule(inputs: Sequence[Value], attrs: Attributes) -> Value:
         axes.output,
         {label: at_hint(dim) for label, dim in axes.dims.items()},
     )
+    last = set(axes.dims)
     for number, (first, second) in enumerate(order, len(inputs)):
         a, b = terms.pop(first), terms.pop(second)
+        last = {*a.labels, *b.labels}
         needed = {label for term in terms.values() for label in term.labels}.union(axes.output)
         terms[number] = _contracted(a, b, needed, axes.output)
     (result,) = terms.values()
-    return with_shape(_arranged(result, axes.output), axes.shape, attrs.get("guards", ()))
+    arranged = with_shape(_arranged(result, axes.output), axes.shape, attrs.get("guards", ()))
+    return _unless_empty(arranged, [dim for label, dim in axes.dims.items() if label not in last])
+
+
+def _unless_empty(result: Value, lengths: Iterable[Dim]) -> Value:
+    """The result, but 0 where one of the axes summed before the last product is empty.
+
+    There are no terms then, while the product of a sum of none by an infinity is NaN.
+    """
+    unsure = [dim for dim in lengths if compare("lt", 0, dim) is not True]
+    if not unsure or not result.dtype.is_float:
+        return result
+    zero = constant_beside(0, result.dtype, result)
+    if any(dim == 0 for dim in unsure):
+        return broadcast_to(zero, result.shape)
+    filled = size_beside(product(unsure), int64, result) > 0
+    chosen: Value = where(filled, result, zero)
+    return chosen
 
 
 # --- the op --------------------------------------------------------------------------------------
@@ -349,7 +370,10 @@ def _einsum_reference(*arrays: Any, subscripts: str, guards: Any = ()) -> Any:
     """np.einsum in the arrays' dtype; float32 is computed in float64 and rounded once."""
     dtype = arrays[0].dtype
     wide = np.float64 if dtype.kind == "f" else dtype
+    axes = _axes(subscripts, [array.shape for array in arrays])
     with np.errstate(all="ignore"):
+        if 0 in axes.dims.values():
+            return np.zeros(axes.shape, dtype)
         # Beyond two operands NumPy's own loop would take the product of all lengths.
         optimize = len(arrays) > 2
         terms = [array.astype(wide) for array in arrays]

@@ -18,7 +18,7 @@ from graphc.ir.dtypes import FLOATS, DType, bool_, float64
 from graphc.ir.op import Algebra, Decompose, ElementBuilder, Linear, Pointwise, Scalar
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
-from graphc.ops.convert import PYTHON_SCALARS, as_value, converted, promoted
+from graphc.ops.convert import as_value, converted, promoted
 from graphc.ops.declare import (
     ANY,
     NUMBERS,
@@ -28,6 +28,7 @@ from graphc.ops.declare import (
     pointwise,
     refuse,
 )
+from graphc.ops.source import constant_op
 
 _COMMUTATIVE = Algebra(commutative=True)
 
@@ -298,16 +299,27 @@ def power(x: Any, n: Any) -> Value:
     """x ** n element by element; integers stay integers and wrap, bools become int8.
 
     Raises:
-        DTypeError: for an integer raised to a negative Python integer, where NumPy raises too.
-            Negative exponents in an integer tensor truncate: 0 unless the base is 1 or -1.
+        DTypeError: for integers raised to negative ones that are known: numbers, arrays and
+            constants, where NumPy raises too. Those that are computed when the graph runs give
+            truncated quotients: 0 unless the base is 1 or -1.
     """
     operands = number_operands(x, n)
-    if operands[0].dtype.is_integer and isinstance(n, PYTHON_SCALARS) and n < 0:
-        raise refuse(
-            f"an integer to the power {n} is not an integer",
-            "write the exponent as a float, or convert the base with astype",
-        )
+    if operands[0].dtype.is_integer:
+        exponents = _known(n)
+        if exponents is not None and np.any(exponents < 0):
+            raise refuse(
+                f"an integer to the power {np.min(exponents)} is not an integer",
+                "write the exponent as a float, or convert the base with astype",
+            )
     return apply(power_op, *operands)
+
+
+def _known(operand: Any) -> Any:
+    """The elements of what was given, or of a constant of a user's graph; else None."""
+    if not isinstance(operand, Value):
+        return np.asarray(operand)
+    node = operand.graph.producer(operand) if operand.graph is not None else None
+    return node.attrs["value"].array if node is not None and node.op is constant_op else None
 
 
 sqrt_op = pointwise(

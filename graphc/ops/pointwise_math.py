@@ -219,7 +219,8 @@ def _logaddexp_rule(inputs: Sequence[Value], attrs: Attributes) -> Value:
 
 logaddexp_op = pointwise(
     "logaddexp",
-    "log(exp(x) + exp(y)) without overflow; -inf is its neutral element.",
+    "log(exp(x) + exp(y)) without overflow; -inf is its neutral element. Near 0 the ulp are those "
+    "of log 2, since its terms cancel.",
     FLOATS,
     partials=_logaddexp_partials,
     lowering=Decompose(_logaddexp_rule),

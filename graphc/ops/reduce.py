@@ -166,13 +166,15 @@ prod_op = coarse(
     NUMBERS, _over(reduce_prod_op), product_reference, ThroughDecomposition(),
 )  # fmt: skip
 max_op = coarse(
-    "max", "The largest element over attrs axes; NaN wins. Ties share the derivative evenly.",
-    ALL, _over(reduce_max_op), extreme_reference(np.max), EXTREME_DERIVATIVE,
+    "max", "The largest element over attrs axes; NaN wins, +0 above -0. Ties share the derivative "
+    "evenly.",
+    ALL, _over(reduce_max_op), extreme_reference("maximum"), EXTREME_DERIVATIVE,
     numerics="E", nonempty=True,
 )  # fmt: skip
 min_op = coarse(
-    "min", "The smallest element over attrs axes; NaN wins. Ties share the derivative evenly.",
-    ALL, _over(reduce_min_op), extreme_reference(np.min), EXTREME_DERIVATIVE,
+    "min", "The smallest element over attrs axes; NaN wins, -0 below +0. Ties share the derivative "
+    "evenly.",
+    ALL, _over(reduce_min_op), extreme_reference("minimum"), EXTREME_DERIVATIVE,
     numerics="E", nonempty=True,
 )  # fmt: skip
 any_op = coarse(

@@ -32,6 +32,7 @@ from graphc.ir.op import (
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
+from graphc.kernel.combine import extreme
 from graphc.ops.convert import as_value, axis_of, converted
 from graphc.ops.creation import iota_beside
 from graphc.ops.declare import like
@@ -95,12 +96,12 @@ def product_reference(array: Any, **options: Any) -> Any:
         return np.asarray(np.prod(array, dtype=wide, **options)).astype(array.dtype)
 
 
-def extreme_reference(function: Callable[..., Any]) -> Callable[..., Any]:
-    """np.max or np.min; NaN wins."""
+def extreme_reference(combine: Literal["minimum", "maximum"]) -> Callable[..., Any]:
+    """np.min or np.max; NaN wins, +0 is above -0."""
 
     def reference(array: Any, **options: Any) -> Any:
         with np.errstate(all="ignore"):
-            return np.asarray(function(array, **options))
+            return extreme(combine, np.asarray(array), **options)
 
     return reference
 
@@ -246,12 +247,12 @@ reduce_prod_op = _core(
     "multiply", NUMBERS, product_reference, of_one_input(_product_jvp, _product_vjp), "R",
 )  # fmt: skip
 reduce_max_op = _core(
-    "reduce_max", "The largest element along one axis; NaN wins.", "maximum",
-    ALL, extreme_reference(np.max), EXTREME_DERIVATIVE,
+    "reduce_max", "The largest element along one axis; NaN wins, +0 above -0.", "maximum",
+    ALL, extreme_reference("maximum"), EXTREME_DERIVATIVE,
 )  # fmt: skip
 reduce_min_op = _core(
-    "reduce_min", "The smallest element along one axis; NaN wins.", "minimum",
-    ALL, extreme_reference(np.min), EXTREME_DERIVATIVE,
+    "reduce_min", "The smallest element along one axis; NaN wins, -0 below +0.", "minimum",
+    ALL, extreme_reference("minimum"), EXTREME_DERIVATIVE,
 )  # fmt: skip
 reduce_any_op = _core(
     "reduce_any", "Whether one bool along the axis is true; false if it is empty.", "or",
