@@ -13,7 +13,7 @@ from graphc.codegen.walker import ProgramText, emit_program, emit_walker
 from graphc.compiled import Compiled, Levels, collection_paused
 from graphc.extract import Extraction
 from graphc.ir.attributes import Array
-from graphc.ir.graph import Graph
+from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.kernel.verify import verify_kernel
 from graphc.lower.program import plan_program
@@ -27,9 +27,12 @@ from graphc.tiers import MOST_BASELINE_BYTES
 from passes.arena import check_layout, place, place_quickly
 from passes.base import Decision, PassContext
 from passes.beside import BESIDE, side_by_side, task_rooms
+from passes.copies import without_copies
+from passes.copies_check import check_copies
 from passes.inplace import INPLACE, May, commit_step, inplace_groups
 from passes.manager import PassRecord, print_times, run_pipeline, stage
 from passes.pipeline import BELOW, PIPELINE, SHARED
+from passes.turns import in_turns
 
 
 def compile_graph(
@@ -142,6 +145,8 @@ def _lowered(given: Prepared) -> Levels:
             graph, states, extraction.guards, target, options.thread_count, context.renewed
         )
     if options.optimize:
+        with stage("copies", graph, context, records):
+            plan, slots, launches = _without_copies(plan, slots, launches, options, context)
         with stage(BESIDE, graph, context, records):
             threads, judge = options.thread_count, _Groups(slots, context)
             plan, launches = side_by_side(plan, launches, threads, judge)
@@ -160,6 +165,33 @@ def _lowered(given: Prepared) -> Levels:
     with stage("codegen", graph, context, records):
         text = emit_program(plan, target, quick=options.optimize < 2)
     return Levels(graph, tuple(records), plan, slots, launches, text)
+
+
+def _without_copies(
+    plan: Plan,
+    slots: Mapping[Value, int],
+    launches: Mapping[Node, range],
+    options: Options,
+    context: PassContext,
+) -> tuple[Plan, dict[Value, int], dict[Node, range]]:
+    """The plan without the copies it can do without, the slot of each value and the launches."""
+    kept = [new for _, new in plan.renewed] if commit_step(plan, lambda: True) is not None else ()
+    first = without_copies(plan, kept, _inplace_decision(plan, slots, context))
+    slots = {value: first.slots[slot] for value, slot in slots.items()}
+    second = in_turns(first.plan, _inplace_decision(first.plan, slots, context))
+    if second.plan is plan:
+        return plan, slots, dict(launches)
+    origins = [first.origins[n] if n >= 0 else n for n in second.origins]
+    if options.verify:
+        check_copies(plan, second.plan, origins)
+    place: dict[int, int] = {}
+    for number, origin in enumerate(origins):
+        place.setdefault(origin, number)
+    moved = {
+        node: range(place[steps.start], place[steps.start] + len(steps)) if steps else steps
+        for node, steps in launches.items()
+    }
+    return second.plan, slots, moved
 
 
 def _execute(graph: Graph, options: Options, target: Target) -> list[Array]:
@@ -183,7 +215,8 @@ def _inplace_decision(plan: Plan, slots: Mapping[Value, int], context: PassConte
     made = {slot: value for value, slot in slots.items()}
 
     def may(old: int, new: int) -> bool:
-        return new in made and context.spend(INPLACE, made[new], plan.slots[new].where)
+        slot = new if new in made else old
+        return slot in made and context.spend(INPLACE, made[slot], plan.slots[slot].where)
 
     return may
 

@@ -1,37 +1,73 @@
-"""Updates: whoever reads the old value of a variable runs before the new one is made.
+"""Updates: whoever reads an old value runs before the new one is made, which may take its place.
 
     %g = fused(%x, %d)           %e = fused(%d, %w)
     %w2 = fused(%w, %g)    ->    %g = fused(%x, %d)
     %e = fused(%d, %w)           %w2 = fused(%w, %g)
 
-So does whatever may fail or jumps, since nothing may do so once a variable is written. Then the new
-value may lie where the old one does. Every order computes the same, so nothing depends on it that
-this succeeds: where a reader needs the new value itself, both have to exist.
+Old values are those of variables, those that a loop carries, seen from its body, and what a scatter
+adds to. Where variables are written, whatever may fail or jumps comes first too, since nothing may
+do so once one is. Then the new value may lie where the old one does. Every order computes the same,
+so nothing depends on it that this succeeds: where a reader needs the new value itself, both have to
+exist.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable
 
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Reshape
+from graphc.ir.op import Reshape, ScatterAdd
 from graphc.ir.value import Value
+from graphc.ops.control import while_op
 from graphc.ops.fused import fused_op
-from passes.base import PassContext
+from passes.base import PassContext, has_open_regions
 
 _GATE = -1
 """Stands between what may fail and the updates, each of which waits for all of that."""
 
+_Renewed = Iterable[tuple[Value | None, Value]]
+"""Old values, None where nothing reads one, and new ones."""
+
 
 def updates(graph: Graph, context: PassContext) -> Graph:
-    """The graph with updates of variables behind the readers of their old values.
+    """The graph with updates behind the readers of old values, in all its regions.
 
     The order stays otherwise, as far as it can. Linear up to a logarithm.
     """
+    renewed = [
+        (None if old is None else graph.inputs[old], graph.outputs[new])
+        for old, new in context.renewed
+    ]
+    return _ordered(_in_regions(graph), renewed, of_variables=True)
+
+
+def _in_regions(graph: Graph) -> Graph:
+    """The graph with its regions in order; they are nested at most MAXIMUM_NESTING deep."""
+    if not graph.has_regions:
+        return graph
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if not has_open_regions(node):
+            nodes.append(node)
+            continue
+        regions = []
+        for number, region in enumerate(node.regions):
+            is_body = node.op is while_op and number == 1
+            count = node.attrs["carried"] if is_body else 0
+            pairs = zip(region.inputs[:count], region.outputs[:count], strict=True)
+            regions.append(_ordered(_in_regions(region), [*pairs], of_variables=False))
+        nodes.append(node.with_regions(regions))
+    return graph.rebuilt(nodes)
+
+
+def _ordered(graph: Graph, renewed: _Renewed, of_variables: bool) -> Graph:
+    """One level of a graph; updates of variables come behind what may fail, too."""
     reshaped = _reshaped(graph)
     place = {value: n for n, node in enumerate(graph.nodes) for value in node.outputs}
-    update_of = _updates(graph, context, reshaped, place)
-    if not update_of:
+    maker_of = _makers(graph, renewed, reshaped, place)
+    scatters = _scatters(graph, reshaped)
+    if not maker_of and not scatters:
         return graph
     count = len(graph.nodes)
     waiting = [0] * (count + 1)
@@ -44,14 +80,15 @@ def updates(graph: Graph, context: PassContext) -> Graph:
     for later, node in enumerate(graph.nodes):
         for earlier in {place[value] for value in node.inputs if value in place}:
             wait(later, earlier)
-    for earlier, later in _readers_before_updates(graph, update_of, reshaped):
+    for earlier, later in _readers_before(graph, maker_of, scatters, reshaped):
         wait(later, earlier)
-    updating = set(update_of.values())
-    for earlier, node in enumerate(graph.nodes):
-        if earlier not in updating and _may_fail(node):
-            wait(_GATE, earlier)
-    for later in updating:
-        wait(later, _GATE)
+    updating = set(maker_of.values()) if of_variables else set()
+    if updating:
+        for earlier, node in enumerate(graph.nodes):
+            if earlier not in updating and _may_fail(node):
+                wait(_GATE, earlier)
+        for later in updating:
+            wait(later, _GATE)
     ready = [n for n in range(_GATE, count) if not waiting[n]]
     done = [False] * (count + 1)
     order: list[Node] = []
@@ -87,31 +124,44 @@ def _reshaped(graph: Graph) -> dict[Value, Value]:
     return reshaped
 
 
-def _updates(
-    graph: Graph, context: PassContext, reshaped: dict[Value, Value], place: dict[Value, int]
+def _makers(
+    graph: Graph, renewed: _Renewed, reshaped: dict[Value, Value], place: dict[Value, int]
 ) -> dict[Value, int]:
-    """The node that makes the new value of a variable, by its old one, or by the new one where
-    nothing reads the old one."""
-    update_of: dict[Value, int] = {}
-    for old, new in context.renewed:
-        value = graph.outputs[new]
-        maker = place.get(reshaped.get(value, value))
+    """The node that makes a new value, by the old one, or by itself where nothing reads that."""
+    maker_of: dict[Value, int] = {}
+    for old, new in renewed:
+        maker = place.get(reshaped.get(new, new))
         if maker is not None:
-            update_of[value if old is None else graph.inputs[old]] = maker
-    return update_of
+            maker_of[new if old is None else old] = maker
+    return maker_of
 
 
-def _readers_before_updates(
-    graph: Graph, update_of: dict[Value, int], reshaped: dict[Value, Value]
+def _scatters(graph: Graph, reshaped: dict[Value, Value]) -> dict[Value, int]:
+    """For each value that scatters add to the last of them."""
+    found: dict[Value, int] = {}
+    for number, node in enumerate(graph.nodes):
+        if node.op is fused_op:
+            for inner in node.regions[0].nodes:
+                if isinstance(inner.op.lowering, ScatterAdd):
+                    base = node.inputs[node.regions[0].inputs.index(inner.inputs[0])]
+                    found[reshaped.get(base, base)] = number
+    return found
+
+
+def _readers_before(
+    graph: Graph,
+    maker_of: dict[Value, int],
+    scatters: dict[Value, int],
+    reshaped: dict[Value, Value],
 ) -> list[tuple[int, int]]:
-    """Pairs of nodes: the first reads a variable of which the second makes the new value."""
-    old_values = update_of.keys() & set(graph.inputs)
+    """Pairs of nodes: the first reads a value that the second may write over."""
     pairs: dict[tuple[int, int], None] = {}
     for reader, node in enumerate(graph.nodes):
         for value in node.inputs:
             source = reshaped.get(value, value)
-            if source in old_values and update_of[source] != reader:
-                pairs[reader, update_of[source]] = None
+            for later in {maker_of.get(source, reader), scatters.get(source, reader)}:
+                if later != reader:
+                    pairs[reader, later] = None
     return list(pairs)
 
 

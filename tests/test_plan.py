@@ -140,6 +140,11 @@ NEGATE = parse_kernel(
     'kernel "negative" (in %x: float32[3], out %y: float32[3]) {\n'
     "  vector %0 < 3 {\n    %1 = load %x[%0]\n    %2 = negative %1\n    store %y[%0], %2\n  }\n}\n"
 )
+REVERSED = parse_kernel(
+    'kernel "reversed" (in %x: float32[3], out %y: float32[3]) {\n  %0 = const int64 2\n'
+    "  vector %1 < 3 {\n    %2 = subtract %0, %1\n    %3 = load %x[%2]\n"
+    "    store %y[%1], %3\n  }\n}\n"
+)
 WHERE = Location("model.py", 3, 4, 9)
 
 
@@ -209,7 +214,8 @@ FAULTS: list[tuple[str, Callable[[Plan], Plan]]] = [
     ("writes the feed", with_steps(Launch(0, (5, 0)))),
     ("writes the state", with_steps(Launch(0, (0, 5)))),
     ("writes the constant", with_steps(Copy(0, 3))),
-    ("reads and writes", with_steps(Copy(0, 1), Launch(0, (1, 1)))),
+    ("has written over it", lambda p: replace(
+        with_steps(Copy(0, 1), Launch(0, (1, 1)))(p), kernels=(REVERSED,))),
     ("copies a slot to itself", with_steps(Copy(1, 1))),
     ("copies bool", with_steps(Copy(4, 1))),
     ("branches on a float32", with_steps(Branch(0, 1))),
@@ -241,6 +247,8 @@ FAULTS: list[tuple[str, Callable[[Plan], Plan]]] = [
 
 def test_the_sample_is_right() -> None:
     verify_plan(sample())
+    # reads each element before it writes that place
+    verify_plan(with_steps(Copy(0, 1), Launch(0, (1, 1)))(sample()))
     assert parse_plan(print_plan(sample()), constants_of(sample())).steps == sample().steps
 
 

@@ -167,6 +167,8 @@ def _check_members(
     """Compares the launches of a kernel, one after the other, with their machine code."""
     given = sum(not buffer.is_room for buffer in series.whole.buffers)
     arrays = [*arguments, *(blank(b.type, sizes) for b in series.rooms[len(arguments) - given :])]
+    for old, new in series.copied:
+        arrays[new] = arrays[old].copy()
     for member, entry in zip(series.members, entries, strict=True):
         dims = {name: sizes[name] for name in member.kernel.dims}
         comparison = KernelComparison(member.kernel, [arrays[n] for n in member.places], dims)

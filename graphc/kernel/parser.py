@@ -6,7 +6,7 @@ evaluated. Names and dtypes are resolved here; whether the kernel is well-formed
 
     kernel  := "kernel" NAME ["split" INT] ["dims" "(" SYMBOL ":" INT ".." [INT], … ")"]
                "(" buffer, … ")" ["sites" "(" site, … ")"] "{" statement* "}"
-    buffer  := ("in" | "out" | "part" | "scratch") %name ":" DTYPE "[" dim, … "]"
+    buffer  := ("in" | "out" | "part" | "update" | "scratch") %name ":" DTYPE "[" dim, … "]"
     site    := "axis" INT "of" STRING ["at" STRING ":" INT [":" INT [".." INT]]]
     statement := %v "=" "const" DTYPE LITERAL | %v "=" "dim" dim | %v "=" "cast" DTYPE %v
                | %v "=" PRIMITIVE %v, … | %v "=" "load" %name "[" %v "]" ["if" %v "else" %v]

@@ -13,14 +13,15 @@ from graphc.base.source import Location
 from graphc.ir.dims import Dim
 from graphc.ir.types import TensorType
 
-Role = Literal["in", "out", "part", "scratch"]
+Role = Literal["in", "out", "part", "update", "scratch"]
 
 
 @dataclass(slots=True, eq=False)
 class Buffer:
     """A packed array that a kernel is called with.
 
-    An ``out`` is written as a whole, of a ``part`` each kernel that gets it writes a slice.
+    An ``out`` is written as a whole, of a ``part`` each kernel that gets it writes a slice. An
+    ``update`` has a content, some of whose elements are read and written; the others stay.
     ``scratch`` is room for the kernel's own use, of undefined content; each thread has its own.
     """
 
@@ -32,7 +33,7 @@ class Buffer:
     @property
     def is_result(self) -> bool:
         """Whether what the kernel writes there outlives it."""
-        return self.role in ("out", "part")
+        return self.role in ("out", "part", "update")
 
     @property
     def is_room(self) -> bool:

@@ -11,14 +11,16 @@ one of a kernel's loop nests, it becomes several launches (``series.py``).
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from graphc.base.target import Target
-from graphc.ir.graph import Node
+from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Contraction, Reduction, Scan, ScatterAdd
 from graphc.kernel.ir import Kernel
 from graphc.lower.contraction import lower_contraction
 from graphc.lower.nest import lower_map
 from graphc.lower.product_rows import lower_product_rows
-from graphc.lower.region import computed
+from graphc.lower.region import Slices, computed
 from graphc.lower.rows import lower_rows
 from graphc.lower.series import Series, series_of
 from graphc.lower.special import lower_scan, lower_scatter
@@ -30,20 +32,20 @@ def lower_group(node: Node, target: Target) -> Series:
     Raises:
         UnsupportedError: naming the op that no kernel can be made of.
     """
-    return series_of(_lowered(node, target))
-
-
-def _lowered(node: Node, target: Target) -> Kernel:
     region, slices = computed(node.regions[0])
     kinds = {type(inner.op.lowering) for inner in region.nodes}
+    if ScatterAdd in kinds:
+        return lower_scatter(region, slices)
+    return series_of(_lowered(region, slices, kinds, target))
+
+
+def _lowered(region: Graph, slices: Slices, kinds: Collection[type], target: Target) -> Kernel:
     if Contraction in kinds:
         if Reduction in kinds:
             return lower_product_rows(region, target)
         return lower_contraction(region, slices, target)
     if Scan in kinds:
         return lower_scan(region, slices)
-    if ScatterAdd in kinds:
-        return lower_scatter(region, slices)
     if Reduction in kinds:
         return lower_rows(region, slices)
     return lower_map(region, slices)

@@ -40,11 +40,13 @@ class _Launches:
         kernels: the number of each one's kernel, with its buffers in the series; None stands for
             all of them in order, which most kernels get.
         rooms: the slots of a node past its inputs and outputs.
+        copied: the numbers of inputs and outputs: each output begins as a copy of its input.
         has_sites: whether checks of the kernels have lines.
     """
 
     kernels: tuple[tuple[int, tuple[int, ...] | None], ...]
     rooms: tuple[Slot, ...]
+    copied: tuple[tuple[int, int], ...]
     has_sites: bool
 
 
@@ -194,6 +196,8 @@ class _Planner:
         for room in launches.rooms:
             slots.append(len(self.slots))
             self.slots.append(Slot(room.kind, room.type, room.name, where, room.copies))
+        for old, new in launches.copied:
+            self.copy(slots[old], slots[new])
         steps = self.steps
         first = len(steps)
         for number, places in launches.kernels:
@@ -221,7 +225,7 @@ class _Planner:
             else:
                 rooms.append(Slot("scratch", buffer.type, name, None, copies.get(place, 1)))
         kernels = tuple(zip(numbers, places, strict=True))
-        return _Launches(kernels, tuple(rooms), bool(series.whole.sites))
+        return _Launches(kernels, tuple(rooms), series.copied, bool(series.whole.sites))
 
     def _copies(self, kernel: Kernel) -> int:
         """How many threads may run a kernel at once: each has scratch of its own."""

@@ -15,7 +15,7 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.builder import KernelBuilder
-from graphc.kernel.ir import Buffer, LoopKind, Size, Var
+from graphc.kernel.ir import Buffer, LoopKind, Role, Size, Var
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.index import Index, flat_index
 from graphc.ops.placing import place_slice_op
@@ -81,8 +81,11 @@ def kernel_name(region: Graph) -> str:
     return "_".join(shown) or "copy"
 
 
-def open_region(region: Graph, slices: Slices) -> tuple[KernelBuilder, Evaluator, list[Result]]:
-    """A builder with the region's inputs and outputs as buffers, and an evaluator over it."""
+def open_region(
+    region: Graph, slices: Slices, role: Role = "out"
+) -> tuple[KernelBuilder, Evaluator, list[Result]]:
+    """A builder with the region's inputs and outputs as buffers, and an evaluator over it; whole
+    values have the given role."""
     b = KernelBuilder(kernel_name(region))
     evaluator = Evaluator(b, region)
     for position, value in enumerate(region.inputs):
@@ -90,7 +93,7 @@ def open_region(region: Graph, slices: Slices) -> tuple[KernelBuilder, Evaluator
     results = []
     for n, (value, slice_) in enumerate(zip(region.outputs, slices, strict=True)):
         if slice_ is None:
-            buffer = b.buffer(f"y{n}", "out", value.type)
+            buffer = b.buffer(f"y{n}", role, value.type)
         else:
             buffer = b.buffer(f"y{n}", "part", slice_.whole)
         results.append(Result(value, buffer, slice_))

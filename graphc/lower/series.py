@@ -56,12 +56,15 @@ class Series:
         members: the launches, in order.
         rooms: the buffers past the node's inputs and outputs, which have the first numbers.
         handed: those rooms that one launch fills for a later one.
+        copied: the numbers of inputs and outputs: each output begins as a copy of its input, made
+            before the first launch, which updates it.
     """
 
     whole: Kernel
     members: tuple[Member, ...]
     rooms: tuple[Buffer, ...]
     handed: frozenset[Buffer] = frozenset()
+    copied: tuple[tuple[int, int], ...] = ()
 
 
 def series_of(kernel: Kernel) -> Series:
@@ -90,6 +93,14 @@ def series_of(kernel: Kernel) -> Series:
         member = Member(with_best_split(made), tuple(number[b] for b in old))
         members.append(member)
     return Series(kernel, tuple(members), rooms, handed)
+
+
+def launched(kernel: Kernel) -> Member:
+    """A launch of a whole kernel, with the buffers that its statements touch."""
+    touched = _Touched.of(kernel.body).all
+    places = tuple(n for n, buffer in enumerate(kernel.buffers) if buffer in touched)
+    buffers = tuple(kernel.buffers[n] for n in places)
+    return Member(with_best_split(replace(kernel, buffers=buffers)), places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,4 +308,4 @@ def _moved(body: Sequence[Statement], to: dict[Buffer, Buffer]) -> tuple[Stateme
     return tuple(result)
 
 
-__all__ = ["Member", "Series", "series_of"]
+__all__ = ["Member", "Series", "launched", "series_of"]

@@ -13,6 +13,7 @@ from graphc.kernel.combine import neutral_element
 from graphc.kernel.ir import Kernel, Site
 from graphc.lower.index import flat_index
 from graphc.lower.region import Slices, open_loop, open_loops, open_region
+from graphc.lower.series import Series, launched
 
 
 def _only(region: Graph, kind: type) -> Node:
@@ -47,20 +48,31 @@ def lower_scan(region: Graph, slices: Slices) -> Kernel:
     return b.finish()
 
 
-def lower_scatter(region: Graph, slices: Slices) -> Kernel:
+def lower_scatter(region: Graph, slices: Slices) -> Series:
     """A copy of the base, then each update in index order, so that duplicates add up in order.
 
     base [*A, n, *B], indices [*I], updates [*A, *I, *B]; or indices and updates [*A, k, *B], where
     each update has an index of its own. Elements of A are independent of each other.
+
+    The launch updates what holds the base already: where the base is no longer needed, the plan
+    copies nothing, and what is left is the work of the updates.
 
     Rows and columns of one part are independent too, but updates are best read from end to end:
     by blocks of columns, by ranges of rows, or sorted by rows, 4000 updates of 1000 floats took
     1.4 to 2.3 ms on one thread in place of 1.1, and no less than that on two.
     """
     node = _only(region, ScatterAdd)
+    copied = region.inputs.index(node.inputs[0]), len(region.inputs)
+    whole = _scatter(node, region, slices, is_update=False)
+    launch = launched(_scatter(node, region, slices, is_update=True))
+    return Series(whole, (launch,), (), copied=(copied,))
+
+
+def _scatter(node: Node, region: Graph, slices: Slices, is_update: bool) -> Kernel:
+    """The kernel of a scatter, or what is left of it where its result holds the base already."""
     assert isinstance(node.op.lowering, ScatterAdd)
     along = node.op.lowering.along
-    b, evaluator, (result,) = open_region(region, slices)
+    b, evaluator, (result,) = open_region(region, slices, "update" if is_update else "out")
     if result.slice is not None:
         raise VerifyError(f"{node.op.name} is not put into a slice", node=repr(node))
     out = result.buffer
@@ -70,12 +82,12 @@ def lower_scatter(region: Graph, slices: Slices) -> Kernel:
     parts, size, width = product(shape[:axis]), shape[axis], product(shape[axis + 1 :])
     count = indices.shape[axis] if along else product(indices.shape)
     updated = (parts, count, width)
+    if not is_update:
+        with ExitStack() as copying:
+            (element,) = open_loops(b, evaluator, copying, (out.type.size,))
+            b.store(out, element, b.load(evaluator.buffers[base], element))
     with ExitStack() as loops:
         (part,) = open_loops(b, evaluator, loops, (parts,), "parallel")
-        with ExitStack() as copying:
-            (element,) = open_loops(b, evaluator, copying, (size * width,))
-            place = flat_index(b, (part, element), (parts, size * width))
-            b.store(out, place, b.load(evaluator.buffers[base], place))
         which = open_loop(b, evaluator, loops, count, "serial")
         # where each has its own, places of neighbours may lie anywhere
         lane = open_loop(b, evaluator, loops, width, "parallel") if along else None

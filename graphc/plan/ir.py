@@ -210,9 +210,11 @@ class Plan:
         return result
 
     def accesses(self, step: Step) -> Iterator[tuple[int, bool]]:
-        """The slots a step touches, each with whether it is written."""
+        """The slots a step touches, each with whether it is written; an update is read first."""
         if isinstance(step, Launch):
             for buffer, slot in zip(self.kernels[step.kernel].buffers, step.arguments, strict=True):
+                if buffer.role == "update":
+                    yield slot, False
                 yield slot, buffer.role != "in"
         elif isinstance(step, Copy):
             yield step.source, False

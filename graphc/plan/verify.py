@@ -153,10 +153,6 @@ class _Checker(PlanChecker):
                 if buffer.role == "part":
                     parts.add(slot)
             self._sizes(position, found.type.size, buffer.type.size)
-        for slot, buffer in zip(step.arguments, kernel.buffers, strict=True):
-            if buffer.role == "in" and slot in written:
-                self.fail(f"reads and writes the {self.label(slot)}", position)
-
     def loops(self) -> None:
         """Loops nest, and every way back is inside one, which liveness relies on."""
         ends: list[int] = []
@@ -336,12 +332,15 @@ class _Checker(PlanChecker):
 
     def _writes(self, position: int) -> list[int]:
         """What a step writes: slots, or the parts of slots."""
-        slots = self.plan.slots
+        step, slots = self.plan.steps[position], self.plan.slots
+        if not isinstance(step, Launch):
+            return [slot for slot, written in self.plan.accesses(step) if written]
         parts = self._part.get(position, {})
+        buffers = self.plan.kernels[step.kernel].buffers
         return [
             parts.get(place, slot)
-            for place, (slot, written) in enumerate(self.plan.accesses(self.plan.steps[position]))
-            if written and slots[slot].kind != "scratch"
+            for place, (slot, buffer) in enumerate(zip(step.arguments, buffers, strict=True))
+            if buffer.role != "in" and slots[slot].kind != "scratch"
         ]
 
     def _written(self, start: int, stop: int) -> int:

@@ -65,9 +65,8 @@ class MemoryChecker(PlanChecker):
             self._written_in_place(plan.commit)
         for group in plan.groups:
             self._apart(group)
-        if self._place:
-            for position in range(self.count):
-                self._in_itself(position)
+        for position in range(self.count):
+            self._in_itself(position)
 
     def _where(self, slot: int) -> int:
         """The slot whose memory it is: that of the place in the arena, or of a variable."""
@@ -169,7 +168,7 @@ class MemoryChecker(PlanChecker):
             return
         kernel = self.plan.kernels[step.kernel]
         for numbers in places.values():
-            if len({arguments[number] for number in numbers}) == 1:
+            if len(numbers) == 1:
                 continue
             read = [number for number in numbers if kernel.buffers[number].role == "in"]
             written = [number for number in numbers if kernel.buffers[number].role != "in"]
