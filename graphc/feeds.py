@@ -143,7 +143,7 @@ def _as_array(value: Value, given: Any) -> Array:
         raise _wrong(value, "a symbolic value", given, "feed an array; fetch the value first")
     if given is None:
         raise _wrong(value, "None", given, "feed an array, or leave the feed out")
-    if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
+    if isinstance(given, np.ma.MaskedArray) and np.any(given.mask):
         raise _wrong(value, "masked entries", given, "fill them first, with .filled(x)")
     try:
         array = np.asarray(given)

@@ -31,7 +31,7 @@ def specials(dtype: np.dtype[Any]) -> Array:
     if dtype.kind == "f":
         info = np.finfo(dtype)
         tiny = info.smallest_subnormal
-        numbers = [0.0, 1.0, 0.5, 3.0, tiny, info.tiny, info.max, np.inf]
+        numbers: list[Any] = [0.0, 1.0, 0.5, 3.0, tiny, info.tiny, info.max, np.inf]
         return np.array([*numbers, *(-number for number in numbers), np.nan], dtype)
     limits = np.iinfo(dtype)
     found = {limits.min, limits.min + 1, 0, 1, 2, 3, limits.max - 1, limits.max}

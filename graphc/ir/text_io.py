@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
@@ -49,10 +49,10 @@ def save_graph(path: str | os.PathLike[str], graph: Graph) -> None:
     """
     with FileUse(path, "a graph", "written") as name:
         text = print_graph(graph)
-        arrays = payloads(graph)
+        arrays: dict[str, Any] = payloads(graph)
         beside = name + ".npz"
         if arrays:
-            replace_file(beside, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+            replace_file(beside, lambda file: np.savez(file, **arrays))
         replace_file(name, lambda file: file.write(text.encode()))
         if not arrays and os.path.exists(beside):
             os.unlink(beside)

@@ -109,7 +109,7 @@ class KernelBuilder:
             value = bool(value)
         elif dtype.is_float:
             with np.errstate(all="ignore"):
-                value = float(dtype.numpy.type(value))
+                value = dtype.numpy.type(value).item()
         else:
             value = int(value)
         memo = ("const", attribute_key(value), dtype.name)

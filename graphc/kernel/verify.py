@@ -289,7 +289,7 @@ class _Verifier:
             right = type(value) is float
             if right:
                 with np.errstate(all="ignore"):
-                    rounded = float(dtype.numpy.type(value))
+                    rounded = dtype.numpy.type(value).item()
                 right = rounded == value or value != value
         elif dtype is bool_:
             right = type(value) is bool

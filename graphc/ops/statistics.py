@@ -48,7 +48,7 @@ def _mean_rule(value: Value, attrs: Attributes) -> Value:
 
 def _mean_reference(array: Any, axis: Any, keepdims: bool) -> Any:
     with np.errstate(all="ignore"):
-        total = np.sum(array, axis=axis, keepdims=keepdims, dtype=np.float64)
+        total = array.sum(axis=axis, keepdims=keepdims, dtype=np.float64)
         count = math.prod(array.shape[place] for place in axis)
         return np.asarray(np.divide(total, count)).astype(array.dtype)
 
@@ -118,7 +118,7 @@ def _var_reference(array: Any, axis: Any, keepdims: bool, ddof: int) -> Any:
         wide = array.astype(np.float64)
         count = math.prod(array.shape[place] for place in axis)
         center = np.divide(np.sum(wide, axis=axis, keepdims=True), count)
-        total = np.sum(np.square(wide - center), axis=axis, keepdims=keepdims)
+        total = np.square(wide - center).sum(axis=axis, keepdims=keepdims)
         return np.asarray(np.divide(total, max(count - ddof, 0))).astype(array.dtype)
 
 
