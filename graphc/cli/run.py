@@ -72,7 +72,10 @@ def _array(path: str) -> Any:
 
     try:
         array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
+    except OSError:
+        raise
+    except Exception as error:
+        # NumPy's parts raise errors of many kinds, which differ from version to version.
         raise GraphError(f"{path} is no .npy file of numbers or bools") from error
     if not isinstance(array, np.ndarray):
         array.close()
