@@ -55,7 +55,7 @@ def compile_graph(
         return finished(prepared(extraction, options, target, context))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
     """A graph behind the passes that every level of ``optimize`` runs, which settles all bits.
 

@@ -24,7 +24,7 @@ from graphc.ops.state import assign_op, variable_op
 from graphc.plan.ir import Guard
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Extraction:
     """What one fetch list needs.
 

@@ -127,7 +127,7 @@ class Change:
         return f"{by}: {self.before}  ->  {self.after}"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Lineage:
     """What became of a value up to fusion.
 

@@ -116,7 +116,7 @@ class Optimizer(ABC):
         """A function from a parameter and its gradient to the parameter's new value."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Step:
     """What one step writes beside its parameters.
 

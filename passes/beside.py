@@ -143,7 +143,7 @@ def side_by_side(
     return replace(found, groups=kept), moved
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Attempt:
     """A plan with groups.
 
@@ -291,7 +291,7 @@ class _Costs:
         return min(work, (work + work // self.threads + GROUP_WORK) // 2)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Order:
     """The steps in their new order.
 

@@ -29,7 +29,7 @@ LONGEST = 16
 """Of longer chains the last so many factors are ordered."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Factor:
     """A matrix, a stack of them, or a vector that is the last factor.
 

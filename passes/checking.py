@@ -146,7 +146,7 @@ def _is_inexact(node: Node) -> bool:
 # --- comparing -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Mismatch:
     """A value that is another one after the change.
 

@@ -24,7 +24,7 @@ from graphc.ops.source import constant_op
 Producer = Callable[[Value], Node | None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Known:
     """A constant.
 

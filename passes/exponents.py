@@ -108,7 +108,7 @@ class Describer:
             return False
         whole, shift = sorted(logs, key=lambda log: -logs[log])
         row = self.logs.rows.get(self.logs.origin(whole)[0])
-        return row is not None and self.logs.shifts.get(self.logs.origin(shift)[0]) == row
+        return row is not None and row.matches(self.logs.shifts.get(self.logs.origin(shift)[0]))
 
     def full(self, factor: Factor | None, value: Value) -> Factor:
         """A factor in the full shape of the value it is a factor of."""

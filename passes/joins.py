@@ -53,7 +53,7 @@ def joins(graph: Graph, context: PassContext) -> Graph:
     return editor.finish()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Whole:
     """A concatenation as it is made in place.
 

@@ -43,12 +43,16 @@ from graphc.ops.statistics import logsumexp_op, shares_of_infinite
 from passes.log_terms import MAXIMUM_LOGS, Exponent, Term, Terms, added, alike, merged, size
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Row:
     """What a log is the logsumexp of."""
 
     value: Value
     axes: tuple[int, ...]
+
+    def matches(self, other: Row | None) -> bool:
+        """Whether the other one is the same row."""
+        return other is not None and other.value is self.value and other.axes == self.axes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -306,7 +310,9 @@ class Logs:
         value, others = self.origin(one)
         if value is row.value and not others and not views:
             return self.real(value) - self.real(shift)
-        if self.rows.get(value) != row or core_shape(one.shape) != core_shape(other.shape):
+        if not row.matches(self.rows.get(value)):
+            return None
+        if core_shape(one.shape) != core_shape(other.shape):
             return None
         made = self.real(row.value) - self.real(shift)
         made = apply(logsumexp_op, shaped(made, row.value.shape), axes=row.axes, keepdims=True)
@@ -446,7 +452,7 @@ class Logs:
         return Share(part, whole, row, views if aligned else None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Share:
     """exp(part - whole), where whole is the logsumexp of the row that part is picked from.
 
@@ -463,7 +469,7 @@ class Share:
     views: list[View] | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class PairShare:
     """exp(left - whole) or exp(right - whole), where whole is the logaddexp of the two."""
 

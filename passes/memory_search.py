@@ -60,7 +60,7 @@ class BeamSettings:
     weight: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Sections:
     """Time cut into the steps at which the set of live blocks is maximal.
 
@@ -147,7 +147,7 @@ class Effort:
         return True
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _States:
     """A beam: one row per state.
 
@@ -265,7 +265,8 @@ def _rough_reach(
     inside = sections.live[block] > 0
     start = np.maximum(states.start[parent], bottom[:, None])
     start = np.where(inside, np.maximum(start, bottom[:, None] + size), start)
-    return start + states.rest[parent] - size * sections.live[block]
+    heights: Floats = start + states.rest[parent] - size * sections.live[block]
+    return heights
 
 
 def _rows(states: _States, rows: Indices) -> _States:

@@ -248,7 +248,7 @@ class _Change:
 # --- what every value comes from -----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Equation:
     """A value has the origin that all its sources have, or is its own."""
 

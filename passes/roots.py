@@ -108,7 +108,7 @@ def _flatten(nodes: list[Node], editor: GraphEditor) -> bool:
     return changed
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Sum:
     """A sum of squares, constants and multiples of either.
 

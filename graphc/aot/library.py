@@ -104,7 +104,7 @@ class Design:
     dims: Mapping[str, tuple[int, int]] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Content:
     """A library before it is compiled.
 

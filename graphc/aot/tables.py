@@ -37,7 +37,7 @@ may be 1, message, first number, numbers; step, extent, work, seats, least;
 step, first size, sizes; kind, number."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Tables:
     """The tables of a plan.
 

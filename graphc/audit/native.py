@@ -39,7 +39,7 @@ def strict(options: Options) -> Options:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Part:
     """Consecutive nodes of a graph.
 

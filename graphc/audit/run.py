@@ -42,7 +42,7 @@ class _Tally:
     exact: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Pair:
     """An array of the program and, of floats, its shadow."""
 

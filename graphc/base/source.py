@@ -154,7 +154,7 @@ def caller() -> Location | None:
 
 def _is_inside(code: CodeType) -> bool:
     """Whether code is of graphc; looked up by file, since each node asks for several frames."""
-    # dataclasses are made by code without a file, which calls __post_init__
+    # dataclasses are made and compared by code without a file
     if code.co_filename == "<string>":
-        return code.co_name == "__init__"
+        return code.co_name in ("__init__", "__eq__")
     return _INSIDE.setdefault(code.co_filename, code.co_filename.startswith(PACKAGE_ROOTS))

@@ -51,7 +51,7 @@ def compiled_program(extraction: Extraction, options: Options, target: Target) -
     return job.in_two_steps() if _begins_small(extraction, options) else job.at_once()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Job:
     """What is to be compiled. Passes and code generation are loaded here: a hit needs neither.
 
@@ -162,7 +162,7 @@ def _begins_small(extraction: Extraction, options: Options) -> bool:
     return sum(1 for _ in islice(extraction.graph.walk(), LARGE)) == LARGE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _LevelsOnDemand:
     """Runs the passes of a program from the cache, for those who want to see them."""
 

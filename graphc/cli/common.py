@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from graphc.extract import Extraction
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Job:
     """A graph to compile.
 

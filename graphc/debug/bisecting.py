@@ -20,7 +20,7 @@ from graphc.ir.printer import print_graph
 from passes.base import Decision
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Finding:
     """The decision that makes a result wrong.
 

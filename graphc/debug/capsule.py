@@ -44,7 +44,7 @@ _MEMBER = re.compile(r"(graph|about|(input|result)_[0-9]{1,6}|constant_[0-9a-f]{
 _LABELS = ("graphc", "numpy")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Capsule:
     """A run that was captured.
 
@@ -101,7 +101,7 @@ def capture(path: str | os.PathLike[str], case: Case, outcome: Outcome) -> None:
         "lines": [_line(node) for node in case.graph.walk()],
         "error": None,
     }
-    arrays: dict[str, Array] = {"graph": _bytes(print_graph(case.graph))}
+    arrays: dict[str, Any] = {"graph": _bytes(print_graph(case.graph))}
     arrays |= {f"input_{n}": array for n, array in enumerate(case.arrays)}
     arrays |= {f"constant_{key}": array for key, array in payloads(case.graph).items()}
     if isinstance(outcome, Exception):
@@ -111,7 +111,7 @@ def capture(path: str | os.PathLike[str], case: Case, outcome: Outcome) -> None:
         arrays |= {f"result_{n}": array for n, array in enumerate(outcome)}
     arrays["about"] = _bytes(json.dumps(about))
     with FileUse(path, "a capsule", "written") as name:
-        replace_file(name, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+        replace_file(name, lambda file: np.savez(file, **arrays))
 
 
 def _line(node: Node) -> list[Any] | None:

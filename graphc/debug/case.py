@@ -45,7 +45,7 @@ KEPT = ("numerics", "fast_math", "off", "fuel", "shuffle_seed", "threads")
 """The options that what a program gives may depend on."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Case:
     """A graph and its inputs.
 

@@ -121,7 +121,7 @@ def _sized_inside(loop: Loop) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Room:
     """The flat storage of a buffer; with a copy for each iteration of the axes in ``private``."""
 

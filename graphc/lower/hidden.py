@@ -35,7 +35,7 @@ _Kind = bool | Literal["finite", "infinite"] | None
 """What a scalar of a row is: a known bool, a finite number, +inf, or anything."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Mask:
     """Which scores are looked at: those where the condition is as ``kept`` says."""
 

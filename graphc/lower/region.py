@@ -34,7 +34,7 @@ Slices = tuple[Slice | None, ...]
 """For each output of a region its slice, None if it is a whole value."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Result:
     """An output of a region: what is computed, and the buffer that takes it."""
 

@@ -184,7 +184,7 @@ def _dims(
 # --- decomposition -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Term:
     """A tensor and the labels of its axes, all different."""
 

@@ -160,7 +160,7 @@ class Layout:
         return offsets_for_sizes(self.solution, sizes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Plan:
     """A whole program.
 

@@ -30,7 +30,7 @@ from graphc.plan.table import POOL_BYTES
 from graphc.runtime.interrupt import handler_text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Variant:
     """A program for one kind of processor.
 

@@ -72,7 +72,7 @@ class Vertex:
         return next((value.name for value in self.outputs if value.name is not None), None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Edge:
     """A value that one vertex gives and another takes as its operand of that number."""
 
@@ -82,7 +82,7 @@ class Edge:
     value: Value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Picture:
     """A graph as vertices and edges."""
 
