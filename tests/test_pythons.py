@@ -11,6 +11,8 @@ import dataclasses
 import importlib
 import io
 import pkgutil
+import shutil
+import subprocess
 import sys
 import typing
 import zipfile
@@ -22,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import pythons
 
 import graphc as gx
 import passes
@@ -186,3 +189,41 @@ def test_a_lone_array_is_no_archive(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros(2))
     with pytest.raises(ParseError, match="a lone one"):
         read_arrays((tmp_path / "x.npy").read_bytes())
+
+
+# --- what the whole suite runs with ---------------------------------------------------------------
+
+
+def test_this_python_is_found_and_no_older_one() -> None:
+    found = pythons.pythons()
+    assert "{}.{}".format(*sys.version_info) in found
+    assert all(pythons.version_of(path) >= (3, 11) for path in found.values())
+    assert list(found) == sorted(found, key=lambda version: int(version.partition(".")[2]))
+    assert pythons.main([]).split()[-1] == f"oldest={next(iter(found.values()))}"
+
+
+def test_what_is_no_interpreter_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "python3.99").write_text("#!/bin/sh\nexit 127\n")
+    assert pythons.version_of(str(tmp_path / "python3.99")) is None
+    (tmp_path / "python3.99").chmod(0o755)
+    assert pythons.version_of(str(tmp_path / "python3.99")) is None
+    assert pythons.version_of(str(tmp_path / "nowhere")) is None
+
+
+def test_the_oldest_releases_are_those_of_the_project() -> None:
+    oldest = dict(release.split("==") for release in pythons.releases())
+    assert oldest.keys() == {"numpy", "llvmlite", "networkx"}
+    assert int(np.__version__.split(".")[0]) == int(oldest["numpy"].split(".")[0])
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="there is no make")
+def test_make_runs_the_suite_with_each_of_them() -> None:
+    found = "FOUND=3.98=/older 3.99=/newer oldest=/older"
+    command = ["make", "--dry-run", "--always-make", "test-all", f"PYTHON={sys.executable}", found]
+    shown = subprocess.run(command, cwd=pythons.ROOT, capture_output=True, text=True, check=True)
+    for name, path in (("3.98", "/older"), ("3.99", "/newer"), ("oldest", "/older")):
+        assert f"\n{path} -m venv .venv/test-{name}\n" in shown.stdout
+        assert f"\n.venv/test-{name}/bin/python -m pytest" in shown.stdout
+    pinned = [line for line in shown.stdout.splitlines() if "numpy==" in line]
+    assert len(pinned) == 1 and pinned[0].startswith(".venv/test-oldest/bin/python -m pip install")
+    assert "\nrm " not in shown.stdout
