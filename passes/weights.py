@@ -135,7 +135,7 @@ class _Folder:
             if not keeps or state.shift.any():
                 return None
             return replace(state, value=user.output, reshapes=(*state.reshapes, user))
-        if user.output.type != state.value.type:
+        if len(user.outputs) > 1 or user.output.type != state.value.type:
             return None
         if user.op is negative_op:
             return replace(

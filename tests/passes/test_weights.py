@@ -220,3 +220,13 @@ def test_special_values_pass_through() -> None:
     with np.errstate(all="ignore"):
         (exact,) = gx.Session(g, options=Options(numerics="strict")).run([y], {x: data})
     np.testing.assert_allclose(got, exact, rtol=1e-5)
+
+
+def test_a_product_that_a_loop_reads() -> None:
+    """A node of several results is no step."""
+
+    def looped(x: gx.Value) -> Any:
+        start = (gx.constant(0), x @ W)
+        return gx.while_loop(lambda n, y: n < 3, lambda n, y: (n + 1, y * 2), start)
+
+    assert folded(graph_of(looped))[1] == []
