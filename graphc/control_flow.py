@@ -21,6 +21,7 @@ from graphc.ir.dtypes import DType, promote, promote_weak, scalar_dtype
 from graphc.ir.effect import Effect
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import OpDef
+from graphc.ir.printer import MAXIMUM_NESTING
 from graphc.ir.recorder import Recorder, current_recorder
 from graphc.ir.value import Value
 from graphc.ops.control import cond_op, while_op
@@ -29,6 +30,9 @@ from graphc.ops.source import constant, payload_of
 from graphc.ops.state import assign_op
 from graphc.state import Variable, latest_value
 from graphc.structure import leaves, rebuild
+
+DEEPEST = MAXIMUM_NESTING - 1
+"""Branches and loops may be nested so deep; in the innermost there are the bodies of kernels."""
 
 
 def cond(
@@ -223,6 +227,18 @@ class _Region(Recorder):
 
     structure: Any = None
     loops: bool = False
+
+    def __init__(self, name: str, parent: Recorder) -> None:
+        """Raises GraphError where branches and loops are nested too deep."""
+        super().__init__(name, parent)
+        self.depth: int = 1 + (parent.depth if isinstance(parent, _Region) else 0)
+        if self.depth > DEEPEST:
+            raise GraphError(
+                f"branches and loops are nested more than {DEEPEST} deep",
+                where=caller(),
+                hint="choose among many cases with gx.where, or with gx.take from a stack of them; "
+                "what is repeated is a gx.while_loop",
+            )
 
 
 def _trace(region: _Region, function: Callable[[], Any], like: Any = None) -> dict[int, Any]:

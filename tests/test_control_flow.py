@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import graphc as gx
+from graphc.control_flow import DEEPEST
 
 
 def zero() -> Any:
@@ -486,3 +487,46 @@ def test_loop_variables_still_keep_strong_dtypes() -> None:
             gx.while_loop(lambda v: v < 3, lambda v: 0.5, gx.constant(1))
         with pytest.raises(gx.DTypeError, match=r"starts as float64\[\] but the body gives int64"):
             gx.while_loop(lambda v: v < 3, lambda v: v.astype("int64"), y)
+
+
+# --- nesting -------------------------------------------------------------------------------------
+
+
+def nested(kind: str, depth: int) -> tuple[gx.Graph, Any]:
+    """Branches or loops in each other; the innermost adds 1 to what each around it has doubled."""
+
+    def inner(x: Any, left: int) -> Any:
+        if not left:
+            return x + 1
+        if kind == "cond":
+            return gx.cond(known, lambda: inner(x * 2, left - 1), lambda: x)
+        return times(1, lambda trip, y: inner(y * 2, left - 1), x)[0]
+
+    with gx.Graph() as graph:
+        known = gx.placeholder((), "bool", name="known")
+        result = inner(gx.placeholder((3,), "float64", name="x"), depth)
+    return graph, result
+
+
+@pytest.mark.parametrize("kind", ["cond", "while"])
+def test_the_deepest_nesting_compiles_and_is_saved(kind: str, tmp_path: Any) -> None:
+    graph, result = nested(kind, DEEPEST)
+    feeds = {"x": np.ones(3), "known": True}
+    if kind == "while":
+        del feeds["known"]
+    expected = np.full(3, 2.0**DEEPEST + 1)
+    session = gx.Session(graph, options=gx.Options(verify=True))
+    assert (session.run(result, feeds) == expected).all()
+    gx.save(tmp_path / "deep.gir", result)
+    loaded = gx.load(tmp_path / "deep.gir")
+    small = gx.Session(loaded.graph, options=gx.Options(optimize=0))
+    assert (small.run(loaded, feeds) == expected).all()
+
+
+@pytest.mark.parametrize("kind", ["cond", "while"])
+@pytest.mark.parametrize("depth", [DEEPEST + 1, 300, 2000])
+def test_deeper_nesting_is_refused_at_the_line_that_builds_it(kind: str, depth: int) -> None:
+    """Fault 10."""
+    with pytest.raises(gx.GraphError, match=f"nested more than {DEEPEST} deep") as caught:
+        nested(kind, depth)
+    assert "gx.cond(known" in str(caught.value) or "gx.while_loop(" in str(caught.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import platform
 import subprocess
@@ -276,3 +277,20 @@ assert {"requires", "effect", "structure"} <= known == {op.name for op in all_op
 """
     path = {"PYTHONPATH": str(Path(target.__file__).parents[2])}
     subprocess.run([sys.executable, "-c", program], env={**os.environ, **path}, check=True)
+
+
+def test_a_value_is_its_identity_and_so_is_a_copy_of_it() -> None:
+    """Fault 10."""
+    with gx.Graph() as graph:
+        x = gx.placeholder((3,), name="x")
+        v = gx.variable(np.ones(3, "float32"), name="v")
+        y = x + v
+    assert copy.copy(y) is y and copy.copy(v) is v and copy.copy(graph) is graph
+    session = gx.Session(graph)
+    assert session.run(copy.copy(y), {copy.copy(x): np.ones(3)}).tolist() == [2.0, 2.0, 2.0]
+    # a deep copy is of the whole graph, whose values are others
+    other = copy.deepcopy(y)
+    with pytest.raises(gx.GraphError, match="belongs to another graph"):
+        session.run(other, {x: np.ones(3)})
+    again, given = copy.deepcopy((y, x))
+    assert gx.Session(again.graph).run(again, {given: np.ones(3)}).tolist() == [2.0, 2.0, 2.0]

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
 # Constants of at most this many elements are written out.
 INLINE_ELEMENTS = 16
-# Regions in regions, and tuples in tuples, may be nested this deep.
-MAXIMUM_NESTING = 64
+# Regions in regions, and tuples in tuples, may be nested this deep. Python allows a thousand calls
+# within calls, and what goes down regions makes up to six a level.
+MAXIMUM_NESTING = 100
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
 _NUMBERS = frozenset({"inf", "nan"})

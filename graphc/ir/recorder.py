@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType, FrameType, TracebackType
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from graphc.base.errors import GraphcError, GraphError, NameLookupError
 from graphc.base.source import caller, location_of, user_frame
@@ -379,6 +379,10 @@ class Recorder:
                 shown = ", ".join(found[:4]) + ", …" * (len(found) > 4)
                 parts.append(f"{len(found)} {op}{'s' * (len(found) > 1)} ({shown})")
         return f"<Graph {self.name!r}: {', '.join(parts)}>"
+
+    def __copy__(self) -> Self:
+        """The graph itself, of which its values are; a deep copy copies them too."""
+        return self
 
     def __getstate__(self) -> dict[str, object]:
         state = dict(self.__dict__)

@@ -8,7 +8,7 @@ stay put.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from graphc.base.errors import GraphError
 from graphc.base.source import caller
@@ -54,6 +54,13 @@ class Value(Operators):
         self.type = type
         self._name = name
         self.graph = graph
+
+    def __copy__(self) -> Self:
+        """The value itself: another one would be in no graph.
+
+        A deep copy copies the graph too, like a pickle.
+        """
+        return self
 
     def __getstate__(self) -> tuple[object, ...]:
         return (self.type, self._name, self.graph)
