@@ -21,12 +21,13 @@ from graphc.ir.op import Contraction, Element, Reshape, Scan, ScatterAdd
 from graphc.ir.value import Value
 from graphc.lineage import Change, History, Level, Lineage
 from graphc.ops.fused import fused_op
+from graphc.ops.groups import OPERANDS
 from graphc.ops.placing import join_slices_op
 from graphc.ops.source import constant_op
 from graphc.plan.ir import Launch
 from passes.base import Decision
 from passes.fusion import PARTS
-from passes.fusion_groups import CLOSED, OPERANDS, Group, merge_obstacle
+from passes.fusion_groups import CLOSED, Group, merge_obstacle
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from graphc.ir.op import (
 )
 from graphc.ir.types import Shape
 from graphc.ir.value import Value
+from graphc.ops.groups import OPERANDS, Kind
 from graphc.ops.joining import concatenate_op
 from graphc.ops.placing import place_slice_op
 from graphc.ops.source import constant_op
@@ -35,10 +36,7 @@ from passes.base import PassContext
 from passes.fusion_bodies import Bodies
 from passes.fusion_groups import (
     CYCLE,
-    OPERANDS,
     Group,
-    Kind,
-    gives_row,
     merge_obstacle,
     place_obstacle,
     pointwise_obstacle,
@@ -137,7 +135,7 @@ class Fuser:
         if home is None:
             self._start("map", node, node.output.shape)
             return
-        self._join_rows(home, node)
+        self._join(home, node)
 
     def _view(self, node: Node) -> None:
         (source,) = node.inputs
@@ -146,11 +144,9 @@ class Fuser:
             obstacle = view_obstacle(group, node, 1)
             self._note(node, group, obstacle)
             if obstacle is None and self.context.decide(FUSE, node):
-                if group.kind == "rows":
-                    self._join_rows(group, node)
-                else:
+                if group.kind != "rows":
                     group.shape = node.output.shape
-                    self._join(group, node)
+                self._join(group, node)
                 return
         if isinstance(node.op.lowering, Reshape):
             self._outside(node)
@@ -169,7 +165,6 @@ class Fuser:
             group = self._new("rows", node, source.shape)
         group.kind = "rows"
         group.axis = node.attrs["axis"]
-        group.rows.add(node.output)
         self._join(group, node)
 
     def _contraction(self, node: Node) -> None:
@@ -185,7 +180,6 @@ class Fuser:
                 self._join(group, node)
                 return
         self._start("product", node, node.output.shape)
-        self.group[node.output].product = node
 
     def _place(self, node: Node) -> None:
         """With what makes the piece; else a kernel of its own that copies it to its slice."""
@@ -276,12 +270,6 @@ class Fuser:
     def _start(self, kind: Kind, node: Node, shape: Shape) -> None:
         self._join(self._new(kind, node, shape), node)
 
-    def _join_rows(self, group: Group, node: Node) -> None:
-        """Joins, noting whether the result is a row value."""
-        if group.kind == "rows" and gives_row(group, node, self._made_by(group, node)):
-            group.rows.add(node.output)
-        self._join(group, node)
-
     def _join(self, group: Group, node: Node) -> None:
         for value in distinct(node.inputs):
             producer = self.group.get(value)
@@ -291,6 +279,7 @@ class Fuser:
             group.reads.add(value)
             if producer is not None:
                 producer.has_dependents = True
+        group.take(node)
         group.nodes.append(node)
         group.checks |= node.op.checks_indices
         group.chooses |= node.op is concatenate_op
@@ -301,10 +290,8 @@ class Fuser:
     def _merged(self, a: Group, b: Group) -> Group:
         """One group of two."""
         home, other = (b, a) if a.kind == "map" else (a, b)
-        if other.kind == "map" and home.kind == "rows" and other.shape != home.shape:
-            home.rows |= {value for member in other.nodes for value in member.outputs}
         home.nodes += other.nodes
-        home.rows |= other.rows
+        home.roles |= other.roles
         home.exits += other.exits
         home.reads |= other.reads
         home.has_dependents |= other.has_dependents

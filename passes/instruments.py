@@ -17,6 +17,8 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.printer import print_graph
 from graphc.ir.value import Value
 from graphc.ir.verify import verify
+from graphc.ops.fused import fused_op
+from graphc.ops.groups import form_of
 from passes.base import PassContext, PassFunction, has_open_regions, open_nodes
 from passes.checking import Check
 
@@ -67,11 +69,14 @@ class Verify:
         return graph
 
     def after(self, name: str, graph: Graph, holds: Sequence[Callable[[Node], bool]]) -> None:
-        """Raises VerifyError, naming the node, where an invariant or a condition fails."""
+        """Raises VerifyError, naming the node, where an invariant or a condition fails.
+
+        So does a fused body of which no kernel can be made.
+        """
         verify(graph)
-        if not holds:
-            return
         for node in open_nodes(graph):
+            if node.op is fused_op:
+                form_of(node.regions[0], node.provenance.where)
             if not all(condition(node) for condition in holds):
                 raise VerifyError(
                     f"{node.op.name} should not be left by now",

@@ -11,7 +11,10 @@ import passes.simplify
 from graphc.codegen import scalar
 from graphc.ir.dtypes import FLOATS
 from graphc.ir.graph import Node
+from graphc.ir.value import Value
 from graphc.kernel.ir import Kernel
+from graphc.lower import rows
+from graphc.ops.groups import OTHER_ROWS
 from passes import fusion, fusion_groups, inplace
 from passes.pattern import Rule, rule
 from passes.rewrite import RuleSet
@@ -50,9 +53,20 @@ def wrong_fusion(patch: pytest.MonkeyPatch) -> None:
 def refused_fusion(patch: pytest.MonkeyPatch) -> None:
     """A value of each row is taken to belong to the row even if it is spread over columns.
 
-    Lowering sees that and breaks down.
+    The contract of groups, which lowering asks for, does not allow that.
     """
-    patch.setattr(fusion_groups, "_aligned", lambda shape, kept: len(shape) == len(kept) - 1)
+    right = fusion.pointwise_obstacle
+
+    def obstacle(group: fusion_groups.Group, node: Node, own: list[Value]) -> str | None:
+        found = right(group, node, own)
+        return None if found == OTHER_ROWS else found
+
+    patch.setattr(fusion, "pointwise_obstacle", obstacle)
+
+
+def wrong_lowering(patch: pytest.MonkeyPatch) -> None:
+    """Whatever is reduced is read along the first axis."""
+    patch.setattr(rows, "_full_index", lambda row, axis, position: (position, *row))
 
 
 def wrong_reuse(patch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from graphc.interp import bind_dims, evaluate_node
-from graphc.ir.graph import Graph
+from graphc.interp import bind_dims, evaluate, evaluate_node
+from graphc.ir.attributes import Payload
+from graphc.ir.dtypes import float32, float64
+from graphc.ir.graph import Graph, Node
+from graphc.ir.types import TensorType
+from graphc.ir.value import Value
 
 UNITS = 16
 """Of the noise, in the last place: approximate functions are off by up to 8."""
@@ -60,3 +64,44 @@ def _run(
                         array = (array * factor).astype(array.dtype)
                 known[value] = array
     return [known[value] for value in graph.outputs], is_finite
+
+
+def in_float64(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
+    """The outputs by NumPy, every float32 on the way a float64 of no less digits."""
+    with np.errstate(all="ignore"):
+        return list(evaluate(_widened(graph), [_wide(np.asarray(array)) for array in inputs]))
+
+
+def _wide(array: Any) -> Any:
+    return array.astype(np.float64) if array.dtype == np.float32 else array
+
+
+def _widened(graph: Graph) -> Graph:
+    known: dict[Value, Value] = {}
+
+    def value(old: Value) -> Value:
+        if old not in known:
+            type_ = old.type
+            if type_.dtype is float32:
+                type_ = TensorType(float64, type_.shape)
+            known[old] = Value(type_, old.name)
+        return known[old]
+
+    def attribute(item: Any) -> Any:
+        if isinstance(item, Payload):
+            return Payload(_wide(item.array))
+        return float64 if item is float32 else item
+
+    nodes = [
+        Node(
+            node.op,
+            tuple(map(value, node.inputs)),
+            {name: attribute(item) for name, item in node.attrs.items()},
+            tuple(map(value, node.outputs)),
+            tuple(map(_widened, node.regions)),
+            node.provenance,
+        )
+        for node in graph.nodes
+    ]
+    inputs, outputs = map(value, graph.inputs), map(value, graph.outputs)
+    return Graph(graph.name, list(inputs), nodes, list(outputs))

@@ -17,12 +17,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import random_groups
 from hypothesis import HealthCheck, Phase, given, settings
+from random_groups import GROUPED
 from random_programs import CROSSING, STEPS, Program, Recipe, joining, recipes
 from random_programs import build as build_of
 from random_spellings import MORE
 from random_states import STATEFUL, history
-from steadiness import moved_by_noise
+from steadiness import in_float64, moved_by_noise
 from task_sizes import group_small_work, share_small_work
 
 import graphc as gx
@@ -281,6 +283,36 @@ def check_stability(recipe: Recipe) -> None:
             assert_close(other[finite], one[finite], by, f"{value!r}\n{source(program)}")
 
 
+def check_groups(recipe: Recipe) -> None:
+    """Whatever fusion makes of a program compiles, has the same bits at each level, and is near
+    what NumPy makes of it in float64."""
+    program = build_of(recipe, GROUPED, random_groups.SHAPES, chains=True)
+    full, *others = (
+        run(program, gx.Options(optimize=level, verify=level == 3, threads=1 + level % 2))
+        for level in (3, 2, 1, 0)
+    )
+    for other in others:
+        for value, one, two in zip(program.fetches, full, other, strict=True):
+            assert same_bits(one, two), f"{value!r}:\n{one!r}\n{two!r}\n{source(program)}"
+    moved, is_finite = steadiness(program, recipe)
+    if not is_finite:
+        return
+    extraction = extract(program.graph, program.fetches, [], {})
+    expected = in_float64(
+        extraction.graph, [program.feeds[value] for value in extraction.feeds]
+    )
+    for value, one, reference, by in zip(program.fetches, full, expected, moved, strict=True):
+        if one.dtype.kind != "f":
+            assert same_bits(one, reference), f"{value!r}\n{source(program)}"
+            continue
+        error = np.max(np.abs(one - reference), initial=0.0)
+        largest = np.max(np.abs(reference), initial=0.0)
+        assert error <= 8 * by + 64 * np.finfo(one.dtype).eps * largest, (
+            f"{value!r}:\n{one!r}\n{reference!r}\noff by {error}, of which noise explains {by}\n"
+            f"{source(program)}"
+        )
+
+
 def steadiness(program: Program, recipe: Recipe) -> tuple[list[float], bool]:
     """How far rounding moves each result, and whether all values on the way are finite."""
     extraction = extract(program.graph, program.fetches, [], {})
@@ -396,6 +428,13 @@ def test_random_programs_stay_finite_and_near(recipe: Recipe) -> None:
     check_stability(recipe)
 
 
+@settings(FEW, max_examples=150)
+@given(recipes(steps=GROUPED, special=False, most=9))
+def test_random_groups_are_what_lowering_takes(recipe: Recipe) -> None:
+    """Fault 6."""
+    check_groups(recipe)
+
+
 @pytest.mark.slow
 @MANY
 @given(recipes(steps=MORE, most=30))
@@ -457,3 +496,10 @@ def test_fuzz_flags(recipe: Recipe) -> None:
 @given(recipes(steps=MORE, most=30))
 def test_fuzz_stability(recipe: Recipe) -> None:
     check_stability(recipe)
+
+
+@pytest.mark.slow
+@settings(MANY, max_examples=3000)
+@given(recipes(steps=GROUPED, special=False, most=16))
+def test_fuzz_groups(recipe: Recipe) -> None:
+    check_groups(recipe)

@@ -74,6 +74,28 @@ CASES: dict[str, tuple[Build, Shapes, dict[str, int]]] = {
     ),
     "column of scales": (lambda x, w, c: x @ w * c, [(50, 24), (24, 33), (50, 1)], {}),
     "transposed operand": (lambda x, w, b: x.T @ w + b, [(24, 50), (24, 33), (33,)], {}),
+    "rows in other groups": (
+        lambda x, w, b: gx.nn.relu(gx.nn.relu(x @ w + b).reshape((3, 4, 2, 16))),
+        [(3, 8, 4), (4, 16), (16,)], {},
+    ),
+    "rows of a stack as one": (
+        lambda x, w, r: gx.nn.relu(x @ w).reshape((8, 4)) + r, [(2, 4, 5), (2, 5, 4), (8, 1)], {}
+    ),
+    "rows in groups, twice": (
+        lambda x, w, r: gx.abs(gx.nn.relu(x @ w).reshape((2, 6, 8)) * r).reshape((3, 4, 8)) + 1,
+        [(12, 5), (5, 8), (6, 1)], {},
+    ),
+    "rows in groups, of a row": (
+        lambda x, w, r: gx.abs(gx.nn.relu(x @ w).reshape((1, 2, 1, 8)) + r), [(2, 5), (5, 8), (8,)], {}
+    ),
+    "rows in groups, symbolic": (
+        lambda x, w, b: gx.nn.relu(gx.abs(x @ w).reshape((x.shape[0] * 4, 33)) + b),
+        [("m", 4, 24), (24, 33), (33,)], {"m": 5},
+    ),
+    "kept in two groupings": (
+        lambda x, w, b: (x @ w, gx.abs((x @ w).reshape((-1, 33)) + b)),
+        [("m", 4, 24), (24, 33), (33,)], {"m": 5},
+    ),
     "view of the residual": (lambda x, w, r: x @ w + r.T[::-1], [(5, 4), (4, 3), (3, 5)], {}),
 }  # fmt: skip
 

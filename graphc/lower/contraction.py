@@ -8,6 +8,7 @@ otherwise a block of it lives in scratch. Blocks change no bit, since each eleme
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -22,14 +23,14 @@ from graphc.ir.dims import Dim, ceil_div, compare, dim_max, dim_min, select
 from graphc.ir.dtypes import int8
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Contraction, Reshape
-from graphc.ir.types import TensorType
+from graphc.ir.types import Shape, TensorType
 from graphc.ir.value import Value
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import MAX_NEAR, Buffer, Kernel, MatrixOperand, Size, Var
 from graphc.kernel.panels import depth_limit
 from graphc.kernel.split import FEW_ROWS
 from graphc.lower.evaluate import Evaluator
-from graphc.lower.index import Index, flat_index, reshape_index
+from graphc.lower.index import Index, broadcast_index, flat_index, reshape_index
 from graphc.lower.region import Result, Slices, open_loop, open_loops, open_region
 from graphc.ops.panels import contract_panels_op
 
@@ -334,8 +335,11 @@ def _in_blocks(
             near = b.apply("add", b.apply("multiply", i, b.dim(columns.size)), j)
         else:
             near = flat
-        evaluator.know(whole.result, place, b.load(block, near))
-        _store(b, evaluator, whole, outputs, place, flat, kept)
+        element = b.load(block, near)
+        made = _elements(b, evaluator, whole, place, element)
+        for buffer, value in zip(outputs, region.outputs, strict=True):
+            if buffer is not kept:
+                b.store(buffer, flat, made(value))
 
 
 def open_block(b: KernelBuilder, evaluator: Evaluator, loops: ExitStack, blocks: Blocks) -> Var:
@@ -344,24 +348,36 @@ def open_block(b: KernelBuilder, evaluator: Evaluator, loops: ExitStack, blocks:
     return b.apply("multiply", index, b.dim(blocks.size))
 
 
-def _store(
-    b: KernelBuilder,
-    evaluator: Evaluator,
-    whole: Product,
-    outputs: list[Buffer],
-    place: Index,
-    flat: Var,
-    kept: Buffer | None,
-) -> None:
-    """All outputs of one element; they have the order of the product, whatever their shape."""
-    shape = whole.result.shape
-    values = [
-        evaluator.at(value, reshape_index(b, place, shape, value.shape))
-        for value in evaluator.region.outputs
-    ]
-    for buffer, value in zip(outputs, values, strict=True):
-        if buffer is not kept:
-            b.store(buffer, flat, value)
+def _elements(
+    b: KernelBuilder, evaluator: Evaluator, whole: Product, place: Index, element: Var
+) -> Callable[[Value], Var]:
+    """What each value of the order of the product is at the place of an element of it.
+
+    Such values may have other shapes, in which rows are grouped in another way. Each shape has one
+    place, so that a reshape leads from place to place, with no division to undo a multiplication.
+    """
+    shape, region = whole.result.shape, evaluator.region
+    places: dict[Shape, Index] = {}
+
+    def place_in(other: Shape) -> Index:
+        if other not in places:
+            index = reshape_index(b, place, shape, other)
+            # as operands of the same shape are read, with 0 along axes of size 1
+            places[other] = broadcast_index(b, index, other, other)
+        return places[other]
+
+    def at(value: Value) -> Var:
+        return evaluator.at(value, place_in(value.shape))
+
+    evaluator.know(whole.result, place_in(shape), element)
+    derived = {whole.result}
+    for node in region.nodes:
+        if derived.isdisjoint(node.inputs):
+            continue
+        derived.update(node.outputs)
+        if isinstance(node.op.lowering, Reshape):
+            evaluator.know(node.output, place_in(node.output.shape), at(node.inputs[0]))
+    return at
 
 
 __all__ = [

@@ -5,17 +5,16 @@
 * matrix products and work on their elements (``contraction.py``) or rows (``product_rows.py``);
 * single scans and scatters (``special.py``).
 
+What a region may hold is said in ``graphc.ops.groups``; each of these takes whatever that allows.
 Buffers are the node's operands, then its outputs, then scratch. Where threads can share more than
 one of a kernel's loop nests, it becomes several launches (``series.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from graphc.base.target import Target
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Contraction, Reduction, Scan, ScatterAdd
+from graphc.ir.op import Scan, ScatterAdd
 from graphc.kernel.ir import Kernel
 from graphc.lower.contraction import lower_contraction
 from graphc.lower.nest import lower_map
@@ -24,28 +23,30 @@ from graphc.lower.region import Slices, computed
 from graphc.lower.rows import lower_rows
 from graphc.lower.series import Series, series_of
 from graphc.lower.special import lower_scan, lower_scatter
+from graphc.ops.groups import Form, form_of
 
 
 def lower_group(node: Node, target: Target) -> Series:
     """The launches of a fused node; the first buffers are the node's inputs and outputs in order.
 
     Raises:
-        UnsupportedError: naming the op that no kernel can be made of.
+        VerifyError: naming the group and the member that breaks the contract of groups.
     """
+    form = form_of(node.regions[0], node.provenance.where)
     region, slices = computed(node.regions[0])
-    kinds = {type(inner.op.lowering) for inner in region.nodes}
-    if ScatterAdd in kinds:
+    if any(isinstance(inner.op.lowering, ScatterAdd) for inner in region.nodes):
         return lower_scatter(region, slices)
-    return series_of(_lowered(region, slices, kinds, target))
+    return series_of(_lowered(region, form, slices, target))
 
 
-def _lowered(region: Graph, slices: Slices, kinds: Collection[type], target: Target) -> Kernel:
-    if Contraction in kinds:
-        if Reduction in kinds:
-            return lower_product_rows(region, target)
-        return lower_contraction(region, slices, target)
-    if Scan in kinds:
-        return lower_scan(region, slices)
-    if Reduction in kinds:
-        return lower_rows(region, slices)
-    return lower_map(region, slices)
+def _lowered(region: Graph, form: Form, slices: Slices, target: Target) -> Kernel:
+    if form.product is not None:
+        if form.kind == "product":
+            return lower_contraction(region, slices, target)
+        return lower_product_rows(region, form, target)
+    if form.kind == "rows":
+        return lower_rows(region, form, slices)
+    if form.kind == "map":
+        return lower_map(region, slices)
+    assert any(isinstance(inner.op.lowering, Scan) for inner in region.nodes)
+    return lower_scan(region, slices)

@@ -39,6 +39,7 @@ from graphc.lower.hidden import Mask, find_masks
 from graphc.lower.index import Index, broadcast_index, flat_index
 from graphc.lower.region import open_loop, open_loops, open_region
 from graphc.lower.rows import RowWork
+from graphc.ops.groups import Form
 
 BLOCK_BYTES = 192 * 1024
 """Memory of a block of rows: beside it the operands of both products stay in the cache too."""
@@ -55,7 +56,7 @@ MASKED_COLUMNS = 96
 """Fewer columns are not worth a look at the mask."""
 
 
-def lower_product_rows(region: Graph, target: Target) -> Kernel:
+def lower_product_rows(region: Graph, form: Form, target: Target) -> Kernel:
     """The kernel of a region with a product, reductions of its rows, and at most one more product.
 
     The depth of the first product is known.
@@ -81,7 +82,7 @@ def lower_product_rows(region: Graph, target: Target) -> Kernel:
     )
     made = {node.output for node in (first, *more)}
     rest = [result for result in results if result.value not in made]
-    work = RowWork(b, region, rest, [node.inputs[0] for node in more])
+    work = RowWork(b, region, form, rest, [node.inputs[0] for node in more])
     sight = _Sight(b, evaluator, masks, scores, then[0], width) if masks else None
     if sight is not None:
         sight.look_once(cut)

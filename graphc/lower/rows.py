@@ -33,6 +33,7 @@ from graphc.lower.long_sums import (
     reduce_long_row,
 )
 from graphc.lower.region import Result, Slices, open_loop, open_loops, open_region
+from graphc.ops.groups import Form
 
 _Stage = list[Node]
 """Reductions that run in one loop over the row."""
@@ -42,10 +43,10 @@ Held = dict[Value, tuple[Buffer, Var]]
 """Values whose rows lie in a buffer, and where the row begins there."""
 
 
-def lower_rows(region: Graph, slices: Slices) -> Kernel:
+def lower_rows(region: Graph, form: Form, slices: Slices) -> Kernel:
     """The staged kernel of a region with reductions."""
     b, evaluator, results = open_region(region, slices)
-    work = RowWork(b, region, results, {})
+    work = RowWork(b, region, form, results, {})
     if work.is_long:
         work.emit_in_groups(b, evaluator)
         return b.finish()
@@ -67,18 +68,17 @@ class RowWork:
         self,
         b: KernelBuilder,
         region: Graph,
+        form: Form,
         wanted: list[Result],
         further: Collection[Value],
     ) -> None:
         """``wanted`` are the results of full shape or of one element a row; ``further`` values of
         full shape go where ``emit`` is told."""
-        reductions = [node for node in region.nodes if isinstance(node.op.lowering, Reduction)]
-        full = reductions[0].inputs[0].shape
-        axis: int = reductions[0].attrs["axis"]
+        full, axis = form.shape, form.axis
         self.full, self.axis, self.inner = full, axis, axis == len(full) - 1
         self.outer = full[:axis] + full[axis + 1 :]
         self._stages = _stages(region)
-        self._full = [r for r in wanted if r.value.shape == full and not _is_row(r.value, region)]
+        self._full = [r for r in wanted if r.value.shape == full and not form.is_row(r.value)]
         self._row = [r for r in wanted if not any(r is other for other in self._full)]
         last = [*(result.value for result in self._full), *further]
         # a long row lies in no cache, so what several stages need is computed by each
@@ -372,12 +372,6 @@ def _term_dtype(node: Node) -> DType:
     if _combine(node).startswith("arg"):
         return node.inputs[0].dtype
     return node.output.dtype
-
-
-def _is_row(value: Value, region: Graph) -> bool:
-    """True if the value is a reduction's result, which may have the full shape by chance."""
-    node = region.producers.get(value)
-    return node is not None and isinstance(node.op.lowering, Reduction)
 
 
 def _costly(node: Node) -> bool:
