@@ -13,7 +13,7 @@ from graphc.ir.dtypes import FLOATS
 from graphc.ir.graph import Node
 from graphc.ir.value import Value
 from graphc.kernel.ir import Kernel
-from graphc.lower import rows
+from graphc.lower import contraction, rows
 from graphc.ops.groups import OTHER_ROWS
 from passes import fusion, fusion_groups, inplace
 from passes.pattern import Rule, rule
@@ -67,6 +67,15 @@ def refused_fusion(patch: pytest.MonkeyPatch) -> None:
 def wrong_lowering(patch: pytest.MonkeyPatch) -> None:
     """Whatever is reduced is read along the first axis."""
     patch.setattr(rows, "_full_index", lambda row, axis, position: (position, *row))
+
+
+def failing_products(patch: pytest.MonkeyPatch) -> None:
+    """Lowering trips over a product with work on its elements, with an error of its own."""
+
+    def lowered(*given: Any) -> None:
+        raise RuntimeError("planted")
+
+    patch.setattr(contraction, "_in_blocks", lowered)
 
 
 def wrong_reuse(patch: pytest.MonkeyPatch) -> None:

@@ -86,6 +86,23 @@ def test_a_planted_error_is_found(name: str, kernel_watch: Any) -> None:
     assert "instead of" in text and "graph " in text
 
 
+def test_a_compiler_that_breaks_down_on_symbolic_sizes_is_bisected(kernel_watch: Any) -> None:
+    """Fault 6: dims of cut values are expressions of symbols, which only other inputs tell."""
+    with gx.Graph():
+        x = gx.placeholder(("n", 8, 4), name="x")
+        w = gx.placeholder((4, 16), name="w")
+        y = gx.tanh(gx.sin(x) @ w)
+        z = gx.nn.relu(y.reshape((x.shape[0] * 4, 2, 16))) + 1.0
+        result = z.reshape((x.shape[0], -1)) * 3.0
+    feeds = {x: np.ones((5, 8, 4), "float32"), w: np.ones((4, 16), "float32")}
+    with kernel_watch.pause(), pytest.MonkeyPatch.context() as patch:
+        planted.failing_products(patch)
+        finding = gx.debug.bisect(result, feeds)
+    assert finding.decision.rule == "fuse" and "RuntimeError (planted)" in finding.problem
+    names = {node.op.name for node in finding.case.graph.nodes}
+    assert names <= {"contract", "reshape", "tanh"} and "contract" in names
+
+
 def test_what_cannot_be_bisected() -> None:
     with gx.Graph():
         x = gx.placeholder((6, 6), name="x")

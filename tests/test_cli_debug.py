@@ -211,6 +211,23 @@ def test_bisect_and_reduce_of_files(
             assert "the same bits" in output(capsys, "replay", small)
 
 
+def test_a_failing_compilation_is_bisected_and_reduced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    kernel_watch: Any,
+) -> None:  # fmt: skip
+    """Fault 6."""
+    with gx.Graph("stored"):
+        x = gx.placeholder((None, 8, 4), name="x")
+        y = gx.tanh(gx.sin(x) @ np.ones((4, 3), "float32")).reshape((x.shape[0] * 8, 3))
+        gx.save(tmp_path / "a.gir", gx.nn.relu(y + 1.0))
+    file, small = str(tmp_path / "a.gir"), str(tmp_path / "small.gxr")
+    with kernel_watch.pause():
+        planted.failing_products(monkeypatch)
+        assert "ends with RuntimeError (planted)" in output(capsys, "bisect", file)
+        assert "contract(" in output(capsys, "reduce", file, "-o", small)
+        assert len(load_capsule(small).case.graph.nodes) <= 3
+
+
 def test_reduce_with_a_command(
     capsule: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

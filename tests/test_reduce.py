@@ -110,3 +110,25 @@ def test_a_difference_is_kept(kernel_watch: Any) -> None:
         small = reduce(case(build), shows)
     assert sorted(node.op.name for node in small.graph.nodes) == ["multiply", "sinh"]
     assert all(array.size == 1 for array in small.arrays)
+
+
+def test_a_failing_compilation_of_symbolic_sizes_is_reduced(kernel_watch: Any) -> None:
+    """Fault 6: what is left had ``n`` in expressions only, or a number of them made smaller."""
+    with gx.Graph():
+        x = gx.placeholder(("n", 8, 4), name="x")
+        w = gx.placeholder((4, 16), name="w")
+        y = gx.nn.relu(gx.tanh(gx.sin(x) @ w).reshape((x.shape[0] * 4, 2, 16))) + 1.0
+        z = gx.sum(y.reshape((x.shape[0], -1)), axis=1)
+    feeds = {x: np.ones((5, 8, 4), "float32"), w: np.ones((4, 16), "float32")}
+    whole = case_of(z, feeds, None)
+
+    def shows(candidate: Case) -> bool:
+        return isinstance(candidate.native()[0], RuntimeError) and not isinstance(
+            candidate.interpreted(), Exception
+        )
+
+    with kernel_watch.pause(), pytest.MonkeyPatch.context() as patch:
+        planted.failing_products(patch)
+        small = reduce(whole, shows)
+    assert len(small.graph.nodes) <= 3
+    assert len(small.interpreted()) == 1

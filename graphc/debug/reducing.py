@@ -138,7 +138,7 @@ class _Reducer:
         sizes = {d for v in case.graph.inputs for d in v.shape if isinstance(d, int) and d > 1}
         for size in sorted(sizes, reverse=True):
             for smaller in (1, 2, 3, size // 2):
-                if smaller < size and self.accept(with_size(self.case, size, smaller)):
+                if smaller < size and self.accept(_fitting(with_size(self.case, size, smaller))):
                     break
 
     def _simple_inputs(self) -> None:
@@ -172,10 +172,10 @@ def _pruned(case: Case, graph: Graph, arrays: Sequence[Array]) -> Case:
     """The case of a graph, without nodes and inputs that nothing needs."""
     live = dce(graph, PassContext())
     read = {value for node in live.nodes for value in node.inputs} | set(live.outputs)
-    sized = {symbol for value in live.inputs if value in read for symbol in _symbols(value.type)}
+    sized = {symbol for value in live.inputs if value in read for symbol in _given(value.type)}
     kept = []
     for position, value in enumerate(live.inputs):
-        own = _symbols(value.type)
+        own = _given(value.type)
         if value in read or not own <= sized:
             # an input that is not read may still be what gives a symbol its size
             sized |= own
@@ -192,8 +192,10 @@ def _pruned(case: Case, graph: Graph, arrays: Sequence[Array]) -> Case:
     )
 
 
-def _symbols(type_: TensorType) -> set[dims.DimExpr]:
-    return {symbol for dim in type_.shape for symbol in dims.symbols_of(dim)}
+def _given(type_: TensorType) -> set[dims.DimExpr]:
+    """The symbols that an array of the type gives sizes: those that are a whole dim of it."""
+    found = (dim for dim in type_.shape if not isinstance(dim, int))
+    return {dim for dim in found if dim in dims.symbols_of(dim)}
 
 
 def with_outputs(case: Case, outputs: Sequence[Value]) -> Case:
@@ -280,6 +282,19 @@ def with_size(case: Case, size: int, smaller: int) -> Case | None:
     outputs = [renamed[value] for value in graph.outputs]
     made = Graph(graph.name, inputs, nodes, outputs)
     return replace(case, graph=made, arrays=tuple(arrays))
+
+
+def _fitting(case: Case | None) -> Case | None:
+    """The case, None if its sizes contradict each other.
+
+    Types alone don't tell where a number was part of an expression of symbols.
+    """
+    try:
+        if case is not None:
+            case.interpreted()
+    except (LookupError, ValueError, TypeError):
+        return None
+    return case
 
 
 def _resized(item: Any, size: int, smaller: int) -> Any:
