@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from graphc.kernel.in_place import safe_pairs
-from graphc.plan.ir import Branch, Jump, Launch, Plan
+from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan
 from passes.liveness import contested, live_intervals
 
 INPLACE = "inplace"
@@ -98,6 +98,9 @@ def commit_step(plan: Plan, may: Callable[[], bool]) -> int | None:
         if old is None or read.get(old, -1) < first[new]:
             continue
         step = plan.steps[first[new]]
+        if isinstance(step, Copy) and step.source == old and read[old] == first[new]:
+            # which is no copy then
+            continue
         if read[old] > first[new] or last[new] > first[new] or not isinstance(step, Launch):
             return None
         if step.kernel not in pairs:

@@ -8,7 +8,7 @@ Old values are those of variables, those that a loop carries, seen from its body
 adds to. Where variables are written, whatever may fail or jumps comes first too, since nothing may
 do so once one is. Then the new value may lie where the old one does. Every order computes the same,
 so nothing depends on it that this succeeds: where a reader needs the new value itself, both have to
-exist.
+exist. A scatter that makes such a value has its indices checked before anything is written.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Reshape, ScatterAdd
 from graphc.ir.value import Value
 from graphc.ops.control import while_op
-from graphc.ops.fused import fused_op
+from graphc.ops.fused import AHEAD, checks_ahead, fused_op
+from passes import inplace
 from passes.base import PassContext, has_open_regions
 
 _GATE = -1
@@ -39,7 +40,7 @@ def updates(graph: Graph, context: PassContext) -> Graph:
         (None if old is None else graph.inputs[old], graph.outputs[new])
         for old, new in context.renewed
     ]
-    return _ordered(_in_regions(graph), renewed, of_variables=True)
+    return _ordered(_checked_ahead(_in_regions(graph), renewed), renewed, of_variables=True)
 
 
 def _in_regions(graph: Graph) -> Graph:
@@ -59,6 +60,25 @@ def _in_regions(graph: Graph) -> Graph:
             regions.append(_ordered(_in_regions(region), [*pairs], of_variables=False))
         nodes.append(node.with_regions(regions))
     return graph.rebuilt(nodes)
+
+
+def _checked_ahead(graph: Graph, renewed: _Renewed) -> Graph:
+    """The graph in which scatters that give variables new values have their indices checked before
+    anything is written, if the variables are large."""
+    reshaped: dict[Value, Value] | None = None
+    marked: dict[Node, Node] = {}
+    for _, new in renewed:
+        size = new.type.bytes
+        if isinstance(size, int) and size < inplace.SMALLEST_RENEWAL:
+            continue
+        reshaped = _reshaped(graph) if reshaped is None else reshaped
+        node = graph.producers.get(reshaped.get(new, new))
+        while node is not None and (base := _base(node)) is not None:
+            if not checks_ahead(node):
+                made = node.inputs, AHEAD, node.outputs, node.regions, node.provenance
+                marked[node] = Node(node.op, *made)
+            node = graph.producers.get(reshaped.get(base, base))
+    return graph.rebuilt([marked.get(node, node) for node in graph.nodes]) if marked else graph
 
 
 def _ordered(graph: Graph, renewed: _Renewed, of_variables: bool) -> Graph:
@@ -84,8 +104,10 @@ def _ordered(graph: Graph, renewed: _Renewed, of_variables: bool) -> Graph:
         wait(later, earlier)
     updating = set(maker_of.values()) if of_variables else set()
     if updating:
+        ahead = [node for node in graph.nodes if node.op is fused_op and checks_ahead(node)]
+        checked = {place[value] for node in ahead for value in node.inputs if value in place}
         for earlier, node in enumerate(graph.nodes):
-            if earlier not in updating and _may_fail(node):
+            if earlier not in updating and (_may_fail(node) or earlier in checked):
                 wait(_GATE, earlier)
         for later in updating:
             wait(later, _GATE)
@@ -140,12 +162,20 @@ def _scatters(graph: Graph, reshaped: dict[Value, Value]) -> dict[Value, int]:
     """For each value that scatters add to the last of them."""
     found: dict[Value, int] = {}
     for number, node in enumerate(graph.nodes):
-        if node.op is fused_op:
-            for inner in node.regions[0].nodes:
-                if isinstance(inner.op.lowering, ScatterAdd):
-                    base = node.inputs[node.regions[0].inputs.index(inner.inputs[0])]
-                    found[reshaped.get(base, base)] = number
+        base = _base(node)
+        if base is not None:
+            found[reshaped.get(base, base)] = number
     return found
+
+
+def _base(node: Node) -> Value | None:
+    """What a scatter adds to; None for other nodes."""
+    if node.op is fused_op:
+        (region,) = node.regions
+        for inner in region.nodes:
+            if isinstance(inner.op.lowering, ScatterAdd):
+                return node.inputs[region.inputs.index(inner.inputs[0])]
+    return None
 
 
 def _readers_before(
@@ -169,4 +199,6 @@ def _may_fail(node: Node) -> bool:
     """Whether a run may end at this node, or steps be left out or repeated."""
     if node.op is not fused_op:
         return node.op.checks_indices or bool(node.regions)
-    return any(inner.op.checks_indices for inner in node.regions[0].nodes)
+    return not checks_ahead(node) and any(
+        inner.op.checks_indices for inner in node.regions[0].nodes
+    )

@@ -320,8 +320,9 @@ MISUSES: list[tuple[str, Callable[[Plan], Plan]]] = [
     ("commits at step 2, but renews no variable", lambda p: replace(p, renewed=())),
     ("reads the state slot %1 'weights' where kernel 'twice' has written over it",
      lambda p: replace(p, steps=(p.steps[0], Launch(1, (1, 4, 3)), p.steps[3]), commit=1)),
-    ("copies the state slot %1 'weights' to where it lies",
-     lambda p: replace(p, steps=(*p.steps[:2], Copy(1, 4), p.steps[3]))),
+    ("copies the temporary slot %3 't' to where it lies",
+     lambda p: replace(in_one_place(p), steps=(
+         Launch(0, (0, 3)), Copy(3, 4), Launch(1, (4, 1, 2))))),
     ("reads the temporary slot %3 't' where kernel 'twice' has written over it", in_one_place),
     ("writes the temporary slot %3 't' and the temporary slot %4 'u' to one memory",
      lambda p: replace(in_one_place(p), steps=(Launch(1, (0, 3, 4)), Launch(1, (4, 1, 2))))),
@@ -342,6 +343,9 @@ def test_misuses_of_one_memory_are_found(
     message: str, change: Callable[[Plan], Plan]
 ) -> None:
     verify_plan(renewing())
+    # a variable that is copied to its new value, which is the same memory, stays as it is
+    copied = (*renewing().steps[:2], Copy(1, 4), renewing().steps[3])
+    verify_plan(replace(renewing(), steps=copied))
     broken = change(renewing())
     with pytest.raises(gx.VerifyError) as caught:
         verify_plan(broken)

@@ -324,9 +324,12 @@ def _emit_branch(e: FunctionEmitter, head: str, at: Reg, goal: Reg, buffers: Reg
 
 
 def _emit_copy(e: FunctionEmitter, head: str, buffers: Reg, sizes: Reg) -> None:
-    """Copies the first buffer to the second."""
+    """Copies the first buffer to the second, if they are two."""
     source = e.load(buffers, PTR, POINTER_ALIGN)
     target = e.load(e.element_pointer(buffers, e.const(1, I64), "ptr"), PTR, POINTER_ALIGN)
+    apart = e.label("apart")
+    e.branch(e.icmp("eq", source, target), head, apart)
+    e.start(apart)
     size = e.load(sizes, I64, 8)
     e.copy_bytes(target, source, size)
     e.jump(head)

@@ -23,6 +23,7 @@ from graphc.lower.region import Slices, computed
 from graphc.lower.rows import lower_rows
 from graphc.lower.series import Series, series_of
 from graphc.lower.special import lower_scan, lower_scatter
+from graphc.ops.fused import checks_ahead
 from graphc.ops.groups import Form, form_of
 
 
@@ -35,7 +36,7 @@ def lower_group(node: Node, target: Target) -> Series:
     form = form_of(node.regions[0], node.provenance.where)
     region, slices = computed(node.regions[0])
     if any(isinstance(inner.op.lowering, ScatterAdd) for inner in region.nodes):
-        return lower_scatter(region, slices)
+        return lower_scatter(region, slices, checks_ahead(node))
     return series_of(_lowered(region, form, slices, target))
 
 

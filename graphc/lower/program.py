@@ -26,7 +26,7 @@ from graphc.lower.group import lower_group
 from graphc.lower.series import Series
 from graphc.lower.single import Singles, lower_single
 from graphc.ops.control import cond_op, while_op
-from graphc.ops.fused import fused_op
+from graphc.ops.fused import checks_ahead, fused_op
 from graphc.ops.placing import join_slices_op, wholes
 from graphc.ops.source import constant_op
 from graphc.plan.ir import Branch, Copy, Guard, Jump, Launch, Plan, Slot, SlotKind, Step
@@ -77,6 +77,9 @@ class _Planner:
         self._destination: dict[Value, int] = {}
         self._whole: dict[Value, Node] = {}
         self._begun: dict[Value, int] = {}
+        self._renewed: frozenset[int] = frozenset()
+        self._waiting: dict[Node, _Launches] = {}
+        self._checked: dict[Node, tuple[int, ...]] = {}
 
     # --- slots -----------------------------------------------------------------------------------
 
@@ -116,6 +119,12 @@ class _Planner:
             kind: SlotKind = "feed" if position < feeds else "state"
             self.slot_of[value] = self.slot(kind, value.type, value.name or "")
         outputs = [self.slot("output", v.type, v.name or "") for v in graph.outputs]
+        self._renewed = frozenset(outputs[new] for _, new in renewed)
+        self._waiting = {
+            node: self._fused(node)
+            for node in graph.nodes
+            if node.op is fused_op and checks_ahead(node)
+        }
         self.into(graph, outputs)
         feed_slots = tuple(self.slot_of[value] for value in graph.inputs)
         return Plan(
@@ -172,7 +181,31 @@ class _Planner:
             self.launch(node, self._single(node))
 
     def fused(self, node: Node) -> None:
-        self.launch(node, self._fused(node))
+        if self._waiting and any(self._destination.get(v) in self._renewed for v in node.outputs):
+            self._check_ahead()
+        known = self._waiting.pop(node) if node in self._waiting else self._fused(node)
+        self.launch(node, known)
+
+    def _check_ahead(self) -> None:
+        """Checks the indices of scatters to come, as far as they are known: a variable is written
+        next, and nothing fails from there on."""
+        for node, launches in self._waiting.items():
+            number, places = launches.kernels[0]
+            assert places is not None, "the checks read the indices alone"
+            slots = [self.slot_of.get(value, -1) for value in node.inputs] + [-1]
+            if node in self._checked or any(slots[place] < 0 for place in places[:-1]):
+                continue
+            self._checked[node] = rooms = self._rooms(launches, node.provenance.where)
+            given = tuple([(*slots, *rooms)[place] for place in places])
+            self.steps.append(Launch(number, given, node.provenance.where))
+
+    def _rooms(self, launches: _Launches, where: Location | None) -> tuple[int, ...]:
+        """New slots for what a node's launches need past its inputs and outputs."""
+        first = len(self.slots)
+        self.slots += [
+            Slot(room.kind, room.type, room.name, where, room.copies) for room in launches.rooms
+        ]
+        return tuple(range(first, len(self.slots)))
 
     def join(self, node: Node) -> None:
         self.slot_of[node.output] = self._begun.pop(node.output)
@@ -193,14 +226,14 @@ class _Planner:
         slots = [slot_of[value] for value in node.inputs]
         for value in node.outputs:
             slots.append(self.made(value, where))
-        for room in launches.rooms:
-            slots.append(len(self.slots))
-            self.slots.append(Slot(room.kind, room.type, room.name, where, room.copies))
+        rooms = self._checked.pop(node, None)
+        left = launches.kernels if rooms is None else launches.kernels[1:]
+        slots += self._rooms(launches, where) if rooms is None else rooms
         for old, new in launches.copied:
             self.copy(slots[old], slots[new])
         steps = self.steps
         first = len(steps)
-        for number, places in launches.kernels:
+        for number, places in left:
             given = slots if places is None else [slots[place] for place in places]
             steps.append(Launch(number, tuple(given), where))
         self.launches[node] = range(first, len(steps))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from typing import Literal
 
 from graphc.base.errors import VerifyError
 from graphc.ir.dims import product
 from graphc.ir.dtypes import int64
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Scan, ScatterAdd
+from graphc.ir.types import TensorType
 from graphc.kernel.combine import neutral_element
-from graphc.kernel.ir import Kernel, Site
+from graphc.kernel.ir import Buffer, Kernel, Site
 from graphc.lower.index import flat_index
 from graphc.lower.region import Slices, open_loop, open_loops, open_region
 from graphc.lower.series import Series, launched
@@ -48,14 +50,15 @@ def lower_scan(region: Graph, slices: Slices) -> Kernel:
     return b.finish()
 
 
-def lower_scatter(region: Graph, slices: Slices) -> Series:
+def lower_scatter(region: Graph, slices: Slices, ahead: bool) -> Series:
     """A copy of the base, then each update in index order, so that duplicates add up in order.
 
     base [*A, n, *B], indices [*I], updates [*A, *I, *B]; or indices and updates [*A, k, *B], where
     each update has an index of its own. Elements of A are independent of each other.
 
     The launch updates what holds the base already: where the base is no longer needed, the plan
-    copies nothing, and what is left is the work of the updates.
+    copies nothing, and what is left is the work of the updates. With ``ahead`` a launch before it
+    checks the indices, so that nothing fails once something is written.
 
     Rows and columns of one part are independent too, but updates are best read from end to end:
     by blocks of columns, by ranges of rows, or sorted by rows, 4000 updates of 1000 floats took
@@ -63,16 +66,43 @@ def lower_scatter(region: Graph, slices: Slices) -> Series:
     """
     node = _only(region, ScatterAdd)
     copied = region.inputs.index(node.inputs[0]), len(region.inputs)
-    whole = _scatter(node, region, slices, is_update=False)
-    launch = launched(_scatter(node, region, slices, is_update=True))
-    return Series(whole, (launch,), (), copied=(copied,))
+    whole = _scatter(node, region, slices, "whole")
+    if not ahead:
+        update = launched(_scatter(node, region, slices, "update"))
+        return Series(whole, (update,), (), copied=(copied,))
+    room = Buffer("places", "scratch", _places(node))
+    members = launched(_checks(node, region)), launched(_scatter(node, region, slices, "checked"))
+    return Series(whole, members, (room,), frozenset([room]), (copied,))
 
 
-def _scatter(node: Node, region: Graph, slices: Slices, is_update: bool) -> Kernel:
-    """The kernel of a scatter, or what is left of it where its result holds the base already."""
+def _places(node: Node) -> TensorType:
+    """Indices that are in range."""
+    return node.inputs[1].type.with_dtype(int64)
+
+
+def _checks(node: Node, region: Graph) -> Kernel:
+    """The kernel that checks the indices of a scatter, and hands on the places they name."""
+    b, evaluator, (result,) = open_region(region, (None,))
+    indices = evaluator.buffers[node.inputs[1]]
+    places = b.buffer("places", "out", _places(node))
+    axis: int = node.attrs["axis"]
+    with ExitStack() as loops:
+        (number,) = open_loops(b, evaluator, loops, (places.type.size,))
+        site = Site(axis, node.op.name, node.provenance.where)
+        raw = b.cast(b.load(indices, number), int64)
+        b.store(places, number, b.check(raw, result.value.shape[axis], site))
+    return b.finish()
+
+
+_Form = Literal["whole", "update", "checked"]
+"""A scatter by itself; where its result holds the base; and where its indices are checked, too."""
+
+
+def _scatter(node: Node, region: Graph, slices: Slices, form: _Form) -> Kernel:
+    """The kernel of a scatter, or what is left of it."""
     assert isinstance(node.op.lowering, ScatterAdd)
     along = node.op.lowering.along
-    b, evaluator, (result,) = open_region(region, slices, "update" if is_update else "out")
+    b, evaluator, (result,) = open_region(region, slices, "out" if form == "whole" else "update")
     if result.slice is not None:
         raise VerifyError(f"{node.op.name} is not put into a slice", node=repr(node))
     out = result.buffer
@@ -82,7 +112,10 @@ def _scatter(node: Node, region: Graph, slices: Slices, is_update: bool) -> Kern
     parts, size, width = product(shape[:axis]), shape[axis], product(shape[axis + 1 :])
     count = indices.shape[axis] if along else product(indices.shape)
     updated = (parts, count, width)
-    if not is_update:
+    places = evaluator.buffers[indices]
+    if form == "checked":
+        places = b.buffer("places", "in", _places(node))
+    if form == "whole":
         with ExitStack() as copying:
             (element,) = open_loops(b, evaluator, copying, (out.type.size,))
             b.store(out, element, b.load(evaluator.buffers[base], element))
@@ -92,9 +125,13 @@ def _scatter(node: Node, region: Graph, slices: Slices, is_update: bool) -> Kern
         # where each has its own, places of neighbours may lie anywhere
         lane = open_loop(b, evaluator, loops, width, "parallel") if along else None
         number = which if lane is None else flat_index(b, (part, which, lane), updated)
-        raw = b.load(evaluator.buffers[indices], number)
-        site = Site(axis, node.op.name, node.provenance.where)
-        target = b.check(b.cast(raw, int64), size, site)
+        target = b.cast(b.load(places, number), int64)
+        if form == "checked":
+            # it is in range, which so can be seen
+            last = b.apply("subtract", b.dim(size), b.constant(1, int64))
+            target = b.apply("maximum", b.apply("minimum", target, last), b.constant(0, int64))
+        else:
+            target = b.check(target, size, Site(axis, node.op.name, node.provenance.where))
         if lane is None:
             lane = open_loop(b, evaluator, loops, width, "vector")
         source = flat_index(b, (part, which, lane), updated)

@@ -63,7 +63,8 @@ class Launch:
 
 @dataclass(slots=True, unsafe_hash=True)
 class Copy:
-    """Copies one slot to another of the same size."""
+    """Copies one slot to another of the same size; nothing is to do where both are one memory, as
+    those of a variable may be."""
 
     source: Final[int]
     target: Final[int]

@@ -155,7 +155,8 @@ class MemoryChecker(PlanChecker):
         """A step that touches two slots of one memory reads each element before it is written."""
         step = self.plan.steps[position]
         if isinstance(step, Copy):
-            if self._where(step.source) == self._where(step.target):
+            own = (step.source, step.target) in self.plan.renewed
+            if self._where(step.source) == self._where(step.target) and not own:
                 self.fail(f"copies the {self.label(step.source)} to where it lies", position)
             return
         if not isinstance(step, Launch):
@@ -188,8 +189,8 @@ class MemoryChecker(PlanChecker):
             if is_part and len({arguments[number] for number in written}) == 1:
                 continue  # several parts of one whole
             if len(written) > 1:
-                slots = (self.label(arguments[number]) for number in written[:2])
-                self.fail(f"writes the {' and the '.join(slots)} to one memory", position)
+                labels = (self.label(arguments[number]) for number in written[:2])
+                self.fail(f"writes the {' and the '.join(labels)} to one memory", position)
 
     # --- layout ----------------------------------------------------------------------------------
 

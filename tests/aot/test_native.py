@@ -131,6 +131,42 @@ def test_a_failed_run_changes_no_variable(tmp_path: Path) -> None:
     assert library.get("w1").tobytes() != before.tobytes()
 
 
+def test_fault_12_rows_of_a_table_are_written_where_they_lie(tmp_path: Path) -> None:
+    with gx.Graph() as graph:
+        table = gx.variable(np.zeros((1 << 12, 8), np.float32), name="table")
+        ids = gx.placeholder((None,), "int64", name="ids")
+        rows = gx.placeholder((ids.shape[0], 8), name="rows")
+        step = gx.group(table.assign(gx.scatter_add(table, ids, rows)), name="step")
+    run = gx.Session(graph).compile(step, [ids, rows])
+    assert run.compiled.plan.commit is not None
+    library = library_of(run, tmp_path / "table")
+    expected = np.zeros((1 << 12, 8), np.float32)
+    for n in range(3):
+        places, added = np.array([n, 4, 4, -1]), np.full((4, 8), n + 0.5, np.float32)
+        library(places, added)
+        np.add.at(expected, places, added)
+        assert np.array_equal(library.get("table"), expected)
+        with pytest.raises(ValueError, match=r"index 4096 is out of range for axis 0"):
+            library(np.array([0, 4096, 1, 2]), added)
+        assert np.array_equal(library.get("table"), expected)
+
+
+def test_fault_12_loops_of_a_library(tmp_path: Path) -> None:
+    """One array is written in place, two take turns; any number of trips."""
+    with gx.Graph() as graph:
+        x, trips = gx.placeholder((None,), "float64", name="x"), gx.placeholder((), "int64")
+        _, one, two = gx.while_loop(
+            lambda t, *_: t < trips,
+            lambda t, a, b: (t + 1, gx.scatter_add(a, t % 3, 1.5), b[::-1] + a[0]),
+            (np.int64(0), x, x * 2.0),
+        )
+    run = gx.Session(graph).compile([one, two], [x, trips])
+    library = library_of(run, tmp_path / "loops")
+    for count in (0, 1, 2, 5):
+        given = np.arange(7.0), np.int64(count)
+        assert all(map(np.array_equal, library(*given), run(*given)))
+
+
 def test_variables_can_be_written(tmp_path: Path) -> None:
     graph, x, _, logits, _ = network()
     session = gx.Session(graph)
