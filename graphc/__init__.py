@@ -44,8 +44,8 @@ _NAMES = {
 
 _ERRORS = (
     "ArtifactError", "ConcreteValueError", "DTypeError", "FeedError", "FileError", "GradientError",
-    "GraphError", "GraphcError", "IndexRangeError", "NameLookupError", "NumericsError",
-    "ParseError", "ShapeError", "UnsupportedError", "VerifyError",
+    "GraphError", "GraphcError", "GraphcWarning", "IndexRangeError", "NameLookupError",
+    "NumericsError", "ParseError", "ShapeError", "UnsupportedError", "VerifyError",
 )  # fmt: skip
 
 _DTYPES = (

@@ -26,7 +26,7 @@ from graphc.kernel.text import print_kernel
 from graphc.plan.text import symbols_in
 from graphc.runtime.program import ArenaTooLarge
 from graphc.targets import arranged, targets_of
-from graphc.tiers import Tier, Tiers, seconds_of
+from graphc.tiers import Compilation, Tier, Tiers, seconds_of
 
 if TYPE_CHECKING:
     import networkx
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from graphc.base.source import Location
     from graphc.explain import Explainer, Explanation, Fusion
     from graphc.profile import Profile
-    from graphc.session import Compilation, Session
+    from graphc.session import Session
     from passes.manager import PassRecord
 
 
@@ -207,6 +207,11 @@ class Executable(Called):
     def needed(self) -> tuple[Value, ...]:
         """The values that must be fed, in the order ``run`` takes them."""
         return self._extraction.feeds
+
+    @property
+    def variables(self) -> tuple[Value, ...]:
+        """The variables that a call reads or gives new values."""
+        return tuple(dict.fromkeys((*self._extraction.states, *self._extraction.written)))
 
     @property
     def source(self) -> Graph:

@@ -13,13 +13,15 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphc.base.errors import ArtifactError, GraphError, ParseError
 from graphc.base.source import caller
+from graphc.base.warn import warn
 from graphc.base.words import shown
 from graphc.extract import needed
 from graphc.ir import dims
+from graphc.ir.attributes import Array, Payload
 from graphc.ir.builder import make_node
 from graphc.ir.effect import Effect
 from graphc.ir.graph import Graph, Node, Provenance
@@ -35,23 +37,29 @@ from graphc.state import Variable, group
 from graphc.structure import leaves
 from graphc.structure_data import structure_data, structure_of
 
+if TYPE_CHECKING:
+    from graphc.session import Session
+
 _FRESH = re.compile(r"_d([0-9]{1,18})", re.ASCII)
 
 
 # --- writing -------------------------------------------------------------------------------------
 
 
-def save(path: str | os.PathLike[str], fetches: Any) -> None:
+def save(path: str | os.PathLike[str], fetches: Any, *, session: Session | None = None) -> None:
     """Writes what the fetches need to ``path``, and large constants to ``path`` + ``.npz``.
 
-    Variables are saved with their initial values, not with those of a session.
+    Variables start from the values that they have in ``session``. Without one they keep their
+    initial values, and if the graph assigns to one of them, which training does, a warning says so.
 
     Args:
         path: the file, by habit ``*.gir``.
         fetches: values, effects or nested lists, tuples and dicts of them, of one graph.
+        session: whose values of the variables to save.
 
     Raises:
-        GraphError: for fetches of several graphs, or that are no values or effects.
+        GraphError: for fetches of several graphs, or that are no values or effects, and for a
+            session of another graph.
         UnsupportedError: for structures that files can't hold.
         FileError: if the file can't be written.
     """
@@ -60,6 +68,7 @@ def save(path: str | os.PathLike[str], fetches: Any) -> None:
     recorder = _recorder_of(flat)
     roots = [v for leaf in flat for v in (leaf.values if isinstance(leaf, Effect) else (leaf,))]
     nodes = _saved_nodes(recorder, needed(recorder, roots, ()))
+    nodes = _with_facts(recorder, nodes, session)
     for node in list(nodes):
         for value in node.outputs:
             others = recorder.requires.get(value)
@@ -86,7 +95,8 @@ def _recorder_of(flat: Sequence[Any]) -> Recorder:
             raise GraphError(
                 f"{shown(leaf)} is neither a value nor an effect",
                 where=caller(),
-                hint="the path comes first: gx.save(path, fetches)",
+                hint="the path comes first, then what to compute: gx.save(path, fetches, "
+                "session=session); values of variables alone are written by session.save(path)",
             )
         for value in leaf.values if isinstance(leaf, Effect) else (leaf,):
             if value.graph is None or value.graph.parent is not None:
@@ -117,16 +127,60 @@ def _saved_nodes(recorder: Recorder, nodes: Sequence[Node]) -> list[Node]:
             before = latest.get(written, written)
             latest[written] = node.output
             node = replace(node, inputs=(before, *node.inputs[1:]))
-        result.append(_with_facts(node))
+        result.append(node)
     return result
 
 
-def _with_facts(node: Node) -> Node:
-    """The node, with what a variable knows beside its attributes."""
-    value = node.outputs[0]
-    if isinstance(value, Variable) and not value.trainable:
-        return replace(node, attrs={**node.attrs, "trainable": False})
-    return node
+def _with_facts(recorder: Recorder, nodes: Sequence[Node], session: Session | None) -> list[Node]:
+    """The nodes, with the values that variables shall start from, and what they know beside."""
+    kept = [node.output for node in nodes if node.op is variable_op]
+    present = _values_in(session, recorder, kept)
+    written = {*recorder.written.values()}
+    untrained: list[Value] = []
+    result: list[Node] = []
+    for node in nodes:
+        value = node.outputs[0]
+        if isinstance(value, Variable):
+            attrs = dict(node.attrs)
+            if not value.trainable:
+                attrs["trainable"] = False
+            stored = value.stored
+            if present:
+                attrs["initial"], stored = Payload(present[value]), "session"
+            elif stored is None and value in written:
+                untrained.append(value)
+                stored = "initial"
+            if stored is not None:
+                attrs["values"] = stored
+            node = replace(node, attrs=attrs)
+        result.append(node)
+    if untrained:
+        names = ", ".join(shown(value.name) for value in untrained[:4])
+        warn(
+            f"variables that the graph assigns to are saved with their initial values: {names}"
+            + ", …" * (len(untrained) > 4),
+            hint="save what a session has made of them: gx.save(path, fetches, session=session); "
+            "a new gx.Session(graph) has the initial values",
+        )
+    return result
+
+
+def _values_in(session: Any, recorder: Recorder, variables: Sequence[Value]) -> dict[Value, Array]:
+    """What a session has for the variables; nothing without a session."""
+    if session is None:
+        return {}
+    if getattr(session, "graph", None) is not recorder:
+        of = f"a session of graph {session.graph.name!r}" if hasattr(session, "graph") else session
+        raise GraphError(
+            f"session={of if isinstance(of, str) else shown(of)}, but the fetches are of graph "
+            f"{recorder.name!r}",
+            where=caller(),
+            hint="give the session that ran the fetches",
+        )
+    found = session.get(list(variables))
+    for array in found:
+        array.flags.writeable = False
+    return dict(zip(variables, found, strict=True))
 
 
 def _file_node(op: OpDef, inputs: Sequence[Value], name: str | None = None, **attrs: Any) -> Node:
@@ -199,8 +253,10 @@ class _Loader:
         if node.op is variable_op:
             attrs = dict(attrs)
             trainable = attrs.pop("trainable", True)
+            stored = attrs.pop("values", None)
             old = node.output
             variable = Variable(old.type, old.name, recorder, trainable is not False)
+            variable.stored = stored if isinstance(stored, str) else None
             self.renamed[old] = variable
             outputs = (variable,)
         recorder.adopt(replace(node, inputs=inputs, attrs=attrs, outputs=outputs))

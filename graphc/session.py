@@ -6,17 +6,18 @@ together after the last step, so an error or an interrupt leaves every variable 
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphc.base.errors import FeedError, GraphError, NumericsError
 from graphc.base.options import Options
 from graphc.base.paths import check_writable
-from graphc.base.source import Location, caller
+from graphc.base.source import caller
 from graphc.base.target import Target, host
 from graphc.base.words import shown
 from graphc.cached.programs import compiled_program
@@ -30,12 +31,16 @@ from graphc.ir.attributes import Array, Payload
 from graphc.ir.effect import Effect
 from graphc.ir.recorder import Recorder, current_recorder, origin
 from graphc.ir.value import Value
+from graphc.ops.arguments import switch
 from graphc.ops.source import placeholder_op
 from graphc.ops.state import variable_op
 from graphc.runtime.blocks import copies_of
 from graphc.state import Variable
 from graphc.structure import leaves, rebuild
-from graphc.tiers import Tiers, seconds_of
+from graphc.tiers import Compilation, Tiers, seconds_of
+
+if TYPE_CHECKING:
+    from graphc.checkpoint import Restored
 
 _Key: TypeAlias = tuple[tuple[int, ...], frozenset[int]]
 """The fetches and the fed values of an executable, by identity."""
@@ -53,34 +58,6 @@ def _options(given: Options | None, threads: int | None) -> Options:
     except GraphError as error:
         error.where = caller()
         raise
-
-
-@dataclass(frozen=True, slots=True)
-class Compilation:
-    """One compilation of a session; equal programs are compiled once.
-
-    Attributes:
-        reason: what was new: the fetches, or which values were fed.
-        where: the user's line that asked for it.
-        tiers: the programs it gave.
-    """
-
-    reason: str
-    where: Location | None
-    tiers: Tiers = field(repr=False)
-
-    @property
-    def compiled(self) -> Compiled:
-        """What it gave, which this waits for."""
-        return self.tiers.full
-
-    @property
-    def cache(self) -> str:
-        """"hit" if the program came from the cache on disk, else why it did not."""
-        return self.tiers.cache
-
-    def __str__(self) -> str:
-        return f"{self.reason}, asked for at {self.where or 'no line'}"
 
 
 class Session:
@@ -257,9 +234,7 @@ class Session:
                 with collection_paused():
                     extraction = extract(self.graph, values, effects, dict.fromkeys(overrides))
                     tiers = self._compile(extraction, self._reason(key, resolved, overrides))
-                known = Executable(
-                    self, resolved, extraction, tiers, extraction.feeds, len(values)
-                )
+                known = Executable(self, resolved, extraction, tiers, extraction.feeds, len(values))
                 self._compiled[key] = known
         return known.arranged_as(resolved)
 
@@ -382,6 +357,47 @@ class Session:
                 )
             new[variable] = converted_feed(variable, given)
         self._holdings.set(dict(zip(new, copies_of([*new.values()]), strict=True)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the present values of all variables of the graph to a file of safetensors.
+
+        These are those that optimisers keep, too, so that a restored session trains on as if it
+        had never stopped. The file, which only its owner may read, appears at once and whole.
+        The values are those of one moment, whatever runs meanwhile. Of several variables of one
+        name, the second and further ones get a number behind it in the file.
+
+        Args:
+            path: the file, by habit ``*.safetensors``.
+
+        Raises:
+            GraphError: for what is no path, and for names that the format can't hold.
+            FileError: if it can't be written; what was there before then stays.
+        """
+        from graphc.checkpoint import save_values
+
+        save_values(path, self.graph, self._holdings.read)
+
+    def restore(self, path: str | os.PathLike[str], *, partial: bool = False) -> Restored:
+        """Gives the variables the values of a file, all at once, or none if anything is wrong.
+
+        Args:
+            path: what ``save`` or another writer of safetensors wrote.
+            partial: take what fits and leave other variables as they are; otherwise the file must
+                hold the graph's variables, of their dtypes and shapes, and nothing else.
+
+        Returns:
+            What was loaded and what was not; print it.
+
+        Raises:
+            ArtifactError: if the file is damaged or does not fit, with all that does not.
+            GraphError: for what is no path.
+            FileError: if it can't be read.
+        """
+        from graphc.checkpoint import read_values
+
+        new, report = read_values(path, self.graph, switch(partial, "partial"))
+        self._holdings.set(dict(zip(new, copies_of([*new.values()]), strict=True)))
+        return report
 
     # --- looking up ------------------------------------------------------------------------------
 

@@ -33,15 +33,19 @@ class Variable(Value):
 
     Attributes:
         trainable: whether ``minimize`` updates it by default.
+        stored: where ``gx.save`` took the initial value from, for a variable of a graph that
+            ``gx.load`` read: "session", or "initial" if the graph saved gave it other values when
+            it ran; None otherwise.
     """
 
-    __slots__ = ("trainable",)
+    __slots__ = ("stored", "trainable")
 
     def __init__(
         self, type: TensorType, name: str | None, graph: Recorder, trainable: bool
     ) -> None:
         super().__init__(type, name, graph)
         self.trainable = trainable
+        self.stored: str | None = None
 
     def read(self) -> Value:
         """The latest value written before this in the order of building."""
@@ -111,7 +115,8 @@ def variable(
 
     Args:
         initial: anything ``np.asarray`` takes, of fixed shape.
-        name: a label.
+        name: a label; without one the variable is called "variable", the next "variable_1" and so
+            on, the same in each run of the same program.
         trainable: whether ``minimize`` updates it by default.
         dtype: converts the initial value.
 
@@ -133,7 +138,10 @@ def variable(
             hint="make it outside and assign to it inside",
         )
     payload = payload_of(initial, dtype)
-    result = Variable(payload.type, checked_name(name), recorder, switch(trainable, "trainable"))
+    label = checked_name(name)
+    if label is None:
+        label = recorder.free_name("variable")
+    result = Variable(payload.type, label, recorder, switch(trainable, "trainable"))
     recorder.add(variable_op, (), {"initial": payload}, outputs=(result,))
     return result
 

@@ -18,10 +18,11 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Literal
 
 from graphc.base.errors import GraphError
-from graphc.base.source import caller
+from graphc.base.source import Location, caller
 from graphc.base.words import shown
 from graphc.compiled import Compiled
 
@@ -209,3 +210,31 @@ class Tiers:
         self._hurry.set()
         if self._thread is not None and self._thread.is_alive():
             self._thread.join()
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """One compilation of a session; equal programs are compiled once.
+
+    Attributes:
+        reason: what was new: the fetches, or which values were fed.
+        where: the user's line that asked for it.
+        tiers: the programs it gave.
+    """
+
+    reason: str
+    where: Location | None
+    tiers: Tiers = field(repr=False)
+
+    @property
+    def compiled(self) -> Compiled:
+        """What it gave, which this waits for."""
+        return self.tiers.full
+
+    @property
+    def cache(self) -> str:
+        """ "hit" if the program came from the cache on disk, else why it did not."""
+        return self.tiers.cache
+
+    def __str__(self) -> str:
+        return f"{self.reason}, asked for at {self.where or 'no line'}"

@@ -33,9 +33,9 @@ def build() -> tuple[Any, Any]:
 
 @pytest.fixture
 def saved(tmp_path: Path) -> str:
-    with gx.Graph("shown"):
+    with gx.Graph("shown"), gx.Session() as session:
         result, update = build()
-        gx.save(tmp_path / "a.gir", {"y": result, "train": gx.group(update)})
+        gx.save(tmp_path / "a.gir", {"y": result, "train": gx.group(update)}, session=session)
     return str(tmp_path / "a.gir")
 
 
@@ -214,7 +214,8 @@ def test_bench(library: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_compile(saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     x = np.arange(12.0).reshape(4, 3)
     out = str(tmp_path / "whole")
-    assert output(capsys, "compile", saved, "-o", out) == ""
+    told = output(capsys, "compile", saved, "-o", out)
+    assert told == f"wrote {out}: 1 variable with values of a session\n"
     loaded = gx.load(saved)
     target = family_of("host").programs[0][2]
     expected = gx.Session(loaded["y"].graph, target=target).run(loaded, {"x": x})

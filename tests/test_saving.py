@@ -14,6 +14,8 @@ import graphc as gx
 from graphc.ir.parser import parse_graph
 from graphc.ir.printer import print_graph
 
+pytestmark = pytest.mark.filterwarnings("ignore:variables that the graph assigns to")
+
 
 def variables(graph: Any) -> list[Any]:
     return [node.output for node in graph.nodes if node.op.name == "variable"]

@@ -62,6 +62,10 @@ class GraphcError(Exception):
         return (type(self), (self.message,), details)
 
 
+class GraphcWarning(UserWarning):
+    """Something that is allowed and seldom meant; says how to mend it."""
+
+
 class ShapeError(GraphcError, ValueError):
     """Shapes that don't fit each other or the operation."""
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphc.base.errors import GraphError
+from graphc.base.words import plural, shown
 from graphc.cli.command import Command, argument
+
+if TYPE_CHECKING:
+    from graphc.executable import Executable
 
 
 def _compile(options: argparse.Namespace) -> int:
@@ -38,7 +43,30 @@ def _compile(options: argparse.Namespace) -> int:
             name=options.name,
             freeze=False if options.no_freeze else None,
         )
+        told, untrained = _about_variables(executable)
+    print(f"wrote {options.output}: {told}")
+    if untrained:
+        print(
+            f"warning: {options.model} holds initial values, not trained ones, of "
+            f"{', '.join(untrained)}; gx.save(path, fetches, session=session) keeps those of a "
+            "session",
+            file=sys.stderr,
+        )
     return 0
+
+
+def _about_variables(executable: Executable) -> tuple[str, list[str]]:
+    """Whose values the variables of a program have, and the names of those not trained."""
+    counts: dict[str, int] = {}
+    untrained: list[str] = []
+    for value in executable.variables:
+        stored = getattr(value, "stored", None)
+        kind = "values of a session" if stored == "session" else "initial values"
+        counts[kind] = counts.get(kind, 0) + 1
+        if stored == "initial":
+            untrained.append(shown(value.name))
+    told = ", ".join(f"{plural(count, 'variable')} with {kind}" for kind, count in counts.items())
+    return told or "no variables", untrained
 
 
 def _bounds(given: Sequence[str]) -> dict[str, tuple[int, int]]:
@@ -61,8 +89,9 @@ def _is_size(text: Any) -> bool:
 COMMAND = Command(
     "compile",
     "write a saved graph as a library",
-    "Compiles a graph that graphc.save wrote, with the initial values of its variables, to a "
-    "library: machine code, a C header and a Python module.",
+    "Compiles a graph that graphc.save wrote, with the values of variables that it saved, to a "
+    "library: machine code, a C header and a Python module. Says whether these are values of a "
+    "session or initial ones.",
     (
         argument("model", metavar="MODEL", help="the file that graphc.save wrote"),
         argument("-o", "--output", metavar="DIR", required=True, help="the directory to write"),

@@ -79,6 +79,7 @@ class Recorder:
         self._inferred: dict[tuple[object, ...], tuple[TensorType, ...]] = {}
         self._names: dict[str, list[Value]] = {}
         self._effects: dict[str, list[Effect]] = {}
+        self._numbers: dict[str, int] = {}
         self._symbols = 0
         self._control: list[tuple[Value, ...]] = []
         self._tokens: list[object] = []
@@ -304,6 +305,23 @@ class Recorder:
                 self._positions |= {v: position for position, node in new for v in node.outputs}
                 self._placed = count
         return self._positions
+
+    @property
+    def variables(self) -> tuple[Value, ...]:
+        """All variables, in the order of their creation: parameters, and what optimisers keep."""
+        return tuple([node.outputs[0] for node in self.nodes if node.op.name == "variable"])
+
+    def free_name(self, stem: str) -> str:
+        """A name that nothing bears yet: the stem, or the stem with the next number that is free.
+
+        The same program gets the same names, since numbers go by the order of building.
+        """
+        with self._lock:
+            number = self._numbers.get(stem, 0)
+            while (name := f"{stem}_{number}" if number else stem) in self._names:
+                number += 1
+            self._numbers[stem] = number
+        return name
 
     @property
     def revision(self) -> int:
