@@ -157,29 +157,39 @@ def _as_array(value: Value, given: Any) -> Array:
 
 
 def _cast(value: Value, array: Array, dtype: DType, given: Any) -> Array:
-    kind = array.dtype.kind
-    if kind == "b" or (array.size == 0 and kind in "iuf" and not isinstance(given, np.ndarray)):
-        return array.astype(dtype.numpy)
-    if kind in "iu":
-        if dtype.kind == "bool":
-            raise _wrong(value, f"dtype {array.dtype}", given, "compare it, for example with != 0")
-        if dtype.is_integer and array.size and array.dtype != dtype.numpy:
-            info = np.iinfo(dtype.numpy)  # type: ignore[type-var]
-            low, high = int(array.min()), int(array.max())
-            if low < info.min or high > info.max:
-                raise _wrong(
-                    value,
-                    f"values from {low} to {high}",
-                    given,
-                    f"{dtype} holds {info.min} to {info.max}: wrap them with .astype('{dtype}')",
-                )
+    is_empty = array.size == 0 and array.dtype.kind in "iuf" and not isinstance(given, np.ndarray)
+    problem = None if is_empty else misfit(array, dtype)
+    if problem is not None:
+        raise _wrong(value, problem[0], given, problem[1])
+    with np.errstate(all="ignore"):
         return array.astype(dtype.numpy, copy=False)
+
+
+def misfit(given: Array | DType, dtype: DType) -> tuple[str, str] | None:
+    """Why numbers are not taken where a dtype is kept, and what to do; None if they are.
+
+    Of numbers that are not known yet, ``given`` is their dtype.
+    """
+    element = given.numpy if isinstance(given, DType) else given.dtype
+    kind = element.kind
+    if kind == "b" or (kind in "iuf" and dtype.is_float):
+        return None
     if kind == "f":
-        if not dtype.is_float:
-            raise _wrong(value, f"dtype {array.dtype}", given, f"round it with .astype('{dtype}')")
-        with np.errstate(all="ignore"):
-            return array.astype(dtype.numpy, copy=False)
-    raise _wrong(value, f"dtype {array.dtype}", given, _ARRAYS)
+        return f"dtype {element}", f"round it with .astype('{dtype}')"
+    if kind not in "iu":
+        return f"dtype {element}", _ARRAYS
+    if dtype.kind == "bool":
+        return f"dtype {element}", "compare it, for example with != 0"
+    if isinstance(given, DType) or not given.size or element == dtype.numpy:
+        return None
+    info = np.iinfo(dtype.numpy)  # type: ignore[type-var]
+    low, high = int(given.min()), int(given.max())
+    if info.min <= low and high <= info.max:
+        return None
+    return (
+        f"values from {low} to {high}",
+        f"{dtype} holds {info.min} to {info.max}: wrap them with .astype('{dtype}')",
+    )
 
 
 def _shape(array: Array) -> str:

@@ -11,9 +11,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import numpy as np
+
 from graphc.base.errors import DTypeError, GraphError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import shown
+from graphc.feeds import misfit
 from graphc.ir.builder import current
 from graphc.ir.dtypes import DTypeLike
 from graphc.ir.effect import Effect
@@ -22,7 +25,7 @@ from graphc.ir.surface import surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value, checked_name
 from graphc.ops.arguments import switch
-from graphc.ops.convert import as_value
+from graphc.ops.convert import as_value, converted
 from graphc.ops.source import payload_of
 from graphc.ops.state import assign_op, variable_op
 from graphc.structure import leaves
@@ -54,12 +57,16 @@ class Variable(Value):
     def assign(self, value: Any) -> Value:
         """Gives the variable a new value, and gives that value.
 
-        The value is converted by the rules of ``astype`` and broadcast to the variable's shape.
+        The value is broadcast to the variable's shape, and converted to its dtype where feeds would
+        be: floats go to floats, integers to numbers, bools anywhere. Integers that are known must
+        be in range; others wrap, as ``astype`` lets them.
+
+        Raises:
+            DTypeError: for a value of another kind, as a float for an integer variable.
+            ShapeError: if the shape does not fit.
         """
         recorder = _recorder_of(self)
-        new = as_value(value, self)
-        if new.dtype is not self.dtype:
-            new = surface_function("astype")(new, self.dtype)
+        new = self._taken(value)
         if new.shape != self.shape:
             if new.ndim > self.ndim:
                 raise ShapeError(
@@ -73,6 +80,26 @@ class Variable(Value):
         recorder.written[node.output] = self
         recorder.latest[self] = node.output
         return node.output
+
+    def _taken(self, value: Any) -> Value:
+        """A value in the variable's dtype."""
+        if isinstance(value, Value):
+            given: Any = value.dtype
+        else:
+            payload_of(value)
+            given = np.asarray(value)
+        problem = misfit(given, self.dtype)
+        if problem is not None:
+            what, hint = problem
+            raise DTypeError(
+                f"value assigned to {self.name or 'an unnamed variable'}: expected "
+                f"{self.type.brief()}, given {what}",
+                where=caller(),
+                hint=hint,
+            )
+        if isinstance(value, Value):
+            return converted(value, self.dtype)
+        return as_value(given.astype(self.dtype.numpy), self)
 
     def assign_add(self, value: Any) -> Value:
         """Adds to the latest value, and gives the sum."""

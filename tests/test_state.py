@@ -149,14 +149,14 @@ def test_assigned_values_are_cast_and_broadcast() -> None:
         i = gx.variable(np.int32(0), name="i")
         row = gx.placeholder((3,), "float64", name="row")
         dynamic = gx.placeholder((None, 3), name="dynamic")
-        assigns = [v.assign(row), v.assign(1), v.assign(v.read()[:, :1] + 1.0), i.assign(2.9)]
+        assigns = [v.assign(row), v.assign(1), v.assign(v.read()[:, :1] + 1.0), i.assign(True)]
         from_dynamic = v.assign(dynamic)
     session = gx.Session(graph)
     got = session.run(assigns, {row: [1, 2, 3]})
     np.testing.assert_array_equal(got[0], [[1, 2, 3]] * 2)
     np.testing.assert_array_equal(got[1], np.ones((2, 3)))
     np.testing.assert_array_equal(got[2], np.full((2, 3), 2))
-    assert got[3] == 2 and got[3].dtype == np.int32
+    assert got[3] == 1 and got[3].dtype == np.int32
     for size in (2, 1):
         got = session.run(from_dynamic, {dynamic: np.full((size, 3), size)})
         np.testing.assert_array_equal(got, np.full((2, 3), size))
@@ -174,6 +174,85 @@ def test_what_does_not_fit_is_told_when_building(shape: tuple[int, ...]) -> None
             v.assign(x)
         new = v.assign_add(1.0)
     assert gx.Session(graph).run(new).sum() == 6
+
+
+ASSIGNED: tuple[tuple[str, Any, str], ...] = (
+    ("int64", 1.5, "given dtype float64"),
+    ("int64", float("nan"), "given dtype float64"),
+    ("int64", [1.0, 2.0], "given dtype float64"),
+    ("int32", np.float32(1), "given dtype float32"),
+    ("int8", 300, "given values from 300 to 300"),
+    ("int8", [1, -129], "given values from -129 to 1"),
+    ("uint8", -1, "given values from -1 to -1"),
+    ("uint64", np.int64(-1), "given values from -1 to -1"),
+    ("int64", np.uint64(2**63), "given values from"),
+    ("bool", 1, "given dtype int64"),
+    ("bool", 0.0, "given dtype float64"),
+    ("float32", 1j, "no complex numbers"),
+    ("int64", "1", "cannot make a tensor of str"),
+    ("int64", None, "cannot make a tensor of NoneType"),
+    ("int64", 2**70, "out of the range of every integer dtype"),
+    ("float32", [[1.0], [1.0, 2.0]], "cannot make a tensor of list"),
+    ("float32", object(), "cannot make a tensor of object"),
+    ("float32", np.datetime64("2020"), "cannot make a tensor of datetime64"),
+)
+
+
+@pytest.mark.parametrize("dtype, given, message", ASSIGNED)
+@pytest.mark.parametrize("place", ["graph", "cond", "while"])
+def test_fault_25_what_would_lose_something_is_not_assigned(
+    dtype: str, given: Any, message: str, place: str
+) -> None:
+    with gx.Graph() as graph:
+        k = gx.variable(np.zeros(2, dtype), name="k")
+        p = gx.placeholder((), "bool", name="p")
+        with pytest.raises(gx.DTypeError, match=message) as caught:
+            if place == "graph":
+                k.assign(given)
+            elif place == "cond":
+                gx.cond(p, lambda: k.assign(given), lambda: k.read())
+            else:
+                gx.while_loop(lambda n: n < 3, lambda n: [n + 0 * k.assign(given)[0]], [0])
+    assert caught.value.where is not None and caught.value.where.filename == __file__
+    # what set refuses has the same words
+    if message.startswith("given"):
+        given = np.broadcast_to(np.asarray(given), (2,))
+        with pytest.raises(gx.FeedError) as set_:
+            gx.Session(graph).set({k: given})
+        wanted = set_.value.message.removeprefix("feed for k: ")
+        assert caught.value.message == f"value assigned to k: {wanted}"
+        assert caught.value.hint == set_.value.hint
+
+
+def test_fault_25_values_of_another_kind_are_not_assigned() -> None:
+    with gx.Graph() as graph:
+        k = gx.variable(0, name="k")
+        flag = gx.variable(False, name="flag")
+        x = gx.placeholder((), name="x")
+        i = gx.placeholder((), "int64", name="i")
+        for build in (
+            lambda: k.assign(x),
+            lambda: k.assign_add(1.5),
+            lambda: k.assign_sub(np.float64(1)),
+            lambda: k.assign_add(x),
+            lambda: flag.assign(i),
+            lambda: flag.assign(x),
+            lambda: gx.cond(flag, lambda: k.assign(x), lambda: k.read()),
+        ):
+            with pytest.raises(gx.DTypeError, match="value assigned to"):
+                build()
+        new = [k.assign(x.astype("int64")), flag.assign(i != 0), k.assign_add(True)]
+    got = gx.Session(graph).run(new, {x: 2.9, i: 3})
+    assert [int(array) for array in got] == [2, 1, 3]
+
+
+def test_fault_25_numbers_are_not_rounded_twice_on_their_way() -> None:
+    with gx.Graph() as graph:
+        v = gx.variable(np.float64(0), name="v")
+        n = gx.variable(np.uint64(0), name="n")
+        new = [v.assign(0.1), n.assign(2**64 - 1)]
+    got = gx.Session(graph).run(new)
+    assert got[0] == 0.1 and int(got[1]) == 2**64 - 1
 
 
 # --- groups and dependencies ---------------------------------------------------------------------

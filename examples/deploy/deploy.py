@@ -154,8 +154,7 @@ def main() -> None:
         train(network, session, digits, arguments.epochs)
         classifier = session.compile(network.digit, [network.pixels])
         expected = classifier(digits.held_out_pixels)
-        values = [node.output for node in network.graph.nodes if node.op.name == "variable"]
-        named = {value.name: session.get(value) for value in values if value.name}
+        named = {value.name: session.get(value) for value in network.graph.variables}
         weights = [(named[f"w{n}"], named[f"b{n}"]) for n in range(1, len(SIZES))]
         with tempfile.TemporaryDirectory() as directory:
             folder = arguments.keep or Path(directory, "digits")

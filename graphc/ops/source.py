@@ -77,6 +77,12 @@ def payload_of(value: Any, dtype_: DTypeLike | None = None) -> Payload:
             where=caller(),
             hint="all items of a list must have one shape",
         ) from error
+    if array.dtype.kind == "O" and isinstance(value, int):
+        raise DTypeError(
+            f"{shown(value)} is out of the range of every integer dtype",
+            where=caller(),
+            hint="write it as a float, or take it modulo 2**64",
+        )
     if array.dtype.kind in "OSUMmVc":
         raise DTypeError(
             f"cannot make a tensor of {type(value).__name__} (dtype {array.dtype})",
