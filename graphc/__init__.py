@@ -25,6 +25,7 @@ _MODULES = ("aot", "debug", "nn", "optim", "testing")
 _NAMES = {
     "Graph": ("graphc.ir.recorder", "Recorder"),
     "default_graph": ("graphc.ir.recorder", "default_graph"),
+    "reset_default_graph": ("graphc.ir.recorder", "reset_default_graph"),
     "Value": ("graphc.ir.value", "Value"),
     "Session": ("graphc.session", "Session"),
     "Executable": ("graphc.executable", "Executable"),

@@ -33,7 +33,13 @@ from graphc.ops.pointwise_arithmetic import power, sqrt
 from graphc.ops.pointwise_logic import where
 from graphc.ops.pointwise_rounding import maximum as larger
 from graphc.ops.reduce import sum_
-from graphc.parameters import checked_pairs, no_loss, refuse_regions, trainable_variables
+from graphc.parameters import (
+    checked_pairs,
+    no_loss,
+    refuse_regions,
+    trainable_variables,
+    warn_of_wide,
+)
 from graphc.state import Variable, group, variable
 from graphc.structure import leaves, rebuild
 
@@ -48,6 +54,9 @@ class Optimizer(ABC):
 
     def minimize(self, loss: Value, variables: Sequence[Variable] | None = None) -> Effect:
         """One step that makes the loss smaller.
+
+        Warns (``GraphcWarning``) if parameters are float64 only because NumPy's arrays are, beside
+        inputs of float32.
 
         Two steps that change the same variable do not add up if they are fetched in one run: the
         one built last wins. To descend on two losses at once, minimise their sum.
@@ -85,7 +94,9 @@ class Optimizer(ABC):
                 where=caller(),
                 hint="make parameters with gx.variable and compute the loss from them",
             )
-        return self.apply_gradients(zip(gradients_of(loss, chosen), chosen, strict=True))
+        effect = self.apply_gradients(zip(gradients_of(loss, chosen), chosen, strict=True))
+        warn_of_wide(loss, chosen)
+        return effect
 
     def apply_gradients(self, pairs: Iterable[tuple[Any, Variable]]) -> Effect:
         """One step along given gradients, such as clipped ones.

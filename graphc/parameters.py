@@ -11,13 +11,16 @@ from typing import Any
 
 from graphc.base.errors import DTypeError, GradientError, GraphError, ShapeError
 from graphc.base.source import caller
+from graphc.base.warn import warn
 from graphc.base.words import shown
 from graphc.ir.builder import current
+from graphc.ir.dtypes import float32, float64
 from graphc.ir.recorder import Recorder
 from graphc.ir.value import Value
 from graphc.ops.arguments import items_of
 from graphc.ops.convert import as_value
-from graphc.ops.state import assign_op
+from graphc.ops.source import placeholder_op
+from graphc.ops.state import assign_op, variable_op
 from graphc.state import Variable
 
 
@@ -29,7 +32,39 @@ def trainable_variables(loss: Value) -> list[Variable]:
     """
     if not isinstance(loss, Value):
         raise no_loss(loss)
-    found: dict[int, Variable] = {}
+    return [
+        value
+        for value in _sources(loss)
+        if isinstance(value, Variable) and value.trainable and value.dtype.is_float
+    ]
+
+
+def warn_of_wide(loss: Value, chosen: Iterable[Variable]) -> None:
+    """Warns where float64 parameters that nobody asked for make a model of float32 inputs float64.
+
+    NumPy's arrays are float64 unless told otherwise, and whatever they meet becomes so too.
+    """
+    wide = [value for value in chosen if value.dtype is float64 and not value.is_asked_for]
+    if not wide:
+        return
+    inputs = {
+        value.dtype
+        for value in _sources(loss)
+        if not isinstance(value, Variable) and value.dtype.is_float
+    }
+    if inputs != {float32}:
+        return
+    names = ", ".join(shown(value.name) for value in wide[:4]) + ", …" * (len(wide) > 4)
+    warn(
+        f"this trains in float64 although the inputs are float32: NumPy made {names} float64, "
+        "and all that they meet is computed so, at half the speed",
+        hint="gx.variable(initial, dtype='float32'); or dtype='float64' if it is meant",
+    )
+
+
+def _sources(loss: Value) -> list[Value]:
+    """The variables and placeholders that a value depends on, in the order they were made."""
+    found: dict[int, Value] = {}
     seen: set[Value] = set()
     stack = [loss]
     while stack:
@@ -41,8 +76,8 @@ def trainable_variables(loss: Value) -> list[Variable]:
         node = graph.producer(value)
         if node is None:
             continue
-        if isinstance(value, Variable) and value.trainable and value.dtype.is_float:
-            found[graph.positions[node.outputs[0]]] = value
+        if node.op is variable_op or node.op is placeholder_op:
+            found[graph.positions[value]] = value
         # An assignment's value is the one assigned; what the variable held before is no part of it.
         stack.extend(node.inputs[1:] if node.op is assign_op else node.inputs)
     return [found[position] for position in sorted(found)]
@@ -111,4 +146,4 @@ def refuse_regions() -> None:
         )
 
 
-__all__ = ["checked_pairs", "no_loss", "refuse_regions", "trainable_variables"]
+__all__ = ["checked_pairs", "no_loss", "refuse_regions", "trainable_variables", "warn_of_wide"]

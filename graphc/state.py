@@ -39,16 +39,30 @@ class Variable(Value):
         stored: where ``gx.save`` took the initial value from, for a variable of a graph that
             ``gx.load`` read: "session", or "initial" if the graph saved gave it other values when
             it ran; None otherwise.
+        is_asked_for: whether the dtype was asked for, rather than taken from an array.
     """
 
-    __slots__ = ("stored", "trainable")
+    __slots__ = ("is_asked_for", "stored", "trainable")
 
     def __init__(
-        self, type: TensorType, name: str | None, graph: Recorder, trainable: bool
+        self,
+        type: TensorType,
+        name: str | None,
+        graph: Recorder,
+        trainable: bool,
+        is_asked_for: bool = False,
     ) -> None:
         super().__init__(type, name, graph)
         self.trainable = trainable
+        self.is_asked_for = is_asked_for
         self.stored: str | None = None
+
+    def __getstate__(self) -> tuple[object, ...]:
+        return (*super().__getstate__(), self.trainable, self.stored, self.is_asked_for)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        *common, self.trainable, self.stored, self.is_asked_for = state
+        super().__setstate__(tuple(common))
 
     def read(self) -> Value:
         """The latest value written before this in the order of building."""
@@ -168,7 +182,9 @@ def variable(
     label = checked_name(name)
     if label is None:
         label = recorder.free_name("variable")
-    result = Variable(payload.type, label, recorder, switch(trainable, "trainable"))
+    result = Variable(
+        payload.type, label, recorder, switch(trainable, "trainable"), dtype is not None
+    )
     recorder.add(variable_op, (), {"initial": payload}, outputs=(result,))
     return result
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -450,3 +452,122 @@ def test_a_cache_is_no_switch(
 def test_there_are_no_random_operations() -> None:
     with pytest.raises(AttributeError, match=r"'random': draw numbers with numpy\.random and feed"):
         gx.random  # noqa: B018
+
+
+# --- faults 22 to 24 -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fresh_default_graph() -> Iterator[None]:
+    gx.reset_default_graph()
+    yield
+    gx.reset_default_graph()
+
+
+@pytest.mark.usefixtures("fresh_default_graph")
+def test_fault_22_what_is_built_outside_of_its_graph_says_where_to_build_it() -> None:
+    with gx.Graph():
+        y = gx.placeholder((3,), name="y")
+    builds: list[Any] = [
+        lambda: gx.zeros(3) + y, lambda: y + gx.zeros(3), lambda: gx.where(gx.ones(3) > 0, y, 0.0),
+        lambda: gx.concatenate([y, gx.arange(3).astype("float32")]),
+    ]  # fmt: skip
+    for build in builds:
+        error = raised(gx.GraphError, build)
+        assert "belongs to another graph" in error.message
+        assert "build all inside of one 'with graph:'" in hint_of(error)
+    with gx.Graph():
+        error = raised(gx.GraphError, lambda: gx.zeros(3) + y)
+    assert hint_of(error) == "build all operands of an operation in one graph"
+
+
+@pytest.mark.usefixtures("fresh_default_graph")
+def test_fault_22_a_cell_that_runs_again_can_begin_anew() -> None:
+    def cell() -> Any:
+        x = gx.placeholder((2,), name="x")
+        return x, x * gx.variable(2.0, name="w")
+
+    old, result = cell()
+    session = gx.Session()
+    session.set({"w": 3.0})
+    before = gx.default_graph()
+    cell()
+    error = raised(gx.NameLookupError, lambda: session.run(result, {"x": np.ones(2)}))
+    assert error.message.startswith("2 values are called 'x', built at ")
+    assert "begin anew, with gx.reset_default_graph()" in hint_of(error)
+    gx.reset_default_graph()
+    assert gx.default_graph() is not before and not gx.default_graph().nodes
+    new, _ = cell()
+    assert gx.Session().run("w") == 2
+    # the old session goes on, and its graph can be built on
+    np.testing.assert_array_equal(session.run(result + 1, {old: np.ones(2)}), [4, 4])
+    assert (old * 2).graph is before and new.graph is gx.default_graph()
+    with before:
+        gx.reset_default_graph()
+    with gx.default_graph():
+        assert "leave its with block" in hint_of(raised(gx.GraphError, gx.reset_default_graph))
+
+
+def test_fault_23_a_value_cannot_be_given_another_type(graph: Any) -> None:
+    for value in (gx.placeholder((2,), name="x"), gx.variable(1.0), gx.zeros(3)):
+        for name in ("type", "graph"):
+            error = raised(gx.UnsupportedError, lambda v=value, n=name: setattr(v, n, None))
+            assert error.message.startswith(f"the {name} of <Value")
+            assert "astype" in hint_of(error)
+        for name in ("shape", "dtype", "ndim", "size", "type", "graph"):
+            with pytest.raises(AttributeError):
+                delattr(value, name)
+        assert value.type is not None and value.graph is graph
+        value.name = "still"
+        again = pickle.loads(pickle.dumps(value))
+        assert again.type == value.type and again.name == "still"
+
+
+def test_fault_23_a_pickled_variable_is_still_trained(graph: Any) -> None:
+    w = gx.variable(1.0, name="w")
+    gx.variable(1.0, name="fixed", trainable=False)
+    again = pickle.loads(pickle.dumps(gx.Session(graph)))
+    first, second = again.graph.variables
+    assert (first.trainable, second.trainable) == (True, False)
+    step = gx.optim.SGD(0.5).minimize(first * first)
+    again.run(step)
+    assert again.get(first) == 0 and gx.Session(graph).get(w) == 1
+
+
+def model(inputs: str, initial: Any, **named: Any) -> Any:
+    x = gx.placeholder((None, 2), inputs)
+    return gx.sum(x.astype("float64") @ gx.variable(initial, name="w", **named).astype("float64"))
+
+
+def test_fault_24_parameters_that_are_float64_by_accident_are_told_once(graph: Any) -> None:
+    drawn = np.random.default_rng(0).normal(size=2)
+    optimizer = gx.optim.SGD(0.1)
+    with pytest.warns(gx.GraphcWarning, match="NumPy made 'w' float64") as caught:
+        loss = model("float32", drawn)
+        for _ in range(3):
+            optimizer.minimize(loss)
+    assert len(caught) == 3 and {one.filename for one in caught} == {__file__}
+    assert "dtype='float32'" in str(caught[0].message)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            optimizer.minimize(loss)
+    assert len(told) == 1
+
+
+def test_fault_24_what_is_meant_is_not_warned_of(graph: Any) -> None:
+    drawn = np.random.default_rng(0).normal(size=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for loss in (
+            model("float64", drawn),
+            model("float32", drawn.astype("float32")),
+            model("float32", drawn, dtype="float64"),
+            model("float32", drawn, dtype="float32"),
+            model("int64", drawn),
+            model("float32", drawn) + gx.sum(gx.placeholder((2,), "float64")),
+        ):
+            gx.optim.Adam(0.1).minimize(loss)
+        for loss in (gx.sum(gx.variable(drawn)), model("float32", drawn, trainable=False)):
+            extra = gx.variable(1.0)
+            gx.optim.SGD(0.1).minimize(loss * extra, [extra])

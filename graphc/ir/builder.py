@@ -38,7 +38,7 @@ class Builder(Protocol):
         """The builder that gets a node over these operands while this one is current."""
 
 
-_TYPE = attrgetter("type")
+_TYPE = attrgetter("_type")
 
 _CURRENT: ContextVar[Builder | None] = ContextVar("graphc_current_builder", default=None)
 

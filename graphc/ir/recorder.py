@@ -39,11 +39,11 @@ def _signature(op: OpDef, inputs: Sequence[Value], attrs: Attributes) -> tuple[o
     """The same for operations of which the types of operands and the attributes, which nodes may
     share, are the same objects."""
     if attrs:
-        return op, id(attrs), *[id(value.type) for value in inputs]
+        return op, id(attrs), *[id(value._type) for value in inputs]
     if len(inputs) == 2:
         left, right = inputs
-        return op, None, id(left.type), id(right.type)
-    return op, None, *[id(value.type) for value in inputs]
+        return op, None, id(left._type), id(right._type)
+    return op, None, *[id(value._type) for value in inputs]
 
 
 class Recorder:
@@ -136,7 +136,7 @@ class Recorder:
         if name is not None:
             checked_name(name)
         for value in inputs:
-            if value.graph is not self:
+            if value._graph is not self:
                 inputs = [self.local(value) for value in inputs]
                 break
         if outputs is None:
@@ -176,7 +176,7 @@ class Recorder:
             found = infer_with_regions(op, inputs, attrs, regions)
         else:
             found = infer(op, inputs, attrs)
-        if not inputs or (len(found) == 1 and found[0] is inputs[0].type):
+        if not inputs or (len(found) == 1 and found[0] is inputs[0]._type):
             return found
         known = self._types
         return tuple([known.setdefault((type_.dtype.name, type_.shape), type_) for type_ in found])
@@ -184,7 +184,7 @@ class Recorder:
     def adopt(self, node: Node) -> None:
         """Appends a ready node (differentiation makes them) whose values become this graph's."""
         for value in node.outputs:
-            value.graph = self
+            value._graph = self
         if self._control:
             self._put_under_control(node)
         self.nodes.append(node)
@@ -232,18 +232,18 @@ class Recorder:
 
     def local(self, value: Value) -> Value:
         """The value itself, or the region input that captures it from an outer recorder."""
-        if value.graph is self or value.graph is None:
+        if value._graph is self or value._graph is None:
             return value
         if value in self.captures:
             return self.captures[value]
         if self.parent is None or not self.encloses(value):
-            if value.graph.parent is not None:
+            if value._graph.parent is not None:
                 raise _leaked(value)
             raise GraphError(
                 f"value {value.name or value.type} belongs to another graph: it is of "
                 f"{origin(value)}, the operation of graph {self.name!r}",
                 where=caller(),
-                hint="build all operands of an operation in one graph",
+                hint=_how_to_join(self, value._graph),
             )
         outer = self.parent.local(value)
         if outer in self.captures:
@@ -259,7 +259,7 @@ class Recorder:
         """True if the value was built in this recorder or one it is traced inside of."""
         recorder: Recorder | None = self
         while recorder is not None:
-            if value.graph is recorder:
+            if value._graph is recorder:
                 return True
             recorder = recorder.parent
         return False
@@ -284,10 +284,10 @@ class Recorder:
         """
         if self.parent is None:
             for value in inputs:
-                if value.graph is not None:
-                    if value.graph.parent is not None:
+                if value._graph is not None:
+                    if value._graph.parent is not None:
                         raise _leaked(value)
-                    return value.graph
+                    return value._graph
         return self
 
     # --- reading ---------------------------------------------------------------------------------
@@ -366,10 +366,12 @@ class Recorder:
         makers = [self.nodes[self.positions[value]] for value in values]
         lines = ", ".join(str(node.provenance.where) for node in makers)
         what = "values" if all(isinstance(item, Value) for item in found) else "values or effects"
+        again = "gx.reset_default_graph()" if self is default() else "a new gx.Graph()"
         raise NameLookupError(
             f"{len(found)} {what} are called {name!r}, built at {lines}",
             where=caller(),
-            hint="use the value itself instead of its name",
+            hint="use the value itself instead of its name; if a cell or a function built it once "
+            f"more because it ran again, begin anew, with {again}",
         )
 
     def freeze(self, outputs: Sequence[Value]) -> tuple[Graph, tuple[Value, ...]]:
@@ -429,6 +431,16 @@ def origin(value: Value) -> str:
     return f"graph {graph.name!r}" + (f", built at {where}" if where is not None else "")
 
 
+def _how_to_join(recorder: Recorder, other: Recorder) -> str:
+    """How two graphs that meet in an operation could have been one."""
+    if default() is recorder or default() is other:
+        return (
+            "what has no operands, as gx.placeholder or gx.zeros, joins the graph that is entered, "
+            "or else the default graph: build all inside of one 'with graph:'"
+        )
+    return "build all operands of an operation in one graph"
+
+
 def _leaked(value: Value) -> GraphError:
     """The error for a value of a region that is used where the region has not been entered."""
     label = f"{value.name!r} " if value.name is not None else ""
@@ -449,6 +461,24 @@ def default_graph() -> Recorder:
     found = default()
     assert isinstance(found, Recorder)
     return found
+
+
+def reset_default_graph() -> None:
+    """Puts a new, empty graph where none is entered, as for a notebook whose cells run again.
+
+    The old one stays as it is: sessions of it go on, and its values can be fetched and built on;
+    only what is built from nothing from now on joins the new one.
+
+    Raises:
+        GraphError: while the default graph is entered.
+    """
+    if current() is default():
+        raise GraphError(
+            "the default graph is entered, so another can't take its place",
+            where=caller(),
+            hint="leave its with block first",
+        )
+    install_default(Recorder("default"))
 
 
 def current_recorder() -> Recorder:

@@ -8,9 +8,10 @@ stay put.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self
 
-from graphc.base.errors import GraphError
+from graphc.base.errors import GraphError, UnsupportedError
 from graphc.base.source import caller
 from graphc.ir.dims import Dim
 from graphc.ir.dtypes import DType
@@ -34,6 +35,22 @@ def checked_name(name: Any) -> str | None:
     )
 
 
+def _fixed(slot: str, what: str) -> Any:
+    """A property that reads a slot and refuses to write it.
+
+    What code of graphc asks for each node that is recorded it reads from the slot itself.
+    """
+
+    def refuse(value: Value, new: object) -> None:
+        raise UnsupportedError(
+            f"the {what} of {value!r} can't be set: values are immutable, but for their names",
+            where=caller(),
+            hint="build a new value, with astype or reshape",
+        )
+
+    return property(attrgetter(slot), refuse)
+
+
 class Value(Operators):
     """A symbolic tensor.
 
@@ -46,14 +63,26 @@ class Value(Operators):
         graph: the recorder in which the user built it, None for values made by passes.
     """
 
-    __slots__ = ("__weakref__", "_name", "graph", "type")
+    __slots__ = ("__weakref__", "_graph", "_name", "_type")
+
+    if TYPE_CHECKING:
+
+        @property
+        def type(self) -> TensorType: ...
+
+        @property
+        def graph(self) -> Recorder | None: ...
+
+    else:
+        type = _fixed("_type", "type")
+        graph = _fixed("_graph", "graph")
 
     def __init__(
         self, type: TensorType, name: str | None = None, graph: Recorder | None = None
     ) -> None:
-        self.type = type
+        self._type = type
         self._name = name
-        self.graph = graph
+        self._graph = graph
 
     def __copy__(self) -> Self:
         """The value itself: another one would be in no graph.
@@ -63,10 +92,10 @@ class Value(Operators):
         return self
 
     def __getstate__(self) -> tuple[object, ...]:
-        return (self.type, self._name, self.graph)
+        return (self._type, self._name, self._graph)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.type, self._name, self.graph = state
+        self._type, self._name, self._graph = state
 
     @property
     def name(self) -> str | None:
@@ -80,28 +109,28 @@ class Value(Operators):
     @name.setter
     def name(self, name: str | None) -> None:
         old, self._name = self._name, checked_name(name)
-        if self.graph is not None:
-            self.graph.note_name(self, old)
+        if self._graph is not None:
+            self._graph.note_name(self, old)
 
     @property
     def shape(self) -> Shape:
         """The dims, ints or symbolic."""
-        return self.type.shape
+        return self._type.shape
 
     @property
     def dtype(self) -> DType:
         """The element type."""
-        return self.type.dtype
+        return self._type.dtype
 
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return len(self.type.shape)
+        return len(self._type.shape)
 
     @property
     def size(self) -> Dim:
         """Number of elements."""
-        return self.type.size
+        return self._type.size
 
     def __repr__(self) -> str:
         label = f" {self.name!r}" if self.name is not None else ""

@@ -47,16 +47,16 @@ def promoted(*operands: Any) -> tuple[Value, ...]:
     first = operands[0]
     if isinstance(first, Value):
         for operand in operands:
-            if not isinstance(operand, Value) or operand.type.dtype is not first.type.dtype:
+            if not isinstance(operand, Value) or operand._type.dtype is not first._type.dtype:
                 break
         else:
             return operands
     if len(operands) == 2:
         left, right = operands
-        if isinstance(left, Value) and type(right) is float and left.type.dtype.kind == "float":
-            return left, constant_beside(right, left.type.dtype, left)
-        if isinstance(right, Value) and type(left) is float and right.type.dtype.kind == "float":
-            return constant_beside(left, right.type.dtype, right), right
+        if isinstance(left, Value) and type(right) is float and left._type.dtype.kind == "float":
+            return left, constant_beside(right, left._type.dtype, left)
+        if isinstance(right, Value) and type(left) is float and right._type.dtype.kind == "float":
+            return constant_beside(left, right._type.dtype, right), right
     beside: Value | None = None
     for operand in operands:
         if isinstance(operand, Value):
@@ -71,7 +71,7 @@ def promoted(*operands: Any) -> tuple[Value, ...]:
                 weak.append(place)
                 continue
             operand = values[place] = as_value(operand, beside)
-        element = operand.type.dtype
+        element = operand._type.dtype
         common = element if common is None else promote(common, element)
     if common is None:
         common = promote(*map(scalar_dtype, operands))
@@ -85,7 +85,7 @@ def promoted(*operands: Any) -> tuple[Value, ...]:
     for place, value in enumerate(values):
         if place in weak:
             values[place] = _weak_constant(value, common, beside)
-        elif value.type.dtype is not common:
+        elif value._type.dtype is not common:
             values[place] = converted(value, common)
     return tuple(values)
 
@@ -96,7 +96,7 @@ def _weak_constant(number: Any, element: DType, beside: Value | None) -> Value:
 
 def converted(value: Value, element: DType) -> Value:
     """The value in another dtype; itself if it has it."""
-    if value.type.dtype is element:
+    if value._type.dtype is element:
         return value
     result: Value = surface_function("astype")(value, element)
     return result

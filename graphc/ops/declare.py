@@ -196,7 +196,7 @@ def float_dtype(element: DType) -> DType:
 
 def float_operand(operand: Any) -> Value:
     """One operand as a float."""
-    if isinstance(operand, Value) and operand.type.dtype.kind == "float":
+    if isinstance(operand, Value) and operand._type.dtype.kind == "float":
         return operand
     value = as_value(operand)
     return converted(value, float_dtype(value.dtype))
