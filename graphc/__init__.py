@@ -54,9 +54,6 @@ _DTYPES = (
     "float32", "float64",
 )  # fmt: skip
 
-_ELSEWHERE = {"random": "draw numbers with numpy.random and feed them"}
-"""What many look for and there isn't, and what to do instead."""
-
 __version__ = "0.1.0"
 
 
@@ -85,16 +82,14 @@ def __getattr__(name: str) -> Any:
 
 def _close_to(name: str) -> str:
     """What to do instead of a name, or the known ones (those of optimisers, too) it may mean."""
-    import difflib
+    from graphc.base.elsewhere import instead_of
 
-    if name in _ELSEWHERE:
-        return f": {_ELSEWHERE[name]}"
     spellings = {known: f"gx.{known}" for known in __dir__()}
-    for optimiser in importlib.import_module("graphc.optim").Optimizer.__subclasses__():
-        spellings.setdefault(optimiser.__name__, f"gx.optim.{optimiser.__name__}")
-    lowered = {known.lower(): text for known, text in spellings.items()}
-    close = difflib.get_close_matches(name.lower(), lowered)
-    return f"; did you mean {' or '.join(lowered[known] for known in close)}?" if close else ""
+    optim = importlib.import_module("graphc.optim")
+    optimisers = optim.Optimizer.__subclasses__() + optim.Adam.__subclasses__()
+    for optimiser in (each.__name__ for each in optimisers):
+        spellings.setdefault(optimiser, f"gx.optim.{optimiser}")
+    return instead_of(name, spellings)
 
 
 def __dir__() -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.base.errors import FeedError
+from graphc.base.errors import ConcreteValueError, FeedError
 from graphc.base.source import caller
 from graphc.base.words import known_names, plural, shown
 from graphc.ir.attributes import Array
@@ -149,11 +149,35 @@ def _as_array(value: Value, given: Any) -> Array:
         array = np.asarray(given)
     except (ValueError, TypeError) as error:
         problem = f"what NumPy cannot make an array of ({error})"
+        if isinstance(error, ConcreteValueError):
+            problem = f"a {type(given).__name__} with symbolic values"
+        elif "inhomogeneous" in str(error):
+            problem = "lists of unequal lengths"
         raise _wrong(value, problem, given, _ARRAYS) from error
+    if array.dtype.kind not in "biuf":
+        raise _wrong(value, *_no_numbers(array, given))
     if array.ndim != type_.rank:
         raise _misshapen(value, array, given)
     array = _cast(value, array, type_.dtype, given)
     return np.require(array, type_.dtype.numpy, ["C", "A"]).reshape(array.shape)
+
+
+def _no_numbers(array: Array, given: Any) -> tuple[str, Any, str]:
+    """What is no array of numbers, the thing itself, and what to feed instead."""
+    hint = _ARRAYS
+    if array.dtype.kind in "mM":
+        hint = "make numbers of it first: (array - start) / np.timedelta64(1, 's') has seconds"
+    elif array.dtype.kind == "c":
+        hint = "there are no complex numbers; feed .real and .imag by themselves"
+    elif isinstance(given, Mapping):
+        hint = "feeds of several placeholders are entries of one dict: {x: array, y: array}"
+    elif isinstance(given, Iterable) and not isinstance(given, (str, bytes)) and not array.ndim:
+        hint = "make a list of it first, with list(...)"
+    if array.ndim or isinstance(given, (np.ndarray, np.generic)):
+        return f"dtype {array.dtype}", given, hint
+    kind = type(given).__name__
+    text = shown(given)
+    return text if text.startswith(f"a {kind}") else f"the {kind} {text}", given, hint
 
 
 def _cast(value: Value, array: Array, dtype: DType, given: Any) -> Array:

@@ -6,6 +6,8 @@ nothing is defined here.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NoReturn
+
 from graphc.ops.attention import attention
 from graphc.ops.losses import mse, softmax_cross_entropy
 from graphc.ops.nn import (
@@ -39,3 +41,16 @@ __all__ = [
     "softplus",
     "tanh",
 ]
+
+
+def _missing(name: str) -> NoReturn:
+    """Says what to do instead of what there isn't."""
+    from graphc.base.elsewhere import instead_of
+
+    spellings = {known: f"gx.nn.{known}" for known in __all__}
+    known = "" if name.startswith("_") else instead_of(name, spellings)
+    raise AttributeError(f"module 'graphc.nn' has no attribute {name!r}{known}")
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _missing

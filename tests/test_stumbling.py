@@ -196,8 +196,8 @@ def test_values_have_no_number_to_format(graph: Any) -> None:
 
 
 def test_unknown_names_suggest_close_ones() -> None:
-    with pytest.raises(AttributeError, match=r"no attribute 'nme'.*gx\.mse"):
-        _ = gx.nme
+    with pytest.raises(AttributeError, match=r"no attribute 'mes'.*gx\.mse"):
+        _ = gx.mes
     with pytest.raises(AttributeError, match=r"did you mean gx\.placeholder"):
         _ = gx.placehodler
     with pytest.raises(AttributeError, match=r"gx\.softmax"):

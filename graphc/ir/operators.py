@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from graphc.base.elsewhere import elsewhere, instead_of
 from graphc.base.errors import ConcreteValueError, UnsupportedError
 from graphc.base.source import caller
 from graphc.ir import surface
@@ -76,11 +77,21 @@ class Operators:
     def __rmod__(self, other: Any) -> Value:
         return functions["mod"](other, self)
 
-    def __pow__(self, other: Any) -> Value:
+    def __pow__(self, other: Any, modulus: Any = None) -> Value:
+        if modulus is not None:
+            raise UnsupportedError(
+                "pow of a symbolic value takes no modulus", where=caller(), hint="write x**y % z"
+            )
         return functions["power"](self, other)
 
     def __rpow__(self, other: Any) -> Value:
         return functions["power"](other, self)
+
+    def __divmod__(self, other: Any) -> tuple[Value, Value]:
+        return functions["floor_divide"](self, other), functions["mod"](self, other)
+
+    def __rdivmod__(self, other: Any) -> tuple[Value, Value]:
+        return functions["floor_divide"](other, self), functions["mod"](other, self)
 
     def __matmul__(self, other: Any) -> Value:
         return functions["matmul"](self, other)
@@ -127,6 +138,18 @@ class Operators:
     def __abs__(self) -> Value:
         return functions["abs"](self)
 
+    def __round__(self, digits: int | None = None) -> Value:
+        return functions["round"](self, 0 if digits is None else digits)
+
+    def __trunc__(self) -> Value:
+        return functions["trunc"](self)
+
+    def __floor__(self) -> Value:
+        return functions["floor"](self)
+
+    def __ceil__(self) -> Value:
+        return functions["ceil"](self)
+
     def __invert__(self) -> Value:
         return functions["bitwise_not"](self)
 
@@ -166,10 +189,19 @@ class Operators:
         _refuse("truth value", "use gx.cond or gx.where to decide inside the graph")
 
     def __int__(self) -> NoReturn:
-        _refuse("int()", "fetch it with session.run, or use .astype in the graph")
+        _refuse("int()", "fetch it with session.run; in the graph .astype converts")
 
     def __float__(self) -> NoReturn:
-        _refuse("float()", "fetch it with session.run, or use .astype in the graph")
+        _refuse(
+            "float()",
+            "fetch it with session.run; in the graph .astype converts, and gx.sin is math.sin",
+        )
+
+    def __complex__(self) -> NoReturn:
+        _refuse("complex()", "there are no complex numbers: fetch it with session.run")
+
+    def __bytes__(self) -> NoReturn:
+        _refuse("bytes", "fetch it with session.run, and take .tobytes() of the array")
 
     def __index__(self) -> NoReturn:
         _refuse("index", "fetch it with session.run, or use gx.take in the graph")
@@ -306,6 +338,20 @@ class Operators:
         """See ``gx.clip``."""
         return functions["clip"](self, low, high)
 
+    def _missing(self, name: str) -> NoReturn:
+        """Says what to do instead of what values don't have."""
+        problem = f"a symbolic value has no attribute {name!r}"
+        if not name.startswith("_"):
+            if name in surface.surface_names():
+                problem += f": use gx.{name}"
+            else:
+                known = [each for each in dir(type(self)) if not each.startswith("_")]
+                problem += instead_of(name, {each: f".{each}" for each in known})
+        raise AttributeError(problem, name=name, obj=self)
+
+    if not TYPE_CHECKING:
+        __getattr__ = _missing
+
     # --- NumPy's own functions -------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
@@ -317,6 +363,8 @@ class Operators:
                 where=caller(),
                 hint="build it from graphc's own functions",
             )
+        if ufunc.__name__ == "divmod":
+            return tuple(functions[name](*inputs) for name in ("floor_divide", "mod"))
         return _numpy_function(ufunc.__name__)(*inputs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -362,5 +410,6 @@ def _numpy_function(name: str, full: str | None = None) -> Any:
         raise UnsupportedError(
             f"{full or 'np.' + name} of a symbolic value",
             where=caller(),
-            hint="graphc has no op of that name",
+            hint=elsewhere(name)
+            or "graphc has no op of that name: fetch the value, and call it on the array",
         ) from None

@@ -68,6 +68,10 @@ def payload_of(value: Any, dtype_: DTypeLike | None = None) -> Payload:
     """
     if isinstance(value, Value):
         raise DTypeError("a symbolic value is not a constant", where=caller())
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise DTypeError(
+            "a tensor has no masked entries", where=caller(), hint="fill them first: .filled(x)"
+        )
     strong = isinstance(value, (np.ndarray, np.generic))
     try:
         array = np.asarray(value)

@@ -1,0 +1,320 @@
+"""What NumPy, JAX, PyTorch and TensorFlow call otherwise, or have and graphc has not.
+
+Data: names of those libraries, and what to do here instead. Each name that begins with ``gx.`` in
+an answer exists, no name that is answered for does, and formulas compute what NumPy does; tests say
+so. Names are looked up as they stand, then without regard to case and underscores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from graphc.base.words import close_names, plain
+
+FORMULAS: dict[str, str] = {
+    "acos": "gx.arctan2(gx.sqrt((1 - x) * (1 + x)), x)",
+    "acosh": "gx.log(x + gx.sqrt((x - 1) * (x + 1)))",
+    "allclose": "gx.all(gx.abs(x - y) <= 1e-08 + 1e-05 * gx.abs(y))",
+    "append": "gx.concatenate([x.ravel(), y.ravel()])",
+    "arccos": "gx.arctan2(gx.sqrt((1 - x) * (1 + x)), x)",
+    "arccosh": "gx.log(x + gx.sqrt((x - 1) * (x + 1)))",
+    "arcsin": "gx.arctan2(x, gx.sqrt((1 - x) * (1 + x)))",
+    "arcsinh": "gx.sign(x) * gx.log1p(gx.abs(x) + x * x / (1 + gx.sqrt(1 + x * x)))",
+    "arctanh": "0.5 * (gx.log1p(x) - gx.log1p(-x))",
+    "array_equal": "gx.all(x == y)",
+    "asin": "gx.arctan2(x, gx.sqrt((1 - x) * (1 + x)))",
+    "asinh": "gx.sign(x) * gx.log1p(gx.abs(x) + x * x / (1 + gx.sqrt(1 + x * x)))",
+    "atanh": "0.5 * (gx.log1p(x) - gx.log1p(-x))",
+    "average": "gx.mean(x)",
+    "cbrt": "gx.sign(x) * gx.abs(x) ** (1 / 3)",
+    "copysign": "gx.where((y < 0) | (1 / y < 0), -gx.abs(x), gx.abs(x))",
+    "count_nonzero": "gx.sum(x != 0)",
+    "deg2rad": "x * (np.pi / 180)",
+    "degrees": "x * (180 / np.pi)",
+    "diff": "x[1:] - x[:-1]",
+    "ediff1d": "x[1:] - x[:-1]",
+    "fabs": "gx.abs(x)",
+    "fix": "gx.trunc(x)",
+    "float_power": "x.astype('float64') ** y",
+    "fmax": "gx.where(gx.isnan(x), y, gx.where(gx.isnan(y), x, gx.maximum(x, y)))",
+    "fmin": "gx.where(gx.isnan(x), y, gx.where(gx.isnan(y), x, gx.minimum(x, y)))",
+    "heaviside": "gx.where(x == 0, y, (x > 0).astype(x.dtype))",
+    "inner": "gx.sum(x * y, axis=-1)",
+    "isclose": "gx.abs(x - y) <= 1e-08 + 1e-05 * gx.abs(y)",
+    "isneginf": "x == -np.inf",
+    "isposinf": "x == np.inf",
+    "ldexp": "x * gx.exp2(y)",
+    "log10": "gx.log(x) / np.log(10)",
+    "logaddexp2": "gx.logaddexp(x * np.log(2), y * np.log(2)) / np.log(2)",
+    "nan_to_num": "gx.where(gx.isnan(x), 0, gx.clip(x, -limit, limit))",
+    "nanmax": "gx.max(gx.where(gx.isnan(x), -np.inf, x))",
+    "nanmean": "gx.sum(gx.where(gx.isnan(x), 0, x)) / gx.sum(~gx.isnan(x))",
+    "nanmin": "gx.min(gx.where(gx.isnan(x), np.inf, x))",
+    "nanprod": "gx.prod(gx.where(gx.isnan(x), 1, x))",
+    "nansum": "gx.sum(gx.where(gx.isnan(x), 0, x))",
+    "norm": "gx.sqrt(gx.sum(x * x))",
+    "matrix_norm": "gx.sqrt(gx.sum(x * x))",
+    "vector_norm": "gx.sqrt(gx.sum(x * x))",
+    "positive": "x",
+    "ptp": "gx.max(x) - gx.min(x)",
+    "rad2deg": "x * (180 / np.pi)",
+    "radians": "x * (np.pi / 180)",
+    "roll": "gx.concatenate([x[-shift:], x[:-shift]])",
+    "signbit": "(x < 0) | (1 / x < 0)",
+    "sinc": "gx.where(x == 0, 1, gx.sin(np.pi * x) / gx.where(x == 0, 1, np.pi * x))",
+    "vdot": "gx.sum(x * y)",
+    "vecdot": "gx.sum(x * y, axis=-1)",
+}
+"""What to write, in ``x`` and ``y``."""
+
+_ANSWERS: tuple[tuple[str, str], ...] = (
+    # --- other names -----------------------------------------------------------------------------
+    ("use gx.abs", "absolute"),
+    ("use gx.max", "amax reduce_max"),
+    ("use gx.min", "amin reduce_min"),
+    ("use gx.sum", "reduce_sum"),
+    ("use gx.mean", "reduce_mean"),
+    ("use gx.prod", "reduce_prod"),
+    ("use gx.all", "reduce_all alltrue"),
+    ("use gx.any", "reduce_any sometrue"),
+    ("use gx.logsumexp", "reduce_logsumexp"),
+    ("use gx.std", "reduce_std"),
+    ("use gx.var", "reduce_variance"),
+    ("use gx.round", "around rint"),
+    ("use gx.arctan", "atan"),
+    ("use gx.arctan2", "atan2"),
+    ("use gx.arange", "range iota linspace"),
+    ("use gx.astype, or value.astype(dtype)", "cast convert_element_type to_dtype"),
+    ("use gx.bitwise_not", "bitwise_invert invert"),
+    ("use gx.left_shift", "bitwise_left_shift"),
+    ("use gx.right_shift", "bitwise_right_shift"),
+    ("use gx.clip", "clamp clamp_min clamp_max clip_by_value hardtanh relu6"),
+    ("use gx.concatenate", "concat cat"),
+    ("use gx.concatenate, or gx.stack with axis=-1 of vectors", "column_stack"),
+    ("use gx.concatenate, with axis=1 for what has several axes", "hstack"),
+    ("use gx.stack of vectors, or gx.concatenate of what has several axes", "vstack row_stack"),
+    ("use gx.stack with axis=2", "dstack"),
+    ("use gx.cumprod", "cumulative_prod"),
+    ("use gx.cumsum", "cumulative_sum"),
+    ("use gx.power", "pow"),
+    ("use Python's divmod(x, y), or gx.floor_divide and gx.mod", "divmod"),
+    ("use gx.divide", "true_divide truediv realdiv"),
+    ("use gx.multiply", "mul"),
+    ("use gx.subtract", "sub"),
+    ("use gx.negative", "neg"),
+    ("use gx.matmul, or the operator @", "mm bmm mv matvec vecmat batch_matmul"),
+    ("write b + x @ y", "addmm addmv baddbmm addbmm linear dense"),
+    ("use gx.einsum", "tensordot kron trace"),
+    ("use gx.einsum, which finds the order of its products", "einsum_path multi_dot"),
+    ("use gx.transpose", "permute_dims permute"),
+    ("use gx.swapaxes(x, -1, -2)", "matrix_transpose mT"),
+    ("use gx.moveaxis", "rollaxis movedim"),
+    ("use gx.flip with an axis", "fliplr flipud reverse rot90"),
+    ("use gx.reshape", "view view_as flatten resize"),
+    ("use gx.reshape, or indexing with None", "atleast_1d atleast_2d atleast_3d"),
+    ("use gx.expand_dims, or indexing with None", "unsqueeze newaxis"),
+    ("use gx.split, and gx.squeeze of the parts", "unstack unbind"),
+    ("use gx.split", "array_split hsplit vsplit dsplit chunk tensor_split"),
+    ("use gx.broadcast_to", "broadcast_arrays broadcast expand expand_as meshgrid"),
+    ("use gx.take_along_axis", "gather gather_nd take_along_dim"),
+    ("use gx.take", "index_select compress"),
+    ("use gx.scatter_add, from a base of zeros",
+     "segment_sum unsorted_segment_sum index_add bincount histogram scatter scatter_nd index_put"),
+    ("use gx.where, or gx.split and gx.concatenate of the parts",
+     "put put_along_axis putmask place copyto fill_diagonal insert delete index_update "
+     "dynamic_update_slice masked_fill masked_scatter tensor_scatter_nd_update"),
+    ("index with slices, as in x[a:b]", "narrow slice strided_slice dynamic_slice"),
+    ("use gx.where with three arguments; the size of what a mask picks would be unknown",
+     "nonzero argwhere flatnonzero extract masked_select boolean_mask select_and_gather"),
+    ("use gx.where", "select choose piecewise"),
+    ("use gx.zeros, which costs nothing until it is used", "empty new_empty"),
+    ("use gx.zeros_like", "empty_like new_zeros"),
+    ("use gx.full", "fill new_full"),
+    ("compare gx.arange with itself: (gx.arange(n)[:, None] == gx.arange(n)).astype('float32')",
+     "eye identity diag diagflat diagonal"),
+    ("multiply by a comparison of indices: gx.where(gx.arange(n)[:, None] >= gx.arange(n), x, 0)",
+     "tri tril triu tril_indices triu_indices tril_indices_from triu_indices_from vander"),
+    ("use gx.constant for arrays; operations take arrays as they are, too",
+     "array asarray asanyarray ascontiguousarray asfortranarray asarray_chkfinite tensor Tensor "
+     "as_tensor from_numpy convert_to_tensor from_dlpack frombuffer fromfunction fromiter copy "
+     "clone asmatrix matrix mat bmat block"),
+    ("x.shape has the dims; gx.dim(x.shape[0]) is a size as a number in the graph",
+     "shape size ndim rank broadcast_shapes numel"),
+    ("use gx.stop_gradient", "detach no_gradient lax_stop_gradient"),
+    ("there are no complex numbers: keep real and imaginary parts as two values",
+     "complex64 complex128 complex256 csingle cdouble clongdouble complexfloating conj conjugate "
+     "real imag angle real_if_close isreal iscomplex isrealobj iscomplexobj sort_complex complex "
+     "cfloat"),
+    ("there are bool, integers of 8 to 64 bits, gx.float32 and gx.float64; cast float16 with NumPy",
+     "float16 bfloat16 half float128 longdouble quantize_per_tensor float8_e4m3fn"),
+    ("name a dtype of its size, as gx.float32, gx.float64, gx.int64 or gx.bool_",
+     "bool float double single int int_ intc intp uint uintc uintp byte ubyte short ushort "
+     "long ulong longlong ulonglong dtype dtypes FloatTensor LongTensor"),
+    # --- graphs, variables, running --------------------------------------------------------------
+    ("use gx.gradients(loss, variables); gx.optim trains",
+     "grad value_and_grad vjp GradientTape backward autograd linear_transpose gradient_tape"),
+    ("take gx.gradients of gx.gradients: a product with a vector at a time, as the guide shows",
+     "hessian jacobian jacfwd jacrev hvp vhp"),
+    ("use gx.jvp", "forward_ad linearize"),
+    ("everything is compiled: build in a gx.Graph and run it with gx.Session",
+     "jit compile function tf_function pmap xla script make_jaxpr eval_shape export"),
+    ("write operations for a whole batch; a dim may be symbolic, as in gx.placeholder(('n', 4))",
+     "vmap vectorize apply_along_axis apply_over_axes frompyfunc map_fn vectorized_map"),
+    ("use gx.while_loop", "scan fori_loop foldl foldr associative_scan"),
+    ("use gx.cond", "switch switch_case case"),
+    ("use gx.variable and functions that build layers, as in the tutorial",
+     "Parameter Module Linear Dense Sequential keras layers get_variable Layer ModuleList "
+     "Bilinear Identity Flatten Embedding EmbeddingBag"),
+    ("variables have their initial values from the start; there is nothing to initialise",
+     "global_variables_initializer initialize_all_variables init initializers"),
+    ("graph.variables lists them", "trainable_variables global_variables all_variables parameters"),
+    ("use variable.assign, assign_add or assign_sub", "assign assign_add assign_sub"),
+    ("session.save(path) and session.restore(path) keep values of variables; gx.save keeps graphs",
+     "Saver saved_model load_state_dict state_dict restore checkpoint train savez "
+     "savez_compressed savetxt"),
+    ("names may hold slashes: name='layer/w'", "name_scope variable_scope"),
+    ("gradients go by the graph: use gx.stop_gradient for what gets none",
+     "no_grad enable_grad inference_mode set_grad_enabled requires_grad"),
+    ("declare a derivative with the operation: see docs/adding_an_op.md",
+     "custom_gradient custom_jvp custom_vjp"),
+    ("graphc runs on the CPU: gx.Session(threads=...) says on how many of its cores",
+     "device cuda devices device_put to mps set_num_threads local_devices gpu tpu ConfigProto"),
+    ("fetch the value: session.run(value)", "Print print eval item numpy tolist device_get"),
+    ("use gx.debug, and Options(check_numerics=True) for NaN",
+     "check_numerics debug_nans add_check_numerics_ops assert_equal Assert check"),
+    ("use what is there: gx.optim.SGD, gx.optim.Adam, gx.optim.AdamW or gx.optim.RMSProp",
+     "Adagrad Adadelta Adamax NAdam RAdam LBFGS Rprop ASGD SparseAdam Lion Lamb Ftrl Nadam "
+     "GradientDescentOptimizer AdamOptimizer MomentumOptimizer"),
+    ("feed the rate: gx.optim.Adam(gx.placeholder(())) takes a new one at each run",
+     "lr_scheduler StepLR CosineAnnealingLR exponential_decay ReduceLROnPlateau"),
+    ("use gx.optim.clip_by_global_norm", "clip_grad_norm_ clip_grad_norm clip_by_global_norm"),
+    # --- networks --------------------------------------------------------------------------------
+    ("use gx.nn.mse", "mse_loss MSELoss mean_squared_error squared_difference"),
+    ("write gx.mean(gx.abs(prediction - target))", "l1_loss L1Loss mean_absolute_error"),
+    ("write it with gx.where: d = gx.abs(a - b); gx.mean(gx.where(d < 1, 0.5 * d * d, d - 0.5))",
+     "smooth_l1_loss SmoothL1Loss huber_loss HuberLoss"),
+    ("use gx.nn.softmax_cross_entropy, which takes class numbers or probabilities",
+     "cross_entropy CrossEntropyLoss sparse_softmax_cross_entropy_with_logits "
+     "softmax_cross_entropy_with_logits categorical_crossentropy nll_loss NLLLoss"),
+    ("write gx.mean(gx.nn.softplus(z) - z * target) of the logits z",
+     "binary_cross_entropy binary_cross_entropy_with_logits BCELoss BCEWithLogitsLoss "
+     "sigmoid_cross_entropy_with_logits"),
+    ("write gx.sum(p * (gx.log(p) - gx.log(q)))", "kl_div KLDivLoss"),
+    ("build it from gx.where, gx.exp, gx.log and gx.maximum; it is fused into one kernel",
+     "ctc_loss poisson_nll_loss gaussian_nll_loss hinge_embedding_loss margin_ranking_loss "
+     "triplet_margin_loss multi_margin_loss cosine_embedding_loss soft_margin_loss cdist "
+     "pairwise_distance"),
+    ("use gx.nn.attention", "scaled_dot_product_attention MultiheadAttention "
+     "multi_head_attention_forward dot_product_attention"),
+    ("use gx.nn.silu", "swish hard_swish hardswish"),
+    ("use gx.nn.leaky_relu", "prelu PReLU rrelu"),
+    ("use gx.nn.softplus(-x) with a minus in front", "logsigmoid log_sigmoid"),
+    ("write gx.where(x > 0, x, gx.expm1(x))", "elu ELU celu selu"),
+    ("write x * gx.tanh(gx.nn.softplus(x))", "mish"),
+    ("write a * gx.sigmoid(b) of the halves", "glu GLU"),
+    ("write gx.clip(x / 6 + 0.5, 0, 1)", "hardsigmoid hard_sigmoid"),
+    ("write x / (1 + gx.abs(x))", "softsign soft_sign"),
+    ("use gx.nn.softmax(-x)", "softmin"),
+    ("write it with gx.where", "threshold hardshrink softshrink tanhshrink"),
+    ("write x / gx.sqrt(gx.sum(x * x, axis=-1, keepdims=True))",
+     "normalize l2_normalize cosine_similarity"),
+    ("there is none yet: use gx.nn.layer_norm or gx.nn.rms_norm",
+     "batch_norm BatchNorm1d BatchNorm2d batch_normalization group_norm GroupNorm instance_norm "
+     "InstanceNorm2d local_response_norm LocalResponseNorm"),
+    ("there is no convolution yet: add slices, x[:, :, i:i + n, j:j + m] times weights, or use "
+     "gx.matmul of gathered patches",
+     "conv1d conv2d conv3d Conv1d Conv2d Conv3d conv conv_general_dilated conv_transpose1d "
+     "conv_transpose2d conv_transpose3d depthwise_conv2d separable_conv2d convolve correlate "
+     "unfold fold im2col"),
+    ("there is no pooling yet: reshape to windows and use gx.max or gx.mean",
+     "max_pool1d max_pool2d max_pool3d max_pool avg_pool1d avg_pool2d avg_pool3d avg_pool "
+     "adaptive_avg_pool2d adaptive_max_pool2d MaxPool2d AvgPool2d lp_pool2d reduce_window"),
+    ("there is none yet: gather rows and columns with gx.take and weigh them",
+     "interpolate upsample grid_sample affine_grid interp"),
+    ("use gx.reshape and gx.transpose", "pixel_shuffle pixel_unshuffle depth_to_space "
+     "space_to_depth channel_shuffle"),
+    ("unroll it, or carry the state through gx.while_loop",
+     "LSTM GRU RNN LSTMCell GRUCell RNNCell lstm gru rnn Transformer TransformerEncoderLayer"),
+    ("draw numbers with numpy.random and feed them",
+     "random rand randn randint randperm rand_like randn_like manual_seed bernoulli multinomial "
+     "normal uniform PRNGKey key seed random_normal random_uniform set_seed truncated_normal "
+     "categorical gumbel_softmax shuffle poisson"),
+    ("feed a mask drawn with numpy.random, and multiply by it", "dropout Dropout alpha_dropout"),
+    # --- what there is not -----------------------------------------------------------------------
+    ("there is no sorting yet: sort the fetched array with NumPy; the largest alone is gx.max and "
+     "gx.argmax",
+     "sort argsort lexsort argpartition partition topk top_k msort kthvalue searchsorted digitize "
+     "median nanmedian percentile nanpercentile quantile nanquantile mode bucketize"),
+    ("there is none, since the size of the result would depend on numbers: use NumPy on the "
+     "fetched array",
+     "unique unique_all unique_counts unique_inverse unique_values union1d intersect1d setdiff1d "
+     "setxor1d trim_zeros unique_consecutive where_v2"),
+    ("compare with gx.equal over a new axis, and use gx.any", "isin in1d"),
+    ("there are no decompositions or solvers: use numpy.linalg on fetched arrays",
+     "linalg inv solve det slogdet cholesky qr svd svdvals eig eigh eigvals eigvalsh lstsq pinv "
+     "matrix_rank matrix_power cond_number tensorinv tensorsolve expm logdet lu"),
+    ("there is no Fourier transform: use numpy.fft on fetched arrays, or gx.matmul with its matrix",
+     "fft ifft rfft irfft fft2 ifft2 fftn ifftn rfft2 irfft2 rfftn irfftn hfft ihfft fftshift "
+     "ifftshift fftfreq rfftfreq stft istft"),
+    ("build it from gx.mean and gx.matmul of what is centred", "cov corrcoef"),
+    ("gx.where(gx.isnan(x), ...) replaces NaN before the reduction",
+     "nanstd nanvar nancumsum nancumprod nanargmax nanargmin"),
+    ("use Horner's rule: a few products and sums, fused into one kernel",
+     "poly poly1d polyadd polyder polydiv polyfit polyint polymul polynomial polysub polyval "
+     "roots"),
+    ("there is none: feed what NumPy's or SciPy's gives, or build it from gx.exp, gx.log and such",
+     "i0 frexp spacing nextafter modf unwrap gradient trapezoid trapz gcd lcm bitwise_count "
+     "ediff packbits unpackbits lgamma gammaln digamma polygamma erfinv betainc gamma bessel_i0 "
+     "igamma zeta histogram2d histogramdd histogram_bin_edges array_equiv ravel_multi_index "
+     "unravel_index cross geomspace logspace spence"),
+    ("make it with NumPy and feed it, or use it as a constant: operations take arrays",
+     "bartlett blackman hamming hanning kaiser mgrid ogrid ix_ indices r_ c_ s_ index_exp "
+     "diag_indices diag_indices_from mask_indices genfromtxt loadtxt fromfile fromregex fromstring "
+     "memmap ma rec recarray nditer ndenumerate ndindex flatiter nested_iters"),
+    ("use NumPy's: it does not depend on the graph, as np.pi or np.inf",
+     "pi e inf nan euler_gamma finfo iinfo issubdtype isdtype promote_types result_type can_cast "
+     "common_type min_scalar_type mintypecode isscalar iterable errstate seterr geterr seterrcall "
+     "geterrcall ndarray generic number integer inexact floating flexible signedinteger "
+     "unsignedinteger character ufunc info little_endian printoptions set_printoptions "
+     "get_printoptions array_repr array_str array2string may_share_memory shares_memory "
+     "isfortran require typename typecodes ScalarType sctypeDict False_ True_ base_repr "
+     "binary_repr format_float_positional format_float_scientific get_include show_config "
+     "show_runtime getbufsize setbufsize version core lib char strings emath exceptions typing "
+     "test f2py ctypeslib"),
+    ("there are only numbers and bools: no text, dates, objects or records",
+     "str_ bytes_ object_ void record datetime64 timedelta64 busday_count busday_offset is_busday "
+     "busdaycalendar datetime_as_string datetime_data isnat strings_type string String"),
+)  # fmt: skip
+
+
+def elsewhere(name: str) -> str | None:
+    """What to do instead of a name of another library; None for names that this does not know."""
+    known = _known()
+    return known.get(name) or known.get(plain(name))
+
+
+def instead_of(name: str, spellings: Mapping[str, str]) -> str:
+    """What an error about a name that does not exist goes on with; nothing if nothing is known.
+
+    Args:
+        name: what was asked for.
+        spellings: the names there are, and how each is written.
+    """
+    close = close_names(name, spellings)
+    same = [known for known in close if plain(known) == plain(name)]
+    answer = None if same else elsewhere(name)
+    if answer is not None:
+        return f": {answer}"
+    written = [spellings[known] for known in same or close]
+    return f"; did you mean {' or '.join(written)}?" if written else ""
+
+
+@cache
+def _known() -> dict[str, str]:
+    exact = {name: f"write {formula}" for name, formula in FORMULAS.items()}
+    exact |= {name: answer for answer, names in _ANSWERS for name in names.split()}
+    return {plain(name): answer for name, answer in exact.items()} | exact
+
+
+__all__ = ["FORMULAS", "elsewhere", "instead_of"]
