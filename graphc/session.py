@@ -40,7 +40,7 @@ from graphc.structure import leaves, rebuild
 from graphc.tiers import Compilation, Tiers, seconds_of
 
 if TYPE_CHECKING:
-    from graphc.checkpoint import Restored
+    from graphc.variable_files import Restored
 
 _Key: TypeAlias = tuple[tuple[int, ...], frozenset[int]]
 """The fetches and the fed values of an executable, by identity."""
@@ -373,7 +373,7 @@ class Session:
             GraphError: for what is no path, and for names that the format can't hold.
             FileError: if it can't be written; what was there before then stays.
         """
-        from graphc.checkpoint import save_values
+        from graphc.variable_files import save_values
 
         save_values(path, self.graph, self._holdings.read)
 
@@ -393,7 +393,7 @@ class Session:
             GraphError: for what is no path.
             FileError: if it can't be read.
         """
-        from graphc.checkpoint import read_values
+        from graphc.variable_files import read_values
 
         new, report = read_values(path, self.graph, switch(partial, "partial"))
         self._holdings.set(dict(zip(new, copies_of([*new.values()]), strict=True)))
