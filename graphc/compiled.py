@@ -7,12 +7,14 @@ disk needs neither.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from graphc.base.forks import tell
+from graphc.base.lazily import once
 from graphc.base.target import Target
 from graphc.base.words import plural
 from graphc.ir.graph import Graph, Node
@@ -23,6 +25,9 @@ from graphc.runtime.program import Program
 if TYPE_CHECKING:
     from graphc.codegen.walker import ProgramText
     from passes.manager import PassRecord
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +77,7 @@ class Compiled:
         """The plan that runs."""
         return self.program.plan
 
-    @cached_property
+    @once
     def levels(self) -> Levels:
         """What lies between the source and the machine code."""
         return self.made()
@@ -103,18 +108,44 @@ class Compiled:
         return self.levels.text.kernels
 
 
-@contextmanager
-def collection_paused() -> Iterator[None]:
-    """Leaves Python's cycle collector out: a third of the time of large graphs for no garbage.
+class _Pause:
+    """Which thread has paused the collector, if one has.
+
+    A child that this thread is not in goes on with the collector as the parent would.
+    """
+
+    def __init__(self) -> None:
+        self.thread: int | None = None
+        tell(self)
+
+    def forked(self) -> None:
+        if self.thread not in (None, threading.get_ident()):
+            self.thread = None
+            gc.enable()
+
+
+_PAUSE = _Pause()
+
+
+def uncollected(job: Callable[P, R]) -> Callable[P, R]:
+    """Decorator: leaves Python's cycle collector out, a third of the time of large graphs for no
+    garbage.
 
     Passes make many small objects that live on and no cycles. A thread that finds the collector
     paused leaves it so; the one that paused it switches it on again.
     """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
+
+    @wraps(job)
+    def done(*arguments: P.args, **named: P.kwargs) -> R:
+        if not gc.isenabled():
+            return job(*arguments, **named)
+        # no interrupt comes between a call and the beginning or the end of the block
+        try:
+            _PAUSE.thread = threading.get_ident()
+            gc.disable()
+            return job(*arguments, **named)
+        finally:
+            gc.enable()
+            _PAUSE.thread = None
+
+    return done

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
+from graphc.base.llvm import uninterrupted
 from graphc.base.options import Options
 from graphc.base.source import Location
 from graphc.base.target import Target, host, require_here, stand_in
 from graphc.codegen.walker import ProgramText, emit_program, emit_walker
-from graphc.compiled import Compiled, Levels, collection_paused
+from graphc.compiled import Compiled, Levels, uncollected
 from graphc.extract import Extraction
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph, Node
@@ -35,6 +36,7 @@ from passes.pipeline import BELOW, PIPELINE, SHARED
 from passes.turns import in_turns
 
 
+@uncollected
 def compile_graph(
     extraction: Extraction,
     options: Options,
@@ -51,8 +53,7 @@ def compile_graph(
         UnsupportedError: for a target that this machine cannot run.
     """
     require_here(target)
-    with collection_paused():
-        return finished(prepared(extraction, options, target, context))
+    return finished(prepared(extraction, options, target, context))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,10 +129,10 @@ def finished_in_background(given: Prepared, poll: Callable[[], None]) -> Compile
     return finished(replace(given, context=context))
 
 
+@uncollected
 def levels_of(extraction: Extraction, options: Options, target: Target) -> Levels:
     """All that ``compile_graph`` does before there is machine code."""
-    with collection_paused():
-        return _lowered(prepared(extraction, options, target))
+    return _lowered(prepared(extraction, options, target))
 
 
 def _lowered(given: Prepared) -> Levels:
@@ -260,6 +261,10 @@ def _verify(plan: Plan) -> None:
 
 def load_code(text: ProgramText, target: Target) -> Code:
     """Compiles the kernels' text and loads it beside what it calls and the loop over steps."""
+    return uninterrupted(partial(_load_code, text, target))
+
+
+def _load_code(text: ProgramText, target: Target) -> Code:
     libraries = [_walker()]
     imports: dict[str, int] = {}
     for symbol, library in text.libraries.items():

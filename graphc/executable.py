@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from graphc.base.errors import GraphcError, GraphError, UnsupportedError
+from graphc.base.lazily import once
 from graphc.base.paths import check_writable
 from graphc.base.source import caller
 from graphc.base.words import is_count, plural, shown
@@ -109,7 +109,7 @@ class Executable(Called):
         into = None if out is None else targets_of(self._fetches, out, arrays)
         return self.arranged(self.run(arrays, into))
 
-    @cached_property
+    @once
     def direct(self) -> Callable[..., Any]:
         """What calls come to, with as little Python as can be; waits for the full program."""
         from graphc.runtime.cache import caching
@@ -138,7 +138,7 @@ class Executable(Called):
         given = arguments_by_place(arguments, named, feeds, needed)
         return [converted_feed(value, given[place]) for value, place in self._needed]
 
-    @cached_property
+    @once
     def _needed(self) -> list[tuple[Value, int]]:
         """Each value to feed and its position among the arguments."""
         order = {id(value): position for position, value in enumerate(self.feeds)}

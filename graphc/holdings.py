@@ -17,10 +17,8 @@ other things. Hence iterators in place of loops, and nothing that is moved from 
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -29,6 +27,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from graphc.base.errors import GraphError
+from graphc.base.forks import VARIABLES, held_lock, tell
 from graphc.base.source import caller
 from graphc.ir.attributes import Array
 from graphc.ir.value import Value
@@ -54,43 +53,6 @@ _PATIENCE = 0.01
 """Seconds after which who waits looks again: a run that is interrupted at its end wakes nobody."""
 
 
-class _Forks:
-    """Lets a process fork only between runs that write variables.
-
-    The child has memory as it was at that moment, and none of the threads that could finish a run.
-    """
-
-    def __init__(self) -> None:
-        self.known: weakref.WeakValueDictionary[int, Holdings] = weakref.WeakValueDictionary()
-        self._held: dict[int, Holdings] = {}
-        self._forking = threading.RLock()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(
-                before=self._wait, after_in_parent=self._go_on, after_in_child=self._begin
-            )
-
-    def _wait(self) -> None:
-        self._forking.acquire()
-        # others may be made while this waits
-        while new := [one for one in self._alive() if id(one) not in self._held]:
-            for holdings in new:
-                holdings.hold()
-                self._held[id(holdings)] = holdings
-
-    def _alive(self) -> list[Holdings]:
-        return [one for reference in self.known.valuerefs() if (one := reference()) is not None]
-
-    def _go_on(self) -> None:
-        while self._held:
-            self._held.popitem()[1].let_go()
-        self._forking.release()
-
-    def _begin(self) -> None:
-        for holdings in self._held.values():
-            holdings.forget_others()
-        self._go_on()
-
-
 class Holdings:
     """Values of variables.
 
@@ -105,24 +67,17 @@ class Holdings:
         self.spare: dict[Value, Array] = {}
         self._initial = initial
         self._given: set[Value] = set()
-        self._writing = threading.RLock()
+        # the child has memory as it is then, and none of the threads that could finish a run
+        self._writing = held_lock(VARIABLES)
         self._lent: Sequence[Value] = ()
         self._lends = np.zeros(1, np.int64)
         self._writer: int | None = None
         self._waiting: set[SimpleQueue[None]] = set()
         self._alone = _references({0: object()}, (0,))
-        _FORKS.known[id(self)] = self
+        tell(self)
 
-    def hold(self) -> None:
-        """Waits until no other thread writes variables, and keeps others from it."""
-        self._writing.acquire()
-
-    def let_go(self) -> None:
-        """Ends that, in the thread that asked for it."""
-        self._writing.release()
-
-    def forget_others(self) -> None:
-        """For a process that has only one of the threads that there were."""
+    def forked(self) -> None:
+        """This process has lost all threads but one, so no other waits for values."""
         self._waiting.clear()
 
     # --- reading ---------------------------------------------------------------------------------
@@ -300,6 +255,3 @@ class Holdings:
 def _references(values: Mapping[Any, Any], keys: Iterable[Any]) -> int:
     """How often what stands in a dict under these keys is referred to, all together."""
     return sum(map(sys.getrefcount, map(values.get, keys)))
-
-
-_FORKS = _Forks()

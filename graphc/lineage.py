@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from graphc.base.errors import GraphError, NameLookupError
+from graphc.base.lazily import once
 from graphc.base.options import Options
 from graphc.base.source import Location
 from graphc.base.target import Target
@@ -34,17 +34,17 @@ class Level:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
 
-    @cached_property
+    @once
     def producers(self) -> dict[Value, Node]:
         """Which node makes a value; bodies of kernels are closed."""
         return {value: node for node in open_nodes(self.graph) for value in node.outputs}
 
-    @cached_property
+    @once
     def inputs(self) -> set[Value]:
         """What comes into the graph and into the regions of its control flow."""
         return {value for graph, _, _ in self._graphs() for value in graph.inputs}
 
-    @cached_property
+    @once
     def readers(self) -> dict[Value, list[Node]]:
         """Which nodes read a value."""
         result: dict[Value, list[Node]] = {}
@@ -53,7 +53,7 @@ class Level:
                 result.setdefault(value, []).append(node)
         return result
 
-    @cached_property
+    @once
     def outputs(self) -> dict[_Place, Value]:
         """What each output of the graph and of each region is."""
         return {
@@ -62,7 +62,7 @@ class Level:
             for position, value in enumerate(graph.outputs)
         }
 
-    @cached_property
+    @once
     def is_output(self) -> dict[Value, list[_Place]]:
         """Which outputs a value is."""
         result: dict[Value, list[_Place]] = {}

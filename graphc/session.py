@@ -7,7 +7,6 @@ together after the last step, so an error or an interrupt leaves every variable 
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphc.base.errors import FeedError, GraphError, NumericsError
+from graphc.base.forks import lock
 from graphc.base.options import Options
 from graphc.base.paths import check_writable
 from graphc.base.source import caller
@@ -22,7 +22,7 @@ from graphc.base.target import Target, host
 from graphc.base.words import shown
 from graphc.cached.programs import compiled_program
 from graphc.calls import KnownCalls
-from graphc.compiled import Compiled, collection_paused
+from graphc.compiled import Compiled, uncollected
 from graphc.executable import Executable
 from graphc.extract import Extraction, extract, missing_feed
 from graphc.feeds import converted_feed, mapping_of
@@ -118,7 +118,7 @@ class Session:
         self._calls = KnownCalls()
         self._programs: dict[Hashable, Tiers] = {}
         self._unfiled: list[tuple[Extraction, Tiers]] = []
-        self._lock = threading.RLock()
+        self._lock = lock()
 
     @property
     def compile_count(self) -> int:
@@ -231,12 +231,21 @@ class Session:
         with self._lock:
             known = self._compiled.get(key)
             if known is None:
-                with collection_paused():
-                    extraction = extract(self.graph, values, effects, dict.fromkeys(overrides))
-                    tiers = self._compile(extraction, self._reason(key, resolved, overrides))
-                known = Executable(self, resolved, extraction, tiers, extraction.feeds, len(values))
-                self._compiled[key] = known
+                known = self._compiled[key] = self._made(key, resolved, values, effects, overrides)
         return known.arranged_as(resolved)
+
+    @uncollected
+    def _made(
+        self,
+        key: _Key,
+        fetches: Any,
+        values: Sequence[Value],
+        effects: Sequence[Value],
+        overrides: Sequence[Value],
+    ) -> Executable:
+        extraction = extract(self.graph, values, effects, dict.fromkeys(overrides))
+        tiers = self._compile(extraction, self._reason(key, fetches, overrides))
+        return Executable(self, fetches, extraction, tiers, extraction.feeds, len(values))
 
     def _reason(self, key: _Key, fetches: Any, overrides: Sequence[Value]) -> str:
         """Why nothing compiled before serves a fetch list."""

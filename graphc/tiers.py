@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import atexit
 import copy
-import os
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +22,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from graphc.base.errors import GraphError
+from graphc.base.forks import lock
 from graphc.base.source import Location, caller
+from graphc.base.waiting import Flag
 from graphc.base.words import shown
 from graphc.compiled import Compiled
 
@@ -46,20 +48,11 @@ class _Stopped(BaseException):
     """Ends a compilation that nobody waits for any more."""
 
 
-class _Turn:
-    """One compilation in the background at a time, so that others have half of the interpreter."""
+_LOOK_AGAIN = 1.0
+"""Seconds after which who waits looks whether a fork has left it without the thread."""
 
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._renew)
-
-    def _renew(self) -> None:
-        """Who held the lock is not in the child."""
-        self.lock = threading.Lock()
-
-
-_TURN = _Turn()
+_TURN = lock()
+"""One compilation in the background at a time, so that others have half of the interpreter."""
 
 
 def seconds_of(timeout: float | None) -> float | None:
@@ -95,15 +88,15 @@ class Tiers:
         self._error: BaseException | None = None
         self._told = False
         self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
-        self._ended, self._hurry, self._stop = (threading.Event() for _ in range(3))
+        self._starting = lock()
+        self._ended, self._hurry, self._stop = (Flag() for _ in range(3))
         if later is None:
             self._ended.set()
 
     @property
     def tier(self) -> Tier:
         """Which program answers."""
-        return "full" if self._ended.is_set() and self._error is None else "baseline"
+        return "full" if self._ended.is_set and self._error is None else "baseline"
 
     @property
     def full(self) -> Compiled:
@@ -113,7 +106,7 @@ class Tiers:
 
     def answered(self) -> None:
         """A run is over: the full program may be compiled now, if it is not there yet."""
-        if not self._ended.is_set():
+        if not self._ended.is_set:
             self._start()
         elif self._error is not None and not self._told:
             self._told = True
@@ -130,29 +123,38 @@ class Tiers:
         Raises:
             Exception: what compiling it raised.
         """
-        if not self._ended.is_set():
+        if not self._ended.is_set:
             self._hurry.set()
-            if self._stop.is_set():
+            if self._stop.is_set:
                 # asked while the interpreter ends, when there are no more threads
                 self._stop.clear()
                 self._compile()
             else:
-                self._start()
-                self._ended.wait(timeout)
+                self._await(timeout)
         if self._error is not None:
             self._told = True
             # one of its own for each who asks: a traceback grows where an object is raised again
             raise copy.copy(self._error) from self._error
-        return self._ended.is_set()
+        return self._ended.is_set
 
     # --- in the background -----------------------------------------------------------------------
+
+    def _await(self, timeout: float | None) -> None:
+        """Waits for the thread, and starts it where there is none."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            self._start()
+            rest = _LOOK_AGAIN if end is None else min(_LOOK_AGAIN, end - time.monotonic())
+            if self._ended.wait(max(0.0, rest)) or rest <= 0:
+                return
 
     def _start(self) -> None:
         """Starts the thread where there is none: in a forked child the parent's is missing."""
         with self._starting:
-            if self._ended.is_set() or self._stop.is_set():
+            if self._ended.is_set or self._stop.is_set:
                 return
-            if self._thread is not None and self._thread.is_alive():
+            thread = self._thread
+            if thread is not None and thread.is_alive():
                 return
             self._thread = threading.Thread(target=self._compile, name="graphc", daemon=True)
             atexit.register(self._leave)
@@ -170,13 +172,16 @@ class Tiers:
             with self._turn():
                 self.current, self.cache = later(self._poll)
         except _Stopped:
-            return
+            pass
         except BaseException as error:
             self._fail(error)
         else:
             self._later = None
             self._ended.set()
-        atexit.unregister(self._leave)
+        finally:
+            # the thread's object ends with the thread, and in no other
+            self._thread = None
+            atexit.unregister(self._leave)
 
     def _fail(self, error: BaseException) -> None:
         """There will be no full program; ``wait`` raises why, or the next run tells."""
@@ -187,19 +192,18 @@ class Tiers:
     @contextmanager
     def _turn(self) -> Iterator[None]:
         """Waits until no other compilation runs in the background, unless somebody waits for it."""
-        lock = _TURN.lock
-        while not lock.acquire(timeout=REST):
+        while not _TURN.acquire(timeout=REST):
             self._poll()
-            if self._hurry.is_set():
+            if self._hurry.is_set:
                 yield
                 return
         try:
             yield
         finally:
-            lock.release()
+            _TURN.release()
 
     def _poll(self) -> None:
-        if self._stop.is_set():
+        if self._stop.is_set:
             raise _Stopped
 
     def _leave(self) -> None:
@@ -208,8 +212,9 @@ class Tiers:
         What is being done is finished, up to the next pass."""
         self._stop.set()
         self._hurry.set()
-        if self._thread is not None and self._thread.is_alive():
-            self._thread.join()
+        thread = self._thread
+        if thread is not None and thread.is_alive():
+            thread.join()
 
 
 @dataclass(frozen=True, slots=True)

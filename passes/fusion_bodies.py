@@ -13,9 +13,9 @@ bodies. It costs a load before the loops. Integers stay: code is better for a di
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import cached_property
 from typing import Generic, TypeVar
 
+from graphc.base.lazily import once
 from graphc.base.source import Location
 from graphc.ir import attributes
 from graphc.ir.graph import Graph, Node, Provenance
@@ -163,13 +163,13 @@ class _Body:
             pairs = zip(names, self._names, strict=True)
             self._names = [own if name == own else None for name, own in pairs]
 
-    @cached_property
+    @once
     def region(self) -> Graph:
         """The body itself, with values of its own; to be asked for when all groups are known."""
         given = self.kind.given(self._content)
         return self._content.graph(self._exits, self._names, given)
 
-    @cached_property
+    @once
     def provenance(self) -> Provenance:
         """Where the first of the groups is from; the others are from the same lines."""
         return _provenance(self._members)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Iterator
 from functools import partial
 
@@ -60,16 +61,37 @@ def test_memory_of_dead_results_is_used_again(blocks_of_this_test: BlockStore) -
 
 def test_the_store_is_bounded() -> None:
     limited = BlockStore(limit=1 << 20)
-    taken = [limited.take(size) for size in (300_000, 300_000, 500_000, 800_000)]
-    assert all(len(block) % (64 << 10) == 0 for block in taken)
-    for block in taken:
-        limited.give(block)
-        assert limited.idle_bytes <= 1 << 20
-    assert limited.take(800_000) is taken[-1]
-    limited.give(limited.take(2 << 20))
-    assert limited.idle_bytes <= 1 << 20
+    leases = [limited.lease(size) for size in (300_000, 300_000, 500_000, 800_000)]
+    assert all(len(lease.base) % (64 << 10) == 0 for lease in leases)
+    last = leases[-1].ctypes.data
+    while leases:
+        leases.pop(0)
+        assert limited.known_bytes <= 1 << 20
+    assert limited.lease(800_000).ctypes.data == last
+    limited.lease(2 << 20)
+    assert limited.known_bytes <= 1 << 20
     limited.clear()
     assert limited.idle_bytes == 0
+
+
+def test_old_results_that_live_on_do_not_keep_new_ones_from_being_used_again() -> None:
+    limited = BlockStore(limit=1 << 20)
+    old = [limited.lease(300_000) for _ in range(10)]
+    new = limited.lease(500_000)
+    address = new.ctypes.data
+    del new
+    again = limited.lease(500_000)
+    assert again.ctypes.data == address and old
+
+
+def test_fault_15_no_code_runs_where_a_result_dies() -> None:
+    """A KeyboardInterrupt that comes there could only be printed."""
+    lease = BlockStore().lease(1 << 20)
+    ran: list[str] = []
+    sys.setprofile(lambda frame, event, argument: ran.append(event + frame.f_code.co_name))
+    del lease
+    sys.setprofile(None)
+    assert not [what for what in ran if what.startswith("call")], ran
 
 
 def test_threads_share_the_store(blocks_of_this_test: BlockStore) -> None:

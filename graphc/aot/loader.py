@@ -10,7 +10,6 @@ import mmap
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from graphc.aot.artifact import Artifact, opened
 from graphc.aot.machine_code import MachineCode, machine_code_of
 from graphc.aot.signature import ProgramInfo, Signature, TensorInfo
 from graphc.base.errors import ArtifactError, GraphError, NameLookupError, ShapeError
+from graphc.base.lazily import once
 from graphc.base.source import Location, caller
 from graphc.base.threads import usable_threads
 from graphc.base.words import is_count, known_names, plural, shown
@@ -94,7 +94,7 @@ class LoadedProgram(Called):
         self.__call__ = self._direct
         return self._careful(*arguments, out=out, **named)
 
-    @cached_property
+    @once
     def _direct(self) -> Any:
         return Calling(
             self.program,

@@ -11,7 +11,6 @@ import ctypes
 import os
 import platform
 import struct
-import threading
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
@@ -31,6 +30,7 @@ from graphc.aot.inside import (
 )
 from graphc.aot.signature import ProgramInfo, Signature
 from graphc.base.errors import ArtifactError
+from graphc.base.forks import MACHINE_CODE, held_lock
 from graphc.runtime.code import Code, Glue
 
 
@@ -143,7 +143,7 @@ class _System:
     given. So that two names never are the same, the descriptor in a library's name stays open.
     """
 
-    lock = threading.Lock()
+    lock = held_lock(MACHINE_CODE)
     loaded_files: ClassVar[dict[tuple[int, int], tuple[str, Any]]] = {}
 
     @classmethod

@@ -67,11 +67,24 @@ _TEXT = '''\
 """@NAME@: a library written by graphc, called with NumPy arrays. Needs nothing else."""
 
 import ctypes
+import functools
 import os
+import weakref
 
 import numpy as np
 
 SIGNATURE = @DATA@
+
+
+class _Ending(weakref.ref):
+    """Frees the context of a program that dies, without any code of Python, in which Ctrl-C could
+    come and be lost: the callback of a reference gets the reference, which the C function ignores.
+    """
+
+    _as_parameter_ = 0
+
+
+_ENDINGS = set()
 
 
 class Program:
@@ -113,6 +126,9 @@ class Program:
         if status:
             raise RuntimeError(self._status(status).decode())
         self._context = made.value
+        _ENDINGS.difference_update([ending for ending in _ENDINGS if ending() is None])
+        self._ending = _Ending(self, functools.partial(self._destroy, self._context))
+        _ENDINGS.add(self._ending)
 
     def _function(self, name, *parameters, result=ctypes.c_int):
         found = getattr(self._library, f"{self._prefix}_{name}")
@@ -208,12 +224,10 @@ class Program:
     def close(self):
         """Frees the context."""
         if self._context is not None:
-            self._destroy(self._context)
-            self._context = None
-
-    def __del__(self):
-        if getattr(self, "_context", None) is not None:
-            self.close()
+            context, self._context = self._context, None
+            _ENDINGS.discard(self._ending)
+            self._ending = None
+            self._destroy(context)
 '''
 
 __all__ = ["python_text"]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from graphc.base.errors import UnsupportedError
+from graphc.base.llvm import binding, within
 
 CACHE_LINE = 64
 """Bytes of a cache line on every target. What a program holds in memory begins with one, and
@@ -196,7 +197,7 @@ def host() -> Target:
     """The machine this runs on.
 
     Raises:
-        UnsupportedError: on anything but Linux on 64-bit x86 with SSE4.2.
+        UnsupportedError: on anything but Linux on 64-bit x86 with SSE4.2, or without LLVM.
     """
     unsupported = unsupported_platform()
     if unsupported is not None:
@@ -204,8 +205,12 @@ def host() -> Target:
             f"graphc is tested on Linux x86-64 only, this is {unsupported}",
             hint="run it on Linux on an x86-64 machine",
         )
-    import llvmlite.binding as llvm
+    return within(_described)
 
+
+def _described() -> Target:
+    """This machine, as LLVM knows it."""
+    llvm = binding()
     triple = llvm.get_process_triple()
     features = llvm.get_host_cpu_features()
     if not features.get("sse4.2"):

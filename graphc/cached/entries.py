@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc.base.llvm import uninterrupted
 from graphc.base.target import Target, host
 from graphc.cached.keys import Labels
 from graphc.compiled import Compiled
@@ -102,7 +103,10 @@ def _constants(head: Mapping[str, Any], block: memoryview, graph: Graph) -> dict
 
 def stored_code(head: Mapping[str, Any], target: Target, kept: Cache) -> Code | None:
     """The machine code that an entry names; None if some of it is not in the cache."""
+    return uninterrupted(partial(_stored_code, head, target, kept))
 
+
+def _stored_code(head: Mapping[str, Any], target: Target, kept: Cache) -> Code | None:
     def image(key: str, target: Target = target, glue: bool = False) -> bytes | None:
         return kept.get(realm_of(target, glue), key).content
 

@@ -14,7 +14,7 @@ from graphc.base.options import Options
 from graphc.base.target import Target, require_here
 from graphc.cached.entries import content_of, loaded_from
 from graphc.cached.keys import Labels, program_key, program_realm, refused, shows_passes
-from graphc.compiled import Compiled, Levels, collection_paused
+from graphc.compiled import Compiled, Levels, uncollected
 from graphc.extract import Extraction
 from graphc.runtime.cache import Cache, cache_of, caching
 from graphc.runtime.program import Program
@@ -82,11 +82,15 @@ class _Job:
         known = None if self.entries is None else self.entries.find(0, MOST_BASELINE_BYTES)[0]
         if known is not None:
             return Tiers(known, f"{self.reason}; the first program was there", self._from_graph)
-        from graphc.compiler import baseline, finished_in_background, prepared
+        from graphc.compiler import Prepared, baseline, finished_in_background, prepared
 
-        with caching(self.options.cache), collection_paused():
-            given = prepared(self.extraction, self.options, self.target)
-            first = baseline(given)
+        @uncollected
+        def begun() -> tuple[Prepared, Compiled]:
+            with caching(self.options.cache):
+                given = prepared(self.extraction, self.options, self.target)
+                return given, baseline(given)
+
+        given, first = begun()
 
         def later(poll: Poll) -> tuple[Compiled, str]:
             with caching(self.options.cache):

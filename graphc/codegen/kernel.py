@@ -15,9 +15,9 @@ the bit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 
 from graphc.base.errors import UnsupportedError
+from graphc.base.lazily import once
 from graphc.base.target import CACHE_LINE, Target
 from graphc.codegen.binding import Binding, Linear, is_literal, storage
 from graphc.codegen.dims import emit_dim
@@ -114,7 +114,7 @@ class KernelEmitter:
         self.tiles: dict[Load, Reg] = {}
         self.ranges = Ranges(self.e, kernel, self.dim)
 
-    @cached_property
+    @once
     def forms(self) -> Mapping[Var, Affine]:
         """The forms of all scalars that have one; most kernels need none."""
         return index_forms(self.kernel)

@@ -12,12 +12,12 @@ assumes that symbols stay within their bounds and that divisors of evaluated div
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterable
 from operator import index
 from typing import Any, ClassVar, NoReturn, TypeAlias
-from weakref import WeakValueDictionary
 
+from graphc.base.forks import lock
+from graphc.base.weak import WeakTable
 from graphc.ir.dim_atoms import (
     Atom,
     Monomial,
@@ -125,9 +125,9 @@ class DimExpr:
 Dim: TypeAlias = int | DimExpr
 
 # Identity tables, not state: they only make equal things the same thing.
-_LOCK = threading.RLock()
-_ATOMS: WeakValueDictionary[tuple[Any, ...], Atom] = WeakValueDictionary()
-_EXPRESSIONS: WeakValueDictionary[Terms, DimExpr] = WeakValueDictionary()
+_LOCK = lock()
+_ATOMS: WeakTable[tuple[Any, ...], Atom] = WeakTable()
+_EXPRESSIONS: WeakTable[Terms, DimExpr] = WeakTable()
 
 
 def intern_terms(terms: Terms) -> DimExpr:

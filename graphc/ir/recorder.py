@@ -7,12 +7,12 @@ recorder of its own whose ``parent`` it captures from.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType, FrameType, TracebackType
 from typing import Self, TypeVar
 
 from graphc.base.errors import GraphcError, GraphError, NameLookupError
+from graphc.base.forks import lock
 from graphc.base.source import caller, location_of, user_frame
 from graphc.base.words import known_names, shown
 from graphc.ir import pictures
@@ -83,7 +83,7 @@ class Recorder:
         self._symbols = 0
         self._control: list[tuple[Value, ...]] = []
         self._tokens: list[object] = []
-        self._lock = threading.RLock()
+        self._lock = lock()
 
     # --- context ---------------------------------------------------------------------------------
 
@@ -413,7 +413,7 @@ class Recorder:
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
-        self._lock = threading.RLock()
+        self._lock = lock()
         self._positions = {}
         self._placed = 0
         self._places = {}

@@ -7,14 +7,15 @@ for. This module knows no operation, so that there are values where no operation
 from __future__ import annotations
 
 import importlib
-import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
+
+from graphc.base.waiting import Flag
 
 SurfaceFunction = TypeVar("SurfaceFunction", bound=Callable[..., Any])
 
 _SURFACE: dict[str, Callable[..., Any]] = {}
-_IS_COMPLETE = threading.Event()
+_IS_COMPLETE = Flag()
 
 
 class _Known(dict[str, Callable[..., Any]]):
@@ -51,7 +52,7 @@ def surface_names() -> tuple[str, ...]:
 
 def load_families() -> None:
     """Imports the op families, which register themselves; the registry is complete after it."""
-    if not _IS_COMPLETE.is_set():
+    if not _IS_COMPLETE.is_set:
         importlib.import_module("graphc.ops")
 
 

@@ -11,9 +11,11 @@ import mmap
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
+from graphc.base.weak import popped
 from graphc.ir.attributes import Array
 
 SMALLEST_BLOCK = 1 << 20
@@ -33,36 +35,63 @@ time: the update of the first layer alone went from 1.10 to 1.07 ms."""
 
 
 class BlockStore:
-    """Blocks that wait, by size.
+    """Blocks that wait, by size, and those that come back when their arrays die.
 
-    Blocks come back whenever an array dies, perhaps in the midst of another call here, so there is
-    no lock: every change is a single operation on a list or a dict.
+    Arrays die anywhere, perhaps in the midst of another call here, so there is no lock: every
+    change is a single operation on a list or a dict. Nor does code of Python run where one dies, in
+    which an interrupt would be lost: a method of a list notes it, and ``take`` sees to it. So that
+    dead memory stays bounded until then, no more blocks are waited for than may wait: those of
+    other arrays go to the system with them.
     """
-
-    __slots__ = ("_idle", "limit")
 
     def __init__(self, limit: int = MAX_IDLE_BLOCKS) -> None:
         self.limit = limit
         self._idle: dict[int, list[mmap.mmap]] = {}
+        self._lent: dict[int, tuple[ref[_Lease], mmap.mmap]] = {}
+        self._dead: list[ref[_Lease]] = []
 
     @property
     def idle_bytes(self) -> int:
         """What waits."""
+        self._collect()
         return sum(size * len(blocks) for size, blocks in list(self._idle.items()))
 
-    def take(self, size: int) -> mmap.mmap:
-        """A block of at least so many bytes; its content is left over from somewhere.
+    @property
+    def known_bytes(self) -> int:
+        """What waits, or will when its array dies."""
+        return self.idle_bytes + sum(len(block) for _, block in list(self._lent.values()))
+
+    def lease(self, size: int) -> _Lease:
+        """So many bytes; their content is left over from somewhere.
 
         Raises:
             MemoryError: if the system has none.
         """
-        size = -(-size // _GRAIN) * _GRAIN
-        blocks = self._idle.get(size)
-        if blocks is not None:
-            try:
-                return blocks.pop()
-            except IndexError:
-                pass
+        block = self._take(-(-size // _GRAIN) * _GRAIN)
+        made = _Lease(size, np.uint8, block)
+        entry = ref(made, self._dead.append)
+        self._lent[id(entry)] = entry, block
+        self._bound(len(block))
+        return made
+
+    def clear(self) -> None:
+        """Gives all that waits to the system."""
+        self._collect()
+        self._idle.clear()
+
+    def _collect(self) -> None:
+        """Takes the blocks of dead arrays back."""
+        while (dead := popped(self._dead)) is not None:
+            known = self._lent.pop(id(dead), None)
+            if known is not None:
+                block = known[1]
+                self._idle.setdefault(len(block), []).append(block)
+
+    def _take(self, size: int) -> mmap.mmap:
+        self._collect()
+        block = popped(self._idle.get(size, []))
+        if block is not None:
+            return block
         try:
             return _fresh(size)
         except (OSError, OverflowError):
@@ -72,24 +101,23 @@ class BlockStore:
         except (OSError, OverflowError) as error:
             raise MemoryError(f"no memory for a result of {size:,} bytes") from error
 
-    def give(self, block: mmap.mmap) -> None:
-        """Takes a block back; other sizes go first where that is more than may wait."""
-        size = len(block)
-        self._idle.setdefault(size, []).append(block)
-        excess = self.idle_bytes - self.limit
+    def _bound(self, latest: int) -> None:
+        """Forgets what is too much: what waits, other sizes than the latest first; then the
+        blocks that were lent first."""
+        excess = self.known_bytes - self.limit
         if excess <= 0:
             return
-        for other in sorted(list(self._idle), key=lambda other: other == size):
-            blocks = self._idle.get(other, [])
-            while excess > 0 and blocks:
-                del blocks[:1]
-                excess -= other
-            if other != size and not blocks:
-                self._idle.pop(other, None)
-
-    def clear(self) -> None:
-        """Gives all that waits to the system."""
-        self._idle.clear()
+        for size in sorted(list(self._idle), key=lambda size: size == latest):
+            blocks = self._idle.get(size, [])
+            while excess > 0 and popped(blocks) is not None:
+                excess -= size
+            if not blocks:
+                self._idle.pop(size, None)
+        for key, (_, block) in list(self._lent.items()):
+            if excess <= 0:
+                return
+            if self._lent.pop(key, None) is not None:
+                excess -= len(block)
 
 
 def _fresh(size: int) -> mmap.mmap:
@@ -118,11 +146,6 @@ class _Lease(np.ndarray[Any, np.dtype[np.uint8]]):
 
     __slots__ = ()
 
-    def __del__(self) -> None:
-        block = self.base
-        if isinstance(block, mmap.mmap):
-            store().give(block)
-
 
 @cache
 def store() -> BlockStore:
@@ -132,8 +155,7 @@ def store() -> BlockStore:
 
 def result_of(shape: tuple[int, ...], dtype: np.dtype[Any], size: int) -> Array:
     """An uninitialised array for a result of so many bytes, in a block."""
-    lease = _Lease(size, np.uint8, store().take(size))
-    return np.ndarray(shape, dtype, lease)
+    return np.ndarray(shape, dtype, store().lease(size))
 
 
 def copies_of(arrays: Sequence[Array]) -> list[Array]:

@@ -11,8 +11,7 @@ from __future__ import annotations
 import ctypes
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
@@ -75,26 +74,26 @@ def _sigaction() -> ctypes._NamedFuncPointer:
     return function
 
 
-@contextmanager
-def interruptible(native: Handler) -> Iterator[int | None]:
-    """Lets Ctrl-C stop the native run in the block; gives the address of the flag to poll.
+def interruptible(native: Handler, run: Callable[[int | None], int]) -> int:
+    """What a native run gives that Ctrl-C can stop; it gets the address of the flag to poll.
 
-    Gives None where signals don't arrive: outside the main thread, or where they are ignored.
+    It gets None where signals don't arrive: outside the main thread, or where they are ignored.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield None
-        return
-    sigaction = _sigaction()
+    if threading.get_ident() != threading.main_thread().ident:
+        return run(None)
+    sigaction, flag = _sigaction(), native.flag
     before = (ctypes.c_uint64 * (_STRUCT_BYTES // 8))()
     ours = (ctypes.c_uint64 * (_STRUCT_BYTES // 8))()
-    ours[0], flag = native.address, native.flag
+    ours[0] = native.address
+    sigaction(signal.SIGINT, None, before)
+    if before[0] == _IGNORED:
+        return run(None)
     flag.value = 0
-    if sigaction(signal.SIGINT, ours, before) != 0 or before[0] == _IGNORED:
-        sigaction(signal.SIGINT, before, None)
-        yield None
-        return
+    # Python's own handler may have noted a signal, which is raised after any of these calls: never
+    # between a call and the block it begins or ends
     try:
-        yield ctypes.addressof(flag)
+        sigaction(signal.SIGINT, ours, None)
+        return run(ctypes.addressof(flag))
     finally:
         sigaction(signal.SIGINT, before, None)
         if flag.value:

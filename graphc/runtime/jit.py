@@ -1,7 +1,8 @@
 """LLVM text to machine code in this process.
 
-llvmlite is serialised by one lock. Libraries get fresh names, since LLJIT never forgets one. Code
-stays loaded as long as the ``Library`` lives. Objects are taken from the cache on disk, and kept
+Libraries get fresh names, since LLJIT never forgets one, nor the 9 KB that it keeps for each; so
+an engine loads some libraries, and ends with the last of them. Code stays loaded as long as the
+``Library`` lives, and until LLVM is next used. Objects are taken from the cache on disk, and kept
 there, where there is one (``graphc.runtime.cache``).
 """
 
@@ -10,51 +11,92 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import itertools
-import os
-import threading
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
-import llvmlite
-import llvmlite.binding as llvm
-
+from graphc.base.llvm import binding, ends_with, within
 from graphc.base.target import Target, host
 from graphc.runtime.cache import current_cache
 
 _OPTIMIZE, _TRANSLATE = 1, 0
 """LLVM's levels of optimisation of its code generator: the usual one, and that of glue."""
 
-_LOCK = threading.RLock()
-if hasattr(os, "register_at_fork"):
-    # a child must not be born while another thread, which it will lack, is inside of LLVM
-    os.register_at_fork(
-        before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
-    )
+_LIBRARIES = 32
+"""What one engine loads. To make one takes 1 ms and 113 KB, a library a quarter of a millisecond;
+one library that lives on keeps what its engine has of all others."""
+
 _COUNTER = itertools.count()
 
 
 class _Engine:
-    """The process-wide LLJIT, made at first use."""
+    """An LLJIT and what it has loaded; used under the lock of LLVM.
 
-    compiler: Any = None
+    Attributes:
+        current: the one that loads libraries, made at first use.
+    """
+
+    current: _Engine | None = None
+
+    def __init__(self) -> None:
+        initialize()
+        self._jit = binding().create_lljit_compiler(_machine(host(), jit=True))
+        self._loaded = self._alive = 0
 
     @classmethod
-    def get(cls) -> Any:
-        if cls.compiler is None:
-            initialize()
-            cls.compiler = llvm.create_lljit_compiler(_machine(host(), jit=True))
-        return cls.compiler
+    def load(
+        cls, image: bytes, symbols: Iterable[str], imports: Mapping[str, int]
+    ) -> tuple[dict[str, int], _Loaded]:
+        """The addresses of an object's symbols, and what is to be closed in the end."""
+        engine = cls.current
+        if engine is None or engine._loaded == _LIBRARIES:
+            full, engine = engine, cls()
+            cls.current = engine
+            if full is not None:
+                full._end()
+        builder = binding().JITLibraryBuilder().add_object_img(image).add_current_process()
+        for name, address in imports.items():
+            builder.import_symbol(name, address)
+        for name in symbols:
+            builder.export_symbol(name)
+        engine._loaded += 1
+        tracker = builder.link(engine._jit, f"graphc_{next(_COUNTER)}")
+        engine._alive += 1
+        return {name: tracker[name] for name in symbols}, _Loaded(engine, tracker)
+
+    def leave(self) -> None:
+        """One of its libraries is gone."""
+        self._alive -= 1
+        self._end()
+
+    def _end(self) -> None:
+        """Ends if it has no library, and will have none."""
+        if not self._alive and self is not _Engine.current:
+            self._jit.close()
+
+
+class _Loaded:
+    """A library as its engine has it."""
+
+    def __init__(self, engine: _Engine, tracker: Any) -> None:
+        self._engine, self._tracker = engine, tracker
+
+    def close(self) -> None:
+        """Unloads it."""
+        self._tracker.close()
+        self._engine.leave()
 
 
 def initialize() -> None:
     """Registers LLVM's native target; may be called again."""
+    llvm = binding()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
 
 
 def _machine(target: Target, jit: bool = False, level: int = _OPTIMIZE) -> Any:
+    llvm = binding()
     if target.architecture != host().architecture:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
@@ -78,6 +120,7 @@ def _emitter(target: Target, level: int) -> Any:
 
 def _parsed(text: str, target: Target, level: int = _OPTIMIZE) -> tuple[Any, Any]:
     """A module of LLVM text for a target, and the machine that makes its code."""
+    llvm = binding()
     initialize()
     module = llvm.parse_assembly(text, llvm.create_context())
     machine = _emitter(target, level)
@@ -89,11 +132,20 @@ def _parsed(text: str, target: Target, level: int = _OPTIMIZE) -> tuple[Any, Any
 def realm_of(target: Target, glue: bool = False) -> str:
     """What objects for a target depend on beside their text, in words."""
     level = _TRANSLATE if glue else _OPTIMIZE
-    version = ".".join(map(str, llvm.llvm_version_info))
     return (
-        f"objects for {target.cpu}, LLVM {version} of llvmlite {llvmlite.__version__}\n"
+        f"objects for {target.cpu}, {_versions()}\n"
         f"{target.triple}, level {level}, {target.features}"
     )
+
+
+@cache
+def _versions() -> str:
+    """Those of LLVM and llvmlite."""
+    llvm = within(binding)
+    import llvmlite
+
+    version = ".".join(map(str, llvm.llvm_version_info))
+    return f"LLVM {version} of llvmlite {llvmlite.__version__}"
 
 
 def key_of(text: str) -> str:
@@ -120,22 +172,23 @@ def compile_object(text: str, target: Target | None = None, glue: bool = False) 
 
 
 def _emitted(text: str, target: Target, glue: bool) -> bytes:
-    with _LOCK:
-        module, machine = _parsed(text, target, _TRANSLATE if glue else _OPTIMIZE)
-        result: bytes = machine.emit_object(module)
-        return result
+    made: bytes = within(partial(_made, "emit_object", text, target, glue))
+    return made
 
 
 def assembly(text: str, target: Target | None = None) -> str:
     """The assembly LLVM makes of a module, for people."""
-    with _LOCK:
-        module, machine = _parsed(text, target or host())
-        result: str = machine.emit_assembly(module)
-        return result
+    made: str = within(partial(_made, "emit_assembly", text, target or host()))
+    return made
+
+
+def _made(what: str, text: str, target: Target, glue: bool = False) -> Any:
+    module, machine = _parsed(text, target, _TRANSLATE if glue else _OPTIMIZE)
+    return getattr(machine, what)(module)
 
 
 class Library:
-    """An object loaded into the process; unloaded when the last reference dies.
+    """An object loaded into the process; unloaded some time after the last reference dies.
 
     Attributes:
         addresses: entry address by symbol.
@@ -148,15 +201,13 @@ class Library:
 
         A symbol that the object lacks, or needs and nobody has, raises RuntimeError.
         """
-        names = tuple(symbols)
-        with _LOCK:
-            builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
-            for name, address in (imports or {}).items():
-                builder.import_symbol(name, address)
-            for name in names:
-                builder.export_symbol(name)
-            self._tracker = builder.link(_Engine.get(), f"graphc_{next(_COUNTER)}")
-            self.addresses: dict[str, int] = {name: self._tracker[name] for name in names}
+        load = partial(_Engine.load, image, tuple(symbols), imports or {})
+        self.addresses = within(partial(self._keep, load))
+
+    def _keep(self, load: Callable[[], tuple[dict[str, int], _Loaded]]) -> dict[str, int]:
+        addresses, loaded = load()
+        ends_with(self, loaded)
+        return addresses
 
     def function(self, symbol: str, *parameters: Any, result: Any = None) -> Any:
         """The symbol as a ctypes function (which releases the interpreter lock)."""

@@ -7,11 +7,11 @@ interpreter ends. No thread exists before the first launch that is cut into task
 from __future__ import annotations
 
 import ctypes
-import threading
 
 import numpy as np
 from numpy.typing import NDArray
 
+from graphc.base import forks
 from graphc.plan.table import POOL_BYTES, POOL_ENTRY
 from graphc.runtime.address import address_of
 
@@ -19,7 +19,7 @@ from graphc.runtime.address import address_of
 class _Pool:
     """The process's record, made at first use."""
 
-    lock = threading.Lock()
+    lock = forks.lock()
     record: NDArray[np.uint8] | None = None
 
 

@@ -8,7 +8,6 @@ nothing but results is allocated during a run.
 from __future__ import annotations
 
 import ctypes
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphc.base.errors import FeedError
+from graphc.base.forks import lock
 from graphc.base.source import caller
 from graphc.ir.attributes import Array
 from graphc.ir.dims import Dim, evaluate
@@ -323,7 +323,7 @@ class Program:
         self._count = len(plan.steps)
         self.is_long = bool(plan.loops) or self._count >= LONG_PROGRAM
         self._handler: Handler | None = handler(code.glue) if self.is_long else None
-        self._lock = threading.RLock()  # handlers of signals may come within
+        self._lock = lock()  # handlers of signals may come within
         self._bounds: dict[tuple[int, ...], Bound] = {}
         self.recent: list[Bound] = []
         self._is_native = False
@@ -419,15 +419,16 @@ class Program:
         if native is None:
             stopped = self._walk(*frame.arguments, _NEVER)
             return stopped
-        commit = self.plan.commit
-        if commit is None:
-            with interruptible(native) as flag:
-                stopped = self._walk(*frame.arguments, flag or _NEVER)
-            return stopped
         steps, _, *tables = frame.arguments
-        with interruptible(native) as flag:
-            stopped = self._walk(steps, ctypes.c_int64(commit), *tables, flag or _NEVER)
-        if stopped != commit:
+        commit = self.plan.commit
+        before = self._count if commit is None else commit
+
+        def run(flag: int | None) -> int:
+            ended: int = self._walk(steps, ctypes.c_int64(before), *tables, flag or _NEVER)
+            return ended
+
+        stopped = interruptible(native, run)
+        if commit is None or stopped != commit:
             return stopped
         # variables are written now, which is finished once it is begun
         rest = _POINTER(steps.value + commit * STEP_WORDS * 8)

@@ -1,0 +1,197 @@
+"""What is done when the process forks, in one place.
+
+The child has the memory of that moment, and of all threads only the one that forked: what another
+thread held is never given back there, and what it was about to finish stays half done. So there are
+two kinds of locks, and this module knows each that the package makes:
+
+* A lock around what is whole between any two operations of the interpreter, as whatever Ctrl-C may
+  interrupt has to be (``lock``). If a thread had it that the child lacks, the child frees it.
+* A lock around what is not (``held_lock``): LLVM, the values of variables. A fork waits until no
+  other thread has it, and keeps it meanwhile.
+
+A fork waits for modules that another thread imports, too, since the child could never import them.
+
+Hooks of a fork are called where errors can only be printed, so an interrupt that comes there would
+be lost, and half of a hook would not be done. Hence they are steps of a generator, which catches
+what arises as soon as it goes on, and has it raised where the process goes on after the fork.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from itertools import repeat
+from operator import methodcaller
+from typing import Any, Protocol
+
+from graphc.base.weak import WeakBag
+
+VARIABLES, MACHINE_CODE = 0, 1
+"""What locks are around that a fork holds, in the order in which it takes them: who runs a program
+may come to compile."""
+
+_ROOTS = frozenset(("graphc", "passes", "llvmlite", "networkx", "numpy"))
+"""Packages whose modules a fork waits for."""
+
+_PATIENCE = 5.0
+"""Seconds after which a fork no longer waits for modules that are being imported."""
+
+_ATTEMPTS = 8
+"""How often in a row a hook goes on where it was interrupted."""
+
+_ACQUIRE, _RELEASE = methodcaller("acquire"), methodcaller("release")
+
+_RAISE = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_ulong, ctypes.py_object)(
+    ("PyThreadState_SetAsyncExc", ctypes.pythonapi)
+)
+"""Has an exception of a type raised in a thread when that next runs code of Python."""
+
+Lock = Any
+"""A ``threading.RLock``, whose type has no public name."""
+
+
+class Forked(Protocol):
+    """What has something to set right in a child."""
+
+    def forked(self) -> None:
+        """This process has lost all threads but the present one."""
+
+
+def lock() -> Lock:
+    """A reentrant lock around what is whole at any moment."""
+    made = threading.RLock()
+    _FORKS.free.add(made)
+    return made
+
+
+def held_lock(kind: int) -> Lock:
+    """A reentrant lock around what a thread must finish before the process forks."""
+    made = threading.RLock()
+    _FORKS.held[kind].add(made)
+    return made
+
+
+def tell(item: Forked) -> None:
+    """Has a child tell an object that it is one, as long as the object lives."""
+    _FORKS.told.add(item)
+
+
+class _Forks:
+    """The locks there are, and those that a fork under way has taken.
+
+    Attributes:
+        held: the locks that it takes, by kind.
+        free: the others.
+        told: what children tell that they are such.
+    """
+
+    def __init__(self) -> None:
+        self.held: tuple[WeakBag[Lock], ...] = (WeakBag(), WeakBag())
+        self.free: WeakBag[Lock] = WeakBag()
+        self.told: WeakBag[Forked] = WeakBag()
+        self._wanted: list[Lock] = []
+        self._taken: list[bool] = []
+        if hasattr(os, "register_at_fork"):
+            step = partial(next, self._steps())
+            step()
+            os.register_at_fork(before=step, after_in_parent=step, after_in_child=step)
+            # what comes before a fork is called in the reverse order, so this surrounds the above
+            turn = threading.RLock()
+            os.register_at_fork(
+                before=turn.acquire, after_in_parent=turn.release, after_in_child=turn.release
+            )
+
+    def _steps(self) -> Iterator[object]:
+        """Two steps for each fork: before it, and in parent or child after it."""
+        lost: list[type[BaseException]] = []
+        while True:
+            home = 0
+            try:
+                # nothing of Python runs between this and the end of the hook
+                yield [*map(_RAISE, repeat(threading.get_ident()), lost)]
+                lost = []
+            except BaseException as error:
+                lost = [type(error)]
+            for _ in range(_ATTEMPTS):
+                try:
+                    home = os.getpid()
+                    self._prepare()
+                    break
+                except BaseException as error:
+                    lost.append(type(error))
+            try:
+                yield None
+            except BaseException as error:
+                lost.append(type(error))
+            for _ in range(_ATTEMPTS):
+                try:
+                    if home and os.getpid() != home:
+                        lost = []
+                        self._renew()
+                    self._finish()
+                    break
+                except BaseException as error:
+                    lost.append(type(error))
+
+    def _prepare(self) -> None:
+        """Takes all locks that are held, however often it is begun anew."""
+        for kind in self.held:
+            # others may be made while this waits
+            while True:
+                for wanted in self._wanted[len(self._taken) :]:
+                    # one operation takes the lock and notes it
+                    self._taken.extend(map(_ACQUIRE, (wanted,)))
+                known = set(map(id, self._wanted))
+                new = [one for one in kind if id(one) not in known]
+                if not new:
+                    break
+                self._wanted.extend(new)
+        end = time.monotonic() + _PATIENCE
+        while _others_import() and time.monotonic() < end:
+            time.sleep(0.001)
+
+    def _finish(self) -> None:
+        """Gives them back."""
+        taken = self._wanted[: len(self._taken)]
+        order = map(_RELEASE, reversed(taken))
+        # two operations, and nothing of Python between them
+        self._taken, _ = [], [*order]
+        self._wanted = []
+
+    def _renew(self) -> None:
+        """Sets right what threads had that this child lacks."""
+        for free in self.free:
+            if free.acquire(blocking=False):
+                free.release()
+            else:
+                free._at_fork_reinit()
+        for item in self.told:
+            item.forked()
+
+
+def _others_import() -> bool:
+    """Whether a module that a child may need is being imported, by another thread."""
+    names = [
+        name
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] in _ROOTS
+        and getattr(getattr(module, "__spec__", None), "_initializing", False)
+    ]
+    if not names:
+        return False
+    own = set()
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        own.add(frame.f_globals.get("__name__"))
+    return not own.issuperset(names)
+
+
+_FORKS = _Forks()
+
+__all__ = ["MACHINE_CODE", "VARIABLES", "Forked", "Lock", "held_lock", "lock", "tell"]
