@@ -300,3 +300,155 @@ def test_a_damaged_object_is_compiled_again(tmp_path: Path) -> None:
         path.write_bytes(path.read_bytes()[:-3])
         assert compile_object(TEXT) == first
         assert path.read_bytes().endswith(first)
+
+
+# --- whose directory it is -----------------------------------------------------------------------
+
+NOBODY = 65534
+"""The number of a user without rights."""
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs to give files to another user")
+
+
+def listing(folder: Path) -> dict[str, tuple[int, int]]:
+    """All that is below a folder, with sizes and times."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        status = path.lstat()
+        found[str(path)] = status.st_size, status.st_mtime_ns
+    return found
+
+
+def old_entries(cache: Cache) -> None:
+    """What trimming would remove: entries, unfinished files, and an old mark of the last scan."""
+    for number in range(4):
+        assert cache.put("here", f"{number:064}", bytes(1000))
+    for path in (*files(cache), Path(cache.directory) / "scanned"):
+        os.utime(path, (1, 1))
+    (files(cache)[0].parent / ".unfinished").write_bytes(b"x")
+    os.utime(files(cache)[0].parent / ".unfinished", (1, 1))
+
+
+def assert_refused(cache: Cache, where: Path, reason: str) -> None:
+    """Nothing is read, written, marked or removed there."""
+    before = listing(where)
+    for realm, key in (("here", f"{0:064}"), ("new", KEY)):
+        found = cache.get(realm, key)
+        assert found.content is None and reason in found.reason
+        assert not cache.put(realm, key, b"content") and reason in str(cache.refused)
+    for work in (cache.trim, cache.usage, cache.clear, lambda: cache.trim(bound=0)):
+        with pytest.raises(PermissionError, match=reason):
+            work()
+    assert listing(where) == before
+
+
+@as_root
+def test_fault_19_a_folder_of_another_user_is_left_alone(cache: Cache, tmp_path: Path) -> None:
+    old_entries(cache)
+    os.chown(cache.directory, NOBODY, NOBODY)
+    assert_refused(cache, tmp_path, "belongs to another user")
+
+
+@pytest.mark.parametrize("mode", [0o720, 0o702, 0o777, 0o1777])
+def test_fault_19_a_folder_that_others_may_write_is_left_alone(
+    cache: Cache, tmp_path: Path, mode: int
+) -> None:
+    old_entries(cache)
+    os.chmod(cache.directory, mode)
+    assert_refused(cache, tmp_path, "writable for other users")
+
+
+@as_root
+def test_fault_19_an_empty_folder_of_another_user_is_left_alone(tmp_path: Path) -> None:
+    made = tmp_path / "cache"
+    made.mkdir()
+    os.chown(made, NOBODY, NOBODY)
+    assert_refused(Cache(str(made)), tmp_path, "belongs to another user")
+
+
+@as_root
+def test_fault_19_a_link_of_another_user_is_not_followed(cache: Cache, tmp_path: Path) -> None:
+    old_entries(cache)
+    link = tmp_path / "link"
+    link.symlink_to(cache.directory)
+    assert Cache(str(link)).get("here", f"{0:064}").reason == "hit"
+    assert Cache(str(link)).put("here", KEY, b"content")
+    os.chown(link, NOBODY, NOBODY, follow_symlinks=False)
+    assert_refused(Cache(str(link)), tmp_path, "a link of another user")
+    chain = tmp_path / "chain"
+    chain.symlink_to(link)
+    assert_refused(Cache(str(chain)), tmp_path, "a link of another user")
+
+
+def test_links_that_lead_in_a_circle_are_a_miss(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    cache = Cache(str(tmp_path / "a"))
+    assert "links" in cache.get("here", KEY).reason and not cache.put("here", KEY, b"content")
+
+
+@pytest.mark.parametrize("name", ["scanned", "about", "realm", "entry"])
+def test_fault_19_no_link_within_is_followed(cache: Cache, tmp_path: Path, name: str) -> None:
+    """What it names is neither made, written, marked as used nor removed."""
+    cache.put("here", KEY, b"content")
+    (entry,) = files(cache)
+    place = {
+        "scanned": Path(cache.directory) / "scanned", "about": entry.parent / "about",
+        "realm": entry.parent, "entry": entry,
+    }[name]  # fmt: skip
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "victim").write_bytes(b"victim")
+    (outside / KEY).write_bytes(entry.read_bytes())
+    for path in outside.iterdir():
+        os.utime(path, (1, 1))
+    os.utime(outside, (1, 1))
+    before = listing(tmp_path / "outside")
+    for target in ("victim", "missing"):
+        if place.is_dir() and not place.is_symlink():
+            for path in place.iterdir():
+                path.unlink()
+            place.rmdir()
+        else:
+            place.unlink(missing_ok=True)
+        place.symlink_to(outside if name == "realm" else outside / target)
+        assert name == "scanned" or name == "about" or cache.get("here", KEY).content is None
+        cache.put("here", KEY, b"new")
+        cache.usage()
+        cache.trim(bound=0)
+        cache.clear()
+        assert listing(outside) == before and not (outside / "missing").exists()
+        entry.parent.mkdir(exist_ok=True) if name in ("about", "entry") else None
+
+
+@as_root
+def test_fault_19_a_realm_of_another_user_is_left_alone(cache: Cache, tmp_path: Path) -> None:
+    old_entries(cache)
+    realm = files(cache)[0].parent
+    os.chown(realm, NOBODY, NOBODY)
+    before = listing(realm)
+    assert cache.get("here", f"{0:064}").reason == "the directory belongs to another user"
+    assert not cache.put("here", KEY, b"content")
+    with pytest.raises(PermissionError):
+        cache.trim(bound=0)
+    assert listing(realm) == before
+
+
+def test_fault_19_a_directory_that_is_replaced_meanwhile_is_not_written_to(
+    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was checked is what is used: names are looked up in descriptors."""
+    cache.put("here", KEY, b"content")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    check, moved = caches._check_owner, tmp_path / "moved"
+
+    def replaced(status: os.stat_result, what: str) -> None:
+        check(status, what)
+        if not moved.exists():
+            os.rename(cache.directory, moved)
+            os.symlink(outside, cache.directory)
+
+    monkeypatch.setattr(caches, "_check_owner", replaced)
+    assert cache.put("there", KEY, b"content")
+    assert not [*outside.iterdir()] and len([*moved.glob("*/*")]) == 4

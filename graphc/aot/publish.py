@@ -79,13 +79,15 @@ def _put_in_place(temporary: str, path: str) -> None:
         os.rename(temporary, path)
         return
     aside = tempfile.mkdtemp(dir=os.path.dirname(path), prefix=".", suffix=".old")
+    older = os.path.join(aside, "library")
     try:
-        os.rename(path, os.path.join(aside, "library"))
-        try:
-            os.rename(temporary, path)
-        except BaseException:
-            os.rename(os.path.join(aside, "library"), path)
-            raise
+        os.rename(path, older)
+        os.rename(temporary, path)
+    except BaseException:
+        # an interrupt may come before, between or after the two
+        if os.path.lexists(older) and not os.path.lexists(path):
+            os.rename(older, path)
+        raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from typing import IO, Any
 
 import numpy as np
@@ -30,13 +31,14 @@ def replace_file(path: str, write: Callable[[IO[bytes]], object]) -> None:
     descriptor, temporary = tempfile.mkstemp(dir=directory, prefix=".", suffix=".part")
     try:
         with os.fdopen(descriptor, "wb") as file:
-            os.chmod(temporary, 0o600)
             write(file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        # an interrupt may come when it has its name already
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
         raise
 
 

@@ -4,7 +4,9 @@ Invariant: a lookup gives exactly the bytes that were put under that realm and k
 the reason; no state of the disk is an error. An entry begins with a hash of its realm, key and
 content, so one that is truncated, edited or moved is a miss. Entries hold machine code, and a hash
 proves no origin: that nobody else wrote them rests on the directory, which must belong to this
-user and be writable for nobody else, as must each entry.
+user and be writable for nobody else, as must each entry. That is checked of what is open, before
+anything is read, written or removed; from there on names are looked up in descriptors and no link
+is followed.
 
 A *realm* says in words what all its entries depend on beside their key: the CPU, versions; its
 first line is its name for people. It has a subdirectory, in which the file ``about`` holds it. The
@@ -22,7 +24,7 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
@@ -46,6 +48,10 @@ _TOUCH_AFTER_SECONDS = 600.0
 _STALE_SECONDS = 3600.0
 """Age of unfinished files that nobody will finish."""
 
+_MOST_LINKS = 8
+"""Links that may lead to the directory, one to the next."""
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -79,7 +85,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    path: str
+    """An entry: the directory of its realm, its name there, its size, and when it was last used."""
+
+    realm: str
+    name: str
     bytes: int
     used: float
 
@@ -100,14 +109,18 @@ class Cache:
     def get(self, realm: str, key: str) -> Lookup:
         """The bytes put under a key, which is a word of letters and digits."""
         try:
-            with _opened(os.path.join(self.directory, _name(realm))) as directory:
-                content = _read(directory, key)
+            with _opened(self.directory) as base:
+                try:
+                    with _inside(base, _name(realm)) as directory:
+                        content = _read(directory, key)
+                except FileNotFoundError:
+                    return Lookup(None, _reason_of_absence(base, realm, key))
         except FileNotFoundError:
-            return Lookup(None, self._reason_of_absence(realm, key))
+            return Lookup(None, "no entry")
+        except _Untrusted as error:
+            return Lookup(None, error.strerror)
         except OSError as error:
             return Lookup(None, f"can't be read: {error.strerror}")
-        except _Untrusted as error:
-            return Lookup(None, str(error))
         digest, rest = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
         if len(digest) < _DIGEST_BYTES or digest != _digest(realm, key, rest):
             return Lookup(None, "corrupt: the hash of the entry is not that of its content")
@@ -119,13 +132,12 @@ class Cache:
             self.refused = f"not kept: it takes {len(content):,} bytes"
             return False
         try:
-            self._make_room(len(content))
-            self._write(realm, key, content)
+            _make_directory(self.directory)
+            with _opened(self.directory) as base:
+                self._make_room(base, len(content))
+                _write(base, realm, key, content)
         except OSError as error:
             self.refused = f"not kept: {error.strerror}"
-            return False
-        except _Untrusted as error:
-            self.refused = f"not kept: {error}"
             return False
         self.refused = None
         return True
@@ -134,98 +146,78 @@ class Cache:
         """What is there.
 
         Raises:
-            OSError: if the directory can't be read.
+            OSError: if the directory can't be read, or isn't this user's alone.
         """
         realms: list[tuple[str, int]] = []
         total = count = 0
-        for realm in self._realms():
-            entries = [*_entries(realm)]
-            count += len(entries)
-            total += sum(entry.bytes for entry in entries)
-            realms.append((_about(realm), len(entries)))
+        with self._present() as base:
+            if base is None:
+                return Usage(0, 0, ())
+            for realm in _realms(base):
+                entries = _entries(base, realm)
+                count += len(entries)
+                total += sum(entry.bytes for entry in entries)
+                realms.append((_about(base, realm), len(entries)))
         return Usage(count, total, tuple(realms))
 
     def clear(self) -> int:
         """Removes every entry; gives how many there were.
 
         Raises:
-            OSError: if something can't be removed.
+            OSError: if something can't be removed, or isn't this user's alone.
         """
-        realms = [*self._realms()]
-        count = sum(1 for realm in realms for _ in _entries(realm))
-        for realm in realms:
-            shutil.rmtree(realm)
+        count = 0
+        with self._present() as base:
+            if base is None:
+                return 0
+            for realm in _realms(base):
+                count += len(_entries(base, realm))
+                shutil.rmtree(realm, dir_fd=base)
         return count
 
     def trim(self, bound: int = MAX_BYTES) -> None:
         """Removes what was used longest ago until the rest is well below the bound.
 
         Raises:
-            OSError: if the directory can't be read.
+            OSError: if the directory can't be read, or isn't this user's alone.
         """
-        entries = [entry for realm in self._realms() for entry in _entries(realm)]
-        total = sum(entry.bytes for entry in entries)
-        if total > bound:
-            entries.sort(key=lambda entry: entry.used)
-            for entry in entries:
-                if total <= bound * _KEPT_AFTER_TRIM:
-                    break
-                _remove(entry.path)
-                total -= entry.bytes
-        stale = time.time() - _STALE_SECONDS
-        for realm in self._realms():
-            _remove_leftovers(realm, stale)
+        with self._present() as base:
+            if base is not None:
+                _trim(base, bound)
 
     # --- pieces ----------------------------------------------------------------------------------
 
-    def _reason_of_absence(self, realm: str, key: str) -> str:
-        own = _name(realm)
-        for other in self._realms():
-            if os.path.basename(other) != own and os.path.exists(os.path.join(other, key)):
-                name = _about(other)
-                if name == realm.partition("\n")[0]:
-                    name = "other features or versions"
-                return f"no entry, but one for {name}"
-        return "no entry"
+    @contextmanager
+    def _present(self) -> Iterator[int | None]:
+        """The directory as a descriptor; None where there is none."""
+        with ExitStack() as opened:
+            try:
+                base = opened.enter_context(_opened(self.directory))
+            except (FileNotFoundError, NotADirectoryError):
+                base = None
+            yield base
 
-    def _realms(self) -> Iterator[str]:
-        """The subdirectories of realms."""
-        try:
-            with os.scandir(self.directory) as found:
-                yield from sorted(
-                    item.path
-                    for item in found
-                    if item.is_dir(follow_symlinks=False) and _is_digest(item.name)
-                )
-        except (FileNotFoundError, NotADirectoryError):
-            return
-
-    def _make_room(self, size: int) -> None:
+    def _make_room(self, base: int, size: int) -> None:
         """Trims if that was not done for long, or this process has written much since."""
-        _make_directory(self.directory)
         self._written += size
-        mark = os.path.join(self.directory, _SCANNED)
         try:
-            age = time.time() - os.stat(mark).st_mtime
+            mark = os.stat(_SCANNED, dir_fd=base, follow_symlinks=False)
+            age = time.time() - mark.st_mtime
         except FileNotFoundError:
             age = 0.0
-            _touch(mark)
+            _mark(base)
         if age > _SCAN_EVERY_SECONDS or self._written > _SCAN_EVERY_BYTES:
-            _touch(mark)
+            _mark(base)
             self._written = 0
             self.trim()
 
-    def _write(self, realm: str, key: str, content: bytes) -> None:
-        path = os.path.join(self.directory, _name(realm))
-        _make_directory(path)
-        with _opened(path) as directory:
-            if not os.path.exists(os.path.join(path, _ABOUT)):
-                _publish(directory, _ABOUT, realm.encode())
-            _publish(directory, key, _digest(realm, key, content), content)
 
-
-class _Untrusted(Exception):
+class _Untrusted(PermissionError):
     """A directory or file that somebody else may have written."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(errno.EPERM, text)
+        self.strerror: str = text
 
 
 def _name(realm: str) -> str:
@@ -242,22 +234,50 @@ def _digest(realm: str, key: str, content: bytes) -> bytes:
     return hasher.digest()
 
 
+# --- directories ---------------------------------------------------------------------------------
+
+
 def _make_directory(path: str) -> None:
-    parent = os.path.dirname(path)
-    if not os.path.isdir(parent):
-        os.makedirs(parent, mode=0o700, exist_ok=True)
-    try:
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    with suppress(FileExistsError):
         os.mkdir(path, 0o700)
-    except FileExistsError:
-        return
 
 
 @contextmanager
 def _opened(path: str) -> Iterator[int]:
-    """A descriptor of a realm's directory, if it and the one around it are this user's alone."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    """A descriptor of the directory, if it is this user's alone.
+
+    It may be a link, if that is this user's or the system's own.
+    """
+    descriptor = _directory_at(path)
     try:
-        _check_owner(os.stat("..", dir_fd=descriptor), "the directory")
+        _check_owner(os.fstat(descriptor), "the directory")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _directory_at(path: str) -> int:
+    for _ in range(_MOST_LINKS):
+        link = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            status = os.fstat(link)
+            if not stat.S_ISLNK(status.st_mode):
+                # what was looked at is what is opened
+                return os.open(".", _DIRECTORY, dir_fd=link)
+            if status.st_uid not in (os.geteuid(), 0):
+                raise _Untrusted("the directory is a link of another user")
+            path = os.path.join(os.path.dirname(path), os.readlink("", dir_fd=link))
+        finally:
+            os.close(link)
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+
+@contextmanager
+def _inside(base: int, name: str) -> Iterator[int]:
+    """A descriptor of a realm's directory, if it is this user's alone."""
+    descriptor = os.open(name, _DIRECTORY, dir_fd=base)
+    try:
         _check_owner(os.fstat(descriptor), "the directory")
         yield descriptor
     finally:
@@ -271,6 +291,64 @@ def _check_owner(status: os.stat_result, what: str) -> None:
         raise _Untrusted(f"{what} is writable for other users")
 
 
+def _realms(base: int) -> list[str]:
+    """The names of the directories of realms."""
+    with os.scandir(base) as found:
+        return sorted(
+            item.name
+            for item in found
+            if _is_digest(item.name) and item.is_dir(follow_symlinks=False)
+        )
+
+
+def _entries(base: int, realm: str) -> list[_Entry]:
+    """The entries of a realm; what vanishes meanwhile is passed over."""
+    entries = []
+    with suppress(FileNotFoundError), _inside(base, realm) as directory:
+        with os.scandir(directory) as found:
+            names = [item.name for item in found if not item.name.startswith(".")]
+        for name in names:
+            if name != _ABOUT and (status := _status(directory, name)) is not None:
+                entries.append(_Entry(realm, name, status.st_size, status.st_mtime))
+    return entries
+
+
+def _status(directory: int, name: str) -> os.stat_result | None:
+    """Of what has a name, be it a link; None if nothing has."""
+    try:
+        return os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+# --- entries -------------------------------------------------------------------------------------
+
+
+def _reason_of_absence(base: int, realm: str, key: str) -> str:
+    own = _name(realm)
+    for other in _realms(base):
+        if other == own:
+            continue
+        with _inside(base, other) as directory:
+            is_there = _status(directory, key) is not None
+        if is_there:
+            name = _about(base, other)
+            if name == realm.partition("\n")[0]:
+                name = "other features or versions"
+            return f"no entry, but one for {name}"
+    return "no entry"
+
+
+def _write(base: int, realm: str, key: str, content: bytes) -> None:
+    name = _name(realm)
+    with suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=base)
+    with _inside(base, name) as directory:
+        if _status(directory, _ABOUT) is None:
+            _publish(directory, _ABOUT, realm.encode())
+        _publish(directory, key, _digest(realm, key, content), content)
+
+
 def _read(directory: int, name: str) -> bytes:
     descriptor = os.open(name, _READ, dir_fd=directory)
     with os.fdopen(descriptor, "rb") as file:
@@ -281,21 +359,27 @@ def _read(directory: int, name: str) -> bytes:
         if status.st_size > MAX_ENTRY_BYTES + _DIGEST_BYTES:
             raise _Untrusted("the entry is larger than any that is written")
         if time.time() - status.st_mtime > _TOUCH_AFTER_SECONDS:
-            _touch(name, directory)
+            _touch(descriptor)
         return file.read()
 
 
-def _touch(name: str, directory: int | None = None) -> None:
+def _touch(descriptor: int) -> None:
     """Marks a file as used now; on a disk that takes no writes its age just stays."""
     try:
-        if directory is None:
-            os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        os.utime(name, dir_fd=directory)
-    except PermissionError:
-        return
+        os.utime(descriptor)
     except OSError as error:
-        if error.errno != errno.EROFS:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise
+
+
+def _mark(base: int) -> None:
+    """Notes that the directory is scanned now."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(_SCANNED, flags, 0o600, dir_fd=base)
+    try:
+        _touch(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _publish(directory: int, name: str, *parts: bytes) -> None:
@@ -308,60 +392,56 @@ def _publish(directory: int, name: str, *parts: bytes) -> None:
             file.writelines(parts)
         os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
     except BaseException:
-        os.unlink(temporary, dir_fd=directory)
+        # an interrupt may come when it has its name already
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=directory)
         raise
 
 
-def _entries(realm: str) -> Iterator[_Entry]:
-    """The entries of a realm's directory; what vanishes meanwhile is passed over."""
-    try:
-        with os.scandir(realm) as found:
-            for item in found:
-                if item.name.startswith(".") or item.name == _ABOUT:
-                    continue
-                try:
-                    status = item.stat(follow_symlinks=False)
-                except FileNotFoundError:
-                    continue
-                yield _Entry(item.path, status.st_size, status.st_mtime)
-    except FileNotFoundError:
-        return
-
-
-def _about(realm: str) -> str:
+def _about(base: int, realm: str) -> str:
     """The name of a realm."""
     try:
-        with open(os.path.join(realm, _ABOUT), "rb") as file:
-            return file.readline(1 << 16).decode(errors="replace").strip()
+        with _inside(base, realm) as directory:
+            content = _read(directory, _ABOUT)
     except OSError:
         return "an unknown machine"
+    return content.partition(b"\n")[0].decode(errors="replace").strip()
 
 
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        return
+def _trim(base: int, bound: int) -> None:
+    """Removes what was used longest ago, and what nobody will finish."""
+    realms = _realms(base)
+    entries = [entry for realm in realms for entry in _entries(base, realm)]
+    total = sum(entry.bytes for entry in entries)
+    if total > bound:
+        entries.sort(key=lambda entry: entry.used)
+        for entry in entries:
+            if total <= bound * _KEPT_AFTER_TRIM:
+                break
+            with suppress(FileNotFoundError), _inside(base, entry.realm) as directory:
+                os.unlink(entry.name, dir_fd=directory)
+            total -= entry.bytes
+    stale = time.time() - _STALE_SECONDS
+    for realm in realms:
+        with suppress(FileNotFoundError):
+            _remove_leftovers(base, realm, stale)
 
 
-def _remove_leftovers(realm: str, before: float) -> None:
+def _remove_leftovers(base: int, realm: str, before: float) -> None:
     """Unfinished files, and the directory of a realm that has no entries."""
     kept = 0
-    with os.scandir(realm) as found:
-        for item in found:
-            if not item.name.startswith("."):
-                kept += item.name != _ABOUT
-                continue
-            try:
-                is_old = item.stat(follow_symlinks=False).st_mtime < before
-            except FileNotFoundError:
-                continue
-            if is_old:
-                _remove(item.path)
+    with _inside(base, realm) as directory:
+        with os.scandir(directory) as found:
+            names = [item.name for item in found]
+        for name in names:
+            status = _status(directory, name) if name.startswith(".") else None
+            if status is not None and status.st_mtime < before:
+                with suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=directory)
             else:
-                kept += 1
+                kept += name != _ABOUT
     if not kept:
-        shutil.rmtree(realm, ignore_errors=True)
+        shutil.rmtree(realm, ignore_errors=True, dir_fd=base)
 
 
 # --- which cache ---------------------------------------------------------------------------------
