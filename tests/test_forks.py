@@ -159,3 +159,40 @@ def test_fault_11_all_locks_are_known_to_forks() -> None:
             if pattern.search(path.read_text(encoding="utf-8")):
                 found.add(str(path.relative_to(root.parent)))
     assert found <= known, found - known
+
+
+# --- threads nobody started ----------------------------------------------------------------------
+
+WARNED = """
+import os
+import numpy as np
+import graphc as gx
+
+def fork():
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+fork()
+with gx.Graph():
+    x = gx.placeholder((None, 4), name="x")
+    y = gx.tanh(x * 2.0)
+session = gx.Session(x.graph, threads=2)
+fork()
+for number in range(20):
+    with gx.Graph():
+        x = gx.placeholder((None, 4), name="x")
+        y = gx.tanh(x * float(number))
+    executable = gx.Session(x.graph, threads=2).compile(y, [x])
+    fork()
+    executable(np.ones((2, 4), np.float32))
+    fork()
+"""
+
+
+def test_fault_34_forks_before_the_first_use_of_the_pool_are_silent() -> None:
+    """From Python 3.12 on a fork of a process with threads warns; compiling leaves none behind."""
+    command = [sys.executable, "-W", "always", "-c", WARNED]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=HERE.parent, check=True)
+    assert "multi-threaded" not in done.stderr, done.stderr

@@ -23,7 +23,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import repeat
 from operator import methodcaller
@@ -40,6 +41,9 @@ _ROOTS = frozenset(("graphc", "passes", "llvmlite", "networkx", "numpy"))
 
 _PATIENCE = 5.0
 """Seconds after which a fork no longer waits for modules that are being imported."""
+
+_LAST_STEPS = 0.02
+"""Seconds after which a fork no longer waits for threads that end."""
 
 _ATTEMPTS = 8
 """How often in a row a hook goes on where it was interrupted."""
@@ -79,6 +83,17 @@ def held_lock(kind: int) -> Lock:
 def tell(item: Forked) -> None:
     """Has a child tell an object that it is one, as long as the object lives."""
     _FORKS.told.add(item)
+
+
+def ends_now() -> None:
+    """Says that the present thread is about to end, which it does within microseconds.
+
+    A fork waits for that, so that Python does not warn of a thread that nobody started.
+    """
+    _ENDING.append(threading.get_native_id())
+
+
+_ENDING: deque[int] = deque(maxlen=16)
 
 
 class _Forks:
@@ -151,9 +166,9 @@ class _Forks:
                 if not new:
                     break
                 self._wanted.extend(new)
-        end = time.monotonic() + _PATIENCE
-        while _others_import() and time.monotonic() < end:
-            time.sleep(0.001)
+        _wait_while(_others_import, _PATIENCE)
+        _wait_while(_others_end, _LAST_STEPS)
+        _ENDING.clear()
 
     def _finish(self) -> None:
         """Gives them back."""
@@ -172,6 +187,17 @@ class _Forks:
                 free._at_fork_reinit()
         for item in self.told:
             item.forked()
+
+
+def _wait_while(is_so: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while is_so() and time.monotonic() < end:
+        time.sleep(0.0001)
+
+
+def _others_end() -> bool:
+    """Whether a thread that said so has not ended yet."""
+    return any(os.path.exists(f"/proc/self/task/{thread}") for thread in list(_ENDING))
 
 
 def _others_import() -> bool:
@@ -194,4 +220,4 @@ def _others_import() -> bool:
 
 _FORKS = _Forks()
 
-__all__ = ["MACHINE_CODE", "VARIABLES", "Forked", "Lock", "held_lock", "lock", "tell"]
+__all__ = ["MACHINE_CODE", "VARIABLES", "Forked", "Lock", "ends_now", "held_lock", "lock", "tell"]

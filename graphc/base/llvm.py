@@ -12,6 +12,7 @@ from __future__ import annotations
 import _thread
 import atexit
 import os
+import sys
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
@@ -20,7 +21,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from weakref import ref
 
 from graphc.base.errors import UnsupportedError
-from graphc.base.forks import MACHINE_CODE, held_lock
+from graphc.base.forks import MACHINE_CODE, ends_now, held_lock
 from graphc.base.waiting import Flag
 from graphc.base.weak import popped
 
@@ -29,7 +30,7 @@ T = TypeVar("T")
 _LOCK = held_lock(MACHINE_CODE)
 
 _LOOK_AGAIN = 1.0
-"""Seconds after which who waits looks whether a fork has left it without its thread."""
+"""Seconds after which who waits looks whether its thread is there, which a fork may have taken."""
 
 
 class Resource(Protocol):
@@ -70,13 +71,16 @@ def uninterrupted(job: Callable[[], T]) -> T:
     while True:
         home, task = os.getpid(), _Task(job)
         try:
-            _thread.start_new_thread(task.do, ())
-        except RuntimeError:  # the system has no more threads
+            thread = _thread.start_new_thread(task.do, ())
+        except (RuntimeError, MemoryError):  # there are no more threads
             return job()
         try:
             while not task.is_done.wait(_LOOK_AGAIN):
                 if os.getpid() != home:
                     break
+                if thread not in sys._current_frames() and not task.is_done.is_set:
+                    # it has not even begun, as where there is no memory
+                    return job()
             else:
                 return task.outcome()
         finally:
@@ -114,11 +118,13 @@ class _Task(Generic[T]):
             if self.is_wanted:
                 self._result.append(self._context.run(self._job))
         except BaseException as error:
-            _forget_frames(error)
             self._error = error
-        # what it refers to ends here
-        del self._job, self._context
-        self.is_done.set()
+            _forget_frames(error)
+        finally:
+            # what it refers to ends here
+            del self._job, self._context
+            ends_now()
+            self.is_done.set()
 
     def outcome(self) -> T:
         """What it gave, or raises what it raised."""
