@@ -224,10 +224,7 @@ class Session:
         values = [leaf for leaf in flat if isinstance(leaf, Value)]
         effects = [v for leaf in flat if isinstance(leaf, Effect) for v in leaf.values]
         overrides = [value for value in fed if not self._is_placeholder(value)]
-        key = (
-            (*map(id, values), -1, *map(id, effects)),
-            frozenset(map(id, overrides)),
-        )
+        key = (*map(id, values), -1, *map(id, effects)), frozenset(map(id, overrides))
         with self._lock:
             known = self._compiled.get(key)
             if known is None:
@@ -235,16 +232,10 @@ class Session:
         return known.arranged_as(resolved)
 
     @uncollected
-    def _made(
-        self,
-        key: _Key,
-        fetches: Any,
-        values: Sequence[Value],
-        effects: Sequence[Value],
-        overrides: Sequence[Value],
-    ) -> Executable:
-        extraction = extract(self.graph, values, effects, dict.fromkeys(overrides))
-        tiers = self._compile(extraction, self._reason(key, fetches, overrides))
+    def _made(self, key: _Key, fetches: Any, *given: Sequence[Value]) -> Executable:
+        values, effects, fed = given
+        extraction = extract(self.graph, values, effects, dict.fromkeys(fed))
+        tiers = self._compile(extraction, self._reason(key, fetches, fed))
         return Executable(self, fetches, extraction, tiers, extraction.feeds, len(values))
 
     def _reason(self, key: _Key, fetches: Any, overrides: Sequence[Value]) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from at_once import at_once
 
 import graphc as gx
 from graphc.aot.publish import publish
@@ -26,7 +27,7 @@ from graphc.base import llvm
 from graphc.base.weak import WeakBag, WeakTable
 from graphc.ir.dims import symbol
 from graphc.ir.text_io import replace_file
-from graphc.runtime import jit
+from graphc.runtime import entry, jit
 from graphc.runtime.cache import Cache
 from graphc.runtime.interrupt import handler, interruptible
 
@@ -278,3 +279,11 @@ def test_fault_15_an_interrupt_while_a_library_is_replaced_loses_none(
     content = (tmp_path / "library" / "a.json").read_bytes()
     assert content == (b"{new" if moment == 3 else b"{old")
     assert [item.name for item in tmp_path.iterdir()] == ["library"]
+
+
+def test_threads_that_are_the_first_to_call_natively_share_the_code() -> None:
+    """Whoever lost the race had code that was unloaded."""
+    entry._compiled.cache_clear()
+    found: list[Any] = []
+    at_once(*[lambda: found.append(entry._compiled())] * 4)
+    assert len({made[:2] for made in found}) == 1

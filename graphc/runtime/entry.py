@@ -12,7 +12,7 @@ import ctypes
 import sys
 import sysconfig
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -145,9 +145,14 @@ def _numpy_empty() -> int | None:
 def _compiled() -> tuple[int, int, object]:
     """The addresses of the process's own native entry and of its table; what keeps them loaded."""
     from graphc.codegen.entry import emit_entry
-    from graphc.runtime.jit import load
+    from graphc.runtime.jit import compile_object, key_of, shared_library
 
-    library = load(emit_entry(host()), (ENTRY, ENTRY_IMPORTS))
+    text = emit_entry(host())
+    # the same for threads that come at once: whichever result is kept here, all are called
+    library = shared_library(
+        (ENTRY, ENTRY_IMPORTS), key_of(text), host(), partial(compile_object, text)
+    )
+    assert library is not None, "what is compiled is there"
     return library.addresses[ENTRY], library.addresses[ENTRY_IMPORTS], library
 
 

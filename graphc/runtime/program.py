@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -423,11 +424,8 @@ class Program:
         commit = self.plan.commit
         before = self._count if commit is None else commit
 
-        def run(flag: int | None) -> int:
-            ended: int = self._walk(steps, ctypes.c_int64(before), *tables, flag or _NEVER)
-            return ended
-
-        stopped = interruptible(native, run)
+        begun = partial(self._walk, steps, ctypes.c_int64(before), *tables)
+        stopped = interruptible(native, lambda flag: begun(flag or _NEVER))
         if commit is None or stopped != commit:
             return stopped
         # variables are written now, which is finished once it is begun
