@@ -176,7 +176,13 @@ def evaluate_node(
     sizes: Mapping[str, int],
     budget: Budget | None = None,
 ) -> list[Array]:
-    """The outputs of one node, checked against its dtypes and ranks."""
+    """The outputs of one node, checked against its dtypes and ranks.
+
+    Raises:
+        ShapeError: for arrays whose sizes don't fit.
+        VerifyError: for results that are not of the node's types.
+        GraphcError: whatever else the op refuses.
+    """
     try:
         results = _results(node, arrays, sizes, budget)
         if budget is not None:
@@ -185,6 +191,9 @@ def evaluate_node(
         error.where = error.where or node.provenance.where
         error.node = error.node or repr(node)
         raise
+    except ValueError as error:
+        # NumPy's own complaint
+        raise ShapeError(str(error), where=node.provenance.where, node=repr(node)) from error
     for value, array in zip(node.outputs, results, strict=True):
         if array.dtype != value.dtype.numpy or array.ndim != value.ndim:
             raise VerifyError(

@@ -5,9 +5,10 @@ that a pass keeps means the same before and after, so each is compared on its ow
 values *before*: a difference is found where it arises, and does not grow on the way. Invariant:
 what is not compared, because it would take too long or random inputs don't fit, is recorded.
 
-Exact work must keep every bit, special values included. Where functions, sums of floats or rules of
-class T are at work, results of ordinary inputs must agree within ``compare.SLACK`` units in the
-last place, and a thousand times what a change of one unit in each operand makes of them.
+Exact work must keep every bit, special values included. Where functions and sums of floats are at
+work, results of ordinary inputs must agree within ``compare.SLACK`` units in the last place, and a
+thousand times what a change of one unit in each operand makes of them. So must they where decisions
+of class T are at work, or else be as near to the true value as before, special values included.
 """
 
 from __future__ import annotations
@@ -17,10 +18,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from graphc.base.errors import GraphcError, ShapeError, VerifyError
+from graphc.base.errors import GraphcError, VerifyError
 from graphc.base.source import Location
-from graphc.debug.compare import SLACK, Difference, difference, same_bits, tolerance_of
-from graphc.debug.samples import ATTEMPTS, ORDINARY, cost, feeds, sizes_of
+from graphc.debug.compare import (
+    SLACK,
+    Difference,
+    difference,
+    is_as_true,
+    same_bits,
+    tolerance_of,
+)
+from graphc.debug.samples import ORDINARY, cost, feeds
+from graphc.debug.sizes import fitting_sizes
+from graphc.debug.true_values import true_values
 from graphc.extract import guards_of
 from graphc.interp import Budget, OutOfBudget, evaluate_node
 from graphc.ir.attributes import Array
@@ -69,13 +79,7 @@ def _evaluated(
         for node in nodes:
             # packed, since the order of a sum in NumPy may depend on the layout
             operands = [np.array(given[v] if v in given else made[v]) for v in node.inputs]
-            try:
-                results = evaluate_node(node, operands, sizes, budget)
-            except GraphcError:
-                raise
-            except ValueError as error:
-                # NumPy's own complaint where sizes at random don't fit
-                raise ShapeError(str(error), where=node.provenance.where) from error
+            results = evaluate_node(node, operands, sizes, budget)
             for value, result in zip(node.outputs, results, strict=True):
                 made[value] = result if nudge is None else nudge(result)
     return made
@@ -182,8 +186,8 @@ class _Comparison:
         """The first value that is another one.
 
         Args:
-            special: the inputs hold special values, so that only exact work can be judged.
-            inexact: the bits of all that changed are open.
+            special: the inputs hold special values, which functions and sums are not judged by.
+            inexact: the bits of all that changed are open, within what is nearer to the truth.
         """
         open_ = _inexact_values(self.replaced, self.kept) | _inexact_values(
             self.changed, self.base
@@ -206,7 +210,7 @@ class _Comparison:
         for old, new in pairs:
             given = made[new] if new in made else self.base[new]
             loose = inexact or old in open_ or new in open_ or old in precomputed
-            if special and loose:
+            if special and loose and not (inexact and old.dtype.is_float):
                 continue
             found = self._difference(old, given, loose, inexact, old in precomputed)
             if found is not None:
@@ -220,22 +224,37 @@ class _Comparison:
         return constants & _inexact_values(self.before.nodes, {}) if constants else set()
 
     def _difference(
-        self, value: Value, given: Array, loose: bool, finite: bool, from_inputs: bool
+        self, value: Value, given: Array, loose: bool, inexact: bool, from_inputs: bool
     ) -> Difference | None:
         expected = self.base[value]
         if not loose:
             return difference(expected, given)
         tolerance = tolerance_of(expected.dtype)
-        found = difference(expected, given, tolerance, finite=finite)
-        if found is None or expected.shape != given.shape:
+        found = difference(expected, given, tolerance)
+        if found is None or expected.shape != given.shape or expected.dtype != given.dtype:
             return found
         nodes = self.before.nodes if from_inputs else self.replaced
         operands = self.given if from_inputs else self.kept
-        reactions = reaction(nodes, operands, self.sizes, {value: expected})
-        spread, unstable = reactions[value]
+        accepted: Array | bool = False
+        if inexact and expected.dtype.kind == "f":
+            kept = {v: array for v, array in self.kept.items() if v is not value}
+            kept = {} if from_inputs else kept
+            budget = Budget(ELEMENTS)
+            true = true_values(self.before.nodes, self.given, kept, self.sizes, budget)
+            accepted = is_as_true(expected, given, true[value])
+            found = difference(expected, given, tolerance, accepted=accepted)
+            if found is None:
+                return None
+        spread, unstable = reaction(nodes, operands, self.sizes, {value: expected})[value]
         # where a tiny change makes another integer, or a number of a NaN, both results are right
-        judged = np.where(unstable, expected, given)
-        return difference(expected, judged, tolerance, allowance=spread, finite=finite)
+        return difference(
+            expected, given, tolerance, allowance=spread, accepted=unstable | accepted
+        )
+
+
+def sizes_for(graph: Graph) -> list[dict[str, int]]:
+    """Small sizes of the symbolic dims that the graph's guards allow, to be tried in turn."""
+    return fitting_sizes(symbols_in(graph), guards_of(graph))
 
 
 def compare(
@@ -243,6 +262,8 @@ def compare(
     after: Graph,
     *,
     inexact: bool = False,
+    limited: bool = False,
+    sizes: Sequence[Mapping[str, int]] | None = None,
     rounds: int = 3,
     interval: tuple[float, float] = ORDINARY,
 ) -> tuple[Mismatch | None, str]:
@@ -251,27 +272,26 @@ def compare(
     Args:
         before: the graph before the change.
         after: the graph after it; values of both are the same values.
-        inexact: the change may change bits; then only ordinary inputs with finite results count.
+        inexact: the change may change bits, as decisions of class T do.
+        limited: the change is right for ordinary numbers alone.
+        sizes: of the symbolic dims, to be tried in turn; small ones that the guards of ``before``
+            allow unless given.
         rounds: how many inputs to try.
         interval: where ordinary floats lie.
 
     Returns:
         the mismatch, if any, and why nothing could be compared, if nothing could.
     """
-    symbols = symbols_in(before)
-    reason = "no random inputs fit"
-    for attempt in range(ATTEMPTS):
-        sizes = sizes_of(symbols, attempt)
-        if cost(before, sizes) + cost(after, sizes) > ELEMENTS:
+    reason = "no sizes were found that the guards allow"
+    for chosen in sizes_for(before) if sizes is None else sizes:
+        if cost(before, chosen) + cost(after, chosen) > ELEMENTS:
             return None, f"more than {ELEMENTS} elements"
-        failure = next((f for g in guards_of(before) if (f := g.failure(sizes)) is not None), None)
-        if failure is not None:
-            reason = f"sizes that are tried don't fit: {failure.message}"
-            continue
         compared = False
-        for special, arrays in feeds(before, sizes, rounds, interval):
+        for special, arrays in feeds(before, chosen, rounds, interval):
+            if special and limited:
+                continue
             try:
-                comparison = _Comparison(before, after, arrays, sizes)
+                comparison = _Comparison(before, after, arrays, chosen)
                 found = comparison.mismatch(special, inexact)
             except GraphcError as error:
                 reason = f"random inputs don't fit: {error.message}"
@@ -295,13 +315,17 @@ class Check:
         self._graph: Graph | None = None
         self._run: PassFunction | None = None
         self._decided = 0
-        self._inexact = False
         self._limited: str | None = None
+        self._sizes: list[dict[str, int]] = []
+        self._changing: frozenset[str] = frozenset()
 
-    def before(self, name: str, graph: Graph, run: PassFunction) -> Graph:
+    def before(
+        self, name: str, graph: Graph, run: PassFunction, inexact: frozenset[str]
+    ) -> Graph:
         """Remembers the graph and the pass."""
         self._graph, self._run = graph, run
-        self._inexact, self._limited = False, None
+        self._changing, self._limited = inexact, None
+        self._sizes = sizes_for(graph)
         self._decided = len(self._context.decisions)
         return graph
 
@@ -310,12 +334,13 @@ class Check:
         before, run = self._graph, self._run
         if before is None or run is None or graph is before or not before.nodes:
             return
-        inexact = self._inexact
+        made = self._context.decisions[self._decided :]
+        inexact = any(d.number and d.rule in self._changing for d in made)
         if self._limited is not None:
             reason = f"{self._limited} does not hold everywhere; it was checked where it does"
             self._context.decline("check", before.nodes[-1], f"{name} is not checked: {reason}")
             return
-        found, reason = compare(before, graph, inexact=inexact)
+        found, reason = compare(before, graph, inexact=inexact, sizes=self._sizes)
         if found is None:
             if reason:
                 self._context.decline("check", before.nodes[-1], f"{name} is not checked: {reason}")
@@ -337,7 +362,7 @@ class Check:
         def is_bad(fuel: int) -> bool:
             options = replace(self._context.options, fuel=fuel, check=False, decisions=None)
             result = run(graph, PassContext(options, self._context.target, self._context.execute))
-            return compare(graph, result, inexact=inexact)[0] is not None
+            return compare(graph, result, inexact=inexact, sizes=self._sizes)[0] is not None
 
         good, bad = 0, len(made)
         if not made or is_bad(0):
@@ -352,14 +377,17 @@ class Check:
     ) -> None:
         """Compares both sides of a rule; raises VerifyError if they differ."""
         inexact = rule.numerics != "E" or bool(rule.needs)
-        self._inexact |= inexact
-        if rule.needs or rule.domain is not None:
+        if inexact:
+            self._changing |= {rule.name}
+        limited = bool(rule.needs) or rule.domain is not None
+        if limited:
             self._limited = rule.name
         left, right = _sides(node, made, new, producer)
         interval = rule.domain or ORDINARY
         found, reason = compare(
-            left, right, inexact=inexact, rounds=RULE_ROUNDS, interval=interval
-        )
+            left, right, inexact=inexact, limited=limited, sizes=self._sizes,
+            rounds=RULE_ROUNDS, interval=interval,
+        )  # fmt: skip
         if found is not None:
             hint = f"GRAPHC=off={rule.name} leaves it out"
             guilty = f"the rule {rule.name!r}"

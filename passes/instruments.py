@@ -26,10 +26,13 @@ from passes.checking import Check
 class Instrument(Protocol):
     """Something that looks at the graph around each pass."""
 
-    def before(self, name: str, graph: Graph, run: PassFunction) -> Graph:
+    def before(
+        self, name: str, graph: Graph, run: PassFunction, inexact: frozenset[str]
+    ) -> Graph:
         """The graph that the pass shall get: the given one, or one of the same meaning.
 
-        ``run`` is the pass, on the graph and the regions of its control flow.
+        ``run`` is the pass, on the graph and the regions of its control flow; ``inexact`` are the
+        names of its decisions that may change bits.
         """
 
     def after(self, name: str, graph: Graph, holds: Sequence[Callable[[Node], bool]]) -> None:
@@ -64,7 +67,9 @@ def _to_stderr(text: str) -> None:
 class Verify:
     """Checks all invariants of the graph after every pass."""
 
-    def before(self, name: str, graph: Graph, run: PassFunction) -> Graph:
+    def before(
+        self, name: str, graph: Graph, run: PassFunction, inexact: frozenset[str]
+    ) -> Graph:
         """Leaves the graph alone."""
         return graph
 
@@ -92,7 +97,9 @@ class Dump:
     names: tuple[str, ...]
     write: Callable[[str], None]
 
-    def before(self, name: str, graph: Graph, run: PassFunction) -> Graph:
+    def before(
+        self, name: str, graph: Graph, run: PassFunction, inexact: frozenset[str]
+    ) -> Graph:
         """Leaves the graph alone."""
         return graph
 
@@ -108,7 +115,9 @@ class Shuffle:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
-    def before(self, name: str, graph: Graph, run: PassFunction) -> Graph:
+    def before(
+        self, name: str, graph: Graph, run: PassFunction, inexact: frozenset[str]
+    ) -> Graph:
         """The same graph in another order, regions of control flow too."""
         return shuffled(graph, self._random)
 

@@ -293,7 +293,7 @@ def _run_step(
     function = on_regions(step.run) if step.regions else step.run
     try:
         for instrument in instruments:
-            graph = instrument.before(name, graph, function)
+            graph = instrument.before(name, graph, function, step.inexact)
         started = time.perf_counter()
         result = graph if graph is settled else function(graph, context)
         seconds = time.perf_counter() - started

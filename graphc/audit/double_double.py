@@ -18,6 +18,7 @@ import numpy as np
 
 from graphc.audit.shadow import Doubles, Wide, numeric_attributes
 from graphc.base.errors import UnsupportedError
+from graphc.debug.long_double import FUNCTIONS, IS_WIDE
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Decompose, Element, Reshape, View
@@ -157,42 +158,6 @@ def _from_long(number: Any) -> Wide:
     return pack(high, np.asarray(np.asarray(number) - high, np.float64))
 
 
-def _erf(x: Any) -> Any:
-    """2/sqrt(pi) exp(-x²) times the sum over n of 2^n x^(2n+1) / (2n+1)!!.
-
-    All terms have one sign, so nothing cancels (Abramowitz and Stegun, 7.1.6). From 7 on the
-    result is 1 to more bits than a long double has.
-    """
-    near = np.where(np.abs(x) < 7, x, 0)
-    term = total = near
-    for n in range(1, 200):
-        term = term * (2 * near * near) / (2 * n + 1)
-        total = total + term
-    root = np.sqrt(np.arctan2(np.longdouble(0), np.longdouble(-1)))
-    return np.where(np.abs(x) < 7, 2 / root * np.exp(-near * near) * total, np.sign(x))
-
-
-def _erfc(x: Any) -> Any:
-    """1 - erf(x) up to 1; beyond, exp(-x²) times a continued fraction (A. and S., 7.1.14)."""
-    far = np.where(x > 1, x, 1)
-    fraction = far
-    for n in range(400, 0, -1):
-        fraction = far + np.longdouble(n) / 2 / fraction
-    root = np.sqrt(np.arctan2(np.longdouble(0), np.longdouble(-1)))
-    return np.where(x > 1, np.exp(-far * far) / (root * fraction), 1 - _erf(np.minimum(x, 1)))
-
-
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2,
-    "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tan": np.tan, "sinh": np.sinh,
-    "cosh": np.cosh, "tanh": np.tanh, "arctan": np.arctan, "erf": _erf, "erfc": _erfc,
-    "power": np.power,
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "floor": np.floor, "ceil": np.ceil,
-    "round": np.rint, "trunc": np.trunc, "sign": np.sign, "mod": np.mod, "fmod": np.fmod,
-    "floor_divide": np.floor_divide,
-}  # fmt: skip
-
-
 def _minimum(x: Wide, y: Wide) -> Wide:
     return np.asarray(np.minimum(x, y))
 
@@ -238,7 +203,7 @@ class DoubleDoubleShadow:
 
     def __init__(self) -> None:
         """Raises UnsupportedError where long double is no wider than float64."""
-        if np.finfo(np.longdouble).nmant <= np.finfo(np.float64).nmant:
+        if not IS_WIDE:
             raise UnsupportedError(
                 "double-double audits need a long double wider than float64, which this machine "
                 "does not have",
@@ -296,8 +261,8 @@ class DoubleDoubleShadow:
             return _matrix_product(left, right, attrs["transpose_a"], attrs["transpose_b"])
         if isinstance(op.lowering, (View, Reshape, Element)):
             return np.asarray(op.reference(*operands, **attrs))
-        if op.name in _FUNCTIONS:
-            return _from_long(_FUNCTIONS[op.name](*map(_long, operands)))
+        if op.name in FUNCTIONS:
+            return _from_long(FUNCTIONS[op.name](*map(_long, operands)))
         if op in (scatter_add_op, scatter_along_op):
             longs = [_long(array) if _is_wide(array) else array for array in operands]
             return _from_long(op.reference(*longs, **attrs))

@@ -19,8 +19,9 @@ from graphc.base.target import Target, host
 from graphc.compiled import Compiled
 from graphc.compiler import compile_graph
 from graphc.debug.compare import Difference, difference, tolerance_of
-from graphc.debug.samples import ATTEMPTS, cost, sizes_of
+from graphc.debug.samples import cost
 from graphc.debug.samples import feeds as sampled
+from graphc.debug.sizes import fitting_sizes
 from graphc.extract import Extraction, extract, guards_of, missing_feed
 from graphc.feeds import converted_feed
 from graphc.interp import OutOfBudget, bind_dims, evaluate
@@ -149,8 +150,10 @@ def _unexplained(case: Case, number: int, wanted: Array, array: Array) -> Differ
     except OutOfBudget:
         return difference(wanted, array, tolerance_of(wanted.dtype), finite=True)
     spread, unstable = reactions[output]
-    judged = np.where(unstable, wanted, array)
-    return difference(wanted, judged, tolerance_of(wanted.dtype), allowance=spread, finite=True)
+    return difference(
+        wanted, array, tolerance_of(wanted.dtype),
+        allowance=spread, finite=True, accepted=unstable,
+    )  # fmt: skip
 
 
 def _outcome(outcome: Outcome) -> str:
@@ -220,10 +223,7 @@ def sampled_cases(extraction: Extraction, recorder: Recorder, options: Options) 
     """
     graph, states = extraction.graph, initial_states(extraction, recorder)
     cases = []
-    for attempt in range(ATTEMPTS):
-        sizes = sizes_of(symbols_in(graph), attempt)
-        if any(guard.failure(sizes) is not None for guard in extraction.guards):
-            continue
+    for sizes in fitting_sizes(symbols_in(graph), extraction.guards):
         if cost(graph, sizes) > COST:
             raise GraphError(
                 f"graph {graph.name!r} makes more than {COST} elements, too many to interpret",

@@ -60,6 +60,7 @@ def difference(
     *,
     allowance: Array | float = 0.0,
     finite: bool = False,
+    accepted: Array | bool = False,
 ) -> Difference | None:
     """The first difference between two arrays, None if there is none.
 
@@ -69,6 +70,7 @@ def difference(
         tolerance: relative to the element and to the largest finite element of ``expected``.
         allowance: what is allowed beyond that, absolutely; not for integers and bools.
         finite: judge only where ``expected`` is finite.
+        accepted: where ``given`` is right whatever it is.
     """
     if expected.dtype != given.dtype or expected.shape != given.shape:
         types = [f"{array.dtype}{list(array.shape)}" for array in (expected, given)]
@@ -86,10 +88,37 @@ def difference(
                 same |= near & regular & np.isfinite(given)
             if finite:
                 same |= ~regular
+    same = same | accepted
     if same.all():
         return None
     index = tuple(int(n) for n in np.argwhere(~same)[0]) if same.ndim else ()
     return Difference(index, expected[index], given[index], int((~same).sum()), int(same.size))
 
 
-__all__ = ["SLACK", "Difference", "difference", "same_bits", "tolerance_of"]
+def is_as_true(expected: Array, given: Array, true: Array) -> Array:
+    """Where floats that may change bits are as good as they were, or good by themselves.
+
+    What was finite stays finite, and comes no further from the true value unless it is near that.
+    What was infinite or NaN may become the true value; where that is no number either, nothing is
+    known and all is well.
+
+    Args:
+        expected: before the change.
+        given: after it.
+        true: the true values, as long doubles.
+    """
+    tolerance = tolerance_of(expected.dtype)
+    info = np.finfo(expected.dtype)
+    least, largest = float(info.smallest_subnormal), float(info.max)
+    with np.errstate(all="ignore"):
+        error = np.abs(given - true)
+        near = error <= tolerance * np.abs(true) + least
+        overflows = np.isinf(given) & (np.abs(true) >= largest * (1 - tolerance))
+        near |= overflows & (np.signbit(given) == np.signbit(true))
+        better = np.isfinite(given) & np.isfinite(expected) & (error <= np.abs(expected - true))
+        unknown = ~np.isfinite(expected) & ~np.isfinite(true)
+    result: Array = near | better | unknown
+    return result
+
+
+__all__ = ["SLACK", "Difference", "difference", "is_as_true", "same_bits", "tolerance_of"]

@@ -24,7 +24,8 @@ from graphc.debug.kernels import (
     interpreted_statements,
     run_native,
 )
-from graphc.debug.samples import ATTEMPTS, cost, feeds, random_array, sizes_of
+from graphc.debug.samples import cost, feeds, random_array
+from graphc.debug.sizes import fitting_sizes
 from graphc.debug.substitutes import Substitutes
 from graphc.interp import evaluate_node
 from graphc.ir.attributes import Array
@@ -65,9 +66,10 @@ def check_levels(graph: Graph, program: Program, context: PassContext, target: T
     fused = [node for node in open_nodes(graph) if node.op is fused_op]
     if not fused:
         return
-    candidates = _fitting_sizes(graph, program)
+    candidates = fitting_sizes(symbols_in(graph), program.plan.guards)
     if not candidates:
-        context.decline("check", fused[-1], "kernels are not checked: no sizes were found that fit")
+        none = "no sizes were found that the guards allow"
+        context.decline("check", fused[-1], f"kernels are not checked: {none}")
         return
     numbers = {kernel_key(kernel): n for n, kernel in enumerate(program.plan.kernels)}
     substitutes = Substitutes(target)
@@ -89,14 +91,6 @@ def check_levels(graph: Graph, program: Program, context: PassContext, target: T
     reason = _check_program(graph, program, candidates[0])
     if reason is not None:
         context.decline("check", fused[-1], f"the use of memory is not checked: {reason}")
-
-
-def _fitting_sizes(graph: Graph, program: Program) -> list[dict[str, int]]:
-    """Small sizes of the symbols that meet all guards."""
-    symbols = symbols_in(graph)
-    found = [sizes_of(symbols, attempt) for attempt in range(ATTEMPTS if symbols else 1)]
-    guards = program.plan.guards
-    return [sizes for sizes in found if all(guard.failure(sizes) is None for guard in guards)]
 
 
 def _too_large(node: Node, kernel: Kernel, sizes: Mapping[str, int]) -> str | None:
@@ -200,10 +194,10 @@ def _check_lowering(
                 inputs = dict(zip(region.inputs, given, strict=True))
                 reactions = reaction(region.nodes, inputs, sizes, {output: wanted})
                 spread, unstable = reactions[output]
-                judged = np.where(unstable, wanted, given_shape)
                 found = difference(
-                    wanted, judged, tolerance_of(wanted.dtype), allowance=spread, finite=True
-                )
+                    wanted, given_shape, tolerance_of(wanted.dtype),
+                    allowance=spread, finite=True, accepted=unstable,
+                )  # fmt: skip
         if found is not None:
             raise _lowering(node, kernel, f"for {output.type}, {found}", found)
 

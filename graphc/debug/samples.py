@@ -5,23 +5,19 @@ Invariant: what is drawn depends on the generator, the types and the sizes alone
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from graphc.ir import dims
 from graphc.ir.attributes import Array
-from graphc.ir.dims import DimExpr
 from graphc.ir.graph import Graph
 from graphc.ir.op import Contraction
 from graphc.ir.types import TensorType
 
 ORDINARY = (-4.0, 4.0)
 """Where ordinary floats lie."""
-
-ATTEMPTS = 2
-"""How many ways there are to choose the sizes of symbolic dims."""
 
 
 def specials(dtype: np.dtype[Any]) -> Array:
@@ -64,17 +60,6 @@ def random_array(
     return np.asarray(array, dtype)
 
 
-def sizes_of(symbols: Sequence[DimExpr], attempt: int) -> dict[str, int]:
-    """Small sizes within the symbols' bounds: distinct ones, or the same for all."""
-    result = {}
-    for position, symbol in enumerate(symbols):
-        low, high = dims.bounds(symbol)
-        wanted = 3 + position if attempt == 0 else 4
-        wanted = max(wanted, low or 0)
-        result[dims.symbol_name(symbol)] = wanted if high is None else min(wanted, high)
-    return result
-
-
 def feeds(
     graph: Graph,
     sizes: Mapping[str, int],
@@ -112,4 +97,4 @@ def cost(graph: Graph, sizes: Mapping[str, int]) -> int:
     return total
 
 
-__all__ = ["ATTEMPTS", "ORDINARY", "cost", "feeds", "random_array", "sizes_of", "specials"]
+__all__ = ["ORDINARY", "cost", "feeds", "random_array", "specials"]

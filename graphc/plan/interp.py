@@ -48,7 +48,7 @@ def run_plan(
         launch: what runs kernels.
 
     Raises:
-        ShapeError: for arrays that don't fit, or sizes that a guard forbids.
+        ShapeError: for arrays that don't fit, or sizes that a guard forbids or should.
         IndexRangeError: where an index is out of range.
         VerifyError: for an ill-formed kernel, or one that writes what is only to be read.
     """
@@ -118,6 +118,11 @@ def _arguments(
     result = []
     for buffer, array in zip(kernel.buffers, arrays, strict=True):
         shape = tuple(evaluate(dim, binding) for dim in buffer.type.shape)
+        if math.prod(shape) != array.size:
+            raise ShapeError(
+                f"{kernel.name!r} takes {buffer.name!r} of shape {list(shape)}, and is given "
+                f"{array.size} elements"
+            )
         result.append(seen.setdefault((id(array), shape), array.reshape(shape)))
     return result
 
