@@ -35,6 +35,7 @@ LAYERS = {
     "graphc.debug.samples": 4,
     "graphc.debug.sizes": 4,
     "graphc.debug.true_values": 5,
+    "graphc.debug.blame": 8,
     "graphc.debug.kernels": 8,
     "graphc.debug.levels": 8,
     "graphc.debug.loops": 8,

@@ -16,7 +16,8 @@ import numpy as np
 
 from graphc.base.errors import GraphcError, IndexRangeError, ShapeError, VerifyError
 from graphc.base.target import Target
-from graphc.debug.compare import Difference, difference, same_bits, tolerance_of
+from graphc.debug.blame import explained, guilty_operation, memory_fault
+from graphc.debug.compare import Difference, difference, same_bits
 from graphc.debug.kernels import (
     ELEMENTS,
     STATEMENTS,
@@ -27,11 +28,13 @@ from graphc.debug.kernels import (
 from graphc.debug.samples import cost, feeds, random_array
 from graphc.debug.sizes import fitting_sizes
 from graphc.debug.substitutes import Substitutes
-from graphc.interp import evaluate_node
+from graphc.interp import Budget, evaluate_node
+from graphc.interp import evaluate as evaluate_graph
 from graphc.ir.attributes import Array
 from graphc.ir.dims import evaluate
 from graphc.ir.graph import Graph, Node
 from graphc.ir.printer import symbols_in
+from graphc.ir.value import Value
 from graphc.kernel.interp import CheckFailure, run_kernel
 from graphc.kernel.ir import Kernel
 from graphc.kernel.text import kernel_key
@@ -39,10 +42,10 @@ from graphc.lower.group import lower_group
 from graphc.lower.series import Series
 from graphc.ops.fused import fused_op
 from graphc.plan.interp import blank, run_plan
+from graphc.plan.ir import Plan
 from graphc.runtime.program import Program
 from passes.base import PassContext, open_nodes
 from passes.checking import ELEMENTS as GRAPH_ELEMENTS
-from passes.checking import reaction
 
 LAUNCHES = 2000
 """Programs that launch more kernels are not run step by step."""
@@ -82,7 +85,7 @@ def check_levels(graph: Graph, program: Program, context: PassContext, target: T
         seen.add(key)
         entries = [program.entries[numbers[kernel_key(m.kernel)]] for m in series.members]
         for sizes in candidates:
-            reason = _check_kernel(node, series, entries, sizes, substitutes)
+            reason = _check_kernel(node, series, entries, sizes, substitutes, target)
             if reason is None:
                 break
         else:
@@ -112,6 +115,7 @@ def _check_kernel(
     entries: Sequence[int],
     sizes: Mapping[str, int],
     substitutes: Substitutes,
+    target: Target,
 ) -> str | None:
     """Compares one kernel at all levels; why not, if that can't be done at these sizes."""
     kernel = series.whole
@@ -142,7 +146,7 @@ def _check_kernel(
             raise _lowering(node, kernel, "they do not fail the same checks of indices")
         if expected and not (special and loose):
             made = interpreted[len(given) : len(given) + len(expected)]
-            _check_lowering(node, kernel, given, expected, made, sizes, loose)
+            _check_lowering(node, kernel, given, expected, made, sizes, target)
         try:
             _check_members(series, entries, arguments, sizes, substitutes)
         except VerifyError as error:
@@ -180,36 +184,40 @@ def _check_lowering(
     expected: Sequence[Array],
     made: Sequence[Array],
     sizes: Mapping[str, int],
-    loose: bool,
+    target: Target,
 ) -> None:
     """The kernel as interpreted must compute what its node means."""
     region = node.regions[0]
+    loose = any(inner.op.numerics != "E" for inner in region.walk())
+    inputs = dict(zip(region.inputs, given, strict=True))
     for output, wanted, array in zip(region.outputs, expected, made, strict=True):
-        given_shape = array.reshape(wanted.shape)
-        if not loose:
-            found = difference(wanted, given_shape)
-        else:
-            found = difference(wanted, given_shape, tolerance_of(wanted.dtype))
-            if found is not None:
-                inputs = dict(zip(region.inputs, given, strict=True))
-                reactions = reaction(region.nodes, inputs, sizes, {output: wanted})
-                spread, unstable = reactions[output]
-                found = difference(
-                    wanted, given_shape, tolerance_of(wanted.dtype),
-                    allowance=spread, finite=True, accepted=unstable,
-                )  # fmt: skip
-        if found is not None:
-            raise _lowering(node, kernel, f"for {output.type}, {found}", found)
+        shaped = array.reshape(wanted.shape)
+        found = explained(region.nodes, inputs, sizes, output, wanted, shaped, loose)
+        if found is None:
+            continue
+        guilty = guilty_operation(region, given, sizes, target)
+        if guilty is not None:
+            raise _operation(*guilty)
+        raise _lowering(node, kernel, f"for {output.type}, {found}")
 
 
-def _lowering(
-    node: Node, kernel: Kernel, problem: str, found: Difference | None = None
-) -> VerifyError:
+def _operation(node: Node, found: Difference) -> VerifyError:
+    return VerifyError(
+        f"{node.op.name} by itself is one thing by its reference and another by its kernel: "
+        f"{found} by the kernel",
+        where=node.provenance.where,
+        node=repr(node),
+        hint="fusion has no part in it: the reference, or the lowering of the op, is wrong",
+    )
+
+
+def _lowering(node: Node, kernel: Kernel, problem: str) -> VerifyError:
     return VerifyError(
         f"the kernel {kernel.name!r} does not compute what its fused node means: {problem}",
         where=node.provenance.where,
         node=repr(node),
-        hint="if a decision of fusion is at fault, gx.debug.bisect names it",
+        hint="each operation by itself is right; if a decision of fusion is at fault, "
+        "gx.debug.bisect names it",
     )
 
 
@@ -221,7 +229,10 @@ class _Enough(Exception):
 
 
 def _check_program(graph: Graph, program: Program, sizes: Mapping[str, int]) -> str | None:
-    """Holds a run in the arena against a run without; why not, if that can't be done."""
+    """Holds a run without an arena against the graph, and one in the arena against that.
+
+    Gives why not, if that can't be done.
+    """
     if cost(graph, sizes) > GRAPH_ELEMENTS:
         return f"more than {GRAPH_ELEMENTS} elements"
     plan = program.plan
@@ -246,17 +257,55 @@ def _check_program(graph: Graph, program: Program, sizes: Mapping[str, int]) -> 
         return f"more than {LAUNCHES} launches"
     except GraphcError as error:
         return f"random inputs don't fit: {error.message}"
+    reason = _check_plan(graph, plan, arrays, expected, sizes)
     given = program.run(arrays)
     for number, (wanted, array) in enumerate(zip(expected, given, strict=True)):
         if not same_bits(wanted, array).all():
-            raise _reuse(plan.name, number, difference(wanted, array))
+            launches = 0
+            fault = memory_fault(plan, arrays, sizes, expected, launch)
+            raise _memory(plan.name, number, difference(wanted, array), fault)
+    return reason
+
+
+def _check_plan(
+    graph: Graph,
+    plan: Plan,
+    arrays: Sequence[Array],
+    expected: Sequence[Array],
+    sizes: Mapping[str, int],
+) -> str | None:
+    """The steps in order, each value in memory of its own, must compute what the graph means."""
+    inputs = dict(zip(graph.inputs, arrays, strict=True))
+    loose = any(node.op.numerics != "E" for node in graph.walk())
+    try:
+        with np.errstate(all="ignore"):
+            meant = evaluate_graph(graph, inputs, sizes, Budget(GRAPH_ELEMENTS))
+        for output, wanted, array in zip(graph.outputs, meant, expected, strict=True):
+            shaped = array.reshape(wanted.shape)
+            found = explained(graph.nodes, inputs, sizes, output, wanted, shaped, loose)
+            if found is not None:
+                raise _plan(plan.name, output, found)
+    except VerifyError:
+        raise
+    except GraphcError as error:
+        return f"the plan is not compared with its graph: {error.message}"
     return None
 
 
-def _reuse(name: str, number: int, found: Any) -> VerifyError:
+def _plan(name: str, output: Value, found: Difference) -> VerifyError:
     return VerifyError(
-        f"result {number} of {name!r} depends on where values lie in memory: {found}",
-        hint="if a decision to reuse memory is at fault, gx.debug.bisect names it",
+        f"the steps of {name!r} do not compute what its graph means: for {output.type}, {found}",
+        hint="the kernels were compared before and agree; what lies between them is at fault: "
+        "control flow, copies, or which value a kernel is given",
+    )
+
+
+def _memory(name: str, number: int, found: Any, fault: str | None) -> VerifyError:
+    hint = "if a decision to reuse memory is at fault, gx.debug.bisect names it"
+    if fault is not None:
+        hint = f"memory is not used again too early: {fault}"
+    return VerifyError(
+        f"result {number} of {name!r} depends on where values lie in memory: {found}", hint=hint
     )
 
 

@@ -26,6 +26,9 @@ Launcher: TypeAlias = Callable[
 ]
 """Runs a kernel on its arguments, outputs in place; gives the checks that failed."""
 
+Filler: TypeAlias = Callable[[TensorType, Mapping[str, int]], Array]
+"""Makes an array that nothing has written yet."""
+
 Observer: TypeAlias = Callable[[Launch, Kernel, Sequence[Array], Sequence[Array]], None]
 """Told of a launch: the step, its kernel, copies of all arguments before it, and those after."""
 
@@ -37,6 +40,7 @@ def run_plan(
     *,
     observe: Observer | None = None,
     launch: Launcher = run_kernel,
+    unwritten: Filler | None = None,
 ) -> list[Array]:
     """The results of a plan.
 
@@ -46,6 +50,7 @@ def run_plan(
         binding: sizes of the symbolic dims.
         observe: called after each launch. What it raises ends the run.
         launch: what runs kernels.
+        unwritten: makes the memory of values that nothing has written yet; ``blank`` unless given.
 
     Raises:
         ShapeError: for arrays that don't fit, or sizes that a guard forbids or should.
@@ -56,7 +61,7 @@ def run_plan(
         failure = guard.failure(binding)
         if failure is not None:
             raise failure
-    memory = slot_arrays(plan, arrays, binding)
+    memory = slot_arrays(plan, arrays, binding, unwritten or blank)
     position = 0
     while position < len(plan.steps):
         step = plan.steps[position]
@@ -74,7 +79,7 @@ def run_plan(
 
 
 def slot_arrays(
-    plan: Plan, arrays: Sequence[Array], binding: Mapping[str, int]
+    plan: Plan, arrays: Sequence[Array], binding: Mapping[str, int], unwritten: Filler
 ) -> list[Array]:
     """Memory for every slot: what is given, read-only, and new arrays for the rest.
 
@@ -87,7 +92,7 @@ def slot_arrays(
         shape = tuple(evaluate(dim, binding) for dim in slot.type.shape)
         array = given.get(number)
         if array is None:
-            array = blank(slot.type, binding)
+            array = unwritten(slot.type, binding)
         elif array.shape != shape or array.dtype != slot.type.dtype.numpy:
             raise ShapeError(
                 f"{slot.kind} {slot.name!r} is {slot.type} with the shape {list(shape)}, "
@@ -154,4 +159,4 @@ def _launch(
         raise site.failure(failure.index, failure.bound, step.where)
 
 
-__all__ = ["Launcher", "Observer", "blank", "run_plan", "slot_arrays"]
+__all__ = ["Filler", "Launcher", "Observer", "blank", "run_plan", "slot_arrays"]
