@@ -7,8 +7,8 @@ are numbers by then, bound from the shapes of the inputs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from graphc.ir.value import Value
 from graphc.ops.control import cond_op, while_op
 from graphc.ops.fused import fused_op
 from graphc.ops.guards import run_time_guard
+
+Alter: TypeAlias = Callable[[Array], Array]
+"""Gives what is used in place of an array."""
 
 
 class OutOfBudget(GraphcError):
@@ -117,6 +120,7 @@ def evaluate(
     inputs: Sequence[Any] | Mapping[Value, Any],
     sizes: Mapping[str, int] | None = None,
     budget: Budget | None = None,
+    alter: Alter | None = None,
 ) -> tuple[Array, ...]:
     """The outputs of a graph for given inputs.
 
@@ -127,6 +131,7 @@ def evaluate(
         sizes: sizes of symbols bound already, as of an enclosing graph.
         budget: how much may be computed, loops included; without one there is no end to a loop
             that has none.
+        alter: gives what is used in place of each result on the way.
 
     Raises:
         FeedError: if inputs are missing.
@@ -140,7 +145,8 @@ def evaluate(
     for node in graph.nodes:
         if all(value in values for value in node.outputs):
             continue
-        results = evaluate_node(node, [values[value] for value in node.inputs], known, budget)
+        operands = [values[value] for value in node.inputs]
+        results = evaluate_node(node, operands, known, budget, alter)
         values.update(zip(node.outputs, results, strict=True))
     return tuple(values[value] for value in graph.outputs)
 
@@ -175,6 +181,7 @@ def evaluate_node(
     arrays: Sequence[Array],
     sizes: Mapping[str, int],
     budget: Budget | None = None,
+    alter: Alter | None = None,
 ) -> list[Array]:
     """The outputs of one node, checked against its dtypes and ranks.
 
@@ -184,7 +191,7 @@ def evaluate_node(
         GraphcError: whatever else the op refuses.
     """
     try:
-        results = _results(node, arrays, sizes, budget)
+        results = _results(node, arrays, sizes, budget, alter)
         if budget is not None:
             budget.spend(results)
     except GraphcError as error:
@@ -202,19 +209,24 @@ def evaluate_node(
                 where=node.provenance.where,
                 node=repr(node),
             )
-    return results
+    return results if alter is None or node.regions else [alter(array) for array in results]
 
 
 def _results(
-    node: Node, arrays: Sequence[Array], sizes: Mapping[str, int], budget: Budget | None
+    node: Node,
+    arrays: Sequence[Array],
+    sizes: Mapping[str, int],
+    budget: Budget | None,
+    alter: Alter | None,
 ) -> list[Array]:
     if node.op is fused_op:
-        return list(evaluate(node.regions[0], arrays, sizes, budget))
+        return list(evaluate(node.regions[0], arrays, sizes, budget, alter))
     if node.op is cond_op:
         predicate, *operands = arrays
-        return list(evaluate(node.regions[0 if predicate else 1], operands, sizes, budget))
+        chosen = node.regions[0 if predicate else 1]
+        return list(evaluate(chosen, operands, sizes, budget, alter))
     if node.op is while_op:
-        return _loop(node, arrays, sizes, budget)
+        return _loop(node, arrays, sizes, budget, alter)
     if node.regions:
         raise UnsupportedError(f"the interpreter does not know the control flow of {node.op.name}")
     attrs = {
@@ -229,12 +241,16 @@ def _results(
 
 
 def _loop(
-    node: Node, arrays: Sequence[Array], sizes: Mapping[str, int], budget: Budget | None
+    node: Node,
+    arrays: Sequence[Array],
+    sizes: Mapping[str, int],
+    budget: Budget | None,
+    alter: Alter | None,
 ) -> list[Array]:
     """Condition and body take the carried values, then what they capture."""
     condition, body = node.regions
     carried = list(arrays[: len(node.outputs)])
     captured = list(arrays[len(node.outputs) :])
-    while bool(evaluate(condition, [*carried, *captured], sizes, budget)[0]):
-        carried = list(evaluate(body, [*carried, *captured], sizes, budget))
+    while bool(evaluate(condition, [*carried, *captured], sizes, budget, alter)[0]):
+        carried = list(evaluate(body, [*carried, *captured], sizes, budget, alter))
     return carried

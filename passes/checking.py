@@ -34,7 +34,7 @@ from graphc.debug.samples import ORDINARY, cost, feeds
 from graphc.debug.sizes import fitting_sizes
 from graphc.debug.true_values import true_values
 from graphc.extract import guards_of
-from graphc.interp import Budget, OutOfBudget, evaluate_node
+from graphc.interp import Alter, Budget, OutOfBudget, evaluate_node
 from graphc.ir.attributes import Array
 from graphc.ir.edit import topological
 from graphc.ir.graph import Graph, Node
@@ -69,7 +69,7 @@ def _evaluated(
     nodes: Sequence[Node],
     given: Lookup,
     sizes: Mapping[str, int],
-    nudge: Callable[[Array], Array] | None = None,
+    alter: Alter | None = None,
 ) -> dict[Value, Array]:
     """What the nodes make; an operand is what is given for it, else what a node before made.
 
@@ -82,9 +82,8 @@ def _evaluated(
         for node in nodes:
             # packed, since the order of a sum in NumPy may depend on the layout
             operands = [np.array(given[v] if v in given else made[v]) for v in node.inputs]
-            results = evaluate_node(node, operands, sizes, budget)
-            for value, result in zip(node.outputs, results, strict=True):
-                made[value] = result if nudge is None else nudge(result)
+            results = evaluate_node(node, operands, sizes, budget, alter)
+            made.update(zip(node.outputs, results, strict=True))
     return made
 
 
@@ -97,7 +96,7 @@ def _nudged(array: Array, up: Array | bool) -> Array:
         return np.where(np.isfinite(array), np.nextafter(array, toward), array)
 
 
-def _nudges(count: int) -> Iterator[Callable[[Array], Array]]:
+def _nudges(count: int) -> Iterator[Alter]:
     """Ways to nudge so many arrays in turn: by element at random, then whole arrays.
 
     Any two arrays are nudged apart at least once, so that a difference of two shows what it loses.
@@ -133,7 +132,9 @@ def reaction(
     """
     spread = {value: np.zeros(array.shape) for value, array in expected.items()}
     unstable = {value: np.zeros(array.shape, bool) for value, array in expected.items()}
-    for nudge in _nudges(len(given) + sum(len(node.outputs) for node in nodes)):
+    inner = (other for node in nodes for region in node.regions for other in region.walk())
+    count = len(given) + sum(len(node.outputs) for node in (*nodes, *inner))
+    for nudge in _nudges(count):
         moved = _evaluated(nodes, {v: nudge(array) for v, array in given.items()}, sizes, nudge)
         for value, array in expected.items():
             if value not in moved:
