@@ -23,10 +23,11 @@ from graphc.base.errors import VerifyError
 from graphc.base.target import host
 from graphc.compiler import compile_graph
 from graphc.debug.blame import memory_fault
-from graphc.debug.levels import check_levels
+from graphc.debug.levels import _check_lowering, check_levels
 from graphc.debug.sizes import STEPS as SEARCHED
 from graphc.debug.sizes import fitting_sizes
 from graphc.extract import extract
+from graphc.interp import evaluate_node
 from graphc.ir.dims import dim_max, dim_min, symbol
 from graphc.ir.dtypes import FLOATS
 from graphc.ops.reduce import min_op
@@ -260,6 +261,21 @@ def test_a_wrong_reference_is_no_fault_of_fusion(monkeypatch: pytest.MonkeyPatch
             object.__setattr__(op, "reference", reference)
     assert "fusion has no part in it" in str(caught.value)
     assert "test_check_truth.py" in str(caught.value)
+
+
+def test_operations_that_are_right_by_themselves_leave_the_way_they_are_put_together() -> None:
+    with gx.Graph() as g:
+        x = gx.placeholder((3, 40), name="x")
+        y = gx.sum(gx.maximum(x, 0.0) * 2.0, axis=1)
+    executable = gx.Session(g).compile(y)
+    (node,) = executable.graph.nodes
+    array = np.random.default_rng(0).normal(size=(3, 40)).astype("float32")
+    expected = evaluate_node(node, [array], {})
+    (kernel,) = executable.kernels
+    _check_lowering(node, kernel, [array], expected, expected, {}, host())
+    with pytest.raises(VerifyError, match="does not compute what its fused node means") as caught:
+        _check_lowering(node, kernel, [array], expected, [expected[0] + 1], {}, host())
+    assert "each operation by itself is right" in str(caught.value)
 
 
 def compiled(build: Any) -> Any:
