@@ -94,7 +94,7 @@ def test_loop_variable_of_a_long_shape_is_shortened(graph: Any) -> None:
 def test_loop_variable_of_another_dtype(graph: Any) -> None:
     error = raised(
         gx.DTypeError,
-        lambda: gx.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 0.5), (0, 1)),
+        lambda: gx.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 0.5), (0, np.int64(1))),
     )
     assert "loop variable 1 starts as int64[] but the body gives float" in error.message
     assert ".astype(x.dtype), where x is loop variable 1" in hint_of(error)
