@@ -4,7 +4,7 @@ PYTHON ?= python3
 PYTHON_HERE = $(PYTHON)
 PIP_INSTALL = -m pip install --disable-pip-version-check
 
-.PHONY: help demo test test-all ulp fuzz bench clean
+.PHONY: help demo test test-all check-mode ulp fuzz bench clean
 
 help:
 	@echo 'make demo    train a network on real digits, export it, classify with the artifact'
@@ -12,6 +12,7 @@ help:
 	@echo 'make test-all  the same with every Python that is found and the newest releases of what'
 	@echo '             graphc depends on, and with the oldest ones; test-3.12, test-oldest: one of them'
 	@echo 'make ulp     sweep every float32 input of the vector functions (long)'
+	@echo 'make check-mode  the programs of the tests, and random ones, under GRAPHC=check'
 	@echo 'make fuzz    long random tests'
 	@echo 'make bench   compare with ten peers, on one thread and on two (an hour)'
 	@echo 'make clean   remove the environments and caches'
@@ -41,6 +42,20 @@ test-all:
 
 ulp: .venv/test/.installed
 	.venv/test/bin/python tests/ulp_sweep.py
+
+# Tests of programs; others look at caches, processes or options, and set GRAPHC themselves.
+CHECKED = $(addprefix tests/, $(addsuffix .py, $(addprefix test_, \
+	attention control_flow deviations einsum extremes fusion gathering gradients gradients_surface \
+	hidden_scores in_place layout levels log_sums memory_plan ops_indexing ops_linalg ops_pointwise \
+	ops_reduce ops_shape optim optimize pieces product_epilogues reduce series session \
+	session_shared staggered state streaming stripes stumbling sums surprises testing tiles \
+	worked_examples)) \
+	$(addsuffix .py, $(addprefix passes/test_, chains hoist joins roots shape_rules stabilize \
+	stable_infinite stable_products stable_spellings views weights)))
+
+check-mode: .venv/test/.installed
+	GRAPHC=check,cache=off .venv/test/bin/python -m pytest -n 2 $(CHECKED)
+	.venv/test/bin/python -m pytest -m slow -k fuzz tests/test_check_truth.py
 
 fuzz: .venv/test/.installed
 	.venv/test/bin/python -m pytest -m slow -k fuzz

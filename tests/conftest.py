@@ -16,6 +16,16 @@ from task_sizes import group_small_work, share_small_work
 from graphc.executable import Executable
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Under check mode (``make check-mode``) what looks at compiling itself is left out."""
+    if "check" not in os.environ.get("GRAPHC", "").split(","):
+        return
+    for item in items:
+        marker = item.get_closest_marker("without_check_mode")
+        if marker is not None:
+            item.add_marker(pytest.mark.skip(reason=marker.args[0]))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Processes that tests start have no cache either; a test that sets its own GRAPHC gets one

@@ -284,6 +284,7 @@ def test_plan_interpreter_refuses_what_does_not_fit() -> None:
 # --- the watch -----------------------------------------------------------------------------------
 
 
+@pytest.mark.without_check_mode("it runs kernels that the watch would count")
 def test_watch_sees_kernels(kernel_watch: KernelWatch) -> None:
     with gx.Graph() as graph:
         x = gx.placeholder((5,), name="x")
@@ -368,6 +369,7 @@ def test_watch_catches_wrong_code(
             gx.Session(graph).run(y, {x: array})
 
 
+@pytest.mark.without_check_mode("it finds the planted fault first")
 def test_watch_catches_wrong_products(kernel_watch: KernelWatch) -> None:
     if not host().has_fma:
         pytest.skip("products are the same with and without fused multiply-add here")

@@ -92,6 +92,7 @@ def test_single_kernels_are_translated_for_other_processors(name: str) -> None:
         assert compile_object(module.text, target, module.glue)
 
 
+@pytest.mark.without_check_mode("it compiles the full program at once")
 def test_control_flow_and_reductions() -> None:
     with gx.Graph() as graph:
         x = gx.placeholder(("n", 8), name="x")
