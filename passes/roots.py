@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -124,7 +125,7 @@ class _Sum:
     alike: bool = True
     smallest: float = 0.0
 
-    def scaled(self, factor: Value, shift: float) -> Value:
+    def scaled(self, factor: Any, shift: float) -> Value:
         """The sum with each operand of a square multiplied by the factor and shifted."""
         made: dict[Value, Value] = {value: value * factor * factor for value in self.constants}
         for node in self.nodes:

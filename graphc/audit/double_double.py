@@ -184,7 +184,9 @@ _ARITHMETIC: dict[str, Callable[..., Wide]] = {
     "where": np.where,
     "reduce_sum": lambda x, axis, order: fold(add, x, axis, 0.0),
     "reduce_prod": lambda x, axis, order: fold(multiply, x, axis, 1.0),
-    "reduce_deviations": lambda x, axis, order: _deviations(x, axis),
+    "reduce_deviations": lambda x, axis, order, scale=1.0, shift=0.0: _deviations(
+        multiply(x, np.full_like(x, scale)), axis
+    ),
     "reduce_max": lambda x, axis, order: np.max(x, axis=axis),
     "reduce_min": lambda x, axis, order: np.min(x, axis=axis),
     "cumsum": lambda x, axis: _running(add, x, axis),

@@ -197,16 +197,17 @@ class RowWork:
         """The results of reductions of one stage."""
         extent = self.full[self.axis]
         deviating = [node for node in nodes if _deviates(node)]
-        pivots: dict[Node, Var] = {}
+        pivots: dict[Value, Var] = {}
         if deviating:
             count = leading(extent, "lanes", _term_dtype(deviating[0]))
-            shares = [self._term(b, evaluator, node, share_of=count) for node in deviating]
+            leads = {node.inputs[0]: node for node in deviating}
+            shares = [self._term(b, evaluator, node, share_of=count) for node in leads.values()]
             means = reduce_long_row(b, evaluator, count, row, shares, f"{label}lead")
-            pivots = dict(zip(deviating, means, strict=True))
+            pivots = dict(zip(leads, means, strict=True))
         terms: list[Term] = []
         for node in nodes:
             if _deviates(node):
-                terms += self._deviations(b, evaluator, node, pivots[node])
+                terms += self._deviations(b, evaluator, node, pivots[node.inputs[0]])
             else:
                 terms.append(self._term(b, evaluator, node))
         results = iter(reduce_long_row(b, evaluator, extent, row, terms, label))
@@ -231,7 +232,7 @@ class RowWork:
 
         def at(position: Var, row: Index) -> Var:
             term = _term(b, evaluator, node, _full_index(row, self.axis, position))
-            return b.apply("subtract", term, pivot)
+            return _deviation(b, node, term, pivot)
 
         combines = combinations(self.full[self.axis], "lanes")
         return [Term(combine, _term_dtype(node), at) for combine in combines]
@@ -261,7 +262,7 @@ def _reduce(
         for node in stage:
             term, combine = _term(b, evaluator, node, index), _combine(node)
             if combine == "deviations":
-                deviation = b.apply("subtract", term, pivots[node])
+                deviation = _deviation(b, node, term, pivots[node.inputs[0]])
                 scope.terms += [(way, deviation) for way in combinations(_known(extent), order)]
             else:
                 scope.terms.append((combine, term))
@@ -298,16 +299,26 @@ def _pivots(
     axis: int,
     order: Order,
     kept: Held,
-) -> dict[Node, Var]:
-    """What the terms of deviations are taken from: the mean of the leading ones."""
+) -> dict[Value, Var]:
+    """For each operand what its terms' deviations are taken from: the mean of the leading ones."""
     deviating = [node for node in stage if _deviates(node)]
     if not deviating:
         return {}
     count = leading(_known(extent), order, _term_dtype(deviating[0]))
     with _along(b, evaluator, row, count, axis, order, kept) as (scope, index):
-        for node in deviating:
+        leads = {node.inputs[0]: node for node in deviating}
+        for node in leads.values():
             scope.terms.append(("add", share(b, _term(b, evaluator, node, index), count)))
-    return dict(zip(deviating, scope.results, strict=True))
+    return dict(zip(leads, scope.results, strict=True))
+
+
+def _deviation(b: KernelBuilder, node: Node, term: Var, pivot: Var) -> Var:
+    """What a term differs from the pivot by, scaled and shifted as the reduction says."""
+    result = b.apply("subtract", term, pivot)
+    scale, shift = node.attrs.get("scale", 1.0), node.attrs.get("shift", 0.0)
+    if scale != 1.0:
+        result = b.apply("multiply", result, b.constant(scale, term.dtype))
+    return b.apply("add", result, b.constant(shift, term.dtype)) if shift else result
 
 
 def _result(

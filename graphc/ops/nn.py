@@ -15,7 +15,7 @@ import numpy as np
 
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
-from graphc.ir.dtypes import FLOATS, DType
+from graphc.ir.dtypes import FLOATS, DType, float64
 from graphc.ir.op import Decompose, Derivative, Domain, OpDef, ThroughDecomposition, register
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
@@ -37,6 +37,7 @@ from graphc.ops.pointwise_math import erfc, exp, log, logaddexp, sigmoid, tanh
 from graphc.ops.pointwise_rounding import maximum
 from graphc.ops.reduce import max_, sum_
 from graphc.ops.reduce_core import require_dtype, require_elements
+from graphc.ops.roots import root_of_squares, scales, square_of
 from graphc.ops.statistics import (
     finite_shift,
     finite_shift_reference,
@@ -271,9 +272,28 @@ log_softmax_op = _row_op(
 )  # fmt: skip
 
 
+def _inverse_root(squares: Value, operand: Value, attrs: Attributes) -> Value:
+    """1 / sqrt(squares + epsilon), the first the mean square of the operand over attrs axes.
+
+    Right where the squares leave the range, and to the bit the plain formula elsewhere.
+    """
+    epsilon = attrs["epsilon"]
+
+    def scaled(factor: Any, shift: float) -> Value:
+        total = mean(square_of(operand, factor, shift), attrs["axes"], True)
+        result: Value = total + like(epsilon, operand) * factor * factor
+        return result
+
+    vanishes = epsilon < scales(operand.dtype).low
+    return root_of_squares(
+        squares + epsilon, scaled, together=False, vanishes=vanishes, root=rsqrt
+    )
+
+
 def _deviation_scale(x: Value, attrs: Attributes) -> Value:
     options = {"axes": attrs["axes"], "keepdims": True, "ddof": 0}
-    return rsqrt(two_pass_variance(x, options) + attrs["epsilon"])
+    deviation = x - mean(x, attrs["axes"], True)
+    return _inverse_root(two_pass_variance(x, options), deviation, attrs)
 
 
 def _layer_norm_mode(change: Value, x: Value, y: Value, attrs: Attributes) -> Value:
@@ -283,10 +303,18 @@ def _layer_norm_mode(change: Value, x: Value, y: Value, attrs: Attributes) -> Va
     return (change - level - y * mean(change * y, axes, True)) * _deviation_scale(x, attrs)
 
 
+def _over_root(x: Any, axes: Any, epsilon: float) -> Any:
+    """x / sqrt(mean(x * x) + epsilon) in NumPy."""
+    bounds = scales(float64)
+    total = np.mean(np.square(x), axis=axes, keepdims=True) + epsilon
+    factor = np.where(np.isinf(total), bounds.down, np.where(total < bounds.low, bounds.up, 1.0))
+    scaled = x * factor
+    squares = np.mean(np.square(scaled), axis=axes, keepdims=True)
+    return scaled / np.sqrt(squares + factor * factor * epsilon)
+
+
 def _layer_norm(x: Any, axes: Any, epsilon: float) -> Any:
-    deviation = x - np.mean(x, axis=axes, keepdims=True)
-    variance = np.mean(np.square(deviation), axis=axes, keepdims=True)
-    return deviation / np.sqrt(variance + epsilon)
+    return _over_root(x - np.mean(x, axis=axes, keepdims=True), axes, epsilon)
 
 
 layer_norm_op = _row_op(
@@ -297,7 +325,7 @@ layer_norm_op = _row_op(
 
 
 def _square_scale(x: Value, attrs: Attributes) -> Value:
-    return rsqrt(mean(square(x), attrs["axes"], True) + attrs["epsilon"])
+    return _inverse_root(mean(square(x), attrs["axes"], True), x, attrs)
 
 
 def _rms_norm_mode(change: Value, x: Value, y: Value, attrs: Attributes) -> Value:
@@ -309,7 +337,7 @@ def _rms_norm_mode(change: Value, x: Value, y: Value, attrs: Attributes) -> Valu
 rms_norm_op = _row_op(
     "rms_norm", "x / sqrt(mean(x * x) + attrs epsilon) over attrs axes.",
     lambda x, attrs: x * _square_scale(x, attrs),
-    lambda x, axes, epsilon: x / np.sqrt(np.mean(x * x, axis=axes, keepdims=True) + epsilon),
+    _over_root,
     of_one_input(_rms_norm_mode, _rms_norm_mode), epsilon=1e-5,
 )  # fmt: skip
 

@@ -75,8 +75,8 @@ def are_neighbours(axes: Sequence[int]) -> bool:
     return len(_groups(axes)) == 1
 
 
-def reduce_axes(core: OpDef, value: Value, attrs: Attributes) -> Value:
-    """The reduction in core ops of one axis each."""
+def reduce_axes(core: OpDef, value: Value, attrs: Attributes, **further: float) -> Value:
+    """The reduction in core ops of one axis each, with these ``further`` attributes."""
     original, axes = value.shape, attrs["axes"]
     reshape = surface_function("reshape")
     merged: list[Dim] = []
@@ -90,9 +90,9 @@ def reduce_axes(core: OpDef, value: Value, attrs: Attributes) -> Value:
     merged.extend(original[done:])
     if len(merged) < len(original):
         value = reshape(value, tuple(merged))
-    guards = guarded(attrs.get("guards", ()))
+    more: dict[str, Any] = {**guarded(attrs.get("guards", ())), **further}
     for axis in reversed(places):
-        value = apply(core, value, axis=axis, order=order_of(value.ndim, axis), **guards)
+        value = apply(core, value, axis=axis, order=order_of(value.ndim, axis), **more)
     if attrs["keepdims"] and axes:
         value = reshape(value, reduced_shape(original, axes, True))
     return value

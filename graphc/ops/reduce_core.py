@@ -229,7 +229,9 @@ def _core(
             name=name,
             doc=doc,
             infer=infer,
-            reference=lambda array, axis, order, **attrs: reference(np.asarray(array), axis=axis),
+            reference=lambda array, axis, order, guards=(), **attrs: reference(
+                np.asarray(array), axis=axis, **attrs
+            ),
             derivative=derivative,
             lowering=Reduction(combine),
             numerics=numerics,
@@ -275,17 +277,20 @@ reduce_argmin_op = _core(
 # --- deviations ----------------------------------------------------------------------------------
 
 
-def _deviations_reference(array: Any, axis: int) -> Any:
+def _deviations_reference(array: Any, axis: int, scale: float = 1.0, shift: float = 0.0) -> Any:
     with np.errstate(all="ignore"):
         wide = array.astype(np.float64)
         center = np.divide(np.sum(wide, axis=axis, keepdims=True), array.shape[axis])
-        return np.asarray(np.sum(np.square(wide - center), axis=axis)).astype(array.dtype)
+        return np.asarray(np.sum(np.square((wide - center) * scale), axis=axis)).astype(
+            array.dtype
+        )
 
 
 def _deviations_slope(value: Value, attrs: Attributes) -> Value:
     """Half the derivative by each element: what it differs from the mean."""
     result: Value = value - surface_function("mean")(value, attrs["axis"], True)
-    return result
+    scale = attrs.get("scale", 1.0)
+    return result if scale == 1.0 else result * scale * scale
 
 
 def _deviations_vjp(cotangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
@@ -304,7 +309,8 @@ def _deviations_jvp(tangent: Value, value: Value, output: Value, attrs: Attribut
 
 reduce_deviations_op = _core(
     "reduce_deviations", "The squares of what elements along one axis differ from their mean, "
-    "added up; 0 if it is empty.", "deviations",
+    "times attr scale, added up; 0 if it is empty. Attr shift may be added before squaring.",
+    "deviations",
     FLOATS, _deviations_reference, of_one_input(_deviations_jvp, _deviations_vjp), "R",
 )  # fmt: skip
 

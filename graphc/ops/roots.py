@@ -58,7 +58,7 @@ def scales(element: DType) -> Scales:
 
 def root_of_squares(
     total: Value,
-    scaled: Callable[[Value, float], Value],
+    scaled: Callable[[Any, float], Value],
     *,
     together: bool,
     vanishes: bool = True,
@@ -68,8 +68,8 @@ def root_of_squares(
 
     Args:
         total: the sum of squares as it stands.
-        scaled: gives the sum with all operands multiplied by its first argument, and its second
-            one added to them.
+        scaled: gives the sum with all operands multiplied by its first argument, a number or a
+            value, and its second one added to them.
         together: whether the first argument may be of the shape of ``total``. One sum is computed
             anew then; otherwise there are sums for either scale, and no operand is read twice.
         vanishes: whether the sum may be small enough for squares to lose bits.
@@ -96,12 +96,11 @@ def root_of_squares(
         anew = scaled(scale(1), 0.0)
         safe = chosen(anew, lambda: anew, total)
     else:
-        down, up = like(bounds.down, total), like(bounds.up, total)
-        safe = chosen(scaled(down, bounds.shift), lambda: scaled(up, 0.0), total)
+        safe = chosen(scaled(bounds.down, bounds.shift), lambda: scaled(bounds.up, 0.0), total)
     return root(safe) * scale(-1 if root is sqrt else 1)
 
 
-def square_of(operand: Value, factor: Value, shift: float) -> Value:
+def square_of(operand: Value, factor: Any, shift: float) -> Value:
     """The square of the operand times the factor, plus the shift."""
     result = operand * factor
     return square(result + shift if shift else result)

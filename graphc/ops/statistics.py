@@ -35,6 +35,7 @@ from graphc.ops.reduce import (
     sum_,
 )
 from graphc.ops.reduce_core import reduce_deviations_op, spread
+from graphc.ops.roots import root_of_squares, scales, square_of
 
 
 def _count(value: Value, axes: Sequence[int]) -> Dim:
@@ -97,6 +98,40 @@ def two_pass_variance(value: Value, attrs: Attributes) -> Value:
     return total / _freedom(value, attrs)
 
 
+def _std_rule(value: Value, attrs: Attributes) -> Value:
+    """The root of the variance, of scaled deviations where squares would leave the range."""
+    neighbours = are_neighbours(attrs["axes"])
+    deviation = None if neighbours else value - mean(value, attrs["axes"], True)
+
+    def scaled(factor: float, shift: float) -> Value:
+        if deviation is None:
+            total = reduce_axes(reduce_deviations_op, value, attrs, scale=factor, shift=shift)
+        else:
+            squares = square_of(deviation, factor, shift)
+            total = sum_(squares, attrs["axes"], attrs["keepdims"])
+        return total / _freedom(value, attrs)
+
+    variance = var(value, attrs["axes"], attrs["keepdims"], attrs["ddof"])
+    return root_of_squares(variance, scaled, together=False)
+
+
+def _std_slope(value: Value, output: Value, attrs: Attributes) -> Value:
+    """d std / d x, from the finished result: squares of deviations may leave the range."""
+    deviation = value - mean(value, attrs["axes"], True)
+    spreaded = spread(output, value.shape, attrs["axes"], attrs["keepdims"])
+    return deviation / spreaded / _freedom(value, attrs)
+
+
+def _std_vjp(cotangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
+    share = spread(cotangent, value.shape, attrs["axes"], attrs["keepdims"])
+    return guarded_multiply(share, _std_slope(value, output, attrs))
+
+
+def _std_jvp(tangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
+    terms = guarded_multiply(tangent, _std_slope(value, output, attrs))
+    return sum_(terms, attrs["axes"], attrs["keepdims"])
+
+
 def _var_slope(value: Value, attrs: Attributes) -> Value:
     """d var / d x."""
     deviation = value - mean(value, attrs["axes"], True)
@@ -124,8 +159,14 @@ def _var_reference(array: Any, axis: Any, keepdims: bool, ddof: int) -> Any:
 
 def _std_reference(array: Any, **options: Any) -> Any:
     with np.errstate(all="ignore"):
-        wide = _var_reference(array.astype(np.float64), **options)
-        return np.asarray(np.sqrt(wide)).astype(array.dtype)
+        wide = array.astype(np.float64)
+        variance, bounds = _var_reference(wide, **options), scales(float64)
+        root = np.sqrt(variance)
+        for far, factor in ((np.isinf(variance), bounds.down), (variance < bounds.low, bounds.up)):
+            if far.any():
+                scaled = _var_reference(wide * factor, **options)
+                root = np.where(far, np.sqrt(scaled) / factor, root)
+        return np.asarray(root).astype(array.dtype)
 
 
 def _ddof_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
@@ -140,11 +181,8 @@ var_op = coarse(
     example=_ddof_example,
 )  # fmt: skip
 std_op = coarse(
-    "std", "The square root of var.", FLOATS,
-    lambda value, attrs: surface_function("sqrt")(
-        var(value, attrs["axes"], attrs["keepdims"], attrs["ddof"])
-    ),
-    _std_reference, ThroughDecomposition(), example=_ddof_example,
+    "std", "The square root of var, right where that leaves the range.", FLOATS,
+    _std_rule, _std_reference, of_one_input(_std_jvp, _std_vjp), example=_ddof_example,
 )  # fmt: skip
 
 

@@ -1,7 +1,9 @@
 """Strength reduction: powers, and division by powers of two.
 
-A power is replaced by what rounds less often, so the results get better, not worse; since bits may
-change, these are of class T. Where powers and their replacement differ at -0 and -inf, the
+A power is replaced by a few products, quotients and roots, which take a tenth of the time. One of
+these alone is correctly rounded, so the result gets better. Where several round (the powers 3, 4,
+-2 and -1/2) it is off by up to the bound, and a power by half a unit in float32 and one in float64;
+that is the price. All are of class T. Where powers and their replacement differ at -0 and -inf, the
 replacement says so.
 """
 
