@@ -134,6 +134,11 @@ def forked(number: int, known: Any, other: Any) -> int:
     return os.waitpid(child, 0)[1]
 
 
+def into(statuses: list[int], given: Any) -> None:
+    """For a thread."""
+    statuses.append(forked(*given))
+
+
 def main(count: int, seed: int) -> None:
     # shows where a process hangs, and ends it
     faulthandler.register(signal.SIGALRM, chain=True)
@@ -151,7 +156,15 @@ def main(count: int, seed: int) -> None:
             other = Others(seed * 1_000_000)
         time.sleep(random.random() * 0.05)
         began = time.perf_counter()
-        failed += forked(10_000 * seed + number, (session, x, y), other) != 0
+        given = 10_000 * seed + number, (session, x, y), other
+        if number % 3 == 1:  # the thread that forks is the child's main thread
+            statuses: list[int] = []
+            thread = threading.Thread(target=into, args=(statuses, given))
+            thread.start()
+            thread.join()
+            failed += statuses != [0]
+        else:
+            failed += forked(*given) != 0
         longest = max(longest, time.perf_counter() - began)
     if other is not None:
         other.end()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import gc
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from libraries import library_of
+from libraries import library_of, module_of
 from random_programs import Recipe, build, recipes
 
 import graphc as gx
@@ -361,3 +363,41 @@ def test_names_must_be_those_of_c(tmp_path: Path, name: str) -> None:
     infer = gx.Session(graph).compile(logits, [x])
     with pytest.raises(gx.GraphcError, match="can't be the name of a library"):
         gx.aot.compile(infer, tmp_path / "infer", name=name)
+
+
+def test_fault_15_contexts_of_dead_programs_are_freed_once_and_without_python(
+    tmp_path: Path,
+) -> None:
+    """Code of Python that runs where something dies is where Ctrl-C is lost."""
+    with gx.Graph():
+        x = gx.placeholder((4,), name="x")
+        exe = gx.Session().compile(x * 2, [x])
+    gx.aot.compile(exe, tmp_path / "library")
+    module = module_of(tmp_path / "library")
+    freed: list[int] = []
+    keep = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(freed.append)
+
+    class Watched(module.Program):  # type: ignore[misc, name-defined]
+        def _function(self, name: str, *parameters: Any, result: Any = ctypes.c_int) -> Any:
+            found = super()._function(name, *parameters, result=result)
+            return keep if name == "destroy" else found
+
+    program = Watched(1)
+    context = program._context
+    assert program(np.ones(4, np.float32))[0].tolist() == [2] * 4
+    ran: list[str] = []
+    sys.setprofile(lambda frame, event, argument: ran.append(event))
+    del program
+    sys.setprofile(None)
+    assert freed == [context] and "call" not in ran
+    closed = Watched(1)
+    contexts = [context, closed._context]
+    closed.close()
+    closed.close()
+    assert freed == contexts
+    del closed
+    gc.collect()
+    assert freed == contexts
+    for _ in range(3):
+        assert module.Program(1)(np.ones(4, np.float32))[0].tolist() == [2] * 4
+    assert len(module._ENDINGS) <= 2
