@@ -161,7 +161,7 @@ def _sources_of_dims(
         spoken_of.update(_symbolic(type_.shape))
     for value in feeds:
         spoken_of.update(_symbolic(value.shape))
-    unknown = {symbol for dim in spoken_of for symbol in symbols_of(dim)}
+    unknown = {*symbols_of(*spoken_of)}
     unknown.difference_update(dim for value in feeds for dim in _symbolic(value.shape))
     result: list[Value] = []
     for value in others:

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphc.base.errors import FeedError, GraphcError, ShapeError, UnsupportedError, VerifyError
 from graphc.ir.attributes import Array
-from graphc.ir.dims import DimExpr, symbol_name, symbols_of
+from graphc.ir.dims import DimExpr, is_symbol, symbol_name, symbols_of
 from graphc.ir.dims import evaluate as evaluate_dim
 from graphc.ir.graph import Graph, Node
 from graphc.ir.types import TensorType
@@ -83,7 +83,7 @@ def bind_dims(
             if isinstance(dim, int):
                 if dim != size:
                     raise ShapeError(f"{place} has size {size}, but its type {type_} says {dim}")
-            elif _is_symbol(dim):
+            elif is_symbol(dim):
                 name = symbol_name(dim)
                 if sizes.setdefault(name, size) != size:
                     raise ShapeError(
@@ -99,11 +99,6 @@ def bind_dims(
             expected = evaluate_dim(dim, sizes)
             raise ShapeError(f"{place} has size {size}, but its dim {dim} is {expected} ({shown})")
     return sizes
-
-
-def _is_symbol(dim: DimExpr) -> bool:
-    parts = symbols_of(dim)
-    return len(parts) == 1 and dim in parts
 
 
 def resolve(attribute: Any, sizes: Mapping[str, int]) -> Any:

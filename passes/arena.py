@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from graphc.base.errors import UnsupportedError
 from graphc.base.target import CACHE_LINE
 from graphc.ir.dims import Dim, at_hint
 from graphc.ir.dims import evaluate as dims_evaluate
@@ -31,6 +32,10 @@ be a third above the bound at another."""
 
 EFFORT_PER_BYTE = 100
 """How long to search for a byte less, in array elements touched: a megabyte is worth 0.3 s."""
+
+
+LARGEST = 2**56
+"""More bytes than that no address reaches."""
 
 
 def place(plan: Plan, must_alias: tuple[tuple[int, ...], ...] = ()) -> Plan:
@@ -56,7 +61,7 @@ def place_quickly(plan: Plan) -> Plan:
     # a slot is first touched in the order of the steps
     slots = tuple(intervals)
     bytes_of = plan.bytes_of(slots)
-    sizes = _evaluated(bytes_of, at_hint)
+    sizes = _sizes(plan, slots, at_hint)
     count = len(slots)
     rooms: dict[Dim, list[int]] = {}
     idle = {size: rooms.setdefault(_kind(size), []) for size in dict.fromkeys(bytes_of)}
@@ -91,6 +96,23 @@ def place_quickly(plan: Plan) -> Plan:
         plan,
         layout=Layout(slots, replace(unplaced, offsets=offsets, peak=peak), tuple(sizes)),
     )
+
+
+def _sizes(plan: Plan, slots: Sequence[int], of: Callable[[Dim], int]) -> list[int]:
+    """The bytes of each slot.
+
+    Raises:
+        UnsupportedError: for one that no memory holds.
+    """
+    sizes = _evaluated(plan.bytes_of(slots), of)
+    for slot, size in zip(slots, sizes, strict=True):
+        if size > LARGEST:
+            raise UnsupportedError(
+                f"a temporary of type {plan.slots[slot].type}, which takes {size:,} bytes",
+                where=plan.slots[slot].where,
+                hint="indices and reductions of so many elements need them in memory",
+            )
+    return sizes
 
 
 def _kind(size: Dim) -> Dim:
@@ -145,7 +167,7 @@ def _problem(
     bytes_of = plan.bytes_of(slots)
     buffers = tuple(
         Buffer(plan.slots[slot].name or f"slot {slot}", size, *intervals[slot], _alignment(bytes_))
-        for slot, bytes_, size in zip(slots, bytes_of, _evaluated(bytes_of, size_of), strict=True)
+        for slot, bytes_, size in zip(slots, bytes_of, _sizes(plan, slots, size_of), strict=True)
     )
     groups = tuple(tuple(number[slot] for slot in group) for group in must_alias)
     return slots, bytes_of, MemoryProblem(buffers, groups)

@@ -16,6 +16,7 @@ from graphc.ir.attributes import Array, Payload
 from graphc.ir.builder import apply
 from graphc.ir.graph import Node
 from graphc.ir.op import Pointwise
+from graphc.ir.printer import dims_in
 from graphc.ir.types import Shape, TensorType
 from graphc.ir.value import Value
 from graphc.ops.shape import broadcast_to_op
@@ -86,6 +87,12 @@ def is_exact(node: Node) -> bool:
     )
 
 
+def needs_sizes(node: Node) -> bool:
+    """Whether an attribute holds a dim that is known only when the graph runs."""
+    given = ((name, value) for name, value in node.attrs.items() if name != "guards")
+    return any(True for _, value in given for _ in dims_in(value))
+
+
 def element_of(node: Node, operands: Sequence[Known]) -> Array | None:
     """What a pointwise op gives for operands of one element each; None where that is not known.
 
@@ -93,6 +100,8 @@ def element_of(node: Node, operands: Sequence[Known]) -> Array | None:
         GraphcError: where the operation fails on these elements.
     """
     if not isinstance(node.op.lowering, Pointwise) or not all(o.single for o in operands):
+        return None
+    if needs_sizes(node):
         return None
     inputs = tuple(Value(TensorType(value.dtype, ())) for value in node.inputs)
     output = Value(TensorType(node.output.dtype, ()))

@@ -19,7 +19,7 @@ from graphc.ir.graph import Node
 from graphc.ir.op import OpDef
 from graphc.ir.types import Shape
 from graphc.ir.value import Value
-from graphc.ops.creation import size_beside
+from graphc.ops.convert import size_beside
 from graphc.ops.declare import like
 from graphc.ops.indexing import (
     scatter_add_op,

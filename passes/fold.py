@@ -26,7 +26,15 @@ from graphc.ir.value import Value
 from graphc.ops.shape import broadcast_to_op
 from graphc.ops.source import constant_op
 from passes.base import PassContext
-from passes.constants import Known, element_of, is_exact, known, new_constant, payload_array
+from passes.constants import (
+    Known,
+    element_of,
+    is_exact,
+    known,
+    needs_sizes,
+    new_constant,
+    payload_array,
+)
 
 SMALL_BYTES = 4096
 """Results up to this size are folded even if they are larger than what they are made from."""
@@ -110,7 +118,8 @@ def _fold_node(
 def _oversize(node: Node, operands: Sequence[Known], given: int) -> str | None:
     """Why the result may not be stored: its size is unknown or too large."""
     values = (*node.inputs, node.output)
-    if not all(value.type.is_static for value in values) or node.attrs.get("guards"):
+    is_static = all(value.type.is_static for value in values) and not needs_sizes(node)
+    if not is_static or node.attrs.get("guards"):
         return "its size is known only when the graph runs"
     distinct = dict(zip(node.inputs, operands, strict=True))
     stored = sum(operand.array.nbytes for operand in distinct.values())

@@ -119,23 +119,36 @@ class Fuser:
         if len(producers) > 1:
             producers.sort(key=lambda group: -group.rank)
         for group in producers:
-            # in a map all values have the one shape, whoever makes them
-            own = [] if group.kind == "map" else self._made_by(group, node)
+            # in a map of one shape it doesn't matter what makes the operands
+            alike = group.kind == "map" and group.shape == node.output.shape
+            own = [] if alike else self._made_by(group, node)
             obstacle = pointwise_obstacle(group, node, own)
             if obstacle is None:
                 if home is None:
                     obstacle = self._dependence(group, node)
                     if obstacle is None and self.context.decide(FUSE, node):
                         home = group
+                        _stretch(home, node.output.shape)
                 else:
-                    obstacle = merge_obstacle(home, group)
-                    if obstacle is None and self.context.decide(MERGE, node):
-                        home = self._merged(home, group)
+                    obstacle = self._merge_for(node, home, group)
+                    if obstacle is None:
+                        home = self._present(home)
             self._note(node, group, obstacle)
         if home is None:
             self._start("map", node, node.output.shape)
             return
         self._join(home, node)
+
+    def _merge_for(self, node: Node, home: Group, group: Group) -> str | None:
+        """Merges two groups that the node reads, or says why not; fuel may end it silently."""
+        before = group.shape, group.stretched
+        _stretch(group, node.output.shape)
+        obstacle = merge_obstacle(home, group)
+        if obstacle is None and self.context.decide(MERGE, node):
+            self._merged(home, group)
+        else:
+            group.shape, group.stretched = before
+        return obstacle
 
     def _view(self, node: Node) -> None:
         (source,) = node.inputs
@@ -297,6 +310,7 @@ class Fuser:
         home.has_dependents |= other.has_dependents
         home.product = home.product or other.product
         home.checks |= other.checks
+        home.stretched |= other.stretched
         home.chooses |= other.chooses
         home.rank = max(home.rank, other.rank)
         for member in other.nodes:
@@ -351,6 +365,12 @@ class Fuser:
             or any(user.outputs[0] not in own for user in self._users.get(value, ()))
         ]
         bodies.add(members, exits)
+
+
+def _stretch(group: Group, shape: Shape) -> None:
+    """Has a map computed at each element of a shape that it broadcasts to."""
+    if group.kind == "map" and group.shape != shape:
+        group.shape, group.stretched = shape, True
 
 
 def _worth_merging(a: Group, b: Group) -> bool:

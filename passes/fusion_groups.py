@@ -7,7 +7,7 @@ means that it may be done.
 
 from __future__ import annotations
 
-from graphc.ir.dims import product
+from graphc.ir.dims import broadcasts_to, product
 from graphc.ir.graph import Node
 from graphc.ir.op import Contraction, Reshape, Scan
 from graphc.ir.types import Shape
@@ -48,9 +48,19 @@ class Group(Form):
         has_dependents: whether another group or node reads a member.
         checks: whether a member checks indices.
         chooses: whether a member is a concatenation.
+        stretched: whether members have other shapes, which broadcast to that of the loops.
     """
 
-    __slots__ = ("checks", "chooses", "exits", "has_dependents", "nodes", "rank", "reads")
+    __slots__ = (
+        "checks",
+        "chooses",
+        "exits",
+        "has_dependents",
+        "nodes",
+        "rank",
+        "reads",
+        "stretched",
+    )
 
     def __init__(self, kind: Kind, rank: int, shape: Shape) -> None:
         super().__init__(kind, shape)
@@ -61,6 +71,7 @@ class Group(Form):
         self.has_dependents = False
         self.checks = False
         self.chooses = False
+        self.stretched = False
 
 
 CLOSED = "scans and scatters stand alone"
@@ -88,10 +99,11 @@ def pointwise_obstacle(group: Group, node: Node, own: list[Value]) -> str | None
         return FULL
     shape = node.output.shape
     if group.kind != "rows":
-        # in a map all values have the one shape, whoever makes them
         alike = shape == group.shape
         if group.kind == "product":
             alike = alike and all(value.shape == shape for value in own)
+        elif not alike:
+            alike = _stretches(group, shape, len({*own}))
         return None if alike else SHAPE
     if group.shape[group.axis] == 1:
         return SINGLE_ELEMENT
@@ -104,6 +116,20 @@ def pointwise_obstacle(group: Group, node: Node, own: list[Value]) -> str | None
         return None if once else OTHER_ROWS
     is_row = shape in (group.kept, group.dropped) and all(v.shape == shape for v in own)
     return None if is_row else SHAPE
+
+
+def _stretches(group: Group, shape: Shape, uses: int) -> bool:
+    """Whether the group can be computed at each element of a shape that it broadcasts to.
+
+    Only where the sizes are unknown and may well be equal, as those of placeholders that are added
+    up; what is known to repeat elements would repeat the work.
+    """
+    if group.exits > uses or group.checks or group.chooses or len(group.shape) != len(shape):
+        return False
+    return all(
+        dim is full or (not isinstance(dim, int) and broadcasts_to(dim, full))
+        for dim, full in zip(group.shape, shape, strict=True)
+    )
 
 
 def view_obstacle(group: Group, node: Node, uses: int) -> str | None:
@@ -153,6 +179,8 @@ def reduction_obstacle(group: Group, node: Node) -> str | None:
     obstacle = group.obstacle(node)
     if group.kind == "product" and obstacle in (None, DEPTH):
         obstacle = _shallow_obstacle(group)
+    if group.stretched:
+        obstacle = obstacle or SHAPE
     return obstacle or (CHOICE if group.chooses else None)
 
 
@@ -200,6 +228,8 @@ def merge_obstacle(a: Group, b: Group) -> str | None:
             return "they read nothing in common, so both operands would be kept alive for nothing"
     if (a.kind != "map" or b.kind != "map") and (a.chooses or b.chooses):
         return CHOICE
+    if (a.stretched or b.stretched) and (a.kind != b.kind or a.chooses or b.chooses):
+        return SHAPE
     if a.shape != b.shape and not (_works_on_rows(a, b) or _works_on_rows(b, a)):
         return SHAPE
     if a.rank != b.rank and (a if a.rank < b.rank else b).has_dependents:

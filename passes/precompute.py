@@ -18,7 +18,7 @@ from graphc.ir.value import Value
 from graphc.ops.shape import broadcast_to_op
 from graphc.ops.source import constant_op
 from passes.base import PassContext
-from passes.constants import is_exact, payload_array
+from passes.constants import is_exact, needs_sizes, payload_array
 from passes.dce import dce
 from passes.fold import SMALL_BYTES
 
@@ -68,6 +68,7 @@ def _can_run(node: Node) -> bool:
         and not node.op.checks_indices
         and "guards" not in node.attrs
         and node.output.type.is_static
+        and not needs_sizes(node)
     )
 
 

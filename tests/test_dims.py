@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import gc
 import itertools
 import operator
@@ -19,10 +20,13 @@ from at_once import at_once
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphc.base.errors import ConcreteValueError
 from graphc.ir.dims import (
     Dim,
     DimExpr,
     bounds,
+    broadcast,
+    broadcasts_to,
     ceil_div,
     compare,
     dim_max,
@@ -32,8 +36,8 @@ from graphc.ir.dims import (
     less,
     less_equal,
     parse_dim,
-    postfix,
     product,
+    program,
     select,
     substitute,
     symbol,
@@ -119,27 +123,27 @@ def defined(tree: Tree) -> list[tuple[dict[str, int], int]]:
     return found
 
 
-def run(program: list[tuple[Any, ...]], environment: dict[str, int]) -> int:
-    """A stack machine with strict arms, where a division by zero gives an arbitrary 12345."""
-    stack: list[int] = []
-    for kind, *operands in program:
+def run(dims: list[Dim], environment: dict[str, int]) -> list[int]:
+    """Executes straight-line code with strict arms, where a division by 0 gives some 12345."""
+    values: list[int] = []
+    code, results = program(dims)
+    for kind, *operands in code:
         if kind == "const":
-            stack.append(operands[0])
+            values.append(operands[0])
         elif kind == "symbol":
-            stack.append(environment[operands[0]])
+            values.append(environment[operands[0]])
         elif kind == "select":
-            if_false, if_true, right, left = (stack.pop() for _ in range(4))
-            stack.append(if_true if RELATIONS[operands[0]](left, right) else if_false)
+            left, right, if_true, if_false = (values[operand] for operand in operands[1:])
+            values.append(if_true if RELATIONS[operands[0]](left, right) else if_false)
         else:
-            right, left = stack.pop(), stack.pop()
+            left, right = (values[operand] for operand in operands)
             if kind in ("floordiv", "mod"):
-                stack.append(BINARY[kind](left, right) if right else 12345)
+                values.append(BINARY[kind](left, right) if right else 12345)
             elif kind in ("min", "max"):
-                stack.append(min(left, right) if kind == "min" else max(left, right))
+                values.append(min(left, right) if kind == "min" else max(left, right))
             else:
-                stack.append(BINARY[kind](left, right))
-    (result,) = stack
-    return result
+                values.append(BINARY[kind](left, right))
+    return [values[result] for result in results]
 
 
 @settings(max_examples=400, deadline=None)
@@ -148,7 +152,6 @@ def test_every_form_evaluates_alike(tree: Tree) -> None:
     dim = built(tree)
     if dim is None:
         return
-    program = postfix(dim)
     text = str(dim)
     assert parse_dim(text, SYMBOLIC) == dim
     assert pickle.loads(pickle.dumps(dim)) == dim
@@ -157,7 +160,7 @@ def test_every_form_evaluates_alike(tree: Tree) -> None:
         value = evaluate(dim, environment)
         assert type(value) is int
         assert value == expected
-        assert run(program, environment) == expected
+        assert run([dim], environment) == [expected]
         assert substitute(dim, environment) == expected
         assert low is None or low <= expected
         assert high is None or high >= expected
@@ -241,10 +244,8 @@ def test_constants_stay_plain_ints() -> None:
     assert all(type(value) is int for value in values)
     assert three + n is n + 3
     assert three * n is 3 * n
-    assert postfix(n + two) == [("symbol", "n"), ("const", 2), ("add",)]
-    assert type(postfix(n + two)[1][1]) is int
-    with pytest.raises(TypeError):
-        n + 1.5
+    assert program([n + two])[0] == [("symbol", "n"), ("const", 2), ("add", 0, 1)]
+    assert type(program([n + two])[0][1][1]) is int
     with pytest.raises(TypeError):
         product(cast(Any, (2.0, 3)))
 
@@ -431,22 +432,36 @@ def test_mistakes_are_placed(text: str, position: int, message: str) -> None:
 
 
 def test_misuse_is_refused() -> None:
-    with pytest.raises(TypeError, match="compare"):
-        bool(n)
-    with pytest.raises(TypeError, match="evaluate"):
-        int(n)
-    for relation in (operator.lt, operator.le, operator.gt, operator.ge):
-        with pytest.raises(TypeError, match="compare"):
-            relation(n, 3)
-        with pytest.raises(TypeError, match="compare"):
-            relation(3, n)
     with pytest.raises(AttributeError):
         n.terms = ()
     with pytest.raises(TypeError):
         DimExpr()
-    assert operator.eq(n, 3) is False
-    assert operator.eq(3, n) is False
-    assert n != m
+    with pytest.raises(TypeError):
+        n + None
+    with pytest.raises(TypeError):
+        n * "a"
+
+
+def test_fault_20_comparisons_decide_or_raise() -> None:
+    assert (n >= 0, n > -1, n >= 0, n + 1 > n, n < np.inf, np.int64(-1) < n) == (True,) * 6
+    assert (n == -1, n == n + 1, n == 2.5, n == -np.inf, n < 0, n == None, n == "n") == (  # noqa: E711
+        False,
+    ) * 7
+    assert (n != -1, m != 0, n != "n") == (True,) * 3
+    assert bool(m) and n in [n] and (n, 3) == (n, 3)
+    for relation in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge):
+        for other in (3, m, np.int64(3), 3.0):
+            with pytest.raises(ConcreteValueError, match="is not known before the graph runs"):
+                relation(n, other)
+            with pytest.raises(ConcreteValueError, match="is not known before the graph runs"):
+                relation(other, n)
+    with pytest.raises(ConcreteValueError, match="whether n is 0"):
+        bool(n)
+    for needs in (int, float, range, operator.index):
+        with pytest.raises(ConcreteValueError, match=r"n is no (int|float) before the graph runs"):
+            needs(n)
+    with pytest.raises(ConcreteValueError, match=r"gx\.zeros"):
+        np.zeros((n, 3))
 
 
 def test_symbols_evaluation_and_guarded_division() -> None:
@@ -466,11 +481,12 @@ def test_symbols_evaluation_and_guarded_division() -> None:
     assert substitute(n + 2 * m, {"n": m, "m": n}) is m + 2 * n
 
 
-def test_postfix_of_simple_dims() -> None:
-    assert postfix(5) == [("const", 5)]
-    assert postfix(n) == [("symbol", "n")]
-    names = [("symbol", "n"), ("const", 1), ("symbol", "m"), ("symbol", "n")]
-    assert postfix(select("eq", n, 1, m, n)) == [*names, ("select", "eq")]
+def test_code_of_simple_dims() -> None:
+    assert program([5]) == ([("const", 5)], [0])
+    assert program([n]) == ([("symbol", "n")], [0])
+    code = [("symbol", "n"), ("symbol", "m"), ("const", 1), ("select", "eq", 0, 2, 1, 0)]
+    assert program([select("eq", n, 1, m, n), 1]) == (code, [3, 2])
+    assert program([dim_min(n, 4)])[0][-1][0] == "min"
 
 
 def test_chained_resizing_stays_small() -> None:
@@ -478,7 +494,7 @@ def test_chained_resizing_stays_small() -> None:
     for _ in range(40):
         dim = (dim * 3 + 1) // 2
     assert len(str(dim)) < 1000
-    assert len(postfix(dim)) < 1000
+    assert len(program([dim])[0]) < 1000
 
 
 def test_deep_nesting_costs_no_recursion() -> None:
@@ -490,6 +506,61 @@ def test_deep_nesting_costs_no_recursion() -> None:
         expected = (expected + 5) % (depth + 2 - step)
     assert evaluate(dim, {"n": 5}) == expected
     assert substitute(dim, {"n": 5}) == expected
-    assert run(postfix(dim), {"n": 5}) == expected
+    assert run([dim], {"n": 5}) == [expected]
     assert parse_dim(str(dim)) is dim
     assert pickle.loads(pickle.dumps(dim)) is dim
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=12),
+    st.randoms(use_true_random=False),
+    st.integers(0, 9),
+)
+def test_what_sizes_broadcast_to_is_a_set(names: list[str], random: Any, size: int) -> None:
+    """Whatever the order and the grouping, one object; its value is the size that isn't 1."""
+    dims: list[Dim] = [symbol(name) for name in names]
+    whole = functools.reduce(broadcast, dims)
+    parts = [*dims, whole]
+    while len(parts) > 1:
+        random.shuffle(parts)
+        parts.append(broadcast(parts.pop(), parts.pop()))
+    assert parts[0] is whole
+    assert parse_dim(str(whole)) is whole
+    assert pickle.loads(pickle.dumps(whole)) is whole
+    assert all(broadcasts_to(dim, whole) for dim in dims)
+    assert broadcasts_to(symbol("z"), whole) is False
+    sizes = {name: random.choice((1, size)) for name in sorted({*names})}
+    expected = next((value for value in sizes.values() if value != 1), 1)
+    assert evaluate(whole, sizes) == expected
+    assert run([whole], sizes) == [expected]
+
+
+def test_fault_9_texts_define_what_they_repeat() -> None:
+    """A size that is mentioned often is printed once: the text grows by steps, not by doubling."""
+    dim: Dim = n
+    lengths = []
+    for _ in range(60):
+        dim = dim * dim_max(dim // 3, m) + (dim + 1) // 2 - dim % m
+        dim = (dim + 7) // 5
+        lengths.append(len(str(dim)))
+        if len(lengths) > 40:
+            break
+    assert lengths[40] < 3 * lengths[20]
+    assert str(dim).startswith("let(t0 = ")
+    assert parse_dim(str(dim), {"m": m}) is dim
+    first = evaluate(dim, {"n": 5, "m": 3})
+    assert run([dim], {"n": 5, "m": 3}) == [first]
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "message"),
+    [
+        ("let(a = 1)", 9, "let ends with a value"),
+        ("let(a, 2)", 5, "let needs a name"),
+        ("let(a = n, a + b = 2)", 17, "unexpected '='"),
+    ],
+)
+def test_mistakes_in_definitions_are_placed(text: str, position: int, message: str) -> None:
+    with pytest.raises(ValueError, match=f"{message}.* at position {position} of"):
+        parse_dim(text)

@@ -13,7 +13,15 @@ from dataclasses import dataclass, field
 from graphc.base.source import Location
 from graphc.base.target import CACHE_LINE
 from graphc.ir.attributes import Array
-from graphc.ir.dims import Dim, DimExpr, bounds, ceil_div, symbol_name, symbols_of
+from graphc.ir.dims import (
+    Dim,
+    DimExpr,
+    bounds,
+    ceil_div,
+    is_symbol,
+    symbol_name,
+    symbols_of,
+)
 from graphc.ir.printer import symbol_order
 from graphc.kernel.ir import Site
 from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan
@@ -46,7 +54,7 @@ class Tables:
         dims: the distinct dims, by number.
         slots: kind and number of each slot.
         entries: the slot of each entry of the pointer table.
-        cells: of each entry of the kernels' dims the symbol, or ``~number`` of a dim.
+        cells: of each entry of the kernels' sizes the symbol, or ``~number`` of a dim.
         steps: rows of steps.
         idle: rows (step, first, count) of launches whose results may all be empty.
         idle_sizes: numbers of dims that the rows of ``idle`` point into.
@@ -109,7 +117,7 @@ def tables_of(
     """
     layout = plan.layout
     assert layout is not None, "a plan is placed before it is exported"
-    symbols = {*symbols_in(plan)}.union(*map(symbols_of, further))
+    symbols = {*symbols_in(plan), *symbols_of(*further)}
     tables = Tables(tuple(sorted(symbols, key=symbol_order)))
     tables.commit = -1 if plan.commit is None else plan.commit
     _number_slots(tables, plan, inputs, variables)
@@ -180,6 +188,7 @@ def _number_slots(
 
 def _add_steps(tables: Tables, plan: Plan) -> None:
     index = {symbol_name(symbol): number for number, symbol in enumerate(tables.symbols)}
+    sizes = [kernel.sizes for kernel in plan.kernels]
     results = [
         tuple(n for n, buffer in enumerate(kernel.buffers) if buffer.is_result)
         for kernel in plan.kernels
@@ -190,7 +199,9 @@ def _add_steps(tables: Tables, plan: Plan) -> None:
         if isinstance(step, Launch):
             kind, function, target = LAUNCH, step.kernel, 1
             tables.entries += step.arguments
-            tables.cells += (index[name] for name in plan.kernels[step.kernel].dims)
+            for part in sizes[step.kernel]:
+                cell = index[symbol_name(part)] if is_symbol(part) else ~tables.dim(part)
+                tables.cells.append(cell)
             written = (plan.slots[step.arguments[n]].type.bytes for n in results[step.kernel])
             _add_idle(tables, position, written)
         elif isinstance(step, Copy):

@@ -1,4 +1,4 @@
-"""Dims as native code: programs of a stack machine (``graphc.ir.dims.postfix``) over int64s."""
+"""Dims as native code: straight-line code (``graphc.ir.dims.program``) over int64s."""
 
 from __future__ import annotations
 
@@ -6,47 +6,69 @@ from collections.abc import Iterable, Mapping
 
 from graphc.codegen.emitter import I1, I64, FunctionEmitter, Reg
 from graphc.codegen.scalar import emit_primitive
-from graphc.ir.dims import Dim, postfix
+from graphc.ir.dims import Dim, DimExpr, bounds, program
 from graphc.ir.dtypes import int64
 
 _PREDICATES = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle"}
 
 
-def emit_dim(
-    e: FunctionEmitter, dim: Dim, symbols: Mapping[str, Reg], overflows: list[Reg] | None = None
-) -> Reg:
-    """A dim as an i64 register or literal.
+class DimRegs:
+    """The dims of one function as registers.
 
-    Args:
-        e: where to emit.
-        dim: the dim.
-        symbols: the value of each symbol.
-        overflows: if given, gets a truth value for each step that may exceed an int64.
+    Attributes:
+        given: the values of the symbols and sets that dims are made of.
+        zero_or_one: registers with one of these two numbers.
     """
-    if isinstance(dim, int):
-        return e.const(dim, I64)
-    stack: list[Reg] = []
-    for step in postfix(dim):
-        kind = step[0]
+
+    def __init__(self, e: FunctionEmitter) -> None:
+        self._e = e
+        self._known: dict[Dim, Reg] = {}
+        self.given: dict[DimExpr, Reg] = {}
+        self.zero_or_one: set[Reg] = set()
+
+    def of(self, dim: Dim) -> Reg:
+        """An i64 register or literal; what the first block computes is there everywhere."""
+        found = self._known.get(dim)
+        if found is None:
+            (found,) = _emit(self._e, [dim], self.given, None)
+            if self._e.block == "entry":
+                self._known[dim] = found
+            if bounds(dim) == (0, 1):
+                self.zero_or_one.add(found)
+        return found
+
+
+def _emit(
+    e: FunctionEmitter,
+    dims: Iterable[Dim],
+    given: Mapping[DimExpr, Reg],
+    overflows: list[Reg] | None,
+) -> list[Reg]:
+    """The values of dims, what they share computed once.
+
+    ``overflows``, if given, gets a truth value for each step that may exceed an int64.
+    """
+    known = [*given.values()]
+    steps, results = program(dims, [*given])
+    values: list[Reg] = []
+    for kind, *operands in steps:
         if kind == "const":
-            stack.append(e.const(step[1], I64))
-        elif kind == "symbol":
-            stack.append(symbols[step[1]])
+            values.append(e.const(operands[0], I64))
+        elif kind == "given":
+            values.append(known[operands[0]])
         elif kind == "select":
-            left, right, yes, no = stack[-4:]
-            del stack[-4:]
-            stack.append(e.select(e.icmp(_PREDICATES[step[1]], left, right), yes, no))
+            left, right, yes, no = (values[operand] for operand in operands[1:])
+            values.append(e.select(e.icmp(_PREDICATES[operands[0]], left, right), yes, no))
         else:
-            right, left = stack.pop(), stack.pop()
+            left, right = (values[operand] for operand in operands)
             if kind in ("add", "mul"):
-                stack.append(_arithmetic(e, kind, left, right, overflows))
+                values.append(_arithmetic(e, kind, left, right, overflows))
             elif kind in ("min", "max"):
-                stack.append(e.intrinsic(f"s{kind}", I64, left, right))
+                values.append(e.intrinsic(f"s{kind}", I64, left, right))
             else:
                 name = "floor_divide" if kind == "floordiv" else "mod"
-                stack.append(emit_primitive(e, name, (left, right), int64))
-    (result,) = stack
-    return result
+                values.append(emit_primitive(e, name, (left, right), int64))
+    return [values[result] for result in results]
 
 
 def _arithmetic(
@@ -80,17 +102,16 @@ def _checked_product(
 
 
 def emit_dims(
-    e: FunctionEmitter, dims: Iterable[Dim], symbols: Mapping[str, Reg], out: Reg
+    e: FunctionEmitter, dims: Iterable[Dim], symbols: Mapping[DimExpr, Reg], out: Reg
 ) -> Reg:
     """Stores dims one after the other; gives whether one of them exceeds an int64."""
     overflow = e.const(False, I1)
-    for number, dim in enumerate(dims):
-        flags: list[Reg] = []
-        value = emit_dim(e, dim, symbols, flags)
+    flags: list[Reg] = []
+    for number, value in enumerate(_emit(e, dims, symbols, flags)):
         e.store(value, e.element_pointer(out, e.const(number, I64), "i64"), 8)
-        for flag in flags:
-            overflow = e.binary("or", overflow, flag)
+    for flag in flags:
+        overflow = e.binary("or", overflow, flag)
     return overflow
 
 
-__all__ = ["emit_dim", "emit_dims"]
+__all__ = ["DimRegs", "emit_dims"]

@@ -3,10 +3,10 @@
     void name(ptr buffers, ptr dims, ptr status, i64 begin, i64 end, i64 seat)
 
 ``buffers`` is an array of pointers in the kernel's order, ``dims`` the int64 values of
-``kernel.dims`` and ``status`` four int64s (code, site, value, bound) of which a failing check fills
-in the first to happen. A kernel that is split runs the iterations from ``begin`` to ``end``, what
-follows them being one more, and of each scratch buffer uses the copy of its ``seat``; others run
-everything.
+``kernel.sizes`` and ``status`` four int64s (code, site, value, bound) of which a failing check
+fills in the first to happen. A kernel that is split runs the iterations from ``begin`` to ``end``,
+what follows them being one more, and of each scratch buffer uses the copy of its ``seat``; others
+run everything.
 
 Vector loops are emitted twice by the same code, for vectors and for what is left, so both agree to
 the bit.
@@ -20,7 +20,7 @@ from graphc.base.errors import UnsupportedError
 from graphc.base.lazily import once
 from graphc.base.target import CACHE_LINE, Target
 from graphc.codegen.binding import Binding, Linear, is_literal, storage
-from graphc.codegen.dims import emit_dim
+from graphc.codegen.dims import DimRegs
 from graphc.codegen.emitter import (
     I64,
     POINTER_ALIGN,
@@ -83,6 +83,7 @@ class KernelEmitter:
     Attributes:
         lanes: how many elements the code under emission computes at once.
         mask: which of these there are, None for all.
+        dims: the values of dims.
         held: what some lanes have left in scratch since the last loop over rows began or ended.
     """
 
@@ -107,7 +108,7 @@ class KernelEmitter:
         self._glue = glue
         self._bindings: dict[Var, Binding] = {}
         self._pointers: dict[Buffer, Reg] = {}
-        self._symbols: dict[str, Reg] = {}
+        self.dims = DimRegs(self.e)
         self.read_once = read_once(kernel)
         self.streamed: dict[Buffer, Reg] = {}
         self.streaming: dict[Store, Reg] = {}
@@ -125,9 +126,9 @@ class KernelEmitter:
         for position, buffer in enumerate(self.kernel.buffers):
             slot = e.element_pointer(Reg("%buffers", PTR), e.const(position, I64), "ptr")
             self._pointers[buffer] = e.load(slot, PTR, POINTER_ALIGN)
-        for position, name in enumerate(self.kernel.dims):
+        for position, part in enumerate(self.kernel.sizes):
             slot = e.element_pointer(Reg("%dims", PTR), e.const(position, I64), "i64")
-            self._symbols[name] = e.load(slot, I64, 8)
+            self.dims.given[part] = e.load(slot, I64, 8)
         for buffer in self.kernel.buffers:
             if buffer.role == "scratch" and self.kernel.split is not None:
                 lines = self.dim(ceil_div(buffer.type.bytes, CACHE_LINE) * CACHE_LINE)
@@ -184,7 +185,7 @@ class KernelEmitter:
 
     def dim(self, dim: Dim) -> Reg:
         """A dim as an i64 register or literal."""
-        return emit_dim(self.e, dim, self._symbols)
+        return self.dims.of(dim)
 
     # --- statements ------------------------------------------------------------------------------
 
@@ -250,7 +251,9 @@ class KernelEmitter:
         return None
 
     def _fold(self, name: str, a: Reg, b: Reg) -> Reg:
-        """Integer arithmetic on strides, done now where both are literals."""
+        """Integer arithmetic on strides, done now where both are literals or one of them is 1."""
+        if name == "mul" and (is_literal(a, 1) or is_literal(b, 1)):
+            return b if is_literal(a, 1) else a
         try:
             x, y = int(a.text), int(b.text)
         except ValueError:

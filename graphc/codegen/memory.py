@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from graphc.codegen.binding import Binding, Linear, is_literal, storage
 from graphc.codegen.caches import LINE, prefetch
 from graphc.codegen.emitter import I64, PTR, FunctionEmitter, Reg, ltype
-from graphc.codegen.masked import every_lane, load_lanes, store_lanes
+from graphc.codegen.masked import every_lane, first_lanes, load_lanes, store_lanes
 from graphc.codegen.streaming import ALWAYS
 from graphc.ir.dims import product
 from graphc.ir.dtypes import DType
@@ -85,6 +85,8 @@ def load_element(k: KernelEmitter, statement: Load) -> Reg:
             lowest = e.binary("add", index.base, e.const(1 - k.lanes, I64))
             raw = e.load(e.element_pointer(base, lowest, element), vector, align)
             return _to_register(e, _reversed(e, raw), dtype)
+        if index.stride in k.dims.zero_or_one:
+            return _to_register(e, _broadcast_lanes(k, index, base, element), dtype)
     mask, through = k.mask or every_lane(k.lanes), Reg("poison", vector)
     if k.mask is not None:
         # of one, functions have no rare case
@@ -98,6 +100,19 @@ def load_element(k: KernelEmitter, statement: Load) -> Reg:
     else:
         place = _addresses(k, statement.index, base, element)
     return _to_register(e, load_lanes(e, place, vector, mask, through), dtype)
+
+
+def _broadcast_lanes(k: KernelEmitter, index: Linear, base: Reg, element: str) -> Reg:
+    """Lanes of an array that is read in order, or one element of it in all of them: which, only
+    the run tells. Much cheaper than a gather."""
+    e = k.e
+    moves = e.icmp("eq", index.stride, e.const(1, I64))
+    mask = e.select(moves, every_lane(k.lanes), first_lanes(e, 1, k.lanes))
+    vector = ltype(element, k.lanes)
+    place = e.element_pointer(base, index.base, element)
+    lanes = load_lanes(e, place, vector, mask, Reg("poison", vector))
+    alone = e.assign(ltype(element), f"extractelement {lanes}, i64 0")
+    return e.select(moves, lanes, e.splat(alone, k.lanes))
 
 
 def ask_for_streams(k: KernelEmitter, body: Sequence[Statement], width: int, ahead: int) -> None:

@@ -64,7 +64,7 @@ def run_native(
 ) -> list[CheckFailure]:
     """Runs a kernel's machine code; gives the first check that failed, if any."""
     pointers = np.array([*addresses, 0], np.uint64)
-    sizes = np.array([*(dims[name] for name in kernel.dims), 0], np.int64)
+    sizes = np.array([*(evaluate(part, dims) for part in kernel.sizes), 0], np.int64)
     status = np.zeros(4, np.int64)
     extent = 1 if kernel.split is None else evaluate(kernel.split.extent, dims)
     _ENTRY(entry)(

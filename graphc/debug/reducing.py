@@ -192,10 +192,9 @@ def _pruned(case: Case, graph: Graph, arrays: Sequence[Array]) -> Case:
     )
 
 
-def _given(type_: TensorType) -> set[dims.DimExpr]:
+def _given(type_: TensorType) -> set[dims.Dim]:
     """The symbols that an array of the type gives sizes: those that are a whole dim of it."""
-    found = (dim for dim in type_.shape if not isinstance(dim, int))
-    return {dim for dim in found if dim in dims.symbols_of(dim)}
+    return {dim for dim in type_.shape if dims.is_symbol(dim)}
 
 
 def with_outputs(case: Case, outputs: Sequence[Value]) -> Case:
@@ -240,7 +239,7 @@ def with_symbol(case: Case, name: str, size: int) -> Case | None:
     for value, array in zip(case.graph.inputs, case.arrays, strict=True):
         index = []
         for dim, extent in zip(value.shape, array.shape, strict=True):
-            if not isinstance(dim, int) and dim in dims.symbols_of(dim):
+            if dims.is_symbol(dim):
                 own = dims.symbol_name(dim) == name
                 if own and extent <= size:
                     return None

@@ -1,4 +1,4 @@
-"""The algebra of symbolic dimensions: atoms, canonical polynomials, floor division, remainder.
+"""The algebra of symbolic dimensions: canonical polynomials, and what bends with one integer.
 
 Role: the inside of ``graphc.ir.dims``, which is what other modules import.  An expression is a sum
 of coefficient * product of atom**power, where an atom is a bounded symbol or a floor division,
@@ -12,40 +12,48 @@ assumes that symbols stay within their bounds and that divisors of evaluated div
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from operator import index
-from typing import Any, ClassVar, NoReturn, TypeAlias
+import operator
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import FrameType
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
 
 from graphc.base.forks import lock
 from graphc.base.weak import WeakTable
 from graphc.ir.dim_atoms import (
     Atom,
-    Monomial,
     Table,
     Terms,
     call_interval,
+    extreme_arms,
     flatten,
-    format_dim,
     interval_of,
     linear_atom,
+    multiple_in,
     multiply_monomials,
     term_order,
     terms_interval,
     terms_of,
 )
+from graphc.ir.dim_format import format_dim
 from graphc.ir.dim_interval import Interval
+from graphc.ir.dim_numbers import Size, asked_within, mixed, refuse
+from graphc.ir.dim_pieces import Pieces, positive_part
+from graphc.ir.surface import functions
 
 
-class DimExpr:
+class DimExpr(Size):
     """A canonical, interned, immutable polynomial; build with ``symbol`` and arithmetic.
 
-    ``==`` is structural equality and nothing else: two different expressions that might be equal at
-    run time compare False.  Ask ``compare`` what can be proved.
+    To users a dim is a number that the run tells: ``==`` and the like answer only if they are
+    right for every size, and raise ConcreteValueError otherwise.  Within graphc ``==`` is identity:
+    shapes and types are keys, compared everywhere, and two dims that may or may not be equal are
+    not one dim; ``compare`` says what is proved.  Which is meant is read off the calling frame.
     """
 
     __slots__ = ("__weakref__", "_hash", "interval", "terms")
-    # Makes numpy scalars hand mixed arithmetic to the reflected operators.
-    __array_ufunc__: ClassVar[None] = None
 
     terms: Terms
     interval: Interval
@@ -61,21 +69,31 @@ class DimExpr:
         return self._hash
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (restore, flatten(self))
+        return (_restored, flatten(self))
 
-    def __add__(self, other: object) -> Dim:
+    def __add__(self, other: object) -> Any:
         operand = _operand(other)
-        return NotImplemented if operand is None else combine(self, operand, 1)
+        if operand is None:
+            return mixed("add", self, other)
+        return combine(self, operand, 1)
 
-    __radd__ = __add__
-
-    def __sub__(self, other: object) -> Dim:
+    def __radd__(self, other: object) -> Any:
         operand = _operand(other)
-        return NotImplemented if operand is None else combine(self, operand, -1)
+        if operand is None:
+            return mixed("add", other, self)
+        return combine(self, operand, 1)
 
-    def __rsub__(self, other: object) -> Dim:
+    def __sub__(self, other: object) -> Any:
         operand = _operand(other)
-        return NotImplemented if operand is None else combine(operand, self, -1)
+        if operand is None:
+            return mixed("subtract", self, other)
+        return combine(self, operand, -1)
+
+    def __rsub__(self, other: object) -> Any:
+        operand = _operand(other)
+        if operand is None:
+            return mixed("subtract", other, self)
+        return combine(operand, self, -1)
 
     def __neg__(self) -> Dim:
         return intern_terms(tuple((monomial, -coefficient) for monomial, coefficient in self.terms))
@@ -83,38 +101,112 @@ class DimExpr:
     def __pos__(self) -> Dim:
         return self
 
-    def __mul__(self, other: object) -> Dim:
+    def __abs__(self) -> Dim:
+        return combine(multiply(2, positive(self)), self, -1)
+
+    def __mul__(self, other: object) -> Any:
         operand = _operand(other)
-        return NotImplemented if operand is None else multiply(self, operand)
+        if operand is None:
+            return mixed("multiply", self, other)
+        return multiply(self, operand)
 
-    __rmul__ = __mul__
-
-    def __floordiv__(self, other: object) -> Dim:
+    def __rmul__(self, other: object) -> Any:
         operand = _operand(other)
-        return NotImplemented if operand is None else floor_divide(self, operand)
+        if operand is None:
+            return mixed("multiply", other, self)
+        return multiply(self, operand)
 
-    def __rfloordiv__(self, other: object) -> Dim:
+    def __floordiv__(self, other: object) -> Any:
         operand = _operand(other)
-        return NotImplemented if operand is None else floor_divide(operand, self)
+        if operand is None:
+            return mixed("floor_divide", self, other)
+        return LATER["floordiv"](self, operand)
 
-    def __mod__(self, other: object) -> Dim:
+    def __rfloordiv__(self, other: object) -> Any:
         operand = _operand(other)
-        return NotImplemented if operand is None else modulo(self, operand)
+        if operand is None:
+            return mixed("floor_divide", other, self)
+        return LATER["floordiv"](operand, self)
 
-    def __rmod__(self, other: object) -> Dim:
+    def __mod__(self, other: object) -> Any:
         operand = _operand(other)
-        return NotImplemented if operand is None else modulo(operand, self)
+        if operand is None:
+            return mixed("mod", self, other)
+        return LATER["mod"](self, operand)
 
-    def __bool__(self) -> NoReturn:
-        raise TypeError(f"the truth of symbolic dimension {self} is unknown; use compare()")
+    def __rmod__(self, other: object) -> Any:
+        operand = _operand(other)
+        if operand is None:
+            return mixed("mod", other, self)
+        return LATER["mod"](operand, self)
 
-    def __int__(self) -> NoReturn:
-        raise TypeError(f"symbolic dimension {self} has no integer value; use evaluate()")
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
 
-    def _unordered(self, other: object) -> NoReturn:
-        raise TypeError(f"symbolic dimension {self} has no order with {other}; use compare()")
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
 
-    __lt__ = __le__ = __gt__ = __ge__ = _unordered
+    def __pow__(self, other: Any) -> Any:
+        if isinstance(other, int) and 0 <= other <= LARGEST_POWER:
+            return power_of(self, other)
+        return super().__pow__(other)
+
+    def __eq__(self, other: object) -> Any:
+        return self is other or self._compared("==", other, sys._getframe(1))
+
+    def __ne__(self, other: object) -> Any:
+        return self is not other and self._compared("!=", other, sys._getframe(1))
+
+    def __lt__(self, other: object) -> Any:
+        return self._compared("<", other, sys._getframe(1))
+
+    def __le__(self, other: object) -> Any:
+        return self._compared("<=", other, sys._getframe(1))
+
+    def __gt__(self, other: object) -> Any:
+        return self._compared(">", other, sys._getframe(1))
+
+    def __ge__(self, other: object) -> Any:
+        return self._compared(">=", other, sys._getframe(1))
+
+    def _compared(self, sign: str, other: object, frame: FrameType) -> Any:
+        """What is known of a relation; within graphc, whether these are not the same dim."""
+        if sign in ("==", "!=") and asked_within(frame):
+            return sign == "!="
+        operand = _operand(other)
+        if isinstance(other, (float, np.floating)):
+            # Of a whole number the two rounded ones are the same.
+            if not math.isfinite(other) or (sign in ("==", "!=") and other % 1):
+                return _SIGNS[sign](0.0, float(other))
+            operand = math.ceil(other) if sign in ("<", ">=") else math.floor(other)
+        if operand is None:
+            if isinstance(other, np.ndarray):
+                return functions[_FUNCTIONS[sign]](self, other)
+            return NotImplemented
+        known = LATER["holds"](sign, self, operand)
+        if known is None:
+            what = f"{self} {sign} {operand}"
+            refuse(f"whether {what} is not known", "gx.dim(size), a tensor, and compare that")
+        return known
+
+    def __bool__(self) -> bool:
+        known = LATER["holds"]("!=", self, 0)
+        if known is None:
+            refuse(f"whether {self} is 0 is not known", "gx.dim(size), a tensor, and compare that")
+        return bool(known)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """NumPy's functions make tensors; sums, products and quotients of ints stay dims."""
+        sign = next((s for s, name in _FUNCTIONS.items() if name == ufunc.__name__), None)
+        if sign is not None and len(inputs) == 2 and inputs[1] is self:
+            return self._compared(_MIRRORED[sign], inputs[0], sys._getframe(1))
+        if sign is not None and len(inputs) == 2:
+            return self._compared(sign, inputs[1], sys._getframe(1))
+        operation = _UFUNCS.get(ufunc.__name__)
+        operands = [_operand(operand) for operand in inputs]
+        if operation is not None and not options and all(o is not None for o in operands):
+            return operation(*operands)
+        return super().__array_ufunc__(ufunc, method, *inputs, **options)
 
     def __str__(self) -> str:
         return format_dim(self)
@@ -123,6 +215,27 @@ class DimExpr:
 
 
 Dim: TypeAlias = int | DimExpr
+
+
+# Division and comparison are written in the arithmetic of this module and put themselves here.
+LATER: dict[str, Callable[..., Any]] = {}
+
+# Comparisons: of floats, by NumPy's and graphc's name, and with the sides exchanged.
+_SIGNS: Mapping[str, Callable[[float, float], bool]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
+    ">=": operator.ge,
+}  # fmt: skip
+_FUNCTIONS = {
+    "==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater",
+    ">=": "greater_equal",
+}  # fmt: skip
+_MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_UFUNCS: Mapping[str, Callable[..., Any]] = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul,
+    "floor_divide": operator.floordiv, "remainder": operator.mod, "negative": operator.neg,
+}  # fmt: skip
+# Of a sum or number, in text as well; a single symbol or call has no limit there.
+LARGEST_POWER = 64
 
 # Identity tables, not state: they only make equal things the same thing.
 _LOCK = lock()
@@ -166,7 +279,11 @@ def call(kind: str, *arguments: Dim) -> DimExpr:
 def _operand(value: object) -> Dim | None:
     if type(value) is int or type(value) is DimExpr:
         return value
-    return int(index(value)) if hasattr(value, "__index__") else None
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    # A comparison with NumPy's number arrives with an array of no axes.
+    is_number = isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iu"
+    return int(value) if is_number else None  # type: ignore[call-overload]
 
 
 def as_dim(value: object) -> Dim:
@@ -230,6 +347,12 @@ def power_of(base: Dim, exponent: int) -> Dim:
     return result
 
 
+def extreme_of(value: DimExpr) -> tuple[str, Dim, Dim] | None:
+    """The two dims whose "min" or "max" the value is, if that says the same with fewer terms."""
+    arms = extreme_arms(value.terms)
+    return None if arms is None else (arms[0], build(dict(arms[1])), build(dict(arms[2])))
+
+
 def lone_atom(value: Dim, *kinds: str) -> Atom | None:
     """The atom that the value consists of, if it is of one of the kinds (any if none is named)."""
     terms = terms_of(value)
@@ -249,195 +372,74 @@ def constant_of(value: Dim) -> int:
     return terms[-1][1] if terms and not terms[-1][0] else 0
 
 
-def _divide_terms(value: Dim, divisor: int) -> Dim:
-    """Floor division of every coefficient on its own."""
-    return build({monomial: coefficient // divisor for monomial, coefficient in terms_of(value)})
-
-
-def _split(value: Dim, divisor: int, every: bool) -> tuple[Dim, Dim]:
-    """(q, r) with value = divisor*q + r: the constant of r in [0, divisor), others truncated.
-
-    Truncation keeps (stop - start)//step recognisable; the constant has one canonical residue.
-    Terms with calls are split only if they divide exactly, or if ``every`` is set: where q stays
-    next to r, a call in both would double the text of each further step of a chain.
-    """
-    quotient: Table = {}
-    for monomial, coefficient in terms_of(value):
-        if not monomial:
-            quotient[monomial] = coefficient // divisor
-        elif (
-            every
-            or coefficient % divisor == 0
-            or all(atom.kind == "symbol" for atom, _ in monomial)
-        ):
-            part = abs(coefficient) // divisor
-            quotient[monomial] = part if coefficient > 0 else -part
-    whole = build(quotient)
-    return whole, combine(value, whole, -divisor)
-
-
-def _divide_by_constant(value: Dim, divisor: int) -> Dim:
-    if divisor < 0:
-        return floor_divide(combine(0, value, -1), -divisor)
-    whole, rest = _split(value, divisor, every=False)
-    content = math.gcd(divisor, content_of(rest))
-    if content > 1:
-        rest = _divide_terms(rest, content)
-        divisor //= content
-    low, high = interval_of(rest)
-    if divisor == 1:
-        return whole + rest
-    if isinstance(low, int) and isinstance(high, int) and low // divisor == high // divisor:
-        return whole + low // divisor
-    nested = [
-        atom
-        for monomial, coefficient in terms_of(rest)
-        if coefficient == 1
-        and (atom := linear_atom(monomial, "floordiv")) is not None
-        and isinstance(atom.arguments[1], int)
-    ]
-    if len(nested) == 1:
-        inner, inner_divisor = nested[0].arguments
-        others = combine(rest, expression(nested[0]), -1)
-        return whole + floor_divide(inner + inner_divisor * others, inner_divisor * divisor)
-    return whole + call("floordiv", rest, divisor)
-
-
-def _modulo_constant(value: Dim, divisor: int) -> Dim:
-    if divisor < 0:
-        return combine(0, modulo(combine(0, value, -1), -divisor), -1)
-    for monomial, coefficient in terms_of(value):
-        atom = linear_atom(monomial, "mod")
-        if atom is not None and isinstance(atom.arguments[1], int):
-            inner, inner_divisor = atom.arguments
-            if inner_divisor % divisor == 0:
-                replaced = combine(value, expression(atom), -coefficient)
-                return modulo(combine(replaced, inner, coefficient), divisor)
-    rest = _split(value, divisor, every=True)[1]
-    low, high = interval_of(rest)
-    if isinstance(low, int) and isinstance(high, int) and low // divisor == high // divisor:
-        return rest - divisor * (low // divisor)
-    content = math.gcd(divisor, content_of(rest))
-    if content > 1:
-        inside = modulo(_divide_terms(rest, content), divisor // content)
-        return content * inside + constant_of(rest) % content
-    return call("mod", rest, divisor)
-
-
 def excludes_zero(value: Dim) -> bool:
     """Whether the bounds prove that the value isn't zero."""
     low, high = interval_of(value)
     return low > 0 or high < 0
 
 
-def _monomial_quotient(a: Monomial, b: Monomial) -> Monomial | None:
-    powers = dict(a)
-    for atom, power in b:
-        left = powers.get(atom, 0) - power
-        if left < 0:
-            return None
-        powers[atom] = left
-    return tuple(factor for factor in powers.items() if factor[1])
+def as_pieces(value: DimExpr) -> tuple[DimExpr, Pieces]:
+    """The value as a function of one integer, its unit: that of its maxima, if they have one.
+
+    Otherwise the unit is what is left without the constant and the common factor.
+    """
+    hinges = [atom for m, _ in value.terms if (atom := linear_atom(m, "max")) is not None]
+    if hinges:
+        # The deepest come last: the others may be in its unit.
+        unit = hinges[-1].arguments[0]
+        pieces = pieces_over(unit, value)
+        if pieces is not None and isinstance(unit, DimExpr):
+            return unit, pieces
+    factor = content_of(value)
+    if value.terms[0][1] < 0:
+        factor = -factor
+    whole = build({m: c // factor for m, c in value.terms if m})
+    assert isinstance(whole, DimExpr)
+    return whole, Pieces(constant_of(value), factor)
 
 
-def _pull(value: Dim, divisor: DimExpr) -> tuple[Dim, Dim]:
-    """(q, r) with value = q*divisor + r by long division, q = 0 if a sum doesn't divide exactly."""
-    lead, lead_coefficient = divisor.terms[0]
-    whole: Dim = 0
-    rest = value
-    left: Table = {}
-    while rest != 0:
-        monomial, coefficient = terms_of(rest)[0]
-        quotient = _monomial_quotient(monomial, lead)
-        if quotient is not None and coefficient % lead_coefficient == 0:
-            step = build({quotient: coefficient // lead_coefficient})
-            whole = whole + step
-            rest = rest - step * divisor
-        elif len(divisor.terms) > 1:
-            return 0, value
-        else:
-            left[monomial] = coefficient
-            rest = combine(rest, build({monomial: coefficient}), -1)
-    return whole, build(left)
+def pieces_over(unit: Dim, value: Dim) -> Pieces | None:
+    """The value as a function of the unit, if it is one."""
+    table = {monomial: c for monomial, c in terms_of(value) if monomial}
+    bends: list[tuple[int, int]] = []
+    for monomial in [*table]:
+        atom = linear_atom(monomial, "max")
+        if atom is not None and atom.arguments[0] is unit:
+            place = atom.arguments[1]
+            assert isinstance(place, int)
+            bends.append((place, table.pop(monomial)))
+    unit_terms = terms_of(unit)
+    slope = multiple_in(table, unit_terms)
+    if slope is None or len(table) > (len(unit_terms) if slope else 0):
+        return None
+    return Pieces(constant_of(value), slope, tuple(sorted(bends)))
 
 
-def _common_factor(a: Dim, b: DimExpr) -> Dim:
-    """A factor of both, positive integer times atoms that can't be zero."""
-    terms = [*terms_of(a), *b.terms]
-    powers = {atom: power for atom, power in b.terms[0][0] if excludes_zero(expression(atom))}
-    for monomial, _ in terms:
-        own = dict(monomial)
-        powers = {atom: min(power, own[atom]) for atom, power in powers.items() if atom in own}
-    content = math.gcd(*(coefficient for _, coefficient in terms))
-    return build({tuple(powers.items()): content})
+def of_pieces(unit: DimExpr, pieces: Pieces) -> Dim:
+    """The dim that is this function of the unit."""
+    table: Table = {monomial: pieces.slope * c for monomial, c in unit.terms}
+    table[()] = pieces.constant
+    for place, bend in pieces.bends:
+        table[((intern_atom("max", "", (unit, place), None), 1),)] = bend
+    return build(table)
 
 
-def _is_residue(value: Dim, divisor: DimExpr) -> bool:
-    """Whether 0 <= value < divisor is plain to see."""
-    if interval_of(value)[0] < 0:
-        return False
-    remainder = lone_atom(value, "mod")
-    if remainder is not None and remainder.arguments[1] is divisor and divisor.interval[0] >= 0:
-        return True
-    return interval_of(combine(divisor, value, -1))[0] >= 1
+def positive(value: Dim) -> Dim:
+    """``max(value, 0)``, of which all minima and maxima are made."""
+    low, high = interval_of(value)
+    if low >= 0:
+        return value
+    if high <= 0 or isinstance(value, int):
+        return 0
+    unit, pieces = as_pieces(value)
+    return of_pieces(unit, positive_part(pieces, unit.interval))
 
 
-def floor_divide(a: Dim, b: Dim) -> Dim:
-    """``a // b`` rounded to minus infinity; ZeroDivisionError if b is the constant 0."""
-    if isinstance(b, int):
-        if b == 0:
-            raise ZeroDivisionError("division of a dimension by zero")
-        if isinstance(a, int):
-            return a // b
-        return a if b == 1 else _divide_by_constant(a, b)
-    if b.terms[0][1] < 0:
-        return floor_divide(combine(0, a, -1), -b)
-    whole, rest = _pull(a, b)
-    if rest == 0:
-        if excludes_zero(b):
-            return whole
-        whole, rest = 0, a
-    factor = _common_factor(rest, b)
-    if factor != 1:
-        return whole + floor_divide(_pull_exactly(rest, factor), _pull_exactly(b, factor))
-    if _is_residue(rest, b):
-        return whole
-    return whole + call("floordiv", rest, b)
-
-
-def modulo(a: Dim, b: Dim) -> Dim:
-    """``a % b`` with the sign of b; ZeroDivisionError if b is the constant 0."""
-    if isinstance(b, int):
-        if b == 0:
-            raise ZeroDivisionError("remainder of a dimension by zero")
-        if isinstance(a, int):
-            return a % b
-        return 0 if b == 1 else _modulo_constant(a, b)
-    if b.terms[0][1] < 0:
-        return combine(0, modulo(combine(0, a, -1), -b), -1)
-    rest = _pull(a, b)[1]
-    if rest == 0:
-        if excludes_zero(b):
-            return 0
-        rest = a
-    factor = _common_factor(rest, b)
-    if factor != 1:
-        return factor * modulo(_pull_exactly(rest, factor), _pull_exactly(b, factor))
-    if _is_residue(rest, b):
-        return rest
-    return call("mod", rest, b)
-
-
-def _pull_exactly(value: Dim, factor: Dim) -> Dim:
-    """The quotient by a factor known to divide."""
-    return _divide_terms(value, factor) if isinstance(factor, int) else _pull(value, factor)[0]
-
-
-def restore(table: Iterable[tuple[Any, ...]], root: tuple[Any, ...]) -> Dim:
-    """Intern again what ``flatten`` wrote."""
+def restored(table: Iterable[Sequence[Any]], roots: Iterable[Sequence[Any]]) -> list[Dim]:
+    """Intern again what ``flatten`` wrote, tuples or lists."""
     atoms: list[Atom] = []
 
-    def polynomial(flat: tuple[Any, ...]) -> Dim:
+    def polynomial(flat: Sequence[Any]) -> Dim:
         return build(
             {
                 tuple((atoms[place], power) for place, power in monomial): coefficient
@@ -447,5 +449,10 @@ def restore(table: Iterable[tuple[Any, ...]], root: tuple[Any, ...]) -> Dim:
 
     for kind, name, arguments, interval in table:
         parts = tuple(polynomial(argument) for argument in arguments)
-        atoms.append(intern_atom(kind, name, parts, interval))
-    return polynomial(root)
+        atoms.append(intern_atom(kind, name, parts, interval and tuple(interval)))
+    return [polynomial(root) for root in roots]
+
+
+def _restored(table: Iterable[Sequence[Any]], roots: Iterable[Sequence[Any]]) -> Dim:
+    (value,) = restored(table, roots)
+    return value

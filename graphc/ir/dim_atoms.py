@@ -1,6 +1,6 @@
 """The atoms of symbolic dimensions and what is read off polynomials over them.
 
-Role: the data below ``graphc.ir.dim_algebra``: atoms, terms, bounds, orders, text and a flat form.
+Role: the data below ``graphc.ir.dim_algebra``: atoms, terms, bounds, orders and a flat form.
 Invariant: nothing here makes or simplifies an expression; every order is the same in every process,
 and no walk recurses over nested atoms.
 """
@@ -8,12 +8,13 @@ and no walk recurses over nested atoms.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Container, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphc.ir import dim_interval
 from graphc.ir.dim_interval import Interval
-from graphc.ir.dim_text import RELATION_TEXT, AtomText, format_name, format_polynomial
+from graphc.ir.dim_pieces import Pieces, range_of
 
 if TYPE_CHECKING:
     from graphc.ir.dim_algebra import Dim
@@ -24,18 +25,29 @@ Table: TypeAlias = "dict[Monomial, int]"
 
 # Above this degree a shifted expansion costs more than the bound is worth.
 _SHIFT_DEGREE = 6
+# So many maxima whose arms are looked at one by one.
+_ARMS_DEPTH = 3
+
+
+UNKNOWN = object()
+"""Stands for a value that nobody has worked out yet."""
 
 
 class Atom:
-    """A symbol or call, interned; ``key`` orders atoms the same way in every process."""
+    """A symbol or call, interned; ``key`` orders atoms the same way in every process.
 
-    __slots__ = ("__weakref__", "_hash", "arguments", "interval", "key", "kind", "name")
+    ``at_hint`` is its value where every symbol has the size that is planned for, once it was asked
+    for: None if it divides by zero.
+    """
+
+    __slots__ = ("__weakref__", "_hash", "arguments", "at_hint", "interval", "key", "kind", "name")
 
     def __init__(self, kind: str, name: str, arguments: tuple[Dim, ...], interval: Interval):
         self.kind = kind
         self.name = name
         self.arguments = arguments
         self.interval = interval
+        self.at_hint: Any = UNKNOWN
         content = [repr((kind, name, interval if kind == "symbol" else None))]
         depth = 0
         for argument in arguments:
@@ -101,8 +113,8 @@ def _plain_interval(terms: Terms, shifted: bool) -> Interval:
     return total
 
 
-def terms_interval(terms: Terms) -> Interval:
-    """Bounds of a polynomial.
+def _free_interval(terms: Terms) -> Interval:
+    """Bounds of a polynomial whose terms count as independent.
 
     Where products leave an end unknown, every atom is also counted from its lower end: that proves
     n*m - n >= 0 for m >= 1, which the terms on their own can't.
@@ -129,6 +141,91 @@ def terms_interval(terms: Terms) -> Interval:
     return dim_interval.intersection(plain, shifted)
 
 
+def multiple_in(table: Mapping[Monomial, int], unit: Terms) -> int | None:
+    """The multiple of the unit that the table holds: None if its terms are no one multiple.
+
+    Of a unit of one term any number of it is one.
+    """
+    monomial, coefficient = unit[0]
+    slope, rest = divmod(table.get(monomial, 0), coefficient)
+    if rest or any(table.get(m, 0) != slope * c for m, c in unit[1:]):
+        return None
+    return slope
+
+
+def terms_interval(terms: Terms, depth: int = _ARMS_DEPTH) -> Interval:
+    """Bounds of a polynomial.
+
+    What bends with one unit (``n + 4 - max(n, 4)``) counts together, exactly.  Where a unit and the
+    other terms can't be told apart (``m - max(m - n, 0)``), each arm of a maximum is looked at too.
+    """
+    hinges = [
+        (monomial, atom)
+        for monomial, _ in terms
+        if (atom := linear_atom(monomial, "max")) is not None
+    ]
+    if not hinges:
+        return _free_interval(terms)
+    table = dict(terms)
+    bends: dict[Terms, list[tuple[int, int]]] = {}
+    within: dict[Terms, Interval] = {}
+    # The deepest come last and take what belongs to them first.
+    for monomial, atom in reversed(hinges):
+        unit, place = atom.arguments
+        assert isinstance(place, int)
+        coefficient = table.pop(monomial, None)
+        if coefficient is not None:
+            bends.setdefault(terms_of(unit), []).append((place, coefficient))
+            within[terms_of(unit)] = interval_of(unit)
+    total: Interval = (0, 0)
+    torn = False
+    for unit_terms, places in bends.items():
+        slope = multiple_in(table, unit_terms)
+        if slope is None:
+            torn, slope = True, 0
+        else:
+            for monomial, _ in unit_terms:
+                table.pop(monomial, None)
+        pieces = Pieces(0, slope, tuple(sorted(places)))
+        total = dim_interval.add(total, range_of(pieces, within[unit_terms]))
+    total = dim_interval.add(total, _free_interval(tuple(table.items())))
+    if not torn or not depth or len(hinges) > _ARMS_DEPTH:
+        return total
+    arms = [terms_interval(arm, depth - 1) for arm in hinge_arms(terms, *hinges[-1])]
+    join = dim_interval.maximum if dict(terms)[hinges[-1][0]] > 0 else dim_interval.minimum
+    return dim_interval.intersection(total, join(*arms))
+
+
+def hinge_arms(terms: Terms, monomial: Monomial, hinge: Atom) -> tuple[Terms, Terms]:
+    """The two polynomials whose larger one (smaller, if the coefficient is negative) this is."""
+    arms = []
+    for argument in hinge.arguments:
+        table = dict(terms)
+        coefficient = table.pop(monomial)
+        for part, factor in terms_of(argument):
+            table[part] = table.get(part, 0) + coefficient * factor
+        arms.append(tuple(sorted((t for t in table.items() if t[1]), key=term_order)))
+    return arms[0], arms[1]
+
+
+def extreme_arms(terms: Terms) -> tuple[str, Terms, Terms] | None:
+    """``min`` or ``max`` of two polynomials, if that says the same with fewer terms."""
+    hinges = [
+        (monomial, coefficient, atom)
+        for monomial, coefficient in terms
+        if (atom := linear_atom(monomial, "max")) is not None
+    ]
+    if len(hinges) != 1 or hinges[0][1] not in (1, -1):
+        return None
+    ((monomial, sign, hinge),) = hinges
+    arms = hinge_arms(terms, monomial, hinge)
+    plain = len(terms) - 1 + sum(len(terms_of(a)) for a in hinge.arguments)
+    if sum(map(len, arms)) >= plain:
+        return None
+    left, right = sorted(arms, key=lambda arm: all(not m for m, _ in arm))
+    return ("max" if sign > 0 else "min"), left, right
+
+
 def interval_of(value: Dim) -> Interval:
     """Bounds as an internal interval."""
     return (value, value) if isinstance(value, int) else value.interval
@@ -140,23 +237,28 @@ def call_interval(kind: str, arguments: tuple[Dim, ...]) -> Interval:
         return dim_interval.floor_divide(intervals[0], intervals[1])
     if kind == "mod":
         return dim_interval.modulo(intervals[0], intervals[1])
-    if kind == "min":
-        return reduce(dim_interval.minimum, intervals)
     if kind == "max":
         return reduce(dim_interval.maximum, intervals)
+    if kind == "broadcast":
+        return reduce(dim_interval.union, intervals)
     return dim_interval.union(intervals[2], intervals[3])
 
 
-def atoms_in_order(*roots: Dim) -> list[Atom]:
-    """All atoms of the dims, each after the atoms of its arguments, without recursion."""
+def atoms_in_order(value: Dim, known: Container[Atom] = ()) -> list[Atom]:
+    """All atoms of the dim but those known, each after the atoms of its arguments."""
     done: dict[Atom, None] = {}
-    stack = [atom for root in roots for atom in _atoms(root)]
+    stack = [atom for atom in _atoms(value) if atom not in known]
     while stack:
         atom = stack[-1]
         missing = (
             []
             if atom in done
-            else [need for value in atom.arguments for need in _atoms(value) if need not in done]
+            else [
+                need
+                for argument in atom.arguments
+                for need in _atoms(argument)
+                if need not in done and need not in known
+            ]
         )
         if missing:
             stack.extend(missing)
@@ -169,41 +271,12 @@ def _atoms(value: Dim) -> list[Atom]:
     return [atom for monomial, _ in terms_of(value) for atom, _ in monomial]
 
 
-def format_dim(value: Dim) -> str:
-    """The text of a dim; see ``graphc.ir.dims.parse_dim``."""
-    texts: dict[Atom, AtomText] = {}
-
-    def polynomial(part: Dim) -> AtomText:
-        return format_polynomial(
-            [
-                (coefficient, [(texts[atom], power) for atom, power in monomial])
-                for monomial, coefficient in terms_of(part)
-            ]
-        )
-
-    for atom in atoms_in_order(value):
-        if atom.kind == "symbol":
-            texts[atom] = AtomText(format_name(atom.name))
-            continue
-        operands = [polynomial(argument) for argument in atom.arguments]
-        if atom.kind in ("floordiv", "mod"):
-            sign = "//" if atom.kind == "floordiv" else " % "
-            text = f"{operands[0].tight()}{sign}{operands[1].tight()}"
-            texts[atom] = AtomText(text, compound=True)
-            continue
-        plain = [operand.text for operand in operands]
-        if atom.kind in RELATION_TEXT:
-            plain[:2] = [f"{plain[0]} {RELATION_TEXT[atom.kind]} {plain[1]}"]
-            texts[atom] = AtomText(f"select({', '.join(plain)})")
-        else:
-            texts[atom] = AtomText(f"{atom.kind}({', '.join(plain)})")
-    return polynomial(value).text
-
-
-def flatten(value: Dim) -> tuple[Any, ...]:
-    """The expression as a flat table of atoms and a root, for ``dim_algebra.restore``."""
-    atoms = atoms_in_order(value)
-    places = {atom: place for place, atom in enumerate(atoms)}
+def flatten(*values: Dim) -> tuple[Any, ...]:
+    """The dims as a flat table of atoms and a list of sums, for ``dim_algebra.restored``."""
+    places: dict[Atom, int] = {}
+    for value in values:
+        for atom in atoms_in_order(value, known=places):
+            places[atom] = len(places)
 
     def flat(part: Dim) -> tuple[Any, ...]:
         return tuple(
@@ -218,6 +291,6 @@ def flatten(value: Dim) -> tuple[Any, ...]:
             tuple(flat(argument) for argument in atom.arguments),
             atom.interval if atom.kind == "symbol" else None,
         )
-        for atom in atoms
+        for atom in places
     )
-    return table, flat(value)
+    return table, tuple(map(flat, values))

@@ -10,6 +10,7 @@ import operator
 from collections.abc import Callable, Mapping
 
 from graphc.ir.dim_algebra import (
+    LATER,
     Dim,
     DimExpr,
     as_dim,
@@ -18,10 +19,11 @@ from graphc.ir.dim_algebra import (
     constant_of,
     content_of,
     excludes_zero,
-    floor_divide,
     power_of,
 )
 from graphc.ir.dim_atoms import Atom, interval_of, terms_of
+from graphc.ir.dim_division import floor_divide
+from graphc.ir.dim_text import RELATION_TEXT
 
 RELATIONS: Mapping[str, Callable[[int, int], bool]] = {
     "eq": operator.eq,
@@ -55,6 +57,16 @@ def compare(relation: str, a: Dim, b: Dim) -> bool | None:
         return _is_negative(difference - 1)
     same = _is_zero(difference)
     return same if same is None or relation == "eq" else not same
+
+
+def _holds(sign: str, a: Dim, b: Dim) -> bool | None:
+    """``compare`` by Python's sign, which may be ``>`` or ``>=`` too."""
+    if sign in (">", ">="):
+        a, b, sign = b, a, "<" if sign == ">" else "<="
+    return compare({text: name for name, text in RELATION_TEXT.items()}[sign], a, b)
+
+
+LATER["holds"] = _holds
 
 
 def equal(a: Dim, b: Dim) -> bool | None:
@@ -122,9 +134,12 @@ def _proved_nonnegative(value: Dim) -> bool:
 
 
 def _calls(value: Dim) -> set[Atom]:
-    """The outermost calls; without any, the bounds are all that is known."""
+    """The outermost calls that can be taken apart; else the bounds are all that is known."""
     return {
-        atom for monomial, _ in terms_of(value) for atom, _ in monomial if atom.kind != "symbol"
+        atom
+        for monomial, _ in terms_of(value)
+        for atom, _ in monomial
+        if atom.kind not in ("symbol", "broadcast")
     }
 
 
@@ -149,11 +164,10 @@ def _proof_steps(goal: Dim) -> list[list[Dim]]:
                 end = choices[0] - (divisor - 1) if sign > 0 else choices[0]
                 return [[_replace(goal, atom, end, divisor)]]
             continue
-        if atom.kind in ("min", "max"):
-            sign = _cofactor_sign(goal, atom)
+        if atom.kind == "max":
             cases = [_replace(goal, atom, choice) for choice in choices]
-            # -min(x, y) >= -x and max(x, y) >= x: then any one argument makes the goal smaller.
-            if sign and (sign < 0) == (atom.kind == "min"):
+            # max(x, y) >= x: then any one argument makes the goal smaller.
+            if _cofactor_sign(goal, atom) > 0:
                 return [[case] for case in cases]
             return [cases]
         return [[_replace(goal, atom, arm) for arm in choices[2:]]]

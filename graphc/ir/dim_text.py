@@ -13,16 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-# A name and its operand, if it has one; see ``dims.postfix``.
+# A name and its operand, if it has one; see ``parse_program``.
 Instruction: TypeAlias = tuple[Any, ...]
 
 RELATION_TEXT = {"eq": "==", "ne": "!=", "lt": "<", "le": "<="}
 
 _TEXT_RELATION = {text: relation for relation, text in RELATION_TEXT.items()}
-_FUNCTIONS = frozenset({"min", "max", "select"})
+_FUNCTIONS = frozenset({"min", "max", "broadcast", "select", "let"})
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>[0-9]+)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
-    r'|(?P<quoted>"(?:[^"\\]|\\.)*")|(?P<operator>//|\*\*|==|!=|<=|<|[-+*%(),]))',
+    r'|(?P<quoted>"(?:[^"\\]|\\.)*")|(?P<operator>//|\*\*|==|!=|<=|<|[-+*%(),=]))',
     re.DOTALL,
 )
 _PRECEDENCE = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2, "negate": 3}
@@ -94,6 +94,7 @@ class _Frame:
     position: int
     arguments: int = 0
     relation: str | None = None
+    name: str | None = None
     operators: list[tuple[str, int]] = field(default_factory=list)
 
 
@@ -160,6 +161,10 @@ class _Reader:
                 raise _error(self.text, position, "empty symbol name")
             self.program.append((("symbol", name), position))
             return False
+        if self.frames[-1].function == "let" and self.starts_definition(kind):
+            self.frames[-1].name = token
+            self.index += 1
+            return True
         if kind == "name" and token in _FUNCTIONS:
             if self.tokens[self.index][1] != "(":
                 raise _error(self.text, position, f"expected '(' after {token}")
@@ -177,6 +182,12 @@ class _Reader:
             return True
         found = repr(token) if token else "the end"
         raise _error(self.text, position, f"expected a value, found {found}")
+
+    def starts_definition(self, kind: str) -> bool:
+        """Whether a name and ``=`` begin here, an argument of the innermost let."""
+        frame = self.frames[-1]
+        is_first = not frame.operators and frame.name is None
+        return is_first and kind == "name" and self.tokens[self.index][1] == "="
 
     def operator(self, kind: str, token: str, position: int) -> bool:
         """Take one token after a complete value; True if a value must follow."""
@@ -205,6 +216,11 @@ class _Reader:
             frame.arguments += 1
             if frame.function == "select" and frame.relation is None:
                 raise _error(self.text, position, "select needs a comparison first")
+            if frame.function == "let":
+                if frame.name is None:
+                    raise _error(self.text, position, "let needs a name and '=' first")
+                self.program.append((("define", frame.name), position))
+                frame.name = None
             return True
         if token == ")" and len(self.frames) > 1:
             self.flush(0)
@@ -229,6 +245,11 @@ class _Reader:
                 raise _error(self.text, position, "select takes a comparison and two values")
             self.program.append((("select", frame.relation), frame.position))
             return
+        if frame.function == "let":
+            if frame.name is not None:
+                raise _error(self.text, position, "let ends with a value")
+            self.program.append((("forget", frame.arguments - 1), frame.position))
+            return
         if frame.arguments < 2:
             raise _error(self.text, position, f"{frame.function} takes two or more values")
         self.program.extend([((frame.function,), frame.position)] * (frame.arguments - 1))
@@ -237,7 +258,11 @@ class _Reader:
 def parse_program(text: str) -> list[tuple[Instruction, int]]:
     """Read an expression into postfix instructions, each with its position in the text.
 
-    The instructions are those of ``dims.postfix`` and ``("power", n)``.  Raises ValueError with the
-    position of the first thing that can't be read.
+    ``("const", n)`` and ``("symbol", name)`` push; ``("add",) ("mul",) ("floordiv",) ("mod",)
+    ("min",) ("max",) ("broadcast",)`` replace two values by one, ``("power", n)`` one; ``("select",
+    relation)`` replaces left, right, if_true, if_false, pushed in that order.  ``("define", name)``
+    takes a value that symbols of this name mean until ``("forget", n)`` ends the last n names.
+
+    Raises ValueError with the position of the first thing that can't be read.
     """
     return _Reader(text).run()

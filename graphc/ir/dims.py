@@ -1,8 +1,8 @@
 """Symbolic dimensions: integers and polynomials over named sizes.
 
 Role: the arithmetic of shapes whose extents are known only when data arrives.  A ``Dim`` is an
-``int`` or a ``DimExpr``: a polynomial over symbols, floor divisions, remainders, minima, maxima and
-selections.  Other modules import dims from here alone.
+``int`` or a ``DimExpr``: a polynomial over symbols, floor divisions, remainders, maxima, selections
+and the sizes that operands broadcast to.  Other modules import dims from here alone.
 
 Invariant: expressions are canonical and interned, so ``is`` decides structural equality, and a
 value known to be constant is a plain ``int``.  Simplification and ``compare`` rely on the bounds of
@@ -13,28 +13,30 @@ environments that break either.  A division by zero in the arm that a selection 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from typing import Any
 
 from graphc.ir.dim_algebra import (
+    LARGEST_POWER,
     Dim,
     DimExpr,
     as_dim,
-    build,
-    call,
     combine,
-    constant_of,
-    content_of,
     expression,
-    floor_divide,
+    extreme_of,
     intern_atom,
     lone_atom,
-    modulo,
     multiply,
     power_of,
+    restored,
 )
-from graphc.ir.dim_atoms import Atom, atoms_in_order, interval_of, term_order, terms_of
+from graphc.ir.dim_atoms import UNKNOWN, Atom, atoms_in_order, flatten, interval_of, terms_of
+from graphc.ir.dim_choice import broadcast, broadcasts_to, dim_max, dim_min, select
 from graphc.ir.dim_compare import RELATIONS, compare, equal, less, less_equal
+from graphc.ir.dim_division import floor_divide, modulo
 from graphc.ir.dim_interval import INFINITY
+from graphc.ir.dim_numbers import Size, SizeNumber
 from graphc.ir.dim_text import Instruction, parse_program
 
 __all__ = [
@@ -42,19 +44,29 @@ __all__ = [
     "Dim",
     "DimExpr",
     "Instruction",
+    "Size",
+    "SizeNumber",
+    "Sizes",
     "at_hint",
     "bounds",
+    "broadcast",
+    "broadcasts_to",
     "ceil_div",
     "compare",
+    "digest",
     "dim_max",
     "dim_min",
     "equal",
     "evaluate",
+    "flatten",
+    "is_symbol",
     "less",
     "less_equal",
     "parse_dim",
-    "postfix",
+    "parts_of",
     "product",
+    "program",
+    "restored",
     "select",
     "substitute",
     "symbol",
@@ -66,11 +78,49 @@ _ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {
     "floordiv": operator.floordiv,
     "mod": operator.mod,
 }
+_STEPS: Mapping[str, Callable[[Dim, Dim], Dim]] = {
+    "floordiv": floor_divide,
+    "mod": modulo,
+    "min": dim_min,
+    "max": dim_max,
+    "broadcast": broadcast,
+}
 HINT = 32
 """The size a symbolic dim is planned for; any other size is still right."""
 
+
+class _HintValues(dict[Atom, int | None]):
+    """The values of atoms where every symbol is ``HINT``, which the atoms themselves hold."""
+
+    def __contains__(self, atom: object) -> bool:
+        return isinstance(atom, Atom) and atom.at_hint is not UNKNOWN
+
+    def __missing__(self, atom: Atom) -> int | None:
+        value: int | None = atom.at_hint
+        return value
+
+    def __setitem__(self, atom: Atom, value: int | None) -> None:
+        atom.at_hint = value
+
+
+class _Hints(dict[str, int]):
+    """The hint as the size of every symbol; values are remembered as long as what has them."""
+
+    def __init__(self, hint: int) -> None:
+        super().__init__()
+        self.hint = hint
+        self.known: dict[Atom, int | None]
+        self.known = _HintValues() if hint == HINT else {}
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> int:
+        return self.hint
+
+
+_HINTS = _Hints(HINT)
 # Of a sum or number in text; a single symbol or call has no limit.
-_LARGEST_POWER = 64
 
 
 def symbol(name: str, lower: int = 0, upper: int | None = None) -> DimExpr:
@@ -115,104 +165,42 @@ def ceil_div(a: Dim, b: Dim) -> Dim:
     return combine(0, floor_divide(combine(0, a, -1), b), -1)
 
 
-def dim_min(a: Dim, b: Dim) -> Dim:
-    """The smaller of two dims."""
-    a, b = as_dim(a), as_dim(b)
-    return min(a, b) if isinstance(a, int) and isinstance(b, int) else _extreme("min", a, b)
+def symbols_of(*dims: Dim, seen: dict[Any, None] | None = None) -> frozenset[DimExpr]:
+    """The symbols that the dims mention, as expressions.
 
-
-def dim_max(a: Dim, b: Dim) -> Dim:
-    """The larger of two dims."""
-    a, b = as_dim(a), as_dim(b)
-    return max(a, b) if isinstance(a, int) and isinstance(b, int) else _extreme("max", a, b)
-
-
-def _extreme(kind: str, a: Dim, b: Dim) -> Dim:
-    kept: list[Dim] = []
-    for dim in (a, b):
-        nested = lone_atom(dim, kind)
-        for candidate in nested.arguments if nested else (dim,):
-            if any(_wins(kind, other, candidate) for other in kept):
-                continue
-            kept = [other for other in kept if not _wins(kind, candidate, other)]
-            kept.append(candidate)
-    if len(kept) == 1:
-        return kept[0]
-    return call(kind, *sorted(kept, key=_argument_order))
-
-
-def _wins(kind: str, a: Dim, b: Dim) -> bool | None:
-    return less_equal(a, b) if kind == "min" else less_equal(b, a)
-
-
-def _argument_order(dim: Dim) -> tuple[object, ...]:
-    # The coefficient last: ints, which have no monomial, follow every expression.
-    return isinstance(dim, int), [(term_order(term), term[1]) for term in terms_of(dim)]
-
-
-def select(relation: str, left: Dim, right: Dim, if_true: Dim, if_false: Dim) -> Dim:
-    """``if_true`` where ``left relation right`` holds, else ``if_false``; relations of compare.
-
-    A symbolic result keeps only "eq" and "lt", reduced to lowest terms.
+    Without those of parts that calls with the same ``seen``, empty at first, have met before.
     """
-    left, right, if_true, if_false = map(as_dim, (left, right, if_true, if_false))
-    decided = compare(relation, left, right)
-    if decided is not None:
-        return if_true if decided else if_false
-    if if_true == if_false:
-        return if_true
-    if relation == "ne":
-        relation, if_true, if_false = "eq", if_false, if_true
-    gap = right - left
-    if relation == "le":
-        relation, gap = "lt", gap + 1
-    arms = if_false - if_true
-    if relation == "eq" and arms in (gap, -gap):
-        return if_false
-    # Arms apart by the gap, or by gap - 1, which is >= 0 just when the gap is > 0.
-    if relation == "lt" and arms in (gap, gap - 1):
-        return dim_min(if_true, if_false)
-    if relation == "lt" and -arms in (gap, gap - 1):
-        return dim_max(if_true, if_false)
-    low, high = _condition(relation, gap)
-    parts = (
-        low,
-        high,
-        _arm(relation, low, high, if_true, 2),
-        _arm(relation, low, high, if_false, 3),
-    )
-    # The reduced form may simplify further.
-    if parts != (left, right, if_true, if_false):
-        return select(relation, *parts)
-    return call(relation, *parts)
+    known = {} if seen is None else seen
+    found: list[Atom] = []
+    for dim in dims:
+        atoms = atoms_in_order(as_dim(dim), known=known)
+        known.update(dict.fromkeys(atoms))
+        found += atoms
+    return frozenset(expression(atom) for atom in found if atom.kind == "symbol")
 
 
-def _condition(relation: str, gap: Dim) -> tuple[Dim, Dim]:
-    """Sides without a common term or factor, equal (or ordered) just when gap = 0 (or > 0)."""
-    content = content_of(gap)
-    constant = constant_of(gap)
-    variable = floor_divide(gap - constant, content)
-    # content*v + c > 0 just when v + ceil(c / content) > 0.
-    gap = variable - (-constant // content)
-    if relation == "eq" and terms_of(gap)[0][1] > 0:
-        gap = -gap
-    low = build({monomial: -value for monomial, value in terms_of(gap) if value < 0})
-    return low, gap + low
+def parts_of(dims: Iterable[Dim]) -> list[DimExpr]:
+    """What the dims are computed from: symbols, and sets of sizes that broadcast as a whole.
+
+    These come in the order of names and then of sets, the same in every process.
+    """
+    found: dict[Atom, None] = {}
+    seen: set[Atom] = set()
+    stack: list[Dim] = list(map(as_dim, dims))
+    while stack:
+        for monomial, _ in terms_of(stack.pop()):
+            for atom, _ in monomial:
+                if atom.kind in ("symbol", "broadcast"):
+                    found[atom] = None
+                elif atom not in seen:
+                    seen.add(atom)
+                    stack += atom.arguments
+    return [expression(atom) for atom in sorted(found, key=lambda atom: atom.key)]
 
 
-def _arm(relation: str, low: Dim, high: Dim, arm: Dim, place: int) -> Dim:
-    """The arm, or what it selects if it selects by the same condition."""
-    nested = lone_atom(arm, relation)
-    if nested is not None and nested.arguments[0] == low and nested.arguments[1] == high:
-        return nested.arguments[place]
-    return arm
-
-
-def symbols_of(dim: Dim) -> frozenset[DimExpr]:
-    """The symbols that the dim mentions, as expressions."""
-    return frozenset(
-        expression(atom) for atom in atoms_in_order(as_dim(dim)) if atom.kind == "symbol"
-    )
+def is_symbol(dim: Dim) -> bool:
+    """Whether the dim is one symbol and nothing else."""
+    return lone_atom(dim, "symbol") is not None
 
 
 def symbol_name(dim: Dim) -> str:
@@ -223,17 +211,45 @@ def symbol_name(dim: Dim) -> str:
     return atom.name
 
 
+class Sizes(dict[str, int]):
+    """Sizes of symbols by name that remember what they make of dims: each distinct part is worked
+    out once.  They don't change once a dim was evaluated.
+
+    Attributes:
+        known: the value of each atom met so far; None stands for a division by zero.
+    """
+
+    __slots__ = ("known",)
+
+    known: dict[Atom, int | None]
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        super().__init__(sizes)
+        self.known = {}
+
+
+def digest(dim: Dim) -> str:
+    """A short text that only this dim has, whatever the size of its own: for hashing."""
+    if isinstance(dim, int) or is_symbol(dim):
+        return str(dim)
+    return " ".join(
+        f"{coefficient}{''.join(f'*{atom.key[3]}^{power}' for atom, power in monomial)}"
+        for monomial, coefficient in dim.terms
+    )
+
+
 def evaluate(dim: Dim, environment: Mapping[str, int]) -> int:
     """The value for the sizes in the environment, which must lie within the symbols' bounds.
 
-    Raises KeyError for a missing symbol and ZeroDivisionError where the value needs a division by
-    zero.
+    Who evaluates many dims gives ``Sizes``.  Raises KeyError for a missing symbol and
+    ZeroDivisionError where the value needs a division by zero.
     """
     dim = as_dim(dim)
     if isinstance(dim, int):
         return dim
-    # None stands for the outcome of a division by zero.
     values: dict[Atom, int | None] = {}
+    if isinstance(environment, (Sizes, _Hints)):
+        values = environment.known
 
     def polynomial(part: Dim) -> int | None:
         total = 0
@@ -247,7 +263,7 @@ def evaluate(dim: Dim, environment: Mapping[str, int]) -> int:
             total += term
         return total
 
-    for atom in atoms_in_order(dim):
+    for atom in atoms_in_order(dim, known=values):
         if atom.kind == "symbol":
             if atom.name not in environment:
                 raise KeyError(f"no value for symbol {atom.name!r} of dimension {dim}")
@@ -268,8 +284,10 @@ def _evaluate_call(kind: str, arguments: list[int | None]) -> int | None:
         return arguments[2 if RELATIONS[kind](arguments[0], arguments[1]) else 3]
     if len(known) < len(arguments):
         return None
-    if kind in ("min", "max"):
-        return min(known) if kind == "min" else max(known)
+    if kind == "max":
+        return max(known)
+    if kind == "broadcast":
+        return next((value for value in known if value != 1), 1)
     return _ARITHMETIC[kind](known[0], known[1]) if known[1] else None
 
 
@@ -277,7 +295,7 @@ def at_hint(dim: Dim, hint: int = HINT) -> int:
     """The dim's value where every symbol is the hint: for planners, which need some number."""
     if isinstance(dim, int):
         return dim
-    return evaluate(dim, {symbol_name(symbol): hint for symbol in symbols_of(dim)})
+    return evaluate(dim, _HINTS if hint == HINT else _Hints(hint))
 
 
 def substitute(dim: Dim, mapping: Mapping[str, Dim]) -> Dim:
@@ -314,59 +332,66 @@ def substitute(dim: Dim, mapping: Mapping[str, Dim]) -> Dim:
 def _apply(kind: str, arguments: list[Dim]) -> Dim:
     if kind in RELATIONS:
         return select(kind, *arguments)
-    step = {"floordiv": floor_divide, "mod": modulo, "min": dim_min, "max": dim_max}[kind]
-    result = arguments[0]
-    for argument in arguments[1:]:
-        result = step(result, argument)
-    return result
+    return reduce(_STEPS[kind], arguments)
 
 
-def postfix(dim: Dim) -> list[Instruction]:
-    """A program for a stack machine whose one result is the dim's value.
+def program(
+    dims: Iterable[Dim], given: Sequence[DimExpr] = ()
+) -> tuple[list[Instruction], list[int]]:
+    """Straight-line code for dims, and which instruction's value each dim is.
 
-    ``("const", n)`` and ``("symbol", name)`` push; ``("add",) ("mul",) ("floordiv",) ("mod",)
-    ("min",) ("max",)`` replace two values by one; ``("select", relation)`` replaces left, right,
-    if_true, if_false, pushed in that order.  Both arms are computed: a division by zero in the arm
-    not taken must give some value, not a trap.
+    An instruction is ``("const", n)``, ``("symbol", name)``, ``("given", n)`` for the nth of the
+    symbols and sets given, or an operation on the values of
+    earlier instructions, by number: ``("add", a, b)``, likewise ``mul``, ``floordiv``, ``mod``,
+    ``min`` and ``max``, and ``("select", relation, left, right, if_true, if_false)``.  None is
+    there twice.  Both arms of a selection are computed: a division by zero in the arm not taken
+    must give some value, not a trap.
     """
-    program: list[Instruction] = []
-    # Work still to emit, next on top: instructions, atoms and dims.
-    work: list[Instruction | Atom | Dim] = [as_dim(dim)]
-    while work:
-        item = work.pop()
-        if isinstance(item, int):
-            program.append(("const", item))
-        elif isinstance(item, tuple):
-            program.append(item)
-        elif isinstance(item, Atom):
-            work.extend(reversed(_call_program(item)))
-        else:
-            steps: list[Instruction | Atom | Dim] = []
-            for place, (monomial, coefficient) in enumerate(item.terms):
-                factors: list[Instruction | Atom | Dim] = []
-                if coefficient != 1 or not monomial:
-                    factors.append(coefficient)
-                for atom, power in monomial:
-                    factors.extend([atom] * power)
-                for count, factor in enumerate(factors):
-                    steps.append(factor)
-                    if count:
-                        steps.append(("mul",))
-                if place:
-                    steps.append(("add",))
-            work.extend(reversed(steps))
-    return program
+    places: dict[Instruction, int] = {}
+    values: dict[Atom, int] = {}
 
+    def step(*instruction: Any) -> int:
+        return places.setdefault(instruction, len(places))
 
-def _call_program(atom: Atom) -> list[Instruction | Atom | Dim]:
-    if atom.kind == "symbol":
-        return [("symbol", atom.name)]
-    if atom.kind in RELATIONS:
-        return [*atom.arguments, ("select", atom.kind)]
-    steps: list[Instruction | Atom | Dim] = [atom.arguments[0]]
-    for argument in atom.arguments[1:]:
-        steps.extend((argument, (atom.kind,)))
-    return steps
+    def polynomial(part: Dim) -> int:
+        if isinstance(part, int):
+            return step("const", part)
+        arms = extreme_of(part)
+        if arms is not None:
+            return step(arms[0], *map(polynomial, arms[1:]))
+        total = -1
+        for monomial, coefficient in part.terms:
+            factors = [values[atom] for atom, power in monomial for _ in range(power)]
+            if coefficient != 1 or not monomial:
+                factors.insert(0, step("const", coefficient))
+            term = reduce(lambda a, b: step("mul", a, b), factors)
+            total = term if total < 0 else step("add", total, term)
+        return total
+
+    for number, part in enumerate(given):
+        atom = lone_atom(part)
+        assert atom is not None, "what is given is one symbol or set"
+        values[atom] = step("given", number)
+    results = []
+    for dim in map(as_dim, dims):
+        for atom in atoms_in_order(dim, known=values):
+            if atom.kind == "symbol":
+                values[atom] = step("symbol", atom.name)
+                continue
+            parts = [polynomial(argument) for argument in atom.arguments]
+            if atom.kind in RELATIONS:
+                values[atom] = step("select", atom.kind, *parts)
+            elif atom.kind == "broadcast":
+                # The one that isn't 1, of those there are.
+                one = step("const", 1)
+                first, *others = [part for part in parts if part != one]
+                for other in others:
+                    first = step("select", "eq", first, one, other, first)
+                values[atom] = first
+            else:
+                values[atom] = step(atom.kind, *parts)
+        results.append(polynomial(dim))
+    return list(places), results
 
 
 def parse_dim(text: str, symbols: Mapping[str, Dim] | None = None) -> Dim:
@@ -375,6 +400,7 @@ def parse_dim(text: str, symbols: Mapping[str, Dim] | None = None) -> Dim:
     Text doesn't carry bounds: names not in ``symbols`` become symbols with the default bounds.
     """
     known = symbols or {}
+    defined: dict[str, Dim] = {}
     stack: list[Dim] = []
     for instruction, position in parse_program(text):
         kind = instruction[0]
@@ -382,10 +408,18 @@ def parse_dim(text: str, symbols: Mapping[str, Dim] | None = None) -> Dim:
             stack.append(instruction[1])
         elif kind == "symbol":
             name: str = instruction[1]
-            stack.append(as_dim(known[name]) if name in known else symbol(name))
+            if name in defined:
+                stack.append(defined[name])
+            else:
+                stack.append(as_dim(known[name]) if name in known else symbol(name))
+        elif kind == "define":
+            defined[instruction[1]] = stack.pop()
+        elif kind == "forget":
+            for _ in range(instruction[1]):
+                defined.popitem()
         elif kind == "power":
             exponent: int = instruction[1]
-            if exponent > _LARGEST_POWER and lone_atom(stack[-1]) is None:
+            if exponent > LARGEST_POWER and lone_atom(stack[-1]) is None:
                 raise ValueError(f"power too large at position {position} of dimension {text!r}")
             stack.append(power_of(stack.pop(), exponent))
         else:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from graphc.base.errors import VerifyError
 from graphc.ir import attributes
+from graphc.ir.dims import digest
 from graphc.ir.printer import attrs_text, quote, symbol_order, symbols_of
 
 if TYPE_CHECKING:
@@ -131,14 +132,14 @@ def structural_hash(graph: Graph) -> str:
         VerifyError: if a node reads a value that is not defined before it.
     """
     content = _Numbered(graph)
-    symbols = {symbol for type_ in content.types for symbol in symbols_of(type_.shape)}
+    symbols = symbols_of(tuple(type_.shape for type_ in content.types))
     parts = [_VERSION]
     parts += (" ".join((quote(op.name), *map(str, rest))) for op, *rest in content.kinds)
-    parts += ("types", *map(str, content.types))
+    parts += ("types", *map(_type_digest, content.types))
     parts.append("attributes")
     for _, node in content.attrs.values():
         parts.append(_attrs_text(node))
-        symbols.update(symbol for value in node.attrs.values() for symbol in symbols_of(value))
+        symbols |= symbols_of(tuple(node.attrs.values()))
     parts += (f"region {region.structural_hash}" for region in content.regions)
     parts += (str(symbol_order(symbol)) for symbol in sorted(symbols, key=symbol_order))
     # Every part is free of raw newlines, since strings are quoted: the joint is unambiguous.
@@ -147,6 +148,10 @@ def structural_hash(graph: Graph) -> str:
     if sys.byteorder == "big":
         words.byteswap()
     return hashlib.sha256(words.tobytes() + tables).hexdigest()[:32]
+
+
+def _type_digest(type_: TensorType) -> str:
+    return f"{type_.dtype}[{', '.join(map(digest, type_.shape))}]"
 
 
 def _attrs_text(node: Node) -> str:

@@ -134,25 +134,25 @@ def payloads(graph: Graph) -> dict[str, Array]:
     return {digest: payload.array for digest, payload in large_payloads(graph).items()}
 
 
-def _dims_in(value: Any) -> Iterator[DimExpr]:
+def dims_in(value: Any) -> Iterator[DimExpr]:
+    """The symbolic dims that an attribute holds, those inside tuples included."""
     if isinstance(value, DimExpr):
         yield value
     elif isinstance(value, tuple):
         for item in value:
-            yield from _dims_in(item)
+            yield from dims_in(item)
 
 
 def symbols_of(attribute: Any) -> set[DimExpr]:
     """The symbols that an attribute mentions; a shape is one too."""
     if not isinstance(attribute, (tuple, DimExpr)):
         return set()
-    return {symbol for dim in _dims_in(attribute) for symbol in dims.symbols_of(dim)}
+    return {*dims.symbols_of(*dims_in(attribute))}
 
 
 def symbols_in(graph: Graph) -> list[DimExpr]:
     """The symbols that types and attributes mention, regions included, by name and bounds."""
     types: dict[int, TensorType] = {}
-    found: set[DimExpr] = set()
     mentioned: set[DimExpr] = set()
     stack = [graph]
     while stack:
@@ -164,13 +164,11 @@ def symbols_in(graph: Graph) -> list[DimExpr]:
                 types[id(value.type)] = value.type
             for attribute in node.attrs.values():
                 if isinstance(attribute, (tuple, DimExpr)):
-                    mentioned.update(_dims_in(attribute))
+                    mentioned.update(dims_in(attribute))
             stack.extend(node.regions)
     shapes = {type.shape for type in types.values()}
     mentioned.update(dim for shape in shapes for dim in shape if not isinstance(dim, int))
-    for dim in mentioned:
-        found |= dims.symbols_of(dim)
-    return sorted(found, key=symbol_order)
+    return sorted(dims.symbols_of(*mentioned), key=symbol_order)
 
 
 def symbol_order(symbol: DimExpr) -> tuple[str, int, int]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from graphc.base.errors import VerifyError
-from graphc.ir.dims import Dim, DimExpr, symbol_name, symbols_of
+from graphc.ir.dims import Dim, DimExpr, parts_of, symbol_name, symbols_of
 from graphc.ir.dtypes import DType, int64
 from graphc.kernel.parts import Buffer as Buffer
 from graphc.kernel.parts import Role as Role
@@ -265,16 +265,24 @@ class Kernel:
     @property
     def symbols(self) -> frozenset[DimExpr]:
         """The symbols that shapes and statements mention."""
-        mentioned = {dim for buffer in self.buffers for dim in buffer.type.shape}
-        for statement in walk(self.body):
-            if not isinstance(statement, (Apply, Load, Store, Const)):
-                mentioned.update(dims_in(statement))
-        return frozenset(symbol for dim in mentioned for symbol in symbols_of(dim))
+        return symbols_of(*self._mentioned())
 
     @property
     def dims(self) -> tuple[str, ...]:
-        """Names of the symbols it needs, sorted: the order in which their values are passed."""
+        """Names of the symbols it needs, sorted."""
         return tuple(sorted(map(symbol_name, self.symbols)))
+
+    @property
+    def sizes(self) -> tuple[DimExpr, ...]:
+        """The symbols and sets of sizes whose values are passed, in order."""
+        return tuple(parts_of(self._mentioned()))
+
+    def _mentioned(self) -> dict[Dim, None]:
+        found = {dim: None for buffer in self.buffers for dim in buffer.type.shape}
+        for statement in walk(self.body):
+            if not isinstance(statement, (Apply, Load, Store, Const)):
+                found.update(dict.fromkeys(dims_in(statement)))
+        return found
 
 
 def walk(body: Sequence[Statement]) -> Iterator[Statement]:

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphc.base.errors import UnsupportedError, VerifyError
-from graphc.ir.dims import Dim
+from graphc.ir.dims import Dim, broadcasts_to
 from graphc.ir.dtypes import DType
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Element, Pointwise, Reduction, Reshape, View
+from graphc.ir.types import Shape
 from graphc.ir.value import Value
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import Buffer, Site, Var
@@ -37,6 +38,8 @@ class Evaluator:
         self._producers = region.producers
         self.buffers: dict[Value, Buffer] = {}
         self._scopes: list[dict[Key, Var]] = [{}]
+        # the shape that the index of a value runs over, where it is another than the value's own
+        self._over: dict[Key, Shape] = {}
 
     # --- scopes ----------------------------------------------------------------------------------
 
@@ -119,10 +122,11 @@ class Evaluator:
 
     def _pointwise(self, node: Node, lowering: Pointwise, key: Key) -> Sequence[Key]:
         value, index = key
+        over = self._over.get(key, value.shape)
         operands: list[Var] = []
         missing: list[Key] = []
         for operand in node.inputs:
-            place = broadcast_index(self.b, index, value.shape, operand.shape)
+            place = self._place_of(operand, index, over)
             known = self._known((operand, place))
             if known is None:
                 missing.append((operand, place))
@@ -138,6 +142,28 @@ class Evaluator:
             raise VerifyError(f"lowering of {node!r} gives {result.dtype}, not {value.dtype}")
         self._set(key, result)
         return ()
+
+    def _place_of(self, operand: Value, index: Index, over: Shape) -> Index:
+        """The operand's element for an element of a shape that it broadcasts to.
+
+        What is computed here is computed at the index itself where sizes are unknown: what it reads
+        from memory is then read where it broadcasts to the larger shape.
+        """
+        shape = operand.shape
+        if shape == over:
+            return index
+        node = self._producers.get(operand)
+        is_made = node is not None and isinstance(node.op.lowering, Pointwise)
+        if (
+            is_made
+            and operand not in self.buffers
+            and len(shape) == len(over)
+            and 1 not in shape
+            and all(map(broadcasts_to, shape, over))
+        ):
+            self._over[operand, index] = over
+            return index
+        return broadcast_index(self.b, index, over, shape)
 
     def _alias(self, key: Key, source: Key) -> Sequence[Key]:
         known = self._known(source)

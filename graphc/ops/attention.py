@@ -12,8 +12,8 @@ from graphc.ir.dtypes import bool_, int64
 from graphc.ir.surface import surface
 from graphc.ir.value import Value
 from graphc.ops.arguments import switch
-from graphc.ops.convert import as_value
-from graphc.ops.creation import iota_beside, size_beside
+from graphc.ops.convert import as_value, size_beside
+from graphc.ops.creation import iota_beside
 from graphc.ops.declare import float_operands, like, refuse
 from graphc.ops.linalg import matmul
 from graphc.ops.nn import softmax

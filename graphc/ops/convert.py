@@ -15,14 +15,25 @@ from graphc.base.errors import DTypeError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.ir.builder import current
-from graphc.ir.dims import Dim, DimExpr, equal, select
-from graphc.ir.dtypes import DType, dtype, promote, promote_weak, scalar_dtype
+from graphc.ir.dims import Dim, DimExpr, Size, SizeNumber, broadcast, equal
+from graphc.ir.dtypes import (
+    DType,
+    dtype,
+    float32,
+    float64,
+    int64,
+    promote,
+    promote_weak,
+    scalar_dtype,
+)
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import is_whole, one_or_more
-from graphc.ops.source import constant, constant_beside, payload_of
+from graphc.ops.source import built_beside, constant, constant_beside, dim_op, payload_of
 
 PYTHON_SCALARS = (bool, int, float)
+WEAK = (*PYTHON_SCALARS, Size)
+"""What takes the dtype of the tensor beside it."""
 
 
 def as_value(operand: Any, beside: Value | None = None) -> Value:
@@ -32,6 +43,8 @@ def as_value(operand: Any, beside: Value | None = None) -> Value:
     """
     if isinstance(operand, Value):
         return operand
+    if isinstance(operand, Size):
+        return of_sizes(operand, _size_dtype(operand), beside)
     if beside is None or current() is not None:
         return constant(operand)
     payload = payload_of(operand)
@@ -67,18 +80,18 @@ def promoted(*operands: Any) -> tuple[Value, ...]:
     common: DType | None = None
     for place, operand in enumerate(operands):
         if not isinstance(operand, Value):
-            if isinstance(operand, PYTHON_SCALARS) and not isinstance(operand, np.generic):
+            if isinstance(operand, WEAK) and not isinstance(operand, np.generic):
                 weak.append(place)
                 continue
             operand = values[place] = as_value(operand, beside)
         element = operand._type.dtype
         common = element if common is None else promote(common, element)
     if common is None:
-        common = promote(*map(scalar_dtype, operands))
+        common = _alone(operands)
     else:
         try:
             for place in weak:
-                common = promote(common, promote_weak(common, operands[place]))
+                common = promote(common, _beside(common, operands[place]))
         except DTypeError as error:
             error.where = error.where or caller()
             raise
@@ -90,7 +103,59 @@ def promoted(*operands: Any) -> tuple[Value, ...]:
     return tuple(values)
 
 
+def _alone(operands: Sequence[Any]) -> DType:
+    """The dtype of numbers and sizes that no tensor decides."""
+    numbers = [scalar_dtype(operand) for operand in operands if not isinstance(operand, Size)]
+    common = promote(*numbers) if numbers else None
+    for operand in operands:
+        if isinstance(operand, Size):
+            own = _size_dtype(operand)
+            common = own if common is None or own.is_float else _beside(common, operand)
+    assert common is not None, "an operation has operands"
+    return common
+
+
+def _size_dtype(size: Size) -> DType:
+    """What a size is where nothing else decides, as Python's int or float would be."""
+    return float32 if isinstance(size, SizeNumber) else int64
+
+
+def _beside(common: DType, weak: Any) -> DType:
+    """The dtype of a tensor and a number or size. A dim beside integers is an int64, so that no
+    size wraps around."""
+    if isinstance(weak, SizeNumber):
+        return promote_weak(common, 0.5)
+    if isinstance(weak, Size):
+        return common if common.is_float else int64
+    return promote_weak(common, weak)
+
+
+def size_beside(size: Dim, element: DType, beside: Value | None) -> Value:
+    """A size as a scalar of a dtype, in the graph of another value; a constant if known."""
+    if isinstance(size, int):
+        if beside is not None:
+            return constant_beside(size, element, beside)
+        return constant(size, element)
+    return converted(built_beside(dim_op, {"dim": size}, beside), element)
+
+
+def of_sizes(size: Size, element: DType, beside: Value | None) -> Value:
+    """A size as a scalar of a dtype; a quotient is computed in float64, as Python's are."""
+    if isinstance(size, DimExpr):
+        return size_beside(size, element, beside)
+    assert isinstance(size, SizeNumber)
+    operands = [
+        of_sizes(operand, float64, beside)
+        if isinstance(operand, Size)
+        else _weak_constant(operand, float64, beside)
+        for operand in size.operands
+    ]
+    return converted(surface_function(size.name)(*operands), element)
+
+
 def _weak_constant(number: Any, element: DType, beside: Value | None) -> Value:
+    if isinstance(number, Size):
+        return of_sizes(number, element, beside)
     return constant(number, element) if beside is None else constant_beside(number, element, beside)
 
 
@@ -156,7 +221,7 @@ def dims_of(shape: Any) -> tuple[Dim, ...]:
 
 
 def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
-    """NumPy's broadcast of shapes; dims not proved equal become ``select`` dims.
+    """NumPy's broadcast of shapes; dims not proved equal become ``broadcast`` dims.
 
     A runtime check of such dims is made when the graph runs.
 
@@ -194,7 +259,7 @@ def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
             if isinstance(other, int):
                 dim = other
                 continue
-            dim = select("eq", dim, 1, other, dim)
+            dim = broadcast(dim, other)
         result.append(dim)
     return tuple(result)
 

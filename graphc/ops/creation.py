@@ -7,7 +7,7 @@ the index, so that symbolic and huge shapes cost nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,18 +16,16 @@ from graphc.base.errors import DTypeError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.ir.attributes import Attributes
-from graphc.ir.builder import current
 from graphc.ir.dims import Dim, DimExpr, ceil_div, dim_max
 from graphc.ir.dtypes import ALL, DType, DTypeLike, bool_, float32, float64, int64
 from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.op import Domain, Element, ElementBuilder, Flat, OpDef, Scalar, register
-from graphc.ir.recorder import Recorder, current_recorder
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.arguments import is_whole
-from graphc.ops.convert import as_value, converted, dims_of
-from graphc.ops.source import constant, constant_beside, payload_of
+from graphc.ops.convert import as_value, converted, dims_of, size_beside
+from graphc.ops.source import built_beside, constant, constant_beside, payload_of
 
 _NUMBERS = tuple(element for element in ALL if element is not bool_)
 
@@ -69,41 +67,9 @@ def _iota_attrs(shape: Sequence[Dim], axis: int, element: DType) -> dict[str, An
     return {"shape": tuple(shape), "axis": axis, "dtype": element}
 
 
-dim_op = register(
-    OpDef(
-        name="dim",
-        doc="The size attrs dim, symbolic or not, as an int64 scalar.",
-        infer=lambda inputs, attrs: [TensorType(int64, ())],
-        reference=lambda dim: np.asarray(dim, np.int64),
-        derivative=Flat(),
-        lowering=Element(lambda b, input_types, output_type, attrs, index: b.dim(attrs["dim"])),
-        domain=Domain((int64,), example=lambda rng, element: ((), {"dim": 5})),
-    )
-)
-
-
-def _build(op: OpDef, attrs: Mapping[str, Any], beside: Value | None = None) -> Value:
-    """A node without operands in the graph of ``beside``, or in the current one."""
-    builder = current()
-    foreign = builder is None or (isinstance(builder, Recorder) and builder.parent is None)
-    if foreign and beside is not None and beside.graph is not None:
-        builder = beside.graph
-    return (builder or current_recorder()).add(op, (), attrs).output
-
-
 def iota_beside(shape: Sequence[Dim], axis: int, element: DType, beside: Value | None) -> Value:
     """The index along one axis, in the graph of another value."""
-    return _build(iota_op, _iota_attrs(shape, axis, element), beside)
-
-
-def size_beside(size: Dim, element: DType, beside: Value | None) -> Value:
-    """A size as a scalar of a dtype, in the graph of another value; a constant if known."""
-    if isinstance(size, int):
-        if beside is not None:
-            return constant_beside(size, element, beside)
-        fixed: Value = constant(size, element)
-        return fixed
-    return converted(_build(dim_op, {"dim": size}, beside), element)
+    return built_beside(iota_op, _iota_attrs(shape, axis, element), beside)
 
 
 @surface

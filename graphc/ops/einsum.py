@@ -30,8 +30,7 @@ from graphc.ir.surface import surface
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.contraction_order import contraction_order
-from graphc.ops.convert import broadcast_shapes, promoted
-from graphc.ops.creation import size_beside
+from graphc.ops.convert import broadcast_shapes, promoted, size_beside
 from graphc.ops.guards import Guards, check_size, guarded, show, unproved
 from graphc.ops.linalg import contracted
 from graphc.ops.pointwise_logic import logical_and, where
@@ -166,7 +165,8 @@ def _dims(
             if label in own:
                 # A diagonal is not broadcast.
                 pairs.append((label, own[label], dim))
-            own.setdefault(label, dim)
+            own[label] = _length(own.get(label, dim), dim)
+        for label, dim in own.items():
             found.setdefault(label, []).append(dim)
     result: dict[str, Dim] = {}
     for label, dims in found.items():
@@ -179,6 +179,11 @@ def _dims(
         guard = (one, other, "axes", subscripts, label)
         guards.update(dict.fromkeys(unproved([guard], message)))
     return result, tuple(guards)
+
+
+def _length(one: Dim, other: Dim) -> Dim:
+    """The length of a diagonal of two axes that a guard makes alike: a number if one is."""
+    return other if isinstance(other, int) else one
 
 
 # --- decomposition -------------------------------------------------------------------------------
@@ -218,7 +223,7 @@ def _diagonal(term: _Term) -> _Term:
         first = term.labels.index(label)
         second = term.labels.index(label, first + 1)
         others = [a for a in range(len(term.labels)) if a not in (first, second)]
-        size = term.value.shape[first]
+        size = _length(term.value.shape[first], term.value.shape[second])
         moved = permuted(term.value, [*others, first, second])
         beside = moved.shape[:-2]
         flat = with_shape(moved, (*beside, size * size), ())

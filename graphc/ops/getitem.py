@@ -17,7 +17,17 @@ import numpy as np
 
 from graphc.base.errors import DTypeError, IndexRangeError, ShapeError, UnsupportedError
 from graphc.base.source import caller
-from graphc.ir.dims import Dim, DimExpr, equal, less, less_equal, product
+from graphc.ir.dims import (
+    Dim,
+    DimExpr,
+    dim_max,
+    dim_min,
+    equal,
+    less,
+    less_equal,
+    product,
+    select,
+)
 from graphc.ir.dtypes import bool_
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
@@ -160,22 +170,19 @@ def _plan(shape: Sequence[Dim], key: Any) -> _Plan:
 
 def _plan_int(plan: _Plan, index: Dim, axis: int, length: Dim) -> None:
     """One element of an axis, as a slice whose axis is dropped."""
-    if not isinstance(index, int):
-        if less(index, 0) is not False:
-            raise UnsupportedError(
-                f"the index {index}, whose sign is unknown", where=caller(), hint="use take"
-            )
-        within = less(index, length)
-    else:
-        within = less(index, length) if index >= 0 else less_equal(-index, length)
-    if within is False:
+    start = select("lt", index, 0, length + index, index)
+    above, below = less_equal(0, start), less(start, length)
+    if above is False or below is False:
         raise IndexRangeError(
             f"index {index} is out of range for axis {axis} of size {length}", where=caller()
         )
-    if within is None:
-        plan.sliced_guards.append(index_guard(index, axis, length))
-    from_end = isinstance(index, int) and index < 0
-    plan.start.append(length + index if from_end else index)
+    if above is None:
+        within = dim_max(start, 0)
+        plan.sliced_guards.append(index_guard(within, start, index, axis, length))
+    if below is None:
+        within = dim_min(length - 1, start)
+        plan.sliced_guards.append(index_guard(within, start, index, axis, length))
+    plan.start.append(start)
     plan.step.append(1)
     plan.size.append(1)
 

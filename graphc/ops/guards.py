@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 from graphc.base.errors import ShapeError
 from graphc.base.source import Location, caller
-from graphc.ir.dims import Dim, dim_max, dim_min, equal, select
+from graphc.ir.dims import Dim, equal, select
 from graphc.plan.ir import Guard
 
 Guards: TypeAlias = tuple[tuple[Any, ...], ...]
@@ -55,12 +55,11 @@ def broadcast_guard(dim: Dim, target: Dim) -> tuple[Dim, Dim]:
     return select("eq", dim, 1, target, dim), target
 
 
-def index_guard(index: Dim, axis: int, size: Dim) -> tuple[Any, ...]:
-    """Holds just when the index, an int below 0 from the end, is in the axis."""
-    told = ("index", index, axis, size)
-    if isinstance(index, int) and index < 0:
-        return (dim_max(size + index, 0), size + index, *told)
-    return (dim_min(size - 1, index), index, *told)
+def index_guard(
+    within: Dim, place: Dim, index: Dim, axis: int, size: Dim
+) -> tuple[Any, ...]:
+    """Holds just when the place that an index means is what it is within the axis."""
+    return within, place, "index", index, axis, size
 
 
 def nonempty_guard(name: str, size: Dim) -> tuple[Any, ...]:

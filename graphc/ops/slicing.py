@@ -22,7 +22,8 @@ from graphc.ir.op import Domain, Element, ElementBuilder, Linear, OpDef, Scalar,
 from graphc.ir.surface import surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
-from graphc.ops.creation import iota_beside, size_beside
+from graphc.ops.convert import size_beside
+from graphc.ops.creation import iota_beside
 from graphc.ops.derive import of_one_input
 from graphc.ops.guards import Guards, check_size, guarded, show
 from graphc.ops.shape import sample

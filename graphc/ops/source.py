@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -16,7 +16,15 @@ from graphc.ir.builder import building, current
 from graphc.ir.dims import Dim, DimExpr, symbol
 from graphc.ir.dtypes import DType, DTypeLike, float32, int64, named
 from graphc.ir.dtypes import dtype as as_dtype
-from graphc.ir.op import Flat, NotDifferentiable, OpDef, Structural, register
+from graphc.ir.op import (
+    Domain,
+    Element,
+    Flat,
+    NotDifferentiable,
+    OpDef,
+    Structural,
+    register,
+)
 from graphc.ir.recorder import Recorder, current_recorder
 from graphc.ir.surface import surface
 from graphc.ir.types import TensorType
@@ -177,16 +185,38 @@ def constant_beside(value: Any, dtype_: DType, beside: Value) -> Value:
     return builder.add(constant_op, (), attrs).output
 
 
+def built_beside(op: OpDef, attrs: Mapping[str, Any], beside: Value | None = None) -> Value:
+    """A node without operands in the graph of ``beside``, or in the current one."""
+    builder = current()
+    foreign = builder is None or (isinstance(builder, Recorder) and builder.parent is None)
+    if foreign and beside is not None and beside.graph is not None:
+        builder = beside.graph
+    return (builder or current_recorder()).add(op, (), attrs).output
+
+
+dim_op = register(
+    OpDef(
+        name="dim",
+        doc="The size attrs dim, symbolic or not, as an int64 scalar.",
+        infer=lambda inputs, attrs: [TensorType(int64, ())],
+        reference=lambda dim: np.asarray(dim, np.int64),
+        derivative=Flat(),
+        lowering=Element(lambda b, input_types, output_type, attrs, index: b.dim(attrs["dim"])),
+        domain=Domain((int64,), example=lambda rng, element: ((), {"dim": 5})),
+    )
+)
+
+
 def _placeholder_dim(dim: Any, recorder: Recorder) -> Dim:
     if dim is None:
         return recorder.fresh_symbol()
     if isinstance(dim, str):
-        if not dim or dim.startswith("_"):
+        if not dim.isidentifier() or dim.startswith("_"):
             raise ShapeError(
                 f"{dim!r} is not a name of a dim",
                 where=caller(),
-                hint="names are not empty and do not start with an underscore, as those that "
-                "graphc makes up do; use None for a dim without a name",
+                hint="a name is an identifier, such as batch, without an underscore in front, "
+                "which those have that graphc makes up; use None for a dim without a name",
             )
         return symbol(dim)
     if isinstance(dim, DimExpr):

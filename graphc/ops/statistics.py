@@ -19,8 +19,7 @@ from graphc.ir.op import ThroughDecomposition
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import whole
-from graphc.ops.convert import as_value, converted
-from graphc.ops.creation import size_beside
+from graphc.ops.convert import as_value, converted, size_beside
 from graphc.ops.declare import like
 from graphc.ops.derive import of_one_input
 from graphc.ops.pointwise_arithmetic import guarded_multiply

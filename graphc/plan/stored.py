@@ -27,7 +27,7 @@ from graphc.base.errors import UnsupportedError
 from graphc.base.source import Location
 from graphc.ir import dims, dtypes
 from graphc.ir.attributes import Array
-from graphc.ir.dims import Dim, DimExpr
+from graphc.ir.dims import DimExpr
 from graphc.ir.types import TensorType
 from graphc.kernel.parts import Buffer, Site, Split
 from graphc.plan.ir import Branch, Copy, Group, Guard, Jump, Launch, Layout, Plan, Slot
@@ -65,7 +65,7 @@ class StoredKernel:
     It has what a ``Kernel`` has, without loading what those are made of.
     """
 
-    __slots__ = ("_text", "_whole", "buffers", "dims", "name", "sites", "split")
+    __slots__ = ("_text", "_whole", "buffers", "dims", "name", "sites", "sizes", "split")
 
     def __init__(
         self,
@@ -74,6 +74,7 @@ class StoredKernel:
         sites: tuple[Site, ...],
         split: Split | None,
         dims: tuple[str, ...],
+        sizes: tuple[DimExpr, ...],
         text: str,
     ) -> None:
         self.name = name
@@ -81,6 +82,7 @@ class StoredKernel:
         self.sites = sites
         self.split = split
         self.dims = dims
+        self.sizes = sizes
         self._text = text
         self._whole: Kernel | None = None
 
@@ -116,7 +118,6 @@ def _names(record: type) -> tuple[str, ...]:
 class _Writer:
     def __init__(self, number_of: Callable[[Location], int]) -> None:
         self.number_of = number_of
-        self.symbols: dict[str, tuple[DimExpr, int | None, int | None]] = {}
         self.dims: dict[DimExpr, int] = {}
         self.types: dict[TensorType, int] = {}
         self.texts: list[str] = []
@@ -152,6 +153,7 @@ class _Writer:
         text = print_kernel(bare)
         self.texts.append(text)
         start, self._end = self._end, self._end + len(text)
+        around.append(self.data(value.sizes))
         return [around, list(value.dims), start, self._end]
 
     def run(self, kind: type, records: Sequence[Any]) -> list[Any]:
@@ -181,12 +183,6 @@ class _Writer:
         return [_RECORDS.index(kind), count, *columns]
 
     def dim(self, dim: DimExpr) -> dict[str, int]:
-        for symbol in dims.symbols_of(dim):
-            known = self.symbols.setdefault(
-                dims.symbol_name(symbol), (symbol, *dims.bounds(symbol))
-            )
-            if known[0] is not symbol:
-                raise UnsupportedError(f"two symbols {symbol} of other bounds cannot be stored")
         return {_DIM: self.dims.setdefault(dim, len(self.dims))}
 
     def shapes(self) -> list[Any]:
@@ -228,8 +224,7 @@ def plan_text(plan: Plan, number_of: Callable[[Location], int]) -> str:
     writer = _Writer(number_of)
     body = json.dumps(writer.run(Plan, [plan]), separators=(",", ":"))
     types = writer.shapes()
-    symbols = [[name, low, high] for name, (_, low, high) in writer.symbols.items()]
-    head = json.dumps([symbols, [str(dim) for dim in writer.dims], types])
+    head = json.dumps([dims.flatten(*writer.dims), types])
     return "\n".join((head, body, "".join(writer.texts)))
 
 
@@ -242,11 +237,8 @@ def plan_of(text: str, constants: dict[int, Array], lines: Sequence[Location | N
         lines: each line by its number.
     """
     head, body, texts = text.split("\n", 2)
-    symbol_data, dim_texts, type_data = json.loads(head)
-    symbols: dict[str, Dim] = {
-        name: dims.symbol(name, low, high) for name, low, high in symbol_data
-    }
-    dim_table = [dims.parse_dim(dim, symbols) for dim in dim_texts]
+    dim_data, type_data = json.loads(head)
+    dim_table = dims.restored(*dim_data)
     types = [
         TensorType(
             dtypes.dtype(name),
@@ -271,8 +263,9 @@ def plan_of(text: str, constants: dict[int, Array], lines: Sequence[Location | N
             return record
         if kind == _KERNEL:
             around, names, start, end = content
-            name, buffers, sites, split = _tuples(around)
-            return StoredKernel(name, buffers, sites, split, tuple(names), texts[start:end])
+            name, buffers, sites, split, sizes = _tuples(around)
+            dims_ = tuple(names)
+            return StoredKernel(name, buffers, sites, split, dims_, sizes, texts[start:end])
         return tables[kind][content]
 
     def records(run: list[Any]) -> Iterable[Any]:

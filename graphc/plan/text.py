@@ -69,11 +69,7 @@ def constants_of(plan: Plan) -> dict[str, Array]:
 
 def symbols_in(plan: Plan) -> list[DimExpr]:
     """The symbols that slots and guards mention, by name and bounds."""
-    found: set[DimExpr] = set()
-    for dim in set(_dims_in(plan)):
-        if not isinstance(dim, int):
-            found |= dims.symbols_of(dim)
-    return sorted(found, key=symbol_order)
+    return sorted(dims.symbols_of(*dict.fromkeys(_dims_in(plan))), key=symbol_order)
 
 
 def _dims_in(plan: Plan) -> Iterator[Dim]:

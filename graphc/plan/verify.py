@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import get_args
+from typing import Any, get_args
 
 from graphc.ir import dims
 from graphc.ir.dims import Dim
@@ -224,15 +224,14 @@ class _Checker(PlanChecker):
             dims.symbol_name(dim)
             for slot in plan.feeds
             for dim in plan.slots[slot].type.shape
-            if not isinstance(dim, int) and dims.symbols_of(dim) == {dim}
+            if dims.is_symbol(dim)
         }
-        seen: set[Dim] = set()
+        seen: dict[Any, None] = {}
 
         def check(dim: Dim, what: str) -> None:
-            if isinstance(dim, int) or dim in seen:
+            if isinstance(dim, int):
                 return
-            seen.add(dim)
-            for symbol in dims.symbols_of(dim):
+            for symbol in dims.symbols_of(dim, seen=seen):
                 if dims.symbol_name(symbol) not in known:
                     self.fail(f"{what} needs the dim {symbol}, which no feed tells")
 

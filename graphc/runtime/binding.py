@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from graphc.base.errors import ShapeError
 from graphc.base.source import caller
 from graphc.ir.attributes import Array
-from graphc.ir.dims import Dim, evaluate, symbol_name, symbols_of
+from graphc.ir.dims import Dim, Sizes, evaluate, is_symbol, symbol_name
 from graphc.plan.ir import Plan
 
 
@@ -30,7 +30,7 @@ class Binder:
             for axis, dim in enumerate(type_.shape):
                 if isinstance(dim, int):
                     continue
-                if symbols_of(dim) == {dim} and symbol_name(dim) not in self._first:
+                if is_symbol(dim) and symbol_name(dim) not in self._first:
                     self._first[symbol_name(dim)] = (n, axis)
                 else:
                     self._checks.append((dim, n, axis))
@@ -42,7 +42,8 @@ class Binder:
             ShapeError: where equal dims got different sizes, naming both.
             GraphcError: what a guard that does not hold says.
         """
-        binding = {name: arrays[n].shape[axis] for name, (n, axis) in self._first.items()}
+        sizes = {name: arrays[n].shape[axis] for name, (n, axis) in self._first.items()}
+        binding = Sizes(sizes)
         for dim, n, axis in self._checks:
             if arrays[n].shape[axis] != evaluate(dim, binding):
                 raise ShapeError(

@@ -20,7 +20,7 @@ from graphc.base.errors import FeedError
 from graphc.base.forks import lock
 from graphc.base.source import caller
 from graphc.ir.attributes import Array
-from graphc.ir.dims import Dim, evaluate
+from graphc.ir.dims import Dim, DimExpr, evaluate
 from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan
 from graphc.plan.table import (
     BRANCH,
@@ -79,7 +79,7 @@ class _Table(NamedTuple):
     Attributes:
         steps: the native form of the plan's steps.
         pointers: the slot of each entry of the pointer table.
-        dims: of each entry of the dims table the symbol's name, or the slot whose bytes it is.
+        dims: of each entry of the dims table the dim, or the slot whose bytes it is.
         results: for each kernel the places of the arguments that it writes.
         sized: the slots whose bytes are needed.
         bytes: the bytes of each of them.
@@ -90,7 +90,7 @@ class _Table(NamedTuple):
 
     steps: NDArray[np.int64]
     pointers: tuple[int, ...]
-    dims: tuple[str | int, ...]
+    dims: tuple[DimExpr | int, ...]
     results: tuple[tuple[int, ...], ...]
     sized: tuple[int, ...]
     bytes: tuple[Dim, ...]
@@ -103,7 +103,7 @@ class _Table(NamedTuple):
 def _table(plan: Plan, code: Code, threads: int) -> _Table:
     """The table of a placed plan with its code, for so many threads."""
     entries = code.entries
-    names = [kernel.dims for kernel in plan.kernels]
+    sizes = [kernel.sizes for kernel in plan.kernels]
     results = tuple(
         [
             tuple([n for n, buffer in enumerate(kernel.buffers) if buffer.is_result])
@@ -111,7 +111,7 @@ def _table(plan: Plan, code: Code, threads: int) -> _Table:
         ]
     )
     pointers: list[int] = []
-    dims: list[str | int] = []
+    dims: list[DimExpr | int] = []
     needed: set[int] = set()
     words: list[int] = []
     for step in plan.steps:
@@ -119,7 +119,7 @@ def _table(plan: Plan, code: Code, threads: int) -> _Table:
             kernel, arguments = step.kernel, step.arguments
             words += (LAUNCH, entries[kernel], len(pointers), len(dims), 1)
             pointers += arguments
-            dims += names[kernel]
+            dims += sizes[kernel]
             for place in results[kernel]:
                 needed.add(arguments[place])
             continue
@@ -219,7 +219,7 @@ def _new_bound(program: Program, binding: Mapping[str, int]) -> Bound:
         maker_of_results(shape, plan.slots[slot].type.dtype.numpy)
         for shape, slot in zip(results, plan.outputs, strict=True)
     )
-    return Bound(dims, [], makers, results, dict(binding))
+    return Bound(dims, [], makers, results, binding)
 
 
 def _frame(program: Program, binding: Mapping[str, int]) -> Frame:
@@ -247,7 +247,7 @@ def _frame(program: Program, binding: Mapping[str, int]) -> Frame:
         address[slot] = base + offset
     given = [address.get(slot, 0) for slot in table.pointers]
     pointers = (ctypes.c_uint64 * max(1, len(given)))(*given)
-    numbers = [binding[d] if isinstance(d, str) else sizes[d] for d in table.dims]
+    numbers = [sizes[d] if isinstance(d, int) else number(d) for d in table.dims]
     dims = np.array(numbers or [0], np.int64)
     # a launch all of whose results are empty has nothing to do
     empty = {slot for slot, size in sizes.items() if not size}

@@ -17,7 +17,7 @@ from graphc.ir.dims import Dim, equal, less, product, symbol
 from graphc.ir.dtypes import ALL, FLOATS, INTEGERS, DType, bool_
 from graphc.ir.op import OpDef
 from graphc.ir.value import Value
-from graphc.ops.creation import size_beside
+from graphc.ops.convert import size_beside
 from graphc.ops.declare import NUMBERS, like
 from graphc.ops.pointwise_arithmetic import negative
 from graphc.ops.reduce import all_op, any_op, max_op, min_op, prod_op, sum_op

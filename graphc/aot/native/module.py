@@ -25,7 +25,7 @@ from graphc.codegen.emitter import I64, PTR, FunctionEmitter, ModuleEmitter, Reg
 from graphc.codegen.entry import emit_entry
 from graphc.codegen.routine import words
 from graphc.codegen.walker import ProgramText, emit_walker, joined_modules
-from graphc.ir.dims import symbol_name
+from graphc.ir.dims import DimExpr
 from graphc.plan.table import POOL_BYTES
 from graphc.runtime.interrupt import handler_text
 
@@ -186,10 +186,10 @@ def _addresses(symbols: Iterable[str]) -> str:
 def _emit_sizes(module: ModuleEmitter, symbol: str, tables: Tables) -> None:
     """``i1 symbol(symbols, sizes)``: the values of all dims; true where one exceeds an int64."""
     e = FunctionEmitter(module, symbol, (("ptr", "%symbols"), ("ptr", "%sizes")), "i1")
-    known: dict[str, Reg] = {}
+    known: dict[DimExpr, Reg] = {}
     for number, dim in enumerate(tables.symbols):
         at = e.element_pointer(Reg("%symbols", PTR), e.const(number, I64), "i64")
-        known[symbol_name(dim)] = e.load(at, I64, 8)
+        known[dim] = e.load(at, I64, 8)
     flags = emit_dims(e, tables.dims, known, Reg("%sizes", PTR))
     e.finish(f"ret {flags}")
 

@@ -1,0 +1,263 @@
+"""Programs over sizes that only the feeds tell: their sizes stay small, and results are NumPy's.
+
+Faults 7, 8 and 9: what is folded names no size, diagonals of unknown length, and chains of slices,
+differences and concatenations, whose sizes once grew as trees.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from effort import lines_run
+
+import graphc as gx
+from graphc.base.errors import ShapeError
+from graphc.ir.dims import Dim, DimExpr, program
+
+STEPS = 40
+SIZES = (0, 1, 2, 39, 40, 41, 100)
+
+
+
+
+CHAINS: dict[str, Callable[[Any, Any, int], Any]] = {
+    "slices": lambda lib, b, n: b[1:],
+    "differences": lambda lib, b, n: b[1:] - b[:-1],
+    "concatenations": lambda lib, b, n: lib.concatenate(
+        [b[:1], (b[2:] + b[:-2]) * 0.5, b[-1:]]
+    ),
+    "pads": lambda lib, b, n: lib.pad(b, [(1, 2)]) * 0.5,
+    "halves": lambda lib, b, n: b[::2],
+    "reshapes": lambda lib, b, n: b.reshape((-1, 1)).reshape(-1) + 1,
+    "repeats": lambda lib, b, n: lib.repeat(b[:3], 2),
+    "stacks": lambda lib, b, n: lib.stack([b[:2], b[:2]]).reshape(-1),
+    "mixtures": lambda lib, b, n: (
+        b[1:],
+        b[1:] - b[:-1],
+        lib.concatenate([b[:1], (b[2:] + b[:-2]) * 0.5, b[-1:]]),
+        lib.pad(b, [(1, 2)]),
+        lib.concatenate([b, b[:2]])[::2],
+    )[n % 5],
+}
+
+
+def _chained(lib: Any, kind: str, b: Any) -> Any:
+    for n in range(STEPS):
+        b = CHAINS[kind](lib, b, n)
+    return b
+
+
+def _terms(dim: Dim) -> int:
+    return len(program([dim])[0])
+
+
+@pytest.mark.parametrize("kind", CHAINS)
+def test_fault_9_chains_of_unknown_sizes(kind: str) -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder((None,), "float64", name="x")
+        y = _chained(gx, kind, x)
+        total = gx.gradients(gx.sum(y * y), x)
+    session = gx.Session(graph)
+    bound = 4 * STEPS if kind == "mixtures" else 16
+    assert _terms(y.shape[0]) <= bound
+    assert len(str(y.shape[0])) <= 12 * bound
+    for size in SIZES:
+        given = np.linspace(-1, 2, size) ** 2
+        expected = _chained(np, kind, given)
+        got, slope = session.run((y, total), {x: given})
+        assert got.shape == expected.shape
+        np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-6)
+        assert slope.shape == given.shape
+
+
+def _compiled(count: int) -> Callable[[], object]:
+    def run() -> object:
+        with gx.Graph() as graph:
+            parts = [gx.placeholder((None,), "float32", name=f"p{n}") for n in range(count)]
+            total = parts[0]
+            for part in parts[1:]:
+                total = total + part
+        feeds = {part: np.ones(3 if n % 3 else 1, np.float32) for n, part in enumerate(parts)}
+        (result,) = {*gx.Session(graph).run(total, feeds).tolist()}
+        assert result == count
+        return None
+
+    return run
+
+
+def test_fault_9_sums_of_unknown_sizes() -> None:
+    """Sets of sizes share what they have in common: twice the operands take twice the work."""
+    _compiled(8)()
+    few, many = lines_run(_compiled(20)), lines_run(_compiled(80))
+    assert many <= 6 * few
+
+
+def test_the_order_of_a_sum_makes_no_other_size() -> None:
+    with gx.Graph():
+        a, b, c = (gx.placeholder((None,), "float32") for _ in range(3))
+        assert ((a + b) + c).shape[0] is (c + (b + a)).shape[0]
+        assert ((a + b) + (b + a)).shape[0] is (a + b).shape[0]
+
+
+def test_what_broadcasts_at_run_time_is_checked() -> None:
+    with gx.Graph() as graph:
+        a, b, c = (gx.placeholder((None,), "float32", name=name) for name in "abc")
+        y = (a + b) * c
+    session = gx.Session(graph)
+    for sizes in itertools.product((0, 1, 2, 3, 70), repeat=3):
+        arrays = [np.arange(1, size + 1, dtype=np.float32) for size in sizes]
+        feeds = dict(zip((a, b, c), arrays, strict=True))
+        try:
+            expected = (arrays[0] + arrays[1]) * arrays[2]
+        except ValueError:
+            with pytest.raises(ShapeError, match="do not broadcast"):
+                session.run(y, feeds)
+            continue
+        np.testing.assert_array_equal(session.run(y, feeds), expected)
+
+
+def test_fault_7_indices_into_axes_of_unknown_size() -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder((None, 4), "float32", name="x")
+        v = gx.placeholder((None,), "float32", name="v")
+        results = (x[[0, 1], [2, 3]], x[[1], [2]], x[[-1, 0], [0, -1]], x[[0, 2], 1], v[[0, -1]])
+    given = np.arange(12, dtype=np.float32).reshape(3, 4)
+    row = given[0]
+    expected = (
+        given[[0, 1], [2, 3]],
+        given[[1], [2]],
+        given[[-1, 0], [0, -1]],
+        given[[0, 2], 1],
+        row[[0, -1]],
+    )
+    for got, want in zip(
+        gx.Session(graph).run(results, {x: given, v: row}), expected, strict=True
+    ):
+        np.testing.assert_array_equal(got, want)
+
+
+TERMS = (
+    "bb->b", "bb->", "abb->ab", "bab->ab", "bbb->b", "bb,b->b", "b,bb->", "ab,bb->a", "...bb->...b",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("subscripts", TERMS)
+def test_fault_8_diagonals_of_unknown_length(subscripts: str) -> None:
+    """Every axis known or not, of length 1 or 3, fed what fits and what does not."""
+    terms = [term.replace("...", "") for term in subscripts.split("->")[0].split(",")]
+    ranks = [len(term) for term in terms]
+    for known in itertools.product((True, False), repeat=sum(ranks)):
+        for lengths in itertools.product((1, 3), repeat=sum(ranks)):
+            if sum(known) not in (1, 2):
+                continue
+            sizes = iter(zip(known, lengths, strict=True))
+            axes = [[next(sizes) for _ in range(rank)] for rank in ranks]
+            arrays = [
+                np.arange(1.0, 1 + np.prod([n for _, n in one], dtype=int)).reshape(
+                    [n for _, n in one]
+                )
+                for one in axes
+            ]
+            fits = _fits(terms, [[n for _, n in one] for one in axes])
+            shapes = [tuple(n if told else None for told, n in one) for one in axes]
+            try:
+                with gx.Graph() as graph:
+                    operands = [gx.placeholder(shape, "float64") for shape in shapes]
+                    y = gx.einsum(subscripts, *operands)
+                got = gx.Session(graph).run(y, dict(zip(operands, arrays, strict=True)))
+            except ShapeError:
+                assert not fits, (subscripts, shapes, lengths)
+                continue
+            assert fits is not False, (subscripts, shapes, lengths)
+            np.testing.assert_allclose(got, np.einsum(subscripts, *arrays), rtol=1e-12)
+
+
+def _fits(terms: list[str], shapes: list[list[int]]) -> bool | None:
+    """Whether one letter has one length, None where only a length of 1 is another one."""
+    lengths: dict[str, set[int]] = {}
+    for term, shape in zip(terms, shapes, strict=True):
+        for letter in {*term}:
+            own = {n for at, n in zip(term, shape, strict=True) if at == letter}
+            if len(own) > 1:
+                return False
+            lengths.setdefault(letter, set()).update(own)
+    return None if any(len(own) > 1 for own in lengths.values()) else True
+
+
+def test_dims_of_results_are_shared() -> None:
+    with gx.Graph():
+        x = gx.placeholder((None,), "float32", name="x")
+        a, b = x[1:][1:], x[2:]
+    assert isinstance(a.shape[0], DimExpr)
+    assert a.shape[0] is b.shape[0]
+
+
+def test_fault_20_sizes_are_numbers() -> None:
+    """Beside floats a dim is a Python int, and a quotient of dims a Python float."""
+    with gx.Graph() as graph:
+        x = gx.placeholder((None, 3), "float32", name="x")
+        wide, small = x.astype("float64"), x.astype("int8")
+        n = x.shape[0]
+        results = {
+            "mean": (gx.sum(x) / n, lambda a, k: a.sum() / k),
+            "weight": (1 / n * gx.sum(x), lambda a, k: 1 / k * a.sum()),
+            "wide": (1 / n * gx.sum(wide), lambda a, k: 1 / k * a.astype("f8").sum()),
+            "scaled": (n * 1.5 * x, lambda a, k: k * 1.5 * a),
+            "right": (n - x, lambda a, k: k - a),
+            "nested": (x * (n / 2 + 1 / (n * 2.0)), lambda a, k: a * (k / 2 + 1 / (k * 2.0))),
+            "integers": (small + n, lambda a, k: a.astype("i8") + k),
+            "masks": (x < n, lambda a, k: a < k),
+            "where": (gx.where(x > n, n, x), lambda a, k: np.where(a > k, np.float32(k), a)),
+            "numpy": (np.sqrt(n) + wide, lambda a, k: np.sqrt(k) + a.astype("f8")),
+            "array": (np.ones(3, np.float32) * n, lambda a, k: np.ones(3, np.float32) * k),
+            "power": (x ** (n / n), lambda a, k: a),
+        }
+    session = gx.Session(graph)
+    for size in (1, 2, 5, 200):
+        given = np.arange(3 * size, dtype=np.float32).reshape(size, 3) / 7
+        for name, (value, expected) in results.items():
+            want = np.asarray(expected(given, size))
+            got = session.run(value, {x: given})
+            assert got.dtype == want.dtype, name
+            np.testing.assert_allclose(got, want, rtol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "place", [lambda n: n - 1, lambda n: n // 2, lambda n: n - 3, lambda n: 2 * n - 5, lambda n: -n]
+)
+def test_fault_20_indices_made_of_sizes(place: Callable[[Any], Any]) -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder((None,), "float32", name="x")
+        y = x[place(x.shape[0])]
+    session = gx.Session(graph)
+    for size in range(8):
+        given = np.arange(size, dtype=np.float32)
+        try:
+            expected = given[place(size)]
+        except IndexError:
+            with pytest.raises(gx.IndexRangeError, match=f"for axis 0 of size {size}"):
+                session.run(y, {x: given})
+            continue
+        assert session.run(y, {x: given}) == expected
+
+
+@pytest.mark.parametrize("name", ["a+b", "n m", "a\nb", "3", "", "_d1", "a.b"])
+def test_fault_23_names_of_dims_are_identifiers(name: str) -> None:
+    with gx.Graph(), pytest.raises(ShapeError, match="is not a name of a dim"):
+        gx.placeholder((name, 3), "float32")
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float32"])
+@pytest.mark.parametrize("level", [0, 2])
+def test_fault_10_what_no_memory_holds_is_refused(dtype: str, level: int) -> None:
+    with gx.Graph() as graph:
+        i = gx.placeholder((), "int64", name="i")
+        y = gx.arange(2**61, dtype=dtype)[i]
+    with pytest.raises(gx.UnsupportedError, match=r"a temporary of type .* bytes"):
+        gx.Session(graph, options=gx.Options(optimize=level)).run(y, {i: 5})
+    with gx.Graph(), pytest.raises(ShapeError, match=r"has .* elements"):
+        gx.repeat(gx.placeholder((3,), "float32"), 2**62)
