@@ -187,7 +187,8 @@ class Run:
             return
         with self.graph:
             cotangent = surface_function("constant")(_counting(result.shape))
-        cotangent.type = node.output.type
+        # the dims may be symbolic
+        cotangent._type = node.output.type
         seen = np.vdot(_counting(result.shape), result)
         if isinstance(derivative, Linear):
             back = derivative.transpose(cotangent, node.inputs, node.output, node.attrs)
