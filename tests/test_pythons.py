@@ -212,7 +212,7 @@ def test_what_is_no_interpreter_is_left_out(tmp_path: Path) -> None:
 
 def test_the_oldest_releases_are_those_of_the_project() -> None:
     oldest = dict(release.split("==") for release in pythons.releases())
-    assert oldest.keys() == {"numpy", "llvmlite", "networkx"}
+    assert oldest.keys() >= {"numpy", "llvmlite", "networkx"}
     assert int(np.__version__.split(".")[0]) == int(oldest["numpy"].split(".")[0])
 
 
