@@ -41,6 +41,7 @@ class Levels:
         slots: the slot of the plan that holds a value of ``graph`` or of its control flow.
         launches: the steps of the plan that compute a node of ``graph`` or of its control flow.
         text: the LLVM text of the kernels.
+        carried: of results of loops how a trip hands them to the next one.
     """
 
     graph: Graph
@@ -49,6 +50,7 @@ class Levels:
     slots: Mapping[Value, int]
     launches: Mapping[Node, range]
     text: ProgramText
+    carried: Mapping[Value, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +103,11 @@ class Compiled:
     def launches(self) -> Mapping[Node, range]:
         """The steps of the plan that compute a node of ``graph`` or of its control flow."""
         return self.levels.launches
+
+    @property
+    def carried(self) -> Mapping[Value, str]:
+        """Of results of loops how a trip hands them to the next one."""
+        return self.levels.carried
 
     @property
     def llvm_ir(self) -> str:

@@ -142,12 +142,16 @@ def _lowered(given: Prepared) -> Levels:
     records = [*given.records, *more]
     with stage("lower", graph, context, records):
         states = len(extraction.states)
-        plan, slots, launches = plan_program(
+        plan, slots, launches, carries = plan_program(
             graph, states, extraction.guards, target, options.thread_count, context.renewed
         )
+    carried: dict[Value, str] = {}
     if options.optimize:
         with stage("copies", graph, context, records):
-            plan, slots, launches = _without_copies(plan, slots, launches, options, context)
+            plan, slots, launches, told = _without_copies(
+                plan, slots, launches, options, context
+            )
+            carried = {value: told[copy] for value, copy in carries.items() if copy in told}
         with stage(BESIDE, graph, context, records):
             threads, judge = options.thread_count, _Groups(slots, context)
             plan, launches = side_by_side(plan, launches, threads, judge)
@@ -165,7 +169,7 @@ def _lowered(given: Prepared) -> Levels:
         _verify(plan)
     with stage("codegen", graph, context, records):
         text = emit_program(plan, target, quick=options.optimize < 2)
-    return Levels(graph, tuple(records), plan, slots, launches, text)
+    return Levels(graph, tuple(records), plan, slots, launches, text, carried)
 
 
 def _without_copies(
@@ -174,14 +178,19 @@ def _without_copies(
     launches: Mapping[Node, range],
     options: Options,
     context: PassContext,
-) -> tuple[Plan, dict[Value, int], dict[Node, range]]:
-    """The plan without the copies it can do without, the slot of each value and the launches."""
+) -> tuple[Plan, dict[Value, int], dict[Node, range], dict[int, str]]:
+    """The plan without the copies it can do without, the slot of each value, the launches, and what
+    has become of each copy."""
     kept = [new for _, new in plan.renewed] if commit_step(plan, lambda: True) is not None else ()
     first = without_copies(plan, kept, _inplace_decision(plan, slots, context))
     slots = {value: first.slots[slot] for value, slot in slots.items()}
     second = in_turns(first.plan, _inplace_decision(first.plan, slots, context))
+    told = dict(first.told)
+    for position in first.told.keys() & set(first.origins):
+        told[position] = f"it is copied, since {first.told[position]}"
+    told |= {first.origins[position]: text for position, text in second.told.items()}
     if second.plan is plan:
-        return plan, slots, dict(launches)
+        return plan, slots, dict(launches), told
     origins = [first.origins[n] if n >= 0 else n for n in second.origins]
     if options.verify:
         check_copies(plan, second.plan, origins)
@@ -192,7 +201,7 @@ def _without_copies(
         node: range(place[steps.start], place[steps.start] + len(steps)) if steps else steps
         for node, steps in launches.items()
     }
-    return second.plan, slots, moved
+    return second.plan, slots, moved, told
 
 
 def _execute(graph: Graph, options: Options, target: Target) -> list[Array]:

@@ -138,6 +138,8 @@ class Explainer:
             for record in self._compiled.records[self._history.graph_passes :]:
                 decisions += [(record.name, d) for d in record.decisions if d.value in about]
             kernel, memory = self._kernel(current), self._memory(current)
+            carried = self._compiled.carried.get(current)
+            memory += f"; from trip to trip {carried}" if carried is not None else ""
         return Explanation(
             lineage.label, lineage.where, lineage.text, tuple(lineage.changes), tuple(decisions),
             kernel, memory,

@@ -20,20 +20,15 @@ plan still computes what it did.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from bisect import bisect_left, insort
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from graphc.ir.dims import at_hint
 from graphc.kernel.in_place import safe_pairs
 from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Step
+from passes.flow import PART, WRITE, Flow
 from passes.inplace import May
-
-MOST_VISITS = 1 << 14
-"""Straight pieces that are looked at for one copy; where control flow is so involved it stays."""
-
-_READ, _WRITE, _PART = 1, 2, 4
-"""How a step touches a slot: a part that is written leaves the rest of it as it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +39,13 @@ class Moved:
         plan: the plan.
         origins: of each step that which it was; -1 for a new one.
         slots: of each slot that which it has become.
+        told: of copies of the plan before what has become of them.
     """
 
     plan: Plan
     origins: tuple[int, ...]
     slots: tuple[int, ...]
+    told: Mapping[int, str] = field(default_factory=dict)
 
 
 def without_copies(plan: Plan, kept: Collection[int], may: May) -> Moved:
@@ -67,9 +64,10 @@ def without_copies(plan: Plan, kept: Collection[int], may: May) -> Moved:
     classes = _Classes(plan, flow, kept)
     for position in copies:
         classes.join(position, may)
+    told = classes.told | dict.fromkeys(classes.joined, "it is written in place")
     if not classes.joined:
-        return unchanged
-    return _rewritten(plan, classes)
+        return replace(unchanged, told=told)
+    return replace(_rewritten(plan, classes), told=told)
 
 
 def _copies_in_order(plan: Plan) -> list[int]:
@@ -91,98 +89,28 @@ def _copies_in_order(plan: Plan) -> list[int]:
     return sorted(found, key=ranks.__getitem__)
 
 
-# --- flow ----------------------------------------------------------------------------------------
-
-
-class Flow:
-    """Straight pieces of a plan, what follows each, and which steps touch a slot.
-
-    Attributes:
-        touches: for each slot by step how that touches it.
-        steps_of: for each slot these steps in order.
-    """
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        count = len(plan.steps)
-        starts = {0, count}
-        for position, step in enumerate(plan.steps):
-            if isinstance(step, (Branch, Jump)):
-                starts.update((position + 1, step.target))
-        self._starts = sorted(starts)
-        self.touches: dict[int, dict[int, int]] = {}
-        begun: set[int] = set()
-        for position, step in enumerate(plan.steps):
-            for slot, how in self._touched(step):
-                found = self.touches.setdefault(slot, {})
-                if how == _PART and slot not in begun:
-                    # of the parts of a whole the first ends what was there before
-                    begun.add(slot)
-                    how = _PART | _WRITE
-                found[position] = found.get(position, 0) | how
-        self.steps_of = {slot: [*found] for slot, found in self.touches.items()}
-
-    def _touched(self, step: Step) -> Iterator[tuple[int, int]]:
-        if not isinstance(step, Launch):
-            for slot, written in self.plan.accesses(step):
-                yield slot, _WRITE if written else _READ
-            return
-        buffers = self.plan.kernels[step.kernel].buffers
-        for slot, buffer in zip(step.arguments, buffers, strict=True):
-            if buffer.role == "update":
-                yield slot, _READ | _WRITE
-            elif buffer.role == "part":
-                yield slot, _PART
-            else:
-                yield slot, _READ if buffer.role == "in" else _WRITE
-
-    def is_live(
-        self, slot: int, position: int, outputs: Collection[int], visits: list[int]
-    ) -> bool:
-        """Whether what a slot holds before a step is read from there on.
-
-        ``outputs`` are read at the end. Where ``visits`` is used up it may be.
-        """
-        steps, touches = self.steps_of.get(slot, []), self.touches.get(slot, {})
-        pending, seen = [position], {position}
-        while pending:
-            start = pending.pop()
-            visits[0] -= 1
-            if visits[0] < 0 or start == len(self.plan.steps):
-                if visits[0] < 0 or slot in outputs:
-                    return True
-                continue
-            stop = self._starts[bisect_right(self._starts, start)]
-            how, at = 0, bisect_left(steps, start)
-            while not how & (_READ | _WRITE) and at < len(steps) and steps[at] < stop:
-                how, at = touches[steps[at]], at + 1
-            if how & _READ:
-                return True
-            if how & _WRITE:
-                continue
-            for target in self._next(stop):
-                if target not in seen:
-                    seen.add(target)
-                    pending.append(target)
-        return False
-
-    def _next(self, stop: int) -> tuple[int, ...]:
-        last = self.plan.steps[stop - 1]
-        if isinstance(last, Jump):
-            return (last.target,)
-        return (stop, last.target) if isinstance(last, Branch) else (stop,)
-
-
 # --- slots that are one --------------------------------------------------------------------------
 
 
 class _Classes:
-    """Slots that are one, by the one that stands for them; its touches are those of all."""
+    """Slots that are one, by the one that stands for them; its touches are those of all.
+
+    Of two the one with fewer touches joins the other one, and only steps are looked at where both
+    may hold something, so a long chain of copies takes no more than a logarithm for each.
+
+    Attributes:
+        joined: the copies that are none.
+        told: why others are.
+        named: by what stands for them the output that is among some slots.
+    """
 
     def __init__(self, plan: Plan, flow: Flow, kept: Collection[int]) -> None:
         self.plan = plan
         self.flow = flow
         self.joined: set[int] = set()
+        self.told: dict[int, str] = {}
+        self.named: dict[int, int] = {}
+        self._bits = dict(flow.slots)
         self._root = list(range(len(plan.slots)))
         self._fixed = {*plan.outputs}
         self._safe: dict[int, set[tuple[int, int]]] = {}
@@ -206,37 +134,52 @@ class _Classes:
         copy = self.plan.steps[position]
         assert isinstance(copy, Copy), "it is among the copies"
         one, two = self.root(copy.source), self.root(copy.target)
-        if one == two or not (self._can[one] and self._can[two]):
+        if one == two:
             return
-        if one in self._fixed and two in self._fixed:
+        reason = self._unlike(one, two) or self._meet(one, two) or self._meet(two, one)
+        if reason is None and not may(copy.source, copy.target):
+            reason = "inplace is switched off, or no fuel was left"
+        if reason is not None:
+            self.told[position] = reason
             return
-        first, second = self.plan.slots[one], self.plan.slots[two]
-        if first.type.dtype is not second.type.dtype or first.bytes != second.bytes:
-            return
-        visits = [MOST_VISITS]
-        if self._meet(one, two, visits) or self._meet(two, one, visits):
-            return
-        if not may(copy.source, copy.target):
-            return
-        keep, gone = (one, two) if one in self._fixed else (two, one)
-        self._merge(keep, gone)
+        few, many = sorted((one, two), key=lambda slot: len(self.flow.touches[slot]))
+        self._merge(many, few)
 
-    def _meet(self, written: int, held: int, visits: list[int]) -> bool:
-        """Whether a slot is written where the other one holds what is read later."""
+    def _unlike(self, one: int, two: int) -> str | None:
+        """Why two slots can't be one whatever the steps are."""
+        first, second = self.plan.slots[one], self.plan.slots[two]
+        if not (self._can[one] and self._can[two]):
+            return "it comes from outside, or a variable is to get it"
+        if one in self._fixed and two in self._fixed:
+            return "both are results of the program"
+        if first.type.dtype is not second.type.dtype or first.bytes != second.bytes:
+            return "their sizes may differ"
+        return None
+
+    def _meet(self, written: int, held: int) -> str | None:
+        """What is wrong if a slot is written where the other one holds what is read later."""
         flow, pair = self.flow, {written, held}
         touches, others = flow.touches[written], flow.touches[held]
-        for position, how in touches.items():
-            if not how & (_WRITE | _PART):
+        bits = self._bits[held]
+        steps, (first, end) = flow.steps_of[written], flow.span(held, bits)
+        for position in steps[bisect_left(steps, first) : bisect_left(steps, end)]:
+            how = touches[position]
+            if not how & (WRITE | PART):
                 continue
             step = self.plan.steps[position]
             if isinstance(step, Copy) and self.root(step.source) in pair:
                 continue
             also = others.get(position, 0)
-            if also & (_WRITE | _PART) or (also and not self._reads_first(step, pair)):
-                return True
-            if flow.is_live(held, position + 1, self._fixed, visits):
-                return True
-        return False
+            if also & (WRITE | PART) or (also and not self._reads_first(step, pair)):
+                return f"{self._named(step)} reads elements where it would have written already"
+            if flow.is_live(held, position + 1, bits):
+                return f"the old value is read after {self._named(step)} has made the new one"
+        return None
+
+    def _named(self, step: Step) -> str:
+        if isinstance(step, Launch):
+            return f"kernel {self.plan.kernels[step.kernel].name!r}"
+        return "a copy"
 
     def _reads_first(self, step: Step, pair: set[int]) -> bool:
         """Whether a kernel reads each element of the pair before it writes that place."""
@@ -254,16 +197,20 @@ class _Classes:
         flow = self.flow
         touches, steps = flow.touches[keep], flow.steps_of[keep]
         self._root[gone] = keep
+        self._bits[keep] |= self._bits.pop(gone)
+        if gone in self._fixed:
+            self._fixed.add(keep)
+            self.named[keep] = self.named.get(gone, gone)
+        del flow.steps_of[gone]
         for position, how in flow.touches.pop(gone).items():
-            if position in touches:
-                touches[position] |= how
-            else:
+            if position not in touches:
                 touches[position] = how
                 insort(steps, position)
-        del flow.steps_of[gone]
-        for position in [*touches]:
+                continue
+            touches[position] |= how
             step = self.plan.steps[position]
-            if isinstance(step, Copy) and self.root(step.source) == self.root(step.target):
+            if isinstance(step, Copy):
+                # from one to the other
                 self.joined.add(position)
                 del touches[position]
                 steps.pop(bisect_left(steps, position))
@@ -285,6 +232,7 @@ def _rewritten(plan: Plan, classes: _Classes) -> Moved:
         behind[position] = behind[position + 1] + kept[position]
     place = [behind[0] - left for left in behind]
     roots = [classes.root(slot) for slot in range(len(plan.slots))]
+    roots = [classes.named.get(root, root) for root in roots]
     number = {slot: n for n, slot in enumerate(sorted(set(roots)))}
     slot_of = [number[root] for root in roots]
     named = {root: slot for slot, root in enumerate(roots) if plan.slots[slot].name}
@@ -321,4 +269,4 @@ def renamed(
     return Jump(place[step.target])
 
 
-__all__ = ["Flow", "Moved", "renamed", "without_copies"]
+__all__ = ["Moved", "renamed", "without_copies"]

@@ -113,11 +113,14 @@ class _Walk:
         """Walks on until ways part or the old plan jumps; gives the points to go on from."""
         old, new = point
         steps, others = self.before.steps, self.after.steps
+        left = len(steps) + len(others)
         while True:
             mine = steps[old] if old < len(steps) else None
             # copies and jumps of either plan are its own business
             while new < len(others) and isinstance(others[new], (Copy, Jump)):
-                new = self._own(others[new], new, state)
+                new, left = self._own(others[new], new, state), left - 1
+                if left < 0:
+                    self._fail(new, "goes round and round")
             if isinstance(mine, Jump):
                 return [(mine.target, new)]
             if isinstance(mine, Copy):

@@ -24,7 +24,8 @@ from dataclasses import dataclass, field, replace
 from math import lcm
 
 from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Step
-from passes.copies import MOST_VISITS, Flow, Moved
+from passes.copies import Moved
+from passes.flow import Flow
 
 MOST_TRIPS = 4
 """So many trips are written side by side."""
@@ -62,6 +63,7 @@ def in_turns(plan: Plan, may: Callable[[int, int], bool]) -> Moved:
     ``may`` is asked before each, with the two slots of one of its copies.
     """
     found: dict[int, list[Rotation]] = {}
+    told: dict[int, str] = {}
     targets = {step.target for step in plan.steps if isinstance(step, (Branch, Jump))}
     flow: Flow | None = None
     for start, end in plan.loops:
@@ -73,9 +75,11 @@ def in_turns(plan: Plan, may: Callable[[int, int], bool]) -> Moved:
                 new = next(iter(rotation.follows))
                 if may(rotation.follows[new], new):
                     found.setdefault(start, []).append(rotation)
+                    text = f"{rotation.trips} blocks take turns"
+                    told |= dict.fromkeys(range(rotation.tail, end - 1), text)
     if not found:
         return Moved(plan, tuple(range(len(plan.steps))), tuple(range(len(plan.slots))))
-    return _Writer(plan, found).run()
+    return replace(_Writer(plan, found).run(), told=told)
 
 
 def _copies_at_end(plan: Plan, start: int, end: int, targets: set[int]) -> list[Copy]:
@@ -93,11 +97,9 @@ def _rotation(
     plan: Plan, flow: Flow, start: int, end: int, copies: Sequence[Copy]
 ) -> Rotation | None:
     """How a loop that ends with these copies can go round; None if it can't, or takes too much."""
-    outputs = {*plan.outputs}
-    visits = [MOST_VISITS]
 
     def is_live(slot: int, position: int) -> bool:
-        return flow.is_live(slot, position, outputs, visits)
+        return flow.is_live(slot, position, flow.slots[slot])
 
     content: dict[int, int] = {}
     for copy in copies:

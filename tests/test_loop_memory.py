@@ -260,9 +260,9 @@ def test_fault_12_two_trips_side_by_side_are_in_the_text() -> None:
 
 def lowered(body: Callable[..., Any], count: int) -> Plan:
     """The plan before anything is done about its copies."""
-    graph, _, found, feeds = traced(body, count)
+    graph, _, found, _ = traced(body, count)
     fetches = list(found) if count > 1 else [found]
-    extraction = extract(graph, feeds, fetches)
+    extraction = extract(graph, fetches)
     levels = levels_of(extraction, STRICT, host())
     return plan_program(levels.graph, 0, (), host(), 1).plan
 
@@ -341,3 +341,34 @@ def test_fault_12_random_loops(seed: int) -> None:
         found = session.run(made.fetches, made.feeds)
         for one, other in zip(found, made.expected, strict=True):
             assert np.array_equal(one, other)
+
+
+def test_fault_12_explain_tells_how_a_value_goes_from_trip_to_trip() -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder((SIZE,), "float64")
+        a, b, c = loop(
+            lambda t, a, b, c: (gx.scatter_add(a, t, 1.0), b[::-1] * 0.5, x + 0 * c[::-1]), x, x, x,
+            trips=3,
+        )  # fmt: skip
+    fetches = [a, b, c]
+    told = gx.Session(graph, options=STRICT).compile(fetches, [x])
+    assert told.explain(a).memory.endswith("from trip to trip it is written in place")
+    assert told.explain(b).memory.endswith("from trip to trip 2 blocks take turns")
+    off = replace(STRICT, off=frozenset({"inplace"}))
+    told = gx.Session(graph, options=off).compile(fetches, [x])
+    for value in (a, b):
+        assert "it is copied, since" in told.explain(value).memory
+
+
+def test_fault_12_each_decision_can_be_left_out() -> None:
+    """Bits stay whatever fuel there is, and each unit of it is a decision that is recorded."""
+    graph, _, found, feeds = traced(*BODIES[2])
+    given = dict(zip(feeds, [np.arange(64.0), np.ones(64), np.int64(5)], strict=True))
+    whole = gx.Session(graph, options=STRICT)
+    expected = [array.tobytes() for array in whole.run(found, given)]
+    records = whole.compile(found, feeds).compiled.records
+    decisions = [d for record in records for d in record.decisions if d.rule == "inplace"]
+    assert decisions
+    for fuel in range(max(d.number for d in decisions) + 1):
+        session = gx.Session(graph, options=replace(STRICT, fuel=fuel))
+        assert [array.tobytes() for array in session.run(found, given)] == expected

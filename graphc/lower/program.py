@@ -51,11 +51,13 @@ class _Launches:
 
 
 class Planned(NamedTuple):
-    """A plan, the slot of each value, and the steps that launch each node's kernels."""
+    """A plan, the slot of each value, the steps that launch each node's kernels, and for results of
+    loops the copy that hands them to the next trip."""
 
     plan: Plan
     slots: dict[Value, int]
     launches: dict[Node, range]
+    carries: dict[Value, int]
 
 
 class _Planner:
@@ -70,6 +72,7 @@ class _Planner:
         self.slot_of: dict[Value, int] = {}
         self.launches: dict[Node, range] = {}
         self.loops: list[tuple[int, int]] = []
+        self.carries: dict[Value, int] = {}
         self._kernel_of: dict[_Code, int] = {}
         self._launches_of_region: dict[Structure, _Launches] = {}
         self._launches_of_single: dict[Hashable, _Launches] = {}
@@ -347,7 +350,9 @@ class _Planner:
                 held = self.slot("temporary", self.slots[source].type, "", where)
                 self.copy(source, held)
                 moves[position] = (held, slot)
+        value_of = dict(zip(carried, node.outputs, strict=True))
         for source, slot in moves:
+            self.carries[value_of[slot]] = len(self.steps)
             self.copy(source, slot)
         self.steps.append(Jump(start))
         self.steps[branch] = Branch(self.slot_of[condition.outputs[0]], len(self.steps))
@@ -435,4 +440,4 @@ def plan_program(
     """
     planner = _Planner(target, threads)
     plan = planner.program(graph, states, guards, renewed)
-    return Planned(plan, planner.slot_of, planner.launches)
+    return Planned(plan, planner.slot_of, planner.launches, planner.carries)
