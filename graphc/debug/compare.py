@@ -99,8 +99,8 @@ def is_as_true(expected: Array, given: Array, true: Array) -> Array:
     """Where floats that may change bits are as good as they were, or good by themselves.
 
     What was finite stays finite, and comes no further from the true value unless it is near that.
-    What was infinite or NaN may become the true value, and NaN an infinity; where the true value is
-    no number either, nothing is known and all is well.
+    What was infinite or NaN may become the true value, or stay lost where that is in range. Where the
+    true value is no number either, nothing is known and all is well.
 
     Args:
         expected: before the change.
@@ -117,8 +117,8 @@ def is_as_true(expected: Array, given: Array, true: Array) -> Array:
         near |= overflows & (np.signbit(given) == np.signbit(true))
         better = np.isfinite(given) & np.isfinite(expected) & (error <= np.abs(expected - true))
         unknown = ~np.isfinite(expected) & ~np.isfinite(true)
-        unknown |= np.isnan(expected) & ~np.isfinite(given)
-    result: Array = near | better | unknown
+        lost = ~np.isfinite(expected) & ~np.isfinite(given) & (np.abs(true) < largest)
+    result: Array = near | better | unknown | lost
     return result
 
 
