@@ -99,8 +99,9 @@ def is_as_true(expected: Array, given: Array, true: Array) -> Array:
     """Where floats that may change bits are as good as they were, or good by themselves.
 
     What was finite stays finite, and comes no further from the true value unless it is near that.
-    What was infinite or NaN may become the true value, or stay lost where that is in range. Where the
-    true value is no number either, nothing is known and all is well.
+    What was infinite or NaN may become the true value, or another of these: sums that overflow on
+    the way have no sign to keep. Where the true value is no number either, nothing is known and all
+    is well.
 
     Args:
         expected: before the change.
@@ -116,9 +117,8 @@ def is_as_true(expected: Array, given: Array, true: Array) -> Array:
         overflows = np.isinf(given) & (np.abs(true) >= largest * (1 - tolerance))
         near |= overflows & (np.signbit(given) == np.signbit(true))
         better = np.isfinite(given) & np.isfinite(expected) & (error <= np.abs(expected - true))
-        unknown = ~np.isfinite(expected) & ~np.isfinite(true)
-        lost = ~np.isfinite(expected) & ~np.isfinite(given) & (np.abs(true) < largest)
-    result: Array = near | better | unknown | lost
+        lost = ~np.isfinite(expected) & ~(np.isfinite(given) & np.isfinite(true))
+    result: Array = near | better | lost
     return result
 
 
