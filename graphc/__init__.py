@@ -16,8 +16,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from graphc.base.siblings import check_siblings
 from graphc.base.target import warn_of_platform
 
+check_siblings()
 warn_of_platform()
 
 _MODULES = ("aot", "debug", "nn", "optim", "testing")
