@@ -236,7 +236,7 @@ class Maker:
 def _provably_broadcasts(a: Sequence[Any], b: Sequence[Any]) -> bool:
     """Dims that are only equal by chance are left alone: they are an error for other sizes."""
     pairs = zip(reversed(a), reversed(b), strict=False)
-    return all(str(x) == str(y) or 1 in (x, y) for x, y in pairs)
+    return all(str(x) == str(y) or "1" in (str(x), str(y)) for x, y in pairs)
 
 
 Step = Callable[[Maker, int, int, int], tuple[Any, tuple[int, ...]]]

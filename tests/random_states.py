@@ -29,7 +29,8 @@ def _fitted(value: Any, shape: tuple[int, ...], variable: Any) -> Any:
     value = value.astype(variable.dtype)
     if shape == variable.shape:
         return gx.reshape(value, shape)
-    if value.shape == shape and len(shape) <= len(variable.shape):
+    is_static = all(isinstance(dim, int) for dim in value.shape)
+    if is_static and len(shape) <= len(variable.shape):
         pairs = zip(reversed(shape), reversed(variable.shape), strict=False)
         if all(one in (1, two) for one, two in pairs):
             return value

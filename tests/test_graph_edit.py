@@ -245,9 +245,7 @@ def test_rewriting_restores_the_builder_after_errors() -> None:
 
 
 def source(recorder: Recorder, name: str | None = None) -> Value:
-    made = value(4, name=name)
-    made.graph = recorder
-    return made
+    return Value(value(4).type, name, recorder)
 
 
 def test_nodes_join_the_graph_of_their_operands() -> None:

@@ -54,7 +54,7 @@ def test_dims_in_attributes_need_their_placeholder(graph: Any) -> None:
 def test_fresh_symbols_never_meet_names_of_users(graph: Any, tmp_path: Path) -> None:
     first = gx.placeholder((None,), name="first")
     named = gx.placeholder(("d1",), name="named")
-    assert first.shape != named.shape
+    assert str(first.shape) != str(named.shape)
     feeds = {"first": np.ones(2), "named": np.ones(3)}
     sums = [gx.sum(first), gx.sum(named)]
     assert gx.Session(graph).run(sums, feeds) == [2, 3]
@@ -62,10 +62,11 @@ def test_fresh_symbols_never_meet_names_of_users(graph: Any, tmp_path: Path) -> 
     loaded = gx.load(tmp_path / "graph.gir")
     assert gx.Session(loaded[0].graph).run(loaded, feeds) == [2, 3]
     with loaded[0].graph:
-        assert gx.placeholder((None,)).shape not in (first.shape, named.shape)
+        fresh = gx.placeholder((None,))
+    assert str(fresh.shape) not in (str(first.shape), str(named.shape))
 
 
-@pytest.mark.parametrize("name", ["", "_d1", "_rows"])
+@pytest.mark.parametrize("name", ["", "_d1", "_rows", "2*n", "a b", "f(n, m)", "*/"])
 def test_names_of_dims_that_are_refused(graph: Any, name: str) -> None:
     raised(gx.ShapeError, "not a name of a dim", lambda: gx.placeholder((name,)))
 

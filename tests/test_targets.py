@@ -302,7 +302,7 @@ def test_products_that_do_not_fit_are_found() -> None:
     for target in (named("wasm32"), host()):
         module = ModuleEmitter(target)
         e = FunctionEmitter(module, "f", [("i64", "%a"), ("i64", "%b"), ("ptr", "%out")], "i32")
-        values = {"a": Reg("%a", I64), "b": Reg("%b", I64)}
+        values = {size: Reg("%a", I64), other: Reg("%b", I64)}
         over = emit_dims(e, [size * other], values, Reg("%out", PTR))
         e.finish(f"ret {e.convert('zext', over, 'i32')}")
         library = load(module.text(), ("f",))
