@@ -31,6 +31,7 @@ from graphc.ir.value import Value
 from graphc.ops.groups import OPERANDS, Kind
 from graphc.ops.joining import concatenate_op
 from graphc.ops.placing import place_slice_op
+from graphc.ops.shape import transpose_op
 from graphc.ops.source import constant_op
 from passes.base import PassContext
 from passes.fusion_bodies import Bodies
@@ -296,6 +297,7 @@ class Fuser:
         group.nodes.append(node)
         group.checks |= node.op.checks_indices
         group.chooses |= node.op is concatenate_op
+        group.transposes |= node.op is transpose_op
         for value in node.outputs:
             self.group[value] = group
             group.exits += len(self._users.get(value, ())) + (value in self._outputs)
@@ -312,6 +314,7 @@ class Fuser:
         home.checks |= other.checks
         home.stretched |= other.stretched
         home.chooses |= other.chooses
+        home.transposes |= other.transposes
         home.rank = max(home.rank, other.rank)
         for member in other.nodes:
             for value in member.outputs:

@@ -7,7 +7,7 @@ means that it may be done.
 
 from __future__ import annotations
 
-from graphc.ir.dims import broadcasts_to, product
+from graphc.ir.dims import may_be, product
 from graphc.ir.graph import Node
 from graphc.ir.op import Contraction, Reshape, Scan
 from graphc.ir.types import Shape
@@ -49,6 +49,7 @@ class Group(Form):
         checks: whether a member checks indices.
         chooses: whether a member is a concatenation.
         stretched: whether members have other shapes, which broadcast to that of the loops.
+        transposes: whether a member exchanges axes.
     """
 
     __slots__ = (
@@ -60,6 +61,7 @@ class Group(Form):
         "rank",
         "reads",
         "stretched",
+        "transposes",
     )
 
     def __init__(self, kind: Kind, rank: int, shape: Shape) -> None:
@@ -72,6 +74,7 @@ class Group(Form):
         self.checks = False
         self.chooses = False
         self.stretched = False
+        self.transposes = False
 
 
 CLOSED = "scans and scatters stand alone"
@@ -122,14 +125,12 @@ def _stretches(group: Group, shape: Shape, uses: int) -> bool:
     """Whether the group can be computed at each element of a shape that it broadcasts to.
 
     Only where the sizes are unknown and may well be equal, as those of placeholders that are added
-    up; what is known to repeat elements would repeat the work.
+    up; what is known to repeat elements would repeat the work. A transpose is made by tiles only
+    where its source is known to have neighbours along an axis, which one of these may not.
     """
-    if group.exits > uses or group.checks or group.chooses or len(group.shape) != len(shape):
+    if group.exits > uses or group.checks or group.chooses or group.transposes:
         return False
-    return all(
-        dim is full or (not isinstance(dim, int) and broadcasts_to(dim, full))
-        for dim, full in zip(group.shape, shape, strict=True)
-    )
+    return len(group.shape) == len(shape) and all(map(may_be, group.shape, shape))
 
 
 def view_obstacle(group: Group, node: Node, uses: int) -> str | None:

@@ -15,6 +15,7 @@ import numpy as np
 from random_programs import Maker, Step
 
 import graphc as gx
+from graphc.ir.dims import compare
 
 Made = tuple[Any, tuple[int, ...]]
 
@@ -204,11 +205,11 @@ def _view(m: Maker, a: int, b: int, c: int) -> Made:
         return gx.broadcast_to(x, (1 + b % 3, *x.shape)), (1 + b % 3, *shape)
     if kind == 2 and len(shape) < 5:
         return gx.expand_dims(x, axis), (*shape[:axis], 1, *shape[axis:])
-    if kind == 3 and x.shape[axis] == 1:
+    if kind == 3 and compare("eq", x.shape[axis], 1):
         return gx.squeeze(x, axis), (*shape[:axis], *shape[axis + 1 :])
     if kind == 4 and shape[axis]:
         return x[(*index, 0)], (*shape[:axis], *shape[axis + 1 :])
-    if kind == 5 and x.shape[axis] == 1:
+    if kind == 5 and compare("eq", x.shape[axis], 1):
         dims = (*x.shape[:axis], 3, *x.shape[axis + 1 :])
         return gx.broadcast_to(x, dims), (*shape[:axis], 3, *shape[axis + 1 :])
     if shape[axis] < 2:

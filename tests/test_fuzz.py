@@ -34,6 +34,7 @@ from graphc.base.options import FAST_MATH
 from graphc.debug.compare import difference
 from graphc.extract import extract
 from graphc.interp import bind_dims, evaluate_node
+from graphc.ir.dims import compare
 from graphc.ir.graph import Graph
 from graphc.lower import long_sums
 from passes.pipeline import PIPELINE
@@ -180,7 +181,7 @@ def check_each_operation(recipe: Recipe) -> None:
     graph = extraction.graph
     nodes = [
         node for node in graph.nodes
-        if not node.regions and all(v.type.size != 0 for v in node.outputs)
+        if not node.regions and not any(compare("eq", v.type.size, 0) for v in node.outputs)
     ]
     wanted = [value for node in nodes for value in node.outputs]
     everything = Graph(graph.name, graph.inputs, graph.nodes, wanted)

@@ -16,6 +16,7 @@ from effort import lines_run
 
 import graphc as gx
 from graphc.base.errors import ShapeError
+from graphc.base.target import named
 from graphc.ir.dims import Dim, DimExpr, program
 
 STEPS = 40
@@ -94,6 +95,17 @@ def test_fault_9_sums_of_unknown_sizes() -> None:
     _compiled(8)()
     few, many = lines_run(_compiled(20)), lines_run(_compiled(80))
     assert many <= 6 * few
+
+
+def test_matrices_of_unknown_sizes_are_read_in_order() -> None:
+    """Vectors are loaded, or one element is repeated: nothing is gathered element by element."""
+    with gx.Graph() as graph:
+        x, y, z = (gx.placeholder((None, None), name=name) for name in "xyz")
+        exe = gx.Session(graph, target=named("x86-64-v3")).compile(x * y + z, [x, y, z])
+    assert len(exe.kernels) == 1 and "gather" not in exe.llvm_ir()
+    given = [np.ones((n, m), np.float32) * (n + m) for n in (1, 6) for m in (1, 33)]
+    for a, b, c in itertools.product(given, repeat=3):
+        assert np.array_equal(exe(a, b, c), a * b + c)
 
 
 def test_the_order_of_a_sum_makes_no_other_size() -> None:

@@ -251,9 +251,10 @@ class KernelEmitter:
         return None
 
     def _fold(self, name: str, a: Reg, b: Reg) -> Reg:
-        """Integer arithmetic on strides, done now where both are literals or one of them is 1."""
-        if name == "mul" and (is_literal(a, 1) or is_literal(b, 1)):
-            return b if is_literal(a, 1) else a
+        """Integer arithmetic on strides, done now if both are literals or one changes nothing."""
+        unit = int(name == "mul")
+        if is_literal(b, unit) or (name != "sub" and is_literal(a, unit)):
+            return a if is_literal(b, unit) else b
         try:
             x, y = int(a.text), int(b.text)
         except ValueError:

@@ -14,8 +14,9 @@ from graphc.codegen.caches import LINE, prefetch
 from graphc.codegen.emitter import I64, PTR, FunctionEmitter, Reg, ltype
 from graphc.codegen.masked import every_lane, first_lanes, load_lanes, store_lanes
 from graphc.codegen.streaming import ALWAYS
-from graphc.ir.dims import product
+from graphc.ir.dims import may_be, product
 from graphc.ir.dtypes import DType
+from graphc.ir.types import Shape
 from graphc.kernel.ir import Load, Statement, Store, Var
 
 if TYPE_CHECKING:
@@ -118,18 +119,18 @@ def _broadcast_lanes(k: KernelEmitter, index: Linear, base: Reg, element: str) -
 def ask_for_streams(k: KernelEmitter, body: Sequence[Statement], width: int, ahead: int) -> None:
     """Asks for what iterations of a streaming vector loop read so many bytes further on.
 
-    Call it where the loop's lanes are bound. Only arrays as long as those written are asked for: a
-    row that every row of the result reads lies in a cache already, as does what the kernel has
-    read before.
+    Call it where the loop's lanes are bound. Only arrays as long as those written are asked for, or
+    that may well be where sizes are unknown: a row that every row of the result reads lies in a
+    cache already, as does what the kernel has read before.
     """
     conditions = [k.streaming[store] for store in body if store in k.streaming]
-    written = {product(s.buffer.type.shape) for s in k.streaming}
+    written = {s.buffer.type.shape for s in k.streaming}
     loads = [
         load
         for load in body
         if isinstance(load, Load)
         and load.condition is None
-        and product(load.buffer.type.shape) in written
+        and any(_may_be_as_long(load.buffer.type.shape, shape) for shape in written)
         and load.buffer in k.read_once
     ]
     if not conditions or not loads:
@@ -141,13 +142,21 @@ def ask_for_streams(k: KernelEmitter, body: Sequence[Statement], width: int, ahe
         ask_for_loads(k, loads, width, ahead)
 
 
+def _may_be_as_long(shape: Shape, other: Shape) -> bool:
+    if product(shape) == product(other):
+        return True
+    return len(shape) == len(other) and all(map(may_be, shape, other))
+
+
 def ask_for_loads(
     k: KernelEmitter, loads: Sequence[Load], width: int, ahead: int, *, near: bool = True
 ) -> None:
     """Asks for what neighbouring lanes, bound at present, read so many bytes further on."""
     for load in loads:
         place = k.binding(load.index)
-        if isinstance(place, Linear) and is_literal(place.stride, 1):
+        if not isinstance(place, Linear):
+            continue
+        if is_literal(place.stride, 1) or place.stride in k.dims.zero_or_one:
             size = load.buffer.type.dtype.bytes
             far = k.e.binary("add", place.base, k.e.const(ahead // size, I64))
             base, element = k.pointer(load.buffer), storage(load.buffer.type.dtype)

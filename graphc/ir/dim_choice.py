@@ -157,6 +157,11 @@ def broadcasts_to(dim: Dim, target: Dim) -> bool:
     return _union(target, dim) is target
 
 
+def may_be(dim: Dim, full: Dim) -> bool:
+    """Whether a size is another, or may well be: it is unknown and plainly broadcasts to that."""
+    return dim == full or (not isinstance(dim, int) and broadcasts_to(dim, full))
+
+
 def _member(tree: Dim) -> tuple[Dim, Dim, Dim]:
     """The member at the root, and the trees of those before and after it, 1 if there are none."""
     atom = lone_atom(tree, "broadcast")

@@ -32,7 +32,7 @@ from graphc.ir.dim_algebra import (
     restored,
 )
 from graphc.ir.dim_atoms import UNKNOWN, Atom, atoms_in_order, flatten, interval_of, terms_of
-from graphc.ir.dim_choice import broadcast, broadcasts_to, dim_max, dim_min, select
+from graphc.ir.dim_choice import broadcast, broadcasts_to, dim_max, dim_min, may_be, select
 from graphc.ir.dim_compare import RELATIONS, compare, equal, less, less_equal
 from graphc.ir.dim_division import floor_divide, modulo
 from graphc.ir.dim_interval import INFINITY
@@ -62,6 +62,7 @@ __all__ = [
     "is_symbol",
     "less",
     "less_equal",
+    "may_be",
     "parse_dim",
     "parts_of",
     "product",

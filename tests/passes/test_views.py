@@ -94,7 +94,7 @@ def test_slices_that_stay() -> None:
           %4 = slice(%3) {start = (0,), step = (1,), size = (2,)} : float32[2]
           %5 = sqrt(%1) : float32[n]
           %6 = slice(%5) {start = (dim(n - 1),), step = (-1,), size = (dim(n),)} : float32[n]
-          %7 = add(%1, %2) : float32[select(n == 1, m, n)]
+          %7 = add(%1, %2) : float32[broadcast(m, n)]
           %8 = slice(%7) {start = (0,), step = (1,), size = (0,)} : float32[0]
           return %3, %4, %6, %8
         }
