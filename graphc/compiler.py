@@ -21,6 +21,7 @@ from graphc.lower.program import plan_program
 from graphc.plan.ir import Group, Launch, Plan
 from graphc.plan.table import WALKER, WORKER
 from graphc.plan.verify import verify_plan
+from graphc.plan.verify_bounds import verify_bounds
 from graphc.runtime.code import Code
 from graphc.runtime.jit import Library, compile_object, key_of, shared_library
 from graphc.runtime.program import Program
@@ -143,7 +144,7 @@ def _lowered(given: Prepared) -> Levels:
     with stage("lower", graph, context, records):
         states = len(extraction.states)
         plan, slots, launches, carries = plan_program(
-            graph, states, extraction.guards, target, options.thread_count, context.renewed
+            graph, states, target, options.thread_count, context.renewed
         )
     carried: dict[Value, str] = {}
     if options.optimize:
@@ -217,7 +218,7 @@ def _execute(graph: Graph, options: Options, target: Target) -> list[Array]:
         off=options.off | {"precompute"},
         threads=options.threads,
     )
-    return compile_graph(Extraction(graph, (), (), (), ()), quiet, here).program.run([])
+    return compile_graph(Extraction(graph, (), (), ()), quiet, here).program.run([])
 
 
 def _inplace_decision(plan: Plan, slots: Mapping[Value, int], context: PassContext) -> May:
@@ -265,6 +266,7 @@ def _verify(plan: Plan) -> None:
     for kernel in plan.kernels:
         verify_kernel(kernel)
     verify_plan(plan)
+    verify_bounds(plan)
     check_layout(plan)
 
 

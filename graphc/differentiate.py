@@ -14,12 +14,13 @@ from typing import Any, Literal
 
 from graphc.base.errors import DTypeError, GradientError, GraphError
 from graphc.base.source import caller
-from graphc.ir.builder import builder_for
+from graphc.ir.builder import apply, builder_for
 from graphc.ir.graph import Graph, Node
 from graphc.ir.recorder import Recorder, origin
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.convert import PYTHON_SCALARS, as_value
+from graphc.ops.shape import reshape_op
 from graphc.ops.source import constant_beside
 from graphc.structure import leaves, rebuild
 from passes.autodiff.forward import forward
@@ -73,10 +74,10 @@ def gradients(
         for x, gradient in zip(x_leaves, found, strict=True):
             if gradient is None:
                 raise _no_path(x)
-    scope.adopt(grown.nodes[len(graph.nodes) :])
+    made = scope.adopted(graph, grown, found, outer_ys)
     results = [
-        surface_function("zeros_like")(x) if gradient is None else scope.recorder.local(gradient)
-        for x, gradient in zip(x_leaves, found, strict=True)
+        surface_function("zeros_like")(x) if gradient is None else gradient
+        for x, gradient in zip(x_leaves, made, strict=True)
     ]
     return _rebuilt(xs, results)
 
@@ -108,10 +109,10 @@ def jvp(ys: Any, xs: Any, tangents: Any) -> Any:
     outer_ys, directions = scope.outer(y_leaves), scope.outer(given)
     graph = scope.graph(outer_ys, directions)
     grown, found = forward(graph, outer_ys, scope.outer(x_leaves), directions)
-    scope.adopt(grown.nodes[len(graph.nodes) :])
+    made = scope.adopted(graph, grown, found, outer_ys)
     results = [
-        surface_function("zeros_like")(y) if tangent is None else scope.recorder.local(tangent)
-        for y, tangent in zip(y_leaves, found, strict=True)
+        surface_function("zeros_like")(y) if tangent is None else tangent
+        for y, tangent in zip(y_leaves, made, strict=True)
     ]
     return _rebuilt(ys, results)
 
@@ -173,11 +174,31 @@ class _Scope:
         ordered = sorted(found.values(), key=lambda entry: entry[:2])
         return Graph(self.recorder.name, tuple(sources), [node for *_, node in ordered], ys)
 
-    def adopt(self, nodes: Iterable[Node]) -> None:
-        """Appends new nodes to the recorder, capturing what they read from outside."""
-        for node in nodes:
+    def adopted(
+        self, graph: Graph, grown: Graph, results: Sequence[Value | None], ys: Sequence[Value]
+    ) -> list[Value | None]:
+        """Appends what a graph has grown by to the recorder; gives the results there.
+
+        They rely on ys: where a value has none, since sizes don't fit, it has no derivative either,
+        even if that reads nothing which has to fit.
+        """
+        values = (value for node in graph.nodes for value in node.outputs)
+        may_fail = not all(value.type.is_static for value in (*graph.inputs, *values))
+        made: set[Value] = set()
+        for node in grown.nodes[len(graph.nodes) :]:
             inputs = tuple(self.recorder.local(value) for value in node.inputs)
             self.recorder.adopt(_reading(node, inputs))
+            made.update(node.outputs)
+        found: list[Value | None] = []
+        for value in results:
+            if value is not None and value not in made:
+                value = self.recorder.local(value)
+                if may_fail:
+                    value = apply(reshape_op, value, shape=value.shape)
+            if value is not None and may_fail:
+                self.recorder.rely(value, ys)
+            found.append(value)
+        return found
 
     @staticmethod
     def _depth(recorder: Recorder) -> int:

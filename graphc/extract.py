@@ -13,15 +13,13 @@ from typing import Any
 
 from graphc.base.errors import FeedError, GraphError
 from graphc.base.source import caller
-from graphc.ir.dims import Dim, DimExpr, symbols_of
+from graphc.ir.dims import DimExpr, symbols_of
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Pointwise
+from graphc.ir.guard import Guard, lifted, merged
 from graphc.ir.recorder import Recorder
 from graphc.ir.value import Value
-from graphc.ops.guards import operand_guard, run_time_guard
 from graphc.ops.source import placeholder_op
 from graphc.ops.state import assign_op, variable_op
-from graphc.plan.ir import Guard
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,14 +32,12 @@ class Extraction:
         feeds: values that must be fed, in the order they were built.
         states: variables that are read.
         written: variables that get a new value.
-        guards: equalities of dims that can only be checked at run time.
     """
 
     graph: Graph
     feeds: tuple[Value, ...]
     states: tuple[Value, ...]
     written: tuple[Value, ...]
-    guards: tuple[Guard, ...]
 
     @property
     def renewed(self) -> tuple[tuple[int | None, int], ...]:
@@ -70,6 +66,34 @@ def needed(recorder: Recorder, roots: Iterable[Value], stop: Collection[Value]) 
             for output in node.outputs:
                 stack += requires.get(output, ())
     return [*compress(nodes, found)]
+
+
+def relied(nodes: Iterable[Node]) -> list[Node]:
+    """The further nodes whose guards count, since one of these relies on what they make."""
+    found: dict[Value, Node] = {}
+    stack = [value for node in nodes for value in _relied(node)]
+    if not stack:
+        return []
+    known = {node.outputs[0] for node in nodes}
+    while stack:
+        value = stack.pop()
+        node = value.graph.producer(value) if value.graph is not None else None
+        if node is not None and node.outputs[0] not in known:
+            known.add(node.outputs[0])
+            found[node.outputs[0]] = node
+            stack += (*node.inputs, *_relied(node))
+    return sorted(found.values(), key=_position)
+
+
+def _position(node: Node) -> int:
+    value = node.outputs[0]
+    return 0 if value.graph is None else value.graph.positions[value]
+
+
+def _relied(node: Node) -> Iterator[Value]:
+    for value in node.outputs:
+        if value.graph is not None and value.graph.relies:
+            yield from value.graph.relies.get(value, ())
 
 
 def without_assignments(nodes: Sequence[Node]) -> tuple[list[Node], dict[Value, Value]]:
@@ -125,12 +149,32 @@ def extract(
             states.append(node.outputs[0])
         else:
             others.append(node)
-    feeds += _sources_of_dims(recorder, nodes, feeds)
+    others, guards = lifted(others)
+    guards = merged((*lifted(relied(nodes))[1], *guards))
+    feeds += _sources_of_dims(recorder, [*others, *_sources(nodes)], feeds)
     body, stands_for = without_assignments(others)
     last = {recorder.written[output]: value for output, value in stands_for.items()}
     outputs = [stands_for.get(value, value) for value in fetches] + list(last.values())
-    graph = Graph(recorder.name, (*feeds, *states), body, outputs)
-    return Extraction(graph, tuple(feeds), tuple(states), tuple(last), tuple(guards_of(graph)))
+    inputs = (*feeds, *states)
+    graph = Graph(recorder.name, inputs, body, outputs, _told(guards, inputs))
+    return Extraction(graph, tuple(feeds), tuple(states), tuple(last))
+
+
+def _sources(nodes: Iterable[Node]) -> Iterator[Node]:
+    return (node for node in nodes if node.op is placeholder_op or node.op is variable_op)
+
+
+def _told(guards: Sequence[Guard], inputs: Sequence[Value]) -> Sequence[Guard]:
+    """The guards of sizes that the inputs tell.
+
+    Others are of what a value relies on but does not read: where that is not fed, there is nothing
+    to compare.
+    """
+    if not guards:
+        return guards
+    dims = (dim for value in inputs for dim in _symbolic(value.shape))
+    known = {symbol for dim in dims for symbol in symbols_of(dim)}
+    return [guard for guard in guards if guard.symbols <= known]
 
 
 def _without_fed(node: Node, fed: Collection[Value]) -> Node:
@@ -152,6 +196,8 @@ def _sources_of_dims(
         return []
     spoken_of: set[DimExpr] = set()
     everything = [*nodes, *(n for node in nodes for r in node.regions for n in r.walk())]
+    regions = (region for node in everything for region in node.regions)
+    spoken_of.update(s for region in regions for guard in region.guards for s in guard.symbols)
     types = {id(value.type): value.type for node in everything for value in node.outputs}
     for attrs in [node.attrs for node in everything if node.attrs]:
         for attribute in attrs.values():
@@ -169,6 +215,17 @@ def _sources_of_dims(
             unknown.difference_update(value.shape)
             result.append(value)
     return result
+
+
+def with_sources(recorder: Recorder, nodes: Sequence[Node]) -> list[Node]:
+    """The nodes and those whose sizes or guards they speak of, in the order they were built."""
+    everything = [*nodes, *relied(nodes)]
+    fed = [node.outputs[0] for node in everything if node.op is placeholder_op]
+    for value in _sources_of_dims(recorder, everything, fed):
+        node = recorder.producer(value)
+        assert node is not None
+        everything.append(node)
+    return sorted(everything, key=lambda node: recorder.positions[node.outputs[0]])
 
 
 def _symbolic(attribute: Any) -> Iterator[DimExpr]:
@@ -193,33 +250,3 @@ def missing_feed(value: Value, recorder: Recorder) -> FeedError:
         where=where,
         hint="add it to the feeds",
     )
-
-
-def guards_of(graph: Graph) -> list[Guard]:
-    """What must hold of the dims at run time: equalities that ops ask for, and broadcasts."""
-    result: dict[tuple[Dim, Dim, bool, bool], Guard] = {}
-
-    def add(guard: Guard) -> None:
-        result.setdefault((guard.left, guard.right, guard.broadcasts, guard.index), guard)
-
-    for node in graph.walk() if graph.has_regions else graph.nodes:
-        if node.attrs:
-            for given in node.attrs.get("guards", ()):
-                add(run_time_guard(node.op.name, given, node.provenance.where))
-        inputs = node.inputs
-        if len(inputs) < 2 or not isinstance(node.op.lowering, Pointwise):
-            continue
-        target = node.outputs[0].type.shape
-        for operand in inputs:
-            shape = operand.type.shape
-            if shape is target:
-                continue
-            offset = len(target) - len(shape)
-            for axis, dim in enumerate(shape):
-                full = target[axis + offset]
-                if dim == 1 or dim == full:
-                    continue
-                shapes = [value.shape for value in node.inputs]
-                where = node.provenance.where
-                add(operand_guard(node.op.name, shapes, dim, full, where))
-    return list(result.values())

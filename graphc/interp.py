@@ -17,11 +17,11 @@ from graphc.ir.attributes import Array
 from graphc.ir.dims import DimExpr, is_symbol, symbol_name, symbols_of
 from graphc.ir.dims import evaluate as evaluate_dim
 from graphc.ir.graph import Graph, Node
+from graphc.ir.guard import without_guards
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.control import cond_op, while_op
 from graphc.ops.fused import fused_op
-from graphc.ops.guards import run_time_guard
 
 Alter: TypeAlias = Callable[[Array], Array]
 """Gives what is used in place of an array."""
@@ -147,14 +147,11 @@ def evaluate(
 
 
 def _check_guards(graph: Graph, sizes: Mapping[str, int]) -> None:
-    """Equalities of dims that nodes need, before anything is computed."""
-    for node in graph.nodes:
-        for guard in node.attrs.get("guards", ()):
-            checked = run_time_guard(node.op.name, guard, node.provenance.where)
-            failure = checked.failure(sizes)
-            if failure is not None:
-                failure.node = repr(node)
-                raise failure
+    """What the graph needs of sizes, before anything is computed."""
+    for guard in graph.guards:
+        failure = guard.failure(sizes)
+        if failure is not None:
+            raise failure
 
 
 def _bound(graph: Graph, inputs: Sequence[Any] | Mapping[Value, Any]) -> dict[Value, Array]:
@@ -224,11 +221,8 @@ def _results(
         return _loop(node, arrays, sizes, budget, alter)
     if node.regions:
         raise UnsupportedError(f"the interpreter does not know the control flow of {node.op.name}")
-    attrs = {
-        name: resolve(attribute, sizes)
-        for name, attribute in node.attrs.items()
-        if name != "guards"
-    }
+    given = without_guards(node.attrs).items()
+    attrs = {name: resolve(attribute, sizes) for name, attribute in given}
     results = node.op.reference(*arrays, **attrs)
     if not isinstance(results, tuple):
         results = (results,)

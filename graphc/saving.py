@@ -19,7 +19,7 @@ from graphc.base.errors import ArtifactError, GraphError, ParseError
 from graphc.base.source import caller
 from graphc.base.warn import warn
 from graphc.base.words import shown
-from graphc.extract import needed
+from graphc.extract import needed, with_sources
 from graphc.ir import dims
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.builder import make_node
@@ -30,7 +30,7 @@ from graphc.ir.printer import symbols_in
 from graphc.ir.recorder import Recorder
 from graphc.ir.text_io import load_graph, save_graph
 from graphc.ir.value import Value
-from graphc.ops.files import effect_op, requires_op, structure_op
+from graphc.ops.files import effect_op, relies_op, requires_op, structure_op
 from graphc.ops.source import placeholder_op
 from graphc.ops.state import assign_op, variable_op
 from graphc.state import Variable, group
@@ -67,13 +67,14 @@ def save(path: str | os.PathLike[str], fetches: Any, *, session: Session | None 
     structure = structure_data(fetches)
     recorder = _recorder_of(flat)
     roots = [v for leaf in flat for v in (leaf.values if isinstance(leaf, Effect) else (leaf,))]
-    nodes = _saved_nodes(recorder, needed(recorder, roots, ()))
+    nodes = _saved_nodes(recorder, with_sources(recorder, needed(recorder, roots, ())))
     nodes = _with_facts(recorder, nodes, session)
     for node in list(nodes):
         for value in node.outputs:
-            others = recorder.requires.get(value)
-            if others:
-                nodes.append(_file_node(requires_op, (value, *dict.fromkeys(others))))
+            for op, table in ((requires_op, recorder.requires), (relies_op, recorder.relies)):
+                others = table.get(value)
+                if others:
+                    nodes.append(_file_node(op, (value, *dict.fromkeys(others))))
     outputs: list[Value] = []
     for leaf in flat:
         if isinstance(leaf, Effect):
@@ -221,6 +222,8 @@ class _Loader:
             inputs = tuple(self._operand(value, node) for value in node.inputs)
             if node.op is requires_op:
                 self.recorder.require(inputs[0], inputs[1:])
+            elif node.op is relies_op:
+                self.recorder.rely(inputs[0], inputs[1:])
             elif node.op is effect_op:
                 self.effects[node.output] = group(*inputs, name=node.output.name)
             elif node.op is structure_op:

@@ -483,16 +483,14 @@ def _label(leaf: Any) -> str:
 
 def _program_key(extraction: Extraction) -> Hashable:
     """Equal for extractions that one program serves."""
-    return (
-        extraction.graph.structure,
-        _lines(extraction),
-        len(extraction.states),
-        extraction.renewed,
-        extraction.guards,
-    )
+    graph, states = extraction.graph, len(extraction.states)
+    return graph.structure, _lines(extraction), states, extraction.renewed
 
 
 def _lines(extraction: Extraction) -> tuple[tuple[str, int] | None, ...]:
-    """The user's lines that failing index checks would name; guards hold their own."""
-    found = [n.provenance.where for n in extraction.graph.walk() if n.op.checks_indices]
+    """The user's lines that failing checks of indices and sizes would name."""
+    nodes = [*extraction.graph.walk()]
+    graphs = [extraction.graph, *(region for node in nodes for region in node.regions)]
+    found = [guard.where for graph in graphs for guard in graph.guards]
+    found += [node.provenance.where for node in nodes if node.op.checks_indices]
     return tuple(None if where is None else (where.filename, where.line) for where in found)

@@ -21,6 +21,7 @@ import numpy as np
 from graphc.ir.attributes import Payload
 from graphc.ir.dtypes import bool_
 from graphc.ir.graph import Graph, Node, Provenance
+from graphc.ir.guard import Guard
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.pointwise_logic import bitwise_and_op, bitwise_not_op, bitwise_or_op
@@ -53,6 +54,7 @@ class _Level:
         self._context = context
         self._facts = dict(facts)
         self._nodes: list[Node] = []
+        self._guards: list[Guard] = []
         self._producer: dict[Value, Node] = {}
         self._stands_for: dict[Value, Value] = {}
 
@@ -61,7 +63,8 @@ class _Level:
         for node in graph.nodes:
             self._enter(node)
         outputs = [self._resolve(value) for value in graph.outputs]
-        return graph.rebuilt(self._nodes, outputs)
+        made = graph.rebuilt(self._nodes, outputs)
+        return made.with_parts(guards=self._guards) if self._guards else made
 
     def state(self, value: Value, truth: bool, provenance: Provenance) -> None:
         """Who read the input reads a constant."""
@@ -108,6 +111,8 @@ class _Level:
         if self._never_runs(node) and self._context.decide("idle-loop", node):
             for value, start in zip(node.outputs, node.inputs, strict=False):
                 self._stands_for[value] = start
+            # the condition has run once
+            self._guards += node.regions[0].guards
             return
         self._append(self._with_regions(node, [{}, {}]))
 
@@ -122,7 +127,7 @@ class _Level:
             ):
                 return node
             regions = [
-                Graph(old.name, new.inputs, new.nodes, new.outputs)
+                Graph(old.name, new.inputs, new.nodes, new.outputs, new.guards)
                 for old, new in zip(node.regions, reversed(node.regions), strict=True)
             ]
             inputs = (negation.inputs[0], *node.inputs[1:])
@@ -130,6 +135,7 @@ class _Level:
 
     def _inline(self, region: Graph, node: Node) -> None:
         """The nodes of a branch join this level; results of the cond keep their identity."""
+        self._guards += region.guards
         given = dict(zip(region.inputs, operands(node), strict=True))
         self._stands_for.update(given)
         own: dict[Value, Value] = {}

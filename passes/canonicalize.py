@@ -18,7 +18,6 @@ from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import OpDef
 from graphc.ir.value import Value
-from graphc.ops.guards import guarded
 from graphc.ops.pointwise_logic import (
     astype_op,
     greater_equal_op,
@@ -76,9 +75,9 @@ def _order(editor: GraphEditor, node: Node, context: PassContext) -> None:
 
 
 def _still(editor: GraphEditor, node: Node, context: PassContext) -> bool:
-    """Takes out what gives its operand back; equalities that it has checked keep it."""
+    """Takes out what gives its operand back."""
     (source,) = node.inputs
-    if node.output.type != source.type or node.attrs.get("guards"):
+    if node.output.type != source.type:
         return False
     if node.op is transpose_op and node.attrs["axes"] != tuple(range(source.ndim)):
         return False
@@ -99,7 +98,7 @@ def _move(editor: GraphEditor, node: Node, context: PassContext) -> None:
     constant = known(source, editor.producer)
     if node.op is not broadcast_to_op and constant is not None and constant.splat:
         scalar = constant.scalar
-        if scalar is not None and not node.attrs.get("guards") and not inner.attrs.get("guards"):
+        if scalar is not None:
             _replace(
                 editor, node, context, "move-element",
                 lambda: broadcast_to(scalar, node.output.shape),
@@ -118,16 +117,13 @@ def _move(editor: GraphEditor, node: Node, context: PassContext) -> None:
                 made = editor.redefine(node.output, transpose_op, (origin,), {"axes": axes})
             _move(editor, made, context)
         return
-    guards = (*inner.attrs.get("guards", ()), *node.attrs.get("guards", ()))
-    if node.op is reshape_op and origin.type == node.output.type and not guards:
+    if node.op is reshape_op and origin.type == node.output.type:
         if context.decide("reshape-back", node):
             editor.supplant(node, origin)
         return
     _replace(
         editor, node, context, f"{node.op.name}-twice",
-        lambda: apply(
-            node.op, origin, shape=node.attrs["shape"], **guarded(tuple(dict.fromkeys(guards)))
-        ),
+        lambda: apply(node.op, origin, shape=node.attrs["shape"]),
     )  # fmt: skip
 
 

@@ -81,7 +81,7 @@ def chains(graph: Graph, context: PassContext) -> Graph:
 
 def _factors_of(graph: Graph, node: Node | None) -> tuple[_Factor, _Factor] | None:
     """The factors, if the node is a product of matrices or of a matrix and a vector."""
-    if node is None or node.attrs.get("guards"):
+    if node is None:
         return None
     if node.op is contract_op:
         (left, right), attrs = node.inputs, node.attrs
@@ -89,7 +89,7 @@ def _factors_of(graph: Graph, node: Node | None) -> tuple[_Factor, _Factor] | No
     if node.op is not reduce_sum_op or node.attrs["axis"] != 1:
         return None
     terms = graph.producers.get(node.inputs[0])
-    if terms is None or terms.op is not multiply_op or terms.attrs.get("guards"):
+    if terms is None or terms.op is not multiply_op:
         return None
     for matrix, vector in (terms.inputs, terms.inputs[::-1]):
         if matrix.ndim == 2 and vector.ndim == 1 and equal(matrix.shape[1], vector.shape[0]):

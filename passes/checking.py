@@ -33,7 +33,6 @@ from graphc.debug.compare import (
 from graphc.debug.samples import ORDINARY, cost, feeds
 from graphc.debug.sizes import fitting_sizes
 from graphc.debug.true_values import true_values
-from graphc.extract import guards_of
 from graphc.interp import Alter, Budget, OutOfBudget, evaluate_node
 from graphc.ir.attributes import Array
 from graphc.ir.edit import topological
@@ -274,7 +273,7 @@ class _Comparison:
 
 def sizes_for(graph: Graph) -> list[dict[str, int]]:
     """Small sizes of the symbolic dims that the graph's guards allow, to be tried in turn."""
-    return fitting_sizes(symbols_in(graph), guards_of(graph))
+    return fitting_sizes(symbols_in(graph), graph.guards)
 
 
 def compare(

@@ -105,8 +105,7 @@ def element_of(node: Node, operands: Sequence[Known]) -> Array | None:
         return None
     inputs = tuple(Value(TensorType(value.dtype, ())) for value in node.inputs)
     output = Value(TensorType(node.output.dtype, ()))
-    attrs = {name: value for name, value in node.attrs.items() if name != "guards"}
-    alone = Node(node.op, inputs, attrs, (output,), (), node.provenance)
+    alone = Node(node.op, inputs, node.attrs, (output,), (), node.provenance)
     with np.errstate(all="ignore"):
         (array,) = evaluate_node(alone, [o.array.reshape(()) for o in operands], {})
     return array

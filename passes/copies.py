@@ -266,7 +266,7 @@ def renamed(
         return Copy(slot_of(step.source), slot_of(step.target))
     if isinstance(step, Branch):
         return Branch(slot_of(step.predicate), place[step.target])
-    return Jump(place[step.target])
+    return Jump(place[step.target]) if isinstance(step, Jump) else step
 
 
 __all__ = ["Moved", "renamed", "without_copies"]

@@ -16,7 +16,7 @@ from typing import NoReturn, TypeAlias
 from graphc.base.errors import VerifyError
 from graphc.ir.dims import Dim
 from graphc.kernel.ir import stored_parts
-from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Step
+from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require, Step
 
 _Content: TypeAlias = tuple[int, frozenset[int]]
 """A slot of the old plan; and the steps that have written parts of it, as long as some lack."""
@@ -140,6 +140,11 @@ class _Walk:
                 if not state.holds(theirs.predicate, (mine.predicate, _WHOLE)):
                     self._fail(new, f"branches on other than slot %{mine.predicate} of before")
                 return [(old + 1, new + 1), (mine.target, theirs.target)]
+            if isinstance(mine, Require):
+                if not matches or theirs != mine:
+                    self._fail(new, f"stands for the guard {old}")
+                old, new = old + 1, new + 1
+                continue
             if not matches or not isinstance(theirs, Launch) or theirs.kernel != mine.kernel:
                 self._fail(new, f"stands where step {old} should")
             self._launch(old, new, mine, theirs, state)

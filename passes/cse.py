@@ -53,7 +53,7 @@ def cse(graph: Graph, context: PassContext) -> Graph:
     elif not stands_for:
         return graph
     outputs = [stands_for.get(value, value) for value in graph.outputs]
-    return Graph(graph.name, graph.inputs, nodes, outputs)
+    return graph.with_parts(nodes=nodes, outputs=outputs)
 
 
 def _taking_from_outside(node: Node, known: dict[Hashable, Node], context: PassContext) -> Node:
@@ -80,7 +80,7 @@ def _taking_from_outside(node: Node, known: dict[Hashable, Node], context: PassC
                 continue
             pairs = zip(inner.outputs, same.outputs, strict=True)
             captured += [(number, value, outer) for value, outer in pairs]
-        regions[number] = Graph(region.name, region.inputs, kept, region.outputs)
+        regions[number] = region.with_parts(nodes=kept)
     return with_captured(node, regions, captured) if captured else node
 
 

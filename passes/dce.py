@@ -9,6 +9,7 @@ only reason to stay. Inputs stay, since they are the graph's signature. What is 
 the graph and the regions inside it at once, value by value: a result of ``cond`` needs that result
 of both branches and the predicate; a result of ``while`` needs the condition, its start and its
 successor. A carried value that only feeds itself is so never reached, however deep it is nested.
+Control flow with guards stays, with one of its results: they hold when it runs.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ def dce(graph: Graph, context: PassContext) -> Graph:
         owners = [node for node in open_nodes(graph) if has_open_regions(node)]
     live = _Live(graph, owners)
     live.need(graph.outputs)
+    for node in owners:
+        if _has_guards(node) and live.values.isdisjoint(node.outputs):
+            live.need(node.outputs[:1])
     decided: set[Node] = set()
     refused = True
     while refused:
@@ -107,6 +111,17 @@ class _Live:
         return any(alive) and not (
             all(alive) and all(_used(node, place, self.values) for place in captures(node))
         )
+
+
+def _has_guards(node: Node) -> bool:
+    """Whether it must run to find out if sizes fit, though nobody reads what it gives."""
+    pending = [*node.regions]
+    while pending:
+        region = pending.pop()
+        if region.guards:
+            return True
+        pending += [inner for node in region.nodes for inner in node.regions]
+    return False
 
 
 def _used(node: Node, place: int, live: set[Value]) -> bool:

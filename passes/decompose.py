@@ -85,7 +85,7 @@ def _respelled(value: Value, output: Value) -> Value:
 
 
 def _joined(node: Node) -> Value:
-    """The same concatenation by a tree; what its guards demand stays with the last node."""
+    """The same concatenation by a tree; pieces that fit stay pieces that fit."""
     axis = node.attrs["axis"]
     pieces = list(node.inputs)
     while len(pieces) > MAXIMUM_PIECES:

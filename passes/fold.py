@@ -119,7 +119,7 @@ def _oversize(node: Node, operands: Sequence[Known], given: int) -> str | None:
     """Why the result may not be stored: its size is unknown or too large."""
     values = (*node.inputs, node.output)
     is_static = all(value.type.is_static for value in values) and not needs_sizes(node)
-    if not is_static or node.attrs.get("guards"):
+    if not is_static:
         return "its size is known only when the graph runs"
     distinct = dict(zip(node.inputs, operands, strict=True))
     stored = sum(operand.array.nbytes for operand in distinct.values())

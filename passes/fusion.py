@@ -353,9 +353,7 @@ class Fuser:
         nodes = [*self._loose, *bodies.fused()]
         nodes += [node for node in constants if node.op is constant_op]
         nodes.sort(key=lambda node: self._position[node.outputs[0]])
-        return Graph(
-            self.graph.name, self.graph.inputs, topological(nodes), self.graph.outputs
-        )
+        return self.graph.with_parts(nodes=topological(nodes))
 
     def _fused(self, group: Group, bodies: Bodies) -> None:
         members = sorted(group.nodes, key=lambda node: self._position[node.outputs[0]])

@@ -4,7 +4,8 @@
       body: %1 = exp(%w)                ->      %3 = while(%i, %w, %2) {
             %2 = add(%x, %1) ... }                body: %2 = add(%x, %e) ... }
 
-A loop may run no trip at all, so only what cannot fail moves: no index checks, no guards, no loops.
+A loop may run no trip at all, so only what cannot fail moves: no index checks, no loops, nothing
+of sizes that the loop has guards of.
 And only what pays: matrix products, reductions, scans, branches and functions always do; arithmetic
 does if its result takes no more memory than its operands, and a view if what reads it needs it in
 memory. Scalars, counters, constants and other views stay, since kernels recompute them for nothing.
@@ -12,11 +13,13 @@ memory. Scalars, counters, constants and other views stay, since kernels recompu
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 
-from graphc.ir.dims import at_hint
+from graphc.ir.dims import DimExpr, at_hint
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Contraction, Element, Pointwise, Reshape, Scan, ScatterAdd, View
+from graphc.ir.printer import symbols_of
 from graphc.ir.value import Value
 from graphc.ops.source import constant_op
 from passes.base import PassContext, has_open_regions
@@ -53,7 +56,7 @@ def _with_invariants_outside(node: Node, context: PassContext) -> list[Node]:
         for inner in region.nodes:
             if inner in moved:
                 captured += [(number, v, clones[v]) for v in inner.outputs if v in read]
-        regions[number] = Graph(region.name, region.inputs, kept, region.outputs)
+        regions[number] = region.with_parts(nodes=kept)
     return [*outside, with_captured(node, regions, captured)] if captured else [node]
 
 
@@ -92,8 +95,11 @@ class _Invariants:
         self._made: set[Value] = set()
         self._stored = {value: at_hint(value.type.bytes) for value in given}
         users = region.users()
+        unsure = {symbol for guard in region.guards for symbol in guard.symbols}
         for node in region.nodes:
-            if not all(value in self._stored for value in node.inputs) or not _movable(node):
+            if not all(value in self._stored for value in node.inputs) or not _movable(
+                node, unsure
+            ):
                 continue
             stored = sum(self._stored[value] for value in dict.fromkeys(node.inputs))
             if self._pays(node, stored, users) and context.decide("hoist", node):
@@ -122,25 +128,25 @@ class _Invariants:
         return arithmetic and at_hint(node.output.type.bytes) <= stored
 
 
-def _movable(node: Node) -> bool:
-    """True for what may run although the loop would not have run it."""
+def _movable(node: Node, unsure: Set[DimExpr]) -> bool:
+    """True for what may run although the loop would not have run it.
+
+    Sizes that are ``unsure`` are those that the loop checks: before it they may be of any kind.
+    """
     if not has_open_regions(node):
-        return node.op.effect == "pure" and not node.regions and not _may_fail(node)
+        fails = node.op.checks_indices or not unsure.isdisjoint(_symbols_of(node))
+        return node.op.effect == "pure" and not node.regions and not fails
+    if any(region.guards for region in node.regions):
+        return False
     owners = (node, *(inner for region in node.regions for inner in region.walk()))
     return not any(
-        is_loop(inner) if has_open_regions(inner) else not _movable(inner) for inner in owners
+        is_loop(inner) if has_open_regions(inner) else not _movable(inner, unsure)
+        for inner in owners
     )
 
 
-def _may_fail(node: Node) -> bool:
-    """True if a check at run time belongs to the node."""
-    if node.op.checks_indices or node.attrs.get("guards"):
-        return True
-    if not isinstance(node.op.lowering, Pointwise):
-        return False
-    shape = node.output.shape
-    return any(
-        dim not in (1, full)
-        for value in node.inputs
-        for dim, full in zip(reversed(value.shape), reversed(shape), strict=False)
-    )
+def _symbols_of(node: Node) -> Set[DimExpr]:
+    """The symbols of a node's shapes and attributes."""
+    mentioned: list[object] = [value.shape for value in (*node.inputs, *node.outputs)]
+    mentioned += node.attrs.values()
+    return set[DimExpr]().union(*map(symbols_of, mentioned))

@@ -80,7 +80,7 @@ def commit_step(plan: Plan, may: Callable[[], bool]) -> int | None:
     for position, step in enumerate(plan.steps):
         if isinstance(step, (Branch, Jump)):
             open_until = max(open_until, position + 1, step.target)
-        elif isinstance(step, Launch) and plan.kernels[step.kernel].sites:
+        elif plan.may_fail(step):
             open_until = position + 1
         for slot, is_written in plan.accesses(step):
             if is_written and slot in old_of:

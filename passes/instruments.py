@@ -157,4 +157,4 @@ def shuffled(graph: Graph, source: random.Random) -> Graph:
         else node
         for node in order
     ]
-    return Graph(graph.name, graph.inputs, nodes, graph.outputs)
+    return graph.with_parts(nodes=nodes)

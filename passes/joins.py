@@ -129,7 +129,6 @@ def _pieces(node: Node, editor: GraphEditor) -> tuple[list[Value], list[Node]]:
             made is not None
             and made.op is concatenate_op
             and made.attrs["axis"] == axis
-            and "guards" not in made.attrs
             and editor.only_user(piece) is reader
             and _saves(made.inputs, editor)
             and len(pieces) + len(pending) + len(made.inputs) <= MAX_PIECES
@@ -147,8 +146,6 @@ def _obstacle(node: Node, whole: _Whole, editor: GraphEditor) -> str | None:
     Without its own kernel the pieces are neither read nor written once more, but for those that
     have to be copied, and for readers that would have computed with the pieces where they are.
     """
-    if "guards" in node.attrs:
-        return "whether its pieces fit is only known at run time"
     result, axis, pieces = node.output, whole.axis, whole.pieces
     users, is_fetched = editor.users(result), editor.is_fetched(result)
     if not is_fetched and len(users) == 1 and users[0].op is place_slice_op:

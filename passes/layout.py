@@ -83,7 +83,7 @@ def _unpacked(panels: Payload, shape: tuple[int, int], is_transposed: bool) -> A
 
 def _constant_matrix(node: Node, editor: GraphEditor, target: Target) -> Array | None:
     """The right operand, as the product reads it, if it is worth packing."""
-    if node.op is not contract_op or node.output.type.rank != 2 or "guards" in node.attrs:
+    if node.op is not contract_op or node.output.type.rank != 2:
         return None
     source = editor.producer(node.inputs[1])
     if source is None or source.op is not constant_op or not node.output.dtype.is_float:

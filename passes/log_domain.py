@@ -90,13 +90,12 @@ def node_view(
     op: OpDef, others: Sequence[Value], attrs: attributes.Attributes, source: Shape
 ) -> View:
     """The view that an application of slice, transpose, take or take_along_axis is."""
-    plain = {name: given for name, given in attrs.items() if name != "guards"}
     return View(
         op,
-        _view_key(others, plain),
+        _view_key(others, attrs),
         source,
-        lambda value: apply(op, value, *others, **plain),
-        _inverse(op, plain, source),
+        lambda value: apply(op, value, *others, **attrs),
+        _inverse(op, attrs, source),
     )
 
 

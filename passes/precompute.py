@@ -66,7 +66,6 @@ def _can_run(node: Node) -> bool:
         and not node.regions
         and node.op.effect == "pure"
         and not node.op.checks_indices
-        and "guards" not in node.attrs
         and node.output.type.is_static
         and not needs_sizes(node)
     )

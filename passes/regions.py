@@ -64,7 +64,7 @@ def with_captured(
     changed = []
     for number, region in enumerate(regions):
         new = [v if home == number else Value(v.type, v.name) for home, v, _ in captured]
-        changed.append(Graph(region.name, (*region.inputs, *new), region.nodes, region.outputs))
+        changed.append(region.with_parts(inputs=(*region.inputs, *new)))
     inputs = (*node.inputs, *(outer for _, _, outer in captured))
     return replace(node, inputs=inputs, regions=tuple(changed))
 
@@ -85,7 +85,7 @@ def with_signature(node: Node, results: Sequence[int], captured: Sequence[int]) 
         # the condition of a loop gives its own result, not the node's
         keeps = loop and number == 0
         outputs = region.outputs if keeps else [region.outputs[place] for place in results]
-        regions.append(Graph(region.name, inputs, region.nodes, outputs))
+        regions.append(region.with_parts(inputs=inputs, outputs=outputs))
     given = operands(node)
     before = node.inputs[: len(node.inputs) - len(given)]
     return replace(

@@ -182,7 +182,7 @@ def schedule(graph: Graph, context: PassContext) -> Graph:
             best, peak = order, reached
     if peak == given:
         return graph
-    return Graph(graph.name, graph.inputs, [graph.nodes[n] for n in best], graph.outputs)
+    return graph.with_parts(nodes=[graph.nodes[n] for n in best])
 
 
 def _depth_first(tasks: _Tasks) -> list[int]:

@@ -250,7 +250,7 @@ class _Writer:
                 step = Launch(step.kernel, given, step.where)
         elif isinstance(step, Copy):
             step = Copy(names.get(step.source, step.source), names.get(step.target, step.target))
-        else:
+        elif isinstance(step, (Branch, Jump)):
             label = span.label(step.target)
             if isinstance(step, Branch):
                 step = Branch(names.get(step.predicate, step.predicate), 0)

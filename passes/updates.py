@@ -134,7 +134,7 @@ def _ordered(graph: Graph, renewed: _Renewed, of_variables: bool) -> Graph:
                 heapq.heappush(ready, follower)
     if all(a is b for a, b in zip(order, graph.nodes, strict=True)):
         return graph
-    return Graph(graph.name, graph.inputs, order, graph.outputs)
+    return graph.with_parts(nodes=order)
 
 
 def _reshaped(graph: Graph) -> dict[Value, Value]:

@@ -41,7 +41,7 @@ def views(graph: Graph, context: PassContext) -> Graph:
         while pending:
             # The node may have been put anew since, with other operands.
             node = walk.editor.producer(pending.pop().outputs[0])
-            if node is None or node.attrs.get("guards"):
+            if node is None:
                 continue
             step = _STEPS.get(node.op)
             if step is None and isinstance(node.op.lowering, Pointwise):
@@ -72,7 +72,7 @@ class _Walk:
     def only_work(self, value: Value) -> Node | None:
         """The pointwise node that makes the value, if one node reads it and nothing else does."""
         node = self.editor.producer(value)
-        if node is None or not isinstance(node.op.lowering, Pointwise) or node.attrs.get("guards"):
+        if node is None or not isinstance(node.op.lowering, Pointwise):
             return None
         return None if self.editor.only_user(value) is None else node
 
@@ -137,7 +137,7 @@ class _Walk:
         """Before the work rather than after it, and of a piece rather than of the whole."""
         (source,) = node.inputs
         inner = self.editor.producer(source)
-        if inner is not None and inner.op is concatenate_op and not inner.attrs.get("guards"):
+        if inner is not None and inner.op is concatenate_op:
             self._slice_of_piece(node, inner)
             return
         work = self.only_work(source)
@@ -203,7 +203,7 @@ class _Walk:
     def _run(self, piece: Value, axis: int) -> tuple[Value, Dim, Dim] | None:
         """Tensor, beginning and length, if the piece is a slice of it along this axis alone."""
         node = self.editor.producer(piece)
-        if node is None or node.op is not slice_op or node.attrs.get("guards"):
+        if node is None or node.op is not slice_op:
             return None
         (source,) = node.inputs
         sizes: tuple[Dim, ...] = node.attrs["size"]
@@ -223,7 +223,7 @@ class _Walk:
         sources = [
             maker.inputs[0]
             for maker in makers
-            if maker is not None and maker.op is broadcast_to_op and not maker.attrs.get("guards")
+            if maker is not None and maker.op is broadcast_to_op
         ]
         if not wide or len(sources) < len(wide):
             return

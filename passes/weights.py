@@ -129,7 +129,7 @@ class _Folder:
 
     def step(self, state: _Affine, user: Node) -> _Affine | None:
         """The state after one more op, None if that is no step."""
-        if user.op is reshape_op and not state.scales and not user.attrs.get("guards"):
+        if user.op is reshape_op and not state.scales:
             # Later ones stay where they are: what follows them counts as no longer around.
             keeps = user.output.shape and user.output.shape[-1] == state.value.shape[-1]
             if not keeps or state.shift.any():
@@ -165,7 +165,7 @@ class _Folder:
             made = self.editor.producer(value)
             if made is None:
                 break
-            if made.op is reshape_op and not made.attrs.get("guards"):
+            if made.op is reshape_op:
                 if not made.inputs[0].shape or made.inputs[0].shape[-1] != value.shape[-1]:
                     break
                 inner.append(made)

@@ -40,8 +40,8 @@ from graphc.plan.table import (
     WALKER,
     WORKER,
 )
+from graphc.runtime.address import aligned_empty
 from graphc.runtime.jit import compile_object
-from graphc.runtime.program import aligned_empty
 from graphc.runtime.tasks import cuts_of
 
 THREADS = 3

@@ -184,7 +184,7 @@ def check_each_operation(recipe: Recipe) -> None:
         if not node.regions and not any(compare("eq", v.type.size, 0) for v in node.outputs)
     ]
     wanted = [value for node in nodes for value in node.outputs]
-    everything = Graph(graph.name, graph.inputs, graph.nodes, wanted)
+    everything = graph.with_parts(outputs=wanted)
     found = _compiled(everything, extraction, program)
     for node in nodes:
         operands = [found[value] for value in node.inputs]

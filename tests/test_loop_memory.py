@@ -264,7 +264,7 @@ def lowered(body: Callable[..., Any], count: int) -> Plan:
     fetches = list(found) if count > 1 else [found]
     extraction = extract(graph, fetches)
     levels = levels_of(extraction, STRICT, host())
-    return plan_program(levels.graph, 0, (), host(), 1).plan
+    return plan_program(levels.graph, 0, host(), 1).plan
 
 
 def removed(plan: Plan) -> tuple[Plan, list[int]]:

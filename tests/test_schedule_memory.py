@@ -115,7 +115,7 @@ def random_products(seed: int, count: int, window: int) -> Graph:
     graph = extract(recorder, values[2:], [], {}).graph
     read = {value for node in graph.nodes for value in node.inputs}
     outputs = tuple(value for value in graph.outputs if value not in read)
-    return Graph(graph.name, graph.inputs, graph.nodes, outputs)
+    return graph.with_parts(outputs=outputs)
 
 
 def least_peak(graph: Graph) -> int:

@@ -130,7 +130,7 @@ def test_an_empty_reduction_at_run_time(graph: Any, name: str) -> None:
     value = getattr(gx, name)(v)
     raised(
         gx.ShapeError,
-        f"^{name} of an empty axis has no value\n",
+        rf"^{name} of an empty axis 0 of \[0\] has no value\n",
         lambda: gx.Session(graph).run(value, {v: np.zeros(0)}),
     )
 
@@ -146,7 +146,7 @@ def test_a_failed_broadcast_at_run_time_names_sizes(graph: Any) -> None:
     )
     raised(
         gx.ShapeError,
-        r"^broadcast_to: shape \[2\] does not broadcast to \[3, 4\]\n",
+        r"^cannot broadcast \[2\] to \[3, 4\]\n",
         lambda: gx.Session(graph).run(wide, feeds),
     )
 

@@ -24,7 +24,7 @@ from graphc.compiler import levels_of
 from graphc.executable import Executable
 from graphc.extract import Extraction
 from graphc.ir.attributes import Array, Payload
-from graphc.ir.graph import Graph, Node
+from graphc.ir.graph import Node
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.source import constant_op
@@ -269,7 +269,7 @@ def _frozen(extraction: Extraction, values: Mapping[Value, Array]) -> Extraction
         attributes = {"value": Payload(array)}
         nodes.append(Node(constant_op, (), attributes, (value,)))
     remaining = tuple(state for state in extraction.states if state not in values)
-    new = Graph(graph.name, (*inputs, *kept), (*nodes, *graph.nodes), graph.outputs)
+    new = graph.with_parts(inputs=(*inputs, *kept), nodes=(*nodes, *graph.nodes))
     return replace(extraction, graph=new, states=remaining)
 
 

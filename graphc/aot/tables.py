@@ -22,10 +22,11 @@ from graphc.ir.dims import (
     symbol_name,
     symbols_of,
 )
+from graphc.ir.guard import Guard
 from graphc.ir.printer import symbol_order
 from graphc.kernel.ir import Site
-from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan
-from graphc.plan.table import BRANCH, COPY, JUMP, LAUNCH, SKIP
+from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require
+from graphc.plan.table import BRANCH, COPY, FAIL, JUMP, LAUNCH, SKIP
 from graphc.plan.text import symbols_in
 from graphc.runtime.tasks import cuts_of
 
@@ -40,9 +41,9 @@ MAX_THREADS = 256
 """Threads that may run a kernel."""
 
 STEP_FIELDS, GUARD_FIELDS, CUT_FIELDS, IDLE_FIELDS, SLOT_FIELDS = 5, 6, 5, 3, 2
-"""int32s of a row: kind, kernel, first entry, first cell, target; left, right, whether the left one
-may be 1, message, first number, numbers; step, extent, work, seats, least;
-step, first size, sizes; kind, number."""
+"""int32s of a row: kind, kernel (of FAIL the guard: it is SKIP where that holds), first entry,
+first cell, target; left, right, whether the left one may be 1, message, first number, numbers;
+step, extent, work, seats, least; step, first size, sizes; kind, number."""
 
 
 @dataclass(slots=True, eq=False)
@@ -62,7 +63,8 @@ class Tables:
         copies: how often each is there at most, once a thread.
         roots, alignments, order, starts, below: of the memory plan; the predecessors of buffer b
             are ``below[starts[b]:starts[b + 1]]``.
-        guards: rows of guards.
+        guards: rows of guards: those of the plan, then those of steps.
+        checked: how many of them are checked before a run.
         shown: numbers of dims that messages of guards name.
         cuts: rows of launches that are cut into tasks.
         sites: for each kernel the first of its messages.
@@ -93,6 +95,7 @@ class Tables:
     sites: list[int] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
     constants: list[Array] = field(default_factory=list)
+    checked: int = 0
     commit: int = -1
 
     def dim(self, dim: Dim) -> int:
@@ -119,7 +122,10 @@ def tables_of(
     assert layout is not None, "a plan is placed before it is exported"
     symbols = {*symbols_in(plan), *symbols_of(*further)}
     tables = Tables(tuple(sorted(symbols, key=symbol_order)))
+    tables.checked = len(plan.guards)
     tables.commit = -1 if plan.commit is None else plan.commit
+    for guard in plan.guards:
+        _add_guard(tables, guard)
     _number_slots(tables, plan, inputs, variables)
     _add_steps(tables, plan)
     for slot in layout.slots:
@@ -136,7 +142,6 @@ def tables_of(
     for predecessors in solution.predecessors:
         tables.below += predecessors
         tables.starts.append(len(tables.below))
-    _add_guards(tables, plan)
     for cut in cuts_of(plan, MAX_THREADS):
         tables.cuts += (
             cut.position, tables.dim(cut.extent), tables.dim(cut.work), cut.seats, cut.least,
@@ -202,8 +207,9 @@ def _add_steps(tables: Tables, plan: Plan) -> None:
             for part in sizes[step.kernel]:
                 cell = index[symbol_name(part)] if is_symbol(part) else ~tables.dim(part)
                 tables.cells.append(cell)
-            written = (plan.slots[step.arguments[n]].type.bytes for n in results[step.kernel])
-            _add_idle(tables, position, written)
+            if not plan.may_fail(step):
+                written = (plan.slots[step.arguments[n]].type.bytes for n in results[step.kernel])
+                _add_idle(tables, position, written)
         elif isinstance(step, Copy):
             kind = COPY
             tables.entries += (step.source, step.target)
@@ -213,6 +219,8 @@ def _add_steps(tables: Tables, plan: Plan) -> None:
             tables.entries.append(step.predicate)
         elif isinstance(step, Jump):
             kind, target = JUMP, step.target
+        elif isinstance(step, Require):
+            kind, function = FAIL, _add_guard(tables, step.guard)
         tables.steps += (kind, function, *row, target)
 
 
@@ -225,18 +233,20 @@ def _add_idle(tables: Tables, position: int, sizes: Iterable[Dim]) -> None:
     tables.idle_sizes += map(tables.dim, known)
 
 
-def _add_guards(tables: Tables, plan: Plan) -> None:
-    for guard in plan.guards:
-        message, shown = guard.message, guard.shown
-        if shown is None:
-            message, shown = f"{message}, but are {{}} and {{}}", (guard.left, guard.right)
-        first = len(tables.shown)
-        tables.shown += map(tables.dim, shown)
-        tables.guards += (
-            tables.dim(guard.left), tables.dim(guard.right), int(guard.broadcasts),
-            len(tables.messages), first, len(shown),
-        )  # fmt: skip
-        tables.messages.append(message.replace("{}", MARK) + _line(guard.where))
+def _add_guard(tables: Tables, guard: Guard) -> int:
+    """Appends a guard; gives its number."""
+    number = len(tables.guards) // GUARD_FIELDS
+    message, shown = guard.message, guard.shown
+    if shown is None:
+        message, shown = f"{message}, but are {{}} and {{}}", (guard.left, guard.right)
+    first = len(tables.shown)
+    tables.shown += map(tables.dim, shown)
+    tables.guards += (
+        tables.dim(guard.left), tables.dim(guard.right), int(guard.broadcasts),
+        len(tables.messages), first, len(shown),
+    )  # fmt: skip
+    tables.messages.append(message.replace("{}", MARK) + _line(guard.where))
+    return number
 
 
 def _site_message(site: Site) -> str:

@@ -137,7 +137,7 @@ class Native:
         # error can arise that would have to name the right one of several equal parts.
         known = self._programs.get(graph.structure)
         if known is None:
-            extraction = Extraction(graph, inputs, (), (), ())
+            extraction = Extraction(graph, inputs, (), ())
             known = compile_graph(extraction, self._options, self._target).program
             self._programs[graph.structure] = known
         return Part(tuple(nodes), known, inputs, outputs, dying)

@@ -93,11 +93,7 @@ class DoubleShadow:
 
 def numeric_attributes(node: Node, sizes: Mapping[str, int]) -> dict[str, Any]:
     """What the node's reference takes beside its operands: no dims are symbolic any more."""
-    return {
-        name: resolve(attribute, sizes)
-        for name, attribute in node.attrs.items()
-        if name != "guards"
-    }
+    return {name: resolve(attribute, sizes) for name, attribute in node.attrs.items()}
 
 
 def is_float(value: Value) -> bool:

@@ -27,10 +27,10 @@ from graphc.ir.printer import large_payloads
 from graphc.plan.ir import Plan
 from graphc.plan.stored import plan_of, plan_text
 from graphc.plan.table import WALKER, WORKER, kernel_symbols
+from graphc.runtime.address import aligned_empty
 from graphc.runtime.cache import Cache
 from graphc.runtime.code import Code
 from graphc.runtime.jit import Library, key_of, realm_of, shared_library
-from graphc.runtime.program import aligned_empty
 
 _ALIGNMENT = 64
 _LENGTHS = struct.Struct("<QQ")

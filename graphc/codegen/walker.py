@@ -30,6 +30,7 @@ from graphc.plan.ir import Plan
 from graphc.plan.table import (
     BRANCH,
     COPY,
+    FAIL,
     GROUP,
     JUMP,
     LAUNCH,
@@ -141,9 +142,9 @@ def emit_walker(target: Target, threads: bool = True) -> str:
     """``i64 graphc_walk(steps, count, pointers, dims, status, cancel)``.
 
     Gives the number of steps where it ran to the end; the step that failed where a kernel filled
-    in ``status``; -1 where ``cancel`` became non-zero. Without ``threads``, and on targets that
-    have none, a launch in tasks is one like any other, and so is the first of a group. The latter
-    also where ``count`` ends inside of the group.
+    in ``status``, or where that is a guard which does not hold; -1 where ``cancel`` became
+    non-zero. Without ``threads``, and on targets that have none, a launch in tasks is one like any
+    other, and so is the first of a group. The latter also where ``count`` ends inside of the group.
     """
     threads = threads and target.has_threads
     module = ModuleEmitter(target)
@@ -189,9 +190,10 @@ def emit_walker(target: Target, threads: bool = True) -> str:
     launch = e.label("launch")
     parallel = e.label("parallel") if threads else launch
     group = e.label("group") if threads else launch
-    branch, jump, copy = (e.label(name) for name in ("branch", "jump", "copy"))
+    branch, jump, copy, fail = (e.label(name) for name in ("branch", "jump", "copy", "fail"))
     labels = {
         LAUNCH: launch, PARALLEL: parallel, GROUP: group, BRANCH: branch, JUMP: jump, COPY: copy,
+        FAIL: fail,
     }  # fmt: skip
     cases = " ".join(f"i64 {number}, label %{label}" for number, label in labels.items())
     e.line(f"switch {kind}, label %{head} [ {cases} ]")
@@ -225,6 +227,8 @@ def emit_walker(target: Target, threads: bool = True) -> str:
     e.jump(head)
     e.start(copy)
     _emit_copy(e, head, buffers, sizes)
+    e.start(fail)
+    e.line(f"ret {position}")
     e.start(done)
     e.finish("ret i64 %count")
     if threads:

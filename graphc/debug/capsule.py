@@ -292,7 +292,7 @@ def _moved(graph: Graph, places: Mapping[int, Location | None]) -> Graph:
         )
         for node in graph.nodes
     ]
-    return Graph(graph.name, graph.inputs, nodes, graph.outputs)
+    return graph.with_parts(nodes=nodes)
 
 
 def _options(path: str, about: Mapping[str, Any]) -> Options:

@@ -22,7 +22,7 @@ from graphc.debug.compare import Difference, difference, tolerance_of
 from graphc.debug.samples import cost
 from graphc.debug.samples import feeds as sampled
 from graphc.debug.sizes import fitting_sizes
-from graphc.extract import Extraction, extract, guards_of, missing_feed
+from graphc.extract import Extraction, extract, missing_feed
 from graphc.feeds import converted_feed
 from graphc.interp import OutOfBudget, bind_dims, evaluate
 from graphc.ir.attributes import Array
@@ -75,8 +75,7 @@ class Case:
     def extraction(self) -> Extraction:
         """The graph as the compiler takes it."""
         inputs, feeds = self.graph.inputs, len(self.graph.inputs) - self.states
-        guards = tuple(guards_of(self.graph))
-        return Extraction(self.graph, inputs[:feeds], inputs[feeds:], (), guards)
+        return Extraction(self.graph, inputs[:feeds], inputs[feeds:], ())
 
     def compiled(self, context: PassContext) -> Compiled:
         """The program."""
@@ -223,7 +222,7 @@ def sampled_cases(extraction: Extraction, recorder: Recorder, options: Options) 
     """
     graph, states = extraction.graph, initial_states(extraction, recorder)
     cases = []
-    for sizes in fitting_sizes(symbols_in(graph), extraction.guards):
+    for sizes in fitting_sizes(symbols_in(graph), graph.guards):
         if cost(graph, sizes) > COST:
             raise GraphError(
                 f"graph {graph.name!r} makes more than {COST} elements, too many to interpret",

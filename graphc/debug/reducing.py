@@ -158,7 +158,7 @@ class _Reducer:
         try:
             with np.errstate(all="ignore"):
                 results = evaluate(
-                    Graph(graph.name, graph.inputs, graph.nodes, made), self.case.arrays
+                    graph.with_parts(outputs=made), self.case.arrays
                 )
         except GraphcError:
             return None
@@ -186,7 +186,7 @@ def _pruned(case: Case, graph: Graph, arrays: Sequence[Array]) -> Case:
     order = sorted(range(len(kept)), key=lambda n: feeds <= kept[n] < len(case.graph.inputs))
     return replace(
         case,
-        graph=Graph(live.name, [inputs[n] for n in order], live.nodes, live.outputs),
+        graph=live.with_parts(inputs=[inputs[n] for n in order]),
         arrays=tuple(arrays[kept[n]] for n in order),
         states=states,
     )
@@ -200,7 +200,7 @@ def _given(type_: TensorType) -> set[dims.Dim]:
 def with_outputs(case: Case, outputs: Sequence[Value]) -> Case:
     """The case with other values of its graph as outputs."""
     graph = case.graph
-    return _pruned(case, Graph(graph.name, graph.inputs, graph.nodes, outputs), case.arrays)
+    return _pruned(case, graph.with_parts(outputs=outputs), case.arrays)
 
 
 def with_inputs(case: Case, cut: set[Value], values: dict[Value, Array]) -> Case | None:
@@ -216,7 +216,7 @@ def with_inputs(case: Case, cut: set[Value], values: dict[Value, Array]) -> Case
         return None
     inputs = (*graph.inputs, *new)
     arrays = (*case.arrays, *(values[value].copy() for value in new))
-    return _pruned(case, Graph(graph.name, inputs, nodes, graph.outputs), arrays)
+    return _pruned(case, graph.with_parts(inputs=inputs, nodes=nodes), arrays)
 
 
 def bypassed(case: Case, node: Node, operand: Value) -> Case | None:
@@ -229,7 +229,7 @@ def bypassed(case: Case, node: Node, operand: Value) -> Case | None:
         return tuple(operand if value is node.output else value for value in values)
 
     nodes = [replace(n, inputs=changed(n.inputs)) for n in graph.nodes if n is not node]
-    changed_graph = Graph(graph.name, graph.inputs, nodes, changed(graph.outputs))
+    changed_graph = graph.with_parts(nodes=nodes, outputs=changed(graph.outputs))
     return _pruned(case, changed_graph, case.arrays)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from graphc.ir import dims
 from graphc.ir.dims import DimExpr
-from graphc.plan.ir import Guard
+from graphc.ir.guard import Guard
 
 ATTEMPTS = 2
 """How many ways to choose the sizes are wanted."""

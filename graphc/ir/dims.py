@@ -47,6 +47,7 @@ __all__ = [
     "Size",
     "SizeNumber",
     "Sizes",
+    "apply_call",
     "at_hint",
     "bounds",
     "broadcast",
@@ -326,11 +327,12 @@ def substitute(dim: Dim, mapping: Mapping[str, Dim]) -> Dim:
         if all(new is old for new, old in zip(arguments, atom.arguments, strict=True)):
             values[atom] = expression(atom)
         else:
-            values[atom] = _apply(atom.kind, arguments)
+            values[atom] = apply_call(atom.kind, arguments)
     return polynomial(dim)
 
 
-def _apply(kind: str, arguments: list[Dim]) -> Dim:
+def apply_call(kind: str, arguments: Sequence[Dim]) -> Dim:
+    """The call of an atom of this kind, simplified."""
     if kind in RELATIONS:
         return select(kind, *arguments)
     return reduce(_STEPS[kind], arguments)
@@ -444,4 +446,4 @@ def _run(stack: list[Dim], instruction: Instruction, text: str, position: int) -
     elif kind in ("floordiv", "mod") and right == 0 and isinstance(right, int):
         raise ValueError(f"division by zero at position {position} of dimension {text!r}")
     else:
-        stack.append(_apply(kind, [left, right]))
+        stack.append(apply_call(kind, [left, right]))

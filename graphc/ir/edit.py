@@ -2,6 +2,7 @@
 
 Invariant: between calls every value has at most one producer, and use lists are exact. A node is
 known by its first output, since nodes are immutable and get replaced when their operands change.
+Guards of new nodes join those of the graph; none is ever dropped with the node that needed it.
 A rewrite that keeps the type redefines the same Value, so users, fetches, names and diffs stay put.
 """
 
@@ -16,6 +17,7 @@ from graphc.base.errors import VerifyError
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import building, make_node
 from graphc.ir.graph import UNKNOWN, Graph, Node, Provenance
+from graphc.ir.guard import ATTRIBUTE, Guard, lifted, merged
 from graphc.ir.op import OpDef
 from graphc.ir.value import Value
 
@@ -25,10 +27,12 @@ class GraphEditor:
 
     Attributes:
         cause: what new nodes give as their cause (a rule or pass name).
+        records: new nodes keep their guards, since they are going to be recorded.
     """
 
-    def __init__(self, graph: Graph, cause: str = "edit") -> None:
+    def __init__(self, graph: Graph, cause: str = "edit", records: bool = False) -> None:
         self._graph = graph
+        self._records = records
         self.cause = cause
         self._origin: Provenance = UNKNOWN
         self._nodes: dict[Value, Node] = {node.outputs[0]: node for node in graph.nodes}
@@ -37,6 +41,7 @@ class GraphEditor:
         self.inputs: list[Value] = list(graph.inputs)
         self.outputs: list[Value] = list(graph.outputs)
         self._fetched: set[Value] = set(graph.outputs)
+        self._guards: list[Guard] = []
         self._made: dict[Value, Node] = {}
         self._changed = False
         self._ordered = True
@@ -103,7 +108,7 @@ class GraphEditor:
     ) -> Node:
         """Adds a node; its provenance is that of the node being rewritten, with this cause."""
         provenance = Provenance(self._origin.where, self.cause, self._origin.parents)
-        node = make_node(op, inputs, attrs, regions, provenance, name=name)
+        node = self._bare(make_node(op, inputs, attrs, regions, provenance, name=name))
         self._enter(node)
         return node
 
@@ -113,6 +118,7 @@ class GraphEditor:
 
     def put(self, node: Node) -> None:
         """Enters a ready node, in place of the one with the same first output, if any."""
+        node = self._bare(node)
         old = self._nodes.get(node.outputs[0])
         if old is not None:
             if old.outputs is node.outputs and {*map(id, old.inputs)} == {*map(id, node.inputs)}:
@@ -209,7 +215,10 @@ class GraphEditor:
         nodes = list(self._nodes.values())
         if not self._ordered:
             nodes = topological(nodes)
-        return Graph(self._graph.name, self.inputs, nodes, self.outputs)
+        guards = self._graph.guards
+        if self._guards:
+            guards = merged((*guards, *self._guards))
+        return Graph(self._graph.name, self.inputs, nodes, self.outputs, guards)
 
     # --- upkeep ----------------------------------------------------------------------------------
 
@@ -222,6 +231,15 @@ class GraphEditor:
                 for value in node.inputs:
                     self._use_lists.setdefault(value, {})[key] = None
         return self._use_lists
+
+    def _bare(self, node: Node) -> Node:
+        """The node without guards, which join those of the graph."""
+        if self._records:
+            return node
+        if len(node.inputs) > 1 or (node.attrs and ATTRIBUTE in node.attrs):
+            (node,), guards = lifted([node])
+            self._guards += guards
+        return node
 
     def _enter(self, node: Node) -> None:
         key = node.outputs[0]

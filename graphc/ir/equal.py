@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from graphc.base.errors import VerifyError
 from graphc.ir import attributes
 from graphc.ir.dims import digest
-from graphc.ir.printer import attrs_text, quote, symbol_order, symbols_of
+from graphc.ir.printer import attrs_text, guard_text, quote, symbol_order, symbols_of
 
 if TYPE_CHECKING:
     from graphc.ir.graph import Graph, Node
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphc.ir.types import TensorType
     from graphc.ir.value import Value
 
-_VERSION = "graph 5"
+_VERSION = "graph 6"
 
 
 class Structure:
@@ -122,7 +122,8 @@ def structure(graph: Graph) -> Structure:
     content = _Numbered(graph)
     regions = tuple([region.structure for region in content.regions])
     tables = tuple(content.kinds), tuple(content.types), tuple(content.attrs)
-    return Structure((content.words.tobytes(), *tables, regions))
+    guards = tuple([(guard.condition, guard.message, guard.shown) for guard in graph.guards])
+    return Structure((content.words.tobytes(), *tables, regions, guards))
 
 
 def structural_hash(graph: Graph) -> str:
@@ -141,6 +142,8 @@ def structural_hash(graph: Graph) -> str:
         parts.append(_attrs_text(node))
         symbols |= symbols_of(tuple(node.attrs.values()))
     parts += (f"region {region.structural_hash}" for region in content.regions)
+    parts += map(guard_text, graph.guards)
+    symbols.update(symbol for guard in graph.guards for symbol in guard.symbols)
     parts += (str(symbol_order(symbol)) for symbol in sorted(symbols, key=symbol_order))
     # Every part is free of raw newlines, since strings are quoted: the joint is unambiguous.
     tables = "\n".join(parts).encode("utf-8", "surrogatepass")
@@ -207,6 +210,9 @@ def _difference(a: Graph, b: Graph, path: str) -> str | None:
     outputs_b = [numbers_b.get(value, "%?") for value in b.outputs]
     if outputs_a != outputs_b:
         return f"{path}outputs: {', '.join(outputs_a)} against {', '.join(outputs_b)}"
+    guards_a, guards_b = (sorted(map(guard_text, graph.guards)) for graph in (a, b))
+    if guards_a != guards_b:
+        return f"{path}{'; '.join(guards_a) or 'no guard'} against {'; '.join(guards_b) or 'none'}"
     return None
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from graphc.base.source import Location
 from graphc.ir import pictures
 from graphc.ir.attributes import Attributes
+from graphc.ir.guard import Guard, merged
 from graphc.ir.op import OpDef
 from graphc.ir.value import Value
 
@@ -76,6 +77,10 @@ class Node:
             self.op, tuple(inputs), self.attrs, self.outputs, self.regions, self.provenance
         )
 
+    def with_attrs(self, attrs: Attributes) -> Node:
+        """The node with other attributes."""
+        return Node(self.op, self.inputs, attrs, self.outputs, self.regions, self.provenance)
+
     def with_regions(self, regions: Sequence[Graph]) -> Node:
         """The node with other regions; the identical one if they are its own."""
         if all(starmap(operator.is_, zip(regions, self.regions, strict=True))):
@@ -108,10 +113,12 @@ class Graph:
         inputs: values that come from outside, in order.
         nodes: every producer before its consumers.
         outputs: what the graph gives back, in order; may repeat and may contain inputs.
+        guards: what its nodes need of sizes; checked before they run, all of them.
     """
 
     __slots__ = (
-        "_has_regions", "_hash", "_producers", "_structure", "inputs", "name", "nodes", "outputs",
+        "_has_regions", "_hash", "_producers", "_structure",
+        "guards", "inputs", "name", "nodes", "outputs",
     )  # fmt: skip
 
     def __init__(
@@ -120,11 +127,13 @@ class Graph:
         inputs: Sequence[Value],
         nodes: Sequence[Node],
         outputs: Sequence[Value],
+        guards: Iterable[Guard] = (),
     ) -> None:
         self.name = name
         self.inputs = tuple(inputs)
         self.nodes = tuple(nodes)
         self.outputs = tuple(outputs)
+        self.guards = tuple(guards)
         self._producers: dict[Value, Node] | None = None
         self._hash: str | None = None
         self._structure: Structure | None = None
@@ -147,7 +156,24 @@ class Graph:
             map(operator.is_, (*nodes, *new), (*self.nodes, *self.outputs))
         ):
             return self
-        return Graph(self.name, self.inputs, nodes, new)
+        return Graph(self.name, self.inputs, nodes, new, self.guards)
+
+    def with_parts(
+        self,
+        *,
+        inputs: Sequence[Value] | None = None,
+        nodes: Sequence[Node] | None = None,
+        outputs: Sequence[Value] | None = None,
+        guards: Iterable[Guard] = (),
+    ) -> Graph:
+        """A graph that differs in what is given, with the guards of this one and further ones."""
+        return Graph(
+            self.name,
+            self.inputs if inputs is None else inputs,
+            self.nodes if nodes is None else nodes,
+            self.outputs if outputs is None else outputs,
+            merged((*self.guards, *guards)) if guards else self.guards,
+        )
 
     @property
     def producers(self) -> dict[Value, Node]:

@@ -309,6 +309,8 @@ class OpDef:
         effect: pure, or state (reads or writes variables), or control (owns regions).
         max_ulp: documented accuracy of a class R function.
         checks_indices: whether an index may be found out of range at run time.
+        broadcasts: whether operands broadcast to the shape of the result, as NumPy's do; so it is
+            of pointwise ops, and of those that decompose into them.
     """
 
     name: str
@@ -323,6 +325,11 @@ class OpDef:
     effect: Effect = "pure"
     max_ulp: float = 0.0
     checks_indices: bool = False
+    broadcasts: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.lowering, Pointwise):
+            object.__setattr__(self, "broadcasts", True)
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

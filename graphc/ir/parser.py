@@ -5,7 +5,9 @@ an excerpt; nothing in the text is evaluated. The grammar is ``printer``'s, and 
 what people write by hand: values may be called by words (``%loss``), floats may be decimal.
 
     graph  := "graph" NAME ["dims" "(" SYMBOL ":" INT ".." [INT], … ")"] body
-    body   := "(" %v [NAME] ":" type, … ")" "{" node* "return" [%v, …] "}"
+    body   := "(" %v [NAME] ":" type, … ")" "{" guard* node* "return" [%v, …] "}"
+    guard  := "guard" ("equal" | "broadcasts" | "index") dims TEXT ["of" dims]
+    dims   := "[" dim, … "]"
     node   := %v [NAME], … "=" OP "(" [%v, …] ")" ["{" KEY "=" attribute, … "}"] ":" type, …
               ["{" ("region" NAME body)+ "}"]
     type   := DTYPE "[" dim, … "]"
@@ -24,6 +26,7 @@ from graphc.base.source import Location
 from graphc.ir import dims
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph, Node, Provenance
+from graphc.ir.guard import Guard
 from graphc.ir.op import OpDef, lookup
 from graphc.ir.printer import MAXIMUM_NESTING
 from graphc.ir.reader import Reader
@@ -111,6 +114,9 @@ class _Parser(Reader):
                 self.expect(")")
                 break
         self.expect("{")
+        guards: list[Guard] = []
+        while self.accept("guard"):
+            guards.append(self.guard())
         nodes: list[Node] = []
         while not self.accept("return"):
             nodes.append(self.node(depth))
@@ -121,7 +127,20 @@ class _Parser(Reader):
                 self.expect("}")
                 break
         self.scopes.pop()
-        return Graph(name, inputs, nodes, outputs)
+        return Graph(name, inputs, nodes, outputs, guards)
+
+    def guard(self) -> Guard:
+        start, relation = self.start, self.expect_kind("name", "equal, broadcasts or index")
+        if relation not in ("equal", "broadcasts", "index"):
+            self.fail(f"expected equal, broadcasts or index, found {relation!r}", start)
+        start, pair = self.start, self.dim_list()
+        if len(pair) != 2:
+            self.fail("a guard compares two dims", start)
+        message = self.string("the guard's message in quotes")
+        shown = self.dim_list() if self.accept("of") else None
+        return Guard(
+            *pair, message, None, relation == "broadcasts", shown, relation == "index"
+        )
 
     def node(self, depth: int) -> Node:
         results: list[tuple[str, int, str | None]] = []

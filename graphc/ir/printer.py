@@ -25,6 +25,7 @@ from graphc.ir.dtypes import DType
 
 if TYPE_CHECKING:
     from graphc.ir.graph import Graph, Node, Provenance
+    from graphc.ir.guard import Guard
     from graphc.ir.types import TensorType
     from graphc.ir.value import Value
 
@@ -159,6 +160,7 @@ def symbols_in(graph: Graph) -> list[DimExpr]:
         current = stack.pop()
         for value in current.inputs:
             types[id(value.type)] = value.type
+        mentioned.update(s for guard in current.guards for s in guard.symbols)
         for node in current.nodes:
             for value in node.outputs:
                 types[id(value.type)] = value.type
@@ -199,6 +201,15 @@ def where_text(where: Location | None) -> str:
     return text
 
 
+def guard_text(guard: Guard) -> str:
+    """A guard as a line of text, without the user's line."""
+    relation = "index" if guard.index else "broadcasts" if guard.broadcasts else "equal"
+    text = f"guard {relation} [{guard.left}, {guard.right}] {quote(guard.message)}"
+    if guard.shown is not None:
+        text += f" of [{', '.join(map(str, guard.shown))}]"
+    return text
+
+
 def _provenance_text(provenance: Provenance) -> str:
     where = str(provenance.where) if provenance.where is not None else "?"
     text = f"{where} {provenance.cause}"
@@ -231,6 +242,9 @@ class _Printer:
         inputs = ", ".join(f"{define(v)}: {self.type_text(v.type)}" for v in graph.inputs)
         self.lines.append(f"{indent}{head} {quote(graph.name)}{clause} ({inputs}) {{")
         inner = indent + "  "
+        for guard in graph.guards:
+            where = f"  // {guard.where}" if self.provenance and guard.where is not None else ""
+            self.lines.append(f"{inner}{guard_text(guard)}{where}")
         for node in graph.nodes:
             operands = ", ".join([numbers.get(value, "%?") for value in node.inputs])
             results = ", ".join([define(value) for value in node.outputs])

@@ -32,9 +32,9 @@ _TOKEN = re.compile(
       |(?P<end>\Z))""",
     re.ASCII | re.VERBOSE,
 )
-_TYPE = re.compile(
-    r'([a-z0-9_]++)\[((?:[^\]"\n]|"(?:[^"\\\n]|\\[^\n])*+")*+)\]', re.ASCII
-)
+_BRACKETS = r'\[((?:[^\]"\n]|"(?:[^"\\\n]|\\[^\n])*+")*+)\]'
+_TYPE = re.compile(r"([a-z0-9_]++)" + _BRACKETS, re.ASCII)
+_DIMS = re.compile(_BRACKETS)
 _DIM_PIECE = re.compile(r'[^()",\n]++|"(?:[^"\\\n]|\\[^\n])*+"|[(),]')
 _INTEGER = re.compile(r"-?[0-9]+")
 _LARGEST_EXTENT = 2**63 - 1
@@ -162,6 +162,15 @@ class Reader:
                 first = piece.end()
         result.append(self.dim(self.text[first:end], first))
         return tuple(result)
+
+    def dim_list(self) -> tuple[Dim, ...]:
+        """Dims in brackets."""
+        found = _DIMS.match(self.text, self.start)
+        if found is None:
+            self.fail(f"expected dims in brackets, found {self.found()}")
+        result = self.shape(*found.span(1))
+        self.seek(found.end())
+        return result
 
     # --- attributes ------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from graphc.ir.builder import (
 from graphc.ir.dims import Dim, symbol
 from graphc.ir.effect import Effect
 from graphc.ir.graph import UNKNOWN, Graph, Node, Provenance
+from graphc.ir.guard import lifted
 from graphc.ir.op import OpDef
 from graphc.ir.types import Shape, TensorType
 from graphc.ir.value import Value, checked_name
@@ -69,6 +70,7 @@ class Recorder:
         self.latest: dict[Value, Value] = {}
         self.carried: dict[Value, Value] = {}
         self.requires: dict[Value, tuple[Value, ...]] = {}
+        self.relies: dict[Value, tuple[Value, ...]] = {}
         self.written: dict[Value, Value] = {}
         self._positions: dict[Value, int] = {}
         self._placed = 0
@@ -230,6 +232,14 @@ class Recorder:
         """Whenever the node of ``value`` runs, the nodes of ``needed`` run too."""
         self.requires[value] = (*self.requires.get(value, ()), *needed)
 
+    def rely(self, value: Value, others: Iterable[Value]) -> None:
+        """Whenever the node of ``value`` runs, the guards of the others must hold.
+
+        So it is for what is derived from values, a gradient or a tensor of their shape, without
+        reading all of them.
+        """
+        self.relies[value] = (*self.relies.get(value, ()), *others)
+
     def local(self, value: Value) -> Value:
         """The value itself, or the region input that captures it from an outer recorder."""
         if value._graph is self or value._graph is None:
@@ -382,7 +392,8 @@ class Recorder:
             if outer.graph is self.parent:
                 distinct.setdefault(inner, outer)
         inputs = (*self.inputs, *distinct)
-        return Graph(self.name, inputs, self.nodes, results), tuple(distinct.values())
+        nodes, guards = lifted(self.nodes)
+        return Graph(self.name, inputs, nodes, results, guards), tuple(distinct.values())
 
     # --- showing ---------------------------------------------------------------------------------
 

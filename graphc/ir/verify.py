@@ -183,7 +183,7 @@ def _check_symbols(graph: Graph) -> None:
         Node(node.op, node.inputs, node.attrs, node.outputs, (), node.provenance)
         for node in graph.nodes
     ]
-    known = set(symbols_in(Graph(graph.name, graph.inputs, bare, graph.outputs)))
+    known = set(symbols_in(graph.with_parts(nodes=bare)))
     for symbol in symbols:
         if symbol not in known:
             raise VerifyError(

@@ -20,6 +20,7 @@ from graphc.ir.dims import Dim, at_hint, ceil_div, product
 from graphc.kernel.grains import SERIAL_WORK
 from graphc.kernel.ir import (
     Apply,
+    Check,
     Contract,
     Kernel,
     Loop,
@@ -78,6 +79,9 @@ def possible_levels(kernel: Kernel) -> tuple[Level, ...]:
     while True:
         effects = [s for s in body if isinstance(s, _EFFECTS)]
         if len(effects) != 1:
+            return tuple(result)
+        if result and any(isinstance(s, Check) for s in body):
+            # an index is checked even if the loops inside have no iteration
             return tuple(result)
         (only,) = effects
         if isinstance(only, Contract):

@@ -249,7 +249,10 @@ def find_in_long_row(
     with b.reduce(count, "lanes") as scope:
         evaluator.push()
         for term, place in zip(terms, places, strict=True):
-            scope.terms.append((term.combine, term.at(b.load(place, scope.index), row)))
+            # a number from memory is in the row only if the code says so
+            found = b.apply("minimum", b.load(place, scope.index), b.dim(length - 1))
+            found = b.apply("maximum", found, b.constant(0, int64))
+            scope.terms.append((term.combine, term.at(found, row)))
         evaluator.pop()
     return [b.load(place, found) for place, found in zip(places, scope.results, strict=True)]
 

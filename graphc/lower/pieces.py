@@ -31,7 +31,7 @@ def nests(region: Graph, slices: Slices) -> list[Nest]:
     Each part has the region's inputs and outputs, in order.
     """
     cut = next((node for node in region.nodes if node.op is concatenate_op), None)
-    if cut is None or len(cut.inputs) * len(region.nodes) > MAX_NODES or "guards" in cut.attrs:
+    if cut is None or len(cut.inputs) * len(region.nodes) > MAX_NODES:
         return [(region, slices)]
     shape, axis = cut.output.shape, cut.attrs["axis"]
     if any(value.shape != shape for value in region.outputs) or shape[axis] == 1:

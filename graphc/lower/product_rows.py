@@ -221,7 +221,9 @@ class _Sight:
         if self._noted is None:
             needed = self._needed(index, row, held)
         else:
-            needed = b.load(self._noted, part)
+            # it is a number of columns, which so can be seen
+            needed = b.apply("minimum", b.load(self._noted, part), b.dim(self._scores.n))
+            needed = b.apply("maximum", needed, b.constant(0, int64))
         return b.apply("select", self._finite, needed, b.dim(self._scores.n))
 
     def _needed(self, index: Index, row: Var, held: Size) -> Var:

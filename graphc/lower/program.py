@@ -16,9 +16,11 @@ from graphc.base.target import Target
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.equal import Structure
 from graphc.ir.graph import Graph, Node
+from graphc.ir.guard import Guard
 from graphc.ir.op import OpDef, Reshape, Structural
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
+from graphc.kernel.bounds import overruns
 from graphc.kernel.grains import task_count
 from graphc.kernel.ir import Apply, Const, Kernel, walk
 from graphc.kernel.text import kernel_key
@@ -29,7 +31,7 @@ from graphc.ops.control import cond_op, while_op
 from graphc.ops.fused import checks_ahead, fused_op
 from graphc.ops.placing import join_slices_op, wholes
 from graphc.ops.source import constant_op
-from graphc.plan.ir import Branch, Copy, Guard, Jump, Launch, Plan, Slot, SlotKind, Step
+from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require, Slot, SlotKind, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,10 @@ class _Planner:
         self._renewed: frozenset[int] = frozenset()
         self._waiting: dict[Node, _Launches] = {}
         self._checked: dict[Node, tuple[int, ...]] = {}
+        self._guards: list[Guard] = []
+        self._entered: list[Guard] = []
+        self._nested = 0
+        self._bounded: set[Hashable] = set()
 
     # --- slots -----------------------------------------------------------------------------------
 
@@ -114,9 +120,9 @@ class _Planner:
         self,
         graph: Graph,
         states: int,
-        guards: Sequence[Guard],
         renewed: Iterable[tuple[int | None, int]],
     ) -> Plan:
+        self._guards += graph.guards
         feeds = len(graph.inputs) - states
         for position, value in enumerate(graph.inputs):
             kind: SlotKind = "feed" if position < feeds else "state"
@@ -138,7 +144,7 @@ class _Planner:
             feed_slots,
             tuple(outputs),
             self.constants,
-            tuple(guards),
+            tuple(self._guards),
             loops=tuple(self.loops),
             renewed=tuple(
                 (None if old is None else feed_slots[old], outputs[new]) for old, new in renewed
@@ -200,6 +206,7 @@ class _Planner:
                 continue
             self._checked[node] = rooms = self._rooms(launches, node.provenance.where)
             given = tuple([(*slots, *rooms)[place] for place in places])
+            self._bound(number, node.provenance.where)
             self.steps.append(Launch(number, given, node.provenance.where))
 
     def _rooms(self, launches: _Launches, where: Location | None) -> tuple[int, ...]:
@@ -234,12 +241,33 @@ class _Planner:
         slots += self._rooms(launches, where) if rooms is None else rooms
         for old, new in launches.copied:
             self.copy(slots[old], slots[new])
+        for number, _ in left:
+            self._bound(number, where)
         steps = self.steps
         first = len(steps)
         for number, places in left:
             given = slots if places is None else [slots[place] for place in places]
             steps.append(Launch(number, tuple(given), where))
         self.launches[node] = range(first, len(steps))
+
+    def _bound(self, number: int, where: Location | None) -> None:
+        """Sees to it that a kernel of unknown sizes stays within its buffers.
+
+        That is proved under the guards that hold here; what is not has to be required.
+        """
+        kernel, known = self.kernels[number], (*self._guards, *self._entered)
+        if (number, *self._entered) in self._bounded or not kernel.symbols:
+            return
+        self._bounded.add((number, *self._entered))
+        for overrun in overruns(kernel, known):
+            guard = overrun.guard(kernel.name, where)
+            if guard is None:
+                continue  # under a condition, or with indices that leave no bound: nothing to ask
+            if self._nested:
+                self._entered.append(guard)
+                self.steps.append(Require(guard))
+            else:
+                self._guards.append(guard)
 
     def _launches(self, series: Series, numbers: Iterable[int]) -> _Launches:
         """The launches of a series whose kernels have these numbers."""
@@ -315,20 +343,26 @@ class _Planner:
 
     def cond(self, node: Node) -> None:
         where = node.provenance.where
+        self._nested += 1
         then, otherwise = node.regions
         results = [self.made(value, where) for value in node.outputs]
         captures = node.inputs[1:]
         branch = self._hole()
+        around = len(self._entered)
         self._enter(then, captures)
         self.into(then, results)
+        del self._entered[around:]
         jump = self._hole()
         self.steps[branch] = Branch(self.slot_of[node.inputs[0]], len(self.steps))
         self._enter(otherwise, captures)
         self.into(otherwise, results)
+        del self._entered[around:]
+        self._nested -= 1
         self.steps[jump] = Jump(len(self.steps))
 
     def loop(self, node: Node) -> None:
         where = node.provenance.where
+        self._nested += 1
         condition, body = node.regions
         count: int = node.attrs["carried"]
         carried = [self.made(value, where) for value in node.outputs]
@@ -339,8 +373,11 @@ class _Planner:
         self._enter(condition, captures, carried)
         self.nodes(condition)
         branch = self._hole()
+        around = len(self._entered)
         self._enter(body, captures, carried)
         self.nodes(body)
+        del self._entered[around:]
+        self._nested -= 1
         # all successors exist before the first carried slot is overwritten
         moves = [(self.slot_of[v], slot) for v, slot in zip(body.outputs, carried, strict=True)]
         moves = [(source, slot) for source, slot in moves if source != slot]
@@ -365,6 +402,11 @@ class _Planner:
         slots += [self.slot_of[value] for value in captures]
         for value, slot in zip(region.inputs, slots, strict=True):
             self.slot_of[value] = slot
+        held = {guard.condition for guard in (*self._guards, *self._entered)}
+        for guard in region.guards:
+            if guard.condition not in held:
+                self._entered.append(guard)
+                self.steps.append(Require(guard))
 
     def _hole(self) -> int:
         """A jump whose target is filled in later."""
@@ -424,7 +466,6 @@ class _Code:
 def plan_program(
     graph: Graph,
     states: int,
-    guards: Sequence[Guard],
     target: Target,
     threads: int = 1,
     renewed: Iterable[tuple[int | None, int]] = (),
@@ -433,11 +474,10 @@ def plan_program(
 
     Args:
         graph: its last ``states`` inputs are state.
-        guards: checked before a run.
         target: what the kernels are for.
         threads: scratch has room for so many at once.
         renewed: for each variable written its input, None if it is not read, and its output.
     """
     planner = _Planner(target, threads)
-    plan = planner.program(graph, states, guards, renewed)
+    plan = planner.program(graph, states, renewed)
     return Planned(plan, planner.slot_of, planner.launches, planner.carries)

@@ -6,6 +6,7 @@ and its derivative is that of the parts.
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from graphc.ir.dtypes import bool_, int64
@@ -42,7 +43,7 @@ def attention(
     scores = matmul(queries, swapaxes(keys, -1, -2))
     if scale is None:
         depth = queries.shape[-1]
-        scale = depth**-0.5 if isinstance(depth, int) else _root_of(queries)
+        scale = _root_of(queries) if not isinstance(depth, int) else depth**-0.5 if depth else inf
     scores = scores * scale
     looked: Value | None = None
     if mask is not None:

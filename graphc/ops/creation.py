@@ -128,6 +128,8 @@ def full_like(x: Any, value: Any, dtype: DTypeLike | None = None) -> Value:
         else constant_beside(payload_of(value, element).array, element, like)
     )
     result: Value = surface_function("broadcast_to")(filled, like.shape)
+    if result.graph is not None and result is not filled and not like.type.is_static:
+        result.graph.rely(result, [like])
     return result
 
 

@@ -168,6 +168,7 @@ def pointwise(
                 example or _broadcasting(arity or PRIMITIVES[spelled].arity, low, high),
             ),
             max_ulp=max_ulp,
+            broadcasts=True,
         )
     )
 

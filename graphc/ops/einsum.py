@@ -25,13 +25,14 @@ from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims import Dim, at_hint, compare, equal, product
 from graphc.ir.dtypes import ALL, DType, bool_, int64
+from graphc.ir.guard import Data
 from graphc.ir.op import Decompose, Domain, OpDef, ThroughDecomposition, register
 from graphc.ir.surface import surface
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.contraction_order import contraction_order
 from graphc.ops.convert import broadcast_shapes, promoted, size_beside
-from graphc.ops.guards import Guards, check_size, guarded, show, unproved
+from graphc.ops.guards import Guards, broadcast_guards, check_size, guarded, show, unproved
 from graphc.ops.linalg import contracted
 from graphc.ops.pointwise_logic import logical_and, where
 from graphc.ops.reduce import any_op, reduced, sum_op
@@ -147,6 +148,9 @@ def _axes(subscripts: str, shapes: Sequence[tuple[Dim, ...]]) -> _Axes:
             message = f"... stands for {show(wide)} and the output has none"
             raise _fail(subscripts, message, "add ... to the output")
         dims.update((str(len(wide) - 1 - place), dim) for place, dim in enumerate(wide))
+        message = f"einsum {subscripts!r}: shapes {' and '.join('{}' for _ in ellipses)}, which "
+        message += "... stands for, do not broadcast"
+        guards = (*guards, *broadcast_guards(ellipses, wide, message))
     extra = max(map(len, ellipses), default=0)
     return _Axes(tuple(operands), _labels(output, extra), dims, guards)
 
@@ -173,11 +177,10 @@ def _dims(
         wide = [dim for dim in dims if dim != 1]
         result[label] = next((d for d in wide if isinstance(d, int)), wide[0] if wide else 1)
         pairs.extend((label, result[label], dim) for dim in wide)
-    guards: dict[tuple[Any, ...], None] = {}
+    guards: dict[Data, None] = {}
     for label, one, other in pairs:
-        message = f"einsum {subscripts!r}: the axes {label!r} are of {one} and {other} elements"
-        guard = (one, other, "axes", subscripts, label)
-        guards.update(dict.fromkeys(unproved([guard], message)))
+        message = f"einsum {subscripts!r}: the axes {label!r} are of {{}} and {{}} elements"
+        guards.update(dict.fromkeys(unproved([(one, other)], message, one, other)))
     return result, tuple(guards)
 
 

@@ -47,5 +47,10 @@ requires_op = _file_op(
     "In files: whenever the node of the first operand runs, those of the others run too.",
     _first_type,
 )
+relies_op = _file_op(
+    "relies",
+    "In files: whenever the node of the first operand runs, the guards of the others must hold.",
+    _first_type,
+)
 effect_op = _file_op("effect", "In files: a group of values to be computed.", _no_value)
 structure_op = _file_op("structure", "In files: how the fetches are nested.", _no_value)

@@ -29,10 +29,11 @@ from graphc.ir.dims import (
     select,
 )
 from graphc.ir.dtypes import bool_
+from graphc.ir.guard import Data
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value, broadcast_shapes
-from graphc.ops.guards import Guards, index_guard, show
+from graphc.ops.guards import Guards, broadcast_guards, index_guard, show, unproved
 from graphc.ops.indexing import raveled, taken
 from graphc.ops.parts import bounds_of_slice
 from graphc.ops.picking import index_value
@@ -64,8 +65,8 @@ class _Plan:
     axes: list[int] = field(default_factory=list)
     arrays: list[Any] = field(default_factory=list)
     advanced: list[int] = field(default_factory=list)
-    sliced_guards: list[tuple[Any, ...]] = field(default_factory=list)
-    taken_guards: list[tuple[Dim, Dim]] = field(default_factory=list)
+    sliced_guards: list[Data] = field(default_factory=list)
+    taken_guards: list[Data] = field(default_factory=list)
 
     def whole(self, length: Dim) -> None:
         """An axis that stays as it is for now."""
@@ -206,7 +207,9 @@ def _plan_mask(plan: _Plan, mask: Any, shape: Sequence[Dim]) -> None:
                 where=caller(),
             )
         if same is None:
-            plan.taken_guards.append((length, size))
+            message = f"a mask of shape {list(mask.shape)} for axes of shape {{}}"
+            covered = shape[first : first + mask.ndim]
+            plan.taken_guards += unproved([(length, size)], message, covered, index=True)
         _plan_array(plan, indices, first + offset, length)
 
 
@@ -256,6 +259,9 @@ def _gathered(part: Value, plan: _Plan, indices: list[Value], adjacent: bool) ->
         raise IndexRangeError(
             f"index arrays of shapes {shown} do not broadcast", where=caller()
         ) from None
+    message = f"index arrays of shapes {' and '.join('{}' for _ in indices)} do not broadcast"
+    shapes = [index.shape for index in indices]
+    guards = (*broadcast_guards(shapes, common, message, index=True), *guards)
     others = [axis for axis in range(part.ndim) if axis not in places]
     joined = permuted(part, (*others[:target], *places, *others[target:]))
     dims = tuple(part.shape[place] for place in places)

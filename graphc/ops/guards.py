@@ -1,16 +1,8 @@
-"""Equalities of dims that a node needs and that could not be proved: its run-time guards.
+"""What ops need of sizes that are known at run time only, and the errors of what is known now.
 
-Role: a node whose meaning needs ``a == b`` carries the attribute ``guards``, a tuple of ``(a, b)``
-or, to say more than that they differ, ``(a, b, kind, …)``:
-
-* ``(a, b, "index", index, axis, size)``: an index into an axis of this size;
-* ``(a, b, "empty", name)``: a reduction of an axis that may not be empty;
-* ``(a, b, "broadcast", shape, target)``: a shape that must broadcast to another;
-* ``(a, b, "axes", subscripts, letter)``: axes that an einsum gives one letter.
-
-Whoever runs a graph evaluates all of them before anything else and raises an error with the node's
-line for dims that differ. Invariant: the attribute is there only where something is left to check,
-and what is proved or refuted never gets into it.
+Role: a node whose meaning needs ``a == b`` is built with the attribute ``guards``, which holds what
+``graphc.ir.guard`` makes of it. Invariant: what is proved or refuted while a graph is built never
+gets into it, and what is refuted at run time is told with the same words, in numbers.
 """
 
 from __future__ import annotations
@@ -19,83 +11,114 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any, TypeAlias
 
-from graphc.base.errors import ShapeError
-from graphc.base.source import Location, caller
+from graphc.base.errors import IndexRangeError, ShapeError
+from graphc.base.source import caller
 from graphc.ir.dims import Dim, equal, select
-from graphc.plan.ir import Guard
+from graphc.ir.guard import ATTRIBUTE, Data, Guard, data_of, holes
 
-Guards: TypeAlias = tuple[tuple[Any, ...], ...]
+Guards: TypeAlias = tuple[Data, ...]
 
 _LARGEST_SIZE = 2**63 - 1
 
 
-def unproved(guards: Iterable[tuple[Any, ...]], message: str) -> Guards:
-    """The guards that are left to check at run time, each once.
+def unproved(
+    pairs: Iterable[tuple[Dim, Dim]],
+    message: str,
+    *shown: Dim | Sequence[Dim],
+    hint: str | None = None,
+    index: bool = False,
+) -> Guards:
+    """What is left to check at run time of dims that must be equal, each condition once.
+
+    Args:
+        pairs: the dims.
+        message: what is wrong where they differ; each ``{}`` stands for one of those shown.
+        shown: dims and shapes.
+        hint: how to mend it.
+        index: it is indices that are wrong, not shapes.
 
     Raises:
-        ShapeError: with the message, if dims are proved to differ.
+        ShapeError: with the message, if dims are proved to differ; IndexRangeError for indices.
     """
-    left: dict[tuple[Any, ...], None] = {}
-    for guard in guards:
-        same = equal(guard[0], guard[1])
+    left: dict[tuple[Dim, Dim], Data] = {}
+    for one, other in pairs:
+        same = equal(one, other)
         if same is False:
-            raise ShapeError(message, where=caller())
-        if same is None:
-            left[guard] = None
-    return tuple(left)
+            text = message.format(*(show(s) if isinstance(s, Sequence) else s for s in shown))
+            error = IndexRangeError if index else ShapeError
+            raise error(text, where=caller(), hint=hint)
+        if same is None and (one, other) not in left:
+            left[one, other] = _told(one, other, message, shown, index)
+    return tuple(left.values())
+
+
+def _told(
+    left: Dim, right: Dim, message: str, shown: Sequence[Dim | Sequence[Dim]], index: bool = False
+) -> Data:
+    dims: list[Dim] = []
+    texts: list[str] = []
+    for item in shown:
+        if isinstance(item, Sequence):
+            dims += item
+            texts.append(holes(item))
+        else:
+            dims.append(item)
+            texts.append("{}")
+    return data_of(Guard(left, right, message.format(*texts), None, False, tuple(dims), index))
 
 
 def guarded(guards: Guards) -> dict[str, Any]:
     """The attributes that carry the guards: none where there is nothing to check."""
-    return {"guards": guards} if guards else {}
+    return {ATTRIBUTE: guards} if guards else {}
 
 
-def broadcast_guard(dim: Dim, target: Dim) -> tuple[Dim, Dim]:
+def broadcast_pair(dim: Dim, target: Dim) -> tuple[Dim, Dim]:
     """The pair that is equal just when ``dim`` is 1 or the target."""
     return select("eq", dim, 1, target, dim), target
 
 
-def index_guard(
-    within: Dim, place: Dim, index: Dim, axis: int, size: Dim
-) -> tuple[Any, ...]:
+def broadcast_guards(
+    shapes: Sequence[Sequence[Dim]],
+    target: Sequence[Dim],
+    message: str,
+    *shown: Dim | Sequence[Dim],
+    index: bool = False,
+) -> Guards:
+    """What is left to check of shapes that broadcast to a target; ``unproved`` says how it tells.
+
+    Without ``shown`` the message names the shapes.
+    """
+    pairs = [
+        broadcast_pair(dim, full)
+        for shape in shapes
+        for dim, full in zip(reversed(shape), reversed(target), strict=False)
+    ]
+    return unproved(pairs, message, *(shown or shapes), index=index)
+
+
+def index_guard(within: Dim, place: Dim, index: Dim, axis: int, size: Dim) -> Data:
     """Holds just when the place that an index means is what it is within the axis."""
-    return within, place, "index", index, axis, size
+    text = f"index {{}} is out of range for axis {axis} of size {{}}"
+    return _told(within, place, text, (index, size), index=True)
 
 
-def nonempty_guard(name: str, size: Dim) -> tuple[Any, ...]:
-    """Holds just when the size is not 0."""
-    return select("eq", size, 0, 1, 0), 0, "empty", name
+def some_guard(name: str, axis: int, size: Dim, count: Dim) -> Guards:
+    """Holds just when an axis of this size has an element, or there is no index into it.
+
+    The code that looks indices up relies on it: one that is out of range is reported, and the
+    element at 0 is read in its place.
+
+    Raises:
+        IndexRangeError: if the axis is proved empty and there are indices.
+    """
+    pair = select("eq", size, 0, count, 0), 0
+    message = f"{name}: {{}} indices into axis {axis} of size {{}}"
+    return unproved([pair], message, count, size, index=True)
 
 
-def run_time_guard(op: str, guard: tuple[Any, ...], where: Location | None) -> Guard:
-    """What a plan checks for a guard of a node of this op."""
-    left, right, *told = guard
-    match told:
-        case ["index", index, int(axis), size]:
-            text = f"index {{}} is out of range for axis {axis} of size {{}}"
-            return Guard(left, right, text, where, shown=(index, size), index=True)
-        case ["empty", str(name)]:
-            return Guard(left, right, f"{name} of an empty axis has no value", where, shown=())
-        case ["broadcast", shape, target]:
-            text = f"{op}: shape {_holes(shape)} does not broadcast to {_holes(target)}"
-            return Guard(left, right, text, where, shown=(*shape, *target))
-        case ["axes", str(subscripts), str(letter)]:
-            text = f"einsum {subscripts!r}: the axes {letter!r} are of {{}} and {{}} elements"
-            return Guard(left, right, text, where, shown=(left, right))
-    return Guard(left, right, f"{op}: dims {left} and {right} must be equal", where)
-
-
-def operand_guard(
-    op: str, shapes: Sequence[Sequence[Dim]], dim: Dim, full: Dim, where: Location | None
-) -> Guard:
-    """The check of a dim of an operand that must be 1 or that of the result."""
-    text = f"{op}: shapes {' and '.join(map(_holes, shapes))} do not broadcast"
-    shown = tuple(dim for shape in shapes for dim in shape)
-    return Guard(dim, full, text, where, broadcasts=True, shown=shown)
-
-
-def _holes(shape: Sequence[Dim]) -> str:
-    return f"[{', '.join('{}' for _ in shape)}]"
+def nonempty_pair(size: Dim) -> tuple[Dim, Dim]:
+    """The pair that is equal just when the size is not 0."""
+    return select("eq", size, 0, 1, 0), 0
 
 
 def show(shape: Sequence[Dim]) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from graphc.base.errors import DTypeError, IndexRangeError, ShapeError
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
-from graphc.ir.dims import Dim, equal
+from graphc.ir.dims import Dim, equal, product
 from graphc.ir.dtypes import ALL, DType, int64
 from graphc.ir.op import (
     Domain,
@@ -31,7 +31,7 @@ from graphc.ir.op import (
 )
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
-from graphc.ops.guards import Guards, check_size, guarded, show
+from graphc.ops.guards import Guards, check_size, guarded, show, some_guard
 from graphc.ops.shape import broadcast_to, sample, with_shape
 from graphc.ops.source import constant_beside
 
@@ -367,9 +367,25 @@ ravel_index_op = register(
 
 def raveled(indices: Sequence[Value], dims: tuple[Dim, ...], axes: tuple[int, ...]) -> Value:
     """The flat place that index tensors of one shape name together."""
-    return apply(ravel_index_op, *indices, dims=dims, axes=axes)
+    count = product(indices[0].shape)
+    sizes = zip(axes, dims, strict=True)
+    guards = [guard for axis, size in sizes for guard in some_guard("take", axis, size, count)]
+    return apply(ravel_index_op, *indices, dims=dims, axes=axes, **guarded(tuple(guards)))
 
 
 def taken(data: Value, indices: Value, axis: int, guards: Guards = ()) -> Value:
     """``take`` of ready operands."""
+    guards = (*guards, *some_guard("take", axis, data.shape[axis], product(indices.shape)))
     return apply(take_op, data, indices, axis=axis, **guarded(guards))
+
+
+def taken_along(data: Value, indices: Value, axis: int) -> Value:
+    """``take_along_axis`` of ready operands."""
+    guards = some_guard("take_along_axis", axis, data.shape[axis], product(indices.shape))
+    return apply(take_along_axis_op, data, indices, axis=axis, **guarded(guards))
+
+
+def scattered(base: Value, indices: Value, updates: Value, axis: int) -> Value:
+    """``scatter_add`` of ready operands."""
+    guards = some_guard("scatter_add", axis, base.shape[axis], product(indices.shape))
+    return apply(scatter_add_op, base, indices, updates, axis=axis, **guarded(guards))

@@ -17,6 +17,7 @@ from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims import Dim, equal
 from graphc.ir.dtypes import ALL
+from graphc.ir.guard import Data
 from graphc.ir.op import Domain, Element, ElementBuilder, Linear, OpDef, Scalar, register
 from graphc.ir.surface import surface
 from graphc.ir.types import TensorType
@@ -32,8 +33,8 @@ def _without(shape: Sequence[Dim], axis: int) -> tuple[Dim, ...]:
     return (*shape[:axis], *shape[axis + 1 :])
 
 
-def _mismatch(first: Sequence[Dim], other: Sequence[Dim], axis: int) -> str:
-    return f"cannot concatenate {show(first)} and {show(other)} along axis {axis}"
+def _mismatch(axis: int) -> str:
+    return f"cannot concatenate {{}} and {{}} along axis {axis}"
 
 
 def _concatenate_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
@@ -45,7 +46,7 @@ def _concatenate_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[T
         if other.rank != first.rank or any(
             equal(a, b) is False for a, b in zip(beside, _without(other.shape, axis), strict=True)
         ):
-            raise ShapeError(_mismatch(first.shape, other.shape, axis))
+            raise ShapeError(_mismatch(axis).format(show(first.shape), show(other.shape)))
         total = total + other.shape[axis]
     shape = (*first.shape[:axis], total, *first.shape[axis + 1 :])
     check_size(shape, [first.shape])
@@ -124,14 +125,15 @@ def concatenate(values: Sequence[Any], axis: int | None = 0) -> Value:
     if first.ndim == 0:
         raise ShapeError("scalars cannot be concatenated", where=caller(), hint="stack them")
     place = axis_of(axis, first.ndim)
-    guards = {}
+    guards: dict[Data, None] = {}
     for piece in pieces:
-        message = _mismatch(first.shape, piece.shape, place)
+        message = _mismatch(place)
         if piece.ndim != first.ndim:
-            raise ShapeError(message, where=caller())
+            text = message.format(show(first.shape), show(piece.shape))
+            raise ShapeError(text, where=caller())
         others = _without(piece.shape, place)
         pairs = zip(_without(first.shape, place), others, strict=True)
-        guards.update(dict.fromkeys(unproved(pairs, message)))
+        guards.update(dict.fromkeys(unproved(pairs, message, first.shape, piece.shape)))
     if len(pieces) == 1:
         return first
     return apply(concatenate_op, *pieces, axis=place, **guarded(tuple(guards)))
@@ -149,10 +151,16 @@ def stack(values: Sequence[Any], axis: int = 0) -> Value:
     if not pieces:
         raise ShapeError("nothing to stack", where=caller(), hint="give at least one tensor")
     first = pieces[0]
+    guards: dict[Data, None] = {}
     for piece in pieces:
-        message = f"cannot stack {show(first.shape)} and {show(piece.shape)}"
+        message = "cannot stack {} and {}"
         if piece.ndim != first.ndim:
-            raise ShapeError(message, where=caller())
-        unproved(zip(first.shape, piece.shape, strict=True), message)
+            text = message.format(show(first.shape), show(piece.shape))
+            raise ShapeError(text, where=caller())
+        pairs = zip(first.shape, piece.shape, strict=True)
+        guards.update(dict.fromkeys(unproved(pairs, message, first.shape, piece.shape)))
     place = axis_of(axis, first.ndim + 1)
-    return concatenate([expand_dims(piece, place) for piece in pieces], axis=place)
+    raised = [expand_dims(piece, place) for piece in pieces]
+    if len(raised) == 1:
+        return raised[0]
+    return apply(concatenate_op, *raised, axis=place, **guarded(tuple(guards)))

@@ -23,7 +23,7 @@ from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import Shape, TensorType
 from graphc.ir.value import Value
 from graphc.ops.convert import broadcast_shapes, promoted
-from graphc.ops.guards import Guards, check_size, guarded, show, unproved
+from graphc.ops.guards import Guards, broadcast_guards, check_size, guarded, show, unproved
 from graphc.ops.shape import broadcast_to, moveaxis, ravel, sample, with_shape
 
 
@@ -167,7 +167,10 @@ def _product(left: Value, right: Value) -> Value:
             f"the left operand's last axis ({inner[0]}) must equal the right operand's "
             f"{axis} axis ({inner[1]}); .T transposes",
         )
-    guards: Guards = () if same else (inner,)
+    guards: Guards = ()
+    if not same:
+        message = "shapes {} and {} do not multiply as matrices"
+        guards = unproved([inner], message, left.shape, right.shape)
     if len(rows) == len(columns) == 2:
         return contracted(left, right, guards=guards)
     if right.ndim == 1 and left.dtype.is_float:
@@ -218,6 +221,9 @@ def matmul_of_matrices(left: Value, right: Value, guards: Guards) -> Value:
             where=caller(),
             hint="the leading dims, all but the last two, must be equal or 1",
         ) from None
+    message = "shapes {} and {} do not multiply: the leading dims do not broadcast"
+    leading = [left.shape[:-2], right.shape[:-2]]
+    guards += broadcast_guards(leading, batch, message, left.shape, right.shape)
     left = broadcast_to(left, (*batch, *left.shape[-2:]))
     right = broadcast_to(right, (*batch, *right.shape[-2:]))
     return contracted(left, right, guards=guards)
@@ -256,8 +262,8 @@ def dot(a: Any, b: Any) -> Value:
     if right.ndim <= 2:
         return matmul(left, right)
     depth = right.shape[-2]
-    message = f"shapes {show(left.shape)} and {show(right.shape)} do not fit for dot"
-    guards = unproved([(left.shape[-1], depth)], message)
+    message = "shapes {} and {} do not fit for dot"
+    guards = unproved([(left.shape[-1], depth)], message, left.shape, right.shape)
     others = (*right.shape[:-2], right.shape[-1])
     flat = with_shape(moveaxis(right, -2, 0), (depth, product(others)), ())
     rows = with_shape(left, (product(left.shape[:-1]), left.shape[-1]), ())

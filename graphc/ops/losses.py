@@ -33,12 +33,13 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value, promoted
 from graphc.ops.declare import float_operand, refuse
-from graphc.ops.guards import unproved
+from graphc.ops.guards import show, unproved
 from graphc.ops.indexing import checked, take_along_axis_op
 from graphc.ops.nn import log_softmax, log_softmax_reference, shifted, softmax
 from graphc.ops.pointwise_arithmetic import guarded_multiply, square
 from graphc.ops.pointwise_math import exp, log
 from graphc.ops.reduce import sum_
+from graphc.ops.reduce_core import element_guards
 from graphc.ops.shape import with_shape
 from graphc.ops.statistics import mean
 
@@ -225,6 +226,7 @@ def softmax_cross_entropy(logits: Any, labels: Any) -> Value:
 
     Raises:
         IndexRangeError: at run time, for a class that is negative or not below ``classes``.
+        ShapeError: if there are no classes, or labels don't fit; at run time for unknown sizes.
     """
     scores = float_operand(logits)
     targets = as_value(labels, scores)
@@ -232,7 +234,10 @@ def softmax_cross_entropy(logits: Any, labels: Any) -> Value:
         scores, targets = promoted(scores, targets)
     elif not targets.dtype.is_integer:
         raise refuse("labels are integer classes or probabilities, not bools")
-    return apply(softmax_cross_entropy_op, scores, _fitted(targets, scores))
+    guards: Attributes = {}
+    if scores.ndim:
+        guards = element_guards("softmax", scores, (scores.ndim - 1,))
+    return apply(softmax_cross_entropy_op, scores, _fitted(targets, scores), **guards)
 
 
 def _fitted(labels: Value, logits: Value) -> Value:
@@ -240,8 +245,9 @@ def _fitted(labels: Value, logits: Value) -> Value:
     expected = logits.shape[:-1] if labels.dtype.is_integer else logits.shape
     if labels.ndim != len(expected) or labels.shape == expected:
         return labels
-    message = f"labels {labels.type} do not fit logits {logits.type}"
-    guards = unproved(zip(labels.shape, expected, strict=True), message)
+    message = f"labels {labels.dtype}{{}} do not fit logits {logits.dtype}{{}}"
+    pairs = zip(labels.shape, expected, strict=True)
+    guards = unproved(pairs, message, labels.shape, logits.shape)
     return with_shape(labels, expected, guards)
 
 
@@ -258,13 +264,11 @@ def mse(prediction: Any, target: Any) -> Value:
             graph runs.
     """
     left, right = promoted(prediction, target)
-    message = f"mse of {left.type} and {right.type}: the shapes must be equal"
+    message = f"mse of {left.dtype}{{}} and {right.dtype}{{}}: the shapes must be equal"
     hint = "reshape one to the other's shape, for example with target.reshape(prediction.shape)"
     if left.ndim != right.ndim:
-        raise ShapeError(message, where=caller(), hint=hint)
-    try:
-        guards = unproved(zip(left.shape, right.shape, strict=True), message)
-    except ShapeError as error:
-        error.hint = hint
-        raise
+        text = message.format(show(left.shape), show(right.shape))
+        raise ShapeError(text, where=caller(), hint=hint)
+    pairs = zip(left.shape, right.shape, strict=True)
+    guards = unproved(pairs, message, left.shape, right.shape, hint=hint)
     return mean(square(left - with_shape(right, left.shape, guards)))

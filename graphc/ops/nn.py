@@ -15,6 +15,7 @@ import numpy as np
 
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
+from graphc.ir.dims import equal
 from graphc.ir.dtypes import FLOATS, DType, float64
 from graphc.ir.op import Decompose, Derivative, Domain, OpDef, ThroughDecomposition, register
 from graphc.ir.surface import surface, surface_function
@@ -35,8 +36,8 @@ from graphc.ops.derive import of_one_input
 from graphc.ops.pointwise_arithmetic import guarded_multiply, rsqrt, square
 from graphc.ops.pointwise_math import erfc, exp, log, logaddexp, sigmoid, tanh
 from graphc.ops.pointwise_rounding import maximum
-from graphc.ops.reduce import max_, sum_
-from graphc.ops.reduce_core import require_dtype, require_elements
+from graphc.ops.reduce import max_op, sum_
+from graphc.ops.reduce_core import require_dtype
 from graphc.ops.roots import root_of_squares, scales, square_of
 from graphc.ops.statistics import (
     finite_shift,
@@ -185,16 +186,12 @@ def _row_op(
     rule: Row,
     reference: Callable[..., Any],
     derivative: Derivative,
-    *,
-    nonempty: bool = False,
     **attrs: Any,
 ) -> OpDef:
     """A float op of one input and its shape, along attrs ``axes``."""
 
     def infer(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
         require_dtype(name, inputs[0], FLOATS)
-        if nonempty:
-            require_elements(name, inputs[0], attrs["axes"])
         return [inputs[0]]
 
     def example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
@@ -220,8 +217,13 @@ def _row_op(
 
 
 def shifted(x: Value, axes: Sequence[int]) -> Value:
-    """x less its largest element over the axes, or what ``finite_shift`` has in its place."""
-    return x - finite_shift(max_(x, axes, True))
+    """x less its largest element over the axes, or what ``finite_shift`` has in its place.
+
+    Where an axis is empty there is nothing to shift, so no element is asked for.
+    """
+    if any(equal(x.shape[axis], 0) for axis in axes):
+        return x
+    return x - finite_shift(apply(max_op, x, axes=tuple(axes), keepdims=True))
 
 
 def _shifted(x: Any, axes: Any) -> Any:
@@ -246,7 +248,7 @@ def _softmax_mode(change: Value, x: Value, y: Value, attrs: Attributes) -> Value
 
 softmax_op = _row_op(
     "softmax", "exp(x) divided by its sum over attrs axes, without overflow.",
-    _softmax_rule, _softmax, of_one_input(_softmax_mode, _softmax_mode), nonempty=True,
+    _softmax_rule, _softmax, of_one_input(_softmax_mode, _softmax_mode),
 )  # fmt: skip
 
 
@@ -268,7 +270,6 @@ log_softmax_op = _row_op(
         lambda t, x, y, attrs: t - sum_(guarded_multiply(exp(y), t), attrs["axes"], True),
         lambda ct, x, y, attrs: ct - exp(y) * sum_(ct, attrs["axes"], True),
     ),
-    nonempty=True,
 )  # fmt: skip
 
 

@@ -89,13 +89,15 @@ def split(x: Any, indices_or_sections: int | Sequence[int], axis: int = 0) -> li
     length = value.shape[place]
     if isinstance(indices_or_sections, (int, np.integer)):
         count = int(indices_or_sections)
-        message = f"axis {place} of {show(value.shape)} does not split into {count} equal parts"
+        message = f"axis {place} of {{}} does not split into {count} equal parts"
         if not 1 <= count <= MOST_PARTS:
             raise ShapeError(
-                message, where=caller(), hint=f"there may be 1 to {MOST_PARTS}, each a value"
+                message.format(show(value.shape)),
+                where=caller(),
+                hint=f"there may be 1 to {MOST_PARTS}, each a value",
             )
         size = length // count
-        guards = unproved([(length, size * count)], message)
+        guards = unproved([(length, size * count)], message, value.shape)
         return [part(value, place, size * number, size, guards) for number in range(count)]
     cuts = [None, *items_of(indices_or_sections, "indices_or_sections"), None]
     ranges = (slice(*pair) for pair in itertools.pairwise(cuts))
@@ -142,7 +144,8 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
             (select("eq", size, 0, first + last, 0), 0)
             for size, first, last in zip(value.shape, before, after, strict=True)
         ],
-        f"cannot pad {show(value.shape)} by mode {mode!r}: an axis has no element to repeat",
+        f"cannot pad {{}} by mode {mode!r}: an axis has no element to repeat",
+        value.shape,
     )
     return padded(value, before, after, mode=mode, guards=guards)
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from graphc.base.errors import DTypeError, IndexRangeError, ShapeError
 from graphc.base.source import caller
-from graphc.ir.builder import apply
 from graphc.ir.dims import Dim, DimExpr
 from graphc.ir.dtypes import DTypeLike, int64
 from graphc.ir.dtypes import dtype as as_dtype
@@ -25,9 +24,9 @@ from graphc.ops.creation import iota_beside
 from graphc.ops.guards import show
 from graphc.ops.indexing import (
     checked,
-    scatter_add_op,
-    take_along_axis_op,
+    scattered,
     taken,
+    taken_along,
     taken_shape,
 )
 from graphc.ops.shape import broadcast_to, expand_dims, ravel
@@ -101,13 +100,18 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Value:
             "the ranks differ",
             where=caller(),
         )
-    common = list(broadcast_shapes(_one_at(value.shape, place), _one_at(places.shape, place)))
+    beside = [_one_at(value.shape, place), _one_at(places.shape, place)]
+    try:
+        common = list(broadcast_shapes(*beside))
+    except ShapeError as error:
+        error.where = caller()
+        raise
     shapes = []
     for operand in (value, places):
         common[place] = operand.shape[place]
         shapes.append(tuple(common))
     data, at = (broadcast_to(o, s) for o, s in zip((value, places), shapes, strict=True))
-    return apply(take_along_axis_op, data, at, axis=place)
+    return taken_along(data, at, place)
 
 
 def _one_at(shape: Sequence[Dim], axis: int) -> tuple[Dim, ...]:
@@ -127,7 +131,7 @@ def scatter_add(base: Any, indices: Any, updates: Any, axis: int = 0) -> Value:
     place = axis_of(axis, value.ndim)
     places = index_value(indices, value, place)
     shape = taken_shape(value.shape, places.shape, place)
-    return apply(scatter_add_op, value, places, broadcast_to(added, shape), axis=place)
+    return scattered(value, places, broadcast_to(added, shape), place)
 
 
 @surface

@@ -17,6 +17,7 @@ from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims import Dim, compare
 from graphc.ir.dtypes import ALL, FLOATS, INTEGERS, DType, bool_, int64
+from graphc.ir.guard import Data
 from graphc.ir.op import (
     Combine,
     Derivative,
@@ -37,7 +38,7 @@ from graphc.ops.convert import as_value, axis_of, converted
 from graphc.ops.creation import iota_beside
 from graphc.ops.declare import like
 from graphc.ops.derive import of_one_input
-from graphc.ops.guards import guarded, nonempty_guard, unproved
+from graphc.ops.guards import guarded, nonempty_pair, unproved
 
 NUMBERS = (*INTEGERS, *FLOATS)
 
@@ -71,9 +72,11 @@ def element_guards(name: str, value: Value, axes: Sequence[int]) -> Attributes:
         ShapeError: if a reduced axis is proved empty.
     """
     require_elements(name, value.type, axes)
-    sizes = (value.shape[axis] for axis in axes)
-    message = f"{name} of an empty axis has no value"
-    return guarded(unproved((nonempty_guard(name, size) for size in sizes), message))
+    guards: list[Data] = []
+    for axis in axes:
+        message = f"{name} of an empty axis {axis} of {{}} has no value"
+        guards += unproved([nonempty_pair(value.shape[axis])], message, value.shape)
+    return guarded(tuple(guards))
 
 
 def require_dtype(name: str, operand: TensorType, dtypes: Sequence[DType]) -> None:

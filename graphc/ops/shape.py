@@ -34,7 +34,15 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.arguments import items_of, one_or_more
 from graphc.ops.convert import as_value, axes_of, axis_of, dims_of
-from graphc.ops.guards import Guards, broadcast_guard, check_size, guarded, show, unproved
+from graphc.ops.guards import (
+    Guards,
+    broadcast_guards,
+    broadcast_pair,
+    check_size,
+    guarded,
+    show,
+    unproved,
+)
 
 
 def sample(random: Any, dtype: DType, *shape: int) -> Any:
@@ -89,8 +97,8 @@ def with_shape(value: Value, shape: tuple[Dim, ...], guards: Guards | None = Non
     if value.shape == shape and not guards:
         return value
     if guards is None:
-        message = f"cannot reshape {show(value.shape)} to {show(shape)}: the sizes differ"
-        guards = unproved([(value.size, product(shape))], message)
+        message = "cannot reshape {} to {}: the sizes differ"
+        guards = unproved([(value.size, product(shape))], message, value.shape, shape)
     return apply(reshape_op, value, shape=shape, **guarded(guards))
 
 
@@ -120,8 +128,9 @@ def reshape(x: Any, shape: Any) -> Value:
         quotient = value.size // select("eq", known, 0, 1, known)
     guards = unproved(
         [(value.size, quotient * known)],
-        f"{attempt}: {value.size} elements are not divisible by {known} for -1",
-    )
+        "cannot reshape {} to {}: {} elements are not divisible by {} for -1",
+        value.shape, wanted, value.size, known,
+    )  # fmt: skip
     resolved = tuple(quotient if axis == unknown[0] else dim for axis, dim in enumerate(wanted))
     return with_shape(value, resolved, guards)
 
@@ -157,7 +166,8 @@ def squeeze(x: Any, axis: int | Sequence[int] | None = None) -> Value:
     places = axes_of(axis, value.ndim)
     guards = unproved(
         [(value.shape[place], 1) for place in places],
-        f"cannot squeeze axis {', '.join(map(str, places))} of {show(value.shape)}: not of size 1",
+        f"cannot squeeze axis {', '.join(map(str, places))} of {{}}: not of size 1",
+        value.shape,
     )
     kept = tuple(dim for place, dim in enumerate(value.shape) if place not in places)
     return with_shape(value, kept, guards)
@@ -290,7 +300,7 @@ def _broadcast_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[Ten
     shape: tuple[Dim, ...] = attrs["shape"]
     lead = len(shape) - given.rank
     if lead < 0 or any(
-        equal(*broadcast_guard(dim, target)) is False
+        equal(*broadcast_pair(dim, target)) is False
         for dim, target in zip(given.shape, shape[lead:], strict=True)
     ):
         raise ShapeError(f"cannot broadcast {show(given.shape)} to {show(shape)}")
@@ -347,12 +357,12 @@ def broadcast_to(x: Any, shape: Any) -> Value:
     wanted = dims_of(shape)
     if value.shape == wanted:
         return value
-    message = f"cannot broadcast {show(value.shape)} to {show(wanted)}"
+    message = "cannot broadcast {} to {}"
     if len(wanted) < value.ndim or any(isinstance(dim, int) and dim < 0 for dim in wanted):
-        raise ShapeError(message, where=caller())
-    pairs = zip(value.shape, wanted[len(wanted) - value.ndim :], strict=True)
-    told = ("broadcast", value.shape, wanted)
-    guards = unproved(((*broadcast_guard(dim, target), *told) for dim, target in pairs), message)
+        raise ShapeError(message.format(show(value.shape), show(wanted)), where=caller())
+    axes = zip(value.shape, wanted[len(wanted) - value.ndim :], strict=True)
+    pairs = (broadcast_pair(dim, target) for dim, target in axes)
+    guards = unproved(pairs, message, value.shape, wanted)
     return apply(broadcast_to_op, value, shape=wanted, **guarded(guards))
 
 
@@ -381,7 +391,7 @@ def _sum_to_rule(inputs: Sequence[Value], attrs: Attributes) -> Value:
     lead = value.ndim - len(shape)
     split: list[Dim] = []
     reduced: list[int] = []
-    guards: list[tuple[Dim, Dim]] = []
+    pairs: list[tuple[Dim, Dim]] = []
     for axis, size in enumerate(value.shape):
         dim = shape[axis - lead] if axis >= lead else 1
         if axis >= lead and equal(dim, size):
@@ -392,10 +402,10 @@ def _sum_to_rule(inputs: Sequence[Value], attrs: Attributes) -> Value:
             split.append(size)
             continue
         parts = select("eq", dim, 1, size, 1)
-        guards.append((parts * dim, size))
+        pairs.append((parts * dim, size))
         split += [parts, dim]
-    message = f"cannot sum {show(value.shape)} to {show(shape)}"
-    value = with_shape(value, tuple(split), unproved(guards, message))
+    guards = unproved(pairs, "cannot sum {} to {}", value.shape, shape)
+    value = with_shape(value, tuple(split), guards)
     if reduced:
         value = surface_function("sum")(value, axis=tuple(reduced))
     return with_shape(value, shape, ())
@@ -424,7 +434,10 @@ def summed_to(value: Value, shape: tuple[Dim, ...]) -> Value:
     """The sum over all axes that were broadcast from ``shape``; the value itself if none was."""
     if value.shape == shape:
         return value
-    return apply(sum_to_op, value, shape=shape)
+    guards = broadcast_guards(
+        [shape], value.shape, "cannot sum {} to {}", value.shape, shape
+    )
+    return apply(sum_to_op, value, shape=shape, **guarded(guards))
 
 
 @surface

@@ -75,6 +75,8 @@ def run_plan(
                 position = step.target
         elif isinstance(step, Jump):
             position = step.target
+        elif (failure := step.guard.failure(binding)) is not None:
+            raise failure
     return [memory[slot] for slot in plan.outputs]
 
 
@@ -147,7 +149,7 @@ def _launch(
         for buffer, array in zip(kernel.buffers, arguments, strict=True)
         if buffer.is_result
     ]
-    if not any(math.prod(array.shape) for array in outputs):
+    if not kernel.sites and not any(math.prod(array.shape) for array in outputs):
         return
     before = [array.copy() for array in arguments] if observe is not None else []
     failures = launch(kernel, arguments, {name: binding[name] for name in kernel.dims})

@@ -1,21 +1,21 @@
 """Plans: what a program does at run time, as data.
 
-A plan is a table of steps over slots. Steps launch kernels, copy a slot, branch on a predicate, or
-jump; there is nothing else, so a session can run it and an exported artifact can hold it. Control
-flow is flat: branches and loops are jumps inside the one table.
+A plan is a table of steps over slots. Steps launch kernels, copy a slot, branch on a predicate,
+jump, or require that a guard holds; there is nothing else, so a session can run it and an exported
+artifact can hold it. Control flow is flat: branches and loops are jumps inside the one table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from graphc.base.errors import GraphcError, IndexRangeError, ShapeError
 from graphc.base.source import Location
 from graphc.base.target import CACHE_LINE
 from graphc.ir.attributes import Array
-from graphc.ir.dims import Dim, ceil_div, evaluate
+from graphc.ir.dims import Dim, ceil_div
+from graphc.ir.guard import Guard
 from graphc.ir.types import TensorType
 from graphc.plan.memory import MemorySolution, offsets_for_sizes
 
@@ -85,43 +85,17 @@ class Jump:
     target: Final[int]
 
 
-Step: TypeAlias = Launch | Copy | Branch | Jump
+@dataclass(slots=True, unsafe_hash=True)
+class Require:
+    """Fails if a guard does not hold: one of a branch or loop body, which counts where that runs.
 
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """Two dims that must be equal at run time, and what to say if they are not.
-
-    Attributes:
-        left, right: the dims.
-        message: what is wrong; if ``shown`` is given, each ``{}`` in it stands for one of those.
-        where: the user's line.
-        broadcasts: the left one may also be 1.
-        shown: dims whose sizes the message names; None has the two sizes said after it.
-        index: it is an index that is wrong, not a shape.
+    Whether it holds is known as soon as sizes are, so a run only asks for the outcome.
     """
 
-    left: Dim
-    right: Dim
-    message: str
-    where: Location | None = None
-    broadcasts: bool = False
-    shown: tuple[Dim, ...] | None = None
-    index: bool = False
+    guard: Final[Guard]
 
-    def failure(self, sizes: Mapping[str, int]) -> GraphcError | None:
-        """The error to raise for these sizes of the symbolic dims, if it does not hold."""
-        left, right = evaluate(self.left, sizes), evaluate(self.right, sizes)
-        if left == right or (self.broadcasts and left == 1):
-            return None
-        if self.shown is None:
-            text = f"{self.message}, but are {left} and {right}"
-        else:
-            first, *rest = self.message.split("{}")
-            known = (evaluate(dim, sizes) for dim in self.shown)
-            text = first + "".join(f"{size}{part}" for size, part in zip(known, rest, strict=False))
-        error = IndexRangeError if self.index else ShapeError
-        return error(text, where=self.where)
+
+Step: TypeAlias = Launch | Copy | Branch | Jump | Require
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +146,7 @@ class Plan:
         feeds: the slot of each program input, in order (feeds, then state).
         outputs: the slot of each result, in order; all different.
         constants: the content of constant slots.
-        guards: checked before the first step.
+        guards: checked before the first step; those of branches and bodies are steps.
         layout: where temporaries lie; None before memory planning.
         loops: (first step, step past the last) of every loop, inner ones first.
         commit: new values of variables may lie where the old ones do; this is the first step that
@@ -196,6 +170,17 @@ class Plan:
     commit: int | None = None
     groups: tuple[Group, ...] = ()
     renewed: tuple[tuple[int | None, int], ...] = ()
+
+    def may_fail(self, step: Step) -> bool:
+        """Whether a step can end the run with an error."""
+        if isinstance(step, Launch):
+            return bool(self.kernels[step.kernel].sites)
+        return isinstance(step, Require)
+
+    @property
+    def required(self) -> list[tuple[int, Guard]]:
+        """The guards that are steps, with their positions."""
+        return [(n, step.guard) for n, step in enumerate(self.steps) if isinstance(step, Require)]
 
     def bytes_of(self, slots: Iterable[int]) -> list[Dim]:
         """The room each slot takes, worked out once for all that are alike."""

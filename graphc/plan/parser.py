@@ -26,6 +26,7 @@ from typing import get_args
 
 from graphc.base.errors import ParseError
 from graphc.ir.attributes import Array, Payload
+from graphc.ir.guard import Guard
 from graphc.ir.types import TensorType
 from graphc.kernel.ir import Kernel
 from graphc.kernel.parser import parse_kernel
@@ -34,11 +35,11 @@ from graphc.plan.ir import (
     Branch,
     Copy,
     Group,
-    Guard,
     Jump,
     Launch,
     Layout,
     Plan,
+    Require,
     Slot,
     SlotKind,
     Step,
@@ -114,6 +115,7 @@ class _Parser(Scanner):
         guards: list[Guard] = []
         while self.accept_word("guard"):
             guards.append(self._guard())
+            self._line_end()
         layout = self._layout() if self.accept_word("layout") else None
         loops = self._loops() if self.accept_word("loops") else ()
         renewed = self._renewed() if self.accept_word("renewed") else ()
@@ -210,7 +212,6 @@ class _Parser(Scanner):
             pair[0], pair[1], message, self.where(), relation == "broadcasts", shown,
             relation == "index",
         )  # fmt: skip
-        self._line_end()
         return guard
 
     def _group(self) -> Group:
@@ -310,7 +311,10 @@ class _Parser(Scanner):
             return Branch(predicate, self.not_negative("a step"))
         if word == "jump":
             return Jump(self.not_negative("a step"))
-        self.fail(f"expected launch, copy, branch or jump, found {word!r}", start)
+        if word == "require":
+            self.word("guard")
+            return Require(self._guard())
+        self.fail(f"expected launch, copy, branch, jump or require, found {word!r}", start)
 
 
 __all__ = ["parse_plan"]

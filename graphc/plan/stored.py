@@ -28,9 +28,10 @@ from graphc.base.source import Location
 from graphc.ir import dims, dtypes
 from graphc.ir.attributes import Array
 from graphc.ir.dims import DimExpr
+from graphc.ir.guard import Guard
 from graphc.ir.types import TensorType
 from graphc.kernel.parts import Buffer, Site, Split
-from graphc.plan.ir import Branch, Copy, Group, Guard, Jump, Launch, Layout, Plan, Slot
+from graphc.plan.ir import Branch, Copy, Group, Jump, Launch, Layout, Plan, Require, Slot
 from graphc.plan.memory import MemorySolution
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 _RECORDS: tuple[type, ...] = (
     Slot, Launch, Copy, Branch, Jump, Guard, Group, Layout, MemorySolution, Buffer, Site, Split,
-    Plan,
+    Plan, Require,
 )  # fmt: skip
 
 _RECORD, _RECORDS_OF, _TYPE, _DIM, _LINE, _KERNEL = "r", "rs", "t", "d", "l", "k"

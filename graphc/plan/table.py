@@ -19,8 +19,8 @@ where the last one ends.
 
 from __future__ import annotations
 
-LAUNCH, BRANCH, JUMP, COPY, SKIP, PARALLEL, GROUP = range(7)
-"""Kinds of steps."""
+LAUNCH, BRANCH, JUMP, COPY, SKIP, PARALLEL, GROUP, FAIL = range(8)
+"""Kinds of steps. A guard that is a step is SKIP where it holds, and FAIL where it does not."""
 
 STEP_WORDS = 8
 """int64s a step takes."""

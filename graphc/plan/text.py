@@ -28,9 +28,9 @@ from collections.abc import Iterable, Iterator
 from graphc.ir import dims
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.dims import Dim, DimExpr
-from graphc.ir.printer import bounds_clause, quote, symbol_order, where_text
+from graphc.ir.printer import bounds_clause, guard_text, quote, symbol_order, where_text
 from graphc.kernel.text import print_kernel
-from graphc.plan.ir import Branch, Copy, Group, Guard, Jump, Launch, Layout, Plan, Step
+from graphc.plan.ir import Branch, Copy, Group, Jump, Launch, Layout, Plan, Require, Step
 from graphc.plan.parser import parse_plan
 
 
@@ -46,7 +46,7 @@ def print_plan(plan: Plan) -> str:
         lines.append(text + where_text(slot.where))
     lines.append(f"feeds {_slots(plan.feeds)}".rstrip())
     lines.append(f"outputs {_slots(plan.outputs)}".rstrip())
-    lines += [_guard(guard) for guard in plan.guards]
+    lines += [guard_text(guard) + where_text(guard.where) for guard in plan.guards]
     if plan.layout is not None:
         lines += _layout(plan.layout)
     if plan.loops:
@@ -75,24 +75,14 @@ def symbols_in(plan: Plan) -> list[DimExpr]:
 def _dims_in(plan: Plan) -> Iterator[Dim]:
     for slot in plan.slots:
         yield from slot.type.shape
-    for guard in plan.guards:
-        yield guard.left
-        yield guard.right
-        yield from guard.shown or ()
+    for guard in (*plan.guards, *(guard for _, guard in plan.required)):
+        yield from guard.dims
     for group in plan.groups:
         yield from group.works
 
 
 def _slots(slots: Iterable[int]) -> str:
     return ", ".join(f"%{slot}" for slot in slots)
-
-
-def _guard(guard: Guard) -> str:
-    relation = "index" if guard.index else "broadcasts" if guard.broadcasts else "equal"
-    text = f"guard {relation} [{guard.left}, {guard.right}] {quote(guard.message)}"
-    if guard.shown is not None:
-        text += f" of [{', '.join(map(str, guard.shown))}]"
-    return text + where_text(guard.where)
 
 
 def _renewed(old: int | None, new: int) -> str:
@@ -130,6 +120,8 @@ def _step(step: Step) -> str:
         return f"copy %{step.source} to %{step.target}"
     if isinstance(step, Branch):
         return f"branch %{step.predicate} else {step.target}"
+    if isinstance(step, Require):
+        return f"require {guard_text(step.guard)}{where_text(step.guard.where)}"
     assert isinstance(step, Jump)
     return f"jump {step.target}"
 

@@ -18,7 +18,7 @@ from graphc.ir import dims
 from graphc.ir.dims import Dim
 from graphc.ir.dtypes import bool_
 from graphc.kernel.ir import stored_parts
-from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, SlotKind, Step
+from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require, SlotKind, Step
 from graphc.plan.verify_memory import MemoryChecker, PlanChecker
 
 _KINDS = get_args(SlotKind)
@@ -101,7 +101,7 @@ class _Checker(PlanChecker):
             if source.type.dtype is not target.type.dtype:
                 self.fail(f"copies {source.type} to {target.type}", position)
             self._sizes(position, source.type.size, target.type.size)
-        else:
+        elif not isinstance(step, Require):
             if isinstance(step, Branch):
                 self._known(position, step.predicate)
                 type_ = self.plan.slots[step.predicate].type
@@ -183,10 +183,9 @@ class _Checker(PlanChecker):
         if not 0 <= commit <= self.count:
             self.fail(f"commits at step {commit}, there are {self.count}")
         for position, step in enumerate(self.plan.steps):
-            if isinstance(step, Launch):
-                if position >= commit and self.plan.kernels[step.kernel].sites:
-                    self.fail(f"may fail after the commit at step {commit}", position)
-            elif isinstance(step, (Branch, Jump)) and max(position, step.target - 1) >= commit:
+            if position >= commit and self.plan.may_fail(step):
+                self.fail(f"may fail after the commit at step {commit}", position)
+            if isinstance(step, (Branch, Jump)) and max(position, step.target - 1) >= commit:
                 self.fail(f"jumps past the commit at step {commit}", position)
 
     def groups(self) -> None:
@@ -238,11 +237,9 @@ class _Checker(PlanChecker):
         for number, slot in enumerate(plan.slots):
             for dim in slot.type.shape:
                 check(dim, f"slot %{number}")
-        for guard in plan.guards:
-            check(guard.left, "a guard")
-            check(guard.right, "a guard")
-            for dim in guard.shown or ():
-                check(dim, "the message of a guard")
+        for guard in (*plan.guards, *(guard for _, guard in plan.required)):
+            for dim in guard.dims:
+                check(dim, "a guard")
         for group in plan.groups:
             for work in group.works:
                 check(work, "the work of a group")

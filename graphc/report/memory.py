@@ -6,7 +6,7 @@ from typing import Any
 
 from graphc.compiled import Compiled
 from graphc.ir.dims import HINT, Dim, evaluate, symbol_name, symbols_of
-from graphc.plan.ir import Branch, Copy, Launch, Plan, Step
+from graphc.plan.ir import Branch, Copy, Launch, Plan, Require, Step
 from graphc.plan.memory import offsets_for_sizes
 from graphc.profile import Profile
 from graphc.report.tables import Tables
@@ -82,4 +82,6 @@ def _step(plan: Plan, step: Step, tables: Tables) -> tuple[str, int, int]:
         return "copy", -1, -1
     if isinstance(step, Branch):
         return f"branch to {step.target}", -1, -1
+    if isinstance(step, Require):
+        return "require", -1, tables.line(step.guard.where)
     return f"jump to {step.target}", -1, -1

@@ -1,4 +1,4 @@
-"""Where an array's elements start.
+"""Where an array's elements start, and memory that starts on a cache line.
 
 CPython's object header is followed, in an array object, by the pointer to the elements. Reading it
 there takes a tenth of the time of the documented way, which builds a dict and a tuple; a run asks
@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from graphc.base.target import CACHE_LINE
 from graphc.ir.attributes import Array
 
 _HEADER = object.__basicsize__
@@ -50,3 +51,10 @@ def can_read_directly(direct: Callable[[Array], int] = direct_address) -> bool:
 
 address_of: Callable[[Array], int] = direct_address if can_read_directly() else documented_address
 """Where an array's elements start; the array must stay alive while the address is used."""
+
+
+def aligned_empty(size: int) -> Array:
+    """Uninitialised bytes that start on a cache line; NumPy asks for huge pages where they pay."""
+    raw = np.empty(size + CACHE_LINE, np.uint8)
+    start = -address_of(raw) % CACHE_LINE
+    return raw[start : start + size]

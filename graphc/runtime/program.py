@@ -21,10 +21,11 @@ from graphc.base.forks import lock
 from graphc.base.source import caller
 from graphc.ir.attributes import Array
 from graphc.ir.dims import Dim, DimExpr, evaluate
-from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan
+from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require
 from graphc.plan.table import (
     BRANCH,
     COPY,
+    FAIL,
     FRAME_RELEASES,
     FRAME_WORDS,
     JUMP,
@@ -33,7 +34,7 @@ from graphc.plan.table import (
     STEP_WORDS,
 )
 from graphc.plan.work import is_brief
-from graphc.runtime.address import address_of
+from graphc.runtime.address import address_of, aligned_empty
 from graphc.runtime.binding import Binder
 from graphc.runtime.blocks import maker_of_results
 from graphc.runtime.code import Code
@@ -64,13 +65,6 @@ Observer = Callable[[int, int], None]
 _POINTER = ctypes.c_void_p
 _WALK_PARAMETERS = (_POINTER, ctypes.c_int64, _POINTER, _POINTER, _POINTER, _POINTER)
 _WALK = ctypes.CFUNCTYPE(ctypes.c_int64, *_WALK_PARAMETERS)
-
-
-def aligned_empty(size: int) -> Array:
-    """Uninitialised bytes that start on a cache line; NumPy asks for huge pages where they pay."""
-    raw = np.empty(size + 64, np.uint8)
-    start = -address_of(raw) % 64
-    return raw[start : start + size]
 
 
 class _Table(NamedTuple):
@@ -249,14 +243,15 @@ def _frame(program: Program, binding: Mapping[str, int]) -> Frame:
     pointers = (ctypes.c_uint64 * max(1, len(given)))(*given)
     numbers = [sizes[d] if isinstance(d, int) else number(d) for d in table.dims]
     dims = np.array(numbers or [0], np.int64)
-    # a launch all of whose results are empty has nothing to do
     empty = {slot for slot, size in sizes.items() if not size}
     idle = _idle(plan, table.results, empty) if empty else []
     steps = table.steps
-    if idle or table.cuts or table.besides:
+    broken = [n for n, guard in plan.required if guard.failure(binding) is not None]
+    if idle or broken or table.cuts or table.besides:
         steps = table.steps.copy()
         write_shares(steps, table.cuts, table.besides, number, table.pool)
         steps[idle, 0] = SKIP
+        steps[broken, 0] = FAIL
     status = (ctypes.c_int64 * 4)()
     words = (
         address_of(steps),
@@ -273,11 +268,12 @@ def _frame(program: Program, binding: Mapping[str, int]) -> Frame:
 
 
 def _idle(plan: Plan, results: Sequence[Sequence[int]], empty: Collection[int]) -> list[int]:
-    """The launches all of whose results are empty slots."""
+    """The launches all of whose results are empty slots, and that check nothing."""
     return [
         position
         for position, step in enumerate(plan.steps)
         if isinstance(step, Launch)
+        and not plan.may_fail(step)
         and all(step.arguments[place] in empty for place in results[step.kernel])
     ]
 
@@ -395,7 +391,7 @@ class Program:
                 results.append(result)
             stopped = self._walked(frame) if observer is None else self._stepped(frame, observer)
             if stopped != self._count:
-                self._fail(frame, stopped)
+                self._fail(frame, stopped, bound.binding)
             return results
         finally:
             idle.append(frame)
@@ -459,12 +455,15 @@ class Program:
             position += 1
         return self._count
 
-    def _fail(self, frame: Frame, position: int) -> None:
+    def _fail(self, frame: Frame, position: int, binding: Mapping[str, int]) -> None:
         _, number, value, bound = (int(item) for item in frame.status)
         frame.status[:] = [0] * 4
         if position < 0:
             raise KeyboardInterrupt
         step = self.plan.steps[position]
+        failure = step.guard.failure(binding) if isinstance(step, Require) else None
+        if failure is not None:
+            raise failure
         assert isinstance(step, Launch)
         site = self.plan.kernels[step.kernel].sites[number]
         raise site.failure(value, bound, step.where)

@@ -50,7 +50,7 @@ def forward(
         UnsupportedError: if a path leads through control flow.
         GradientError: if a path leads through an op that is not differentiable.
     """
-    editor = GraphEditor(graph)
+    editor = GraphEditor(graph, records=True)
     tape = record(editor, graph, ys, xs)
     sweep = _Sweep(editor)
     for x, tangent in zip(xs, tangents, strict=True):

@@ -53,7 +53,7 @@ def reverse(
         UnsupportedError: if a path leads through control flow.
         GradientError: if a path leads through an op that is not differentiable.
     """
-    editor = GraphEditor(graph)
+    editor = GraphEditor(graph, records=True)
     tape = record(editor, graph, ys, xs)
     sweep = _Sweep(editor, tape.active)
     for y, cotangent in zip(ys, cotangents, strict=True):

@@ -16,7 +16,7 @@ from windows_library import WindowsLibrary
 
 import graphc as gx
 from graphc.base.target import NAMES, host, named, stand_in
-from graphc.runtime.program import aligned_empty
+from graphc.runtime.address import aligned_empty
 
 STEPS, BATCH = 200, 8
 

@@ -104,7 +104,7 @@ def normal(graph: Graph) -> Graph:
         order.append(_ordered(node, numbers))
         done.update(node.outputs)
         numbers.update((value, len(numbers)) for value in node.outputs)
-    return Graph(graph.name, graph.inputs, order, graph.outputs)
+    return graph.with_parts(nodes=order)
 
 
 def _ordered(node: Node, numbers: dict[Value, int]) -> Node:

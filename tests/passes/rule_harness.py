@@ -245,7 +245,7 @@ def _assert_close(rule: Rule, one: Any, other: Any, steps: list[Any], allowed: A
 def _with_all(graph: Graph) -> Graph:
     """The graph with everything it computes as further outputs."""
     values = [value for node in graph.nodes for value in node.outputs]
-    return Graph(graph.name, graph.inputs, graph.nodes, [*graph.outputs, *values])
+    return graph.with_parts(outputs=[*graph.outputs, *values])
 
 
 # --- cost ----------------------------------------------------------------------------------------

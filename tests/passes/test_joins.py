@@ -165,10 +165,6 @@ def test_what_is_stacked_lies_side_by_side() -> None:
         ("bytes less to copy", lambda x, y: gx.concatenate([gx.tanh(x[:2]), gx.exp(y[:2])])),
         ("its readers compute", lambda x, y: gx.concatenate([gx.tanh(x), gx.exp(y)]) + 1.0),
         ("its readers compute", lambda x, y: gx.concatenate([gx.tanh(x), gx.exp(y)]).T),
-        (
-            "only known at run time",
-            lambda x, y: gx.concatenate([gx.tanh(x), gx.exp(p("m", 200))], axis=1),
-        ),
     ],
 )
 def test_what_stays_a_concatenation(reason: str, build: Callable[[Any, Any], Any]) -> None:

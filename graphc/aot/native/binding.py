@@ -21,11 +21,14 @@ from graphc.aot.tables import CUT_FIELDS, GUARD_FIELDS, IDLE_FIELDS, MARK, STEP_
 from graphc.codegen.emitter import I1, I8, I32, I64, PTR, ModuleEmitter
 from graphc.codegen.routine import Record, Routine, Table, Word
 from graphc.kernel.grains import SERIAL_WORK, TASK_WORK, TASKS_PER_THREAD, WAKE_WORK
-from graphc.plan.table import LAUNCH, PARALLEL, SKIP, STEP_WORDS
+from graphc.plan.table import FAIL, LAUNCH, PARALLEL, SKIP, STEP_WORDS
 
-BIND, SAY = "graphc_bind", "graphc_say"
-"""``i64 (context, symbols)`` and ``i64 (context, template, numbers, code)``, which gives the
-code."""
+BIND, SAY, SAY_GUARD = "graphc_bind", "graphc_say", "graphc_say_guard"
+"""``i64 (context, symbols)``; ``i64 (context, template, numbers, code)`` and
+``i64 (context, guard)``, which give the code."""
+
+_HOLDS = "graphc_holds"
+"""``i64 (context, guard)``; sizes must be evaluated."""
 
 SHOWN = 16
 """Numbers that the message of a guard names at most."""
@@ -150,23 +153,39 @@ def _emit_bind(module: ModuleEmitter) -> None:
 
 def _emit_guards(module: ModuleEmitter) -> None:
     """``i64 graphc_guards(context)`` checks what is known only now; sizes must be evaluated."""
+    _emit_holds(module)
+    _emit_say_guard(module)
     r = Routine(module, "graphc_guards", {"context": PTR}, I64)
     (at,) = r.parameters
+    guards = program_of(Record(CONTEXT, at))["guards"]
+    with r.loop(guards) as n, r.when(r.call(_HOLDS, I64, at, n).equals(0)):
+        r.give(r.call(SAY_GUARD, I64, at, n))
+    r.finish(OK)
+
+
+def _emit_holds(module: ModuleEmitter) -> None:
+    r = Routine(module, _HOLDS, {"context": PTR, "guard": I64}, I64)
+    at, guard = r.parameters
+    context = Record(CONTEXT, at)
+    sizes, rows = context.table("sizes_at"), program_of(context).table("guards_at", I32)
+    row = guard * GUARD_FIELDS
+    left, right = sizes[rows[row]], sizes[rows[row + 1]]
+    may = rows[row + 2].differs(0) & left.equals(1)
+    r.finish(r.choose(left.equals(right) | may, r.word(1), 0))
+
+
+def _emit_say_guard(module: ModuleEmitter) -> None:
+    r = Routine(module, SAY_GUARD, {"context": PTR, "guard": I64}, I64)
+    at, guard = r.parameters
     context = Record(CONTEXT, at)
     program = program_of(context)
     sizes, rows = context.table("sizes_at"), program.table("guards_at", I32)
-    messages, shown = program.table("messages_at", PTR), program.table("shown_at", I32)
-    numbers = r.room(SHOWN)
-    with r.loop(program["guards"]) as n:
-        row = n * GUARD_FIELDS
-        left, right = sizes[rows[row]], sizes[rows[row + 1]]
-        may = rows[row + 2].differs(0) & left.equals(1)
-        with r.when((left.equals(right) | may).equals(0)):
-            with r.loop(rows[row + 5]) as k:
-                numbers[k] = sizes[shown[rows[row + 4] + k]]
-            text = messages[rows[row + 3]]
-            r.give(r.call(SAY, I64, at, text, numbers.at(0), r.word(BAD_DIMS)))
-    r.finish(OK)
+    shown, numbers = program.table("shown_at", I32), r.room(SHOWN)
+    row = guard * GUARD_FIELDS
+    with r.loop(rows[row + 5]) as k:
+        numbers[k] = sizes[shown[rows[row + 4] + k]]
+    text = program.table("messages_at", PTR)[rows[row + 3]]
+    r.finish(r.call(SAY, I64, at, text, numbers.at(0), r.word(BAD_DIMS)))
 
 
 def _emit_offsets(module: ModuleEmitter) -> None:
@@ -220,7 +239,11 @@ def _emit_steps(module: ModuleEmitter, pool: str | None) -> None:
             cells[n] = symbols[source]
     steps, rows = context.table("steps_at"), program.table("steps_at", I32)
     with r.loop(program["steps"]) as n:
-        steps[n * STEP_WORDS] = rows[n * STEP_FIELDS]
+        kind = rows[n * STEP_FIELDS]
+        steps[n * STEP_WORDS] = kind
+        with r.when(kind.equals(FAIL)):
+            holds = r.call(_HOLDS, I64, at, rows[n * STEP_FIELDS + 1])
+            steps[n * STEP_WORDS] = r.choose(holds.differs(0), r.word(SKIP), FAIL)
     cuts = program.table("cuts_at", I32)
     with r.loop(program["cuts"]) as n:
         row = n * CUT_FIELDS
@@ -260,4 +283,4 @@ def grain_of(r: Routine, work: Word, extent: Word, seats: Word, least: Word) -> 
     return r.choose(serial, r.word(0), best)
 
 
-__all__ = ["BIND", "SAY", "SHOWN", "emit_binding", "grain_of", "program_of", "refuse"]
+__all__ = ["BIND", "SAY", "SAY_GUARD", "SHOWN", "emit_binding", "grain_of", "program_of", "refuse"]

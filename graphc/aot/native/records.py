@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from graphc.aot.tables import (
     CUT_FIELDS,
-    GUARD_FIELDS,
     IDLE_FIELDS,
     SLOT_FIELDS,
     STEP_FIELDS,
@@ -106,7 +105,7 @@ def counts_of(tables: Tables, inputs: int, outputs: int, variables: int) -> dict
         "buffers": len(tables.buffers),
         "roots": len(tables.order),
         "variables": variables,
-        "guards": len(tables.guards) // GUARD_FIELDS,
+        "guards": tables.checked,
         "cuts": len(tables.cuts) // CUT_FIELDS,
         "idle": len(tables.idle) // IDLE_FIELDS,
         "inputs": inputs,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from graphc.aot.native.binding import BIND, SAY, program_of, refuse
+from graphc.aot.native.binding import BIND, SAY, SAY_GUARD, program_of, refuse
 from graphc.aot.native.records import (
     ALIGNMENT,
     BAD_ARGUMENT,
@@ -38,7 +38,7 @@ from graphc.aot.tables import (
 )
 from graphc.codegen.emitter import I32, I64, PTR, ModuleEmitter
 from graphc.codegen.routine import Record, Routine, Table, Word
-from graphc.plan.table import LAUNCH, STEP_WORDS, WALKER
+from graphc.plan.table import FAIL, LAUNCH, STEP_WORDS, WALKER
 
 INITIALISE, RUN, NEED, MOVE = (
     "graphc_initialise", "graphc_run", "graphc_need", "graphc_move",
@@ -217,13 +217,16 @@ def _exchange(r: Routine, context: Record, program: Record) -> None:
 
 
 def _emit_failure(module: ModuleEmitter) -> None:
-    """``i64 graphc_failure(context, step)`` says what a kernel filled in."""
+    """``i64 graphc_failure(context, step)`` says what a kernel filled in, or a guard demands."""
     r = Routine(module, "graphc_failure", {"context": PTR, "step": I64}, I64)
     at, step = r.parameters
     context = Record(CONTEXT, at)
     program = program_of(context)
     status = context.table("status")
-    kernel = program.table("steps_at", I32)[step * STEP_FIELDS + 1]
+    rows, row = program.table("steps_at", I32), step * STEP_FIELDS
+    kernel = rows[row + 1]
+    with r.when(rows[row].equals(FAIL)):
+        r.give(r.call(SAY_GUARD, I64, at, kernel))
     message = program.table("sites_at", I32)[kernel] + status[1]
     numbers = (status[2], status[3])
     r.clear(status.at(0), WORD * STATUS_WORDS)

@@ -1,0 +1,1 @@
+"""Proofs about sizes under guards, for whoever must not read or write beyond an array."""

@@ -1,0 +1,180 @@
+"""Guards: sizes that don't fit are refused wherever they count, and only there (faults 1, 4, 29, 32)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc as gx
+from graphc.ir.graph import Graph
+from graphc.ir.parser import parse_graph
+from graphc.plan.ir import Require
+from graphc.plan.text import constants_of, parse_plan, print_plan
+from graphc.plan.verify import verify_plan
+from graphc.plan.verify_bounds import verify_bounds
+
+HERE = Path(__file__).name
+OPTIONS = gx.Options(verify=True)
+
+
+def fed(**sizes: int) -> dict[str, Any]:
+    return {name: np.arange(1.0, size + 1) for name, size in sizes.items()}
+
+
+def refuses(call: Callable[[], Any], text: str, kind: type[gx.GraphcError] = gx.ShapeError) -> None:
+    """The call raises, and says where in this file."""
+    with pytest.raises(kind, match=text) as caught:
+        call()
+    where = caught.value.where
+    assert where is not None and Path(where.filename).name == HERE
+
+
+@pytest.fixture
+def vectors() -> Any:
+    with gx.Graph() as graph:
+        a, b = (gx.placeholder((None,), "float64", name=name) for name in "ab")
+        yield gx.Session(graph, options=OPTIONS), a, b
+
+
+def test_fault_1_a_gradient_alone_has_the_guards_of_its_value(vectors: Any) -> None:
+    session, a, b = vectors
+    slope = gx.gradients(gx.sum(a * b), b)
+    curve = gx.gradients(gx.sum(gx.gradients(gx.sum(a * b * b), b)), a)
+    for value in (slope, curve):
+        refuses(lambda value=value: session.run(value, fed(a=3, b=5)), r"shapes \[3\] and \[5\]")
+    np.testing.assert_array_equal(session.run(slope, fed(a=3, b=3)), [1, 2, 3])
+    np.testing.assert_array_equal(session.run(slope, fed(a=3, b=1)), [6])
+
+
+@pytest.mark.parametrize("name", ["hypot", "logaddexp", "arctan2", "fmod", "power"])
+def test_fault_1_operations_that_decompose_are_guarded(vectors: Any, name: str) -> None:
+    session, a, b = vectors
+    value = getattr(gx, name)(a, b)
+    refuses(lambda: session.run(value, fed(a=5, b=2)), rf"{name}: shapes \[5\] and \[2\]")
+    assert session.run(value, fed(a=5, b=1)).shape == (5,)
+
+
+def test_fault_1_what_only_relies_on_a_value_is_guarded(vectors: Any, tmp_path: Path) -> None:
+    session, a, b = vectors
+    fetched = [gx.ones_like(a + b), gx.sum_to(a, b.shape), gx.gradients(gx.sum(a * b), [a, b])]
+    gx.save(tmp_path / "graph.gir", fetched)
+    loaded = gx.load(tmp_path / "graph.gir")
+    other = gx.Session(loaded[0].graph, options=OPTIONS)
+    for one, values in ((session, fetched), (other, loaded)):
+        for value in values:
+            with pytest.raises(gx.ShapeError, match=r"\[3\].*\[5\]"):
+                one.run(value, fed(a=3, b=5))
+        assert one.run(values[0], fed(a=3, b=3)).tolist() == [1, 1, 1]
+
+
+def test_fault_1_a_step_alone_refuses_weights_that_do_not_fit() -> None:
+    """25 weights for 40 rows: the variables keep their values, whatever is fetched."""
+    with gx.Graph() as graph:
+        weight = gx.placeholder((None,), "float64", name="weight")
+        x = gx.placeholder((None, 3), "float64", name="x")
+        v = gx.variable(np.ones((3,)), name="v")
+        loss = gx.sum(weight * (x @ v) ** 2)
+        step = gx.optim.SGD(0.01).minimize(loss)
+    session = gx.Session(graph, options=OPTIONS)
+    feeds = {weight: np.ones(25), x: np.ones((40, 3))}
+    for fetched in (step, [step, loss], loss):
+        refuses(lambda fetched=fetched: session.run(fetched, feeds), r"\[25\] and \[40\]")
+    np.testing.assert_array_equal(session.get(v), np.ones(3))
+    session.run(step, {weight: np.ones(40), x: np.ones((40, 3))})
+    assert (session.get(v) < 1).all()
+
+
+def test_fault_4_indices_are_checked_where_nothing_is_read_or_written() -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder((None, None), "float64", name="x")
+        i = gx.placeholder((None,), "int64", name="i")
+        added, taken = gx.scatter_add(x, i, 1.0), gx.take(x, i, axis=0)
+    session = gx.Session(graph, options=OPTIONS)
+    for value in (added, taken):
+        for shape in ((0, 3), (2, 0)):
+            feeds = {x: np.zeros(shape), i: np.array([3])}
+            refuses(lambda: session.run(value, feeds), "axis 0 of size", gx.IndexRangeError)  # noqa: B023
+        none = {x: np.zeros((0, 3)), i: np.zeros(0, np.int64)}
+        assert session.run(value, none).shape == (0, 3)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_fault_29_guards_of_a_branch_hold_when_it_runs(level: int) -> None:
+    with gx.Graph() as graph:
+        v = gx.placeholder((None,), "float64", name="v")
+        n = gx.placeholder((), "int64", name="n")
+        most = gx.cond(n > 0, lambda: gx.max(v), lambda: -1.0)
+        last = gx.cond(n > 0, lambda: gx.cond(n > 1, lambda: v[-1], lambda: v[1]), lambda: -1.0)
+        _, total = gx.while_loop(lambda i, s: i < n, lambda i, s: (i + 1, s + gx.max(v)), (0, 0.0))
+    session = gx.Session(graph, options=gx.Options(optimize=level, verify=True))
+    empty, two = {"v": np.zeros(0)}, {"v": np.array([1.0, 2.0])}
+    for value, expected in ((most, 2), (last, 2), (total, 4)):
+        assert session.run(value, {**two, "n": 2}) == expected
+        assert session.run(value, {**empty, "n": 0}) == (0 if value is total else -1)
+        kind = gx.IndexRangeError if value is last else gx.ShapeError
+        refuses(lambda: session.run(value, {**empty, "n": 2}), "", kind)  # noqa: B023
+
+
+def test_fault_29_libraries_have_the_guards_of_branches(tmp_path: Path) -> None:
+    with gx.Graph() as graph:
+        v = gx.placeholder((None,), "float64", name="v")
+        n = gx.placeholder((), "int64", name="n")
+        most = gx.cond(n > 0, lambda: gx.max(v), lambda: -1.0)
+    gx.aot.compile(gx.Session(graph).compile(most, [v, n]), tmp_path / "most")
+    loaded = gx.aot.load(tmp_path / "most")
+    assert loaded(np.zeros(0), np.int64(0)) == -1
+    assert loaded(np.array([1.0, 3.0]), np.int64(1)) == 3
+    with pytest.raises(gx.ShapeError, match="max of an empty axis 0"):
+        loaded(np.zeros(0), np.int64(1))
+
+
+def test_fault_32_errors_of_a_run_say_what_those_of_a_build_say() -> None:
+    def build(*shapes: tuple[Any, ...]) -> list[Any]:
+        a, b = (gx.placeholder(s, "float64", name=n) for s, n in zip(shapes, "ab", strict=True))
+        return [a @ b]
+
+    with gx.Graph(), pytest.raises(gx.ShapeError) as known:
+        build((2, 3), (4, 5))
+    with gx.Graph() as graph:
+        (value,) = build((None, None), (None, None))
+    feeds = {"a": np.ones((2, 3)), "b": np.ones((4, 5))}
+    with pytest.raises(gx.ShapeError) as run:
+        gx.Session(graph).run(value, feeds)
+    assert run.value.message == known.value.message
+    assert run.value.where.line == known.value.where.line
+
+
+def test_guards_are_text_and_read_back(vectors: Any) -> None:
+    session, a, b = vectors
+    value = gx.cond(gx.sum(a) > 0, lambda: a + b, lambda: a * 2.0 + b * 0.0)
+    compiled = session.compile(value).compiled
+    graph: Graph = compiled.graph
+    assert "guard broadcasts" in str(graph)
+    assert str(parse_graph(str(graph))) == str(graph)
+    plan = compiled.plan
+    assert any(isinstance(step, Require) for step in plan.steps)
+    assert print_plan(parse_plan(print_plan(plan), constants_of(plan))) == print_plan(plan)
+    verify_plan(plan)
+
+
+def test_the_verifier_finds_a_guard_that_is_not_there(vectors: Any) -> None:
+    from dataclasses import replace
+
+    session, a, b = vectors
+    plan = session.compile(gx.sum(a[1:] * b[:-1]) + a[2]).compiled.plan
+    verify_bounds(plan)
+    assert plan.guards
+    with pytest.raises(gx.VerifyError, match="may touch"):
+        verify_bounds(replace(plan, guards=()))
+
+
+def test_guards_that_nothing_mends_end_no_session(vectors: Any) -> None:
+    session, a, b = vectors
+    value = a + b
+    for _ in range(3):
+        refuses(lambda: session.run(value, fed(a=3, b=5)), "do not broadcast")
+        assert session.run(value, fed(a=3, b=3)).tolist() == [2, 4, 6]

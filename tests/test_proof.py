@@ -1,0 +1,107 @@
+"""The prover of bounds: what it proves holds for all small sizes, and what matters is proved."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+import graphc as gx
+from graphc.ir import dims
+from graphc.ir.dims import Dim
+from graphc.ir.guard import Guard
+from graphc.ir.proof.facts import Assumed
+from graphc.ir.proof.prover import Prover
+from graphc.kernel.bounds import overruns
+
+N, M = dims.symbol("n"), dims.symbol("m")
+I, J = dims.symbol("i"), dims.symbol("j")
+
+
+def random_dim(random_: random.Random, atoms: list[Dim], depth: int = 2) -> Dim:
+    """A small expression."""
+    if depth == 0 or random_.random() < 0.3:
+        return random_.choice([*atoms, random_.randint(-3, 4)])
+    a, b = (random_dim(random_, atoms, depth - 1) for _ in range(2))
+    kind = random_.randrange(7)
+    if kind == 0:
+        return a * b
+    if kind == 1:
+        return a // random_.randint(1, 5)
+    if kind == 2:
+        return a % random_.randint(1, 5)
+    if kind == 3:
+        return dims.dim_max(a, b)
+    if kind == 4:
+        return dims.select("eq", a, b, random_.choice(atoms), 1)
+    return a + b if kind == 5 else a - b
+
+
+@pytest.mark.parametrize("seed", range(400))
+def test_what_is_proved_holds(seed: int) -> None:
+    """Random goals over two sizes and two indices, under a random guard and condition."""
+    random_ = random.Random(seed)
+    extents = [random_dim(random_, [N, M], 1), random_dim(random_, [N, M, I], 1)]
+    guard = Guard(N, random_dim(random_, [M], 1), "", broadcasts=random_.random() < 0.5)
+    condition = ("le", random_dim(random_, [I, N], 1), random_dim(random_, [J, M], 1))
+    goal = random_dim(random_, [N, M, I, J])
+    prover = Prover(Assumed([guard]), [(I, extents[0]), (J, extents[1])], [condition])
+    if not prover.holds(goal):
+        return
+    for n, m in itertools.product(range(6), repeat=2):
+        sizes = {"n": n, "m": m}
+        left, right = n, dims.evaluate(guard.right, sizes)
+        if left != right and not (guard.broadcasts and left == 1):
+            continue
+        for i in range(max(dims.evaluate(extents[0], sizes), 0)):
+            for j in range(max(dims.evaluate(extents[1], {**sizes, "i": i}), 0)):
+                known = {**sizes, "i": i, "j": j}
+                if dims.evaluate(condition[1], known) <= dims.evaluate(condition[2], known):
+                    assert dims.evaluate(goal, known) >= 0, (goal, known)
+
+
+def test_blocks_rows_and_broadcasts_are_proved() -> None:
+    wide = dims.broadcast(N, M)
+    broadcasts = [Guard(N, wide, "", broadcasts=True), Guard(M, wide, "", broadcasts=True)]
+    moves = dims.select("eq", M, 1, 0, 1)
+    assert Prover(Assumed(broadcasts), [(I, wide)]).holds(M - 1 - I * moves)
+    assert not Prover(Assumed(broadcasts[:1]), [(I, wide)]).holds(M - 1 - I * moves)
+    block = [(I, dims.ceil_div(N, 256)), (J, dims.dim_min(256, N - 256 * I))]
+    assert Prover(Assumed([]), block).holds(N - 1 - 256 * I - J)
+    assert not Prover(Assumed([]), block).holds(N - 2 - 256 * I - J)
+
+
+@pytest.mark.parametrize("level", [1, 3])
+def test_kernels_of_unknown_sizes_are_proved_without_asking(level: int) -> None:
+    """None of these needs a guard that the user's own operations do not."""
+    with gx.Graph() as graph:
+        a, b = (gx.placeholder((None, None), "float64") for _ in range(2))
+        fetched = [
+            a + b, a[1:, ::2] * 2.0, gx.concatenate([a, b]), gx.stack([a, b]), a @ b, a.T + 1.0,
+            gx.nn.softmax(a @ b), gx.pad(a, 2), gx.cumsum(a, axis=0), gx.argmax(a), gx.max(a, axis=0),
+            gx.sum(a), gx.gradients(gx.sum(a * b), [a, b]), gx.nn.attention(a, b, b, causal=True),
+            gx.reshape(a, (-1,)) * 2.0, gx.tile(a, (2, 2)), gx.nn.layer_norm(a), gx.var(a, axis=0),
+        ]  # fmt: skip
+        for value in fetched:
+            session = gx.Session(graph, options=gx.Options(optimize=level))
+            plan = session.compile(value).compiled.plan
+            guards = (*plan.guards, *(guard for _, guard in plan.required))
+            assert not any("fault of the compiler" in guard.message for guard in guards)
+            for kernel in plan.kernels:
+                found = overruns(kernel, guards)
+                assert not [str(one) for one in found if not one.conditional], value
+
+
+def test_what_is_asked_of_sizes_refuses_nothing_right() -> None:
+    """Regrouped reductions of broadcast operands: too much for a proof, so sizes are asked."""
+    with gx.Graph() as graph:
+        a, b = (gx.placeholder((None,) * n, "float64", name=x) for n, x in ((2, "a"), (3, "b")))
+        value = gx.var(a + b)
+    session = gx.Session(graph, options=gx.Options(verify=True))
+    random_ = np.random.default_rng(0)
+    for shapes in (((3, 4), (2, 3, 4)), ((1, 4), (2, 3, 1)), ((70, 80), (1, 1, 1)), ((1, 1), (9, 9, 9))):
+        x, y = (random_.normal(size=shape) for shape in shapes)
+        found = session.run(value, {"a": x, "b": y})
+        np.testing.assert_allclose(found, np.var(x + y), rtol=1e-12)
