@@ -15,7 +15,7 @@ from graphc.base.errors import FeedError, GraphError
 from graphc.base.source import caller
 from graphc.ir.dims import DimExpr, symbols_of
 from graphc.ir.graph import Graph, Node
-from graphc.ir.guard import Guard, lifted, merged
+from graphc.ir.guard import Guard, lifted
 from graphc.ir.recorder import Recorder
 from graphc.ir.value import Value
 from graphc.ops.source import placeholder_op
@@ -90,6 +90,13 @@ def _position(node: Node) -> int:
     return 0 if value.graph is None else value.graph.positions[value]
 
 
+def guards_of(nodes: Sequence[Node]) -> tuple[Guard, ...]:
+    """What nodes and those that they rely on need of sizes, in the order they were built: so the
+    error is that of the first operation that does not fit."""
+    more = relied(nodes)
+    return lifted(sorted([*nodes, *more], key=_position) if more else nodes)[1]
+
+
 def _relied(node: Node) -> Iterator[Value]:
     for value in node.outputs:
         if value.graph is not None and value.graph.relies:
@@ -149,8 +156,8 @@ def extract(
             states.append(node.outputs[0])
         else:
             others.append(node)
-    others, guards = lifted(others)
-    guards = merged((*lifted(relied(nodes))[1], *guards))
+    others, _ = lifted(others)
+    guards = guards_of(nodes)
     feeds += _sources_of_dims(recorder, [*others, *_sources(nodes)], feeds)
     body, stands_for = without_assignments(others)
     last = {recorder.written[output]: value for output, value in stands_for.items()}

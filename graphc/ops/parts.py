@@ -15,6 +15,7 @@ import numpy as np
 from graphc.base.errors import ShapeError, UnsupportedError
 from graphc.base.source import caller
 from graphc.ir.dims import Dim, DimExpr, ceil_div, dim_max, dim_min, less, select
+from graphc.ir.guard import Data
 from graphc.ir.surface import surface
 from graphc.ir.value import Value
 from graphc.ops.arguments import items_of
@@ -158,15 +159,16 @@ def _cropped(value: Value, widths: Sequence[tuple[Dim, Dim]]) -> Value:
     """What is left where widths are proved negative."""
     start: list[Dim] = []
     size: list[Dim] = []
+    guards: list[Data] = []
     for length, (before, after) in zip(value.shape, widths, strict=True):
         low = -before if less(before, 0) else 0
         high = length + after if less(after, 0) else length
-        if less(high, low):
-            message = f"cannot crop an axis of {length} by {-before} and {-after}"
-            raise ShapeError(message, where=caller())
+        left = high - low
+        message = "cannot crop an axis of {} by {} and {}"
+        guards += unproved([(dim_max(left, 0), left)], message, length, -before, -after)
         start.append(low)
-        size.append(high - low)
-    return sliced(value, start, [1] * value.ndim, size)
+        size.append(left)
+    return sliced(value, start, [1] * value.ndim, size, tuple(guards))
 
 
 def _widths(pad_width: Any, rank: int) -> list[tuple[Dim, Dim]]:

@@ -229,7 +229,8 @@ def _frame(program: Program, binding: Mapping[str, int]) -> Frame:
             known[dim] = evaluate(dim, binding)
         return known[dim]
 
-    amounts = [size if type(size) is int else number(size) for size in table.bytes]
+    # below 0 only in a branch or body whose guards do not hold
+    amounts = [size if type(size) is int else max(number(size), 0) for size in table.bytes]
     sizes = dict(zip(table.sized, amounts, strict=True))
     offsets, peak = layout.at([sizes[slot] for slot in layout.slots])
     if program.most_bytes is not None and peak > program.most_bytes:

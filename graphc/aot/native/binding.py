@@ -199,7 +199,7 @@ def _emit_offsets(module: ModuleEmitter) -> None:
     roots, copies = program.table("roots_at", I32), program.table("copies_at", I32)
     r.clear(extents.at(0), count * 8)
     with r.loop(count) as b:
-        size = sizes[program.table("buffers_at", I32)[b]]
+        size = r.most(sizes[program.table("buffers_at", I32)[b]], 0)
         # a buffer of each thread, as far as there are threads
         size = size * r.least(copies[b], context["threads"])
         root = roots[b]
