@@ -1,7 +1,7 @@
 """Calls of every public function over unknown sizes, fed sizes that fit and sizes that do not.
 
-    python tests/guard_sweep.py --seed 0 --count 10000     # a table of what fails, by kind
-    python tests/guard_sweep.py --program 1234             # what one program does, run for run
+    PYTHONPATH=. python tests/guard_sweep.py --seed 0 --count 10000  # what fails, by kind
+    PYTHONPATH=. python tests/guard_sweep.py --program 1234          # one program, run for run
 
 A *program* is one call of ``guard_calls`` over placeholders, in a context, compiled once; a *run*
 feeds it arrays of drawn sizes that lie at the edge of a page nobody may touch. What is right is
@@ -42,6 +42,7 @@ from guard_programs import (
     total,
     wanted,
 )
+from tools import child_environment
 
 import graphc as gx
 from graphc.base.source import Location
@@ -401,7 +402,9 @@ def sweep(seed: int, count: int) -> Report:
         until, text = min(end, next_ + _BATCH), ""
         numbers = ["--seed", str(next_), "--count", str(until - next_)]
         command = [sys.executable, __file__, "--child", *numbers]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env=child_environment()
+        )
         assert process.stdout is not None
         for line in process.stdout:
             told = json.loads(line)

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tools import child_environment
 
 import graphc
 import passes
@@ -44,7 +45,9 @@ def in_child(job: Callable[[], object]) -> int:
 
 def stressed(count: int, seed: int) -> None:
     command = [sys.executable, str(HERE / "fork_stress.py"), str(count), str(seed)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=HERE.parent)
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=HERE.parent, env=child_environment()
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("0 failed"), done.stdout + done.stderr
 

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import shutil
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -19,6 +20,19 @@ _PACKAGES = {
     "readelf": "binutils",
 }  # fmt: skip
 """Of Debian, where they are called otherwise than the program."""
+
+
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+def child_environment(**more: str) -> dict[str, str]:
+    """The environment of a Python that runs a script of this folder.
+
+    The folder of a script comes first on its path, and ``tests/passes`` would hide the package
+    ``passes`` of an editable install. A regular package on PYTHONPATH wins over a namespace one.
+    """
+    paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **more}
 
 
 def lacking(message: str) -> NoReturn:
