@@ -22,7 +22,7 @@ demo: .venv/demo/.installed
 
 # The suite, in an environment.
 define SUITE
-	$(1)/bin/ruff check graphc passes
+	$(1)/bin/ruff check graphc passes tests
 	$(1)/bin/mypy --strict graphc passes
 	$(1)/bin/python -m pytest -n 2
 endef

@@ -257,7 +257,8 @@ NO_OPERANDS = frozenset({"placeholder"})
 """Public functions that take no value whose size might not fit."""
 
 OTHER_THINGS = frozenset({
-    "control_dependencies", "default_graph", "group", "load", "reset_default_graph", "save", "variable",
+    "control_dependencies", "default_graph", "group", "load", "reset_default_graph", "save",
+    "variable",
 })  # fmt: skip
 """Public functions of graphs and sessions; the contexts of the sweep use what of it has sizes."""
 

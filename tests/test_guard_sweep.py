@@ -110,8 +110,8 @@ OPEN = frozenset({
 })  # fmt: skip
 """What some runs in a hundred still get wrong: none of it touches memory or gives a number.
 
-A saved graph has no lines of its regions; second derivatives may be refused by a piece of the first;
-indices that nothing reads are not looked at, nor sizes that only a discrete path has.
+A saved graph has no lines of its regions; second derivatives may be refused by a piece of the
+first; indices that nothing reads are not looked at, nor sizes that only a discrete path has.
 """
 
 

@@ -86,7 +86,8 @@ CASES: dict[str, tuple[Build, Shapes, dict[str, int]]] = {
         [(12, 5), (5, 8), (6, 1)], {},
     ),
     "rows in groups, of a row": (
-        lambda x, w, r: gx.abs(gx.nn.relu(x @ w).reshape((1, 2, 1, 8)) + r), [(2, 5), (5, 8), (8,)], {}
+        lambda x, w, r: gx.abs(gx.nn.relu(x @ w).reshape((1, 2, 1, 8)) + r),
+        [(2, 5), (5, 8), (8,)], {},
     ),
     "rows in groups, symbolic": (
         lambda x, w, b: gx.nn.relu(gx.abs(x @ w).reshape((x.shape[0] * 4, 33)) + b),

@@ -17,7 +17,7 @@ from graphc.ir.proof.prover import Prover
 from graphc.kernel.bounds import overruns
 
 N, M = dims.symbol("n"), dims.symbol("m")
-I, J = dims.symbol("i"), dims.symbol("j")
+ROW, COLUMN = dims.symbol("i"), dims.symbol("j")
 
 
 def random_dim(random_: random.Random, atoms: list[Dim], depth: int = 2) -> Dim:
@@ -43,11 +43,11 @@ def random_dim(random_: random.Random, atoms: list[Dim], depth: int = 2) -> Dim:
 def test_what_is_proved_holds(seed: int) -> None:
     """Random goals over two sizes and two indices, under a random guard and condition."""
     random_ = random.Random(seed)
-    extents = [random_dim(random_, [N, M], 1), random_dim(random_, [N, M, I], 1)]
+    extents = [random_dim(random_, [N, M], 1), random_dim(random_, [N, M, ROW], 1)]
     guard = Guard(N, random_dim(random_, [M], 1), "", broadcasts=random_.random() < 0.5)
-    condition = ("le", random_dim(random_, [I, N], 1), random_dim(random_, [J, M], 1))
-    goal = random_dim(random_, [N, M, I, J])
-    prover = Prover(Assumed([guard]), [(I, extents[0]), (J, extents[1])], [condition])
+    condition = ("le", random_dim(random_, [ROW, N], 1), random_dim(random_, [COLUMN, M], 1))
+    goal = random_dim(random_, [N, M, ROW, COLUMN])
+    prover = Prover(Assumed([guard]), [(ROW, extents[0]), (COLUMN, extents[1])], [condition])
     if not prover.holds(goal):
         return
     for n, m in itertools.product(range(6), repeat=2):
@@ -66,11 +66,11 @@ def test_blocks_rows_and_broadcasts_are_proved() -> None:
     wide = dims.broadcast(N, M)
     broadcasts = [Guard(N, wide, "", broadcasts=True), Guard(M, wide, "", broadcasts=True)]
     moves = dims.select("eq", M, 1, 0, 1)
-    assert Prover(Assumed(broadcasts), [(I, wide)]).holds(M - 1 - I * moves)
-    assert not Prover(Assumed(broadcasts[:1]), [(I, wide)]).holds(M - 1 - I * moves)
-    block = [(I, dims.ceil_div(N, 256)), (J, dims.dim_min(256, N - 256 * I))]
-    assert Prover(Assumed([]), block).holds(N - 1 - 256 * I - J)
-    assert not Prover(Assumed([]), block).holds(N - 2 - 256 * I - J)
+    assert Prover(Assumed(broadcasts), [(ROW, wide)]).holds(M - 1 - ROW * moves)
+    assert not Prover(Assumed(broadcasts[:1]), [(ROW, wide)]).holds(M - 1 - ROW * moves)
+    block = [(ROW, dims.ceil_div(N, 256)), (COLUMN, dims.dim_min(256, N - 256 * ROW))]
+    assert Prover(Assumed([]), block).holds(N - 1 - 256 * ROW - COLUMN)
+    assert not Prover(Assumed([]), block).holds(N - 2 - 256 * ROW - COLUMN)
 
 
 @pytest.mark.parametrize("level", [1, 3])
@@ -80,9 +80,10 @@ def test_kernels_of_unknown_sizes_are_proved_without_asking(level: int) -> None:
         a, b = (gx.placeholder((None, None), "float64") for _ in range(2))
         fetched = [
             a + b, a[1:, ::2] * 2.0, gx.concatenate([a, b]), gx.stack([a, b]), a @ b, a.T + 1.0,
-            gx.nn.softmax(a @ b), gx.pad(a, 2), gx.cumsum(a, axis=0), gx.argmax(a), gx.max(a, axis=0),
-            gx.sum(a), gx.gradients(gx.sum(a * b), [a, b]), gx.nn.attention(a, b, b, causal=True),
-            gx.reshape(a, (-1,)) * 2.0, gx.tile(a, (2, 2)), gx.nn.layer_norm(a), gx.var(a, axis=0),
+            gx.nn.softmax(a @ b), gx.pad(a, 2), gx.cumsum(a, axis=0), gx.argmax(a),
+            gx.max(a, axis=0), gx.sum(a), gx.gradients(gx.sum(a * b), [a, b]),
+            gx.nn.attention(a, b, b, causal=True), gx.reshape(a, (-1,)) * 2.0,
+            gx.tile(a, (2, 2)), gx.nn.layer_norm(a), gx.var(a, axis=0),
         ]  # fmt: skip
         for value in fetched:
             session = gx.Session(graph, options=gx.Options(optimize=level))
@@ -101,7 +102,10 @@ def test_what_is_asked_of_sizes_refuses_nothing_right() -> None:
         value = gx.var(a + b)
     session = gx.Session(graph, options=gx.Options(verify=True))
     random_ = np.random.default_rng(0)
-    for shapes in (((3, 4), (2, 3, 4)), ((1, 4), (2, 3, 1)), ((70, 80), (1, 1, 1)), ((1, 1), (9, 9, 9))):
+    fitting = (
+        ((3, 4), (2, 3, 4)), ((1, 4), (2, 3, 1)), ((70, 80), (1, 1, 1)), ((1, 1), (9, 9, 9)),
+    )  # fmt: skip
+    for shapes in fitting:
         x, y = (random_.normal(size=shape) for shape in shapes)
         found = session.run(value, {"a": x, "b": y})
         np.testing.assert_allclose(found, np.var(x + y), rtol=1e-12)
