@@ -6,6 +6,7 @@ They run without a cache on disk, but for those of the cache: whatever is tested
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,12 @@ from kernel_watch import KernelWatch
 from task_sizes import group_small_work, share_small_work
 
 from graphc.executable import Executable
+
+
+def pytest_configure() -> None:
+    """A shell that starts a job in the background ignores SIGINT in it; tests send that signal."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
