@@ -134,6 +134,29 @@ def test_fault_29_libraries_have_the_guards_of_branches(tmp_path: Path) -> None:
         loaded(np.zeros(0), np.int64(1))
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_fault_32_guards_of_regions_in_files_have_lines(tmp_path: Path, nested: bool) -> None:
+    with gx.Graph():
+        a, b = (gx.placeholder((None,), "float64", name=name) for name in "ab")
+
+        def product() -> gx.Value:
+            return gx.sum(a * b)
+
+        def inside() -> gx.Value:
+            return gx.cond(gx.sum(b) > 0.0, product, lambda: 0.0) if nested else product()
+
+        looped = gx.while_loop(lambda i, s: i < 2, lambda i, s: (i + 1, s + inside()), (0, 0.0))[1]
+    path = tmp_path / "graph.gir"
+    gx.save(path, looped)
+    loaded = gx.load(path)
+    with pytest.raises(gx.ShapeError, match=r"shapes \[3\] and \[5\]") as caught:
+        gx.Session(loaded.graph, options=OPTIONS).run(loaded, fed(a=3, b=5))
+    where = caught.value.where
+    assert where is not None and where.filename == str(path)
+    line = path.read_text().splitlines()[where.line - 1]
+    assert line.strip().startswith("guard broadcasts") and "multiply" in line
+
+
 def test_fault_32_errors_of_a_run_say_what_those_of_a_build_say() -> None:
     def build(*shapes: tuple[Any, ...]) -> list[Any]:
         a, b = (gx.placeholder(s, "float64", name=n) for s, n in zip(shapes, "ab", strict=True))

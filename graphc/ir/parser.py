@@ -130,6 +130,7 @@ class _Parser(Reader):
         return Graph(name, inputs, nodes, outputs, guards)
 
     def guard(self) -> Guard:
+        where = self.provenance().where
         start, relation = self.start, self.expect_kind("name", "equal, broadcasts or index")
         if relation not in ("equal", "broadcasts", "index"):
             self.fail(f"expected equal, broadcasts or index, found {relation!r}", start)
@@ -139,7 +140,7 @@ class _Parser(Reader):
         message = self.string("the guard's message in quotes")
         shown = self.dim_list() if self.accept("of") else None
         return Guard(
-            *pair, message, None, relation == "broadcasts", shown, relation == "index"
+            *pair, message, where, relation == "broadcasts", shown, relation == "index"
         )
 
     def node(self, depth: int) -> Node:
@@ -244,7 +245,7 @@ def parse_graph(
     Args:
         text: what ``print_graph`` gives, or the like written by hand.
         constants: the arrays of large constants by digest, see ``printer.payloads``.
-        filename: where the text comes from; nodes get located there, at their lines.
+        filename: where the text comes from; nodes and guards get located there, at their lines.
 
     Raises:
         ParseError: with line, column and an excerpt, for anything that is not a valid graph.

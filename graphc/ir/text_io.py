@@ -75,7 +75,7 @@ def _arrays_beside(path: str) -> dict[str, Array]:
 
 
 def load_graph(path: str | os.PathLike[str]) -> Graph:
-    """Reads what ``save_graph`` wrote; nodes are located at the lines of the text.
+    """Reads what ``save_graph`` wrote; nodes and guards are located at the lines of the text.
 
     Raises:
         ParseError: if the text or the constants are damaged or don't belong together.
