@@ -11,11 +11,13 @@ import pytest
 
 import graphc as gx
 from graphc.ir.graph import Graph
+from graphc.ir.guard import Guard
 from graphc.ir.parser import parse_graph
 from graphc.plan.ir import Require
 from graphc.plan.text import constants_of, parse_plan, print_plan
 from graphc.plan.verify import verify_plan
 from graphc.plan.verify_bounds import verify_bounds
+from graphc.runtime.program import MAX_BINDINGS
 
 HERE = Path(__file__).name
 OPTIONS = gx.Options(verify=True)
@@ -203,3 +205,30 @@ def test_guards_that_nothing_mends_end_no_session(vectors: Any) -> None:
     for _ in range(3):
         refuses(lambda: session.run(value, fed(a=3, b=5)), "do not broadcast")
         assert session.run(value, fed(a=3, b=3)).tolist() == [2, 4, 6]
+
+
+def test_guards_are_checked_once_for_sizes(vectors: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    session, a, b = vectors
+    run = session.compile(a * b, [a, b])
+    checked: list[Guard] = []
+    failure = Guard.failure
+
+    def counted(guard: Guard, sizes: Any) -> Any:
+        checked.append(guard)
+        return failure(guard, sizes)
+
+    monkeypatch.setattr(Guard, "failure", counted)
+
+    def checks(m: int, n: int) -> int:
+        """How many guards a call checks; lists are converted, which native code does not do."""
+        checked.clear()
+        assert run([2.0] * m, [3.0] * n).tolist() == [6.0] * max(m, n)
+        return len(checked)
+
+    assert checks(4, 4) and not checks(4, 4)
+    assert checks(5, 1) and not checks(5, 1) and not checks(4, 4)
+    for _ in range(2):
+        refuses(lambda: checks(4, 5), r"shapes \[4\] and \[5\]")
+    for size in range(10, 10 + MAX_BINDINGS):
+        assert checks(size, size)
+    assert checks(4, 4)

@@ -348,7 +348,7 @@ class Program:
         Raises:
             GraphcError: where sizes don't fit each other, as ``Binder.bind`` says.
         """
-        return self._binder.bind(arrays)
+        return self._binder.bind(arrays, self._bounds)
 
     def run(
         self,
