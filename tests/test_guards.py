@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,59 @@ def test_fault_32_errors_of_a_run_say_what_those_of_a_build_say() -> None:
         gx.Session(graph).run(value, feeds)
     assert run.value.message == known.value.message
     assert run.value.where.line == known.value.where.line
+
+
+BROADCASTS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], type[gx.GraphcError]]] = {
+    "index arrays of shapes [2] and [3]": (
+        lambda x, i, j: x[i, j], [(3, 4), (2,), (3,)], gx.IndexRangeError,
+    ),
+    "index arrays of shapes [2, 0] and [3]": (
+        lambda x, i, j: x[i, j], [(3, 4), (2, 0), (3,)], gx.IndexRangeError,
+    ),
+    "a mask of shape [3]": (
+        lambda x, i: x[i, np.array([True, True, False])], [(3, 4), (3,)], gx.IndexRangeError,
+    ),
+    "the leading dims do not broadcast": (
+        lambda x, y: x @ y, [(2, 3, 4), (3, 4, 5)], gx.ShapeError,
+    ),
+    "[2, 3, 4] and [3, 6, 5] do not multiply as matrices": (
+        lambda x, y: x @ y, [(2, 3, 4), (3, 6, 5)], gx.ShapeError,
+    ),
+    "of [2, 3] by indices [3, 3]": (
+        lambda x, i: gx.take_along_axis(x, i, 1), [(2, 3), (3, 3)], gx.ShapeError,
+    ),
+    "shapes [2] and [3], which ... stands for": (
+        lambda x, y: gx.einsum("...ij,...jk", x, y), [(2, 3, 4), (3, 4, 5)], gx.ShapeError,
+    ),
+}  # fmt: skip
+"""What a call says of operands of these shapes; those called i and j are indices."""
+
+
+@pytest.mark.parametrize("text", BROADCASTS)
+def test_what_does_not_broadcast_is_told_as_what_it_is(text: str) -> None:
+    function, shapes, kind = BROADCASTS[text]
+    names = function.__code__.co_varnames
+    arrays = [
+        np.zeros(shape, np.int64 if name in "ij" else np.float64)
+        for name, shape in zip(names, shapes, strict=True)
+    ]
+
+    def run(unknown: bool) -> Any:
+        with gx.Graph() as graph:
+            operands = [
+                gx.placeholder((None,) * array.ndim if unknown else array.shape, array.dtype)
+                for array in arrays
+            ]
+            value = function(*operands)
+        feeds = dict(zip(operands, arrays, strict=True))
+        return gx.Session(graph, options=OPTIONS).run(value, feeds)
+
+    told = []
+    for unknown in (False, True):
+        with pytest.raises(kind, match=re.escape(text)) as caught:
+            run(unknown)
+        told.append(caught.value.message)
+    assert told[0] == told[1]
 
 
 def test_guards_are_text_and_read_back(vectors: Any) -> None:

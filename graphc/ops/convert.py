@@ -29,6 +29,7 @@ from graphc.ir.dtypes import (
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import is_whole, one_or_more
+from graphc.ops.guards import Guards, broadcast_guards, refusal
 from graphc.ops.source import built_beside, constant, constant_beside, dim_op, payload_of
 
 PYTHON_SCALARS = (bool, int, float)
@@ -262,6 +263,29 @@ def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
             dim = broadcast(dim, other)
         result.append(dim)
     return tuple(result)
+
+
+def common_shape(
+    shapes: Sequence[Sequence[Dim]],
+    message: str,
+    *shown: Dim | Sequence[Dim],
+    hint: str | None = None,
+    index: bool = False,
+) -> tuple[tuple[Dim, ...], Guards]:
+    """What shapes broadcast to, and what is left to check of that at run time.
+
+    Arguments are those of ``unproved``; without ``shown`` the message names the shapes.
+
+    Raises:
+        ShapeError: with the message, if shapes are proved not to broadcast; IndexRangeError for
+            those of indices.
+    """
+    shown = shown or tuple(shapes)
+    try:
+        common = broadcast_shapes(*shapes)
+    except ShapeError:
+        raise refusal(message, *shown, hint=hint, index=index) from None
+    return common, broadcast_guards(shapes, common, message, *shown, index=index)
 
 
 def _cannot_be(dim: Dim, size: int) -> bool:

@@ -31,8 +31,8 @@ from graphc.ir.surface import surface
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.contraction_order import contraction_order
-from graphc.ops.convert import broadcast_shapes, promoted, size_beside
-from graphc.ops.guards import Guards, broadcast_guards, check_size, guarded, show, unproved
+from graphc.ops.convert import common_shape, promoted, size_beside
+from graphc.ops.guards import Guards, check_size, guarded, show, unproved
 from graphc.ops.linalg import contracted
 from graphc.ops.pointwise_logic import logical_and, where
 from graphc.ops.reduce import any_op, reduced, sum_op
@@ -140,17 +140,14 @@ def _axes(subscripts: str, shapes: Sequence[tuple[Dim, ...]]) -> _Axes:
             ellipses.append(shape[start : start + extra])
     dims, guards = _dims(subscripts, operands, shapes)
     if ellipses:
-        try:
-            wide = broadcast_shapes(*ellipses)
-        except ShapeError as error:
-            raise _fail(subscripts, f"{error.message}, which ... stands for") from None
+        message = f"einsum {subscripts!r}: shapes {' and '.join('{}' for _ in ellipses)}, which "
+        message += "... stands for, do not broadcast"
+        wide, fit = common_shape(ellipses, message)
         if wide and "..." not in output:
             message = f"... stands for {show(wide)} and the output has none"
             raise _fail(subscripts, message, "add ... to the output")
         dims.update((str(len(wide) - 1 - place), dim) for place, dim in enumerate(wide))
-        message = f"einsum {subscripts!r}: shapes {' and '.join('{}' for _ in ellipses)}, which "
-        message += "... stands for, do not broadcast"
-        guards = (*guards, *broadcast_guards(ellipses, wide, message))
+        guards = (*guards, *fit)
     extra = max(map(len, ellipses), default=0)
     return _Axes(tuple(operands), _labels(output, extra), dims, guards)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.base.errors import DTypeError, IndexRangeError, ShapeError, UnsupportedError
+from graphc.base.errors import DTypeError, IndexRangeError, UnsupportedError
 from graphc.base.source import caller
 from graphc.ir.dims import (
     Dim,
@@ -32,12 +32,12 @@ from graphc.ir.dtypes import bool_
 from graphc.ir.guard import Data
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
-from graphc.ops.convert import as_value, broadcast_shapes
-from graphc.ops.guards import Guards, broadcast_guards, index_guard, show, unproved
+from graphc.ops.convert import as_value, common_shape
+from graphc.ops.guards import Guards, index_guard, show, unproved
 from graphc.ops.indexing import raveled, taken
 from graphc.ops.parts import bounds_of_slice
 from graphc.ops.picking import index_value
-from graphc.ops.shape import broadcast_to, permuted, with_shape
+from graphc.ops.shape import permuted, stretched, with_shape
 from graphc.ops.slicing import sliced
 from graphc.ops.source import constant_op
 
@@ -252,20 +252,13 @@ def _gathered(part: Value, plan: _Plan, indices: list[Value], adjacent: bool) ->
         moved = range(places[0], places[0] + indices[0].ndim)
         others = [axis for axis in range(result.ndim) if axis not in moved]
         return permuted(result, (*others[:target], *moved, *others[target:]))
-    try:
-        common = broadcast_shapes(*(index.shape for index in indices))
-    except ShapeError:
-        shown = " and ".join(show(index.shape) for index in indices)
-        raise IndexRangeError(
-            f"index arrays of shapes {shown} do not broadcast", where=caller()
-        ) from None
     message = f"index arrays of shapes {' and '.join('{}' for _ in indices)} do not broadcast"
-    shapes = [index.shape for index in indices]
-    guards = (*broadcast_guards(shapes, common, message, index=True), *guards)
+    common, fit = common_shape([index.shape for index in indices], message, index=True)
+    guards = (*guards, *fit)
     others = [axis for axis in range(part.ndim) if axis not in places]
     joined = permuted(part, (*others[:target], *places, *others[target:]))
     dims = tuple(part.shape[place] for place in places)
     end = target + len(places)
     merged = (*joined.shape[:target], product(dims), *joined.shape[end:])
-    flat = raveled([broadcast_to(index, common) for index in indices], dims, tuple(plan.axes))
+    flat = raveled([stretched(index, common, guards) for index in indices], dims, tuple(plan.axes))
     return taken(with_shape(joined, merged, ()), flat, target, guards)

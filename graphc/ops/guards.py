@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any, TypeAlias
 
-from graphc.base.errors import IndexRangeError, ShapeError
+from graphc.base.errors import GraphcError, IndexRangeError, ShapeError
 from graphc.base.source import caller
 from graphc.ir.dims import Dim, equal, select
 from graphc.ir.guard import ATTRIBUTE, Data, Guard, data_of, holes
@@ -44,12 +44,19 @@ def unproved(
     for one, other in pairs:
         same = equal(one, other)
         if same is False:
-            text = message.format(*(show(s) if isinstance(s, Sequence) else s for s in shown))
-            error = IndexRangeError if index else ShapeError
-            raise error(text, where=caller(), hint=hint)
+            raise refusal(message, *shown, hint=hint, index=index)
         if same is None and (one, other) not in left:
             left[one, other] = _told(one, other, message, shown, index)
     return tuple(left.values())
+
+
+def refusal(
+    message: str, *shown: Dim | Sequence[Dim], hint: str | None = None, index: bool = False
+) -> GraphcError:
+    """The error of what is refuted while a graph is built; arguments as for ``unproved``."""
+    text = message.format(*(show(s) if isinstance(s, Sequence) else s for s in shown))
+    error = IndexRangeError if index else ShapeError
+    return error(text, where=caller(), hint=hint)
 
 
 def _told(

@@ -22,9 +22,9 @@ from graphc.ir.op import Contraction, Domain, Multilinear, OpDef, register
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import Shape, TensorType
 from graphc.ir.value import Value
-from graphc.ops.convert import broadcast_shapes, promoted
-from graphc.ops.guards import Guards, broadcast_guards, check_size, guarded, show, unproved
-from graphc.ops.shape import broadcast_to, moveaxis, ravel, sample, with_shape
+from graphc.ops.convert import common_shape, promoted
+from graphc.ops.guards import Guards, check_size, guarded, show, unproved
+from graphc.ops.shape import moveaxis, ravel, sample, stretched, with_shape
 
 
 def _swapped(shape: Shape) -> Shape:
@@ -212,20 +212,16 @@ def matmul_of_matrices(left: Value, right: Value, guards: Guards) -> Value:
         rows = with_shape(left, (product(left.shape[:-1]), left.shape[-1]), ())
         result = contracted(rows, right, guards=guards)
         return with_shape(result, (*left.shape[:-1], right.shape[-1]), ())
-    try:
-        batch = broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    except ShapeError:
-        raise ShapeError(
-            f"shapes {show(left.shape)} and {show(right.shape)} do not multiply: "
-            "the leading dims do not broadcast",
-            where=caller(),
-            hint="the leading dims, all but the last two, must be equal or 1",
-        ) from None
-    message = "shapes {} and {} do not multiply: the leading dims do not broadcast"
-    leading = [left.shape[:-2], right.shape[:-2]]
-    guards += broadcast_guards(leading, batch, message, left.shape, right.shape)
-    left = broadcast_to(left, (*batch, *left.shape[-2:]))
-    right = broadcast_to(right, (*batch, *right.shape[-2:]))
+    batch, fit = common_shape(
+        [left.shape[:-2], right.shape[:-2]],
+        "shapes {} and {} do not multiply: the leading dims do not broadcast",
+        left.shape,
+        right.shape,
+        hint="the leading dims, all but the last two, must be equal or 1",
+    )
+    guards += fit
+    left = stretched(left, (*batch, *left.shape[-2:]), guards)
+    right = stretched(right, (*batch, *right.shape[-2:]), guards)
     return contracted(left, right, guards=guards)
 
 

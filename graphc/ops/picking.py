@@ -19,7 +19,7 @@ from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import whole
-from graphc.ops.convert import as_value, axis_of, broadcast_shapes, converted, promoted
+from graphc.ops.convert import as_value, axis_of, common_shape, converted, promoted
 from graphc.ops.creation import iota_beside
 from graphc.ops.guards import show
 from graphc.ops.indexing import (
@@ -29,7 +29,7 @@ from graphc.ops.indexing import (
     taken_along,
     taken_shape,
 )
-from graphc.ops.shape import broadcast_to, expand_dims, ravel
+from graphc.ops.shape import broadcast_to, expand_dims, ravel, stretched
 
 
 def known_index(array: Any, bound: Dim, axis: int) -> Any:
@@ -100,22 +100,23 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Value:
             "the ranks differ",
             where=caller(),
         )
-    beside = [_one_at(value.shape, place), _one_at(places.shape, place)]
-    try:
-        common = list(broadcast_shapes(*beside))
-    except ShapeError as error:
-        error.where = caller()
-        raise
-    shapes = []
-    for operand in (value, places):
-        common[place] = operand.shape[place]
-        shapes.append(tuple(common))
-    data, at = (broadcast_to(o, s) for o, s in zip((value, places), shapes, strict=True))
+    common, guards = common_shape(
+        [_with(operand.shape, place, 1) for operand in (value, places)],
+        f"take_along_axis of {{}} by indices {{}}: they do not broadcast beside axis {place}",
+        value.shape,
+        places.shape,
+        hint="sizes beside the axis must be equal or 1",
+    )
+    data, at = (
+        stretched(operand, _with(common, place, operand.shape[place]), guards)
+        for operand in (value, places)
+    )
     return taken_along(data, at, place)
 
 
-def _one_at(shape: Sequence[Dim], axis: int) -> tuple[Dim, ...]:
-    return (*shape[:axis], 1, *shape[axis + 1 :])
+def _with(shape: Sequence[Dim], axis: int, size: Dim) -> tuple[Dim, ...]:
+    """The shape with another size of an axis."""
+    return (*shape[:axis], size, *shape[axis + 1 :])
 
 
 @surface

@@ -362,8 +362,18 @@ def broadcast_to(x: Any, shape: Any) -> Value:
         raise ShapeError(message.format(show(value.shape), show(wanted)), where=caller())
     axes = zip(value.shape, wanted[len(wanted) - value.ndim :], strict=True)
     pairs = (broadcast_pair(dim, target) for dim, target in axes)
-    guards = unproved(pairs, message, value.shape, wanted)
-    return apply(broadcast_to_op, value, shape=wanted, **guarded(guards))
+    return stretched(value, wanted, unproved(pairs, message, value.shape, wanted))
+
+
+def stretched(value: Value, shape: tuple[Dim, ...], guards: Guards) -> Value:
+    """The value broadcast to a shape that it fits where the caller's guards hold.
+
+    The node has these guards, so that what does not fit is told in the caller's words, and after
+    what the caller has checked before.
+    """
+    if value.shape == shape:
+        return value
+    return apply(broadcast_to_op, value, shape=shape, **guarded(guards))
 
 
 def _sum_to_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
