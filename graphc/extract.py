@@ -6,14 +6,14 @@ written become outputs, and no node mutates anything: ``assign`` is gone, its va
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
+from itertools import chain, compress
 from typing import Any
 
 from graphc.base.errors import FeedError, GraphError
 from graphc.base.source import caller
-from graphc.ir.dims import DimExpr, symbols_of
+from graphc.ir.dims import DimExpr, is_symbol, symbols_of
 from graphc.ir.graph import Graph, Node
 from graphc.ir.guard import Guard, lifted
 from graphc.ir.recorder import Recorder
@@ -32,12 +32,15 @@ class Extraction:
         feeds: values that must be fed, in the order they were built.
         states: variables that are read.
         written: variables that get a new value.
+        telling: placeholders that need not be fed; where they are, guards can be checked that only
+            their sizes tell.
     """
 
     graph: Graph
     feeds: tuple[Value, ...]
     states: tuple[Value, ...]
     written: tuple[Value, ...]
+    telling: frozenset[Value] = frozenset()
 
     @property
     def renewed(self) -> tuple[tuple[int | None, int], ...]:
@@ -68,8 +71,11 @@ def needed(recorder: Recorder, roots: Iterable[Value], stop: Collection[Value]) 
     return [*compress(nodes, found)]
 
 
-def relied(nodes: Iterable[Node]) -> list[Node]:
-    """The further nodes whose guards count, since one of these relies on what they make."""
+def relied(nodes: Iterable[Node], stop: Collection[Value] = ()) -> list[Node]:
+    """The further nodes whose guards count, since one of these relies on what they make.
+
+    What makes a value of ``stop`` does not run.
+    """
     found: dict[Value, Node] = {}
     stack = [value for node in nodes for value in _relied(node)]
     if not stack:
@@ -77,6 +83,8 @@ def relied(nodes: Iterable[Node]) -> list[Node]:
     known = {node.outputs[0] for node in nodes}
     while stack:
         value = stack.pop()
+        if stop and value in stop:
+            continue
         node = value.graph.producer(value) if value.graph is not None else None
         if node is not None and node.outputs[0] not in known:
             known.add(node.outputs[0])
@@ -90,10 +98,10 @@ def _position(node: Node) -> int:
     return 0 if value.graph is None else value.graph.positions[value]
 
 
-def guards_of(nodes: Sequence[Node]) -> tuple[Guard, ...]:
+def guards_of(nodes: Sequence[Node], stop: Collection[Value] = ()) -> tuple[Guard, ...]:
     """What nodes and those that they rely on need of sizes, in the order they were built: so the
     error is that of the first operation that does not fit."""
-    more = relied(nodes)
+    more = relied(nodes, stop)
     return lifted(sorted([*nodes, *more], key=_position) if more else nodes)[1]
 
 
@@ -128,7 +136,8 @@ def extract(
 ) -> Extraction:
     """The graph that computes the fetches.
 
-    ``effects`` must run too but give no result; ``fed`` values are inputs, whatever makes them.
+    ``effects`` must run too but give no result. Values that are ``fed`` are inputs, whatever makes
+    them, where something reads them or speaks of their sizes.
 
     Raises:
         GraphError: for values of another graph.
@@ -157,18 +166,44 @@ def extract(
         else:
             others.append(node)
     others, _ = lifted(others)
-    guards = guards_of(nodes)
-    feeds += _sources_of_dims(recorder, [*others, *_sources(nodes)], feeds)
+    guards = guards_of(nodes, fed)
+    read = {*feeds}
+    unread = [value for value in fed if value not in read]
+    feeds += _sources_of_dims(recorder, [*others, *_sources(nodes)], feeds, unread)
+    more, telling = _telling_guards(recorder, guards, feeds, unread)
+    feeds += more
     body, stands_for = without_assignments(others)
     last = {recorder.written[output]: value for output, value in stands_for.items()}
     outputs = [stands_for.get(value, value) for value in fetches] + list(last.values())
     inputs = (*feeds, *states)
     graph = Graph(recorder.name, inputs, body, outputs, _told(guards, inputs))
-    return Extraction(graph, tuple(feeds), tuple(states), tuple(last))
+    return Extraction(graph, tuple(feeds), tuple(states), tuple(last), telling)
+
+
+def _is_plain(value: Value) -> bool:
+    """Whether the value alone tells all of its sizes."""
+    return all(isinstance(dim, int) or is_symbol(dim) for dim in value.shape)
 
 
 def _sources(nodes: Iterable[Node]) -> Iterator[Node]:
     return (node for node in nodes if node.op is placeholder_op or node.op is variable_op)
+
+
+def _telling_guards(
+    recorder: Recorder, guards: Sequence[Guard], feeds: Sequence[Value], unread: Iterable[Value]
+) -> tuple[list[Value], frozenset[Value]]:
+    """Which values that are fed but not read tell all sizes of a guard, and which placeholders
+    would tell some of what is left."""
+    unknown = _untold((symbol for guard in guards for symbol in guard.symbols), feeds)
+    if not unknown:
+        return [], frozenset()
+    plain = [value for value in unread if _is_plain(value)]
+    left = _untold(unknown, plain)
+    told = (guard.symbols for guard in guards if left.isdisjoint(guard.symbols))
+    found = _first_to_tell(unknown.intersection(chain(*told)), plain)
+    left = _untold(unknown, found)
+    others = (value for value in _placeholders(recorder) if _is_plain(value))
+    return found, frozenset(value for value in others if left.intersection(value.shape))
 
 
 def _told(guards: Sequence[Guard], inputs: Sequence[Value]) -> Sequence[Guard]:
@@ -179,8 +214,7 @@ def _told(guards: Sequence[Guard], inputs: Sequence[Value]) -> Sequence[Guard]:
     """
     if not guards:
         return guards
-    dims = (dim for value in inputs for dim in _symbolic(value.shape))
-    known = {symbol for dim in dims for symbol in symbols_of(dim)}
+    known = {symbol for value in inputs for symbol in symbols_of(*value.shape)}
     return [guard for guard in guards if guard.symbols <= known]
 
 
@@ -193,12 +227,11 @@ def _without_fed(node: Node, fed: Collection[Value]) -> Node:
 
 
 def _sources_of_dims(
-    recorder: Recorder, nodes: Sequence[Node], feeds: Sequence[Value]
+    recorder: Recorder, nodes: Sequence[Node], feeds: Sequence[Value], unread: Sequence[Value] = ()
 ) -> list[Value]:
-    """Placeholders that nothing reads but whose sizes the graph speaks of."""
-    made = [node.outputs[0] for node in recorder.nodes if node.op is placeholder_op]
-    fed = {*feeds}
-    others = [value for value in made if value not in fed and not value.type.is_static]
+    """Values that are fed, and placeholders, which nothing reads but whose sizes the graph speaks
+    of."""
+    others = [value for value in (*unread, *_placeholders(recorder)) if not value.type.is_static]
     if not others:
         return []
     spoken_of: set[DimExpr] = set()
@@ -214,8 +247,22 @@ def _sources_of_dims(
         spoken_of.update(_symbolic(type_.shape))
     for value in feeds:
         spoken_of.update(_symbolic(value.shape))
-    unknown = {*symbols_of(*spoken_of)}
+    return _first_to_tell(_untold(symbols_of(*spoken_of), feeds), others)
+
+
+def _placeholders(recorder: Recorder) -> list[Value]:
+    return [node.outputs[0] for node in recorder.nodes if node.op is placeholder_op]
+
+
+def _untold(spoken_of: Iterable[DimExpr], feeds: Iterable[Value]) -> set[DimExpr]:
+    """The symbols that are no size of a feed."""
+    unknown = {*spoken_of}
     unknown.difference_update(dim for value in feeds for dim in _symbolic(value.shape))
+    return unknown
+
+
+def _first_to_tell(unknown: set[DimExpr], others: Iterable[Value]) -> list[Value]:
+    """Those of the others that tell a size which is unknown, and which none before them tells."""
     result: list[Value] = []
     for value in others:
         if unknown.intersection(value.shape):
@@ -257,3 +304,18 @@ def missing_feed(value: Value, recorder: Recorder) -> FeedError:
         where=where,
         hint="add it to the feeds",
     )
+
+
+def program_key(extraction: Extraction) -> Hashable:
+    """Equal for extractions that one program serves."""
+    graph, states = extraction.graph, len(extraction.states)
+    return graph.structure, _lines(extraction), states, extraction.renewed
+
+
+def _lines(extraction: Extraction) -> tuple[tuple[str, int] | None, ...]:
+    """The user's lines that failing checks of indices and sizes would name."""
+    nodes = [*extraction.graph.walk()]
+    graphs = [extraction.graph, *(region for node in nodes for region in node.regions)]
+    found = [guard.where for graph in graphs for guard in graph.guards]
+    found += [node.provenance.where for node in nodes if node.op.checks_indices]
+    return tuple(None if where is None else (where.filename, where.line) for where in found)

@@ -24,7 +24,7 @@ from graphc.cached.programs import compiled_program
 from graphc.calls import KnownCalls
 from graphc.compiled import Compiled, uncollected
 from graphc.executable import Executable
-from graphc.extract import Extraction, extract, missing_feed
+from graphc.extract import Extraction, extract, missing_feed, program_key
 from graphc.feeds import converted_feed, mapping_of
 from graphc.holdings import Holdings
 from graphc.ir.attributes import Array, Payload
@@ -115,6 +115,7 @@ class Session:
         self.compilations: list[Compilation] = []
         self._holdings = Holdings(self._initial)
         self._compiled: dict[_Key, Executable] = {}
+        self._extractions: dict[_Key, Extraction] = {}
         self._calls = KnownCalls()
         self._programs: dict[Hashable, Tiers] = {}
         self._unfiled: list[tuple[Extraction, Tiers]] = []
@@ -147,7 +148,8 @@ class Session:
         Args:
             fetches: values, names, effects or nested lists, tuples and dicts of them.
             feeds: arrays by value or name; any value may be fed, and feeds that are not needed
-                are accepted.
+                are accepted. Of those the sizes are checked if what is fetched was derived from
+                values that ask for them.
 
         Returns:
             Fresh arrays in the structure of the fetches; None for effects.
@@ -224,19 +226,29 @@ class Session:
         values = [leaf for leaf in flat if isinstance(leaf, Value)]
         effects = [v for leaf in flat if isinstance(leaf, Effect) for v in leaf.values]
         overrides = [value for value in fed if not self._is_placeholder(value)]
-        key = (*map(id, values), -1, *map(id, effects)), frozenset(map(id, overrides))
         with self._lock:
+            key, extraction = self._extracted(values, effects, overrides)
+            told = [value for value in fed if value in extraction.telling]
+            if told:
+                key, extraction = self._extracted(values, effects, [*overrides, *told])
             known = self._compiled.get(key)
             if known is None:
-                known = self._compiled[key] = self._made(key, resolved, values, effects, overrides)
+                tiers = self._compile(extraction, self._reason(key, resolved, overrides + told))
+                known = Executable(
+                    self, resolved, extraction, tiers, extraction.feeds, len(values)
+                )
+                self._compiled[key] = known
         return known.arranged_as(resolved)
 
-    @uncollected
-    def _made(self, key: _Key, fetches: Any, *given: Sequence[Value]) -> Executable:
+    def _extracted(self, *given: Sequence[Value]) -> tuple[_Key, Extraction]:
+        """What values, effects and fed ones need, which is worked out once."""
         values, effects, fed = given
-        extraction = extract(self.graph, values, effects, dict.fromkeys(fed))
-        tiers = self._compile(extraction, self._reason(key, fetches, fed))
-        return Executable(self, fetches, extraction, tiers, extraction.feeds, len(values))
+        key = (*map(id, values), -1, *map(id, effects)), frozenset(map(id, fed))
+        found = self._extractions.get(key)
+        if found is None:
+            found = extract(self.graph, values, effects, dict.fromkeys(fed))
+            self._extractions[key] = found
+        return key, found
 
     def _reason(self, key: _Key, fetches: Any, overrides: Sequence[Value]) -> str:
         """Why nothing compiled before serves a fetch list."""
@@ -246,6 +258,7 @@ class Session:
         fed = ", ".join(map(_label, overrides)) or "placeholders only"
         return f"the fetches {shown} with other values fed: {fed}"
 
+    @uncollected
     def _compile(self, extraction: Extraction, reason: str) -> Tiers:
         """The program of an extraction; equal graphs whose errors name the same lines share one."""
         known = self._known(extraction) if self.compilations else None
@@ -262,9 +275,9 @@ class Session:
     def _known(self, extraction: Extraction) -> Tiers | None:
         """A program that serves an extraction too; many sessions have one, which needs no key."""
         for made, tiers in self._unfiled:
-            self._programs[_program_key(made)] = tiers
+            self._programs[program_key(made)] = tiers
         self._unfiled.clear()
-        return self._programs.get(_program_key(extraction))
+        return self._programs.get(program_key(extraction))
 
     def execute(
         self,
@@ -479,18 +492,3 @@ def _label(leaf: Any) -> str:
     if isinstance(leaf, Value):
         return repr(leaf.name) if leaf.name is not None else str(leaf.type)
     return str(leaf)
-
-
-def _program_key(extraction: Extraction) -> Hashable:
-    """Equal for extractions that one program serves."""
-    graph, states = extraction.graph, len(extraction.states)
-    return graph.structure, _lines(extraction), states, extraction.renewed
-
-
-def _lines(extraction: Extraction) -> tuple[tuple[str, int] | None, ...]:
-    """The user's lines that failing checks of indices and sizes would name."""
-    nodes = [*extraction.graph.walk()]
-    graphs = [extraction.graph, *(region for node in nodes for region in node.regions)]
-    found = [guard.where for graph in graphs for guard in graph.guards]
-    found += [node.provenance.where for node in nodes if node.op.checks_indices]
-    return tuple(None if where is None else (where.filename, where.line) for where in found)

@@ -91,6 +91,42 @@ def test_fault_1_a_step_alone_refuses_weights_that_do_not_fit() -> None:
     assert (session.get(v) < 1).all()
 
 
+def test_fault_1_sizes_of_feeds_that_nothing_reads_are_checked(vectors: Any) -> None:
+    """The gradient reads neither operand of the quotient: they may be left out, or have to fit."""
+    session, a, b = vectors
+    with session.graph:
+        w = gx.placeholder((), "float64", name="w")
+    slope = gx.gradients(gx.sum(gx.floor_divide(a * w, b)) + 2.0 * w, w)
+    both = session.compile(slope, [a, w, b])
+    for _ in range(2):
+        assert session.run(slope, {w: 3.0}) == 2
+        assert session.run(slope, {w: 3.0, "a": np.ones(4)}) == 2
+        assert session.run(slope, {w: 3.0, **fed(a=3, b=3)}) == both(np.ones(3), 3.0, np.ones(3))
+        text = r"floor_divide: shapes \[3\] and \[5\]"
+        refuses(lambda: session.run(slope, {w: 3.0, **fed(a=3, b=5)}), text)
+        refuses(lambda: both(np.ones(3), 3.0, np.ones(5)), text)
+    assert session.compile_count == 2
+
+
+def test_fault_1_a_value_that_is_fed_tells_its_sizes(vectors: Any) -> None:
+    """What would compute it is neither needed nor checked."""
+    session, a, _ = vectors
+    kept = gx.stop_gradient(a)
+    rows = gx.zeros_like(kept) + gx.dim(a.shape[0])
+    assert session.run(rows, {kept: np.ones(3)}).tolist() == [3, 3, 3]
+    assert session.compile(rows, [kept])(np.ones(2)).tolist() == [2, 2]
+    # what is fed has the size of n, which the gradient relies on
+    with session.graph:
+        n = gx.placeholder(("n",), "float64", name="n")
+        m = gx.placeholder(("m",), "float64", name="m")
+    product = gx.stop_gradient(n) * 1.0
+    fitting = gx.stop_gradient(n + m)[:0]
+    slope = gx.gradients(gx.sum(product) * 2.0 + gx.sum(fitting), product)
+    with pytest.raises(gx.ShapeError, match=r"\[3\] and \[2\]"):
+        session.run(slope, {n: np.ones(3), m: np.ones(2)})
+    assert session.run(slope, {product: np.ones(3)}).tolist() == [2, 2, 2]
+
+
 def test_fault_4_indices_are_checked_where_nothing_is_read_or_written() -> None:
     with gx.Graph() as graph:
         x = gx.placeholder((None, None), "float64", name="x")
