@@ -15,12 +15,11 @@ import numpy as np
 from graphc.base.errors import DTypeError, GraphError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import shown
-from graphc.extract import guards_of, needed, without_assignments
+from graphc.extract import needed, parted, without_assignments
 from graphc.ir.builder import apply_node, builder_for, building
 from graphc.ir.dtypes import DType, promote, promote_weak, scalar_dtype
 from graphc.ir.effect import Effect
 from graphc.ir.graph import Graph, Node
-from graphc.ir.guard import lifted
 from graphc.ir.op import OpDef
 from graphc.ir.printer import MAXIMUM_NESTING
 from graphc.ir.recorder import Recorder, current_recorder
@@ -384,7 +383,8 @@ def _freeze(
     if aliases:
         nodes = [_renamed(node, aliases) for node in nodes]
         resolved = [aliases.get(value, value) for value in resolved]
-    return Graph(region.name, inputs, lifted(nodes)[0], resolved, guards_of(nodes))
+    bare, guards = parted(nodes)
+    return Graph(region.name, inputs, bare, resolved, guards)
 
 
 def _renamed(node: Node, aliases: dict[Value, Value]) -> Node:

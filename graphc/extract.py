@@ -71,15 +71,16 @@ def needed(recorder: Recorder, roots: Iterable[Value], stop: Collection[Value]) 
     return [*compress(nodes, found)]
 
 
-def relied(nodes: Iterable[Node], stop: Collection[Value] = ()) -> list[Node]:
+def relied(nodes: Sequence[Node], stop: Collection[Value] = ()) -> list[Node]:
     """The further nodes whose guards count, since one of these relies on what they make.
 
     What makes a value of ``stop`` does not run.
     """
     found: dict[Value, Node] = {}
-    stack = [value for node in nodes for value in _relied(node)]
-    if not stack:
+    recorders = {value.graph: None for node in nodes for value in node.outputs[:1]}
+    if not any(recorder is not None and recorder.relies for recorder in recorders):
         return []
+    stack = [value for node in nodes for value in _relied(node)]
     known = {node.outputs[0] for node in nodes}
     while stack:
         value = stack.pop()
@@ -98,11 +99,17 @@ def _position(node: Node) -> int:
     return 0 if value.graph is None else value.graph.positions[value]
 
 
-def guards_of(nodes: Sequence[Node], stop: Collection[Value] = ()) -> tuple[Guard, ...]:
-    """What nodes and those that they rely on need of sizes, in the order they were built: so the
-    error is that of the first operation that does not fit."""
+def parted(
+    nodes: Sequence[Node], stop: Collection[Value] = ()
+) -> tuple[list[Node], tuple[Guard, ...]]:
+    """The nodes without guards, and what they and those that they rely on need of sizes.
+
+    Guards are in the order the nodes were built: so the error is that of the first operation that
+    does not fit.
+    """
+    bare, guards = lifted(nodes)
     more = relied(nodes, stop)
-    return lifted(sorted([*nodes, *more], key=_position) if more else nodes)[1]
+    return bare, lifted(sorted([*nodes, *more], key=_position))[1] if more else guards
 
 
 def _relied(node: Node) -> Iterator[Value]:
@@ -165,8 +172,7 @@ def extract(
             states.append(node.outputs[0])
         else:
             others.append(node)
-    others, _ = lifted(others)
-    guards = guards_of(nodes, fed)
+    others, guards = parted(others, fed)
     read = {*feeds}
     unread = [value for value in fed if value not in read]
     feeds += _sources_of_dims(recorder, [*others, *_sources(nodes)], feeds, unread)

@@ -61,7 +61,7 @@ def place_quickly(plan: Plan) -> Plan:
     # a slot is first touched in the order of the steps
     slots = tuple(intervals)
     bytes_of = plan.bytes_of(slots)
-    sizes = _sizes(plan, slots, at_hint)
+    sizes = _sizes(plan, slots, bytes_of, at_hint)
     count = len(slots)
     rooms: dict[Dim, list[int]] = {}
     idle = {size: rooms.setdefault(_kind(size), []) for size in dict.fromkeys(bytes_of)}
@@ -98,13 +98,15 @@ def place_quickly(plan: Plan) -> Plan:
     )
 
 
-def _sizes(plan: Plan, slots: Sequence[int], of: Callable[[Dim], int]) -> list[int]:
+def _sizes(
+    plan: Plan, slots: Sequence[int], bytes_of: Sequence[Dim], of: Callable[[Dim], int]
+) -> list[int]:
     """The bytes of each slot.
 
     Raises:
         UnsupportedError: for one that no memory holds.
     """
-    sizes = _evaluated(plan.bytes_of(slots), of)
+    sizes = _evaluated(bytes_of, of)
     for slot, size in zip(slots, sizes, strict=True):
         if size > LARGEST:
             raise UnsupportedError(
@@ -165,9 +167,10 @@ def _problem(
     slots = tuple(sorted(intervals) if order is None else order)
     number = {slot: position for position, slot in enumerate(slots)}
     bytes_of = plan.bytes_of(slots)
+    sizes = _sizes(plan, slots, bytes_of, size_of)
     buffers = tuple(
         Buffer(plan.slots[slot].name or f"slot {slot}", size, *intervals[slot], _alignment(bytes_))
-        for slot, bytes_, size in zip(slots, bytes_of, _sizes(plan, slots, size_of), strict=True)
+        for slot, bytes_, size in zip(slots, bytes_of, sizes, strict=True)
     )
     groups = tuple(tuple(number[slot] for slot in group) for group in must_alias)
     return slots, bytes_of, MemoryProblem(buffers, groups)

@@ -17,7 +17,7 @@ from graphc.base.errors import VerifyError
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import building, make_node
 from graphc.ir.graph import UNKNOWN, Graph, Node, Provenance
-from graphc.ir.guard import ATTRIBUTE, Guard, lifted, merged
+from graphc.ir.guard import Guard, lifted, may_demand, merged
 from graphc.ir.op import OpDef
 from graphc.ir.value import Value
 
@@ -236,7 +236,7 @@ class GraphEditor:
         """The node without guards, which join those of the graph."""
         if self._records:
             return node
-        if len(node.inputs) > 1 or (node.attrs and ATTRIBUTE in node.attrs):
+        if may_demand(node):
             (node,), guards = lifted([node])
             self._guards += guards
         return node

@@ -142,13 +142,23 @@ def lifted(nodes: Iterable[Node]) -> tuple[list[Node], tuple[Guard, ...]]:
     bare: list[Node] = []
     found: list[Guard] = []
     for node in nodes:
-        if node.attrs and ATTRIBUTE in node.attrs:
+        if may_demand(node):
             found.extend(guards_of(node))
-            node = node.with_attrs(without_guards(node.attrs))
-        elif len(node.inputs) > 1 and node.op.broadcasts:
-            found.extend(_broadcasts(node, node.provenance.where))
+            if node.attrs and ATTRIBUTE in node.attrs:
+                node = node.with_attrs(without_guards(node.attrs))
         bare.append(node)
     return bare, merged(found)
+
+
+def may_demand(node: Node) -> bool:
+    """Whether a node may have guards, told without a look at its sizes."""
+    if node.attrs and ATTRIBUTE in node.attrs:
+        return True
+    inputs = node.inputs
+    if len(inputs) < 2 or not node.op.broadcasts:
+        return False
+    alike = inputs[0]._type is inputs[1]._type is inputs[-1]._type
+    return not alike or len(inputs) > 3
 
 
 def without_guards(attrs: Mapping[str, Any]) -> dict[str, Any]:

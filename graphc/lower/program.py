@@ -89,6 +89,7 @@ class _Planner:
         self._entered: list[Guard] = []
         self._nested = 0
         self._bounded: set[Hashable] = set()
+        self._sized: set[int] = set()
 
     # --- slots -----------------------------------------------------------------------------------
 
@@ -206,7 +207,8 @@ class _Planner:
                 continue
             self._checked[node] = rooms = self._rooms(launches, node.provenance.where)
             given = tuple([(*slots, *rooms)[place] for place in places])
-            self._bound(number, node.provenance.where)
+            if number in self._sized:
+                self._bound(number, node.provenance.where)
             self.steps.append(Launch(number, given, node.provenance.where))
 
     def _rooms(self, launches: _Launches, where: Location | None) -> tuple[int, ...]:
@@ -238,11 +240,15 @@ class _Planner:
             slots.append(self.made(value, where))
         rooms = self._checked.pop(node, None)
         left = launches.kernels if rooms is None else launches.kernels[1:]
-        slots += self._rooms(launches, where) if rooms is None else rooms
+        if rooms is not None:
+            slots += rooms
+        elif launches.rooms:
+            slots += self._rooms(launches, where)
         for old, new in launches.copied:
             self.copy(slots[old], slots[new])
         for number, _ in left:
-            self._bound(number, where)
+            if number in self._sized:
+                self._bound(number, where)
         steps = self.steps
         first = len(steps)
         for number, places in left:
@@ -255,10 +261,10 @@ class _Planner:
 
         That is proved under the guards that hold here; what is not has to be required.
         """
-        kernel, known = self.kernels[number], (*self._guards, *self._entered)
-        if (number, *self._entered) in self._bounded or not kernel.symbols:
+        if (number, *self._entered) in self._bounded:
             return
         self._bounded.add((number, *self._entered))
+        kernel, known = self.kernels[number], (*self._guards, *self._entered)
         for overrun in overruns(kernel, known):
             guard = overrun.guard(kernel.name, where)
             if guard is None:
@@ -321,9 +327,17 @@ class _Planner:
         for member in series.members:
             number = self._kernel_of.setdefault(_Code(member.kernel), len(self.kernels))
             if number == len(self.kernels):
-                self.kernels.append(member.kernel)
+                self._append(member.kernel)
             numbers.append(number)
         return self._launches(series, numbers)
+
+    def _append(self, kernel: Kernel) -> int:
+        """A new kernel's number."""
+        number = len(self.kernels)
+        self.kernels.append(kernel)
+        if kernel.symbols:
+            self._sized.add(number)
+        return number
 
     def _single(self, node: Node) -> _Launches:
         """The launches of an operation that was not fused."""
@@ -335,9 +349,8 @@ class _Planner:
                     f"operation {node.op.name} cannot be compiled", where=node.provenance.where
                 )
             series = lower_single(node, self.target)
-            first = len(self.kernels)
-            self.kernels += [member.kernel for member in series.members]
-            launches = self._launches(series, range(first, len(self.kernels)))
+            numbers = [self._append(member.kernel) for member in series.members]
+            launches = self._launches(series, numbers)
             self._launches_of_single[key] = launches
         return launches
 
