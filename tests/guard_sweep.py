@@ -285,8 +285,10 @@ class Report:
     runs: int = 0
     raised: int = 0
     faults: list[Fault] = field(default_factory=list)
-    refused: Counter[str] = field(default_factory=Counter)
-    """Calls that can't be built over unknown sizes, with the error."""
+    refused: int = 0
+    """Programs that are refused when they are defined, and so have no run."""
+    unbuilt: Counter[str] = field(default_factory=Counter)
+    """Calls of those that known sizes would let be built, with the error."""
 
     def add(self, told: dict[str, Any]) -> None:
         """What a child says."""
@@ -294,12 +296,14 @@ class Report:
         self.runs += told["runs"]
         self.raised += told["raised"]
         self.faults += [Fault(**f) for f in told["faults"]]
-        self.refused.update(told["refused"])
+        self.refused += told["refused"]
+        self.unbuilt.update(told["unbuilt"])
 
     def table(self) -> str:
         """How many runs failed, by kind, context and call; of each kind the smallest ones."""
         lines = [
-            f"{self.programs} programs, {self.runs} runs, {self.raised} of which had to raise: "
+            f"{self.programs} programs, {self.refused} refused at once; {self.runs} runs, "
+            f"{self.raised} of which had to raise: "
             f"{len(self.faults)} faults in {len({(f.seed, f.run) for f in self.faults})} runs"
         ]
         kinds = Counter(f.kind for f in self.faults)
@@ -317,16 +321,16 @@ class Report:
                 lines.append(f"    [{fault.seed}] {fault.text}")
                 if fault.detail:
                     lines.append(f"        {fault.detail}")
-        if self.refused:
+        if self.unbuilt:
             lines.append("\nnot built over unknown sizes:")
-            lines += [f"  {n} {what}" for what, n in self.refused.most_common()]
+            lines += [f"  {n} {what}" for what, n in self.unbuilt.most_common()]
         return "\n".join(lines)
 
 
 def run_program(seed: int, tell: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
     """Runs the program of a seed, and says before each run what it is."""
     program = draw(seed)
-    told: dict[str, Any] = {"runs": 0, "raised": 0, "faults": [], "refused": []}
+    told: dict[str, Any] = {"runs": 0, "raised": 0, "faults": [], "refused": 0, "unbuilt": []}
 
     def note(kind: str, detail: str, run: int = -1, given: Feeds | None = None) -> None:
         text = f"{program}" if given is None else f"{program}: {given}"
@@ -342,9 +346,9 @@ def run_program(seed: int, tell: Callable[[str], None] = lambda text: None) -> d
         except gx.GraphcError as error:
             plain = replace(program, wrapper="plain")
             expected = [right(plain, feeds(program, run)).error for run in range(RUNS)]
-            told["runs"] = told["raised"] = RUNS
+            told["refused"] = 1
             if any(type(e) is not type(error) for e in expected):
-                told["refused"].append(f"{program.call} {program.core}: {_told(error)}")
+                told["unbuilt"].append(f"{program.call} {program.core}: {_told(error)}")
             return told
         except Exception as error:
             note(f"building raises {type(error).__name__}", _told(error))

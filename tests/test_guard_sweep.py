@@ -17,7 +17,7 @@ import pytest
 from guard_arrays import GuardedArray, guarded
 from guard_calls import CALLS, NO_OPERANDS, OTHER_THINGS
 from guard_programs import CARRIERS, CORES, WRAPPERS, draw, feeds
-from guard_sweep import Fault, Report, sweep
+from guard_sweep import RUNS, Report, sweep
 
 import graphc as gx
 from graphc.ir.op import Structural, all_ops
@@ -114,19 +114,19 @@ first; indices that nothing reads are not looked at, nor sizes that only a discr
 """
 
 
-def _severe(report: Report) -> list[Fault]:
-    return [fault for fault in report.faults if fault.kind not in OPEN]
+def _check(report: Report) -> None:
+    """Programs run, nearly all of them, and none gets wrong what is not open."""
+    severe = [fault for fault in report.faults if fault.kind not in OPEN]
+    assert not severe and len(report.faults) < 0.03 * report.runs, report.table()
+    assert report.refused < 0.1 * report.programs, report.table()
+    assert report.runs > 0.85 * RUNS * report.programs and report.raised > 0.13 * report.runs
 
 
 def test_sizes_that_do_not_fit() -> None:
-    report = sweep(0, 300)
-    assert not _severe(report) and len(report.faults) < 0.03 * report.runs, report.table()
-    assert report.runs > 250 and report.raised > 40
+    _check(sweep(0, 300))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10_000, 16_000, 1000))
 def test_fuzz_sizes_that_do_not_fit(seed: int) -> None:
-    report = sweep(seed, 2000)
-    assert not _severe(report) and len(report.faults) < 0.03 * report.runs, report.table()
-    assert report.runs > 1800 and report.raised > 300
+    _check(sweep(seed, 2000))
