@@ -26,8 +26,9 @@ from graphc.debug.blame import memory_fault
 from graphc.debug.levels import _check_lowering, check_levels
 from graphc.debug.sizes import STEPS as SEARCHED
 from graphc.debug.sizes import fitting_sizes
+from graphc.debug.true_values import true_values
 from graphc.extract import extract
-from graphc.interp import evaluate_node
+from graphc.interp import Budget, evaluate_node
 from graphc.ir.dims import dim_max, dim_min, symbol
 from graphc.ir.dtypes import FLOATS
 from graphc.ops.reduce import min_op
@@ -129,6 +130,42 @@ def test_accurate_rules_of_class_t_pass_where_the_spelling_is_lost() -> None:
     for build in (lambda x: gx.sqrt(x * x), lambda x: gx.log(1 + x), lambda x: gx.log(gx.exp(x))):
         decisions = run(graph_of(lambda x, b=build: b(x * 0.5)), applying(*rules))
         assert len(decisions) == 1 and decisions[0].number
+
+
+@pytest.mark.parametrize(("root", "wrong"), [(1e15, 4), (1e-20, 0.25)])
+def test_deviations_whose_squares_leave_the_range_have_true_values(
+    root: float, wrong: float
+) -> None:
+    """Inside of a loop all is computed anew, and there std takes scaled deviations."""
+
+    def build(length: Any) -> Any:
+        def looped(x: gx.Value) -> gx.Value:
+            def body(i: gx.Value, v: gx.Value) -> tuple[gx.Value, gx.Value]:
+                deviation = gx.std(v * root * root, axis=-1, keepdims=True)
+                return i + 1, v + length(deviation) * (0.1 / root) / root
+
+            return gx.while_loop(lambda i, v: i < 2, body, (0, x * 1.0))[1]
+
+        return looped
+
+    right = rule("planted", lambda x: (gx.sqrt(x * x), gx.abs(x)), **T)
+    (decision,) = run(graph_of(build(lambda d: gx.sqrt(d * d))), applying(right))
+    assert decision.number
+
+    def identity(x: gx.Value) -> tuple[gx.Value, gx.Value]:
+        length = gx.maximum(x, -x)
+        ordinary = gx.logical_and(length > 1e-35, length < 1e25)
+        return gx.abs(x), gx.where(ordinary, length, length * wrong)
+
+    with pytest.raises(VerifyError, match="'planted'"):
+        run(graph_of(build(gx.abs)), applying(rule("planted", identity, **T)))
+
+    given = (np.random.default_rng(0).standard_normal((3, 64)) * root**2).astype(np.float32)
+    with gx.Graph() as g:
+        graph = extract(g, [gx.std(gx.placeholder(given.shape), axis=-1)]).graph
+    found = true_values(graph.nodes, {graph.inputs[0]: given}, {}, {}, Budget(10**6))
+    exact = np.std(given.astype(np.longdouble), axis=-1)
+    np.testing.assert_allclose(found[graph.outputs[0]], exact, rtol=1e-15)
 
 
 def test_wrong_decisions_of_class_t_that_are_no_rules_are_found(

@@ -30,9 +30,10 @@ Pair = tuple[Array, Array]
 """An array as the graph computes it, and as it truly is; twice the same where it is discrete."""
 
 
-def _deviations(x: Array, axis: int) -> Array:
+def _deviations(x: Array, axis: int, scale: float = 1.0, shift: float = 0.0) -> Array:
+    """Without the shift: that may be added, and is too small to count beside what counts."""
     center = np.mean(x, axis=axis, keepdims=True)
-    return np.asarray(np.sum((x - center) ** 2, axis=axis))
+    return np.asarray(np.sum(((x - center) * scale) ** 2, axis=axis))
 
 
 _REDUCTIONS: dict[str, Callable[..., Any]] = {
@@ -165,7 +166,7 @@ def _wide(node: Node, operands: Sequence[Array], sizes: Mapping[str, int]) -> Ar
     if op.name in FUNCTIONS:
         return np.asarray(FUNCTIONS[op.name](*operands))
     if op.name in _REDUCTIONS:
-        return np.asarray(_REDUCTIONS[op.name](operands[0], axis=attrs["axis"]))
+        return np.asarray(_REDUCTIONS[op.name](operands[0], **attrs))
     if op is astype_op:
         return operands[0]
     generic = op is contract_op or isinstance(op.lowering, (View, Reshape, Element, Pointwise))
