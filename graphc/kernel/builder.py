@@ -219,11 +219,12 @@ class KernelBuilder:
         """An element of a buffer, guarded if a condition is given.
 
         A buffer without elements is read in loops that don't run, and only there: what an index
-        that is the same in all iterations would move out of them must not read. Where it is
+        that is the same in all iterations would move out of them must not read. What stands for the
+        element stays there too, and with it the check of an index that it would be. Where it is
         guarded, no index lies in it.
         """
         if buffer.type.size == 0:
-            return self.constant(0, buffer.type.dtype) if other is None else other
+            return self._absent(buffer.type.dtype) if other is None else other
         result = Var(buffer.type.dtype)
         operands = [v for v in (index, condition, other) if v is not None]
         if buffer.role != "in":
@@ -237,6 +238,15 @@ class KernelBuilder:
         if known is None:
             known = result
             self._place(block, memo, known, Load(known, buffer, index, condition, other))
+        return known
+
+    def _absent(self, dtype: DType) -> Var:
+        """A value that no iteration has, in the block that is open."""
+        block, memo = self._blocks[-1], ("absent", dtype.name)
+        known = block.memo.get(memo)
+        if known is None:
+            known = Var(dtype)
+            self._place(block, memo, known, Const(known, dtype.numpy.type(0).item()))
         return known
 
     def check(self, index: Var, bound: Dim, site: Site, wraps: bool = True) -> Var:

@@ -40,6 +40,7 @@ from graphc.ops.guards import (
     broadcast_pair,
     check_size,
     guarded,
+    nonempty_pair,
     show,
     unproved,
 )
@@ -122,11 +123,14 @@ def reshape(x: Any, shape: Any) -> Value:
     known = product(dim for axis, dim in enumerate(wanted) if axis != unknown[0])
     if known == 0:
         raise ShapeError(f"{attempt}: -1 could be any size beside a dim of 0", where=caller())
+    guards: Guards = ()
     quotient = value.size // known
     if not isinstance(known, int) and equal(quotient * known, value.size) is not True:
         # The quotient is evaluated at run time, where the known dims may be 0.
         quotient = value.size // select("eq", known, 0, 1, known)
-    guards = unproved(
+        message = "cannot reshape {} to {}: -1 could be any size beside a dim of 0"
+        guards = unproved([nonempty_pair(known)], message, value.shape, wanted)
+    guards += unproved(
         [(value.size, quotient * known)],
         "cannot reshape {} to {}: {} elements are not divisible by {} for -1",
         value.shape, wanted, value.size, known,

@@ -6,7 +6,7 @@ and all its guards hold.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from graphc.base.errors import ShapeError
 from graphc.base.source import caller
@@ -75,3 +75,39 @@ class Binder:
             f"dim {dim} is {arrays[other].shape[place]} in axis {place} of {name_of(other)} "
             f"but {arrays[n].shape[axis]} in axis {axis} of {name_of(n)}"
         )
+
+
+class Numbers:
+    """What the dims of a plan are for the sizes of a run, each worked out once.
+
+    Attributes:
+        broken: the positions of the guards among the plan's steps that do not hold.
+    """
+
+    def __init__(self, plan: Plan, binding: Mapping[str, int]) -> None:
+        self._binding = binding
+        self._known: dict[Dim, int] = {}
+        self.broken: list[int] = []
+        for position, guard in plan.required:
+            try:
+                holds = guard.failure(binding) is None
+            except ZeroDivisionError:
+                if not self.broken:
+                    raise
+                holds = False  # what is asked before it, in the same branch or body, fails
+            if not holds:
+                self.broken.append(position)
+
+    def number(self, dim: Dim) -> int:
+        """The dim as a number; what would divide by zero, in a branch or body whose guards do not
+        hold, is 0."""
+        if isinstance(dim, int):
+            return dim
+        if dim not in self._known:
+            try:
+                self._known[dim] = evaluate(dim, self._binding)
+            except ZeroDivisionError:
+                if not self.broken:
+                    raise
+                self._known[dim] = 0
+        return self._known[dim]

@@ -35,7 +35,7 @@ from graphc.plan.table import (
 )
 from graphc.plan.work import is_brief
 from graphc.runtime.address import address_of, aligned_empty
-from graphc.runtime.binding import Binder
+from graphc.runtime.binding import Binder, Numbers
 from graphc.runtime.blocks import maker_of_results
 from graphc.runtime.code import Code
 from graphc.runtime.interrupt import Handler, handler, interruptible
@@ -220,15 +220,8 @@ def _frame(program: Program, binding: Mapping[str, int]) -> Frame:
     """A frame with everything in it that no run changes."""
     plan, table, layout = program.plan, program.table, program.plan.layout
     assert layout is not None, "a plan is placed before it runs"
-    known: dict[Dim, int] = {}
-
-    def number(dim: Dim) -> int:
-        if isinstance(dim, int):
-            return dim
-        if dim not in known:
-            known[dim] = evaluate(dim, binding)
-        return known[dim]
-
+    told = Numbers(plan, binding)
+    number = told.number
     # below 0 only in a branch or body whose guards do not hold
     amounts = [size if type(size) is int else max(number(size), 0) for size in table.bytes]
     sizes = dict(zip(table.sized, amounts, strict=True))
@@ -247,12 +240,11 @@ def _frame(program: Program, binding: Mapping[str, int]) -> Frame:
     empty = {slot for slot, size in sizes.items() if not size}
     idle = _idle(plan, table.results, empty) if empty else []
     steps = table.steps
-    broken = [n for n, guard in plan.required if guard.failure(binding) is not None]
-    if idle or broken or table.cuts or table.besides:
+    if idle or told.broken or table.cuts or table.besides:
         steps = table.steps.copy()
         write_shares(steps, table.cuts, table.besides, number, table.pool)
         steps[idle, 0] = SKIP
-        steps[broken, 0] = FAIL
+        steps[told.broken, 0] = FAIL
     status = (ctypes.c_int64 * 4)()
     words = (
         address_of(steps),
