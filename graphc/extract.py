@@ -13,11 +13,13 @@ from typing import Any
 
 from graphc.base.errors import FeedError, GraphError
 from graphc.base.source import caller
+from graphc.ir.builder import make_node
 from graphc.ir.dims import DimExpr, is_symbol, symbols_of
 from graphc.ir.graph import Graph, Node
 from graphc.ir.guard import Guard, lifted
 from graphc.ir.recorder import Recorder
 from graphc.ir.value import Value
+from graphc.ops.control import demand_op
 from graphc.ops.source import placeholder_op
 from graphc.ops.state import assign_op, variable_op
 
@@ -181,6 +183,9 @@ def extract(
     body, stands_for = without_assignments(others)
     last = {recorder.written[output]: value for output, value in stands_for.items()}
     outputs = [stands_for.get(value, value) for value in fetches] + list(last.values())
+    required = (recorder.requires.get(v, ()) for n in nodes for v in n.outputs)
+    must = {stands_for.get(value, value) for value in chain(effects, *required)}
+    body += _demanded(body, outputs, must)
     inputs = (*feeds, *states)
     graph = Graph(recorder.name, inputs, body, outputs, _told(guards, inputs))
     return Extraction(graph, tuple(feeds), tuple(states), tuple(last), telling)
@@ -193,6 +198,35 @@ def _is_plain(value: Value) -> bool:
 
 def _sources(nodes: Iterable[Node]) -> Iterator[Node]:
     return (node for node in nodes if node.op is placeholder_op or node.op is variable_op)
+
+
+def _demanded(nodes: Sequence[Node], outputs: Sequence[Value], must: set[Value]) -> list[Node]:
+    """A node that reads what checks indices on the way to values that must be computed, where no
+    output is made from it."""
+    if not must or not any(checks_indices(node) for node in nodes):
+        return []
+    read, found = {*outputs}, []
+    for node in reversed(nodes):
+        if not read.isdisjoint(node.outputs):
+            read.update(node.inputs)
+        elif must.isdisjoint(node.outputs):
+            continue
+        elif checks_indices(node):
+            found.append([value for value in node.outputs if value in must])
+            place = node.provenance
+            read.update(node.inputs)
+        else:
+            must.update(node.inputs)
+    if not found:
+        return []
+    return [make_node(demand_op, [*chain(*reversed(found))], {}, (), place)]
+
+
+def checks_indices(node: Node) -> bool:
+    """Whether the node checks indices, or a region of it does."""
+    if node.op.checks_indices or not node.regions:
+        return node.op.checks_indices
+    return any(inner.op.checks_indices for region in node.regions for inner in region.walk())
 
 
 def _telling_guards(

@@ -9,7 +9,8 @@ only reason to stay. Inputs stay, since they are the graph's signature. What is 
 the graph and the regions inside it at once, value by value: a result of ``cond`` needs that result
 of both branches and the predicate; a result of ``while`` needs the condition, its start and its
 successor. A carried value that only feeds itself is so never reached, however deep it is nested.
-Control flow with guards stays, with one of its results: they hold when it runs.
+Control flow with guards stays, with one of its results: they hold when it runs. So does what checks
+indices and must run, since a ``demand`` reads it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterable
 
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
+from graphc.ops.control import demand_op
 from passes.base import PassContext, has_open_regions, open_nodes
 from passes.regions import captures, carried_count, is_loop, operands, with_signature
 
@@ -32,6 +34,7 @@ def dce(graph: Graph, context: PassContext) -> Graph:
         owners = [node for node in open_nodes(graph) if has_open_regions(node)]
     live = _Live(graph, owners)
     live.need(graph.outputs)
+    live.need(node.output for node in graph.nodes if node.op is demand_op)
     for node in owners:
         if _has_guards(node) and live.values.isdisjoint(node.outputs):
             live.need(node.outputs[:1])

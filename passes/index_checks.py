@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from graphc.extract import checks_indices
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.indexing import take_op
@@ -31,7 +32,7 @@ class IndexChecks:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.any = any(_checks(node) for node in graph.nodes)
+        self.any = any(checks_indices(node) for node in graph.nodes)
         self._behind: dict[Value, frozenset[Value]] = {}
 
     def are_lost(self, dropped: Iterable[Value], made: Sequence[Node], new: Value,
@@ -64,7 +65,7 @@ class IndexChecks:
                 continue
             stack.pop()
             found = _joined([self._behind[operand] for operand in node.inputs], current)
-            if _checks(node) and not _holds(node, producer):
+            if checks_indices(node) and not _holds(node, producer):
                 found |= {current}
             self._behind[current] = found
         return self._behind[value]
@@ -77,13 +78,6 @@ def _joined(sets: Sequence[frozenset[Value]], value: Value) -> frozenset[Value]:
         if one and one is not result:
             result = result | one if result else one
     return result if len(result) < _MANY else frozenset({value})
-
-
-def _checks(node: Node) -> bool:
-    """Whether the node checks indices, or a region of it does."""
-    if node.op.checks_indices or not node.regions:
-        return node.op.checks_indices
-    return any(inner.op.checks_indices for region in node.regions for inner in region.walk())
 
 
 def _holds(node: Node, producer: Producer) -> bool:

@@ -295,6 +295,12 @@ def total(values: Sequence[Any]) -> Any:
     return result
 
 
+def apart(outputs: Sequence[Any], weight: Any) -> list[Any]:
+    """The outputs, where a step does not compute them since no path leads from the weight there."""
+    floats = [v for v in outputs if v.dtype.is_float]
+    return [] if floats and _connected(floats, [weight]) else [*outputs]
+
+
 def scaled(operands: Sequence[Any], weight: Any) -> list[Any]:
     """The operands with a weight, where they are floats."""
     return [v * weight.astype(v.dtype) if v.dtype.is_float else v for v in operands]
@@ -358,10 +364,7 @@ def build(program: Program) -> Built:
                 outputs = wanted(program, scaled(operands, made.variable))
                 loss = total(outputs) + made.variable
                 step = gx.optim.SGD(RATE).minimize(loss, [made.variable])
-                # a step does not compute what no path leads to
-                floats = [v for v in outputs if v.dtype.is_float]
-                apart = [] if floats and _connected(floats, [made.variable]) else outputs
-                made.fetches = [gx.group(step, *apart)]
+                made.fetches = [gx.group(step, *apart(outputs, made.variable))]
             case "group":
                 made.fetches = [gx.group(wanted(program, operands))]
             case "depends":

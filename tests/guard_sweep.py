@@ -34,6 +34,7 @@ from guard_programs import (
     Built,
     Feeds,
     Program,
+    apart,
     broadcasts,
     build,
     draw,
@@ -85,8 +86,9 @@ def right(program: Program, given: Feeds) -> Outcome:
             arrays = list(given.arrays)
             if program.wrapper == "step":
                 weight = gx.placeholder((), "float64")
-                loss = total(wanted(program, scaled(operands, weight))) + weight
-                fetches = [gx.gradients(loss, weight)]
+                outputs = wanted(program, scaled(operands, weight))
+                loss = total(outputs) + weight
+                fetches = [gx.gradients(loss, weight), *apart(outputs, weight)]
                 operands, arrays = [*operands, weight], [*arrays, np.ones(())]
             else:
                 fetches = wanted(program, operands)
@@ -102,6 +104,8 @@ def right(program: Program, given: Feeds) -> Outcome:
         return Outcome(error=error) if times else nothing
     if program.wrapper in ("plain", "group", "depends"):
         return {"group": Outcome(), "depends": nothing}.get(program.wrapper, Outcome(list(values)))
+    if program.wrapper == "step":
+        values = values[:1]
     with np.errstate(all="ignore"):
         whole = np.sum([v.astype(np.float64).sum() for v in values])
         scale = np.sum([np.abs(v.astype(np.float64)).sum() for v in values])

@@ -142,6 +142,47 @@ def test_fault_4_indices_are_checked_where_nothing_is_read_or_written() -> None:
 
 
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_fault_4_indices_of_effects_are_checked(level: int, tmp_path: Path) -> None:
+    """What must run checks its indices, whether or not anything reads what it picks."""
+    with gx.Graph() as graph:
+        x = gx.placeholder((None,), "float64", name="x")
+        i = gx.placeholder((None,), "int64", name="i")
+        v = gx.variable(np.float64(1))
+        picked = gx.sum(gx.take(x, i, axis=0))
+        either = gx.cond(gx.sum(x) > 0.0, lambda: gx.take(x, i, axis=0)[0], lambda: x[0])
+        with gx.control_dependencies([picked * 2.0]):
+            late, written = x[0] * 1.0, v.assign(x[0])
+        with gx.control_dependencies([either]):
+            chosen = x[0] * 1.0
+    fetches = [gx.group(picked, x), late, written, chosen, [gx.group(picked), x]]
+    session = gx.Session(graph, options=gx.Options(optimize=level, verify=True))
+    good, bad = ({"x": np.ones(3), "i": np.array([place])} for place in (-3, 3))
+    for fetched in fetches:
+        refuses(lambda: session.run(fetched, bad), "index 3", gx.IndexRangeError)  # noqa: B023
+        session.run(fetched, good)
+    assert (session.run(late, good), session.run([gx.group(picked), x], good)[0]) == (1, None)
+    refuses(lambda: session.run(late * 2.0, bad), "index 3", gx.IndexRangeError)
+    assert session.run([x, i + 1], bad)[1] == 4
+    gx.aot.compile(session.compile(late, [x, i]), tmp_path / "late")
+    loaded = gx.aot.load(tmp_path / "late")
+    assert loaded(*good.values()) == 1
+    refuses(lambda: loaded(*bad.values()), "index 3", gx.IndexRangeError)
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_fault_4_no_index_is_checked_where_there_is_none(level: int) -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder((0, None), "float64", name="x")
+        i = gx.placeholder((0,), "int64", name="i")
+        slope = gx.gradients(gx.sum(gx.take(x, i)), x)
+        added = gx.scatter_add(gx.zeros((0,), "float64"), i, 1.0)
+    session = gx.Session(graph, options=gx.Options(optimize=level, verify=True))
+    feeds = {x: np.zeros((0, 3)), i: np.zeros(0, np.int64)}
+    assert session.run(slope, feeds).shape == (0, 3)
+    assert session.run(added, feeds).shape == (0,)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
 def test_fault_29_guards_of_a_branch_hold_when_it_runs(level: int) -> None:
     with gx.Graph() as graph:
         v = gx.placeholder((None,), "float64", name="v")
@@ -158,6 +199,38 @@ def test_fault_29_guards_of_a_branch_hold_when_it_runs(level: int) -> None:
         if value is last:
             kind, text = gx.IndexRangeError, "of size 0"
         refuses(lambda: session.run(value, {**empty, "n": 2}), text, kind)  # noqa: B023
+
+
+@pytest.mark.parametrize("trips", [0, 2])
+def test_fault_29_sizes_that_leave_later_guards_without_a_meaning(trips: int) -> None:
+    """3 columns beside none: what a body asks for later divides by a size that there is not."""
+    with gx.Graph() as graph:
+        x, y = (gx.placeholder((None, None), "float64", name=name) for name in "xy")
+        n = gx.placeholder((), "int64", name="n")
+
+        def slope() -> gx.Value:
+            root = gx.hypot(x, y)
+            return gx.sum(gx.gradients(gx.sum(root * root), x))
+
+        def body(i: gx.Value, s: gx.Value) -> tuple[gx.Value, gx.Value]:
+            return i + 1, s + gx.cond(gx.equal(i % 2, 0), slope, lambda: np.float64(0))
+
+        looped = gx.while_loop(lambda i, s: i < n, body, (0, np.float64(0)))[1]
+    session = gx.Session(graph, options=gx.Options(optimize=1, verify=True))
+    feeds = {x: np.ones((257, 3)), y: np.ones((257, 0)), n: trips}
+    if trips:
+        refuses(lambda: session.run(looped, feeds), r"\[257, 3\] and \[257, 0\]")
+    else:
+        assert session.run(looped, feeds) == 0
+    assert session.run(looped, {**feeds, y: np.ones((257, 3))}) == (1542 if trips else 0)
+
+
+def test_fault_32_a_dim_of_zero_leaves_no_size_for_a_reshape(vectors: Any) -> None:
+    session, a, b = vectors
+    value = a.reshape((b.shape[0], -1))
+    refuses(lambda: session.run(value, fed(a=0, b=0)), r"\[0\] to \[0, -1\].*any size")
+    assert session.run(value, fed(a=0, b=2)).shape == (2, 0)
+    assert session.run(value, fed(a=6, b=2)).shape == (2, 3)
 
 
 def test_fault_29_libraries_have_the_guards_of_branches(tmp_path: Path) -> None:

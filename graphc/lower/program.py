@@ -27,7 +27,7 @@ from graphc.kernel.text import kernel_key
 from graphc.lower.group import lower_group
 from graphc.lower.series import Series
 from graphc.lower.single import Singles, lower_single
-from graphc.ops.control import cond_op, while_op
+from graphc.ops.control import cond_op, demand_op, while_op
 from graphc.ops.fused import checks_ahead, fused_op
 from graphc.ops.placing import join_slices_op, wholes
 from graphc.ops.source import constant_op
@@ -431,6 +431,7 @@ _SPECIAL: Mapping[OpDef, Callable[[_Planner, Node], None]] = {
     constant_op: _Planner.constant,
     cond_op: _Planner.cond,
     fused_op: _Planner.fused,
+    demand_op: lambda planner, node: None,
     while_op: _Planner.loop,
     join_slices_op: _Planner.join,
 }

@@ -3,12 +3,15 @@
 ``cond(predicate, *captures)`` has the regions "then" and "else", both over the captures and giving
 values of equal types. ``while(*carried, *captures)`` has the regions "condition" and "body" over
 carried values and captures; the body gives the carried values' successors. ``carried`` is an
-attribute of the node: how many of the operands are.
+attribute of the node: how many of the operands are. ``demand(*values)`` has none: what it reads is
+computed, though nothing else does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+import numpy as np
 
 from graphc.base.errors import DTypeError, GraphcError, ShapeError
 from graphc.ir.attributes import Attributes
@@ -104,5 +107,20 @@ while_op = register(
         derivative=NotDifferentiable("gradients through while are not built yet"),
         lowering=Structural(),
         effect="control",
+    )
+)
+
+demand_op = register(
+    OpDef(
+        name="demand",
+        doc=(
+            "True; its operands are computed, whoever reads them. Extraction makes it of what must "
+            "run for the indices that it checks."
+        ),
+        infer=lambda inputs, attrs: [TensorType(bool_, ())],
+        reference=lambda *values: np.True_,
+        derivative=NotDifferentiable("extraction makes it, after differentiation"),
+        lowering=Structural(),
+        effect="state",
     )
 )
