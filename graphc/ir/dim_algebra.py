@@ -24,6 +24,7 @@ from graphc.base.forks import lock
 from graphc.base.weak import WeakTable
 from graphc.ir.dim_atoms import (
     Atom,
+    Monomial,
     Table,
     Terms,
     call_interval,
@@ -53,11 +54,11 @@ class DimExpr(Size):
     not one dim; ``compare`` says what is proved.  Which is meant is read off the calling frame.
     """
 
-    __slots__ = ("__weakref__", "_hash", "interval", "terms")
+    __slots__ = ("__weakref__", "_hash", "_interval", "terms")
 
     terms: Terms
-    interval: Interval
     _hash: int
+    _interval: Interval | None
 
     def __new__(cls) -> DimExpr:
         raise TypeError("DimExpr is not constructed directly; use symbol() and arithmetic")
@@ -67,6 +68,15 @@ class DimExpr(Size):
 
     def __hash__(self) -> int:
         return self._hash
+
+    @property
+    def interval(self) -> Interval:
+        """Its bounds, found when they are first asked for: most sums are terms of another one."""
+        found = self._interval
+        if found is None:
+            found = terms_interval(self.terms)
+            object.__setattr__(self, "_interval", found)
+        return found
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_restored, flatten(self))
@@ -251,7 +261,7 @@ def intern_terms(terms: Terms) -> DimExpr:
     made: DimExpr = object.__new__(DimExpr)
     object.__setattr__(made, "terms", terms)
     object.__setattr__(made, "_hash", hash(terms))
-    object.__setattr__(made, "interval", terms_interval(terms))
+    object.__setattr__(made, "_interval", None)
     with _LOCK:
         return _EXPRESSIONS.setdefault(terms, made)
 
@@ -332,6 +342,24 @@ def multiply(a: Dim, b: Dim) -> Dim:
         for right, right_coefficient in terms_of(b):
             monomial = multiply_monomials(left, right)
             table[monomial] = table.get(monomial, 0) + left_coefficient * right_coefficient
+    return build(table)
+
+
+def substituted(value: Dim, known: Mapping[Atom, Dim]) -> Dim:
+    """The polynomial with dims in the place of some atoms, outside of calls."""
+    table: Table = {}
+    for monomial, coefficient in terms_of(value):
+        product: Dim = 1
+        rest: Monomial = ()
+        for atom, power in monomial:
+            other = known.get(atom)
+            if other is None:
+                rest = (*rest, (atom, power))
+            else:
+                product = multiply(product, power_of(other, power))
+        for factor, number in terms_of(product):
+            made = multiply_monomials(rest, factor)
+            table[made] = table.get(made, 0) + coefficient * number
     return build(table)
 
 

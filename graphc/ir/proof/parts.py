@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from graphc.ir.dim_algebra import build, expression, lone_atom, power_of
-from graphc.ir.dim_atoms import Atom, Table, interval_of, terms_of
+from graphc.ir.dim_algebra import build, expression, lone_atom, power_of, substituted
+from graphc.ir.dim_atoms import Atom, Table, hinge_arms, interval_of, linear_atom, terms_of
 from graphc.ir.dim_division import floor_divide
 from graphc.ir.dims import Dim, DimExpr, apply_call
 
@@ -89,26 +89,14 @@ def replaced(dim: Dim, new: Mapping[Atom, Dim]) -> Dim:
     found = parts_in(dim)
     if new.keys().isdisjoint(found):
         return dim
-    known: dict[Atom, Dim] = {}
-
-    def polynomial(part: Dim) -> Dim:
-        total: Dim = 0
-        for monomial, coefficient in terms_of(part):
-            term: Dim = coefficient
-            for factor, power in monomial:
-                term = term * power_of(known[factor], power)
-            total = total + term
-        return total
-
+    known = dict(new)
     for atom in found:
-        other = new.get(atom)
-        if other is not None:
-            known[atom] = other
-        elif atom.kind in ("symbol", "broadcast"):
-            known[atom] = expression(atom)
-        else:
-            known[atom] = apply_call(atom.kind, [polynomial(a) for a in atom.arguments])
-    return polynomial(dim)
+        if atom in known or atom.kind in ("symbol", "broadcast"):
+            continue
+        arguments = [substituted(argument, known) for argument in atom.arguments]
+        if any(one is not other for one, other in zip(arguments, atom.arguments, strict=True)):
+            known[atom] = apply_call(atom.kind, arguments)
+    return substituted(dim, known)
 
 
 def scaled(goal: Dim, symbol: DimExpr, value: Dim, divisor: int) -> Dim | None:
@@ -149,6 +137,21 @@ def scaled(goal: Dim, symbol: DimExpr, value: Dim, divisor: int) -> Dim | None:
 def direction_of(value: Dim, index: DimExpr) -> int | None:
     """1 where the value never falls as the index grows, -1 where it never grows, 0 where it does
     not depend on it; None if that is not known."""
+    found = _direction_of_terms(value, index)
+    if found is not None:
+        return found
+    terms = terms_of(value)
+    for monomial, _ in terms:
+        hinge = linear_atom(monomial, "max")
+        if hinge is not None and _of_atom(hinge, index) != 0:
+            # i + max(n - i, 4) is the greater one of n and i + 4
+            arms = hinge_arms(terms, monomial, hinge)
+            return _agreed([direction_of(build(dict(arm)), index) for arm in arms])
+    return None
+
+
+def _direction_of_terms(value: Dim, index: DimExpr) -> int | None:
+    """The direction in which all terms go, each on its own."""
     total = 0
     factors: Table = {}
     for monomial, coefficient in terms_of(value):
