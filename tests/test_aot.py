@@ -13,14 +13,13 @@ import numpy as np
 import pytest
 from at_once import at_once
 from session_harness import assert_same
+from tools import child_environment
 
 import graphc as gx
 from graphc import aot
 from graphc.aot.artifact import opened
 from graphc.base.errors import ArtifactError
 from graphc.base.target import named
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def network() -> tuple[Any, Any, Any]:
@@ -116,7 +115,7 @@ def test_a_fresh_process_loads_no_compiler(tmp_path: Path) -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=600,
+        env=child_environment(), timeout=600,
     )  # fmt: skip
     unwanted = (
         "passes", "networkx", "llvmlite", "graphc.codegen", "graphc.lower", "graphc.compiler",
@@ -410,6 +409,6 @@ def test_long_runs_are_interrupted(tmp_path: Path) -> None:
     export(tmp_path / "p", build)
     done = subprocess.run(
         [sys.executable, "-c", LONG, str(tmp_path / "p")], capture_output=True, text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=600, check=True,
+        env=child_environment(), timeout=600, check=True,
     )  # fmt: skip
     assert done.stdout.startswith("stopped"), done.stderr

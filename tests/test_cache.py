@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tools import child_environment
 
 from graphc.base.errors import GraphError
 from graphc.base.options import Options
@@ -18,7 +19,6 @@ from graphc.runtime import cache as caches
 from graphc.runtime.cache import Cache, cache_of, caching, default_directory
 from graphc.runtime.jit import compile_object, load
 
-ROOT = Path(__file__).resolve().parent.parent
 TEXT = "define i64 @answer() {\n  ret i64 42\n}\n"
 KEY = "0" * 64
 
@@ -239,7 +239,7 @@ def test_processes_that_write_and_read_at_once_never_see_half_an_entry(tmp_path:
         "    assert found.reason == 'hit', found.reason\n"
         "    assert found.content == found.content[:1] * 300_000\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = child_environment()
     running = [
         subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=environment)
         for _ in range(3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tools import child_environment
 
 import graphc as gx
 import graphc.session
@@ -30,7 +30,6 @@ from graphc.plan.text import print_plan
 from graphc.plan.verify import verify_plan
 from graphc.runtime.cache import Cache
 
-ROOT = Path(__file__).resolve().parent.parent
 WEIGHTS = np.random.default_rng(3).standard_normal((24, 16)).astype("float32")
 
 Built = tuple[Any, list[gx.Value], list[np.ndarray[Any, Any]]]
@@ -176,7 +175,7 @@ def test_another_process_takes_what_this_one_left(place: str) -> None:
         "import sys; compiler = ('passes', 'graphc.codegen.kernel', 'graphc.lower', 'networkx')\n"
         "print([name for name in sys.modules if name.startswith(compiler)])\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "GRAPHC": f"cache={place}"}
+    environment = child_environment(GRAPHC=f"cache={place}")
     told = [
         subprocess.run(
             [sys.executable, "-c", code],

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tools import child_environment
 
 import graphc as gx
 from graphc import aot
@@ -21,8 +22,6 @@ from graphc.ir.parser import parse_graph
 from graphc.ir.printer import print_graph
 from graphc.kernel.parser import parse_kernel
 from graphc.plan.text import parse_plan, print_plan
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def build() -> tuple[Any, Any]:
@@ -244,7 +243,7 @@ def test_compile(saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_running_as_a_module_and_a_reader_that_goes_away(saved: str, library: str) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = child_environment()
     command = [sys.executable, "-m", "graphc"]
     done = subprocess.run(
         [*command, "inspect", library], env=environment, capture_output=True, text=True, check=True

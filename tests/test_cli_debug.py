@@ -13,6 +13,7 @@ import numpy as np
 import planted
 import pytest
 from test_cli import complaint, output, saved  # noqa: F401
+from tools import child_environment
 
 import graphc as gx
 from graphc.cli import main
@@ -80,7 +81,7 @@ def test_opt_is_text_in_and_text_out(
 def test_opt_reads_the_standard_input(saved: str) -> None:  # noqa: F811
     text = 'graph "g" (%0 "x": float32[2]) { %1 = negative(%0) : float32[2]\n'
     text += "%2 = negative(%1) : float32[2]\n return %2 }"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = child_environment()
     command = [sys.executable, "-m", "graphc", "opt", "-", "--passes", "simplify", "--decisions"]
     done = subprocess.run(
         command, input=text, env=environment, capture_output=True, text=True, check=True

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from docs_runner import PAGES, ROOT, agrees, blocks_of
+from tools import child_environment
 
 NAMES = [str(path.relative_to(ROOT)) for path in PAGES]
 RUNNABLE = [
@@ -50,7 +51,7 @@ def _anchors(text: str) -> set[str]:
 
 def _python(*arguments: str, directory: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """A fresh interpreter: pages may register operations."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = child_environment()
     environment.pop("GRAPHC", None)
     return subprocess.run(
         [sys.executable, *arguments],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tools import tool
+from tools import child_environment, tool
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
@@ -23,10 +22,9 @@ def run_example(name: str, *arguments: str) -> str:
     Raises:
         AssertionError: if it fails, with its output.
     """
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     finished = subprocess.run(
         [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments],
-        env={**os.environ, "PYTHONPATH": path},
+        env=child_environment(),
         capture_output=True,
         text=True,
         timeout=SECONDS,

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tools import child_environment
+from tools import script_output
 
 import graphc
 import passes
@@ -44,12 +44,8 @@ def in_child(job: Callable[[], object]) -> int:
 
 
 def stressed(count: int, seed: int) -> None:
-    command = [sys.executable, str(HERE / "fork_stress.py"), str(count), str(seed)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=HERE.parent, env=child_environment()
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("0 failed"), done.stdout + done.stderr
+    told = script_output("fork_stress.py", count, seed)
+    assert told.startswith("0 failed"), told
 
 
 def test_fault_11_children_of_random_moments_compile_and_answer() -> None:

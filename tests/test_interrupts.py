@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 from at_once import at_once
-from tools import child_environment
+from tools import child_environment, script_output
 
 import graphc as gx
 from graphc.aot.publish import publish
@@ -36,12 +36,8 @@ HERE = Path(__file__).resolve().parent
 
 
 def stressed(count: int, seed: int) -> None:
-    command = [sys.executable, str(HERE / "interrupt_stress.py"), str(count), str(seed)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=HERE.parent, env=child_environment()
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "0 lost []\n", done.stdout + done.stderr
+    told = script_output("interrupt_stress.py", count, seed)
+    assert told == "0 lost []\n", told
 
 
 def test_fault_15_no_interrupt_of_random_moments_is_lost() -> None:

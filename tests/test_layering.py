@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 import networkx
+from tools import child_environment
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("graphc", "passes")
@@ -211,10 +211,7 @@ def test_no_file_is_too_long() -> None:
 
 
 def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = dict(os.environ, OPENBLAS_NUM_THREADS="1")
-    environment["PYTHONPATH"] = os.pathsep.join(
-        [str(ROOT), *filter(None, [environment.get("PYTHONPATH")])]
-    )
+    environment = child_environment(OPENBLAS_NUM_THREADS="1")
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import email
-import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tools import child_environment
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -26,11 +26,10 @@ print(gx.Session(graph).run(x * 2 + 1, {x: [1.0, 2.0]}))
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Python in a folder, which finds graphc after what lies in that folder."""
-    paths = filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "GRAPHC": "cache=off"},
+        env=child_environment(GRAPHC="cache=off"),
         capture_output=True,
         text=True,
         check=False,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 import platform
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tools import child_environment
 
 import graphc as gx
 from graphc.base import target
@@ -262,9 +262,8 @@ def test_other_platforms(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_importing_elsewhere_warns() -> None:
     program = "import platform; platform.system = lambda: 'Windows'; import graphc"
-    path = {"PYTHONPATH": str(Path(target.__file__).parents[2])}
     done = subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, **path}, capture_output=True, text=True
+        [sys.executable, "-c", program], env=child_environment(), capture_output=True, text=True
     )
     assert done.returncode == 0 and "Windows on" in done.stderr
 
@@ -276,8 +275,7 @@ known = {op.name for op in all_ops()}
 import graphc.compiler, graphc.saving, graphc.session
 assert {"requires", "effect", "structure"} <= known == {op.name for op in all_ops()}
 """
-    path = {"PYTHONPATH": str(Path(target.__file__).parents[2])}
-    subprocess.run([sys.executable, "-c", program], env={**os.environ, **path}, check=True)
+    subprocess.run([sys.executable, "-c", program], env=child_environment(), check=True)
 
 
 def test_a_value_is_its_identity_and_so_is_a_copy_of_it() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -26,13 +27,28 @@ _ROOT = Path(__file__).resolve().parent.parent
 
 
 def child_environment(**more: str) -> dict[str, str]:
-    """The environment of a Python that runs a script of this folder.
+    """The environment of a Python that imports graphc from here, with some variables more.
 
-    The folder of a script comes first on its path, and ``tests/passes`` would hide the package
-    ``passes`` of an editable install. A regular package on PYTHONPATH wins over a namespace one.
+    The folder of a script of this folder comes first on its path, and ``tests/passes`` would hide
+    the package ``passes`` of an editable install. A regular package on PYTHONPATH wins over a
+    namespace one.
     """
     paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **more}
+
+
+def script_output(name: str, *arguments: object) -> str:
+    """What a script of this folder prints.
+
+    Raises:
+        AssertionError: if it fails, with what it told.
+    """
+    done = subprocess.run(
+        [sys.executable, str(_ROOT / "tests" / name), *map(str, arguments)],
+        capture_output=True, text=True, cwd=_ROOT, env=child_environment(), check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def lacking(message: str) -> NoReturn:

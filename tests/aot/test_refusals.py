@@ -16,6 +16,7 @@ from typing import Any
 import mutants
 import numpy as np
 import pytest
+from tools import child_environment
 
 import graphc as gx
 from graphc import aot
@@ -26,7 +27,6 @@ from graphc.base.errors import ArtifactError
 from graphc.cli import main
 from graphc.plan import table
 
-ROOT = Path(__file__).resolve().parents[2]
 BATCH = 100
 
 
@@ -281,7 +281,7 @@ def test_processors_that_lack_what_a_library_needs(
 def try_mutants(libraries: dict[str, Path], scratch: Path, name: str, first: int, last: int) -> int:
     """Loads mutants in a process of their own; gives how many were refused."""
     other = "other" if name == "one" else f"other {name}"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = child_environment()
     refusals = 0
     for start in range(first, last, BATCH):
         scratch.mkdir()
