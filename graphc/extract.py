@@ -178,16 +178,22 @@ def extract(
     read = {*feeds}
     unread = [value for value in fed if value not in read]
     feeds += _sources_of_dims(recorder, [*others, *_sources(nodes)], feeds, unread)
-    more, telling = _telling_guards(recorder, guards, feeds, unread)
-    feeds += more
+    unknown = _untold(symbols_of(*{dim for guard in guards for dim in guard.dims}), feeds)
+    telling: frozenset[Value] = frozenset()
+    if unknown:
+        more, telling = _telling_guards(recorder, guards, unknown, unread)
+        feeds += more
     body, stands_for = without_assignments(others)
     last = {recorder.written[output]: value for output, value in stands_for.items()}
     outputs = [stands_for.get(value, value) for value in fetches] + list(last.values())
-    required = (recorder.requires.get(v, ()) for n in nodes for v in n.outputs)
-    must = {stands_for.get(value, value) for value in chain(effects, *required)}
+    must = {stands_for.get(value, value) for value in effects}
+    if requires := recorder.requires:
+        required = (requires.get(value, ()) for node in nodes for value in node.outputs)
+        must.update(stands_for.get(value, value) for value in chain(*required))
     body += _demanded(body, outputs, must)
     inputs = (*feeds, *states)
-    graph = Graph(recorder.name, inputs, body, outputs, _told(guards, inputs))
+    told = _told(guards, inputs) if unknown else guards
+    graph = Graph(recorder.name, inputs, body, outputs, told)
     return Extraction(graph, tuple(feeds), tuple(states), tuple(last), telling)
 
 
@@ -230,13 +236,10 @@ def checks_indices(node: Node) -> bool:
 
 
 def _telling_guards(
-    recorder: Recorder, guards: Sequence[Guard], feeds: Sequence[Value], unread: Iterable[Value]
+    recorder: Recorder, guards: Sequence[Guard], unknown: set[DimExpr], unread: Iterable[Value]
 ) -> tuple[list[Value], frozenset[Value]]:
-    """Which values that are fed but not read tell all sizes of a guard, and which placeholders
-    would tell some of what is left."""
-    unknown = _untold((symbol for guard in guards for symbol in guard.symbols), feeds)
-    if not unknown:
-        return [], frozenset()
+    """Which values that are fed but not read tell all of what is unknown of a guard's sizes, and
+    which placeholders would tell some of what is left."""
     plain = [value for value in unread if _is_plain(value)]
     left = _untold(unknown, plain)
     told = (guard.symbols for guard in guards if left.isdisjoint(guard.symbols))
@@ -252,8 +255,6 @@ def _told(guards: Sequence[Guard], inputs: Sequence[Value]) -> Sequence[Guard]:
     Others are of what a value relies on but does not read: where that is not fed, there is nothing
     to compare.
     """
-    if not guards:
-        return guards
     known = {symbol for value in inputs for symbol in symbols_of(*value.shape)}
     return [guard for guard in guards if guard.symbols <= known]
 
@@ -271,7 +272,10 @@ def _sources_of_dims(
 ) -> list[Value]:
     """Values that are fed, and placeholders, which nothing reads but whose sizes the graph speaks
     of."""
-    others = [value for value in (*unread, *_placeholders(recorder)) if not value.type.is_static]
+    others = [
+        *filter(_is_plain, unread),
+        *(value for value in _placeholders(recorder) if not value.type.is_static),
+    ]
     if not others:
         return []
     spoken_of: set[DimExpr] = set()
