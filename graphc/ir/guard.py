@@ -141,11 +141,20 @@ def lifted(nodes: Iterable[Node]) -> tuple[list[Node], tuple[Guard, ...]]:
     """The nodes without guards, and what they need, each condition once."""
     bare: list[Node] = []
     found: list[Guard] = []
+    fitting: set[tuple[int, ...]] = set()
     for node in nodes:
         if may_demand(node):
-            found.extend(guards_of(node))
             if node.attrs and ATTRIBUTE in node.attrs:
+                found.extend(guards_of(node))
                 node = node.with_attrs(without_guards(node.attrs))
+            else:
+                # equal types are one object in a graph, so few pairs are looked at
+                types = tuple([id(value._type) for value in node.inputs])
+                if types not in fitting:
+                    count = len(found)
+                    found.extend(guards_of(node))
+                    if len(found) == count:
+                        fitting.add(types)
         bare.append(node)
     return bare, merged(found)
 
