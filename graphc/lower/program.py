@@ -121,7 +121,7 @@ class _Planner:
         self,
         graph: Graph,
         states: int,
-        renewed: Iterable[tuple[int | None, int]],
+        renewed: Sequence[tuple[int | None, int]],
     ) -> Plan:
         self._guards += graph.guards
         feeds = len(graph.inputs) - states
@@ -482,7 +482,7 @@ def plan_program(
     states: int,
     target: Target,
     threads: int = 1,
-    renewed: Iterable[tuple[int | None, int]] = (),
+    renewed: Sequence[tuple[int | None, int]] = (),
 ) -> Planned:
     """The plan of a graph, without a layout: fused nodes and single operations become kernels.
 
