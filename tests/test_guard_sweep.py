@@ -104,20 +104,19 @@ def test_a_write_beside_a_guarded_array_is_noticed() -> None:
     assert GuardedArray((0, 4), np.int64, "begin").array.shape == (0, 4)
 
 
-OPEN = frozenset({
-    "no line", "no IndexRangeError", "no ShapeError", "compiling raises FeedError",
-})  # fmt: skip
-"""What some runs in a hundred still get wrong: none of it touches memory or gives a number.
+OPEN = frozenset({"no ShapeError", "no IndexRangeError"})
+"""What some runs in ten thousand still get wrong: none of it touches memory.
 
-A saved graph has no lines of its regions; second derivatives may be refused by a piece of the
-first; indices that nothing reads are not looked at, nor sizes that only a discrete path has.
+``ones_like(x + y)`` does not rely on the sum where its shape is known but an operand's is not; a
+second derivative did not look at an index into data without rows.
 """
 
 
 def _check(report: Report) -> None:
     """Programs run, nearly all of them, and none gets wrong what is not open."""
     severe = [fault for fault in report.faults if fault.kind not in OPEN]
-    assert not severe and len(report.faults) < 0.03 * report.runs, report.table()
+    # a program has the same fault in several of its runs
+    assert not severe and len(report.faults) <= RUNS + 0.001 * report.runs, report.table()
     assert report.refused < 0.1 * report.programs, report.table()
     assert report.runs > 0.85 * RUNS * report.programs and report.raised > 0.13 * report.runs
 
