@@ -17,6 +17,7 @@ from graphc.kernel.ir import (
     MatrixOperand,
     Order,
     Site,
+    Var,
 )
 
 N = symbol("n", 1, 10**6)
@@ -214,10 +215,35 @@ def first_terms() -> Kernel:
     return b.finish()
 
 
+def seldom(order: Order = "lanes") -> Kernel:
+    """Sums that only those rows need whose largest element is above 2; of all rows if one is."""
+    b = KernelBuilder(f"seldom {order}")
+    rows, columns = b.dim(70), b.dim(40)
+    x = b.buffer("x", "in", tensor(float32, 70, 40))
+    y = b.buffer("y", "out", tensor(float32, 70))
+    with b.loop(70, "parallel" if order == "lanes" else "vector") as i:
+
+        def place(position: Var) -> Var:
+            if order == "lanes":
+                return b.apply("add", b.apply("multiply", i.index, columns), position)
+            return b.apply("add", b.apply("multiply", position, rows), i.index)
+
+        with b.reduce(40, order) as top:
+            top.terms.append(("maximum", b.load(x, place(top.index))))
+        needed = b.apply("greater", top.results[0], b.constant(2, float32))
+        with b.reduce(40, order, needed) as total:
+            term = b.load(x, place(total.index))
+            total.terms += [("add", term), ("squares", term), ("argmax", term)]
+        first, second, best = total.results
+        picked = b.apply("select", needed, b.apply("add", first, second), top.results[0])
+        b.store(y, i.index, b.apply("add", picked, b.cast(best, float32)))
+    return b.finish()
+
+
 KERNELS = [
     pointwise(), softmax(), column_sums(), cumulative_sum(), scatter_add(), product(),
     packed_product(), product_with_work(), best_places(), padded(), first_terms(),
-    whole(float32, "add", 100, "lanes"),
+    whole(float32, "add", 100, "lanes"), seldom(), seldom("chain"),
 ]  # fmt: skip
 
 

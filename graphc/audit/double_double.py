@@ -121,6 +121,10 @@ def fold(combine: Callable[[Wide, Wide], Wide], x: Wide, axis: int, neutral: flo
     return np.asarray(np.take(x, 0, axis))
 
 
+def _where(condition: Wide, x: Wide, y: Wide, seldom: bool = False) -> Wide:
+    return np.where(condition, x, y)
+
+
 def _deviations(x: Wide, axis: int) -> Wide:
     if not x.shape[axis]:
         return fold(add, x, axis, 0.0)
@@ -181,7 +185,7 @@ _ARITHMETIC: dict[str, Callable[..., Wide]] = {
     "abs": lambda x: np.where(x.real < 0, negative(x), x),
     "minimum": _minimum,
     "maximum": _maximum,
-    "where": np.where,
+    "where": _where,
     "reduce_sum": lambda x, axis, order: fold(add, x, axis, 0.0),
     "reduce_prod": lambda x, axis, order: fold(multiply, x, axis, 1.0),
     "reduce_deviations": lambda x, axis, order, scale=1.0, shift=0.0: _deviations(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -428,14 +428,30 @@ class FunctionEmitter:
         loop.results = tuple(phis)
 
     @contextmanager
-    def when(self, condition: Reg) -> Iterator[None]:
+    def when(self, condition: Reg, hint: str = "then") -> Iterator[None]:
         """Runs the block if the scalar condition holds."""
-        then, done = self.label("then"), self.label("done")
+        then, done = self.label(hint), self.label("done")
         self.branch(condition, then, done)
         self.start(then)
         yield
         self.jump(done)
         self.start(done)
+
+    def merged(
+        self,
+        condition: Reg,
+        otherwise: Sequence[Reg],
+        block: Callable[[], Sequence[Reg]],
+        hint: str,
+    ) -> list[Reg]:
+        """What the block gives, which runs if the scalar condition holds; else ``otherwise``."""
+        before = self.block
+        with self.when(condition, hint):
+            results, end = block(), self.block
+        return [
+            self.assign(a.type, f"phi {a.type} [ {b.text}, %{before} ], [ {a.text}, %{end} ]")
+            for a, b in zip(results, otherwise, strict=True)
+        ]
 
     @contextmanager
     def region(self) -> Iterator[Region]:

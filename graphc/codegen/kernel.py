@@ -35,11 +35,11 @@ from graphc.codegen.flat_rows import emit_flat_rows
 from graphc.codegen.gathering import ask_ahead, picked_rows
 from graphc.codegen.gemm import columns_before, gemm_library
 from graphc.codegen.lanes import any_lane, first_lane
-from graphc.codegen.leftover import emit_leftover, fitting
+from graphc.codegen.leftover import emit_leftover, fitting, vector_width
 from graphc.codegen.memory import AHEAD, Held, ask_for_streams, load_element, store_element
 from graphc.codegen.ranges import Ranges
-from graphc.codegen.reduction import emit_reduce
 from graphc.codegen.scalar import emit_cast, emit_primitive
+from graphc.codegen.seldom import emit_iteration, emit_reduce
 from graphc.codegen.shared_rows import emit_shared_rows
 from graphc.codegen.staggered import emit_staggered
 from graphc.codegen.streaming import finish_stores, read_once, start_of_lines, streamed_buffers
@@ -64,7 +64,6 @@ from graphc.kernel.ir import (
     Statement,
     Store,
     Var,
-    walk,
 )
 from graphc.kernel.panels import panel_width
 from graphc.kernel.split import divided, is_streamed
@@ -135,7 +134,7 @@ class KernelEmitter:
                 copy = e.binary("mul", lines, Reg("%seat", I64))
                 self._pointers[buffer] = e.element_pointer(self._pointers[buffer], copy, "i8")
         self.streamed = streamed_buffers(self, self.kernel)
-        self.statements(self.kernel.body)
+        self.iteration(self.kernel.body)
         finish_stores(self)
         e.finish()
 
@@ -213,6 +212,10 @@ class KernelEmitter:
                 self._loop(statement)
             else:
                 self._contract(statement)
+
+    def iteration(self, body: Sequence[Statement]) -> None:
+        """Emits a body of whose scalars nothing behind it reads any."""
+        emit_iteration(self, body)
 
     def _apply(self, statement: Apply) -> None:
         operands = [self._bindings[var] for var in statement.operands]
@@ -326,7 +329,7 @@ class KernelEmitter:
             for carry, register in zip(statement.carries, loop.carries, strict=True):
                 self.bind(carry.argument, register)
             with self.ranges.iteration(statement, loop.index):
-                self.statements(statement.body)
+                (self.statements if statement.carries else self.iteration)(statement.body)
             loop.yields = [self.spread(carry.following) for carry in statement.carries]
         self.held = {}
         for carry, register in zip(statement.carries, loop.results, strict=True):
@@ -370,7 +373,7 @@ class KernelEmitter:
         self.lanes = width
         with e.loop(start or lower, whole, width) as loop:
             self.bind(statement.index, Linear(loop.index, e.const(1, I64)))
-            self.statements(statement.body)
+            self.iteration(statement.body)
             ask_for_streams(self, statement.body, width, ahead)
         self.lanes = 1
         self.streaming.clear()
@@ -473,24 +476,6 @@ class KernelEmitter:
         return self.e.element_pointer(
             self.pointer(operand.buffer), offset, storage(operand.buffer.type.dtype)
         )
-
-
-def vector_width(body: Sequence[Statement], target: Target, glue: bool = False) -> int:
-    """Lanes for a vector loop: two or more registers of the widest data in flight.
-
-    In glue one, where registers are wide enough for that: what fits a register LLVM translates in a
-    third of the time, and what is saved around calls takes half the room.
-    """
-    widest = 8
-    for statement in walk(body):
-        if isinstance(statement, Load):
-            widest = max(widest, statement.result.dtype.bits)
-        elif isinstance(statement, Store):
-            widest = max(widest, statement.value.dtype.bits)
-        elif isinstance(statement, (Apply, Cast)) and statement.result.dtype.is_float:
-            widest = max(widest, statement.result.dtype.bits)
-    width = max(8, 2 * target.vector_bits // 64) if widest == 64 else 32
-    return min(width, 512 // widest) if glue and target.vector_bits == 512 else width
 
 
 def emit_kernel(

@@ -330,17 +330,13 @@ class FloatMath:
         ``name`` tells apart what ``scalar`` does.
         """
         e = self.e
-        then, done, before = e.label("cold"), e.label("done"), e.block
-        e.branch(any_lane(e, rare), then, done)
-        e.start(then)
-        function = define_lanes(e.module, name, self.type, scalar, len(operands))
-        merged = self.select(rare, e.call(function, self.type, *operands), common)
-        end = e.block
-        e.jump(done)
-        e.start(done)
-        return e.assign(
-            self.type, f"phi {self.type} [ {common.text}, %{before} ], [ {merged.text}, %{end} ]"
-        )
+
+        def lane_by_lane() -> list[Reg]:
+            function = define_lanes(e.module, name, self.type, scalar, len(operands))
+            return [self.select(rare, e.call(function, self.type, *operands), common)]
+
+        (result,) = e.merged(any_lane(e, rare), (common,), lane_by_lane, "cold")
+        return result
 
 
 COLD = "cold noinline nounwind"

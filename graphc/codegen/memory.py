@@ -176,17 +176,13 @@ def _guarded_scalar(k: KernelEmitter, statement: Load, base: Reg, element: str) 
     condition, other = k.uniform(statement.condition), k.uniform(statement.other)
     index = k.uniform(statement.index)
     assert condition is not None and other is not None and index is not None
-    before, then, done = e.block, e.label("read"), e.label("done")
-    e.branch(condition, then, done)
-    e.start(then)
-    raw = e.load(e.element_pointer(base, index, element), ltype(element), dtype.bytes)
-    value = _to_register(e, raw, dtype)
-    e.jump(done)
-    e.start(done)
-    return e.assign(
-        value.type,
-        f"phi {value.type} [ {value.text}, %{then} ], [ {other.text}, %{before} ]",
-    )
+
+    def read() -> list[Reg]:
+        raw = e.load(e.element_pointer(base, index, element), ltype(element), dtype.bytes)
+        return [_to_register(e, raw, dtype)]
+
+    (result,) = e.merged(condition, (other,), read, "read")
+    return result
 
 
 def _reversed(e: FunctionEmitter, value: Reg) -> Reg:

@@ -15,7 +15,7 @@ from graphc.codegen.emitter import I64, FunctionEmitter, LType, Reg, element_of,
 from graphc.codegen.leftover import lanes_for, some_lanes
 from graphc.codegen.scalar import emit_primitive
 from graphc.ir.dtypes import int64
-from graphc.kernel.combine import neutral_element
+from graphc.kernel.combine import combine_nothing, neutral_element
 from graphc.kernel.ir import (
     CASCADED,
     CHUNK,
@@ -155,12 +155,20 @@ def parts_of(reducer: Reducer) -> int:
     return 2 if reducer.combine.startswith("arg") else 1
 
 
-def emit_reduce(k: KernelEmitter, statement: Reduce) -> None:
-    """Emits a reduction and binds its results."""
-    if statement.order == "lanes":
-        _lanes_reduce(k, statement)
-    else:
-        _chain_reduce(k, statement)
+def emit_whole_reduce(k: KernelEmitter, statement: Reduce) -> None:
+    """Emits a reduction, whatever its condition, and binds its results."""
+    state = (_lanes_reduce if statement.order == "lanes" else _chain_reduce)(k, statement)
+    bind_results(k, statement, state, k.size(statement.extent))
+
+
+def results_of_nothing(e: FunctionEmitter, reducers: Sequence[Reducer], width: int) -> list[Reg]:
+    """What reductions without terms give."""
+    result = []
+    for reducer in reducers:
+        dtype = reducer.result.dtype
+        value = combine_nothing(reducer.combine, reducer.term.dtype, dtype).item()
+        result.append(e.const(value, ltype(element_of(dtype), width)))
+    return result
 
 
 def neutral_state(e: FunctionEmitter, reducers: Sequence[Reducer], width: int) -> State:
@@ -238,7 +246,7 @@ def cascade(
     return level(level_count(reducers, known_steps) - 1, e.const(0, I64), steps)
 
 
-def _chain_reduce(k: KernelEmitter, statement: Reduce) -> None:
+def _chain_reduce(k: KernelEmitter, statement: Reduce) -> State:
     e, reducers = k.e, statement.reducers
     extent = k.size(statement.extent)
 
@@ -249,11 +257,10 @@ def _chain_reduce(k: KernelEmitter, statement: Reduce) -> None:
         return combined(k, reducers, state, terms(k, reducers, position))
 
     known = statement.extent if isinstance(statement.extent, int) else None
-    state = cascade(k, reducers, extent, known, body)
-    bind_results(k, statement, state, extent)
+    return cascade(k, reducers, extent, known, body)
 
 
-def _lanes_reduce(k: KernelEmitter, statement: Reduce) -> None:
+def _lanes_reduce(k: KernelEmitter, statement: Reduce) -> State:
     assert k.lanes == 1, "lane reductions stand in scalar loops"
     e, reducers = k.e, statement.reducers
     width = max(lanes(reducer.term.dtype) for reducer in reducers)
@@ -296,7 +303,7 @@ def _lanes_reduce(k: KernelEmitter, statement: Reduce) -> None:
         left = None if known is None else known % width
         rest = last_terms(k, statement, whole, extent, width, left)
         state = combined(k, reducers, state, rest)
-    bind_results(k, statement, state, extent)
+    return state
 
 
 def _most_at_once(k: KernelEmitter, statement: Reduce) -> int:

@@ -103,12 +103,13 @@ def _cut(body: Sequence[Statement]) -> tuple[tuple[Stage, ...], tuple[Scalars, .
 
 
 def _is_aside(statement: Statement, columns: int) -> bool:
-    """Whether a statement reduces so few of that many columns that it is no stage."""
-    return (
-        isinstance(statement, Reduce)
-        and isinstance(statement.extent, int)
-        and statement.extent * ASIDE <= columns
-    )
+    """Whether a statement reduces so few of that many columns, or few rows need it, that it is no
+    stage."""
+    if not isinstance(statement, Reduce):
+        return False
+    extent = statement.extent
+    is_short = isinstance(extent, int) and extent * ASIDE <= columns
+    return is_short or statement.condition is not None
 
 
 def _fits(rows: Loop, stages: Sequence[Stage], once: Sequence[Scalars], target: Target) -> bool:

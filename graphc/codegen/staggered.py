@@ -255,21 +255,9 @@ class _Staggered:
         self, active: Reg, state: State, number: int, one: Callable[[int, State], State]
     ) -> State:
         """What becomes of a stage's state, if a row is in it."""
-        e, stage = self.k.e, self.stages[number]
-        before, then, done = e.block, e.label("stage"), e.label("done")
-        e.branch(active, then, done)
-        e.start(then)
-        following = one(number, state)
-        end = e.block
-        e.jump(done)
-        e.start(done)
-        if isinstance(stage, Loop):
-            return state
-        merged = [
-            e.assign(new.type, f"phi {new.type} [ {old.text}, %{before} ], [ {new.text}, %{end} ]")
-            for old, new in zip(flat(state), flat(following), strict=True)
-        ]
-        return grouped(stage.reducers, merged)
+        stage = self.stages[number]
+        regs = self.k.e.merged(active, flat(state), lambda: flat(one(number, state)), "stage")
+        return state if isinstance(stage, Loop) else grouped(stage.reducers, regs)
 
     def _one(self, number: int, step: Reg, state: State) -> State:
         """One step of a stage."""

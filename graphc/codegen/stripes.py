@@ -4,7 +4,8 @@ One vector of columns at a time would touch a new page with each row. The rows o
 in streams instead, ``ROWS`` at a time, while the levels of every column's cascade lie on the stack,
 in the nearest caches. The first level is filled in two halves: it is written after the first and
 read before the second, whose end goes straight into the next level. The order of terms is that of
-``graphc.kernel.ir``, so bits are the same.
+``graphc.kernel.ir``, so bits are the same. Reductions that few columns need do take a vector of
+columns at a time, and leave one level.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from graphc.codegen.reduction import (
     level_count,
     neutral_state,
     parts_of,
+    results_of_nothing,
     terms,
 )
+from graphc.codegen.seldom import emit_reduce
 from graphc.ir.dtypes import bool_
 from graphc.kernel.ir import CHUNK, Apply, Load, Loop, Reduce, Statement, Store, walk
 from graphc.kernel.scalar import PRIMITIVES
@@ -102,6 +105,8 @@ def _is_far(load: Load) -> bool:
 
 
 def _levels(reduction: Reduce) -> int:
+    if reduction.condition is not None:
+        return 1
     extent = reduction.extent
     return level_count(reduction.reducers, extent if isinstance(extent, int) else None)
 
@@ -133,15 +138,35 @@ class _Stripes:
                 if isinstance(reduction, Reduce):
                     ahead = [s for s in body[:position] if not isinstance(s, Store)]
                     room = rooms[reduction]
-                    self._reduction(reduction, room, ahead)
+                    if reduction.condition is None:
+                        self._reduction(reduction, room, ahead)
+                    else:
+                        self._where_needed(reduction, room, ahead)
                     self._results[reduction] = self._level(room, self._top(reduction))
             self._over(lambda place: self._run(body, place))
 
+    def _where_needed(self, reduction: Reduce, room: Room, ahead: Sequence[Statement]) -> None:
+        """Leaves the results of a reduction that few columns need in its only level."""
+
+        def each(place: Reg) -> None:
+            self._run(ahead, place)
+            emit_reduce(self.k, reduction)
+            results: State = [(self.k.spread(reducer.result),) for reducer in reduction.reducers]
+            self._write(self._level(room, self._top(reduction)), place, results)
+
+        self._over(each)
+
     def _room(self, reduction: Reduce) -> Room:
         """Space for the levels of each reducer, and its type."""
-        parts = flat(neutral_state(self.k.e, reduction.reducers, 1))
+        parts = flat(self._kept(reduction))
         count = self.columns * _levels(reduction)
         return [(self.k.e.alloca(part.type, count), part.type.element) for part in parts]
+
+    def _kept(self, reduction: Reduce) -> State:
+        """What lies in a room of each column: a state, or results where few columns need them."""
+        if reduction.condition is None:
+            return neutral_state(self.k.e, reduction.reducers, 1)
+        return [(result,) for result in results_of_nothing(self.k.e, reduction.reducers, 1)]
 
     def _over(self, body: Callable[[Reg], None]) -> None:
         """Runs ``body(place in the stripe)`` for vectors of columns, then for single ones."""
@@ -166,22 +191,26 @@ class _Stripes:
         for statement in body:
             if isinstance(statement, Reduce):
                 state = self._read(statement, self._results[statement], place)
-                bind_results(k, statement, state, k.size(statement.extent))
+                if statement.condition is None:
+                    bind_results(k, statement, state, k.size(statement.extent))
+                else:
+                    for reducer, (result,) in zip(statement.reducers, state, strict=True):
+                        k.bind(reducer.result, result)
             else:
                 k.statements((statement,))
 
     def _read(self, reduction: Reduce, level: Sequence[Reg], place: Reg) -> State:
         e, lanes = self.k.e, self.k.lanes
-        parts = flat(neutral_state(e, reduction.reducers, 1))
-        regs = [
+        kept = self._kept(reduction)
+        regs = iter(
             e.load(
                 e.element_pointer(room, place, part.type.element),
                 ltype(part.type.element, lanes),
                 max(1, part.type.bits // 8),
             )
-            for room, part in zip(level, parts, strict=True)
-        ]
-        return grouped(reduction.reducers, regs)
+            for room, part in zip(level, flat(kept), strict=True)
+        )
+        return [tuple(next(regs) for _ in accumulator) for accumulator in kept]
 
     def _write(self, level: Sequence[Reg], place: Reg, state: State) -> None:
         e = self.k.e

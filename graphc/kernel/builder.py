@@ -43,6 +43,7 @@ from graphc.kernel.ir import (
     Store,
     Var,
     reduced_dtype,
+    walk,
 )
 from graphc.kernel.scalar import PRIMITIVES
 
@@ -297,8 +298,13 @@ class KernelBuilder:
         outer.statements.append(Loop(index, extent, kind, tuple(block.statements), carries))
 
     @contextmanager
-    def reduce(self, extent: Size, order: Order) -> Iterator[ReduceScope]:
-        """A reduction; add ``(combine, term)`` to ``scope.terms`` inside."""
+    def reduce(
+        self, extent: Size, order: Order, condition: Var | None = None
+    ) -> Iterator[ReduceScope]:
+        """A reduction; add ``(combine, term)`` to ``scope.terms`` inside.
+
+        One that checks indices has no condition: they are wrong whether or not it is needed.
+        """
         index = Var(int64)
         block = self._open((index,))
         scope = ReduceScope(index)
@@ -312,7 +318,10 @@ class KernelBuilder:
         outer = self._blocks[-1]
         for result in scope.results:
             self._home[result] = outer
-        outer.statements.append(Reduce(index, extent, order, tuple(block.statements), reducers))
+        body = tuple(block.statements)
+        if any(isinstance(statement, Check) for statement in walk(body)):
+            condition = None
+        outer.statements.append(Reduce(index, extent, order, body, reducers, condition))
 
     def contract(
         self,

@@ -382,11 +382,13 @@ class _Interpreter:
 
     def _reduce(self, statement: Reduce) -> None:
         extent = self._size(statement.extent)
-        if extent <= 0:
-            for reducer in statement.reducers:
-                empty = combine_nothing(
-                    reducer.combine, reducer.term.dtype, reducer.result.dtype
-                )
+        nothing = [
+            combine_nothing(reducer.combine, reducer.term.dtype, reducer.result.dtype)
+            for reducer in statement.reducers
+        ]
+        needed = None if statement.condition is None else self._read(statement.condition)
+        if extent <= 0 or (needed is not None and not needed.any()):
+            for reducer, empty in zip(statement.reducers, nothing, strict=True):
                 self._write(reducer.result, empty)
             return
         outer = self._values
@@ -396,11 +398,13 @@ class _Interpreter:
         self._axes.pop()
         self._frames.pop()
         self._values = outer
-        for reducer, term in zip(statement.reducers, terms, strict=True):
+        for reducer, term, empty in zip(statement.reducers, terms, nothing, strict=True):
             spread = np.broadcast_to(term, (*term.shape[:-1], extent))
             result = combine_terms(
                 reducer.combine, spread, reducer.term.dtype, statement.order, self._multiply_add
             )
+            if needed is not None:
+                result = np.where(self._spread(needed), self._spread(result), empty)
             self._write(reducer.result, result)
 
     # --- matrix products -------------------------------------------------------------------------

@@ -190,13 +190,18 @@ class Reducer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduce:
-    """Combines one term per reducer and iteration. An empty sum is 0, an empty product 1."""
+    """Combines one term per reducer and iteration. An empty sum is 0, an empty product 1.
+
+    With a condition, which holds seldom, the results where it fails are those of no terms. The body
+    has no effects then, so it may run nevertheless: for all lanes of a vector if one needs it.
+    """
 
     index: Var
     extent: Size
     order: Order
     body: tuple[Statement, ...]
     reducers: tuple[Reducer, ...]
+    condition: Var | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -361,7 +366,8 @@ def operands_of(statement: Statement) -> tuple[Var, ...]:
     if isinstance(statement, Loop):
         return tuple(var for c in statement.carries for var in (c.initial, c.following))
     if isinstance(statement, Reduce):
-        return tuple(reducer.term for reducer in statement.reducers)
+        terms = tuple(reducer.term for reducer in statement.reducers)
+        return terms if statement.condition is None else (*terms, statement.condition)
     if isinstance(statement, Contract):
         sizes = (size for size in sizes_in(statement) if isinstance(size, Var))
         matrices = (statement.a, statement.b, statement.c, *statement.near)

@@ -13,7 +13,7 @@ evaluated. Names and dtypes are resolved here; whether the kernel is well-formed
                | %v "=" "check" SITE ["0" "<="] %v "<" dim | "store" %name "[" %v "]" "," %v
                | ("parallel" | "across" | "vector" | "serial") %v "<" size "{" statement* "}"
                | %v, … "=" "serial" %v "<" dim "carry" "(" %v "=" %v, … ")" "{" … "yield" %v, … "}"
-               | %v, … "=" "reduce" ORDER %v "<" dim "{" … "yield" COMBINE %v, … "}"
+               | %v, … "=" "reduce" ORDER %v "<" size ["," "if" %v] "{" … "yield" COMBINE %v, … "}"
                | "contract" TEMPLATE "[" size, size, size "]" matrix "=" matrix "*" matrix
                  ["workspace" %name]
     matrix  := %name "[" %v, size, size "]"
@@ -81,6 +81,7 @@ class _Open:
     results: list[str]
     index: Var
     extent: object
+    condition: Var | None
     arguments: list[tuple[Var, Var]]
     names: dict[str, Var]
     statements: list[Statement]
@@ -157,7 +158,7 @@ class _Parser(Scanner):
 
     def _body(self) -> tuple[Statement, ...]:
         """The statements up to the brace that closes the kernel."""
-        self._enter(_Open("kernel", "", [], Var(int64), 0, [], {}, [], self.position))
+        self._enter(_Open("kernel", "", [], Var(int64), 0, None, [], {}, [], self.position))
         while True:
             self.skip_lines()
             if self.accept("}"):
@@ -209,7 +210,8 @@ class _Parser(Scanner):
                 Reducer(combine, result, term)  # type: ignore[arg-type]
                 for (combine, term), result in zip(items, results, strict=True)
             )
-            statement = Reduce(block.index, block.extent, block.order, body, reducers)  # type: ignore[arg-type]
+            head = block.index, block.extent, block.order
+            statement = Reduce(*head, body, reducers, block.condition)  # type: ignore[arg-type]
         else:
             results = [Var(argument.dtype) for argument, _ in block.arguments]
             carries = tuple(
@@ -303,6 +305,10 @@ class _Parser(Scanner):
         name_start, name = self.position, self.scalar()
         self.expect("<")
         extent = self._size()
+        condition: Var | None = None
+        if kind == "reduce" and self.accept(","):
+            self.word("if")
+            condition = self._read()
         arguments: list[tuple[Var, Var]] = []
         names: list[tuple[str, int, Var]] = [(name, name_start, Var(int64))]
         if kind == "serial" and self.accept_word("carry"):
@@ -318,7 +324,8 @@ class _Parser(Scanner):
             self.expect(")")
         if kind != "reduce" and len(arguments) != len(results):
             self.fail(f"{len(results)} results, but {len(arguments)} carried", start)
-        self._enter(_Open(kind, order, results, names[0][2], extent, arguments, {}, [], start))
+        index = names[0][2]
+        self._enter(_Open(kind, order, results, index, extent, condition, arguments, {}, [], start))
         for defined, place, var in names:
             self._define(defined, var, place)
 

@@ -144,10 +144,13 @@ class _Printer:
     def _head(self, statement: Loop | Reduce) -> str:
         extent = self._size(statement.extent)
         if isinstance(statement, Reduce):
+            needed = statement.condition
+            condition = None if needed is None else self._read(needed)
             results = self._define(*(reducer.result for reducer in statement.reducers))
             index = self._define(statement.index)
             prefix = f"{results} = " if results else ""
-            return f"{prefix}reduce {statement.order} {index} < {extent}"
+            text = f"{prefix}reduce {statement.order} {index} < {extent}"
+            return text if condition is None else f"{text}, if {condition}"
         if not statement.carries:
             return f"{statement.kind} {self._define(statement.index)} < {extent}"
         initial = [self._read(carry.initial) for carry in statement.carries]

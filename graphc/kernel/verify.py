@@ -42,6 +42,7 @@ from graphc.kernel.ir import (
     operands_of,
     reduced_dtype,
     sizes_in,
+    walk,
 )
 from graphc.kernel.scalar import PRIMITIVES
 from graphc.kernel.split import possible_levels, with_split
@@ -193,6 +194,13 @@ class _Verifier:
                 "a lanes reduction stands inside a vector loop or lanes reduction",
             )
             self._require(bool(statement.reducers), "a reduction without results")
+            if statement.condition is not None:
+                self._read(statement.condition, bool_, "the condition")
+                effects = (Store, Check, Contract)
+                self._require(
+                    not any(isinstance(s, effects) for s in walk(statement.body)),
+                    "a reduction with a condition has effects",
+                )
             vectorised = outer.vectorised or statement.order == "lanes"
         self._frames.append(_Frame(statement, statement.body, vectorised))
         self._define(statement.index, int64)

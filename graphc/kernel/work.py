@@ -88,6 +88,8 @@ def _body_work(body: Sequence[Statement], vectors: bool, sizes: Mapping[Var, Dim
             inner = _body_work(statement.body, vectors or statement.kind == "vector", sizes)
             total = total + size_of(statement.extent) * inner
         elif isinstance(statement, Reduce):
+            if statement.condition is not None:
+                continue  # few iterations need it
             inner = _body_work(statement.body, vectors or statement.order == "lanes", sizes)
             each = inner + len(statement.reducers) * _SCALAR // 16
             total = total + size_of(statement.extent) * each

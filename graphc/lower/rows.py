@@ -4,12 +4,16 @@ All reductions of the region reduce the same axis of the same full shape. For ea
 other axes (the row) the kernel runs its stages: the reductions that depend on nothing but inputs,
 those that depend on the first ones, and so on, and last the outputs of the full shape. Costly
 values that several stages need are kept in row scratch instead of computed again.
+
+Reductions that few rows need, by a ``where`` that picks what they give, have stages of their own
+behind those that tell which rows these are (``graphc.lower.needed``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Literal
 
 from graphc.base.errors import VerifyError
@@ -32,11 +36,17 @@ from graphc.lower.long_sums import (
     or_nothing,
     reduce_long_row,
 )
+from graphc.lower.needed import Need, either, needs
 from graphc.lower.region import Result, Slices, open_loop, open_loops, open_region
 from graphc.ops.groups import Form
 
-_Stage = list[Node]
-"""Reductions that run in one loop over the row."""
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """Reductions that run in one loop over the row, and the rows that need them."""
+
+    nodes: list[Node]
+    need: Need
 
 
 Held = dict[Value, tuple[Buffer, Var]]
@@ -77,9 +87,12 @@ class RowWork:
         full, axis = form.shape, form.axis
         self.full, self.axis, self.inner = full, axis, axis == len(full) - 1
         self.outer = full[:axis] + full[axis + 1 :]
-        self._stages = _stages(region)
         self._full = [r for r in wanted if r.value.shape == full and not form.is_row(r.value)]
         self._row = [r for r in wanted if not any(r is other for other in self._full)]
+        self._stages = _stages(region, {})
+        if self.inner or not self.is_long:
+            # long columns are read once for all reductions
+            self._stages = _stages(region, needs(region, form))
         last = [*(result.value for result in self._full), *further]
         # a long row lies in no cache, so what several stages need is computed by each
         saves = self.inner and not self.is_long
@@ -104,13 +117,25 @@ class RowWork:
         """
         if length is None:
             length = self.full[self.axis]
-        kept = dict(given)
+        kept, pivots = dict(given), dict[Value, Var]()
         for number, stage in enumerate(self._stages):
             keep = {v: self._scratch[v] for v, first in self._saved.items() if first == number}
-            _reduce(b, evaluator, stage, row, length, self.axis, self.inner, keep, kept)
+            condition = self._condition(b, evaluator, stage, row)
+            line = _Line(b, evaluator, row, length, self.axis, self.inner, kept, condition)
+            _reduce(line, stage.nodes, keep, pivots)
             kept |= {value: (buffer, b.dim(0)) for value, buffer in keep.items()}
         self._store_rows(b, evaluator, row)
         self._store_full(b, evaluator, row, length, kept, further)
+
+    def _condition(
+        self, b: KernelBuilder, evaluator: Evaluator, stage: _Stage, row: Index
+    ) -> Var | None:
+        """Whether a row needs the reductions of a stage; None if each does."""
+        result: Var | None = None
+        for value in stage.need:
+            holds = evaluator.at(value, reshape_index(b, row, self.outer, value.shape))
+            result = holds if result is None else b.apply("or", result, holds)
+        return result
 
     def _store_full(
         self,
@@ -151,11 +176,12 @@ class RowWork:
         if not self._stages or any(d != 1 for d in self.full[: self.axis]):
             return False
         if self.inner:
-            width = lanes(_term_dtype(self._stages[0][0]))
+            width = lanes(_term_dtype(self._stages[0].nodes[0]))
             return is_long(extent // width, width)
         if len(self._stages) != 1 or self._full:
             return False
-        if any(_combine(node).startswith("arg") or _deviates(node) for node in self._stages[0]):
+        nodes = self._stages[0].nodes
+        if any(_combine(node).startswith("arg") or _deviates(node) for node in nodes):
             return False
         return is_long(extent, product(self.outer))
 
@@ -165,45 +191,57 @@ class RowWork:
             self._emit_long_row(b, evaluator)
             return
         (stage,), extent = self._stages, self.full[self.axis]
-        terms = [self._term(b, evaluator, node) for node in stage]
+        terms = [self._term(b, evaluator, node) for node in stage.nodes]
         groups = Groups(b, evaluator, extent, self.outer, terms)
         groups.reduce()
         with groups.totals() as (row, results):
-            for node, result in zip(stage, or_nothing(b, extent, terms, results), strict=True):
+            results = or_nothing(b, extent, terms, results)
+            for node, result in zip(stage.nodes, results, strict=True):
                 evaluator.know(node.output, row, result)
             self._store_rows(b, evaluator, row)
 
     def _emit_long_row(self, b: KernelBuilder, evaluator: Evaluator) -> None:
         extent = self.full[self.axis]
-        row = (b.dim(0),) * len(self.outer)
+        row, pivots = (b.dim(0),) * len(self.outer), dict[Value, Var]()
         for number, stage in enumerate(self._stages):
+            if stage.need:
+                # hardly ever: one thread does, in the order that groups keep to
+                condition = self._condition(b, evaluator, stage, row)
+                line = _Line(b, evaluator, row, extent, self.axis, True, {}, condition)
+                _reduce(line, stage.nodes, {}, pivots)
+                continue
             for find in (False, True):
-                nodes = [node for node in stage if _combine(node).startswith("arg") is find]
+                nodes = [node for node in stage.nodes if _combine(node).startswith("arg") is find]
                 if not nodes:
                     continue
                 if find:
                     terms = [self._term(b, evaluator, node) for node in nodes]
                     results = find_in_long_row(b, evaluator, extent, row, terms, f"{number}_")
                 else:
-                    results = self._reduce_long_row(b, evaluator, nodes, row, f"{number}_")
+                    label = f"{number}_"
+                    results = self._reduce_long_row(b, evaluator, nodes, row, label, pivots)
                 for node, result in zip(nodes, results, strict=True):
                     evaluator.know(node.output, row, result)
         self._store_rows(b, evaluator, row)
         self._store_full(b, evaluator, row, extent, {}, {})
 
     def _reduce_long_row(
-        self, b: KernelBuilder, evaluator: Evaluator, nodes: _Stage, row: Index, label: str
+        self,
+        b: KernelBuilder,
+        evaluator: Evaluator,
+        nodes: list[Node],
+        row: Index,
+        label: str,
+        pivots: dict[Value, Var],
     ) -> list[Var]:
-        """The results of reductions of one stage."""
+        """The results of reductions of one stage; adds to the pivots."""
         extent = self.full[self.axis]
-        deviating = [node for node in nodes if _deviates(node)]
-        pivots: dict[Value, Var] = {}
-        if deviating:
-            count = leading(extent, "lanes", _term_dtype(deviating[0]))
-            leads = {node.inputs[0]: node for node in deviating}
+        leads = _leads(nodes, pivots)
+        if leads:
+            count = leading(extent, "lanes", _term_dtype(next(iter(leads.values()))))
             shares = [self._term(b, evaluator, node, share_of=count) for node in leads.values()]
             means = reduce_long_row(b, evaluator, count, row, shares, f"{label}lead")
-            pivots = dict(zip(leads, means, strict=True))
+            pivots.update(zip(leads, means, strict=True))
         terms: list[Term] = []
         for node in nodes:
             if _deviates(node):
@@ -242,73 +280,83 @@ def _full_index(row: Index, axis: int, position: Var) -> Index:
     return (*row[:axis], position, *row[axis:])
 
 
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A row under reduction.
+
+    Attributes:
+        length: how much of it is looked at.
+        kept: values whose rows lie in a buffer.
+        condition: whether it is needed; None if it is in any case.
+    """
+
+    b: KernelBuilder
+    evaluator: Evaluator
+    row: Index
+    length: Size
+    axis: int
+    inner: bool
+    kept: Held
+    condition: Var | None
+
+    @property
+    def order(self) -> Order:
+        """In which its terms are combined."""
+        return "lanes" if self.inner else "chain"
+
+    @contextmanager
+    def along(self, extent: Size) -> Iterator[tuple[ReduceScope, Index]]:
+        """A reduction over so many elements; gives its scope and where each element is."""
+        with self.b.reduce(extent, self.order, self.condition) as scope:
+            self.evaluator.push()
+            index = _full_index(self.row, self.axis, scope.index)
+            _recall(self.b, self.evaluator, self.kept, index, scope.index)
+            yield scope, index
+            self.evaluator.pop()
+
+
 def _reduce(
-    b: KernelBuilder,
-    evaluator: Evaluator,
-    stage: _Stage,
-    row: Index,
-    extent: Size,
-    axis: int,
-    inner: bool,
-    keep: dict[Value, Buffer],
-    kept: Held,
+    line: _Line, nodes: list[Node], keep: dict[Value, Buffer], known: dict[Value, Var]
 ) -> None:
-    """One stage: a loop over the row that feeds all its reductions."""
-    order: Order = "lanes" if inner else "chain"
-    pivots = _pivots(b, evaluator, stage, row, extent, axis, order, kept)
-    with _along(b, evaluator, row, extent, axis, order, kept) as (scope, index):
+    """One stage: a loop over the row that feeds all its reductions.
+
+    Adds to ``known`` the pivots that every row has.
+    """
+    b, evaluator, extent = line.b, line.evaluator, line.length
+    pivots = known | _pivots(line, _leads(nodes, known))
+    if line.condition is None:
+        known.update(pivots)
+    with line.along(extent) as (scope, index):
         for value, buffer in keep.items():
             b.store(buffer, scope.index, evaluator.at(value, index))
-        for node in stage:
+        for node in nodes:
             term, combine = _term(b, evaluator, node, index), _combine(node)
             if combine == "deviations":
                 deviation = _deviation(b, node, term, pivots[node.inputs[0]])
-                scope.terms += [(way, deviation) for way in combinations(_known(extent), order)]
+                ways = combinations(_known(extent), line.order)
+                scope.terms += [(way, deviation) for way in ways]
             else:
                 scope.terms.append((combine, term))
     results = iter(scope.results)
-    for node in stage:
-        evaluator.know(node.output, row, _result(b, node, extent, order, results))
+    for node in nodes:
+        evaluator.know(node.output, line.row, _result(b, node, extent, line.order, results))
 
 
-@contextmanager
-def _along(
-    b: KernelBuilder,
-    evaluator: Evaluator,
-    row: Index,
-    extent: Size,
-    axis: int,
-    order: Order,
-    kept: Held,
-) -> Iterator[tuple[ReduceScope, Index]]:
-    """A reduction over so many elements of a row; gives its scope and where each element is."""
-    with b.reduce(extent, order) as scope:
-        evaluator.push()
-        index = _full_index(row, axis, scope.index)
-        _recall(b, evaluator, kept, index, scope.index)
-        yield scope, index
-        evaluator.pop()
+def _leads(nodes: list[Node], known: Collection[Value]) -> dict[Value, Node]:
+    """One reduction of deviations for each operand whose pivot is not known."""
+    return {n.inputs[0]: n for n in nodes if _deviates(n) and n.inputs[0] not in known}
 
 
-def _pivots(
-    b: KernelBuilder,
-    evaluator: Evaluator,
-    stage: _Stage,
-    row: Index,
-    extent: Size,
-    axis: int,
-    order: Order,
-    kept: Held,
-) -> dict[Value, Var]:
+def _pivots(line: _Line, leads: dict[Value, Node]) -> dict[Value, Var]:
     """For each operand what its terms' deviations are taken from: the mean of the leading ones."""
-    deviating = [node for node in stage if _deviates(node)]
-    if not deviating:
+    if not leads:
         return {}
-    count = leading(_known(extent), order, _term_dtype(deviating[0]))
-    with _along(b, evaluator, row, count, axis, order, kept) as (scope, index):
-        leads = {node.inputs[0]: node for node in deviating}
+    b, first = line.b, next(iter(leads.values()))
+    count = leading(_known(line.length), line.order, _term_dtype(first))
+    with line.along(count) as (scope, index):
         for node in leads.values():
-            scope.terms.append(("add", share(b, _term(b, evaluator, node, index), count)))
+            term = _term(b, line.evaluator, node, index)
+            scope.terms.append(("add", share(b, term, count)))
     return dict(zip(leads, scope.results, strict=True))
 
 
@@ -364,19 +412,36 @@ def _recall(
         evaluator.know(value, index, b.load(buffer, b.apply("add", start, position)))
 
 
-def _stages(region: Graph) -> list[_Stage]:
-    """Reductions by how many others they wait for; different lane counts don't share a loop."""
-    depth: dict[Value, int] = {}
-    stages: dict[tuple[int, int], _Stage] = {}
+def _stages(region: Graph, needs: Mapping[Node, Need]) -> list[_Stage]:
+    """Reductions by how many others they wait for; different lane counts don't share a loop, nor
+    what few rows need with what all do."""
+    depth = _depths(region, {})
+    if needs:
+        # no condition waits for a reduction that has one
+        depth = _depths(region, {node: _deepest(depth, need) for node, need in needs.items()})
+    stages: dict[tuple[int, bool, int], list[Node]] = {}
     for node in region.nodes:
-        level = max((depth.get(value, 0) for value in node.inputs), default=0)
         if isinstance(node.op.lowering, Reduction):
-            key = (level, lanes(_term_dtype(node)))
+            key = (depth[node.output] - 1, node in needs, lanes(_term_dtype(node)))
             stages.setdefault(key, []).append(node)
-            level += 1
-        for value in node.outputs:
-            depth[value] = level
-    return [stages[key] for key in sorted(stages)]
+    return [
+        _Stage(stages[key], either(*(needs.get(node, ()) for node in stages[key])))
+        for key in sorted(stages)
+    ]
+
+
+def _depths(region: Graph, least: Mapping[Node, int]) -> dict[Value, int]:
+    """How many reductions each value waits for; for some nodes at least so many."""
+    depth: dict[Value, int] = {}
+    for node in region.nodes:
+        level = max(_deepest(depth, node.inputs), least.get(node, 0))
+        level += isinstance(node.op.lowering, Reduction)
+        depth.update(dict.fromkeys(node.outputs, level))
+    return depth
+
+
+def _deepest(depth: Mapping[Value, int], values: Iterable[Value]) -> int:
+    return max((depth.get(value, 0) for value in values), default=0)
 
 
 def _term_dtype(node: Node) -> DType:
@@ -392,8 +457,11 @@ def _costly(node: Node) -> bool:
 def _worth_saving(
     region: Graph, stages: list[_Stage], full: tuple[Dim, ...], last: list[Value]
 ) -> dict[Value, int]:
-    """Costly full-shape values that more than one stage reads, with the first that does."""
-    roots = [[node.inputs[0] for node in stage] for stage in stages]
+    """Costly full-shape values that more than one stage reads, with the first that does.
+
+    A stage that few rows need neither keeps a value nor is a reason to.
+    """
+    roots = [[] if s.need else [node.inputs[0] for node in s.nodes] for s in stages]
     if last:
         roots.append(last)
     readers: dict[Value, list[int]] = {}

@@ -299,9 +299,10 @@ def _where_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, A
 where_op = register(
     OpDef(
         name="where",
-        doc="x where the condition holds, else y; all three broadcast.",
+        doc="x where the condition holds, else y; all three broadcast. Attr seldom says that it "
+        "hardly ever holds: work for x alone is then put off until it is known to be needed.",
         infer=_where_type,
-        reference=lambda condition, x, y: np.where(condition, x, y),
+        reference=lambda condition, x, y, seldom=False: np.where(condition, x, y),
         derivative=Linear(_where_transpose, fixed=(0,)),
         lowering=Pointwise("select"),
         domain=Domain(ALL, example=_where_example),

@@ -25,6 +25,7 @@ from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.declare import float_operands, like, pointwise, through_float64
 from graphc.ops.pointwise_arithmetic import sqrt, square
+from graphc.ops.pointwise_logic import where_op
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +72,17 @@ def root_of_squares(
         scaled: gives the sum with all operands multiplied by its first argument, a number or a
             value, and its second one added to them.
         together: whether the first argument may be of the shape of ``total``. One sum is computed
-            anew then; otherwise there are sums for either scale, and no operand is read twice.
+            anew then; otherwise there are sums for either scale, which few rows need.
         vanishes: whether the sum may be small enough for squares to lose bits.
         root: ``sqrt``, or the reciprocal of it.
     """
-    where = surface_function("where")
     bounds = scales(total.dtype)
     over = surface_function("equal")(total, math.inf)
     under = surface_function("less")(total, bounds.low) if vanishes else None
 
     def chosen(large: Any, small: Callable[[], Any], plain: Any) -> Value:
-        inner = plain if under is None else where(under, small(), plain)
-        result: Value = where(over, large, inner)
-        return result
+        inner = plain if under is None else apply(where_op, under, small(), plain, seldom=True)
+        return apply(where_op, over, large, inner, seldom=True)
 
     def scale(power: int) -> Value:
         return chosen(
