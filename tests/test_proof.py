@@ -25,7 +25,7 @@ def random_dim(random_: random.Random, atoms: list[Dim], depth: int = 2) -> Dim:
     if depth == 0 or random_.random() < 0.3:
         return random_.choice([*atoms, random_.randint(-3, 4)])
     a, b = (random_dim(random_, atoms, depth - 1) for _ in range(2))
-    kind = random_.randrange(7)
+    kind = random_.randrange(9)
     if kind == 0:
         return a * b
     if kind == 1:
@@ -36,7 +36,11 @@ def random_dim(random_: random.Random, atoms: list[Dim], depth: int = 2) -> Dim:
         return dims.dim_max(a, b)
     if kind == 4:
         return dims.select("eq", a, b, random_.choice(atoms), 1)
-    return a + b if kind == 5 else a - b
+    if kind == 5:
+        return a // dims.dim_max(b, 1)
+    if kind == 6:
+        return a % dims.dim_max(b, 1)
+    return a + b if kind == 7 else a - b
 
 
 @pytest.mark.parametrize("seed", range(400))

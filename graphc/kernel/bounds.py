@@ -159,7 +159,8 @@ class _Walk:
     def _index(self, extent: Dim) -> DimExpr:
         """A symbol for an index of this extent."""
         self._count += 1
-        symbol = dims.symbol(f"index {self._count}")
+        last = extent - 1 if isinstance(extent, int) and extent else None
+        symbol = dims.symbol(f"index {self._count}", 0, last)
         self._indices.append((symbol, extent))
         return symbol
 

@@ -133,15 +133,7 @@ def simplified(case: Case) -> Case | None:
             case = replace(case, facts=(*case.facts, *meaning))
             continue
         if not new:
-            # a loop that runs has an iteration, and so has each size its extent is a multiple of
-            least = [(size, 1) for _, extent in case.indices for size in _factors(extent)]
-            least += [_least(extent - 1) for _, extent in case.indices]
-            least += map(_least, case.facts)
-            new = {
-                atom: dims.symbol(atom.name, low, dims.bounds(expression(atom))[1])
-                for atom, low in least
-                if atom.interval[0] < low <= atom.interval[1]
-            }
+            new = _grown(case)
         if not new:
             break
         try:
@@ -154,6 +146,27 @@ def simplified(case: Case) -> Case | None:
     if any(are_equal(left, right) for left, right in case.unlike):
         return None
     return case
+
+
+def running(case: Case) -> Case:
+    """The case with sizes as large as they are where all its loops run."""
+    new = _grown(case)
+    return case.mapped(new) if new else case
+
+
+def _grown(case: Case) -> dict[Atom, Dim]:
+    """Sizes that are known to be larger than their bounds say, with such bounds.
+
+    A loop that runs has an iteration, and so has each size its extent is a multiple of.
+    """
+    least = [(size, 1) for _, extent in case.indices for size in _factors(extent)]
+    least += [_least(extent - 1) for _, extent in case.indices]
+    least += map(_least, case.facts)
+    return {
+        atom: dims.symbol(atom.name, low, dims.bounds(expression(atom))[1])
+        for atom, low in least
+        if atom.interval[0] < low <= atom.interval[1]
+    }
 
 
 def _settled(goal: Dim) -> Dim:

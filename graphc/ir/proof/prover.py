@@ -14,19 +14,39 @@ hold all the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from graphc.ir import dims
-from graphc.ir.dim_algebra import lone_atom
+from graphc.ir.dim_algebra import extreme_of, lone_atom
 from graphc.ir.dim_atoms import Atom, terms_of
 from graphc.ir.dims import Dim, DimExpr
-from graphc.ir.proof.cases import CHOICES, Case, either, follows, replacing, simplified, told_apart
+from graphc.ir.proof.cases import (
+    CHOICES,
+    Case,
+    either,
+    follows,
+    replacing,
+    running,
+    simplified,
+    told_apart,
+)
 from graphc.ir.proof.facts import Assumed
-from graphc.ir.proof.parts import at_least, direction_of, mentions, parts_in, replaced, scaled
+from graphc.ir.proof.parts import (
+    at_least,
+    direction_of,
+    divided,
+    mentions,
+    parts_in,
+    replaced,
+    scaled,
+)
 
 CASES = 100
 """Cases that one proof may look at."""
+
+ENDS = 40
+"""Goals without some of the indices that are looked at before any case."""
 
 PARTS = 12
 """Sizes, indices and calls that a goal may have: what has more is not tried."""
@@ -62,36 +82,42 @@ class Prover:
             return True
         if len(parts_in(goal)) > PARTS:
             return False
-        if self._by_ends(goal):
-            return True
         given = replace(self._given, goal=goal)
+        if self._settled(given):
+            return True
         atoms = parts_in(*given.dims)
-        self._left = CASES
-        return self._proved(
-            replace(
-                given,
-                equal=(*given.equal, *self._assumed.equal(atoms)),
-                either=tuple(self._assumed.either(atoms)),
-            )
+        given = replace(
+            given,
+            equal=(*given.equal, *self._assumed.equal(atoms)),
+            either=tuple(self._assumed.either(atoms)),
         )
+        self._left = CASES
+        return self._proved(given)
 
-    def _by_ends(self, goal: Dim) -> bool:
-        """Whether bounds prove the goal with the ends of indices in their places, the inner first.
+    def _settled(self, given: Case) -> bool:
+        """Whether bounds prove the goal once ends of indices are in their places.
 
         That settles most of what is asked for, at a small part of what telling cases apart takes.
         """
-        for index, extent in reversed(self._given.indices):
-            if mentions(goal, index):
-                direction = direction_of(goal, index)
-                if direction is None:
-                    return False
-                goal = replaced(goal, {_atom(index): extent - 1 if direction < 0 else 0})
-        while not at_least(goal, 0):
-            bounded = _without_division(goal)
-            if bounded is None:
-                return False
-            goal = bounded
-        return True
+        try:
+            self._left = ENDS
+            if self._by_ends(given):
+                return True
+            grown = running(given)
+            self._left = ENDS
+            return grown is not given and self._by_ends(grown)
+        except (ZeroDivisionError, ValueError):
+            return False
+
+    def _by_ends(self, case: Case) -> bool:
+        """Whether bounds prove the goal without indices, of which the inner ones go first."""
+        self._left -= 1
+        if self._left < 0 or at_least(divided(case.goal), 0):
+            return self._left >= 0
+        cases = _without_index(case)
+        if cases:
+            return any(map(self._by_ends, cases))
+        return any(self._by_ends(replace(case, goal=goal)) for goal in _without_division(case.goal))
 
     def most(self, value: Dim) -> Dim | None:
         """An upper bound of the value without indices, for sizes with which all loops run.
@@ -140,8 +166,8 @@ class Prover:
                 return all(map(self._proved, cases))
             if any(map(self._proved, _without_index(simple))):
                 return True
-            bounded = _without_division(simple.goal)
-            if bounded is not None and self._proved(replace(simple, goal=bounded)):
+            bounded = [replace(simple, goal=goal) for goal in _without_division(simple.goal)]
+            if any(map(self._proved, bounded)):
                 return True
             cases = self._split(simple)
             return bool(cases) and all(map(self._proved, cases))
@@ -197,7 +223,8 @@ def _without_index(case: Case) -> list[Case]:
         if direction is None:
             continue
         atom = _atom(index)
-        goals: list[Dim] = [replaced(case.goal, {atom: extent - 1 if direction < 0 else 0})]
+        ends = [extent, *_arms_of_minimum(extent)] if direction < 0 else [1]
+        goals: list[Dim] = [replaced(case.goal, {atom: end - 1}) for end in ends]
         for fact in case.facts:
             # of a fact rest - factor * index, or factor * index - rest: rest / factor is a bound
             factor = dict(terms_of(fact)).get(((atom, 1),), 0)
@@ -213,28 +240,40 @@ def _without_index(case: Case) -> list[Case]:
     return []
 
 
-def _without_division(goal: Dim) -> Dim | None:
-    """The goal without a remainder by a number, or, it or a multiple of it, with a bound in the
-    place of a quotient by a number, where it falls, or grows, with that."""
+def _arms_of_minimum(extent: Dim) -> tuple[Dim, ...]:
+    """What a minimum is of: each is a bound, and may be one that other indices cancel."""
+    found = None if isinstance(extent, int) else extreme_of(extent)
+    return found[1:] if found is not None and found[0] == "min" else ()
+
+
+def _without_division(goal: Dim) -> Iterator[Dim]:
+    """Goals with something else in the place of a quotient or a remainder, of which one is enough.
+
+    For a remainder that is its bound, where the goal falls or grows with it, and by a number what
+    it is. For a quotient by a number it is the bound without rounding, in a multiple of the goal
+    where that has to be.
+    """
     for atom in parts_in(goal):
-        if atom.kind not in ("floordiv", "mod") or not isinstance(atom.arguments[1], int):
+        if atom.kind not in ("floordiv", "mod"):
             continue
         value, divisor = atom.arguments
-        assert isinstance(divisor, int)
-        if divisor < 1:
+        is_number = isinstance(divisor, int)
+        if not at_least(divisor, 1) or not (is_number or atom.kind == "mod"):
             continue
-        if atom.kind == "mod":
-            return replaced(goal, {atom: value - divisor * (value // divisor)})
-        stands = dims.symbol("quotient", _LEAST)
+        stands = dims.symbol("stands for a division", 0 if atom.kind == "mod" else _LEAST)
         free = replaced(goal, {atom: stands})
         direction = direction_of(free, stands)
-        if not direction:
-            continue
-        end = value if direction < 0 else value - (divisor - 1)
-        for multiple in (free, divisor * free):
-            made = scaled(multiple, stands, end, divisor)
-            if made is not None:
-                return made
-    return None
-
-
+        if atom.kind == "mod":
+            if direction:
+                yield replaced(free, {_atom(stands): divisor - 1 if direction < 0 else 0})
+            if is_number:
+                yield replaced(goal, {atom: value - divisor * (value // divisor)})
+                return
+        elif direction:
+            assert isinstance(divisor, int)
+            end = value if direction < 0 else value - (divisor - 1)
+            for multiple in (free, divisor * free):
+                made = scaled(multiple, stands, end, divisor)
+                if made is not None:
+                    yield made
+                    return
