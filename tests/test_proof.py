@@ -113,3 +113,19 @@ def test_what_is_asked_of_sizes_refuses_nothing_right() -> None:
         x, y = (random_.normal(size=shape) for shape in shapes)
         found = session.run(value, {"a": x, "b": y})
         np.testing.assert_allclose(found, np.var(x + y), rtol=1e-12)
+
+
+def test_what_is_asked_in_blocks_of_rows_is_of_sizes_alone() -> None:
+    """The inner extent depends on the block, whose index nothing outside of the loop knows."""
+    with gx.Graph() as graph:
+        shapes = {"q": (None, 2), "k": (2, 2), "v": (2, None), "mask": (None,), "taken": ()}
+        q, k, v, mask, taken = (gx.placeholder(s, "float64", n) for n, s in shapes.items())
+        value = gx.cond(
+            taken > 0.0, lambda: gx.sum(gx.nn.attention(q, k, v, mask)), lambda: gx.sum(q) * 0.0
+        )
+    session = gx.Session(graph, options=gx.Options(optimize=1))
+    for rows, wide, masked in ((3, 2, 2), (0, 1, 2), (5, 4, 1)):
+        feeds = {"q": np.ones((rows, 2)), "k": np.ones((2, 2)), "v": np.ones((2, wide))}
+        feeds |= {"mask": np.zeros(masked), "taken": np.float64(0)}
+        assert session.run(value, feeds) == 0.0
+        assert session.run(value, feeds | {"taken": np.float64(1)}) == rows * wide

@@ -68,7 +68,7 @@ class Overrun:
         buffer: what it touches.
         place: the element that it touches, in terms of indices; None where that is not known.
         size: how many elements the buffer has.
-        runs: extents of loops around: with one that is 0 nothing is touched.
+        runs: the most iterations of loops around: with one that is 0 nothing is touched.
         ends: the least and the greatest place, in terms of sizes; None where they are not known.
         conditional: it is touched under a condition only.
     """
@@ -91,7 +91,7 @@ class Overrun:
         low, high = self.ends
         holds = dims.select("lt", high, self.size, dims.select("lt", low, 0, 0, 1), 0)
         for extent in self.runs:
-            holds = dims.select("eq", extent, 0, 1, holds)
+            holds = dims.select("lt", extent, 1, 1, holds)
         message = f"kernel {kernel!r} would touch elements {{}} to {{}} of {self.buffer.name!r}, "
         message += "which has {}: a fault of the compiler"
         return Guard(holds, 1, message, where, False, (low, high, self.size))
@@ -282,7 +282,9 @@ class _Walk:
         place: Dim | None,
         ends: tuple[Dim, Dim] | None = None,
     ) -> Overrun:
-        runs = tuple(extent for _, extent in self._indices)
+        prover = Prover(self._assumed, [*self._checked, *self._indices], self._facts)
+        most = [self._most(prover, extent) for _, extent in self._indices]
+        runs = tuple(extent for extent in most if extent is not None)
         conditional = isinstance(statement, Load) and statement.condition is not None
         return Overrun(statement, buffer, place, buffer.type.size, runs, ends, conditional)
 
@@ -307,13 +309,18 @@ class _Walk:
         )
         if prover.holds(place) and prover.holds(size - 1 - place):
             return
-        least, most = prover.most(-place), prover.most(place)
-        ends = None if least is None or most is None else (-least, most)
-        if ends is not None and not (
-            dims.symbols_of(ends[0]) | dims.symbols_of(ends[1]) <= self._kernel.symbols
-        ):
-            ends = None
-        self._found.append(self._overrun(statement, buffer, place, ends))
+        self._found.append(self._overrun(statement, buffer, place, self._ends(prover, place)))
+
+    def _ends(self, prover: Prover, place: Dim) -> tuple[Dim, Dim] | None:
+        """The least and the greatest place in terms of sizes; None where they are not known."""
+        least, most = self._most(prover, -place), self._most(prover, place)
+        return None if least is None or most is None else (-least, most)
+
+    def _most(self, prover: Prover, value: Dim) -> Dim | None:
+        """An upper bound in terms of sizes; None where that is not known."""
+        most = prover.most(value)
+        is_known = most is not None and dims.symbols_of(most) <= self._kernel.symbols
+        return most if is_known else None
 
 
 __all__ = ["Overrun", "overruns"]
