@@ -536,6 +536,16 @@ def test_what_sizes_broadcast_to_is_a_set(names: list[str], random: Any, size: i
     assert run([whole], sizes) == [expected]
 
 
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 3)), min_size=2, max_size=8))
+def test_a_multiple_of_a_set_is_one_size_of_another(steps: list[tuple[str, int]]) -> None:
+    """The text of sets within sets reads as the same dim."""
+    whole: Dim = symbol("d")
+    for name, times in steps:
+        whole = broadcast(broadcast(symbol(name), symbol(name) + 1), times * whole)
+        assert parse_dim(str(whole)) is whole
+
+
 def test_fault_9_texts_define_what_they_repeat() -> None:
     """A size that is mentioned often is printed once: the text grows by steps, not by doubling."""
     dim: Dim = n

@@ -257,6 +257,32 @@ def test_fault_20_indices_made_of_sizes(place: Callable[[Any], Any]) -> None:
         assert session.run(y, {x: given}) == expected
 
 
+@pytest.mark.parametrize("form", [
+    lambda lib, x, n: lib.reshape(x[:0], (n, -1)),
+    lambda lib, x, n: lib.reshape(x[:0, :2], (-1, n // 2)),
+    lambda lib, x, n: lib.repeat(lib.sum(x, axis=1, keepdims=True), 0, axis=0),
+    lambda lib, x, n: lib.tile(lib.cumsum(x, axis=1)[:, :1], (0, 1)),
+    lambda lib, x, n: lib.sum(lib.repeat(lib.max(x, axis=0, keepdims=True), 0, axis=1), axis=1),
+])  # fmt: skip
+def test_nothing_of_unknown_sizes(form: Callable[[Any, Any, Any], Any]) -> None:
+    """What has no elements for every size, of arrays that have none either or some."""
+    with gx.Graph() as graph:
+        x = gx.placeholder((None, None), "float64", name="x")
+        y = gx.placeholder((None,), "float64", name="y")
+        result = form(gx, x, y.shape[0])
+    session = gx.Session(graph)
+    for rows, columns, size in itertools.product((0, 1, 3), (0, 2), (0, 1, 3)):
+        given = np.ones((rows, columns))
+        feeds = {x: given, y: np.ones(size)}
+        try:
+            expected = form(np, given, size)
+        except ValueError:
+            with pytest.raises(ShapeError):
+                session.run(result, feeds)
+            continue
+        assert np.array_equal(session.run(result, feeds), expected)
+
+
 @pytest.mark.parametrize("name", ["a+b", "n m", "a\nb", "3", "", "_d1", "a.b"])
 def test_fault_23_names_of_dims_are_identifiers(name: str) -> None:
     with gx.Graph(), pytest.raises(ShapeError, match="is not a name of a dim"):

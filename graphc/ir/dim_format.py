@@ -79,8 +79,9 @@ def _members(tree: Dim, text: str) -> str:
     """The sizes that broadcast, without the name of the function; nothing if there are none."""
     if tree == 1:
         return ""
-    terms = terms_of(tree)
-    is_set = len(terms) == 1 and linear_atom(terms[0][0], "broadcast") is not None
+    (monomial, coefficient), *others = terms_of(tree)
+    # a multiple of such a set is one size
+    is_set = coefficient == 1 and not others and linear_atom(monomial, "broadcast") is not None
     return text.removeprefix("broadcast(").removesuffix(")") if is_set and "(" in text else text
 
 

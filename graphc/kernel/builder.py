@@ -93,6 +93,7 @@ class KernelBuilder:
         self._constants: dict[Var, bool | int | float] = {}
         self._applied: dict[Var, Apply] = {}
         self._sites: list[Site] = []
+        self._unentered = 0  # the open loops whose extent is 0
 
     # --- buffers ---------------------------------------------------------------------------------
 
@@ -222,9 +223,11 @@ class KernelBuilder:
         A buffer without elements is read in loops that don't run, and only there: what an index
         that is the same in all iterations would move out of them must not read. What stands for the
         element stays there too, and with it the check of an index that it would be. Where it is
-        guarded, no index lies in it.
+        guarded, no index lies in it. In a loop of no trips the same goes for a buffer that may have
+        no elements.
         """
-        if buffer.type.size == 0:
+        size = buffer.type.size
+        if size == 0 or (self._unentered and compare("le", 1, size) is not True):
             return self._absent(buffer.type.dtype) if other is None else other
         result = Var(buffer.type.dtype)
         operands = [v for v in (index, condition, other) if v is not None]
@@ -283,7 +286,9 @@ class KernelBuilder:
         arguments = tuple(Var(var.dtype) for var in initial)
         block = self._open((index, *arguments))
         scope = LoopScope(index, arguments)
+        self._unentered += extent == 0
         yield scope
+        self._unentered -= extent == 0
         self._close(block)
         scope.results = tuple(Var(var.dtype) for var in initial)
         carries = tuple(
@@ -308,7 +313,9 @@ class KernelBuilder:
         index = Var(int64)
         block = self._open((index,))
         scope = ReduceScope(index)
+        self._unentered += extent == 0
         yield scope
+        self._unentered -= extent == 0
         self._close(block)
         reducers = tuple(
             Reducer(combine, Var(reduced_dtype(combine, term.dtype)), term)

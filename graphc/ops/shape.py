@@ -16,7 +16,7 @@ from graphc.base.errors import DTypeError, ShapeError
 from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
-from graphc.ir.dims import Dim, equal, product, select
+from graphc.ir.dims import Dim, compare, equal, product, select
 from graphc.ir.dtypes import ALL, FLOATS, DType, int64
 from graphc.ir.op import (
     Decompose,
@@ -125,7 +125,7 @@ def reshape(x: Any, shape: Any) -> Value:
         raise ShapeError(f"{attempt}: -1 could be any size beside a dim of 0", where=caller())
     guards: Guards = ()
     quotient = value.size // known
-    if not isinstance(known, int) and equal(quotient * known, value.size) is not True:
+    if compare("le", 1, known) is not True:
         # The quotient is evaluated at run time, where the known dims may be 0.
         quotient = value.size // select("eq", known, 0, 1, known)
         message = "cannot reshape {} to {}: -1 could be any size beside a dim of 0"
