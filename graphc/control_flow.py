@@ -7,6 +7,7 @@ enclosing graph sees an ordinary assignment.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from graphc.base.errors import DTypeError, GraphError, ShapeError
 from graphc.base.source import caller
-from graphc.base.words import shown
+from graphc.base.words import plural, shown
 from graphc.extract import needed, parted, without_assignments
 from graphc.ir.builder import apply_node, builder_for, building
 from graphc.ir.dtypes import DType, promote, promote_weak, scalar_dtype
@@ -48,6 +49,12 @@ def cond(
 
     Returns:
         The branches' structure.
+
+    Raises:
+        DTypeError: for branches that give other dtypes, and a predicate that is no bool.
+        ShapeError: for branches that give another structure or sizes not proved equal, and a
+            predicate that is no scalar.
+        GraphError: for what can't be called without arguments, and for nesting that is too deep.
     """
     _check_callable("cond", **{"then branch": true_fn, "else branch": false_fn})
     test = as_value(predicate)
@@ -103,6 +110,16 @@ def while_loop(
         init: the first values, a value or a nested structure; a list or tuple is passed as
             positional arguments. A Python number takes the dtype of its successor, so the body may
             be traced more than once.
+
+    Returns:
+        The loop variables after the last turn, in the structure of ``init``.
+
+    Raises:
+        DTypeError: for a loop variable that changes its dtype, and a condition that is no bool.
+        ShapeError: for a body that gives another structure, or sizes not proved equal, and for a
+            condition that is no scalar.
+        GraphError: for functions that don't take the loop variables, for a condition that assigns a
+            variable, and for nesting that is too deep.
     """
     _check_callable("while_loop", condition=cond_fn, body=body_fn)
     first = list(leaves(init))
@@ -123,7 +140,7 @@ def while_loop(
         body, variables = _loop_region(outer, "body", start)
         arguments = _arguments(init, variables)
         with body:
-            given = body_fn(*arguments)
+            given = _call(body_fn, arguments, "the body of while_loop")
             if isinstance(init, (list, tuple)) and len(init) == 1 and not _is_nested(given):
                 given = [given]
         following = _leaves_like(init, given, "the body of while_loop gives")
@@ -138,7 +155,8 @@ def while_loop(
     written = _written([body])
     test, tested = _loop_region(outer, "condition", start)
     with test:
-        condition = test.local(as_value(cond_fn(*_arguments(init, tested))))
+        looked_at = _call(cond_fn, _arguments(init, tested), "the condition of while_loop")
+        condition = test.local(as_value(looked_at))
     if _written([test]):
         raise GraphError(
             "the condition of while_loop assigns a variable",
@@ -173,6 +191,28 @@ def _check_callable(what: str, **functions: Any) -> None:
                 where=caller(),
                 hint="give a function that builds it, as lambda: x * 2",
             )
+
+
+def _call(function: Callable[..., Any], arguments: Sequence[Value], what: str) -> Any:
+    """What a branch or body gives.
+
+    Raises:
+        GraphError: for a function that does not take the arguments, before it is called.
+    """
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError as error:
+        raise GraphError(
+            f"{what} is called with {plural(len(arguments), 'argument')}: {error}",
+            where=caller(),
+            hint="a list or tuple of loop variables is passed as arguments of their own, as to "
+            "lambda i, x: ..."
+            if arguments
+            else "branches take no arguments; they read the values around them, as lambda: x * 2",
+        ) from None
+    except ValueError:
+        pass  # a builtin that does not tell its parameters
+    return function(*arguments)
 
 
 def _is_nested(item: Any) -> bool:
@@ -244,7 +284,7 @@ class _Region(Recorder):
 def _trace(region: _Region, function: Callable[[], Any], like: Any = None) -> dict[int, Any]:
     """Builds a branch; gives what results in values by position, in the order of ``like``."""
     with region:
-        region.structure = given = function()
+        region.structure = given = _call(function, (), f"the {region.name} branch of cond")
     found = list(leaves(given))
     if like is not None:
         found = _leaves_like(like, given, "the else branch gives")

@@ -17,7 +17,7 @@ from graphc.ir.builder import make_node
 from graphc.ir.dims import DimExpr, is_symbol, symbols_of
 from graphc.ir.graph import Graph, Node
 from graphc.ir.guard import Guard, lifted
-from graphc.ir.recorder import Recorder
+from graphc.ir.recorder import Recorder, how_to_run
 from graphc.ir.value import Value
 from graphc.ops.control import demand_op
 from graphc.ops.source import placeholder_op
@@ -156,7 +156,7 @@ def extract(
             raise GraphError(
                 f"{value!r} belongs to another graph than the session's",
                 where=caller(),
-                hint="make a session of the graph the value was built in",
+                hint=how_to_run(value),
             )
     nodes = needed(recorder, (*fetches, *effects), fed)
     feeds: list[Value] = []

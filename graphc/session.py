@@ -28,8 +28,9 @@ from graphc.extract import Extraction, extract, missing_feed, program_key
 from graphc.feeds import converted_feed, mapping_of
 from graphc.holdings import Holdings
 from graphc.ir.attributes import Array, Payload
+from graphc.ir.dims import Size
 from graphc.ir.effect import Effect
-from graphc.ir.recorder import Recorder, current_recorder, origin
+from graphc.ir.recorder import Recorder, current_recorder, how_to_run, origin
 from graphc.ir.value import Value
 from graphc.ops.arguments import switch
 from graphc.ops.source import placeholder_op
@@ -425,7 +426,7 @@ class Session:
                     f"{item!r} belongs to another graph than the session's: it is of "
                     f"{origin(item)}, the session of graph {self.graph.name!r}",
                     where=caller(),
-                    hint="make a session of the graph the value was built in",
+                    hint=how_to_run(item),
                 )
             return item
         if isinstance(item, str):
@@ -433,7 +434,9 @@ class Session:
         raise GraphError(
             f"{shown(item)} cannot be fetched or fed",
             where=caller(),
-            hint="give a value, its name, an effect, or a nested structure of them",
+            hint=f"fetch gx.dim({item}), built within 'with graph:'"
+            if isinstance(item, Size)
+            else "give a value, its name, an effect, or a nested structure of them",
         )
 
     def _fetch(self, leaf: Any) -> Any:

@@ -18,6 +18,7 @@ from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.feeds import misfit
 from graphc.ir.builder import current
+from graphc.ir.dims import Size
 from graphc.ir.dtypes import DTypeLike
 from graphc.ir.effect import Effect
 from graphc.ir.recorder import Recorder, current_recorder
@@ -26,6 +27,7 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value, checked_name
 from graphc.ops.arguments import switch
 from graphc.ops.convert import as_value, converted
+from graphc.ops.guards import show
 from graphc.ops.source import payload_of
 from graphc.ops.state import assign_op, variable_op
 from graphc.structure import leaves
@@ -82,21 +84,30 @@ class Variable(Value):
         recorder = _recorder_of(self)
         new = self._taken(value)
         if new.shape != self.shape:
-            if new.ndim > self.ndim:
-                raise ShapeError(
-                    f"a value of shape {list(new.shape)} does not fit variable "
-                    f"{self.name or ''} of shape {list(self.shape)}",
-                    where=caller(),
-                )
-            new = surface_function("broadcast_to")(new, self.shape)
+            new = self._broadcast(new)
         before = latest_value(recorder, self)
         node = recorder.add(assign_op, (before, new), {})
         recorder.written[node.output] = self
         recorder.latest[self] = node.output
         return node.output
 
+    def _broadcast(self, new: Value) -> Value:
+        """A value in the variable's shape."""
+        try:
+            result: Value = surface_function("broadcast_to")(new, self.shape)
+        except ShapeError:
+            raise ShapeError(
+                f"a value of shape {show(new.shape)} does not fit {shown(self.name)}, "
+                f"a variable of shape {show(self.shape)}",
+                where=caller(),
+                hint="a variable keeps its shape: give a value of it, or one that broadcasts to it",
+            ) from None
+        return result
+
     def _taken(self, value: Any) -> Value:
         """A value in the variable's dtype."""
+        if isinstance(value, Size):
+            value = as_value(value, self)
         if isinstance(value, Value):
             given: Any = value.dtype
         else:

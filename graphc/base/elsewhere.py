@@ -121,6 +121,8 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
     ("use gx.take", "index_select compress"),
     ("use gx.scatter_add, from a base of zeros",
      "segment_sum unsorted_segment_sum index_add bincount histogram scatter scatter_nd index_put"),
+    ("values are not changed in place: for .at[i].add(y) write gx.scatter_add(x, i, y), for "
+     ".at[i].set(y) a gx.where of the mask gx.arange(n) == i", "at"),
     ("use gx.where, or gx.split and gx.concatenate of the parts",
      "put put_along_axis putmask place copyto fill_diagonal insert delete index_update "
      "dynamic_update_slice masked_fill masked_scatter tensor_scatter_nd_update"),

@@ -180,7 +180,8 @@ class Operators:
         raise UnsupportedError(
             "a symbolic value cannot be assigned to: values are immutable",
             where=caller(),
-            hint="build a new one, with gx.concatenate of the parts or gx.where of a mask",
+            hint="build a new one: with gx.where of a mask, as gx.arange(n) == i, with "
+            "gx.scatter_add, or with gx.concatenate of the parts",
         )
 
     # --- what Python would want a number for -----------------------------------------------------

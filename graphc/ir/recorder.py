@@ -370,7 +370,9 @@ class Recorder:
             raise NameLookupError(
                 f"no {kind} is called {shown(name)}",
                 where=caller(),
-                hint=known_names(str(name), known),
+                hint=known_names(str(name), known)
+                or f"nothing of graph {self.name!r} has a name; "
+                "gx.Session(graph) runs another graph",
             )
         values = [item.values[0] if isinstance(item, Effect) else item for item in found]
         makers = [self.nodes[self.positions[value]] for value in values]
@@ -445,11 +447,27 @@ def origin(value: Value) -> str:
 def _how_to_join(recorder: Recorder, other: Recorder) -> str:
     """How two graphs that meet in an operation could have been one."""
     if default() is recorder or default() is other:
-        return (
-            "what has no operands, as gx.placeholder or gx.zeros, joins the graph that is entered, "
-            "or else the default graph: build all inside of one 'with graph:'"
-        )
+        return _JOINS
     return "build all operands of an operation in one graph"
+
+
+def how_to_run(value: Value) -> str:
+    """What to do with a value that a session of another graph is given."""
+    graph = value.graph
+    if graph is not None and graph.parent is not None:
+        return _RETURN_IT
+    if default() is graph:
+        return f"{_JOINS} or make a session of the default graph"
+    return "make a session of the graph the value was built in, gx.Session(value.graph)"
+
+
+_RETURN_IT = (
+    "return it from the function given to gx.cond or gx.while_loop and use what those give back"
+)
+_JOINS = (
+    "what has no operands, as gx.placeholder or gx.zeros, joins the graph that is entered, "
+    "or else the default graph: build all inside of one 'with graph:'"
+)
 
 
 def _leaked(value: Value) -> GraphError:
@@ -459,8 +477,7 @@ def _leaked(value: Value) -> GraphError:
         f"value {label}of type {value.type} is of {origin(value)}, a branch or loop body that "
         "does not enclose this operation: outside of it there is no such value",
         where=caller(),
-        hint="return it from the function given to gx.cond or gx.while_loop and use what those "
-        "give back",
+        hint=_RETURN_IT,
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from graphc.base.errors import DTypeError, GraphcError, ShapeError
 from graphc.ir.attributes import Attributes
+from graphc.ir.dims import equal
 from graphc.ir.dtypes import bool_
 from graphc.ir.op import NotDifferentiable, OpDef, Structural, register
 from graphc.ir.types import TensorType
@@ -51,9 +52,17 @@ def _cond_types(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorT
                 message, hint="both branches must give the same dtypes; convert one with .astype"
             )
         raise ShapeError(
-            message, hint="both branches must give values of the same dtypes and shapes"
+            message,
+            hint="both branches must give values of the same dtypes and shapes"
+            + (_SAME_SIZES if [t.rank for t in first] == [t.rank for t in second] else ""),
         )
     return first
+
+
+_SAME_SIZES = (
+    "; where sizes are equal in every run, give them one name in their placeholders, or one value "
+    ".reshape(x.shape) of the other, which is checked when the graph runs"
+)
 
 
 def _changed(position: int, name: str | None, before: TensorType, after: TensorType) -> GraphcError:
@@ -67,6 +76,14 @@ def _changed(position: int, name: str | None, before: TensorType, after: TensorT
             message,
             hint="loop variables keep their dtype; give the body's value "
             f".astype({label}.dtype){where}, or start with that dtype",
+        )
+    if before.rank == after.rank and any(
+        equal(old, new) is False for old, new in zip(before.shape, after.shape, strict=True)
+    ):
+        return ShapeError(
+            message,
+            hint="loop variables keep their shape; to fill an array start with all of it, as "
+            f"gx.zeros(shape), and give gx.scatter_add({label}, i, row){where}",
         )
     return ShapeError(
         message,

@@ -52,8 +52,10 @@ def as_value(operand: Any, beside: Value | None = None) -> Value:
     return constant_beside(payload.array, dtype(payload.array.dtype), beside)
 
 
-def promoted(*operands: Any) -> tuple[Value, ...]:
+def promoted(*operands: Any, beside: Value | None = None) -> tuple[Value, ...]:
     """All operands as values of their common dtype.
+
+    Where none of them is a value, they join the graph of ``beside``.
 
     Raises:
         DTypeError: for a Python int that the integer dtype cannot hold.
@@ -71,7 +73,6 @@ def promoted(*operands: Any) -> tuple[Value, ...]:
             return left, constant_beside(right, left._type.dtype, left)
         if isinstance(right, Value) and type(left) is float and right._type.dtype.kind == "float":
             return constant_beside(left, right._type.dtype, right), right
-    beside: Value | None = None
     for operand in operands:
         if isinstance(operand, Value):
             beside = operand
@@ -152,6 +153,18 @@ def of_sizes(size: Size, element: DType, beside: Value | None) -> Value:
         for operand in size.operands
     ]
     return converted(surface_function(size.name)(*operands), element)
+
+
+def in_dtype(given: Any, element: DType, beside: Value | None = None) -> Value:
+    """A value, a size or anything ``np.asarray`` takes as a value of a dtype, in its own graph or
+    that of ``beside``."""
+    if isinstance(given, Value):
+        return converted(given, element)
+    if isinstance(given, Size):
+        return of_sizes(given, element, beside)
+    if beside is None:
+        return constant(given, element)
+    return constant_beside(payload_of(given, element).array, element, beside)
 
 
 def _weak_constant(number: Any, element: DType, beside: Value | None) -> Value:

@@ -24,8 +24,8 @@ from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.arguments import is_whole
-from graphc.ops.convert import as_value, converted, dims_of, size_beside
-from graphc.ops.source import built_beside, constant, constant_beside, payload_of
+from graphc.ops.convert import as_value, converted, dims_of, in_dtype, size_beside
+from graphc.ops.source import built_beside
 
 _NUMBERS = tuple(element for element in ALL if element is not bool_)
 
@@ -95,14 +95,9 @@ def full(shape: Any, value: Any, dtype: DTypeLike | None = None) -> Value:
 
     A Python float gives float32 and an int int64 unless ``dtype`` says otherwise.
     """
-    filled = as_value(value) if dtype is None else _converted_fill(value, dtype)
+    filled = as_value(value) if dtype is None else in_dtype(value, as_dtype(dtype))
     result: Value = surface_function("broadcast_to")(filled, dims_of(shape))
     return result
-
-
-def _converted_fill(value: Any, spec: DTypeLike) -> Value:
-    element = as_dtype(spec)
-    return converted(value, element) if isinstance(value, Value) else constant(value, element)
 
 
 @surface
@@ -122,11 +117,7 @@ def full_like(x: Any, value: Any, dtype: DTypeLike | None = None) -> Value:
     """A tensor of one value in the shape, and unless given the dtype, of x."""
     like = as_value(x)
     element = like.dtype if dtype is None else as_dtype(dtype)
-    filled = (
-        converted(value, element)
-        if isinstance(value, Value)
-        else constant_beside(payload_of(value, element).array, element, like)
-    )
+    filled = in_dtype(value, element, like)
     result: Value = surface_function("broadcast_to")(filled, like.shape)
     if result.graph is not None and result is not filled and not like.type.is_static:
         result.graph.rely(result, [like])

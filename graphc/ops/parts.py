@@ -33,7 +33,11 @@ def bounds_of_slice(key: slice, length: Dim) -> tuple[Dim, int, Dim]:
     """
     step = 1 if key.step is None else _slice_part(key.step)
     if not isinstance(step, int):
-        raise UnsupportedError("a slice step that is a symbolic dim", where=caller())
+        raise UnsupportedError(
+            "a slice step that is a symbolic dim",
+            where=caller(),
+            hint="take the places: gx.take(x, gx.arange(count) * step, axis=0)",
+        )
     if step == 0:
         raise ShapeError("slice step cannot be zero", where=caller())
     low, high = (0, length) if step > 0 else (-1, length - 1)

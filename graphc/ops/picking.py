@@ -19,7 +19,14 @@ from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import whole
-from graphc.ops.convert import as_value, axis_of, common_shape, converted, promoted
+from graphc.ops.convert import (
+    as_value,
+    axis_of,
+    common_shape,
+    converted,
+    promoted,
+    size_beside,
+)
 from graphc.ops.creation import iota_beside
 from graphc.ops.guards import show
 from graphc.ops.indexing import (
@@ -30,6 +37,8 @@ from graphc.ops.indexing import (
     taken_shape,
 )
 from graphc.ops.shape import broadcast_to, expand_dims, ravel, stretched
+
+_ROUND = "convert them with .astype('int64'), which rounds to zero"
 
 
 def known_index(array: Any, bound: Dim, axis: int) -> Any:
@@ -43,7 +52,14 @@ def known_index(array: Any, bound: Dim, axis: int) -> Any:
     if given.size == 0 and not isinstance(array, np.ndarray):
         given = given.astype(np.int64)
     if given.dtype.kind not in "iu":
-        raise DTypeError(f"indices must be integers, not {given.dtype}", where=caller())
+        sizes = any(isinstance(item, DimExpr) for item in given.flat)
+        raise DTypeError(
+            "a list of indices holds a symbolic size"
+            if sizes
+            else f"indices must be integers, not {given.dtype}",
+            where=caller(),
+            hint="make a tensor of them, as gx.stack([0, x.shape[0] - 1])" if sizes else _ROUND,
+        )
     if not isinstance(bound, int):
         return given
     try:
@@ -57,8 +73,12 @@ def index_value(indices: Any, data: Value, axis: int) -> Value:
     """Indices into an axis of a value, as a value."""
     if isinstance(indices, Value):
         if not indices.dtype.is_integer:
-            raise DTypeError(f"indices must be integers, not {indices.dtype}", where=caller())
+            raise DTypeError(
+                f"indices must be integers, not {indices.dtype}", where=caller(), hint=_ROUND
+            )
         return indices
+    if isinstance(indices, DimExpr):
+        return size_beside(indices, int64, data)
     return as_value(np.asarray(known_index(indices, data.shape[axis], axis)), data)
 
 

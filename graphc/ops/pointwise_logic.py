@@ -14,6 +14,7 @@ import numpy as np
 from graphc.base.errors import DTypeError
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
+from graphc.ir.dims import Size
 from graphc.ir.dtypes import (
     ALL,
     FLOATS,
@@ -319,9 +320,9 @@ def where(condition: Any, x: Any, y: Any) -> Value:
     operands = [operand for operand in (condition, x, y) if isinstance(operand, Value)]
     beside = operands[0] if operands else None
     mask = converted(as_value(condition, beside), bool_)
-    if not isinstance(x, Value) and not isinstance(y, Value):
+    if not isinstance(x, (Value, Size)) and not isinstance(y, (Value, Size)):
         x, y = _in_graph(x, y, mask)
-    return apply(where_op, mask, *promoted(x, y))
+    return apply(where_op, mask, *promoted(x, y, beside=mask))
 
 
 def _in_graph(x: Any, y: Any, beside: Value) -> tuple[Value, Value]:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from graphc.base.errors import DTypeError, ShapeError
+from graphc.base.errors import DTypeError, GraphError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import is_count, shown
 from graphc.ir.attributes import Attributes, Payload, SharedAttributes
 from graphc.ir.builder import building, current
-from graphc.ir.dims import Dim, DimExpr, symbol
+from graphc.ir.dims import Dim, DimExpr, Size, symbol
 from graphc.ir.dtypes import DType, DTypeLike, float32, int64, named
 from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.op import (
@@ -75,7 +75,17 @@ def payload_of(value: Any, dtype_: DTypeLike | None = None) -> Payload:
         DTypeError: for what is not an array of a supported dtype.
     """
     if isinstance(value, Value):
-        raise DTypeError("a symbolic value is not a constant", where=caller())
+        raise DTypeError(
+            "a symbolic value is not a constant",
+            where=caller(),
+            hint="give an array, as np.zeros(3, 'float32'); session.run(value) computes one",
+        )
+    if isinstance(value, Size):
+        raise DTypeError(
+            f"{value} is not a constant: the size is told by the feeds",
+            where=caller(),
+            hint="use gx.dim(size), a tensor",
+        )
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise DTypeError(
             "a tensor has no masked entries", where=caller(), hint="fill them first: .filled(x)"
@@ -247,9 +257,16 @@ def placeholder(
     Raises:
         ShapeError: for what is no shape, such as the name of a dtype.
         DTypeError: for what is no dtype.
+        GraphError: inside a branch or a loop body, where nothing can be fed.
     """
     _check_order(shape, dtype)
     recorder = current_recorder()
+    if recorder.parent is not None:
+        raise GraphError(
+            "a placeholder cannot be made inside a branch or a loop body",
+            where=caller(),
+            hint="make it outside and read it inside",
+        )
     given = (shape,) if isinstance(shape, (int, str)) else () if shape is None else shape
     if not isinstance(given, Iterable):
         raise ShapeError(
