@@ -101,6 +101,15 @@ _FAMILIES = (
 )
 
 
+_MEMBERS = {
+    "Session": ("run", "compile", "get", "set", "save", "restore", "wait", "compile_count"),
+    "Variable": ("read", "assign", "assign_add", "assign_sub"),
+}
+"""What is asked of objects; executables have a page of their own, inspecting.md."""
+
+_TOOLS = ("aot.compile", "aot.load", "debug.bisect", "testing.expect")
+
+
 def page() -> str:
     """The whole page."""
     parts = [INTRODUCTION, FUNCTIONS, *_functions(), OTHERS, *_others()]
@@ -128,7 +137,13 @@ def _functions() -> Iterable[str]:
 def _others() -> Iterable[str]:
     graphc = importlib.import_module("graphc")
     for name in sorted(graphc._NAMES):
-        yield _entry(f"gx.{name}", getattr(graphc, name))
+        item = getattr(graphc, name)
+        yield _entry(f"gx.{name}", item)
+        for member in _MEMBERS.get(name, ()):
+            yield _entry(f"{name.lower()}.{member}", inspect.getattr_static(item, member))
+    for label in _TOOLS:
+        module, _, name = label.rpartition(".")
+        yield _entry(f"gx.{label}", getattr(importlib.import_module(f"graphc.{module}"), name))
 
 
 def _optimisers() -> Iterable[str]:
@@ -144,8 +159,9 @@ def _optimisers() -> Iterable[str]:
         yield _entry(f"gx.optim.{name}", getattr(optim, name))
 
 
-def _entry(label: str, item: Callable[..., Any]) -> str:
-    return f"#### `{label}{_signature(item)}`\n\n{_document(inspect.getdoc(item) or '')}\n"
+def _entry(label: str, item: Any) -> str:
+    shown = label if isinstance(item, property) else f"{label}{_signature(item)}"
+    return f"#### `{shown}`\n\n{_document(inspect.getdoc(item) or '')}\n"
 
 
 def _signature(item: Callable[..., Any]) -> str:
@@ -157,6 +173,8 @@ def _signature(item: Callable[..., Any]) -> str:
     shown: list[str] = []
     star = False
     for name, parameter in signature.parameters.items():
+        if name == "self":
+            continue
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not star:
             shown.append("*")
             star = True

@@ -196,7 +196,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Raises:
         ParseError: if the file is damaged or no graph.
-        OSError: if it can't be read.
+        FileError: if it can't be read.
     """
     return _Loader(load_graph(path)).fetches()
 

@@ -75,6 +75,7 @@ class Session:
             do not depend on it to the bit.
         options: an ``Options``; what it leaves at its default may be set by the environment
             variable ``GRAPHC``.
+        target: the processor to compile for; this machine's by default.
 
     Raises:
         GraphError: for what is no graph, options, target or a number of threads that cannot be,

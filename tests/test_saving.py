@@ -290,3 +290,14 @@ def test_effects_keep_their_names(tmp_path: Path) -> None:
     session = gx.Session(loaded.values[0].graph)
     assert loaded.name == "train" and session.run("train") is None
     assert session.get("count") == 1.0
+
+
+def test_an_effect_alone_tells_its_graph(tmp_path: Path) -> None:
+    with gx.Graph() as graph:
+        count = gx.variable(0, name="count")
+        more = gx.group(count.assign_add(1))
+    assert more.graph is graph
+    gx.save(tmp_path / "more.gir", more, session=gx.Session(graph))
+    loaded = gx.load(tmp_path / "more.gir")
+    session = gx.Session(loaded.graph)
+    assert session.run(loaded) is None and session.get("count") == 1

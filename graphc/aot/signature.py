@@ -142,6 +142,39 @@ class Signature(NamedTuple):
         """The leaves of what a call returns; None for an effect."""
         return tuple(None if place is None else self.outputs[place] for place in self.results)
 
+    def __str__(self) -> str:
+        """What ``graphc inspect`` shows: all but the plans, which are long."""
+        flags = f", fast_math {', '.join(self.fast_math)}" if self.fast_math else ""
+        lines = [
+            f"library {self.name!r} ({self.kind}), graphc {self.graphc_version}",
+            f"target: {self.target}, {self.triple}",
+            f"numerics: {self.numerics}{flags}",
+            f"threads: {'as many as are asked for' if self.threads else 'one'}",
+            "programs, the best first:",
+        ]
+        for program in self.programs:
+            sizes = ", ".join(f"{name}={size}" for name, size in program.sizes.items())
+            lines.append(
+                f"  {program.name.replace('_', '-')}: {program.kernels} kernels, workspace "
+                f"{program.workspace:,} bytes on one thread{f' at {sizes}' if sizes else ''}"
+            )
+        lines.append("dims:" if self.dims else "dims: none")
+        lines += [f"  {name}: {least} to {greatest:,}" for name, least, greatest in self.dims]
+        for title, infos in (
+            ("arguments", self.arguments),
+            ("results", self.fetched),
+            ("variables", self.variables),
+        ):
+            lines.append(f"{title}:" if infos else f"{title}: none")
+            for place, info in enumerate(infos):
+                unused = title == "arguments" and info is not None and info.read is None
+                lines.append(
+                    f"  {place} {'effect' if info is None else info}{', not needed' * unused}"
+                )
+        stored = self.weights.file
+        where = "embedded" if stored is None else f"in {stored}"
+        return "\n".join([*lines, f"weights: {self.weight_bytes:,} bytes, {where}"])
+
 
 def damaged(what: str) -> NoReturn:
     """Refuses a signature, naming the entry that is wrong."""

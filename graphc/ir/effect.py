@@ -6,8 +6,12 @@ Invariant: an effect is no value; it stands beside the graph and names values of
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from graphc.ir.value import Value, checked_name
+
+if TYPE_CHECKING:
+    from graphc.ir.recorder import Recorder
 
 
 class Effect:
@@ -23,6 +27,11 @@ class Effect:
     def __init__(self, values: Sequence[Value], name: str | None = None) -> None:
         self.values = tuple(values)
         self.name = checked_name(name)
+
+    @property
+    def graph(self) -> Recorder | None:
+        """The graph of its values, as a session wants it."""
+        return self.values[0].graph if self.values else None
 
     def __repr__(self) -> str:
         return f"<Effect {self.name or ''} of {len(self.values)} values>"
