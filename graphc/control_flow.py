@@ -423,7 +423,7 @@ def _freeze(
     if aliases:
         nodes = [_renamed(node, aliases) for node in nodes]
         resolved = [aliases.get(value, value) for value in resolved]
-    bare, guards = parted(nodes)
+    bare, guards = parted(region, nodes)
     return Graph(region.name, inputs, bare, resolved, guards)
 
 

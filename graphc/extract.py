@@ -79,10 +79,9 @@ def relied(nodes: Sequence[Node], stop: Collection[Value] = ()) -> list[Node]:
     What makes a value of ``stop`` does not run.
     """
     found: dict[Value, Node] = {}
-    recorders = {value.graph: None for node in nodes for value in node.outputs[:1]}
-    if not any(recorder is not None and recorder.relies for recorder in recorders):
-        return []
     stack = [value for node in nodes for value in _relied(node)]
+    if not stack:
+        return []
     known = {node.outputs[0] for node in nodes}
     while stack:
         value = stack.pop()
@@ -102,13 +101,15 @@ def _position(node: Node) -> int:
 
 
 def parted(
-    nodes: Sequence[Node], stop: Collection[Value] = ()
+    recorder: Recorder, nodes: Sequence[Node], stop: Collection[Value] = ()
 ) -> tuple[list[Node], tuple[Guard, ...]]:
-    """The nodes without guards, and what they and those that they rely on need of sizes.
+    """Nodes of a recorder without guards, and what they and those they rely on need of sizes.
 
     Guards are in the order the nodes were built: so the error is that of the first operation that
     does not fit.
     """
+    if not (recorder.has_guards or recorder.relies):
+        return [*nodes], ()
     bare, guards = lifted(nodes)
     more = relied(nodes, stop)
     return bare, lifted(sorted([*nodes, *more], key=_position))[1] if more else guards
@@ -174,7 +175,7 @@ def extract(
             states.append(node.outputs[0])
         else:
             others.append(node)
-    others, guards = parted(others, fed)
+    others, guards = parted(recorder, others, fed)
     read = {*feeds}
     unread = [value for value in fed if value not in read]
     feeds += _sources_of_dims(recorder, [*others, *_sources(nodes)], feeds, unread)

@@ -17,7 +17,7 @@ from graphc.base.errors import VerifyError
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import building, make_node
 from graphc.ir.graph import UNKNOWN, Graph, Node, Provenance
-from graphc.ir.guard import Guard, lifted, may_demand, merged
+from graphc.ir.guard import Guard, bare, may_demand, merged
 from graphc.ir.op import OpDef
 from graphc.ir.value import Value
 
@@ -237,7 +237,7 @@ class GraphEditor:
         if self._records:
             return node
         if may_demand(node):
-            (node,), guards = lifted([node])
+            node, guards = bare(node)
             self._guards += guards
         return node
 

@@ -139,31 +139,35 @@ def holes(shape: Sequence[Dim]) -> str:
 
 def lifted(nodes: Iterable[Node]) -> tuple[list[Node], tuple[Guard, ...]]:
     """The nodes without guards, and what they need, each condition once."""
-    bare: list[Node] = []
+    bare_nodes: list[Node] = []
     found: list[Guard] = []
     fitting: set[tuple[int, ...]] = set()
     for node in nodes:
         if may_demand(node):
-            if node.attrs and ATTRIBUTE in node.attrs:
-                found.extend(guards_of(node))
-                node = node.with_attrs(without_guards(node.attrs))
-            else:
-                # equal types are one object in a graph, so few pairs are looked at
-                types = tuple([id(value._type) for value in node.inputs])
-                if types not in fitting:
-                    count = len(found)
-                    found.extend(guards_of(node))
-                    if len(found) == count:
-                        fitting.add(types)
-        bare.append(node)
-    return bare, merged(found)
+            # equal types are one object in a graph, so few pairs are looked at
+            types = () if node.attrs else tuple([id(value._type) for value in node.inputs])
+            if types not in fitting:
+                node, guards = bare(node)
+                found += guards
+                if types and not guards:
+                    fitting.add(types)
+        bare_nodes.append(node)
+    return bare_nodes, merged(found)
+
+
+def bare(node: Node) -> tuple[Node, list[Guard]]:
+    """A node without guards, and what it needs."""
+    found = [*guards_of(node)]
+    if node.attrs and ATTRIBUTE in node.attrs:
+        node = node.with_attrs(without_guards(node.attrs))
+    return node, found
 
 
 def may_demand(node: Node) -> bool:
     """Whether a node may have guards, told without a look at its sizes."""
-    if node.attrs and ATTRIBUTE in node.attrs:
+    attrs, inputs = node.attrs, node.inputs
+    if attrs and ATTRIBUTE in attrs:
         return True
-    inputs = node.inputs
     if len(inputs) < 2 or not node.op.broadcasts:
         return False
     alike = inputs[0]._type is inputs[1]._type is inputs[-1]._type

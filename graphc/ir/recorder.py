@@ -28,7 +28,7 @@ from graphc.ir.builder import (
 from graphc.ir.dims import Dim, symbol
 from graphc.ir.effect import Effect
 from graphc.ir.graph import UNKNOWN, Graph, Node, Provenance
-from graphc.ir.guard import lifted
+from graphc.ir.guard import guards_of, lifted, may_demand
 from graphc.ir.op import OpDef
 from graphc.ir.types import Shape, TensorType
 from graphc.ir.value import Value, checked_name
@@ -57,6 +57,7 @@ class Recorder:
         name: a label.
         nodes: everything built, in order.
         parent: the recorder a branch or loop body is traced inside of, None at the top.
+        has_guards: whether a node needs something of sizes that are not known.
         revision: grows with each node, named effect and change of a name, which may change what
             names mean.
     """
@@ -71,6 +72,7 @@ class Recorder:
         self.carried: dict[Value, Value] = {}
         self.requires: dict[Value, tuple[Value, ...]] = {}
         self.relies: dict[Value, tuple[Value, ...]] = {}
+        self.has_guards = False
         self.written: dict[Value, Value] = {}
         self._positions: dict[Value, int] = {}
         self._placed = 0
@@ -141,10 +143,12 @@ class Recorder:
             if value._graph is not self:
                 inputs = [self.local(value) for value in inputs]
                 break
+        is_new = True
         if outputs is None:
             is_alone = regions or (attrs and type(attrs) is not SharedAttributes)
             signature = None if is_alone else _signature(op, inputs, attrs)
             types = None if signature is None else self._inferred.get(signature)
+            is_new = types is None
             if types is None:
                 try:
                     types = self._types_of(op, inputs, attrs, regions)
@@ -159,6 +163,8 @@ class Recorder:
             else:
                 outputs = tuple([Value(type_, name, self) for type_ in types])
         node = Node(op, tuple(inputs), attrs, tuple(outputs), tuple(regions), provenance)
+        if is_new and not self.has_guards:
+            self.has_guards = may_demand(node) and any(True for _ in guards_of(node))
         if self._control:
             self._put_under_control(node)
         self.nodes.append(node)
@@ -187,6 +193,8 @@ class Recorder:
         """Appends a ready node (differentiation makes them) whose values become this graph's."""
         for value in node.outputs:
             value._graph = self
+        if not self.has_guards:
+            self.has_guards = may_demand(node) and any(True for _ in guards_of(node))
         if self._control:
             self._put_under_control(node)
         self.nodes.append(node)
