@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, compress
-from typing import Any
 
 from graphc.base.errors import FeedError, GraphError
 from graphc.base.source import caller
@@ -20,6 +19,7 @@ from graphc.ir.guard import Guard, lifted
 from graphc.ir.recorder import Recorder, how_to_run
 from graphc.ir.value import Value
 from graphc.ops.control import demand_op
+from graphc.ops.dim_guards import symbolic, with_sizes_asked
 from graphc.ops.source import placeholder_op
 from graphc.ops.state import assign_op, variable_op
 
@@ -108,11 +108,12 @@ def parted(
     Guards are in the order the nodes were built: so the error is that of the first operation that
     does not fit.
     """
-    if not (recorder.has_guards or recorder.relies):
+    asking = with_sizes_asked(nodes, stop)
+    if asking is nodes and not (recorder.has_guards or recorder.relies):
         return [*nodes], ()
-    bare, guards = lifted(nodes)
+    bare, guards = lifted(asking)
     more = relied(nodes, stop)
-    return bare, lifted(sorted([*nodes, *more], key=_position))[1] if more else guards
+    return bare, lifted(sorted([*asking, *more], key=_position))[1] if more else guards
 
 
 def _relied(node: Node) -> Iterator[Value]:
@@ -287,11 +288,11 @@ def _sources_of_dims(
     for attrs in [node.attrs for node in everything if node.attrs]:
         for attribute in attrs.values():
             if isinstance(attribute, (tuple, DimExpr)):
-                spoken_of.update(_symbolic(attribute))
+                spoken_of.update(symbolic(attribute))
     for type_ in types.values():
-        spoken_of.update(_symbolic(type_.shape))
+        spoken_of.update(symbolic(type_.shape))
     for value in feeds:
-        spoken_of.update(_symbolic(value.shape))
+        spoken_of.update(symbolic(value.shape))
     return _first_to_tell(_untold(symbols_of(*spoken_of), feeds), others)
 
 
@@ -302,7 +303,7 @@ def _placeholders(recorder: Recorder) -> list[Value]:
 def _untold(spoken_of: Iterable[DimExpr], feeds: Iterable[Value]) -> set[DimExpr]:
     """The symbols that are no size of a feed."""
     unknown = {*spoken_of}
-    unknown.difference_update(dim for value in feeds for dim in _symbolic(value.shape))
+    unknown.difference_update(dim for value in feeds for dim in symbolic(value.shape))
     return unknown
 
 
@@ -325,17 +326,6 @@ def with_sources(recorder: Recorder, nodes: Sequence[Node]) -> list[Node]:
         assert node is not None
         everything.append(node)
     return sorted(everything, key=lambda node: recorder.positions[node.outputs[0]])
-
-
-def _symbolic(attribute: Any) -> Iterator[DimExpr]:
-    """The symbolic dims in an attribute: itself, or in tuples of any depth."""
-    stack = [attribute]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, DimExpr):
-            yield item
-        elif isinstance(item, tuple):
-            stack.extend(item)
 
 
 def missing_feed(value: Value, recorder: Recorder) -> FeedError:

@@ -299,3 +299,40 @@ def test_fault_10_what_no_memory_holds_is_refused(dtype: str, level: int) -> Non
         gx.Session(graph, options=gx.Options(optimize=level)).run(y, {i: 5})
     with gx.Graph(), pytest.raises(ShapeError, match=r"has .* elements"):
         gx.repeat(gx.placeholder((3,), "float32"), 2**62)
+
+
+@pytest.mark.parametrize("size", [
+    lambda x, y: (x + y).shape[0],
+    lambda x, y: 2 * gx.stack([x * y, x * y]).size,
+    lambda x, y: 10 // x.shape[0],
+    lambda x, y: 1 + 7 % y.shape[0],
+    lambda x, y: (x + y[: 9 // x.shape[0]]).shape[0],
+])  # fmt: skip
+@pytest.mark.parametrize("use", [
+    lambda x, n: gx.sum(x) * n,
+    lambda x, n: gx.zeros((n,)),
+    lambda x, n: gx.dim(n),
+    lambda x, n: x[:n],
+    lambda x, n: gx.cond(gx.sum(x) > -1, lambda: gx.sum(gx.arange(n)), lambda: gx.dim(x.size)),
+    lambda x, n: gx.while_loop(lambda i: i < 1, lambda i: [i + n + 1], [0]),
+])  # fmt: skip
+def test_sizes_that_are_none(
+    size: Callable[[Any, Any], Any], use: Callable[[Any, Any], Any]
+) -> None:
+    """A size of what does not fit, or divided by 0, is an error where it is used, though nothing
+    computes the value that would have it."""
+    with gx.Graph() as graph:
+        x, y = (gx.placeholder((None,), name=name) for name in "xy")
+        result = use(x, size(x, y))
+    session = gx.Session(graph)
+    for rows, columns in itertools.product((0, 1, 2, 3), repeat=2):
+        feeds = {x: np.ones(rows), y: np.ones(columns)}
+        try:
+            with gx.Graph():
+                size(*(gx.placeholder((n,)) for n in (rows, columns)))
+        except (ValueError, ZeroDivisionError):
+            with pytest.raises(ShapeError) as caught:
+                session.run(result, feeds)
+            assert caught.value.where is not None
+        else:
+            session.run(result, feeds)

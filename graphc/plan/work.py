@@ -30,9 +30,14 @@ def is_brief(plan: Plan, binding: Mapping[str, int]) -> bool:
         if isinstance(step, Launch):
             kernel = plan.kernels[step.kernel]
             work = _work(kernel) if kernel.split is None else kernel.split.work
-            left -= evaluate(work, binding)
         elif isinstance(step, Copy):
-            left -= _COPIED * evaluate(plan.slots[step.target].type.bytes, binding)
+            work = _COPIED * plan.slots[step.target].type.bytes
+        else:
+            continue
+        try:
+            left -= evaluate(work, binding)
+        except ZeroDivisionError:
+            continue  # in a branch whose guards do not hold, so it does not run
         if left < 0:
             return False
     return True
