@@ -192,7 +192,7 @@ def variable(
     payload = payload_of(initial, dtype)
     label = checked_name(name)
     if label is None:
-        label = recorder.free_name("variable")
+        label = recorder.names.free("variable")
     result = Variable(
         payload.type, label, recorder, switch(trainable, "trainable"), dtype is not None
     )
@@ -209,7 +209,7 @@ def group(*items: Any, name: str | None = None) -> Effect:
     effect = Effect(values, name)
     recorder = values[0].graph if values else None
     if effect.name is not None and isinstance(recorder, Recorder):
-        recorder.note_effect(effect)
+        recorder.names.note_effect(effect)
     return effect
 
 

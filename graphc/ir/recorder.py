@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType, FrameType, TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
-from graphc.base.errors import GraphcError, GraphError, NameLookupError
+from graphc.base.errors import GraphcError, GraphError
 from graphc.base.forks import lock
 from graphc.base.source import caller, location_of, user_frame
-from graphc.base.words import known_names, shown
 from graphc.ir import pictures
 from graphc.ir.attributes import Attributes, SharedAttributes
 from graphc.ir.builder import (
@@ -29,11 +28,10 @@ from graphc.ir.dims import Dim, symbol
 from graphc.ir.effect import Effect
 from graphc.ir.graph import UNKNOWN, Graph, Node, Provenance
 from graphc.ir.guard import guards_of, lifted, may_demand
+from graphc.ir.names import Names
 from graphc.ir.op import OpDef
 from graphc.ir.types import Shape, TensorType
 from graphc.ir.value import Value, checked_name
-
-_Named = TypeVar("_Named", bound=Value | Effect)
 
 
 def _signature(op: OpDef, inputs: Sequence[Value], attrs: Attributes) -> tuple[object, ...]:
@@ -56,6 +54,7 @@ class Recorder:
     Attributes:
         name: a label.
         nodes: everything built, in order.
+        names: what its values and effects are called.
         parent: the recorder a branch or loop body is traced inside of, None at the top.
         has_guards: whether a node needs something of sizes that are not known.
         revision: grows with each node, named effect and change of a name, which may change what
@@ -76,14 +75,11 @@ class Recorder:
         self.written: dict[Value, Value] = {}
         self._positions: dict[Value, int] = {}
         self._placed = 0
-        self._renamed = 0
         self._places: dict[tuple[int, int], tuple[CodeType, Provenance]] = {}
         self._types: dict[tuple[str, Shape], TensorType] = {}
         # by what nodes of this graph keep alive
         self._inferred: dict[tuple[object, ...], tuple[TensorType, ...]] = {}
-        self._names: dict[str, list[Value]] = {}
-        self._effects: dict[str, list[Effect]] = {}
-        self._numbers: dict[str, int] = {}
+        self.names = Names()
         self._symbols = 0
         self._control: list[tuple[Value, ...]] = []
         self._tokens: list[object] = []
@@ -169,7 +165,7 @@ class Recorder:
             self._put_under_control(node)
         self.nodes.append(node)
         if outputs[0]._name is not None:
-            self._note_names(node)
+            self._note_names(outputs)
         return node
 
     def _types_of(
@@ -198,36 +194,20 @@ class Recorder:
         if self._control:
             self._put_under_control(node)
         self.nodes.append(node)
-        self._note_names(node)
+        self._note_names(node.outputs)
 
     def _put_under_control(self, node: Node) -> None:
         self.require(node.outputs[0], (v for group in self._control for v in group))
 
-    def _note_names(self, node: Node) -> None:
-        for value in node.outputs:
+    def _note_names(self, values: Iterable[Value]) -> None:
+        for value in values:
             if value._name is not None:
-                with self._lock:
-                    self._names.setdefault(value._name, []).append(value)
+                self.names.note(value, value._name)
 
     def note_name(self, value: Value, old: str | None) -> None:
         """A value has got another name than the old one."""
-        with self._lock:
-            if value not in self.positions:
-                return
-            self._renamed += 1
-            if old is not None:
-                others = [other for other in self._names.pop(old) if other is not value]
-                if others:
-                    self._names[old] = others
-            if value.name is not None:
-                self._names.setdefault(value.name, []).append(value)
-
-    def note_effect(self, effect: Effect) -> None:
-        """An effect whose values are of this graph bears a name."""
-        assert effect.name is not None
-        with self._lock:
-            self._renamed += 1
-            self._effects.setdefault(effect.name, []).append(effect)
+        if value in self.positions:
+            self.names.change(value, old)
 
     def _provenance(self, frame: FrameType) -> Provenance:
         """The line of a frame: one object for all that one instruction builds, as in a loop."""
@@ -329,22 +309,10 @@ class Recorder:
         """All variables, in the order of their creation: parameters, and what optimisers keep."""
         return tuple([node.outputs[0] for node in self.nodes if node.op.name == "variable"])
 
-    def free_name(self, stem: str) -> str:
-        """A name that nothing bears yet: the stem, or the stem with the next number that is free.
-
-        The same program gets the same names, since numbers go by the order of building.
-        """
-        with self._lock:
-            number = self._numbers.get(stem, 0)
-            while (name := f"{stem}_{number}" if number else stem) in self._names:
-                number += 1
-            self._numbers[stem] = number
-        return name
-
     @property
     def revision(self) -> int:
         """Grows whenever names may have come to mean other values."""
-        return len(self.nodes) + self._renamed
+        return len(self.nodes) + self.names.changes
 
     def producer(self, value: Value) -> Node | None:
         """The node that makes the value; None for inputs of a region."""
@@ -359,8 +327,7 @@ class Recorder:
         Raises:
             NameLookupError: if no value, or more than one, bears it; names their lines.
         """
-        found = self._names.get(name, ()) if isinstance(name, str) else ()
-        return self._only(name, found, "value", self._names)
+        return self.names.value(name, self)
 
     def find_fetch(self, name: str) -> Value | Effect:
         """The value or the effect of that name.
@@ -368,31 +335,7 @@ class Recorder:
         Raises:
             NameLookupError: if neither, or more than one, bears it; names their lines.
         """
-        found: list[Value | Effect] = [*self._names.get(name, ()), *self._effects.get(name, ())]
-        return self._only(name, found, "value or effect", (*self._names, *self._effects))
-
-    def _only(self, name: str, found: Sequence[_Named], kind: str, known: Iterable[str]) -> _Named:
-        if len(found) == 1:
-            return found[0]
-        if not found:
-            raise NameLookupError(
-                f"no {kind} is called {shown(name)}",
-                where=caller(),
-                hint=known_names(str(name), known)
-                or f"nothing of graph {self.name!r} has a name; "
-                "gx.Session(graph) runs another graph",
-            )
-        values = [item.values[0] if isinstance(item, Effect) else item for item in found]
-        makers = [self.nodes[self.positions[value]] for value in values]
-        lines = ", ".join(str(node.provenance.where) for node in makers)
-        what = "values" if all(isinstance(item, Value) for item in found) else "values or effects"
-        again = "gx.reset_default_graph()" if self is default() else "a new gx.Graph()"
-        raise NameLookupError(
-            f"{len(found)} {what} are called {name!r}, built at {lines}",
-            where=caller(),
-            hint="use the value itself instead of its name; if a cell or a function built it once "
-            f"more because it ran again, begin anew, with {again}",
-        )
+        return self.names.value_or_effect(name, self)
 
     def freeze(self, outputs: Sequence[Value]) -> tuple[Graph, tuple[Value, ...]]:
         """A traced region as a graph, and the outer values its last inputs capture."""
