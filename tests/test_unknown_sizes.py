@@ -336,3 +336,16 @@ def test_sizes_that_are_none(
             assert caught.value.where is not None
         else:
             session.run(result, feeds)
+
+
+def test_feeds_of_wrong_sizes_are_told_apart() -> None:
+    """Errors say which of the feeds without names, and which size a feed in between needs."""
+    with gx.Graph() as graph:
+        a, b = (gx.placeholder(("n",)) for _ in range(2))
+        total = a + gx.placeholder(("m",), name="c")
+    session = gx.Session(graph)
+    with pytest.raises(ShapeError, match=r"dim n is 2 in axis 0 of feed 1, float32\[n\], but 3 in "
+                       r"axis 0 of feed 2, float32\[n\],"):  # fmt: skip
+        session.run(a + b, {a: np.ones(2), b: np.ones(3)})
+    with pytest.raises(ShapeError, match=r"must be broadcast\(m, n\), which is 2, but is 3"):
+        session.run(total * a, {a: np.ones(2), "c": np.ones(1), total: np.ones(3)})

@@ -66,10 +66,15 @@ class Binder:
 
     def _mismatch(self, dim: Dim, n: int, axis: int, arrays: Sequence[Array]) -> str:
         def name_of(number: int) -> str:
-            return repr(self._plan.slots[self._plan.feeds[number]].name)
+            slot = self._plan.slots[self._plan.feeds[number]]
+            return repr(slot.name) if slot.name else f"feed {number + 1}, {slot.type},"
 
         if str(dim) not in self._first:
-            return f"axis {axis} of {name_of(n)} must be {dim}"
+            sizes = {name: arrays[m].shape[place] for name, (m, place) in self._first.items()}
+            return (
+                f"axis {axis} of {name_of(n)} must be {dim}, which is {evaluate(dim, sizes)}, "
+                f"but is {arrays[n].shape[axis]}"
+            )
         other, place = self._first[str(dim)]
         return (
             f"dim {dim} is {arrays[other].shape[place]} in axis {place} of {name_of(other)} "
