@@ -16,7 +16,7 @@ import numpy as np
 from graphc.base.errors import DTypeError, GraphError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import plural, shown
-from graphc.extract import needed, parted, without_assignments
+from graphc.extract import demanded, needed, parted, required, without_assignments
 from graphc.ir.builder import apply_node, builder_for, building
 from graphc.ir.dtypes import DType, promote, promote_weak, scalar_dtype
 from graphc.ir.effect import Effect
@@ -420,6 +420,7 @@ def _freeze(
     inputs = [*carried, *(inner[v] if v in inner else Value(v.type, v.name) for v in captures)]
     nodes, stands_for = without_assignments(needed(region, outputs, ()))
     resolved = [stands_for.get(value, value) for value in outputs]
+    nodes += demanded(nodes, resolved, required(region, nodes, stands_for))
     if aliases:
         nodes = [_renamed(node, aliases) for node in nodes]
         resolved = [aliases.get(value, value) for value in resolved]

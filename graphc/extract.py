@@ -6,7 +6,7 @@ written become outputs, and no node mutates anything: ``assign`` is gone, its va
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, compress
 
@@ -15,7 +15,7 @@ from graphc.base.source import caller
 from graphc.ir.builder import make_node
 from graphc.ir.dims import DimExpr, is_symbol, symbols_of
 from graphc.ir.graph import Graph, Node
-from graphc.ir.guard import Guard, lifted
+from graphc.ir.guard import Guard, guards_of, lifted
 from graphc.ir.recorder import Recorder, how_to_run
 from graphc.ir.value import Value
 from graphc.ops.control import demand_op
@@ -93,6 +93,24 @@ def relied(nodes: Sequence[Node], stop: Collection[Value] = ()) -> list[Node]:
             found[node.outputs[0]] = node
             stack += (*node.inputs, *_relied(node))
     return sorted(found.values(), key=_position)
+
+
+def _leading_to_guards(nodes: Sequence[Node]) -> list[Node]:
+    """Those of ordered nodes that have guards or are made from what has, and all of their operands.
+
+    What else is relied on always holds.
+    """
+    guarded: set[Value] = set()
+    for node in nodes:
+        if any(v in guarded for v in (*node.inputs, *_relied(node))) or any(guards_of(node)):
+            guarded.update(node.outputs)
+    kept: list[Node] = []
+    wanted = set(guarded)
+    for node in reversed(nodes):
+        if not wanted.isdisjoint(node.outputs):
+            kept.append(node)
+            wanted.update((*node.inputs, *_relied(node)))
+    return kept[::-1]
 
 
 def _position(node: Node) -> int:
@@ -189,10 +207,8 @@ def extract(
     last = {recorder.written[output]: value for output, value in stands_for.items()}
     outputs = [stands_for.get(value, value) for value in fetches] + list(last.values())
     must = {stands_for.get(value, value) for value in effects}
-    if requires := recorder.requires:
-        required = (requires.get(value, ()) for node in nodes for value in node.outputs)
-        must.update(stands_for.get(value, value) for value in chain(*required))
-    body += _demanded(body, outputs, must)
+    must |= required(recorder, nodes, stands_for)
+    body += demanded(body, outputs, must)
     inputs = (*feeds, *states)
     told = _told(guards, inputs) if unknown else guards
     graph = Graph(recorder.name, inputs, body, outputs, told)
@@ -208,7 +224,18 @@ def _sources(nodes: Iterable[Node]) -> Iterator[Node]:
     return (node for node in nodes if node.op is placeholder_op or node.op is variable_op)
 
 
-def _demanded(nodes: Sequence[Node], outputs: Sequence[Value], must: set[Value]) -> list[Node]:
+def required(
+    recorder: Recorder, nodes: Iterable[Node], stands_for: Mapping[Value, Value]
+) -> set[Value]:
+    """What must be computed since it is required by one of the nodes, of its own recorder."""
+    requires = recorder.requires
+    if not requires:
+        return set()
+    found = (requires.get(value, ()) for node in nodes for value in node.outputs)
+    return {stands_for.get(v, v) for v in chain(*found) if v in recorder.positions}
+
+
+def demanded(nodes: Sequence[Node], outputs: Sequence[Value], must: set[Value]) -> list[Node]:
     """A node that reads what checks indices on the way to values that must be computed, where no
     output is made from it."""
     if not must or not any(checks_indices(node) for node in nodes):
@@ -293,7 +320,11 @@ def _sources_of_dims(
         spoken_of.update(symbolic(type_.shape))
     for value in feeds:
         spoken_of.update(symbolic(value.shape))
-    return _first_to_tell(_untold(symbols_of(*spoken_of), feeds), others)
+    symbols = symbols_of(*spoken_of)
+    found = _first_to_tell(_untold(symbols, feeds), others)
+    # sums of sizes and the like tell none of them, but must be what these say
+    found += [v for v in unread if not _is_plain(v) and symbols_of(*v.shape) <= symbols]
+    return found
 
 
 def _placeholders(recorder: Recorder) -> list[Value]:
@@ -319,7 +350,7 @@ def _first_to_tell(unknown: set[DimExpr], others: Iterable[Value]) -> list[Value
 
 def with_sources(recorder: Recorder, nodes: Sequence[Node]) -> list[Node]:
     """The nodes and those whose sizes or guards they speak of, in the order they were built."""
-    everything = [*nodes, *relied(nodes)]
+    everything = [*nodes, *_leading_to_guards(relied(nodes))]
     fed = [node.outputs[0] for node in everything if node.op is placeholder_op]
     for value in _sources_of_dims(recorder, everything, fed):
         node = recorder.producer(value)

@@ -69,12 +69,13 @@ def save(path: str | os.PathLike[str], fetches: Any, *, session: Session | None 
     roots = [v for leaf in flat for v in (leaf.values if isinstance(leaf, Effect) else (leaf,))]
     nodes = _saved_nodes(recorder, with_sources(recorder, needed(recorder, roots, ())))
     nodes = _with_facts(recorder, nodes, session)
+    saved = {value for node in nodes for value in node.outputs}
     for node in list(nodes):
         for value in node.outputs:
             for op, table in ((requires_op, recorder.requires), (relies_op, recorder.relies)):
-                others = table.get(value)
+                others = [v for v in dict.fromkeys(table.get(value, ())) if v in saved]
                 if others:
-                    nodes.append(_file_node(op, (value, *dict.fromkeys(others))))
+                    nodes.append(_file_node(op, (value, *others)))
     outputs: list[Value] = []
     for leaf in flat:
         if isinstance(leaf, Effect):

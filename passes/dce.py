@@ -9,13 +9,13 @@ only reason to stay. Inputs stay, since they are the graph's signature. What is 
 the graph and the regions inside it at once, value by value: a result of ``cond`` needs that result
 of both branches and the predicate; a result of ``while`` needs the condition, its start and its
 successor. A carried value that only feeds itself is so never reached, however deep it is nested.
-Control flow with guards stays, with one of its results: they hold when it runs. So does what checks
-indices and must run, since a ``demand`` reads it.
+What checks indices and must run stays, since a ``demand`` reads it. Control flow with guards or a
+``demand`` stays, with one of its results: these hold when it runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
@@ -30,13 +30,15 @@ def dce(graph: Graph, context: PassContext) -> Graph:
     Dropping results or captures of control flow is a decision; dropping nodes is none.
     """
     owners = []
+    nodes: Sequence[Node] = graph.nodes
     if graph.has_regions:
-        owners = [node for node in open_nodes(graph) if has_open_regions(node)]
+        nodes = [*open_nodes(graph)]
+        owners = [node for node in nodes if has_open_regions(node)]
     live = _Live(graph, owners)
     live.need(graph.outputs)
-    live.need(node.output for node in graph.nodes if node.op is demand_op)
+    live.need(node.output for node in nodes if node.op is demand_op)
     for node in owners:
-        if _has_guards(node) and live.values.isdisjoint(node.outputs):
+        if _may_refuse(node) and live.values.isdisjoint(node.outputs):
             live.need(node.outputs[:1])
     decided: set[Node] = set()
     refused = True
@@ -116,12 +118,12 @@ class _Live:
         )
 
 
-def _has_guards(node: Node) -> bool:
-    """Whether it must run to find out if sizes fit, though nobody reads what it gives."""
+def _may_refuse(node: Node) -> bool:
+    """Whether it must run to find out if sizes and indices fit, whoever reads what it gives."""
     pending = [*node.regions]
     while pending:
         region = pending.pop()
-        if region.guards:
+        if region.guards or any(node.op is demand_op for node in region.nodes):
             return True
         pending += [inner for node in region.nodes for inner in node.regions]
     return False

@@ -74,6 +74,27 @@ def test_fault_1_what_only_relies_on_a_value_is_guarded(vectors: Any, tmp_path: 
         assert one.run(values[0], fed(a=3, b=3)).tolist() == [1, 1, 1]
 
 
+def test_fault_1_what_has_a_known_shape_may_rely_on_unknown_sizes(tmp_path: Path) -> None:
+    """A sum of 3 columns and of a vector has 3 columns, if the vector fits."""
+    with gx.Graph() as graph:
+        x = gx.placeholder((2, 3), "float64", name="x")
+        b = gx.placeholder((None,), "float64", name="b")
+        ones = gx.ones_like(gx.exp(x + b))
+        known = gx.zeros_like(gx.exp(x * 2.0))
+    session = gx.Session(graph, options=OPTIONS)
+    feeds = {"x": np.ones((2, 3))}
+    for size in (1, 3):
+        assert session.run(ones, {**feeds, **fed(b=size)}).tolist() == [[1, 1, 1]] * 2
+    refuses(lambda: session.run(ones, {**feeds, **fed(b=2)}), r"\[2, 3\] and \[2\]")
+    gx.save(tmp_path / "graph.gir", [ones, known])
+    loaded = gx.load(tmp_path / "graph.gir")
+    with pytest.raises(gx.ShapeError, match=r"\[2, 3\] and \[2\]"):
+        gx.Session(loaded[0].graph).run(loaded[0], fed(b=2))
+    # what always holds is neither saved nor run
+    assert "multiply" not in (tmp_path / "graph.gir").read_text()
+    assert session.run(known, {}).tolist() == [[0, 0, 0]] * 2
+
+
 def test_fault_1_a_step_alone_refuses_weights_that_do_not_fit() -> None:
     """25 weights for 40 rows: the variables keep their values, whatever is fetched."""
     with gx.Graph() as graph:
@@ -127,6 +148,21 @@ def test_fault_1_a_value_that_is_fed_tells_its_sizes(vectors: Any) -> None:
     assert session.run(slope, {product: np.ones(3)}).tolist() == [2, 2, 2]
 
 
+@pytest.mark.parametrize("size", [3, 6])
+def test_fault_1_a_value_of_sizes_together_is_fed_beside_these(vectors: Any, size: int) -> None:
+    """It tells neither size: both operands are asked for, and it must have the size they give."""
+    session, a, b = vectors
+    kept = gx.stop_gradient(a + b if size == 3 else gx.concatenate([a, b]))
+    rest = gx.gradients(gx.sum(gx.floor_divide(kept, kept)) + 2.0, kept)
+    for value in (kept * 2.0, gx.ones_like(kept), rest):
+        for given in ({}, fed(a=3)):
+            with pytest.raises(gx.FeedError, match="placeholder"):
+                session.run(value, {kept: np.ones(size), **given})
+        assert session.run(value, {kept: np.ones(size), **fed(a=3, b=3)}).shape == (size,)
+        with pytest.raises(gx.ShapeError, match=rf"which is {size}, but is {size + 1}"):
+            session.run(value, {kept: np.ones(size + 1), **fed(a=3, b=3)})
+
+
 def test_fault_4_indices_are_checked_where_nothing_is_read_or_written() -> None:
     with gx.Graph() as graph:
         x = gx.placeholder((None, None), "float64", name="x")
@@ -167,6 +203,44 @@ def test_fault_4_indices_of_effects_are_checked(level: int, tmp_path: Path) -> N
     loaded = gx.aot.load(tmp_path / "late")
     assert loaded(*good.values()) == 1
     refuses(lambda: loaded(*bad.values()), "index 3", gx.IndexRangeError)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_fault_4_indices_of_what_regions_require_are_checked(level: int, tmp_path: Path) -> None:
+    """In a branch or a body they are checked when that runs, and no sooner."""
+    with gx.Graph() as graph:
+        x = gx.placeholder((None,), "float64", name="x")
+        i = gx.placeholder((None,), "int64", name="i")
+        n = gx.placeholder((), "int64", name="n")
+
+        def inside() -> gx.Value:
+            with gx.control_dependencies([gx.take(x, i, axis=0) * 2.0]):
+                return x[0] * 1.0
+
+        def nested(k: gx.Value) -> gx.Value:
+            return gx.cond(gx.equal(k, 1), inside, lambda: x[0])
+
+        def looped(step: Callable[[gx.Value], gx.Value]) -> list[gx.Value]:
+            body = lambda k, s: (k + 1, s + step(k))  # noqa: E731
+            return gx.while_loop(lambda k, s: k < n, body, (0, np.float64(0)))
+
+        chosen = gx.cond(n > 1, inside, lambda: x[0])
+        count, total = looped(lambda k: inside())
+        within = looped(nested)[1]
+    session = gx.Session(graph, options=gx.Options(optimize=level, verify=True))
+    good, bad = ({"x": np.ones(3), "i": np.array([place])} for place in (-3, 3))
+    path = tmp_path / "graph.gir"
+    gx.save(path, [chosen, count, total, within])
+    again = gx.load(path)
+    other = gx.Session(again[0].graph, options=session.options)
+    for value, loaded in zip((chosen, count, total, within), again, strict=True):
+        expected = 1 if value is chosen else 2
+        assert session.run(value, {**good, "n": 2}) == other.run(loaded, {**good, "n": 2})
+        assert session.run(value, {**good, "n": 2}) == expected
+        session.run(value, {**bad, "n": 0})
+        refuses(lambda: session.run(value, {**bad, "n": 2}), "index 3", gx.IndexRangeError)  # noqa: B023
+        with pytest.raises(gx.IndexRangeError, match="index 3"):
+            other.run(loaded, {**bad, "n": 2})
 
 
 @pytest.mark.parametrize("level", [0, 2])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ def test_fault_9_chains_of_unknown_sizes(kind: str) -> None:
         assert slope.shape == given.shape
 
 
-def _compiled(count: int) -> Callable[[], object]:
+def _compiled(count: int, options: gx.Options | None = None) -> Callable[[], object]:
     def run() -> object:
         with gx.Graph() as graph:
             parts = [gx.placeholder((None,), "float32", name=f"p{n}") for n in range(count)]
@@ -83,7 +84,7 @@ def _compiled(count: int) -> Callable[[], object]:
             for part in parts[1:]:
                 total = total + part
         feeds = {part: np.ones(3 if n % 3 else 1, np.float32) for n, part in enumerate(parts)}
-        (result,) = {*gx.Session(graph).run(total, feeds).tolist()}
+        (result,) = {*gx.Session(graph, options=options).run(total, feeds).tolist()}
         assert result == count
         return None
 
@@ -95,6 +96,15 @@ def test_fault_9_sums_of_unknown_sizes() -> None:
     _compiled(8)()
     few, many = lines_run(_compiled(20)), lines_run(_compiled(80))
     assert many <= 6 * few
+
+
+def test_fault_9_sums_of_unknown_sizes_from_the_cache(tmp_path: Path) -> None:
+    """A hash of a graph is made of what its guards share, not of the text of each."""
+    options = gx.Options(cache=str(tmp_path))
+    _compiled(8, options)()
+    compiled, _ = lines_run(_compiled(20, options)), _compiled(80, options)()
+    few, many = lines_run(_compiled(20, options)), lines_run(_compiled(80, options))
+    assert few < compiled / 2 and many <= 6 * few, (compiled, few, many)
 
 
 def test_matrices_of_unknown_sizes_are_read_in_order() -> None:

@@ -20,12 +20,14 @@ from graphc.ir.dims import digest
 from graphc.ir.printer import attrs_text, guard_text, quote, symbol_order, symbols_of
 
 if TYPE_CHECKING:
+    from graphc.ir.dims import Dim
     from graphc.ir.graph import Graph, Node
+    from graphc.ir.guard import Guard
     from graphc.ir.op import OpDef
     from graphc.ir.types import TensorType
     from graphc.ir.value import Value
 
-_VERSION = "graph 6"
+_VERSION = "graph 7"
 
 
 class Structure:
@@ -142,8 +144,8 @@ def structural_hash(graph: Graph) -> str:
         parts.append(_attrs_text(node))
         symbols |= symbols_of(tuple(node.attrs.values()))
     parts += (f"region {region.structural_hash}" for region in content.regions)
-    parts += map(guard_text, graph.guards)
-    symbols.update(symbol for guard in graph.guards for symbol in guard.symbols)
+    parts += map(_guard_digest, graph.guards)
+    symbols |= symbols_of(tuple({dim for guard in graph.guards for dim in guard.dims}))
     parts += (str(symbol_order(symbol)) for symbol in sorted(symbols, key=symbol_order))
     # Every part is free of raw newlines, since strings are quoted: the joint is unambiguous.
     tables = "\n".join(parts).encode("utf-8", "surrogatepass")
@@ -151,6 +153,17 @@ def structural_hash(graph: Graph) -> str:
     if sys.byteorder == "big":
         words.byteswap()
     return hashlib.sha256(words.tobytes() + tables).hexdigest()[:32]
+
+
+def _guard_digest(guard: Guard) -> str:
+    left, right, *flags = guard.condition
+    shown = None if guard.shown is None else " ".join(map(_quoted_digest, guard.shown))
+    sides = f"{_quoted_digest(left)} {_quoted_digest(right)}"
+    return f"guard {sides} {flags} {quote(guard.message)} {shown}"
+
+
+def _quoted_digest(dim: Dim) -> str:
+    return f"[{digest(dim)}]"
 
 
 def _type_digest(type_: TensorType) -> str:

@@ -55,7 +55,7 @@ class Guard:
     @property
     def symbols(self) -> frozenset[DimExpr]:
         """The symbols whose sizes it needs."""
-        return frozenset(symbol for dim in self.dims for symbol in symbols_of(dim))
+        return symbols_of(*self.dims)
 
     def failure(self, sizes: Mapping[str, int]) -> GraphcError | None:
         """The error to raise for these sizes of the symbolic dims, if it does not hold."""

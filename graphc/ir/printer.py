@@ -160,7 +160,8 @@ def symbols_in(graph: Graph) -> list[DimExpr]:
         current = stack.pop()
         for value in current.inputs:
             types[id(value.type)] = value.type
-        mentioned.update(s for guard in current.guards for s in guard.symbols)
+        spoken_of = {dim for guard in current.guards for dim in guard.dims}
+        mentioned |= dims.symbols_of(*spoken_of)
         for node in current.nodes:
             for value in node.outputs:
                 types[id(value.type)] = value.type

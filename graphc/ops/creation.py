@@ -119,7 +119,7 @@ def full_like(x: Any, value: Any, dtype: DTypeLike | None = None) -> Value:
     element = like.dtype if dtype is None else as_dtype(dtype)
     filled = in_dtype(value, element, like)
     result: Value = surface_function("broadcast_to")(filled, like.shape)
-    if result.graph is not None and result is not filled and not like.type.is_static:
+    if result.graph is not None and result is not filled:
         result.graph.rely(result, [like])
     return result
 
