@@ -22,6 +22,7 @@ from graphc.ops.control import demand_op
 from graphc.ops.dim_guards import symbolic, with_sizes_asked
 from graphc.ops.source import placeholder_op
 from graphc.ops.state import assign_op, variable_op
+from graphc.ops.unread import checks_of_unread
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -236,25 +237,29 @@ def required(
 
 
 def demanded(nodes: Sequence[Node], outputs: Sequence[Value], must: set[Value]) -> list[Node]:
-    """A node that reads what checks indices on the way to values that must be computed, where no
-    output is made from it."""
-    if not must or not any(checks_indices(node) for node in nodes):
+    """What checks the indices on the way to values that must be computed, where no output is made
+    from it, and a node that reads these checks."""
+    checking = [node for node in nodes if checks_indices(node)]
+    if not checking:
         return []
-    read, found = {*outputs}, []
-    for node in reversed(nodes):
+    unread = [more for node in checking if (more := checks_of_unread(node))]
+    found = [[more[-1].output] for more in reversed(unread)]
+    place = checking[-1].provenance
+    read = {*outputs}
+    for node in reversed(nodes) if must else ():
         if not read.isdisjoint(node.outputs):
             read.update(node.inputs)
         elif must.isdisjoint(node.outputs):
             continue
         elif checks_indices(node):
             found.append([value for value in node.outputs if value in must])
-            place = node.provenance
             read.update(node.inputs)
         else:
             must.update(node.inputs)
     if not found:
         return []
-    return [make_node(demand_op, [*chain(*reversed(found))], {}, (), place)]
+    read_all = make_node(demand_op, [*chain(*reversed(found))], {}, (), place)
+    return [*chain(*unread), read_all]
 
 
 def checks_indices(node: Node) -> bool:

@@ -178,6 +178,40 @@ def test_fault_4_indices_are_checked_where_nothing_is_read_or_written() -> None:
 
 
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
+@pytest.mark.parametrize("known", [None, 0])
+def test_fault_4_indices_are_checked_beside_an_axis_of_nothing(
+    level: int, known: int | None
+) -> None:
+    """No element reads an index there, but indices of the same axis beside elements are checked."""
+    with gx.Graph() as graph:
+        x = gx.placeholder((known, None), "float64", name="x")
+        i = gx.placeholder((None,), "int64", name="i")
+        n = gx.placeholder((), "int64", name="n")
+        taken = gx.take(x, i, axis=1)
+        slope = gx.gradients(gx.sum(taken * taken), x)
+        body = lambda k, s: (k + 1, s + gx.sum(gx.take(x, i[0], axis=1)))  # noqa: E731
+        values = [
+            taken, gx.take(x.T, i, axis=0), gx.sum(taken), x[:, n], slope,
+            gx.scatter_add(x, i, 1.0, axis=1), gx.gradients(gx.sum(slope * slope), x),
+            gx.while_loop(lambda k, s: k < n - 2, body, (0, np.float64(0)))[1],
+        ]  # fmt: skip
+    session = gx.Session(graph, options=gx.Options(optimize=level, verify=True))
+    x_ = np.zeros((0, 3))
+    for value in values:
+        session.run(value, {x: x_, i: np.array([0, -3]), n: 2})
+        text = r"(take|scatter_add): index 3 is out of range for axis [01] of size 3"
+        bad = {x: x_, i: np.array([3, 0]), n: 3}
+        refuses(lambda: session.run(value, bad), text, gx.IndexRangeError)  # noqa: B023
+        if known is None:
+            bad[x] = np.zeros((2, 3))
+            refuses(lambda: session.run(value, bad), text, gx.IndexRangeError)  # noqa: B023
+    # columns that are sure to be there leave nothing to check beside the take itself
+    with graph:
+        plain = gx.take(gx.placeholder((None, 4), "float64", name="y"), i, axis=0)
+    assert len(session.compile(plain).kernels) == 1
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
 def test_fault_4_indices_of_effects_are_checked(level: int, tmp_path: Path) -> None:
     """What must run checks its indices, whether or not anything reads what it picks."""
     with gx.Graph() as graph:

@@ -213,5 +213,6 @@ class _Operands:
     def checked_index(self, index: Any, bound: Dim, axis: int, wraps: bool = True) -> Var:
         if not self._node.op.checks_indices:
             raise VerifyError(f"{self._node!r} checks an index but does not say so in its OpDef")
-        site = Site(axis, self._node.op.name, self._node.provenance.where)
+        name = self._node.attrs.get("of", self._node.op.name)
+        site = Site(axis, name, self._node.provenance.where)
         return self._b.check(index, bound, site, wraps)

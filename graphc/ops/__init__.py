@@ -26,6 +26,7 @@ from graphc.ops import (
     source,
     state,
     statistics,
+    unread,
 )
 
 families_loaded()
@@ -55,4 +56,5 @@ __all__ = [
     "source",
     "state",
     "statistics",
+    "unread",
 ]
