@@ -273,6 +273,11 @@ class Kernel:
         return symbols_of(*self._mentioned())
 
     @property
+    def is_sized(self) -> bool:
+        """Whether there are any."""
+        return any(not isinstance(dim, int) for dim in self._mentioned())
+
+    @property
     def dims(self) -> tuple[str, ...]:
         """Names of the symbols it needs, sorted."""
         return tuple(sorted(map(symbol_name, self.symbols)))

@@ -335,7 +335,7 @@ class _Planner:
         """A new kernel's number."""
         number = len(self.kernels)
         self.kernels.append(kernel)
-        if kernel.symbols:
+        if kernel.is_sized:
             self._sized.add(number)
         return number
 

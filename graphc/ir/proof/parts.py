@@ -191,6 +191,8 @@ def _direction_of_terms(value: Dim, index: DimExpr) -> int | None:
 def _of_atom(atom: Atom, index: DimExpr) -> int | None:
     if atom.kind == "symbol":
         return int(expression(atom) is index)
+    if atom.kind == "broadcast":
+        return 0
     steps = [direction_of(argument, index) for argument in atom.arguments]
     if atom.kind == "floordiv":
         return steps[0] if steps[1] == 0 and at_least(atom.arguments[1], 0) else (
