@@ -103,7 +103,7 @@ def test_fault_16_naming_many_variables_is_linear() -> None:
     names = list(file_names(graph))
     assert len(set(names)) == 3000
     assert names[-2:] == ["w_1499", "variable_1499"]
-    assert graph._numbers["variable"] <= 1500
+    assert graph.names._numbers["variable"] <= 1500
 
 
 # --- round trips ---------------------------------------------------------------------------------

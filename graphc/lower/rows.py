@@ -41,7 +41,7 @@ from graphc.lower.region import Result, Slices, open_loop, open_loops, open_regi
 from graphc.ops.groups import Form
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Stage:
     """Reductions that run in one loop over the row, and the rows that need them."""
 
@@ -280,7 +280,7 @@ def _full_index(row: Index, axis: int, position: Var) -> Index:
     return (*row[:axis], position, *row[axis:])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Line:
     """A row under reduction.
 
