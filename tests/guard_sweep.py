@@ -197,7 +197,8 @@ def faults(
         yield "wrote beside an array", ""
     if expected.error is None and got.error is None:
         single = any(o.dtype == "float32" for o in program.operands)
-        if found := _differs(expected, got.arrays, 2e-3 if single else 1e-8):
+        # in float32 a gradient that cancels may keep two digits; two thirds have float64
+        if found := _differs(expected, got.arrays, 1e-2 if single else 1e-8):
             yield found
         return
     if expected.error is None:
