@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import textwrap
 import time
 from functools import partial
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from at_once import at_once
+from tools import FORKING
 
 import graphc as gx
 from graphc.base import threads as base_threads
@@ -120,7 +120,7 @@ def run_script(text: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """
     script = textwrap.dedent(head) + textwrap.dedent(text)
     return subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=600, **options
+        [*FORKING, "-c", script], capture_output=True, text=True, timeout=600, **options
     )
 
 

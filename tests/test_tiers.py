@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import os
 import subprocess
-import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ import numpy as np
 import pytest
 from at_once import at_once
 from tier_harness import array, assert_same, large, same_bits
+from tools import FORKING
 
 import graphc as gx
 import graphc.compiler
@@ -279,7 +279,7 @@ def ran(
     before: str = "",
 ) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(length=length, more=more, before=before)],
+        [*FORKING, "-c", SCRIPT.format(length=length, more=more, before=before)],
         capture_output=True, text=True, timeout=600, check=False, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

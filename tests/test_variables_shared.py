@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from at_once import at_once
+from tools import FORKING
 
 import graphc as gx
 from graphc import holdings
@@ -224,7 +225,7 @@ print(len(codes), *set(codes))
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_forks_at_once_while_sessions_are_made() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=120, check=False
+        [*FORKING, "-c", FORKS], capture_output=True, text=True, timeout=120, check=False
     )
     assert (done.stdout, done.stderr) == ("16 0\n", "")
 

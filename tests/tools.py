@@ -26,6 +26,10 @@ _PACKAGES = {
 _ROOT = Path(__file__).resolve().parent.parent
 
 
+FORKING = (sys.executable, "-W", "ignore:This process:DeprecationWarning")
+"""A Python that forks beside threads, of which Python 3.12 and newer warn."""
+
+
 def child_environment(**more: str) -> dict[str, str]:
     """The environment of a Python that imports graphc from here, with some variables more.
 

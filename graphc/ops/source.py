@@ -86,7 +86,7 @@ def payload_of(value: Any, dtype_: DTypeLike | None = None) -> Payload:
             where=caller(),
             hint="use gx.dim(size), a tensor",
         )
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+    if isinstance(value, np.ma.MaskedArray) and np.any(value.mask):
         raise DTypeError(
             "a tensor has no masked entries", where=caller(), hint="fill them first: .filled(x)"
         )
