@@ -222,6 +222,7 @@ class Session:
             for made in list(self.compilations)
         )
 
+    @uncollected
     def _executable(self, fetches: Any, fed: Sequence[Value]) -> Executable:
         resolved = rebuild(fetches, self._fetch)
         flat = list(leaves(resolved))
@@ -260,7 +261,6 @@ class Session:
         fed = ", ".join(map(_label, overrides)) or "placeholders only"
         return f"the fetches {shown} with other values fed: {fed}"
 
-    @uncollected
     def _compile(self, extraction: Extraction, reason: str) -> Tiers:
         """The program of an extraction; equal graphs whose errors name the same lines share one."""
         known = self._known(extraction) if self.compilations else None
