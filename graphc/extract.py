@@ -15,7 +15,7 @@ from graphc.base.source import caller
 from graphc.ir.builder import make_node
 from graphc.ir.dims import DimExpr, is_symbol, symbols_of
 from graphc.ir.graph import Graph, Node
-from graphc.ir.guard import Guard, guards_of, lifted
+from graphc.ir.guard import Guard, demands, lifted
 from graphc.ir.recorder import Recorder, how_to_run
 from graphc.ir.value import Value
 from graphc.ops.control import demand_op
@@ -103,7 +103,7 @@ def _leading_to_guards(nodes: Sequence[Node]) -> list[Node]:
     """
     guarded: set[Value] = set()
     for node in nodes:
-        if any(v in guarded for v in (*node.inputs, *_relied(node))) or any(guards_of(node)):
+        if any(v in guarded for v in (*node.inputs, *_relied(node))) or demands(node):
             guarded.update(node.outputs)
     kept: list[Node] = []
     wanted = set(guarded)
@@ -272,8 +272,8 @@ def checks_indices(node: Node) -> bool:
 def _telling_guards(
     recorder: Recorder, guards: Sequence[Guard], unknown: set[DimExpr], unread: Iterable[Value]
 ) -> tuple[list[Value], frozenset[Value]]:
-    """Which values that are fed but not read tell all of what is unknown of a guard's sizes, and
-    which placeholders would tell some of what is left."""
+    """The fed values that nothing reads from which all unknown sizes of a guard follow, and the
+    placeholders that, if they were fed, would tell further unknown sizes."""
     plain = [value for value in unread if _is_plain(value)]
     left = _untold(unknown, plain)
     told = (guard.symbols for guard in guards if left.isdisjoint(guard.symbols))

@@ -1,4 +1,4 @@
-"""The vectors of a loop, and what is left behind them: some lanes of one more, or single elements.
+"""Vector loops: their width, and the loop tail, a masked vector or one element after the other.
 
 Rows of few columns are nothing else. Lanes outside the mask read and write nothing and report no
 index; what they compute is dropped. Lanes and single elements are emitted by the same code, so
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def vector_width(body: Sequence[Statement], target: Target, glue: bool = False) -> int:
     """Lanes for a vector loop: two or more registers of the widest data in flight.
 
-    In glue one, where registers are wide enough for that: what fits a register LLVM translates in a
-    third of the time, and what is saved around calls takes half the room.
+    In glue one, where registers are wide enough for that: LLVM compiles what fits a register in a
+    third of the time, and spills around calls take half the stack.
     """
     widest = 8
     for statement in walk(body):

@@ -174,6 +174,11 @@ def may_demand(node: Node) -> bool:
     return not alike or len(inputs) > 3
 
 
+def demands(node: Node) -> bool:
+    """Whether a node has guards."""
+    return may_demand(node) and any(True for _ in guards_of(node))
+
+
 def without_guards(attrs: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes without guards."""
     return {name: value for name, value in attrs.items() if name != ATTRIBUTE}

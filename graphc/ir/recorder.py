@@ -27,7 +27,7 @@ from graphc.ir.builder import (
 from graphc.ir.dims import Dim, symbol
 from graphc.ir.effect import Effect
 from graphc.ir.graph import UNKNOWN, Graph, Node, Provenance
-from graphc.ir.guard import guards_of, lifted, may_demand
+from graphc.ir.guard import demands, lifted
 from graphc.ir.names import Names
 from graphc.ir.op import OpDef
 from graphc.ir.types import Shape, TensorType
@@ -160,7 +160,7 @@ class Recorder:
                 outputs = tuple([Value(type_, name, self) for type_ in types])
         node = Node(op, tuple(inputs), attrs, tuple(outputs), tuple(regions), provenance)
         if is_new and not self.has_guards:
-            self.has_guards = may_demand(node) and any(True for _ in guards_of(node))
+            self.has_guards = demands(node)
         if self._control:
             self._put_under_control(node)
         self.nodes.append(node)
@@ -190,7 +190,7 @@ class Recorder:
         for value in node.outputs:
             value._graph = self
         if not self.has_guards:
-            self.has_guards = may_demand(node) and any(True for _ in guards_of(node))
+            self.has_guards = demands(node)
         if self._control:
             self._put_under_control(node)
         self.nodes.append(node)

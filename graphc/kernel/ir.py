@@ -274,7 +274,7 @@ class Kernel:
 
     @property
     def is_sized(self) -> bool:
-        """Whether there are any."""
+        """Whether shapes or statements mention a symbol."""
         return any(not isinstance(dim, int) for dim in self._mentioned())
 
     @property

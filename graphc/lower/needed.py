@@ -1,10 +1,10 @@
-"""Which rows need a reduction: those for which a ``where`` picks what is computed from it.
+"""Conditional reductions: a row needs one only if a ``where`` picks what is computed from it.
 
     plain = reduce_sum(x * x);  scaled = reduce_sum((x * small) * (x * small))
     root = sqrt(where(plain == inf, scaled, plain) {seldom = True})
 
-Hardly a row needs the scaled sum, so a kernel of rows asks for each whether it does, once the plain
-sum is known. Of a ``where`` that may pick either operand nothing is put off: to read a row once for
+Hardly any row needs the scaled sum, so a kernel of rows tests each row once its plain sum is
+known. Of a ``where`` that may pick either operand nothing is put off: to read a row once for
 both takes less time than to read it for one and then perhaps for the other. Invariant: what a row
 needs is computed as ever, and nothing else of it is picked, so bits are the same.
 """

@@ -306,7 +306,7 @@ class _Line:
 
     @contextmanager
     def along(self, extent: Size) -> Iterator[tuple[ReduceScope, Index]]:
-        """A reduction over so many elements; gives its scope and where each element is."""
+        """A reduction loop over the first elements of the row; gives its scope and their index."""
         with self.b.reduce(extent, self.order, self.condition) as scope:
             self.evaluator.push()
             index = _full_index(self.row, self.axis, scope.index)
