@@ -239,7 +239,7 @@ def required(
 def demanded(nodes: Sequence[Node], outputs: Sequence[Value], must: set[Value]) -> list[Node]:
     """What checks the indices on the way to values that must be computed, where no output is made
     from it, and a node that reads these checks."""
-    checking = [node for node in nodes if checks_indices(node)]
+    checking = [n for n in nodes if (n.op.checks_indices or n.regions) and checks_indices(n)]
     if not checking:
         return []
     unread = [more for node in checking if (more := checks_of_unread(node))]

@@ -46,6 +46,8 @@ class Variable(Value):
 
     __slots__ = ("is_asked_for", "stored", "trainable")
 
+    stem = "variable"
+
     def __init__(
         self,
         type: TensorType,
@@ -190,12 +192,8 @@ def variable(
             hint="make it outside and assign to it inside",
         )
     payload = payload_of(initial, dtype)
-    label = checked_name(name)
-    if label is None:
-        label = recorder.names.free("variable")
-    result = Variable(
-        payload.type, label, recorder, switch(trainable, "trainable"), dtype is not None
-    )
+    chosen = switch(trainable, "trainable")
+    result = Variable(payload.type, checked_name(name), recorder, chosen, dtype is not None)
     recorder.add(variable_op, (), {"initial": payload}, outputs=(result,))
     return result
 

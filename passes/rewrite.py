@@ -103,11 +103,7 @@ class Selection:
 
     def may_match(self, graph: Graph) -> Iterator[Node]:
         """The nodes that end in the op of a left side."""
-        dtypes = {value.type.dtype.name: value.type.dtype for value in graph.inputs}
-        for node in graph.nodes:
-            for value in node.outputs:
-                dtypes[value.type.dtype.name] = value.type.dtype
-        for dtype in dtypes.values():
+        for dtype in graph.dtypes:
             self.learn(dtype)
         roots = self.roots
         return (node for node in graph.nodes if node.op in roots)

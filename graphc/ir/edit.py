@@ -118,15 +118,20 @@ class GraphEditor:
 
     def put(self, node: Node) -> None:
         """Enters a ready node, in place of the one with the same first output, if any."""
-        node = self._bare(node)
         old = self._nodes.get(node.outputs[0])
+        if (
+            old is not None
+            and old.outputs is node.outputs
+            and {*map(id, old.inputs)} == {*map(id, node.inputs)}
+        ):
+            # all readers and the order stay as they are; operands that change places broadcast
+            # as they did
+            alike = old.op is node.op and old.attrs is node.attrs
+            self._stand(node if alike else self._bare(node))
+            return
         if old is not None:
-            if old.outputs is node.outputs and {*map(id, old.inputs)} == {*map(id, node.inputs)}:
-                # all readers and the order stay as they are
-                self._stand(node)
-                return
             self._unlink(old)
-        self._enter(node)
+        self._enter(self._bare(node))
 
     def redefine(
         self, value: Value, op: OpDef, inputs: Sequence[Value], attrs: Attributes

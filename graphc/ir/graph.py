@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import starmap
+from itertools import chain, starmap
 from typing import TYPE_CHECKING, Final
 
 from graphc.base.source import Location
@@ -20,6 +20,7 @@ from graphc.ir.op import OpDef
 from graphc.ir.value import Value
 
 if TYPE_CHECKING:
+    from graphc.ir.dtypes import DType
     from graphc.ir.equal import Structure
 
 
@@ -117,7 +118,7 @@ class Graph:
     """
 
     __slots__ = (
-        "_has_regions", "_hash", "_producers", "_structure",
+        "_dtypes", "_has_regions", "_hash", "_producers", "_structure",
         "guards", "inputs", "name", "nodes", "outputs",
     )  # fmt: skip
 
@@ -138,6 +139,17 @@ class Graph:
         self._hash: str | None = None
         self._structure: Structure | None = None
         self._has_regions: bool | None = None
+        self._dtypes: tuple[DType, ...] | None = None
+
+    @property
+    def dtypes(self) -> tuple[DType, ...]:
+        """The dtypes of its values, those inside regions left out, in the order they come."""
+        if self._dtypes is None:
+            # a type is one object for many values
+            types = {id(value._type): value._type for value in chain(self.inputs, self.producers)}
+            found = {type_.dtype.name: type_.dtype for type_ in types.values()}
+            self._dtypes = tuple(found.values())
+        return self._dtypes
 
     @property
     def has_regions(self) -> bool:

@@ -18,6 +18,7 @@ from graphc.ir.effect import Effect
 from graphc.ir.value import Value
 
 if TYPE_CHECKING:
+    from graphc.ir.graph import Node
     from graphc.ir.recorder import Recorder
 
 _Named = TypeVar("_Named", Value, Value | Effect)
@@ -26,21 +27,34 @@ _Named = TypeVar("_Named", Value, Value | Effect)
 class Names:
     """The names of one recorder.
 
+    Names of new nodes get in when somebody asks for a name, so that building does not pay for it.
+    That is also when values that are always called something get theirs.
+
     Attributes:
         changes: grows with each change of a name and each effect, which may change what names mean.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: Sequence[Node]) -> None:
         self.changes = 0
+        self._nodes = nodes
+        self._noted = 0
         self._values: dict[str, list[Value]] = {}
         self._effects: dict[str, list[Effect]] = {}
         self._numbers: dict[str, int] = {}
         self._lock = lock()
 
-    def note(self, value: Value, name: str) -> None:
-        """A value bears this name."""
+    def settle(self) -> None:
+        """Notes the names of all nodes that there are."""
+        if self._noted == len(self._nodes):
+            return
         with self._lock:
-            self._values.setdefault(name, []).append(value)
+            for node in self._nodes[self._noted :]:
+                for value in node.outputs:
+                    if value._name is None and value.stem is not None:
+                        value._name = self._free(value.stem)
+                    if value._name is not None:
+                        self._values.setdefault(value._name, []).append(value)
+                self._noted += 1
 
     def note_effect(self, effect: Effect) -> None:
         """A new effect bears its name."""
@@ -49,27 +63,28 @@ class Names:
             self.changes += 1
             self._effects.setdefault(effect.name, []).append(effect)
 
-    def change(self, value: Value, old: str | None) -> None:
-        """A value has got another name than the old one."""
+    def change(self, value: Value, name: str | None) -> None:
+        """Gives a value of the recorder another name, or none."""
+        self.settle()
         with self._lock:
             self.changes += 1
-            if old is not None:
-                others = [other for other in self._values.pop(old) if other is not value]
+            if value._name is not None:
+                others = [other for other in self._values.pop(value._name) if other is not value]
                 if others:
-                    self._values[old] = others
-            if value.name is not None:
-                self.note(value, value.name)
+                    self._values[value._name] = others
+            value._name = name
+            if name is not None:
+                self._values.setdefault(name, []).append(value)
 
-    def free(self, stem: str) -> str:
+    def _free(self, stem: str) -> str:
         """A name that nothing bears yet: the stem, or the stem with the next number that is free.
 
         The same program gets the same names, since numbers go by the order of building.
         """
-        with self._lock:
-            number = self._numbers.get(stem, 0)
-            while (name := f"{stem}_{number}" if number else stem) in self._values:
-                number += 1
-            self._numbers[stem] = number
+        number = self._numbers.get(stem, 0)
+        while (name := f"{stem}_{number}" if number else stem) in self._values:
+            number += 1
+        self._numbers[stem] = number
         return name
 
     def value(self, name: str, recorder: Recorder) -> Value:
@@ -78,6 +93,7 @@ class Names:
         Raises:
             NameLookupError: if no value, or more than one, bears it; names their lines.
         """
+        self.settle()
         found = self._values.get(name, ()) if isinstance(name, str) else ()
         return _only(recorder, name, found, "value", self._values)
 
@@ -87,6 +103,7 @@ class Names:
         Raises:
             NameLookupError: if neither, or more than one, bears it; names their lines.
         """
+        self.settle()
         found: list[Value | Effect] = [*self._values.get(name, ()), *self._effects.get(name, ())]
         return _only(recorder, name, found, "value or effect", (*self._values, *self._effects))
 

@@ -79,7 +79,7 @@ class Recorder:
         self._types: dict[tuple[str, Shape], TensorType] = {}
         # by what nodes of this graph keep alive
         self._inferred: dict[tuple[object, ...], tuple[TensorType, ...]] = {}
-        self.names = Names()
+        self.names = Names(self.nodes)
         self._symbols = 0
         self._control: list[tuple[Value, ...]] = []
         self._tokens: list[object] = []
@@ -164,8 +164,6 @@ class Recorder:
         if self._control:
             self._put_under_control(node)
         self.nodes.append(node)
-        if outputs[0]._name is not None:
-            self._note_names(outputs)
         return node
 
     def _types_of(
@@ -194,20 +192,9 @@ class Recorder:
         if self._control:
             self._put_under_control(node)
         self.nodes.append(node)
-        self._note_names(node.outputs)
 
     def _put_under_control(self, node: Node) -> None:
         self.require(node.outputs[0], (v for group in self._control for v in group))
-
-    def _note_names(self, values: Iterable[Value]) -> None:
-        for value in values:
-            if value._name is not None:
-                self.names.note(value, value._name)
-
-    def note_name(self, value: Value, old: str | None) -> None:
-        """A value has got another name than the old one."""
-        if value in self.positions:
-            self.names.change(value, old)
 
     def _provenance(self, frame: FrameType) -> Provenance:
         """The line of a frame: one object for all that one instruction builds, as in a loop."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from graphc.base.errors import GraphError, UnsupportedError
 from graphc.base.source import caller
@@ -60,10 +60,13 @@ class Value(Operators):
     Attributes:
         type: dtype and shape.
         name: a label, not unique; None where nobody gave one. A new one may be set.
+        stem: what the value is called, with a number if others are, where nobody gave a name.
         graph: the recorder in which the user built it, None for values made by passes.
     """
 
     __slots__ = ("__weakref__", "_graph", "_name", "_type")
+
+    stem: ClassVar[str | None] = None
 
     if TYPE_CHECKING:
 
@@ -92,25 +95,29 @@ class Value(Operators):
         return self
 
     def __getstate__(self) -> tuple[object, ...]:
-        return (self._type, self._name, self._graph)
+        return (self._type, self.name, self._graph)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self._type, self._name, self._graph = state
 
     @property
     def name(self) -> str | None:
-        """A label, not unique; None where nobody gave one. By a new one the graph finds the value.
+        """A label, not unique; None where there is none. By a new one the graph finds the value.
 
         Raises:
             GraphError: on setting it to what is neither text nor None.
         """
+        if self._name is None and self.stem is not None and self._graph is not None:
+            self._graph.names.settle()
         return self._name
 
     @name.setter
     def name(self, name: str | None) -> None:
-        old, self._name = self._name, checked_name(name)
-        if self._graph is not None:
-            self._graph.note_name(self, old)
+        checked_name(name)
+        if self._graph is not None and self in self._graph.positions:
+            self._graph.names.change(self, name)
+        else:
+            self._name = name
 
     @property
     def shape(self) -> Shape:

@@ -101,7 +101,7 @@ class _Planner:
 
     def made(self, value: Value, where: Location | None) -> int:
         """The slot a node writes a value to: where it is wanted, or a new temporary."""
-        if value in self._whole:
+        if self._whole and value in self._whole:
             join = self._whole[value]
             whole = join.output
             if whole not in self._begun:
@@ -214,9 +214,8 @@ class _Planner:
     def _rooms(self, launches: _Launches, where: Location | None) -> tuple[int, ...]:
         """New slots for what a node's launches need past its inputs and outputs."""
         first = len(self.slots)
-        self.slots += [
-            Slot(room.kind, room.type, room.name, where, room.copies) for room in launches.rooms
-        ]
+        for room in launches.rooms:
+            self.slots.append(Slot(room.kind, room.type, room.name, where, room.copies))
         return tuple(range(first, len(self.slots)))
 
     def join(self, node: Node) -> None:
@@ -238,20 +237,21 @@ class _Planner:
         slots = [slot_of[value] for value in node.inputs]
         for value in node.outputs:
             slots.append(self.made(value, where))
-        rooms = self._checked.pop(node, None)
-        left = launches.kernels if rooms is None else launches.kernels[1:]
-        if rooms is not None:
-            slots += rooms
+        kernels = launches.kernels
+        if self._checked and node in self._checked:
+            slots += self._checked.pop(node)
+            kernels = kernels[1:]
         elif launches.rooms:
             slots += self._rooms(launches, where)
         for old, new in launches.copied:
             self.copy(slots[old], slots[new])
-        for number, _ in left:
-            if number in self._sized:
-                self._bound(number, where)
+        if self._sized:
+            for number, _ in kernels:
+                if number in self._sized:
+                    self._bound(number, where)
         steps = self.steps
         first = len(steps)
-        for number, places in left:
+        for number, places in kernels:
             given = slots if places is None else [slots[place] for place in places]
             steps.append(Launch(number, tuple(given), where))
         self.launches[node] = range(first, len(steps))
