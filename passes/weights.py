@@ -216,10 +216,11 @@ def _scaled(weights: Array, rows: Array | None, columns: Array, transposed: bool
     factors = np.broadcast_to(columns, weights.shape[-2 if transposed else -1])
     if transposed:
         factors = factors[:, None]
-    if rows is not None:
-        given = np.broadcast_to(rows, weights.shape[-1 if transposed else -2])
-        factors = factors * (given if transposed else given[:, None])
-    result = _rounded(weights.astype(np.float64) * factors, weights.dtype)
+    with np.errstate(all="ignore"):
+        if rows is not None:
+            given = np.broadcast_to(rows, weights.shape[-1 if transposed else -2])
+            factors = factors * (given if transposed else given[:, None])
+        result = _rounded(weights.astype(np.float64) * factors, weights.dtype)
     normal = np.isfinite(result) & (np.abs(result) >= np.finfo(weights.dtype).tiny)
     # A weight or a factor may be 0; whatever else became 0 or subnormal has lost its digits.
     zero = ((weights == 0) | (factors == 0)) & (result == 0)

@@ -191,6 +191,13 @@ def test_weights_stay_normal_numbers(factor: float, reason: str) -> None:
     assert len(said) == 1 and reason in said[0]
 
 
+@pytest.mark.filterwarnings("error")
+def test_weights_that_leave_the_range_of_float64_warn_of_nothing() -> None:
+    w = np.full((K, N), 1e300)
+    _, said = folded(graph_of(lambda x: (x.astype("float64") @ w) * 1e200))
+    assert len(said) == 1 and "range" in said[0]
+
+
 def test_large_weights_are_not_stored_twice() -> None:
     def tied(x: gx.Value) -> Any:
         w = gx.constant(LARGE)
