@@ -23,8 +23,8 @@ from graphc.ir.value import Value
 from graphc.ops.control import cond_op, while_op
 from graphc.ops.fused import fused_op
 
-Alter: TypeAlias = Callable[[Array], Array]
-"""Gives what is used in place of an array."""
+Alter: TypeAlias = Callable[[Node, Sequence[Array], list[Array], Mapping[str, int]], list[Array]]
+"""Gives what is used in place of results: of the node, its operands, its results and the sizes."""
 
 
 class OutOfBudget(GraphcError):
@@ -126,7 +126,7 @@ def evaluate(
         sizes: sizes of symbols bound already, as of an enclosing graph.
         budget: how much may be computed, loops included; without one there is no end to a loop
             that has none.
-        alter: gives what is used in place of each result on the way.
+        alter: gives what is used in place of the results on the way.
 
     Raises:
         FeedError: if inputs are missing.
@@ -201,7 +201,7 @@ def evaluate_node(
                 where=node.provenance.where,
                 node=repr(node),
             )
-    return results if alter is None or node.regions else [alter(array) for array in results]
+    return results if alter is None or node.regions else alter(node, arrays, results, sizes)
 
 
 def _results(

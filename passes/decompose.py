@@ -55,6 +55,12 @@ def decompose(graph: Graph, context: PassContext) -> Graph:
     return editor.finish()
 
 
+def decomposed_alone(node: Node) -> Graph:
+    """A coarse node as a graph of core ops: of its inputs, each once, to its outputs."""
+    alone = Graph("alone", tuple(dict.fromkeys(node.inputs)), (node,), node.outputs)
+    return decompose(alone, PassContext())
+
+
 def _decomposed(editor: GraphEditor, node: Node) -> Sequence[Value]:
     """What stands for the node's outputs, of the same types."""
     try:

@@ -14,53 +14,20 @@ import numpy as np
 
 from graphc.base.errors import GraphcError, UnsupportedError, VerifyError
 from graphc.base.target import Target
-from graphc.debug.compare import Difference, difference, same_bits, tolerance_of
+from graphc.debug.compare import Difference, same_bits
+from graphc.debug.unexplained import unexplained
 from graphc.interp import evaluate_node
 from graphc.ir.attributes import Array
 from graphc.ir.dims import evaluate
 from graphc.ir.graph import Graph, Node
 from graphc.ir.types import TensorType
-from graphc.ir.value import Value
 from graphc.kernel.interp import run_kernel
 from graphc.lower.single import lower_single
 from graphc.plan.interp import Launcher, blank, run_plan
 from graphc.plan.ir import Plan
-from passes.checking import reaction
 
 OTHER_FILL = 0x3C
 """A byte that memory nothing has written is filled with, for a second run."""
-
-
-def explained(
-    nodes: Sequence[Node],
-    given: Mapping[Value, Array],
-    sizes: Mapping[str, int],
-    value: Value,
-    expected: Array,
-    array: Array,
-    loose: bool,
-) -> Difference | None:
-    """The difference of a value at two levels; None if rounding on the way explains it.
-
-    Args:
-        nodes: what computes the value of what is given.
-        given: arrays by value.
-        sizes: of the symbolic dims.
-        value: what is compared.
-        expected: what the nodes give.
-        array: what another level gives.
-        loose: whether the bits are open.
-    """
-    if not loose:
-        return difference(expected, array)
-    tolerance = tolerance_of(expected.dtype)
-    found = difference(expected, array, tolerance)
-    if found is None:
-        return None
-    spread, unstable = reaction(nodes, given, sizes, {value: expected})[value]
-    return difference(
-        expected, array, tolerance, allowance=spread, finite=True, accepted=unstable
-    )
 
 
 # --- kernels -------------------------------------------------------------------------------------
@@ -85,7 +52,9 @@ def guilty_operation(
         known = dict(zip(node.inputs, operands, strict=True))
         loose = node.op.numerics != "E"
         for value, expected, array in zip(node.outputs, results, made, strict=True):
-            found = explained([node], known, sizes, value, expected, array, loose)
+            found = unexplained(
+                [node], known, sizes, value, expected, array, loose=loose, finite=True
+            )
             if found is not None:
                 return node, found
     return None
@@ -151,4 +120,4 @@ def _other_blank(type_: TensorType, binding: Mapping[str, int]) -> Array:
     return array
 
 
-__all__ = ["explained", "guilty_operation", "memory_fault"]
+__all__ = ["guilty_operation", "memory_fault"]

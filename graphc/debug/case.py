@@ -22,6 +22,7 @@ from graphc.debug.compare import Difference, difference, tolerance_of
 from graphc.debug.samples import cost
 from graphc.debug.samples import feeds as sampled
 from graphc.debug.sizes import fitting_sizes
+from graphc.debug.unexplained import unexplained
 from graphc.extract import Extraction, extract, missing_feed
 from graphc.feeds import converted_feed
 from graphc.interp import OutOfBudget, bind_dims, evaluate
@@ -34,7 +35,6 @@ from graphc.ir.value import Value
 from graphc.ops.source import placeholder_op
 from graphc.structure import leaves
 from passes.base import Decision, PassContext
-from passes.checking import reaction
 
 Outcome: TypeAlias = list[Array] | Exception
 """What a run gives: arrays, or the error it ends with."""
@@ -145,14 +145,9 @@ def _unexplained(case: Case, number: int, wanted: Array, array: Array) -> Differ
     given = dict(zip(case.graph.inputs, case.arrays, strict=True))
     sizes = bind_dims([value.type for value in case.graph.inputs], case.arrays)
     try:
-        reactions = reaction(case.graph.nodes, given, sizes, {output: wanted})
+        return unexplained(case.graph.nodes, given, sizes, output, wanted, array, finite=True)
     except OutOfBudget:
         return difference(wanted, array, tolerance_of(wanted.dtype), finite=True)
-    spread, unstable = reactions[output]
-    return difference(
-        wanted, array, tolerance_of(wanted.dtype),
-        allowance=spread, finite=True, accepted=unstable,
-    )  # fmt: skip
 
 
 def _outcome(outcome: Outcome) -> str:

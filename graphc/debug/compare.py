@@ -82,8 +82,9 @@ def difference(
         with np.errstate(all="ignore"):
             regular = np.isfinite(expected)
             if tolerance or np.any(allowance):
-                magnitude = np.abs(np.where(regular, expected, 0))
-                allowed = tolerance * (magnitude + magnitude.max()) + allowance
+                # the sum of two magnitudes may be beyond the range
+                magnitude = tolerance * np.abs(np.where(regular, expected, 0))
+                allowed = magnitude + magnitude.max() + allowance
                 near = np.abs(given - expected) <= allowed
                 same |= near & regular & np.isfinite(given)
             if finite:

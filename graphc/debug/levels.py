@@ -16,7 +16,7 @@ import numpy as np
 
 from graphc.base.errors import GraphcError, IndexRangeError, ShapeError, VerifyError
 from graphc.base.target import Target
-from graphc.debug.blame import explained, guilty_operation, memory_fault
+from graphc.debug.blame import guilty_operation, memory_fault
 from graphc.debug.compare import Difference, difference, same_bits
 from graphc.debug.kernels import (
     ELEMENTS,
@@ -25,9 +25,11 @@ from graphc.debug.kernels import (
     interpreted_statements,
     run_native,
 )
+from graphc.debug.reaction import ELEMENTS as GRAPH_ELEMENTS
 from graphc.debug.samples import cost, feeds, random_array
 from graphc.debug.sizes import fitting_sizes
 from graphc.debug.substitutes import Substitutes
+from graphc.debug.unexplained import unexplained
 from graphc.interp import Budget, evaluate_node
 from graphc.interp import evaluate as evaluate_graph
 from graphc.ir.attributes import Array
@@ -45,7 +47,6 @@ from graphc.plan.interp import blank, run_plan
 from graphc.plan.ir import Plan
 from graphc.runtime.program import Program
 from passes.base import PassContext, open_nodes
-from passes.checking import ELEMENTS as GRAPH_ELEMENTS
 
 LAUNCHES = 2000
 """Programs that launch more kernels are not run step by step."""
@@ -192,7 +193,9 @@ def _check_lowering(
     inputs = dict(zip(region.inputs, given, strict=True))
     for output, wanted, array in zip(region.outputs, expected, made, strict=True):
         shaped = array.reshape(wanted.shape)
-        found = explained(region.nodes, inputs, sizes, output, wanted, shaped, loose)
+        found = unexplained(
+            region.nodes, inputs, sizes, output, wanted, shaped, loose=loose, finite=True
+        )
         if found is None:
             continue
         guilty = guilty_operation(region, given, sizes, target)
@@ -282,7 +285,9 @@ def _check_plan(
             meant = evaluate_graph(graph, inputs, sizes, Budget(GRAPH_ELEMENTS))
         for output, wanted, array in zip(graph.outputs, meant, expected, strict=True):
             shaped = array.reshape(wanted.shape)
-            found = explained(graph.nodes, inputs, sizes, output, wanted, shaped, loose)
+            found = unexplained(
+                graph.nodes, inputs, sizes, output, wanted, shaped, loose=loose, finite=True
+            )
             if found is not None:
                 raise _plan(plan.name, output, found)
     except VerifyError:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphc.base.source import Location
+from graphc.debug.partial_results import Marking
 from graphc.interp import bind_dims, evaluate_node, resolve
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph, Node
@@ -63,6 +64,9 @@ def origin(graph: Graph, inputs: Sequence[Array], results: Sequence[Array]) -> O
     search = _Search(graph, inputs)
     found = search.values[graph.outputs[wrong]]
     if np.isfinite(found[index]):
+        # the reference may have a wider range on the way
+        search = _Search(graph, inputs, Marking(np.nan))
+    if np.isfinite(search.values[graph.outputs[wrong]][index]):
         node = graph.producers[graph.outputs[wrong]]
         made = results[wrong][index]
         text = f"compiled code gave {made} at {list(index)}, where the reference is {found[index]}"
@@ -81,7 +85,11 @@ class _Search:
         values: what the interpreter gives for each value, those in fused bodies included.
     """
 
-    def __init__(self, graph: Graph, inputs: Sequence[Array]) -> None:
+    def __init__(
+        self, graph: Graph, inputs: Sequence[Array], marking: Marking | None = None
+    ) -> None:
+        """With a marking, what partial results that leave the range make is no number."""
+        self._marking = marking
         self.values: dict[Value, Array] = dict(zip(graph.inputs, inputs, strict=True))
         self._makers: dict[Value, Node] = {}
         self._same: dict[Value, Value] = {}
@@ -94,9 +102,8 @@ class _Search:
         """The node's values; those inside of a fused node too, each under its own name."""
         if node.op is not fused_op:
             operands = [self.values[value] for value in node.inputs]
-            for value, array in zip(
-                node.outputs, evaluate_node(node, operands, sizes), strict=True
-            ):
+            results = evaluate_node(node, operands, sizes, alter=self._marking)
+            for value, array in zip(node.outputs, results, strict=True):
                 self.values[value], self._makers[value] = array, node
             return
         (body,) = node.regions
@@ -123,6 +130,9 @@ class _Search:
             if found is None:
                 made = self._text(node, array.shape, index)
                 text = f"{made} gave {array[index]} at {list(index)}"
+                if self._marking is not None:
+                    left = f"partial results of {made} leave the range of {node.output.dtype}"
+                    text = f"{left} at {list(index)}"
                 return Origin(text, node.provenance.where)
             value, index = found
 

@@ -23,8 +23,7 @@ from graphc.ops.control import cond_op, while_op
 from graphc.ops.fused import fused_op
 from graphc.ops.linalg import contract_op
 from graphc.ops.pointwise_logic import astype_op
-from passes.base import PassContext
-from passes.decompose import decompose
+from passes.decompose import decomposed_alone
 
 Pair = tuple[Array, Array]
 """An array as the graph computes it, and as it truly is; twice the same where it is discrete."""
@@ -115,8 +114,7 @@ def _results(
     if not any(array.dtype.kind == "f" for array in plain):
         return [(array, array) for array in plain]
     if isinstance(node.op.lowering, Decompose):
-        alone = Graph("alone", tuple(dict.fromkeys(node.inputs)), (node,), node.outputs)
-        parts = decompose(alone, PassContext())
+        parts = decomposed_alone(node)
         known = _walk(parts, pairs, sizes, budget, inputs=node.inputs)
         return [
             (own, _fitting(known[part][1], own))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from graphc.ir.dtypes import DType
 from graphc.ir.op import Combine
 from graphc.kernel.fused_multiply_add import fma
 from graphc.kernel.ir import CHUNK, LEVELS, Order, lanes
+
+Step: TypeAlias = Callable[[Any, Any], Any]
+"""A total and a term, or a further total, to a total."""
 
 
 def neutral_element(combine: Combine, term: DType) -> bool | int | float:
@@ -86,8 +89,27 @@ def combine_terms(
         def square(total: Any, term: Any) -> Any:
             return multiply_add(term, term, total)
 
-        step: _Step = square if combine == "squares" else ufunc
-        return _cascade(ufunc, step, neutral, terms, 1 if order == "chain" else lanes(dtype))
+        step: Step = square if combine == "squares" else ufunc
+        return combine_in_order(ufunc, step, neutral, terms, dtype, order)
+
+
+def combine_in_order(
+    joined: Step, step: Step, neutral: Any, terms: Array, dtype: DType, order: Order
+) -> Array:
+    """Reduces the last axis, which is not empty, by any steps in the order of floats.
+
+    Args:
+        joined: what combines two totals.
+        step: what combines a total with a term.
+        neutral: what every total begins with.
+        terms: of the dtype; any leading axes.
+        dtype: the terms' dtype, which says how many lanes there are.
+        order: the order class.
+
+    Returns:
+        an array without the last axis.
+    """
+    return _cascade(joined, step, neutral, terms, 1 if order == "chain" else lanes(dtype))
 
 
 def extreme(combine: Literal["minimum", "maximum"], terms: Array, **options: Any) -> Array:
@@ -102,11 +124,7 @@ def extreme(combine: Literal["minimum", "maximum"], terms: Array, **options: Any
     return np.where(best == 0, np.where(decisive, zero, -zero), best)
 
 
-_Step = Callable[[Any, Any], Any]
-"""A total and a term, or a further total, to a total."""
-
-
-def _cascade(joined: _Step, step: _Step, neutral: Any, terms: Array, width: int) -> Array:
+def _cascade(joined: Step, step: Step, neutral: Any, terms: Array, width: int) -> Array:
     count = terms.shape[-1]
     steps = count // width
     # The steps first: every level then combines whole arrays.
@@ -126,7 +144,7 @@ def _cascade(joined: _Step, step: _Step, neutral: Any, terms: Array, width: int)
     return np.asarray(joined(total[0], rest))
 
 
-def _level(combined: _Step, parts: Array, neutral: Any, last: bool) -> Array:
+def _level(combined: Step, parts: Array, neutral: Any, last: bool) -> Array:
     """Combines CHUNK parts each (at the last level all) in order, starting from the neutral.
 
     An incomplete chunk stands for an incomplete level: combining the neutral changes nothing.
@@ -141,4 +159,11 @@ def _level(combined: _Step, parts: Array, neutral: Any, last: bool) -> Array:
     return result
 
 
-__all__ = ["combine_nothing", "combine_terms", "extreme", "neutral_element"]
+__all__ = [
+    "Step",
+    "combine_in_order",
+    "combine_nothing",
+    "combine_terms",
+    "extreme",
+    "neutral_element",
+]

@@ -6,6 +6,7 @@ Invariant: a core reduction drops attrs ``axis``; attrs ``order`` ("lanes" for t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -92,11 +93,29 @@ def sum_reference(array: Any, **options: Any) -> Any:
         return np.asarray(np.sum(array, dtype=wide, **options)).astype(array.dtype)
 
 
-def product_reference(array: Any, **options: Any) -> Any:
-    """np.prod in the array's dtype; float32 is multiplied in float64 and rounded once."""
+def product_reference(array: Any, axis: Any, keepdims: bool = False) -> Any:
+    """The product in the array's dtype, over axes of any number; integers wrap.
+
+    Floats are multiplied in float64, with exponents of their own so that no partial product leaves
+    the range, and rounded once.
+    """
     with np.errstate(all="ignore"):
-        wide = np.float64 if array.dtype.kind == "f" else array.dtype
-        return np.asarray(np.prod(array, dtype=wide, **options)).astype(array.dtype)
+        if array.dtype.kind != "f":
+            return np.asarray(np.prod(array, axis=axis, dtype=array.dtype, keepdims=keepdims))
+        axes = (axis,) if isinstance(axis, int) else tuple(axis)
+        last = np.moveaxis(array.astype(np.float64), axes, range(-len(axes), 0))
+        kept = last.shape[: array.ndim - len(axes)]
+        count = math.prod(last.shape[len(kept) :])
+        terms, exponents = np.frexp(last.reshape((*kept, count)))
+        while count != 1:
+            one = np.full((*kept, 2 if count == 0 else count % 2), 0.5)
+            terms = np.concatenate([terms, one], axis=-1)
+            exponents = np.concatenate([exponents, (one * 2).astype(exponents.dtype)], axis=-1)
+            terms, more = np.frexp(terms[..., ::2] * terms[..., 1::2])
+            exponents = exponents[..., ::2] + exponents[..., 1::2] + more
+            count = terms.shape[-1]
+        result = np.ldexp(terms[..., 0], exponents[..., 0]).astype(array.dtype)
+        return np.expand_dims(result, axes) if keepdims else np.asarray(result)
 
 
 def extreme_reference(combine: Literal["minimum", "maximum"]) -> Callable[..., Any]:
@@ -280,10 +299,18 @@ reduce_argmin_op = _core(
 # --- deviations ----------------------------------------------------------------------------------
 
 
+def mean_reference(array: Any, axes: Sequence[int]) -> Any:
+    """The mean over axes that are kept, also where the sum is beyond the range; NaN if empty."""
+    count = math.prod(array.shape[axis] for axis in axes)
+    total = np.divide(np.sum(array, axis=tuple(axes), keepdims=True), count)
+    shares = np.sum(np.divide(array, count), axis=tuple(axes), keepdims=True)
+    return np.where(np.isfinite(total), total, shares)
+
+
 def _deviations_reference(array: Any, axis: int, scale: float = 1.0, shift: float = 0.0) -> Any:
     with np.errstate(all="ignore"):
         wide = array.astype(np.float64)
-        center = np.divide(np.sum(wide, axis=axis, keepdims=True), array.shape[axis])
+        center = mean_reference(wide, (axis,))
         return np.asarray(np.sum(np.square((wide - center) * scale), axis=axis)).astype(
             array.dtype
         )

@@ -33,7 +33,7 @@ from graphc.ops.reduce import (
     reduced,
     sum_,
 )
-from graphc.ops.reduce_core import reduce_deviations_op, spread
+from graphc.ops.reduce_core import mean_reference, reduce_deviations_op, spread
 from graphc.ops.roots import root_of_squares, scales, square_of
 
 
@@ -151,7 +151,7 @@ def _var_reference(array: Any, axis: Any, keepdims: bool, ddof: int) -> Any:
     with np.errstate(all="ignore"):
         wide = array.astype(np.float64)
         count = math.prod(array.shape[place] for place in axis)
-        center = np.divide(np.sum(wide, axis=axis, keepdims=True), count)
+        center = mean_reference(wide, axis)
         total = np.square(wide - center).sum(axis=axis, keepdims=keepdims)
         return np.asarray(np.divide(total, max(count - ddof, 0))).astype(array.dtype)
 
