@@ -4,7 +4,7 @@ PYTHON ?= python3
 PYTHON_HERE = $(PYTHON)
 PIP_INSTALL = -m pip install --disable-pip-version-check
 
-.PHONY: help demo test test-all check-mode ulp fuzz bench clean
+.PHONY: help demo test test-all check-mode golden golden-diff ulp fuzz bench clean
 
 help:
 	@echo 'make demo    train a network on real digits, export it, classify with the artifact'
@@ -14,6 +14,8 @@ help:
 	@echo 'make ulp     sweep every float32 input of the vector functions (long)'
 	@echo 'make check-mode  the programs of the tests, and random ones, under GRAPHC=check'
 	@echo 'make fuzz    long random tests'
+	@echo 'make golden  record the texts of the levels anew, by their hashes (tests/golden);'
+	@echo '             golden-diff PROGRAM=softmaxes: how texts differ from those recorded'
 	@echo 'make bench   compare with ten peers, on one thread and on two (an hour)'
 	@echo 'make clean   remove the environments and caches'
 
@@ -56,6 +58,14 @@ CHECKED = $(addprefix tests/, $(addsuffix .py, $(addprefix test_, \
 check-mode: .venv/test/.installed
 	GRAPHC=check,cache=off .venv/test/bin/python -m pytest -n 2 $(CHECKED)
 	.venv/test/bin/python -m pytest -m slow -k fuzz tests/test_check_truth.py
+
+GOLDEN = PYTHONPATH=.:tests .venv/test/bin/python -m golden
+
+golden: .venv/test/.installed
+	$(GOLDEN) write
+
+golden-diff: .venv/test/.installed
+	$(GOLDEN) diff $(PROGRAM) $(BASE)
 
 fuzz: .venv/test/.installed
 	.venv/test/bin/python -m pytest -m slow -k fuzz

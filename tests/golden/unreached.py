@@ -1,0 +1,54 @@
+"""The functions of the code generator with lines that no golden program reaches, and why.
+
+A slow test compares them with what ``reached.py`` finds; ``python -m golden.reached`` shows the
+lines.
+"""
+
+from __future__ import annotations
+
+_DEFINED = "a module defines it once, and no module of its own asks twice"
+_BROKEN = "errors of what passes and verifiers do not let through"
+_PLACES = "results are stored at places made of indices alone"
+_OTHERS = "a condition before it, or what lowering makes, leaves it to other callers"
+
+UNREACHED = {
+    "graphc/codegen/emitter.py FunctionEmitter.iota": _OTHERS,
+    "graphc/codegen/gathering.py _place": "classes are picked by one element a row, not by rows",
+    "graphc/codegen/gemm/dots.py emit_dots": _DEFINED,
+    "graphc/codegen/gemm/driver.py _emit_blocked": _DEFINED,
+    "graphc/codegen/gemm/driver.py emit_float_gemm": _DEFINED,
+    "graphc/codegen/gemm/driver.py emit_float_gemm_packed": _DEFINED,
+    "graphc/codegen/gemm/integer.py emit_integer_gemm": _DEFINED,
+    "graphc/codegen/gemm/move.py emit_pack_block": _DEFINED,
+    "graphc/codegen/gemm/tile.py emit_row": _DEFINED,
+    "graphc/codegen/gemm/tile.py emit_strip": _DEFINED,
+    "graphc/codegen/kernel.py KernelEmitter._contract": "panels of another target; no workspace",
+    "graphc/codegen/kernel.py KernelEmitter.spread": _OTHERS,
+    "graphc/codegen/memory.py _all_uniform": "what all lanes load alike stands outside of the loop",
+    "graphc/codegen/scalar.py emit_cast": "the builder makes no cast to the same dtype",
+    "graphc/codegen/stages.py _fits": _OTHERS,
+    "graphc/codegen/stages.py _is_plain": _OTHERS,
+    "graphc/codegen/stages.py _keeps_order": _OTHERS,
+    "graphc/codegen/stages.py stages_of": _OTHERS,
+    "graphc/codegen/streaming.py address_at": _PLACES,
+    "graphc/codegen/streaming.py element_at": _PLACES,
+    "graphc/codegen/streaming.py start_of_lines": _PLACES,
+    "graphc/codegen/stripes.py _fits": "rows are kept in scratch along the last axis only",
+    "graphc/codegen/tiles.py emit_across": _OTHERS,
+    "graphc/codegen/walker.py ProgramText.kernels": "for people",
+    "graphc/codegen/walker.py joined_modules": "for people",
+    "graphc/lower/contraction.py lower_contraction": _BROKEN,
+    "graphc/lower/evaluate.py Evaluator._pointwise": _BROKEN,
+    "graphc/lower/evaluate.py Evaluator._step": _BROKEN,
+    "graphc/lower/evaluate.py _Operands.checked_index": _BROKEN,
+    "graphc/lower/evaluate.py _Operands.load_if": "what is made of indices is padded in memory",
+    "graphc/lower/hidden.py _Walk._row": _OTHERS,
+    "graphc/lower/pieces.py _Part._restricted": "fusion joins no map with other shapes to it",
+    "graphc/lower/pieces.py _Part.graph": "fusion joins no map with other shapes to it",
+    "graphc/lower/program.py _Planner._single": _BROKEN,
+    "graphc/lower/rows.py _known": _BROKEN,
+    "graphc/lower/series.py _joined": "threads share no kernel that reads a buffer in between",
+    "graphc/lower/series.py _make_all": "threads share no kernel that reads a buffer in between",
+}
+
+__all__ = ["UNREACHED"]
