@@ -80,7 +80,8 @@ def relied(nodes: Sequence[Node], stop: Collection[Value] = ()) -> list[Node]:
     What makes a value of ``stop`` does not run.
     """
     found: dict[Value, Node] = {}
-    stack = [value for node in nodes for value in _relied(node)]
+    seen: set[int] = set()
+    stack = [value for node in nodes for value in _relied(node, seen)]
     if not stack:
         return []
     known = {node.outputs[0] for node in nodes}
@@ -92,7 +93,7 @@ def relied(nodes: Sequence[Node], stop: Collection[Value] = ()) -> list[Node]:
         if node is not None and node.outputs[0] not in known:
             known.add(node.outputs[0])
             found[node.outputs[0]] = node
-            stack += (*node.inputs, *_relied(node))
+            stack += (*node.inputs, *_relied(node, seen))
     return sorted(found.values(), key=_position)
 
 
@@ -114,31 +115,49 @@ def _leading_to_guards(nodes: Sequence[Node]) -> list[Node]:
     return kept[::-1]
 
 
-def _position(node: Node) -> int:
+def _position(node: Node) -> tuple[int, int]:
+    """Where a node stands, after all that are outside of its branch or body."""
     value = node.outputs[0]
-    return 0 if value.graph is None else value.graph.positions[value]
+    if value.graph is None:
+        return 0, 0
+    depth, level = 0, value.graph.parent
+    while level is not None:
+        depth, level = depth + 1, level.parent
+    return depth, value.graph.positions[value]
 
 
 def parted(
-    recorder: Recorder, nodes: Sequence[Node], stop: Collection[Value] = ()
+    recorder: Recorder,
+    nodes: Sequence[Node],
+    stop: Collection[Value] = (),
+    inputs: Sequence[Value] = (),
 ) -> tuple[list[Node], tuple[Guard, ...]]:
     """Nodes of a recorder without guards, and what they and those they rely on need of sizes.
 
+    Placeholders among the inputs rely on what the sizes in their shapes were read off.
     Guards are in the order the nodes were built: so the error is that of the first operation that
     does not fit.
     """
-    asking = with_sizes_asked(nodes, stop)
-    if asking is nodes and not (recorder.has_guards or recorder.relies):
+    more: list[Node] = []
+    if recorder.has_guards:
+        given = filter(None, map(recorder.producer, inputs))
+        more = relied([*(node for node in given if node.op is placeholder_op), *nodes], stop)
+    everything = sorted([*nodes, *more], key=_position) if more else nodes
+    asking = with_sizes_asked(everything, stop)
+    if asking is everything and not recorder.has_guards:
         return [*nodes], ()
     bare, guards = lifted(asking)
-    more = relied(nodes, stop)
-    return bare, lifted(sorted([*asking, *more], key=_position))[1] if more else guards
+    if more:
+        made = {node.outputs[0]: node for node in bare}
+        bare = [made[node.outputs[0]] for node in nodes]
+    return bare, guards
 
 
-def _relied(node: Node) -> Iterator[Value]:
+def _relied(node: Node, seen: set[int] | None = None) -> Iterator[Value]:
+    """What a node relies on directly, without what is in tuples that were seen before."""
     for value in node.outputs:
         if value.graph is not None and value.graph.relies:
-            yield from value.graph.relies.get(value, ())
+            yield from value.graph.relied_on(value, seen)
 
 
 def without_assignments(nodes: Sequence[Node]) -> tuple[list[Node], dict[Value, Value]]:
@@ -195,7 +214,7 @@ def extract(
             states.append(node.outputs[0])
         else:
             others.append(node)
-    others, guards = parted(recorder, others, fed)
+    others, guards = parted(recorder, others, fed, feeds)
     read = {*feeds}
     unread = [value for value in fed if value not in read]
     feeds += _sources_of_dims(recorder, [*others, *_sources(nodes)], feeds, unread)

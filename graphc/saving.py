@@ -72,8 +72,9 @@ def save(path: str | os.PathLike[str], fetches: Any, *, session: Session | None 
     saved = {value for node in nodes for value in node.outputs}
     for node in list(nodes):
         for value in node.outputs:
-            for op, table in ((requires_op, recorder.requires), (relies_op, recorder.relies)):
-                others = [v for v in dict.fromkeys(table.get(value, ())) if v in saved]
+            required, relied = recorder.requires.get(value, ()), recorder.relied_on(value)
+            for op, found in ((requires_op, required), (relies_op, relied)):
+                others = [v for v in dict.fromkeys(found) if v in saved]
                 if others:
                     nodes.append(_file_node(op, (value, *others)))
     outputs: list[Value] = []

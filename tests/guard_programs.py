@@ -6,7 +6,7 @@ A seed says all of a program, and with a number all of a run's feeds.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,12 @@ from guard_calls import CALLS, Call
 
 import graphc as gx
 
-CORES = ("forward", "forward", "gradient", "gradient", "curved", "second", "tangent")
+SIZES = ("number", "shape", "reckoned")
+"""What is wanted of unknown sizes of results that nothing computes: themselves; what has shapes
+made of them; numbers computed with them. Where all are known, the results."""
+CORES = ("forward", "forward", "gradient", "gradient", "curved", "second", "tangent", *SIZES)
 """What is wanted of a call: its results; the gradients of their sum, or of the sum of their
-squares; the gradients of these; how its results change along its operands."""
+squares; the gradients of these; how its results change along its operands; their sizes."""
 WRAPPERS = (
     ("plain",) * 5
     + ("taken", "untaken", "untaken", "loop", "nested", "assign", "step", "group", "depends")
@@ -123,11 +126,35 @@ def draw(seed: int) -> Program:
     call = CALLS[int(rng.integers(len(CALLS)))]
     if len(call.operands) == 1 and rng.random() < 0.5:
         call = CALLS[int(rng.integers(len(CALLS)))]
+    known = float(rng.choice((0.0, 0.0, 0.15, 0.4)))
+    floats = str(rng.choice(("float64", "float64", "float32")))
+    operands, base = _operands(call, known, floats, rng)
+    wrapper, carrier = str(rng.choice(WRAPPERS)), str(rng.choice(CARRIERS))
+    if wrapper in EFFECTS and carrier in ("saved", "library"):
+        carrier = "call"
+    return Program(
+        seed, call, str(rng.choice(CORES)), wrapper, carrier,
+        int(rng.integers(4)), ("end", "begin")[int(rng.integers(4)) // 3], operands, base,
+        int(rng.integers(4)) if rng.random() < 0.5 else None, bool(rng.random() < 0.3),
+    )  # fmt: skip
+
+
+def unknown(call: Call, core: str, wrapper: str, carrier: str, seed: int = 0) -> Program:
+    """A call in a context, over operands none of whose sizes is known."""
+    operands, base = _operands(call, 0.0, "float64", np.random.default_rng((seed, 3)))
+    operands = tuple(
+        replace(o, axes=tuple(Axis(axis.word, None) for axis in o.axes)) for o in operands
+    )
+    return Program(seed, call, core, wrapper, carrier, 2, "end", operands, base, None, False)
+
+
+def _operands(
+    call: Call, known: float, floats: str, rng: np.random.Generator
+) -> tuple[tuple[Operand, ...], dict[str, int]]:
+    """Operands for a call, so many of whose sizes are known, and a size for each letter."""
     words = [_word(word) for word in call.operands]
     letters = sorted({c for kind, index, axes in words for c in index + axes})
     base = {c: int(c) if c.isdigit() else _size(rng) for c in letters}
-    known = float(rng.choice((0.0, 0.0, 0.15, 0.4)))
-    floats = str(rng.choice(("float64", "float64", "float32")))
     operands = []
     for kind, index, axes in words:
         made = []
@@ -140,14 +167,7 @@ def draw(seed: int) -> Program:
             made.append(Axis(c, dim))
         dtype = {"f": floats, "b": "bool", "i": "int64"}[kind]
         operands.append(Operand(kind, index, dtype, tuple(made)))
-    wrapper, carrier = str(rng.choice(WRAPPERS)), str(rng.choice(CARRIERS))
-    if wrapper in EFFECTS and carrier in ("saved", "library"):
-        carrier = "call"
-    return Program(
-        seed, call, str(rng.choice(CORES)), wrapper, carrier,
-        int(rng.integers(4)), ("end", "begin")[int(rng.integers(4)) // 3], tuple(operands), base,
-        int(rng.integers(4)) if rng.random() < 0.5 else None, bool(rng.random() < 0.3),
-    )  # fmt: skip
+    return tuple(operands), base
 
 
 def _word(word: str) -> tuple[str, str, str]:
@@ -262,6 +282,9 @@ def wanted(program: Program, operands: Sequence[Any]) -> list[Any]:
 
 def _wanted(program: Program, operands: Sequence[Any]) -> list[Any]:
     outputs = _flat(program.call.function(*operands))
+    if program.core in SIZES:
+        made = [v for size in _sizes(program, outputs) for v in _made(program.core, size)]
+        return made or outputs
     moving = [v for v in operands if v.dtype.is_float]
     floats = [v for v in outputs if v.dtype.is_float]
     if program.core == "forward" or not moving or not floats:
@@ -274,6 +297,27 @@ def _wanted(program: Program, operands: Sequence[Any]) -> list[Any]:
     if program.core == "second":
         found = _connected(found, moving) if found else found
     return found or outputs
+
+
+def _sizes(program: Program, outputs: Sequence[Any]) -> list[Any]:
+    """The sizes of results that are unknown over the operands of the program."""
+    with gx.Graph():
+        unknown = [gx.placeholder([a.dim for a in o.axes], o.dtype) for o in program.operands]
+        shapes = [v.shape for v in _flat(program.call.function(*unknown))]
+    known = [isinstance(dim, int) for shape in shapes for dim in shape]
+    given = [dim for v in outputs for dim in v.shape]
+    return [dim for dim, is_known in zip(given, known, strict=True) if not is_known]
+
+
+def _made(core: str, size: Any) -> list[Any]:
+    """What is made of a size, alone."""
+    match core:
+        case "number":
+            return [gx.dim(size)]
+        case "shape":
+            return [gx.ones((size, 1), "float64"), gx.arange(9)[:size], gx.arange(size % 5)]
+    weight = gx.constant(np.arange(1.0, 4.0))
+    return [weight * size, weight + 1 / (1 + size), gx.maximum(weight, 2 * size - 1)]
 
 
 def _connected(ys: Sequence[Any], xs: Sequence[Any]) -> list[Any]:

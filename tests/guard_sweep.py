@@ -31,6 +31,7 @@ import numpy as np
 from guard_arrays import Array, GuardedArray, guarded
 from guard_programs import (
     RATE,
+    SIZES,
     Built,
     Feeds,
     Program,
@@ -115,6 +116,12 @@ def right(program: Program, given: Feeds) -> Outcome:
 
 def _count(shape: Sequence[Any]) -> int:
     return prod(int(size) for size in shape)
+
+
+def _looks_up(program: Program, error: Exception | None) -> bool:
+    """Whether it is an index that is wrong where only sizes are wanted: none is looked up then."""
+    is_index = isinstance(error, gx.IndexRangeError) and "at position" in error.message
+    return program.core in SIZES and is_index
 
 
 def _fits_numpy(program: Program, given: Feeds) -> bool | None:
@@ -332,16 +339,17 @@ class Report:
         return "\n".join(lines)
 
 
-def run_program(seed: int, tell: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
-    """Runs the program of a seed, and says before each run what it is."""
-    program = draw(seed)
+def run_program(
+    program: Program, tell: Callable[[str], None] = lambda text: None
+) -> dict[str, Any]:
+    """Runs a program, and says before each run what it is."""
     told: dict[str, Any] = {"runs": 0, "raised": 0, "faults": [], "refused": 0, "unbuilt": []}
 
     def note(kind: str, detail: str, run: int = -1, given: Feeds | None = None) -> None:
         text = f"{program}" if given is None else f"{program}: {given}"
         size = 0 if given is None else sum(a.size for a in given.arrays)
         told["faults"].append(asdict(Fault(
-            seed, run, str(program.call), program.context, kind, text, detail, size,
+            program.seed, run, str(program.call), program.context, kind, text, detail, size,
         )))  # fmt: skip
 
     tell(f"{program}: building")
@@ -369,7 +377,7 @@ def run_program(seed: int, tell: Callable[[str], None] = lambda text: None) -> d
             if program.call.name == "einsum" and broadcasts(program, given):
                 continue
             expected = right(program, given)
-            if expected.skipped:
+            if expected.skipped or _looks_up(program, expected.error):
                 continue
             fits = _fits_numpy(program, given) if program.context == "forward plain" else None
             if fits is not None and fits != (expected.error is None):
@@ -399,7 +407,7 @@ def child(seed: int, count: int) -> None:
     for number in range(seed, seed + count):
         signal.alarm(_SECONDS)
         begins = {"begins": number}
-        told = run_program(number, lambda text, begins=begins: tell({**begins, "text": text}))
+        told = run_program(draw(number), lambda text, begins=begins: tell({**begins, "text": text}))
         tell({"ended": number, **told})
 
 
@@ -450,7 +458,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if given.program is not None:
         report = Report()
-        report.add(run_program(given.program, print))
+        report.add(run_program(draw(given.program), print))
     else:
         report = sweep(given.seed, given.count)
     print(report.table())

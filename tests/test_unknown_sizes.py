@@ -121,8 +121,8 @@ def test_matrices_of_unknown_sizes_are_read_in_order() -> None:
 def test_the_order_of_a_sum_makes_no_other_size() -> None:
     with gx.Graph():
         a, b, c = (gx.placeholder((None,), "float32") for _ in range(3))
-        assert ((a + b) + c).shape[0] is (c + (b + a)).shape[0]
-        assert ((a + b) + (b + a)).shape[0] is (a + b).shape[0]
+        assert ((a + b) + c).type.shape[0] is (c + (b + a)).type.shape[0]
+        assert ((a + b) + (b + a)).type.shape[0] is (a + b).type.shape[0]
 
 
 def test_what_broadcasts_at_run_time_is_checked() -> None:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from graphc.ir.dims import DimExpr
+from graphc.ir.dims import DimExpr, ReadDim, Sources, as_dim, together
 from graphc.ir.dtypes import DType, dtype
 from graphc.ir.types import TensorType
 
@@ -144,6 +144,39 @@ class SharedAttributes(dict[str, Any]):
     """
 
     __slots__ = ()
+
+
+_MAY_HOLD_READ = frozenset({ReadDim, tuple})
+
+
+def bare(attributes: Attributes) -> tuple[Attributes, Sources]:
+    """The attributes with bare dims, and the values that their dims were read off."""
+    for value in attributes.values():
+        kind = type(value)
+        if kind is tuple:
+            if not _MAY_HOLD_READ.isdisjoint(map(type, value)) and _holds_read(value):
+                break
+        elif kind is ReadDim:
+            break
+    else:
+        return attributes, ()
+    read: list[DimExpr] = []
+
+    def plain(value: Any) -> Any:
+        if type(value) is ReadDim:
+            read.append(value)
+            return as_dim(value)
+        return tuple(map(plain, value)) if type(value) is tuple else value
+
+    made = {name: plain(value) for name, value in attributes.items()}
+    return made, together(read)
+
+
+def _holds_read(items: tuple[Any, ...]) -> bool:
+    """Whether a dim that was read off a value is among the items, or in tuples of these."""
+    return any(
+        type(item) is ReadDim or (type(item) is tuple and _holds_read(item)) for item in items
+    )
 
 
 def key(value: Attribute) -> Hashable:

@@ -14,7 +14,8 @@ from operator import attrgetter
 from typing import Any, Protocol
 
 from graphc.base.errors import GraphcError
-from graphc.ir.attributes import Attributes
+from graphc.ir.attributes import Attributes, bare
+from graphc.ir.dims import ReadDim
 from graphc.ir.graph import Graph, Node, Provenance
 from graphc.ir.op import OpDef
 from graphc.ir.types import TensorType
@@ -134,6 +135,8 @@ def make_node(
     name: str | None = None,
 ) -> Node:
     """A node of inferred type, with new outputs unless given."""
+    if ReadDim.exist:
+        attrs, _ = bare(attrs)
     if outputs is None:
         if regions or op.effect == "control":
             types = infer_with_regions(op, inputs, attrs, regions)

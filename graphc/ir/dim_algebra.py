@@ -213,7 +213,7 @@ class DimExpr(Size):
         if sign is not None and len(inputs) == 2:
             return self._compared(sign, inputs[1], sys._getframe(1))
         operation = _UFUNCS.get(ufunc.__name__)
-        operands = [_operand(operand) for operand in inputs]
+        operands = [o if isinstance(o, DimExpr) else _operand(o) for o in inputs]
         if operation is not None and not options and all(o is not None for o in operands):
             return operation(*operands)
         return super().__array_ufunc__(ufunc, method, *inputs, **options)
@@ -291,6 +291,8 @@ def _operand(value: object) -> Dim | None:
         return value
     if isinstance(value, (int, np.integer)):
         return int(value)
+    if isinstance(value, DimExpr):
+        return intern_terms(value.terms)
     # A comparison with NumPy's number arrives with an array of no axes.
     is_number = isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iu"
     return int(value) if is_number else None  # type: ignore[call-overload]

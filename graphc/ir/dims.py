@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
+from graphc.ir import dim_choice
 from graphc.ir.dim_algebra import (
     LARGEST_POWER,
     Dim,
@@ -32,11 +33,12 @@ from graphc.ir.dim_algebra import (
     restored,
 )
 from graphc.ir.dim_atoms import UNKNOWN, Atom, atoms_in_order, flatten, interval_of, terms_of
-from graphc.ir.dim_choice import broadcast, broadcasts_to, dim_max, dim_min, may_be, select
+from graphc.ir.dim_choice import broadcasts_to, may_be
 from graphc.ir.dim_compare import RELATIONS, compare, equal, less, less_equal
 from graphc.ir.dim_division import floor_divide, modulo
 from graphc.ir.dim_interval import INFINITY
-from graphc.ir.dim_numbers import Size, SizeNumber
+from graphc.ir.dim_numbers import Size, SizeNumber, asked_within
+from graphc.ir.dim_read import ReadDim, Sources, flat, read_off, through, together
 from graphc.ir.dim_text import Instruction, parse_program
 
 __all__ = [
@@ -44,10 +46,14 @@ __all__ = [
     "Dim",
     "DimExpr",
     "Instruction",
+    "ReadDim",
     "Size",
     "SizeNumber",
     "Sizes",
+    "Sources",
     "apply_call",
+    "as_dim",
+    "asked_within",
     "at_hint",
     "bounds",
     "broadcast",
@@ -59,6 +65,7 @@ __all__ = [
     "dim_min",
     "equal",
     "evaluate",
+    "flat",
     "flatten",
     "is_symbol",
     "less",
@@ -68,13 +75,20 @@ __all__ = [
     "parts_of",
     "product",
     "program",
+    "read_off",
     "restored",
     "select",
     "substitute",
     "symbol",
     "symbol_name",
     "symbols_of",
+    "together",
 ]
+
+broadcast = through(dim_choice.broadcast)
+dim_max = through(dim_choice.dim_max)
+dim_min = through(dim_choice.dim_min)
+select = through(dim_choice.select)
 
 _ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {
     "floordiv": operator.floordiv,
@@ -83,9 +97,9 @@ _ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {
 _STEPS: Mapping[str, Callable[[Dim, Dim], Dim]] = {
     "floordiv": floor_divide,
     "mod": modulo,
-    "min": dim_min,
-    "max": dim_max,
-    "broadcast": broadcast,
+    "min": dim_choice.dim_min,
+    "max": dim_choice.dim_max,
+    "broadcast": dim_choice.broadcast,
 }
 HINT = 32
 """The size a symbolic dim is planned for; any other size is still right."""
@@ -151,12 +165,17 @@ def bounds(dim: Dim) -> tuple[int | None, int | None]:
 
 def product(dims: Iterable[Dim]) -> Dim:
     """The product of the dims, 1 if there are none."""
+    if ReadDim.exist:
+        dims = [*dims]
+        if ReadDim in map(type, dims):
+            return reduce(operator.mul, dims)
     result: Dim = 1
     for dim in dims:
         result = multiply(result, as_dim(dim))
     return result
 
 
+@through
 def ceil_div(a: Dim, b: Dim) -> Dim:
     """``a / b`` rounded to plus infinity."""
     a, b = as_dim(a), as_dim(b)
@@ -334,7 +353,7 @@ def substitute(dim: Dim, mapping: Mapping[str, Dim]) -> Dim:
 def apply_call(kind: str, arguments: Sequence[Dim]) -> Dim:
     """The call of an atom of this kind, simplified."""
     if kind in RELATIONS:
-        return select(kind, *arguments)
+        return dim_choice.select(kind, *arguments)
     return reduce(_STEPS[kind], arguments)
 
 

@@ -179,6 +179,17 @@ def demands(node: Node) -> bool:
     return may_demand(node) and any(True for _ in guards_of(node))
 
 
+def guards_within(node: Node) -> bool:
+    """Whether a region of a node has guards, which count when that runs."""
+    pending = [*node.regions]
+    while pending:
+        region = pending.pop()
+        if region.guards:
+            return True
+        pending += [inner for node in region.nodes for inner in node.regions]
+    return False
+
+
 def without_guards(attrs: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes without guards."""
     return {name: value for name, value in attrs.items() if name != ATTRIBUTE}

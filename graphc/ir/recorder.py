@@ -7,15 +7,15 @@ recorder of its own whose ``parent`` it captures from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import CodeType, FrameType, TracebackType
-from typing import Self
+from typing import Any, Self
 
 from graphc.base.errors import GraphcError, GraphError
 from graphc.base.forks import lock
 from graphc.base.source import caller, location_of, user_frame
 from graphc.ir import pictures
-from graphc.ir.attributes import Attributes, SharedAttributes
+from graphc.ir.attributes import Attributes, SharedAttributes, bare
 from graphc.ir.builder import (
     building,
     current,
@@ -24,10 +24,11 @@ from graphc.ir.builder import (
     infer_with_regions,
     install_default,
 )
-from graphc.ir.dims import Dim, symbol
+from graphc.ir.dims import Dim, ReadDim, Sources, flat, symbol
 from graphc.ir.effect import Effect
+from graphc.ir.failing import Failing
 from graphc.ir.graph import UNKNOWN, Graph, Node, Provenance
-from graphc.ir.guard import demands, lifted
+from graphc.ir.guard import demands, guards_within, lifted
 from graphc.ir.names import Names
 from graphc.ir.op import OpDef
 from graphc.ir.types import Shape, TensorType
@@ -56,7 +57,9 @@ class Recorder:
         nodes: everything built, in order.
         names: what its values and effects are called.
         parent: the recorder a branch or loop body is traced inside of, None at the top.
-        has_guards: whether a node needs something of sizes that are not known.
+        has_guards: whether a node needs something of sizes that are not known, or relies on others.
+        may_run_guards: whether it has, or is within a graph that has, control flow with guards.
+        failing: its values of which there may be none.
         revision: grows with each node, named effect and change of a name, which may change what
             names mean.
     """
@@ -70,8 +73,10 @@ class Recorder:
         self.latest: dict[Value, Value] = {}
         self.carried: dict[Value, Value] = {}
         self.requires: dict[Value, tuple[Value, ...]] = {}
-        self.relies: dict[Value, tuple[Value, ...]] = {}
+        self.relies: dict[Value, Sources] = {}
         self.has_guards = False
+        self.may_run_guards: bool = parent is not None and parent.may_run_guards
+        self.failing = Failing()
         self.written: dict[Value, Value] = {}
         self._positions: dict[Value, int] = {}
         self._placed = 0
@@ -139,10 +144,13 @@ class Recorder:
             if value._graph is not self:
                 inputs = [self.local(value) for value in inputs]
                 break
+        is_own = attrs and type(attrs) is not SharedAttributes
+        read: Sources = ()
+        if is_own and ReadDim.exist:
+            attrs, read = bare(attrs)
         is_new = True
         if outputs is None:
-            is_alone = regions or (attrs and type(attrs) is not SharedAttributes)
-            signature = None if is_alone else _signature(op, inputs, attrs)
+            signature = None if is_own or regions else _signature(op, inputs, attrs)
             types = None if signature is None else self._inferred.get(signature)
             is_new = types is None
             if types is None:
@@ -161,9 +169,13 @@ class Recorder:
         node = Node(op, tuple(inputs), attrs, tuple(outputs), tuple(regions), provenance)
         if is_new and not self.has_guards:
             self.has_guards = demands(node)
+        if regions and guards_within(node):
+            self.has_guards = self.may_run_guards = True
         if self._control:
             self._put_under_control(node)
         self.nodes.append(node)
+        if read:
+            self.rely(outputs[0], read)
         return node
 
     def _types_of(
@@ -189,6 +201,8 @@ class Recorder:
             value._graph = self
         if not self.has_guards:
             self.has_guards = demands(node)
+        if node.regions and guards_within(node):
+            self.has_guards = self.may_run_guards = True
         if self._control:
             self._put_under_control(node)
         self.nodes.append(node)
@@ -207,13 +221,29 @@ class Recorder:
         """Whenever the node of ``value`` runs, the nodes of ``needed`` run too."""
         self.requires[value] = (*self.requires.get(value, ()), *needed)
 
-    def rely(self, value: Value, others: Iterable[Value]) -> None:
+    def rely(self, value: Value, others: Iterable[Any]) -> None:
         """Whenever the node of ``value`` runs, the guards of the others must hold.
 
-        So it is for what is derived from values, a gradient or a tensor of their shape, without
-        reading all of them.
+        So it is for what is derived from values, a gradient or a tensor made of their sizes,
+        without reading all of them. Others are values, in tuples of any depth; those of a graph
+        that does not enclose this one say nothing here. Which guards of branches and bodies count
+        depends on what runs there, so that others that are made from control flow with guards run
+        too.
         """
-        self.relies[value] = (*self.relies.get(value, ()), *others)
+        found = tuple(others)
+        if not found:
+            return
+        before = self.relies.get(value)
+        self.relies[value] = found if before is None else (*before, found)
+        self.has_guards = True
+        if self.may_run_guards and self.failing.by_running(found, self):
+            around = filter(self.encloses, dict.fromkeys(flat(found)))
+            self.require(value, [v for v in around if self.failing.by_running((v,), self)])
+
+    def relied_on(self, value: Value, seen: set[int] | None = None) -> Iterator[Value]:
+        """What a value relies on directly, without what is in tuples that were seen before."""
+        found = self.relies.get(value)
+        return iter(()) if found is None else filter(self.encloses, flat(found, seen))
 
     def local(self, value: Value) -> Value:
         """The value itself, or the region input that captures it from an outer recorder."""
@@ -357,14 +387,17 @@ class Recorder:
 
     def __getstate__(self) -> dict[str, object]:
         state = dict(self.__dict__)
-        for name in ("_lock", "_positions", "_placed", "_places", "_types", "_inferred"):
+        for name in ("_lock", "failing", "_positions", "_placed", "_places", "_types", "_inferred"):
             del state[name]
+        # pickle recurses over what is nested
+        state["relies"] = {value: tuple(flat(found)) for value, found in self.relies.items()}
         state["_tokens"] = []
         return state
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._lock = lock()
+        self.failing = Failing()
         self._positions = {}
         self._placed = 0
         self._places = {}

@@ -7,13 +7,14 @@ stay put.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from graphc.base.errors import GraphError, UnsupportedError
 from graphc.base.source import caller
-from graphc.ir.dims import Dim
+from graphc.ir.dims import Dim, asked_within, read_off
 from graphc.ir.dtypes import DType
 from graphc.ir.operators import Operators
 from graphc.ir.types import Shape, TensorType
@@ -121,8 +122,16 @@ class Value(Operators):
 
     @property
     def shape(self) -> Shape:
-        """The dims, ints or symbolic."""
-        return self._type.shape
+        """The dims, ints or symbolic.
+
+        What a user builds with a symbolic one relies on this value: it has no number where the
+        value has none, since sizes don't fit.
+        """
+        shape = self._type.shape
+        graph = self._graph
+        if graph is None or not graph.has_guards or asked_within(sys._getframe(1)):
+            return shape
+        return self._read(shape)
 
     @property
     def dtype(self) -> DType:
@@ -136,8 +145,20 @@ class Value(Operators):
 
     @property
     def size(self) -> Dim:
-        """Number of elements."""
-        return self._type.size
+        """Number of elements, a dim as those of the shape are."""
+        graph = self._graph
+        if graph is None or not graph.has_guards or asked_within(sys._getframe(1)):
+            return self._type.size
+        (size,) = self._read((self._type.size,))
+        return size
+
+    def _read(self, dims: Shape) -> Shape:
+        """The dims, as read off this value where it may turn out that there is none."""
+        graph = self._graph
+        sources = (self,)
+        if graph is None or graph.failing.by_running(sources, graph) is None:
+            return dims
+        return tuple([read_off(dim, sources) for dim in dims])
 
     def __repr__(self) -> str:
         label = f" {self.name!r}" if self.name is not None else ""

@@ -1,8 +1,9 @@
-"""What sizes ask of themselves: ``10 // x.shape[0]`` is none where x has no elements.
+"""What quotients of sizes ask for: ``10 // x.shape[0]`` is none where x has no elements.
 
-Role: a size that the user made of others may be of a value that no fetch needs, or of none. What
-has to hold for it to be a number is then asked where it is used: that sizes broadcast, and that
-no divisor is 0. Invariant: sizes of values that are computed or given ask for nothing more.
+Role: a size that the user made of others by division may be of no value. That no divisor is 0 is
+then asked where it is used. What a size that was read off a value needs, the guards of that value
+say (``graphc.ir.dim_read``). Invariant: sizes of values that are computed or given ask for nothing
+more.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from graphc.ir.dim_algebra import expression
 from graphc.ir.dim_atoms import Atom, atoms_in_order, terms_of
 from graphc.ir.dim_compare import RELATIONS
 from graphc.ir.dims import Dim, DimExpr, equal
@@ -95,24 +95,14 @@ def _evaluated(sizes: Iterable[Dim], known: Collection[Atom]) -> dict[Atom, None
 
 
 def _is_asking(atom: Atom) -> bool:
-    if atom.kind == "broadcast":
-        return True
     return atom.kind in _DIVIDING and equal(atom.arguments[1], 0) is not False
 
 
 def _asked(atom: Atom) -> Iterator[Data]:
-    if not _is_asking(atom):
-        return
-    if atom.kind != "broadcast":
+    if _is_asking(atom):
         left, right = nonempty_pair(atom.arguments[1])
         message = "a size is {} divided by {}"
         yield data_of(Guard(left, right, message, None, False, atom.arguments))
-        return
-    whole = expression(atom)
-    for part in atom.arguments:
-        if part != 1:
-            message = "sizes {} and {} do not broadcast, which a size is made of"
-            yield data_of(Guard(part, whole, message, None, True, (part, whole)))
 
 
 __all__ = ["symbolic", "with_sizes_asked"]
