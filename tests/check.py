@@ -1,9 +1,9 @@
-"""Tests of passes as text in, text out.
+"""Tests of passes and of lowering as text in, text out.
 
 ``check_pass(cse, before, after)`` parses, verifies, runs, compares up to renaming, prints and
 parses back, evaluates both sides on random inputs with special values, and runs again: on the
-result (which must stay) and on shuffled orders. ``GRAPHC_BLESS=1`` writes what the pass gives into
-the test file.
+result (which must stay) and on shuffled orders. ``check_kernels(before, after)`` does the same for
+the kernels of a group. ``GRAPHC_BLESS=1`` writes what comes out into the test file.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ def check_pass(
     options: Options | None = None,
     tolerance: float | None = None,
     idempotent: bool = True,
+    **told: Any,
 ) -> PassContext:
     """Checks what a pass makes of a graph; gives back its context, with the decisions.
 
@@ -60,12 +61,16 @@ def check_pass(
         tolerance: None if both sides must agree to the bit on all inputs; else how far, relatively,
             they may differ on ordinary ones.
         idempotent: running the pass on its result must give the identical graph.
+        told: what else the pass is told, as ``target`` or ``renewed``.
     """
-    options = options or Options()
+
+    def context_of_run() -> PassContext:
+        return PassContext(options or Options(), **told)
+
     run = on_regions(pass_)
     graph = parse_graph(before)
     verify(graph)
-    context = PassContext(options)
+    context = context_of_run()
     result = run(graph, context)
     verify(result)
     _compare(result, after)
@@ -75,9 +80,9 @@ def check_pass(
     assert print_graph(again) == text
     same_meaning(graph, result, tolerance)
     if idempotent:
-        assert run(result, PassContext(options)) is result, "the pass changes its own result"
+        assert run(result, context_of_run()) is result, "the pass changes its own result"
     for seed in range(3):
-        other = run(shuffled(graph, random.Random(seed)), PassContext(options))
+        other = run(shuffled(graph, random.Random(seed)), context_of_run())
         verify(other)
         found = difference(normal(other), normal(result))
         assert found is None, f"in another order of the nodes: {found}\n{other}"
@@ -111,9 +116,27 @@ def _ordered(node: Node, numbers: dict[Value, int]) -> Node:
     """Operands of commutative ops in the order in which they were made, regions normal too."""
     if has_open_regions(node):
         return replace(node, regions=tuple(normal(region) for region in node.regions))
+    if node.regions:
+        return _normal_body(node, numbers)
     if not node.op.algebra.commutative:
         return node
     return replace(node, inputs=tuple(sorted(node.inputs, key=lambda value: numbers[value])))
+
+
+def _normal_body(node: Node, numbers: dict[Value, int]) -> Node:
+    """A fused node: operands in the order in which they were made, results by what they are."""
+    (body,) = node.regions
+    order = sorted(range(len(node.inputs)), key=lambda place: numbers[node.inputs[place]])
+    body = body.with_parts(inputs=tuple(body.inputs[place] for place in order))
+    alone = [normal(body.with_parts(outputs=(value,))) for value in body.outputs]
+    places = sorted(range(len(alone)), key=lambda place: alone[place].structural_hash)
+    body = normal(body.with_parts(outputs=tuple(body.outputs[place] for place in places)))
+    return replace(
+        node,
+        inputs=tuple(node.inputs[place] for place in order),
+        outputs=tuple(node.outputs[place] for place in places),
+        regions=(body,),
+    )
 
 
 # --- expectations --------------------------------------------------------------------------------
@@ -129,18 +152,24 @@ def _compare(result: Graph, after: str) -> None:
 
 
 def _bless(old: str, new: str) -> None:
-    """Replaces the expectation in the test file that called ``check_pass``."""
+    """Replaces the expectation in the test file that gave it."""
     frame = inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename == __file__:
+    while frame is not None and old not in _source(frame.f_code.co_filename):
         frame = frame.f_back
-    assert frame is not None
+    assert frame is not None, "no caller has the expectation as it stands"
     path = Path(frame.f_code.co_filename)
-    source = path.read_text(encoding="utf-8")
+    source = _source(str(path))
     assert source.count(old) == 1, f"the expectation is not unique in {path.name}"
     found = re.search(r"^( *)\S", old.lstrip("\n"), re.MULTILINE)
     indent = found.group(1) if found else ""
     tail = old[len(old.rstrip(" ")) :]
     path.write_text(source.replace(old, "\n" + textwrap.indent(new, indent) + tail), "utf-8")
+
+
+def _source(filename: str) -> str:
+    """The text of a file; empty for what is none."""
+    path = Path(filename)
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 # --- meaning -------------------------------------------------------------------------------------
