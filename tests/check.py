@@ -49,6 +49,7 @@ def check_pass(
     options: Options | None = None,
     tolerance: float | None = None,
     idempotent: bool = True,
+    regions: bool = True,
     **told: Any,
 ) -> PassContext:
     """Checks what a pass makes of a graph; gives back its context, with the decisions.
@@ -61,13 +62,14 @@ def check_pass(
         tolerance: None if both sides must agree to the bit on all inputs; else how far, relatively,
             they may differ on ordinary ones.
         idempotent: running the pass on its result must give the identical graph.
+        regions: the pass works on each level of control flow by itself; else on all at once.
         told: what else the pass is told, as ``target`` or ``renewed``.
     """
 
     def context_of_run() -> PassContext:
         return PassContext(options or Options(), **told)
 
-    run = on_regions(pass_)
+    run = on_regions(pass_) if regions else pass_
     graph = parse_graph(before)
     verify(graph)
     context = context_of_run()

@@ -16,7 +16,6 @@ from at_once import meanwhile
 import graphc as gx
 from graphc.base.errors import IndexRangeError, VerifyError
 from graphc.executable import Executable
-from graphc.ir.parser import parse_graph
 from graphc.plan.ir import Group
 from graphc.plan.text import parse_plan, print_plan
 from graphc.plan.verify import verify_plan
@@ -344,62 +343,6 @@ def test_readers_behind_or_beside_an_update_are_refused() -> None:
         verify_plan(replace(allowed, commit=None))
 
 
-ORDERED = """
-graph "g" (%0 "x": float32[8, 8], %1 "w": float32[8, 8]) {
-  %2 = add(%1, %0) : float32[8, 8]
-  %3 = multiply(%0, %1) : float32[8, 8]
-  %4 = tanh(%3) : float32[8, 8]
-  return %4, %2
-}
-"""
-
-CIRCLE = """
-graph "g" (%0 "x": float32[8, 8], %1 "w": float32[8, 8]) {
-  %2 = add(%1, %0) : float32[8, 8]
-  %3 = multiply(%2, %1) : float32[8, 8]
-  return %3, %2
-}
-"""
-
-
-def test_readers_of_an_old_value_come_before_its_update() -> None:
-    graph = parse_graph(ORDERED)
-    context = PassContext(renewed=((1, 1),))
-    result = updates(graph, context)
-    assert [node.op.name for node in result.nodes] == ["multiply", "add", "tanh"]
-    assert updates(result, context) is result
-    assert updates(graph, PassContext()) is graph
-
-
-CHECKED = """
-graph "g" (%0 "x": float32[8], %1 "w": float32[8], %2 "i": int64[3], %3 "b": float32[3]) {
-  %4 = add(%1, %0) : float32[8]
-  %5 = tanh(%0) : float32[8]
-  %6 = take(%5, %2) {axis = 0} : float32[3]
-  %7 = add(%3, %6) : float32[3]
-  %8 = exp(%7) : float32[3]
-  return %8, %4, %7
-}
-"""
-
-
-def test_what_may_fail_comes_before_all_updates() -> None:
-    graph = parse_graph(CHECKED)
-    context = PassContext(renewed=((1, 1), (3, 2)))
-    result = updates(graph, context)
-    assert [node.op.name for node in result.nodes] == ["tanh", "take", "add", "add", "exp"]
-    assert result.nodes[2].output is graph.outputs[1]
-    assert updates(result, context) is result
-    # a variable that is only written too
-    alone = updates(graph, PassContext(renewed=((None, 1),)))
-    assert [node.op.name for node in alone.nodes] == ["tanh", "take", "add", "add", "exp"]
-
-
-def test_what_may_fail_and_needs_a_new_value_leaves_the_order() -> None:
-    graph = parse_graph(CHECKED.replace("tanh(%0)", "tanh(%4)"))
-    assert updates(graph, PassContext(renewed=((1, 1), (3, 2)))) is graph
-
-
 @pytest.mark.parametrize("sizes", [(784, 512, 512, 10), (64, 128, 64, 10), (300, 100, 10)])
 def test_training_steps_are_in_place_whatever_their_sizes(sizes: tuple[int, ...]) -> None:
     with gx.Graph() as graph:
@@ -411,11 +354,6 @@ def test_training_steps_are_in_place_whatever_their_sizes(sizes: tuple[int, ...]
         loss = gx.mean(gx.nn.softmax_cross_entropy(h, labels))
         step = gx.optim.Adam(1e-3).minimize(loss)
     assert commit_of(gx.Session(graph).compile([loss, step], [x, labels])) is not None
-
-
-def test_a_reader_of_both_values_leaves_the_order() -> None:
-    graph = parse_graph(CIRCLE)
-    assert updates(graph, PassContext(renewed=((1, 1),))) is graph
 
 
 def test_ordering_updates_is_linear() -> None:
