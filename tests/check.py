@@ -13,6 +13,7 @@ import os
 import random
 import re
 import textwrap
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from graphc.base.options import Options
+from graphc.base.target import named
 from graphc.debug.samples import random_array
 from graphc.interp import Budget, OutOfBudget, evaluate
 from graphc.ir.dims import symbol_name
@@ -29,6 +31,12 @@ from graphc.ir.parser import parse_graph
 from graphc.ir.printer import payloads, print_graph, symbols_in
 from graphc.ir.value import Value
 from graphc.ir.verify import verify
+from graphc.kernel.parser import parse_kernel
+from graphc.kernel.text import print_kernel
+from graphc.kernel.verify import verify_kernel
+from graphc.lower.program import plan_program
+from graphc.ops.fused import fused_op
+from graphc.plan.interp import run_plan
 from passes.base import PassContext, PassFunction, has_open_regions, on_regions
 from passes.dce import dce
 from passes.instruments import shuffled
@@ -89,6 +97,36 @@ def check_pass(
         found = difference(normal(other), normal(result))
         assert found is None, f"in another order of the nodes: {found}\n{other}"
     return context
+
+
+def check_kernels(
+    before: str, after: str, *, target: str = "x86-64-v3", attrs: Mapping[str, Any] | None = None
+) -> None:
+    """Checks what lowering makes of a graph that is one group: its kernels, in order.
+
+    Args:
+        before: the group's text, as the body of a fused node has it.
+        after: the text of the kernels.
+        target: the name of what they are for.
+        attrs: of the fused node.
+    """
+    body = parse_graph(before)
+    verify(body)
+    inputs, outputs = ([Value(v.type) for v in values] for values in (body.inputs, body.outputs))
+    fused = Node(fused_op, tuple(inputs), attrs or {}, tuple(outputs), (body,))
+    plan = plan_program(Graph("g", inputs, [fused], outputs), 0, named(target)).plan
+    text = "".join(map(print_kernel, plan.kernels))
+    for kernel in plan.kernels:
+        verify_kernel(kernel)
+        assert print_kernel(parse_kernel(print_kernel(kernel))) == print_kernel(kernel)
+    if os.environ.get(BLESS):
+        _bless(after, text)
+    else:
+        assert text == textwrap.dedent(after).lstrip("\n"), f"lowering gives\n{text}"
+    sizes = {symbol_name(symbol): SIZE for symbol in symbols_in(body)}
+    arrays = sample(body, np.random.default_rng(0), special=False)
+    for one, other in zip(evaluate(body, arrays), run_plan(plan, arrays, sizes), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
 
 
 def normal(graph: Graph) -> Graph:
