@@ -109,6 +109,13 @@ class Compiled:
         """Of results of loops how a trip hands them to the next one."""
         return self.levels.carried
 
+    def schedule_lines(self, number: int) -> list[str]:
+        """What kernel passes did to a kernel's loops, and why they did no more."""
+        from passes.kernels.explained import schedule_lines
+
+        kernel, is_glue = self.levels.plan.kernels[number], self.levels.text.is_glue(number)
+        return schedule_lines(kernel, self.target, is_glue)
+
     @property
     def llvm_ir(self) -> str:
         """The text the kernels are compiled from."""

@@ -10,12 +10,15 @@ from graphc.base.llvm import uninterrupted
 from graphc.base.options import Options
 from graphc.base.source import Location
 from graphc.base.target import Target, host, require_here, stand_in
+from graphc.codegen.elementary import Calls, calls_of
 from graphc.codegen.walker import ProgramText, emit_program, emit_walker
 from graphc.compiled import Compiled, Levels, uncollected
 from graphc.extract import Extraction
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
+from graphc.kernel.ir import Statement
+from graphc.kernel.schedule import Schedule
 from graphc.kernel.verify import verify_kernel
 from graphc.lower.program import plan_program
 from graphc.plan.ir import Group, Launch, Plan
@@ -32,6 +35,7 @@ from passes.beside import BESIDE, side_by_side, task_rooms
 from passes.copies import without_copies
 from passes.copies_check import check_copies
 from passes.inplace import INPLACE, May, commit_step, inplace_groups
+from passes.kernels.pipeline import scheduled
 from passes.manager import PassRecord, print_times, run_pipeline, stage
 from passes.pipeline import BELOW, PIPELINE, SHARED
 from passes.turns import in_turns
@@ -166,11 +170,43 @@ def _lowered(given: Prepared) -> Levels:
     else:
         with stage("memory_plan", graph, context, records):
             plan = place_quickly(plan)
+    calls = calls_of(plan.kernels, quick=options.optimize < 2)
+    with stage("schedules", graph, context, records):
+        plan = _with_schedules(plan, calls, launches, context, target)
     if options.verify:
         _verify(plan)
     with stage("codegen", graph, context, records):
-        text = emit_program(plan, target, quick=options.optimize < 2)
+        text = emit_program(plan, target, calls)
     return Levels(graph, tuple(records), plan, slots, launches, text, carried)
+
+
+def _with_schedules(
+    plan: Plan,
+    calls: Calls,
+    launches: Mapping[Node, range],
+    context: PassContext,
+    target: Target,
+) -> Plan:
+    """The plan whose kernels have schedules, each chosen as a decision about the first node that a
+    kernel is launched for."""
+    nodes: dict[int, Node] = {}
+    for node, steps in launches.items():
+        if len(nodes) == len(plan.kernels):
+            break
+        for step in plan.steps[steps.start : steps.stop]:
+            if isinstance(step, Launch):
+                nodes.setdefault(step.kernel, node)
+    kernels = [
+        scheduled(kernel, target, is_glue=glue, decide=partial(_decide, context, nodes.get(number)))
+        for number, (kernel, glue) in enumerate(zip(plan.kernels, calls.glue, strict=True))
+    ]
+    return replace(plan, kernels=tuple(kernels))
+
+
+def _decide(
+    context: PassContext, node: Node | None, name: str, chosen: Mapping[Statement, Schedule]
+) -> bool:
+    return node is None or context.decide(name, node)
 
 
 def _without_copies(

@@ -9,7 +9,7 @@ predicates; nothing is guessed from the looks of a graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from graphc.base.options import Options
@@ -42,6 +42,7 @@ class Explanation:
         decisions: the decisions about it, and about what it was rewritten into, by pass.
         kernel: which kernel computes it, or why none does.
         memory: where it lives.
+        schedule: for each loop of that kernel how it is carried out, and why not otherwise.
     """
 
     label: str
@@ -51,6 +52,7 @@ class Explanation:
     decisions: tuple[tuple[str, Decision], ...]
     kernel: str
     memory: str
+    schedule: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         lines = [self.label, f"  built: {self.built}"]
@@ -58,7 +60,9 @@ class Explanation:
         if self.decisions:
             lines.append("  decisions:")
             lines += [f"    {line}" for line in _merged(self.decisions)]
-        lines += [f"  kernel: {self.kernel}", f"  memory: {self.memory}"]
+        lines.append(f"  kernel: {self.kernel}")
+        lines += [f"    {line}" for line in self.schedule]
+        lines.append(f"  memory: {self.memory}")
         return "\n".join(lines)
 
 
@@ -130,6 +134,7 @@ class Explainer:
         lineage = self._history.follow(self._history.find(item))
         decisions = list(lineage.decisions)
         current = lineage.current
+        schedule: list[str] = []
         if current is None:
             gone = "none: it is not computed"
             kernel, memory = gone, "none"
@@ -138,11 +143,12 @@ class Explainer:
             for record in self._compiled.records[self._history.graph_passes :]:
                 decisions += [(record.name, d) for d in record.decisions if d.value in about]
             kernel, memory = self._kernel(current), self._memory(current)
+            schedule += self._schedule(current)
             carried = self._compiled.carried.get(current)
             memory += f"; from trip to trip {carried}" if carried is not None else ""
         return Explanation(
             lineage.label, lineage.where, lineage.text, tuple(lineage.changes), tuple(decisions),
-            kernel, memory,
+            kernel, memory, tuple(schedule),
         )  # fmt: skip
 
     def _kernel(self, value: Value) -> str:
@@ -156,6 +162,16 @@ class Explainer:
         launch = self._launch(node)
         size = f"{len(group.nodes)} operation{'s' * (len(group.nodes) != 1)}"
         return f"{launch}, {size} of {', '.join(lines) or 'no line'}"
+
+    def _schedule(self, value: Value) -> Iterator[str]:
+        """What is said of the loops of the kernels that make a value."""
+        group = self._replay.group.get(value)
+        node = self._made.get(value) if group is None else self._fused_node(group)
+        plan, steps = self._compiled.plan, self._compiled.launches.get(node) if node else None
+        for number in steps or ():
+            step = plan.steps[number]
+            if isinstance(step, Launch):
+                yield from self._compiled.schedule_lines(step.kernel)
 
     def _outside(self, value: Value) -> str:
         """What a value is that no group makes."""

@@ -20,6 +20,7 @@ from passes.fusion import fusion
 from passes.hoist import hoist
 from passes.inplace import INPLACE
 from passes.joins import joins
+from passes.kernels.pipeline import NAMES as KERNEL_PASSES
 from passes.layout import layout
 from passes.manager import Before, Needs, Step, check_levels, check_order, names_of
 from passes.precompute import precompute
@@ -109,7 +110,7 @@ ORDER: tuple[Before | Needs, ...] = (
 check_order(PIPELINE, ORDER)
 check_levels(PIPELINE[SHARED:])
 
-BELOW = frozenset({BESIDE, INPLACE})
+BELOW = frozenset({BESIDE, INPLACE}) | KERNEL_PASSES
 """Decisions that are taken below the graph and can be switched off too."""
 
 INEXACT = frozenset[str]().union(*(step.inexact for step in PIPELINE))

@@ -8,7 +8,7 @@ import pytest
 
 import graphc as gx
 import passes.simplify
-from graphc.codegen import scalar
+from graphc.codegen import scalar, tiles
 from graphc.ir.dtypes import FLOATS
 from graphc.ir.graph import Node
 from graphc.ir.value import Value
@@ -101,3 +101,8 @@ def wrong_code(patch: pytest.MonkeyPatch) -> None:
         return e.binary("fmul", result, e.const(1.25, result.type))
 
     patch.setitem(scalar._EMITTERS, "add", emit)
+
+
+def wrong_tile(patch: pytest.MonkeyPatch) -> None:
+    """What is read along the outer loop of a tile is not transposed."""
+    patch.setattr(tiles, "transposed", lambda e, rows: rows)

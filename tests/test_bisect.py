@@ -53,10 +53,17 @@ def reuse_program(x: Any) -> tuple[Any, int]:
     return gx.sin(y @ x), where
 
 
+def tiled_program(x: Any) -> tuple[Any, int]:
+    x = gx.exp(gx.sin(x) * 2.0)
+    y, where = gx.transpose(x) * 0.5, line()
+    return gx.cos(y @ x), where
+
+
 PLANTED: dict[str, tuple[Plant, Any, str, str]] = {
     "rule": (planted.wrong_rule, rule_program, planted.WRONG_RULE, "sinh"),
     "fusion": (planted.wrong_fusion, fusion_program, "fuse", "sum"),
     "refused fusion": (planted.refused_fusion, refused_program, "fuse", "add"),
+    "schedule": (planted.wrong_tile, tiled_program, "tile", "transpose"),
     "reuse": (planted.wrong_reuse, reuse_program, "inplace", "slice"),
 }
 

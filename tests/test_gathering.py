@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from schedules import schedules_of
 
 import graphc as gx
 from graphc.base.target import Target, host, named
@@ -23,7 +24,7 @@ def program(function: Any, *arrays: Any, known: bool = True, target: Target | No
 
 
 def is_asked_for(compiled: Any) -> bool:
-    return "llvm.prefetch" in compiled.llvm_ir()
+    return "gathered" in schedules_of(compiled)
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)

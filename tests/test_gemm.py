@@ -20,8 +20,7 @@ from gemm_harness import (
     products,
 )
 
-from graphc.base.target import host
-from graphc.codegen.caches import FAR_BYTES
+from graphc.base.target import FAR_BYTES, host
 from graphc.codegen.gemm import gemm_workspace_bytes
 from graphc.ir.dtypes import ALL, DType, float32, float64
 from graphc.kernel.panels import depth_limit

@@ -24,6 +24,7 @@ from graphc.ir.types import TensorType
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import Buffer, Kernel, MatrixOperand
 from graphc.kernel.verify import verify_kernel
+from passes.kernels.pipeline import scheduled
 
 ROWS = 5
 SAME_BITS = [name for name in ("x86-64-v4", "x86-64-v3") if obstacle(named(name)) is None]
@@ -230,7 +231,7 @@ def overwritten_in_part(count: int) -> Kernel:
 def test_what_is_held_of_scratch_is_what_lies_there(kernel: Kernel) -> None:
     verify_kernel(kernel)
     module = ModuleEmitter(host())
-    emit_kernel(module, kernel, "kernel", host())
+    emit_kernel(module, scheduled(kernel, host()), "kernel", host())
     modules = (KernelModule(module.text(), ("kernel",), False),)
     code = load_code(ProgramText(modules, ("kernel",), module.libraries), host())
     shapes = [(int(n) for n in buffer.type.shape) for buffer in kernel.buffers]

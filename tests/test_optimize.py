@@ -16,6 +16,7 @@ import graphc as gx
 import graphc.compiler
 from graphc.base.errors import GraphError, IndexRangeError
 from graphc.base.target import Target, host, named
+from graphc.codegen.elementary import calls_of
 from graphc.codegen.walker import emit_program
 from graphc.extract import extract
 from graphc.ir.dtypes import ALL, DType, float32
@@ -87,7 +88,7 @@ def test_single_kernels_are_translated_for_other_processors(name: str) -> None:
     plan = graphc.compiler.levels_of(
         extract(graph, fetches), gx.Options(optimize=0), target
     ).plan
-    text = emit_program(plan, target, quick=True)
+    text = emit_program(plan, target, calls_of(plan.kernels, quick=True))
     for module in text.modules:
         assert compile_object(module.text, target, module.glue)
 

@@ -74,10 +74,11 @@ def test_a_report_holds_the_whole_compilation(tmp_path: Path) -> None:
         assert len(data["graphs"][each["graph"]]["nodes"]) == len(record.graph.nodes)
     assert data["profile"] is None
     assert [kernel["name"] for kernel in data["kernels"]] == [k.name for k in exe.kernels]
-    for number, (ir, llvm, machine) in enumerate(texts):
+    for number, (ir, llvm, machine, schedule) in enumerate(texts):
         assert ir in exe.kernel_ir()
         assert llvm.startswith("define") and f"@kernel_{number}(" in llvm
         assert machine.startswith(f"kernel_{number}:") and "ret" in machine
+        assert schedule.splitlines() == exe.compiled.schedule_lines(number)
     lines = {text for _, _, text in data["lines"]}
     assert "p = gx.nn.softmax(h) * 1.0" in lines
     memory = data["memory"]

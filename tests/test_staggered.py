@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from schedules import schedules_of
 
 import graphc as gx
 from graphc.base.target import Target, host, named
-from graphc.codegen import kernel as kernel_module
-from graphc.codegen import pages, streaming
+from graphc.codegen import pages
 from graphc.codegen.emitter import I64, FunctionEmitter, ModuleEmitter, Reg
 from graphc.runtime.jit import load
+from passes.kernels import stream_stores
 
 TARGETS = {"host": host(), "v2": named("x86-64-v2"), "v3": named("x86-64-v3")}
 ROWS = (1, 2, 3, 6)
@@ -79,17 +80,15 @@ def bits(results: Any) -> list[bytes]:
 
 
 def is_staggered(program: Any) -> bool:
-    return "\nstage" in program.llvm_ir()
+    return "pipelined" in schedules_of(program)
 
 
 def sample(*shape: int, dtype: str = "float32") -> Any:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(dtype)
 
 
-def row_by_row(monkeypatch: pytest.MonkeyPatch, *arguments: Any, **options: Any) -> Any:
-    with monkeypatch.context() as patch:
-        patch.setattr(kernel_module, "emit_staggered", lambda k, rows: False)
-        program = compiled(*arguments, **options)
+def row_by_row(*arguments: Any, **options: Any) -> Any:
+    program = compiled(*arguments, options=gx.Options(off={"pipeline_rows"}), **options)
     assert not is_staggered(program)
     return program
 
@@ -107,7 +106,7 @@ def test_the_bits_of_row_after_row(
             program = compiled(*arguments, target=target)
             has_room = name != "gradient" or target.vector_bits == 512
             assert is_staggered(program) == has_room or (rows == 1 and known)
-            plain = row_by_row(monkeypatch, *arguments, target=target)
+            plain = row_by_row(*arguments, target=target)
             assert bits(program(x)) == bits(plain(x))
 
 
@@ -125,7 +124,7 @@ def test_no_rows_and_several_axes(monkeypatch: pytest.MonkeyPatch) -> None:
         x = sample(*shape)
         for known in (True, False):
             program = compiled(FUNCTIONS["softmax"], x, known)
-            assert bits(program(x)) == bits(row_by_row(monkeypatch, gx.nn.softmax, x)(x))
+            assert bits(program(x)) == bits(row_by_row(gx.nn.softmax, x)(x))
 
 
 def test_wider_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +132,7 @@ def test_wider_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("softmax", "statistics", "scaled"):
         program = compiled(FUNCTIONS[name], x)
         assert is_staggered(program)
-        assert bits(program(x)) == bits(row_by_row(monkeypatch, FUNCTIONS[name], x)(x))
+        assert bits(program(x)) == bits(row_by_row(FUNCTIONS[name], x)(x))
 
 
 @pytest.mark.parametrize(
@@ -193,25 +192,25 @@ def test_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     program = compiled(between, x)
     assert is_staggered(program)
     gx.testing.expect(program, fired=["inplace"])
-    assert bits(program(x)) == bits(row_by_row(monkeypatch, between, x)(x))
+    assert bits(program(x)) == bits(row_by_row(between, x)(x))
 
 
 def test_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     x = sample(3000, 1024)
     program = compiled(gx.nn.softmax, x, threads=2)
     assert is_staggered(program)
-    assert bits(program(x)) == bits(row_by_row(monkeypatch, gx.nn.softmax, x, threads=1)(x))
+    assert bits(program(x)) == bits(row_by_row(gx.nn.softmax, x, threads=1)(x))
 
 
 def test_streamed_from_the_first_line_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "REDUCING_STREAM_BYTES", 1)
-    monkeypatch.setattr(streaming, "MIN_ROW_BYTES", 64)
+    monkeypatch.setattr(stream_stores, "REDUCING_STREAM_BYTES", 1)
+    monkeypatch.setattr(stream_stores, "MIN_ROW_BYTES", 64)
     for known, columns in ((True, 512), (False, 512), (True, 520), (True, 499), (False, 528)):
         x = sample(20, columns)
         program = compiled(gx.nn.softmax, x, known)
         assert is_staggered(program)
-        assert "nontemporal" in program.llvm_ir()
-        wanted = bits(row_by_row(monkeypatch, gx.nn.softmax, x)(x))
+        assert "streaming" in schedules_of(program)
+        wanted = bits(row_by_row(gx.nn.softmax, x)(x))
         room = np.empty(x.size + 64, np.float32)
         first = -room.ctypes.data % 64 // 4
         for offset in (0, 1, 5, 15):
@@ -225,7 +224,7 @@ def test_anywhere_in_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     for columns in (256, 544, 700, 1024):
         x = sample(9, columns)
         program = compiled(gx.nn.softmax, x)
-        wanted = bits(row_by_row(monkeypatch, gx.nn.softmax, x)(x))
+        wanted = bits(row_by_row(gx.nn.softmax, x)(x))
         given, room = (np.empty(x.size + 1024, np.float32) for _ in range(2))
         for start in range(0, 1024, 93):
             shifted = given[start : start + x.size].reshape(x.shape)
@@ -269,5 +268,4 @@ def test_lines_are_asked_for_where_caches_are_small() -> None:
         with gx.Graph() as graph:
             x = gx.placeholder((rows, 1024), name="x")
             y = gx.nn.softmax(x)
-        text = gx.Session(graph).compile(y, [x]).llvm_ir()
-        assert ("prefetch" in text) == asks
+        assert ("prefetched" in schedules_of(gx.Session(graph).compile(y, [x]))) == asks

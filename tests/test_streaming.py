@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from schedules import schedules_of
 
 import graphc as gx
 from graphc.base.target import Target, host, named
-from graphc.codegen import shared_rows, streaming
 from graphc.kernel import grains, split
+from passes.kernels import block_rows, stream_stores
 
 TARGETS = {"host": host(), "v2": named("x86-64-v2"), "v3": named("x86-64-v3")}
 
@@ -23,8 +24,8 @@ def sample(shape: tuple[int, ...], dtype: str = "float32") -> Any:
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every result counts as large."""
-    monkeypatch.setattr(streaming, "STREAM_BYTES", 1)
-    monkeypatch.setattr(streaming, "MIN_ROW_BYTES", 64)
+    monkeypatch.setattr(stream_stores, "STREAM_BYTES", 1)
+    monkeypatch.setattr(stream_stores, "MIN_ROW_BYTES", 64)
 
 
 def program(
@@ -54,7 +55,7 @@ def test_results_that_start_anywhere(dtype: str, known: bool, target: Target) ->
         x = sample((size,), dtype)
         compiled = program(lambda v: [v.astype("float64"), v != 0], x, known=known, target=target)
         if size > 64:
-            assert "nontemporal" in compiled.llvm_ir() and "sfence" in compiled.llvm_ir()
+            assert "streaming" in schedules_of(compiled) and "sfence" in compiled.llvm_ir()
         for offset in (0, 1, 3):
             into = {0: placed(x.shape, "float64", offset), 1: placed(x.shape, "bool", 5 * offset)}
             compiled.compiled.program.run([x], into=into)
@@ -105,7 +106,7 @@ def test_tiles_of_rows_that_are_no_whole_lines(dtype: str, target: Target) -> No
         ):
             compiled = program(function, *given, known=True, target=target, threads=2)
             if shape == (1001, 70) and results[-1].dtype == x.dtype:
-                assert "nontemporal" in compiled.llvm_ir()
+                assert "streaming" in schedules_of(compiled)
             for offset in (0, 1, 5):
                 rooms = [np.zeros(x.size + 512, r.dtype) for r in results]
                 starts = [-room.ctypes.data % 64 // room.itemsize + 64 + offset for room in rooms]
@@ -162,8 +163,7 @@ def test_tiles_by_blocks_of_columns(dtype: str, known: bool, target: Target) -> 
         for function in (gx.transpose, lambda v, w: gx.transpose(v) + w):
             given = [x] if function is gx.transpose else [x, y]
             compiled = program(function, *given, known=known, target=target, threads=2)
-            prefetches = "call void @llvm.prefetch" in compiled.llvm_ir()
-            assert prefetches and "nontemporal" in compiled.llvm_ir()
+            assert {"tiled", "streaming"} <= schedules_of(compiled).keys()
             expected = x.T if len(given) == 1 else x.T + y
             for offset in (0, 1, 4, 13):
                 moved = placed(shape, dtype, offset)
@@ -182,7 +182,7 @@ def test_tiles_by_blocks_of_columns(dtype: str, known: bool, target: Target) -> 
 def test_tiles_of_short_rows_are_streamed_where_they_begin_with_a_line(
     dtype: str, known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streaming, "MIN_ROW_BYTES", 1 << 20)
+    monkeypatch.setattr(stream_stores, "MIN_ROW_BYTES", 1 << 20)
     for shape in ((2, 64, 5, 7), (1, 16, 40, 3), (2, 48, 33, 1), (3, 20, 4, 9)):
         x = sample(shape, dtype)
 
@@ -191,7 +191,7 @@ def test_tiles_of_short_rows_are_streamed_where_they_begin_with_a_line(
             return [turned, turned.astype("float64")]
 
         compiled = program(function, x, known=known)
-        assert "nontemporal" in compiled.llvm_ir() or shape[1] % 16
+        assert "streaming" in schedules_of(compiled) or shape[1] % 16
         expected = x.transpose(0, 2, 3, 1)
         for offset in (0, 1, 8):
             into = {n: placed(expected.shape, d, offset) for n, d in enumerate((dtype, "f8"))}
@@ -207,7 +207,7 @@ def test_parts_of_a_result_that_start_anywhere(known: bool) -> None:
         compiled = program(
             lambda v, w, axis=axis: gx.concatenate([gx.tanh(v), w * 2], axis), x, y, known=known
         )
-        assert "nontemporal" in compiled.llvm_ir()
+        assert "streaming" in schedules_of(compiled)
         expected = np.concatenate([compiled(x, y).take(range(shape[axis]), axis), y * 2], axis)
         assert np.allclose(expected.take(range(shape[axis]), axis), np.tanh(x), rtol=1e-6)
         for offset in (0, 3, 9):
@@ -218,10 +218,10 @@ def test_parts_of_a_result_that_start_anywhere(known: bool) -> None:
 
 def test_only_large_results_are_streamed() -> None:
     small = program(lambda v: v + 1, sample((4096,)), known=True)
-    assert "nontemporal" not in small.llvm_ir()
+    assert "streaming" not in schedules_of(small)
     large = program(lambda v: v + 1, np.zeros(5 << 20, np.float32), known=True)
-    assert "nontemporal" in large.llvm_ir()
-    assert "nontemporal" in program(lambda v: v + 1, sample((9,)), known=False).llvm_ir()
+    assert "streaming" in schedules_of(large)
+    assert "streaming" in schedules_of(program(lambda v: v + 1, sample((9,)), known=False))
 
 
 @pytest.mark.usefixtures("eager", "small_tasks")
@@ -235,7 +235,7 @@ def test_rows_that_read_the_same_vectors(
     expected = (x + bias) * row * column
     texts = []
     for near in (1e9, 0.0):
-        monkeypatch.setattr(shared_rows, "NEAR", near)
+        monkeypatch.setattr(block_rows, "NEAR", near)
         compiled = program(
             lambda v, r, b, c: [(v + b) * r * c, v + c],
             *(x, row, bias, column),
@@ -260,9 +260,8 @@ def test_what_is_read_once_from_memory_is_asked_for_ahead(known: bool) -> None:
     """
     x, row = sample((70, 130)), sample((130,))
     both = program(lambda v, r: (v * v + v) * r, x, row, known=known)
-    text = both.llvm_ir()
-    assert text.count("call void @llvm.prefetch") == 2
+    assert schedules_of(both)["prefetched"] == 1
     assert np.array_equal(both(x, row), (x * x + x) * row)
     centred = program(lambda v: v - gx.max(v, -1, keepdims=True), x, known=known)
-    assert "call void @llvm.prefetch" not in centred.llvm_ir()
+    assert "prefetched" not in schedules_of(centred)
     assert np.array_equal(centred(x), x - x.max(-1, keepdims=True))

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from schedules import schedules_of
 
 import graphc as gx
 from graphc.base.target import Target, host, named
-from graphc.codegen import stripes
 from graphc.ir.dtypes import dtype as as_dtype
 from graphc.kernel.combine import combine_terms
+from passes.kernels import block_columns, prefetch
 
 TARGETS = {"host": host(), "v2": named("x86-64-v2"), "v3": named("x86-64-v3")}
 SHAPES = [(65, 64), (256, 100), (257, 128), (300, 33), (4097, 70), (66_000, 65), (100, 9000)]
@@ -83,7 +84,7 @@ def test_zeros_keep_their_sign_and_nothing_sums_to_zero() -> None:
 
 
 def test_the_stack_that_stripes_take_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stripes, "MAX_STACK_BYTES", 4096)
+    monkeypatch.setattr(block_columns, "MAX_STACK_BYTES", 4096)
     x = sample((400, 1111), "float32")
     expected = combine_terms("add", x.T, as_dtype("float32"), "chain")
     assert np.array_equal(run(lambda v: gx.sum(v, axis=0), x, False), expected)
@@ -93,11 +94,11 @@ def test_only_what_lies_in_memory_is_asked_for_ahead(monkeypatch: pytest.MonkeyP
     """The bits are the same."""
     x = sample((300, 128), "float32")
     for far, asked in ((x.nbytes, False), (x.nbytes - 1, True)):
-        monkeypatch.setattr(stripes, "FAR_BYTES", far)
+        monkeypatch.setattr(prefetch, "FAR_BYTES", far)
         with gx.Graph() as graph:
             given = gx.placeholder(x.shape)
             total = gx.sum(given, axis=0)
         program = gx.Session(graph).compile(total, [given])
-        assert ("call void @llvm.prefetch" in program.llvm_ir()) is asked
+        assert ("prefetched" in schedules_of(program)) is asked
         expected = combine_terms("add", x.T, as_dtype("float32"), "chain")
         assert np.array_equal(program(x), expected)

@@ -15,6 +15,7 @@ from graphc.codegen.kernel import emit_kernel
 from graphc.interp import evaluate
 from graphc.ir.value import Value
 from graphc.kernel.ir import Loop, walk
+from passes.kernels.pipeline import scheduled
 
 TARGETS = {"host": host(), "v2": named("x86-64-v2"), "v3": named("x86-64-v3")}
 ARM = named("aarch64")
@@ -140,7 +141,7 @@ def test_indices_are_still_checked() -> None:
 def test_text_for_another_architecture() -> None:
     _, program = run(gx.transpose, sample((48, 64), "float32"), known=True)
     module = ModuleEmitter(host())
-    emit_kernel(module, program.kernels[0], "kernel", ARM)
+    emit_kernel(module, scheduled(program.kernels[0], ARM), "kernel", ARM)
     assert "nontemporal" not in module.text()
     assert "<4 x float>" in module.text()
 

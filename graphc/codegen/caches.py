@@ -10,10 +10,6 @@ from graphc.codegen.emitter import PTR, FunctionEmitter, Reg
 
 LINE = CACHE_LINE
 
-FAR_BYTES = 24 << 20
-"""An array of more bytes is thought to come from memory: it finds no room in a third-level cache of
-32 MB, which holds other things as well."""
-
 
 def prefetch(
     e: FunctionEmitter, place: Reg, size: int = 1, *, near: bool = True, write: bool = False

@@ -7,47 +7,18 @@ which of them a target has makes no difference to the bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-from graphc.base.target import Target
 from graphc.codegen.binding import Linear
 from graphc.codegen.emitter import I64, Reg
 from graphc.codegen.masked import first_lanes
-from graphc.kernel.ir import Apply, Cast, Load, Loop, Statement, Store, walk
-
-if TYPE_CHECKING:
-    from graphc.codegen.kernel import KernelEmitter
-
-
-def vector_width(body: Sequence[Statement], target: Target, glue: bool = False) -> int:
-    """Lanes for a vector loop: two or more registers of the widest data in flight.
-
-    In glue one, where registers are wide enough for that: LLVM compiles what fits a register in a
-    third of the time, and spills around calls take half the stack.
-    """
-    widest = 8
-    for statement in walk(body):
-        if isinstance(statement, Load):
-            widest = max(widest, statement.result.dtype.bits)
-        elif isinstance(statement, Store):
-            widest = max(widest, statement.value.dtype.bits)
-        elif isinstance(statement, (Apply, Cast)) and statement.result.dtype.is_float:
-            widest = max(widest, statement.result.dtype.bits)
-    width = max(8, 2 * target.vector_bits // 64) if widest == 64 else 32
-    return min(width, 512 // widest) if glue and target.vector_bits == 512 else width
+from graphc.codegen.scope import KernelScope
+from graphc.kernel.ir import Loop
+from graphc.kernel.nest import fitting
 
 
-def fitting(width: int, extent: int, target: Target) -> int:
-    """The lanes of a vector, ``width`` at most, for rows of so many elements: the fewest that take
-    all of a row where some lanes can be left out, else the most that a row fills."""
-    if target.masks:
-        return min(width, 1 << max(extent - 1, 0).bit_length())
-    return min(width, 1 << max(extent, 1).bit_length() - 1)
-
-
-def lanes_for(k: KernelEmitter, width: int, left: int | None) -> int:
+def lanes_for(k: KernelScope, width: int, left: int | None) -> int:
     """The lanes of a vector for what is left of vectors of ``width``, ``left`` elements if that is
     known; 1 where single elements are as good, or all there is.
 
@@ -61,7 +32,7 @@ def lanes_for(k: KernelEmitter, width: int, left: int | None) -> int:
 
 
 @contextmanager
-def some_lanes(k: KernelEmitter, count: Reg | int, lanes: int) -> Iterator[None]:
+def some_lanes(k: KernelScope, count: Reg | int, lanes: int) -> Iterator[None]:
     """Inside, statements are emitted for the first ``count`` of so many lanes, at least one."""
     k.lanes, k.mask = lanes, None if count == lanes else first_lanes(k.e, count, lanes)
     yield
@@ -69,7 +40,7 @@ def some_lanes(k: KernelEmitter, count: Reg | int, lanes: int) -> Iterator[None]
 
 
 def emit_leftover(
-    k: KernelEmitter, loop: Loop, lower: Reg, upper: Reg, width: int, left: int | None
+    k: KernelScope, loop: Loop, lower: Reg, upper: Reg, width: int, left: int | None
 ) -> None:
     """Runs a vector loop from ``lower`` to ``upper``, over ``left`` elements if that is known."""
     e, lanes = k.e, lanes_for(k, width, left)
@@ -88,4 +59,4 @@ def emit_leftover(
                 k.iteration(loop.body)
 
 
-__all__ = ["emit_leftover", "fitting", "lanes_for", "some_lanes", "vector_width"]
+__all__ = ["emit_leftover", "lanes_for", "some_lanes"]

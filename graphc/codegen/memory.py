@@ -6,48 +6,16 @@ bool is a byte in memory and an i1 in registers. Buffers are aligned to their el
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from graphc.codegen.binding import Binding, Linear, is_literal, storage
+from graphc.codegen.binding import Held, Linear, is_literal, storage
 from graphc.codegen.caches import LINE, prefetch
 from graphc.codegen.emitter import I64, PTR, FunctionEmitter, Reg, ltype
 from graphc.codegen.masked import every_lane, first_lanes, load_lanes, store_lanes
+from graphc.codegen.scope import KernelScope
 from graphc.codegen.streaming import ALWAYS
-from graphc.ir.dims import may_be, product
 from graphc.ir.dtypes import DType
-from graphc.ir.types import Shape
 from graphc.kernel.ir import Load, Statement, Store, Var
-
-if TYPE_CHECKING:
-    from graphc.codegen.kernel import KernelEmitter
-
-AHEAD = 2048
-"""Bytes between what a streaming loop reads and what it asks for: processors read ahead by
-themselves up to the end of a page of 4 KB only. On a Zen 4 relu(a·x + b)·c of 64 MB took 3.3 ms
-without, 3.1 with 512 bytes, and 2.8 with 1 to 4 KB."""
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What some lanes have just left in scratch. A load of some lanes would wait until the store of
-    some lanes has reached the cache."""
-
-    base: Reg
-    place: Linear
-    mask: Reg
-    value: Reg
-
-    def is_at(self, base: Reg, place: Binding, mask: Reg | None) -> bool:
-        """Whether a load of those lanes from that place of a buffer finds it."""
-        return (
-            isinstance(place, Linear)
-            and base.text == self.base.text
-            and place.base.text == self.place.base.text
-            and is_literal(place.stride, 1)
-            and mask is not None
-            and mask.text == self.mask.text
-        )
+from graphc.kernel.schedule import Prefetched
 
 
 def _to_register(e: FunctionEmitter, raw: Reg, dtype: DType) -> Reg:
@@ -58,7 +26,12 @@ def _to_storage(e: FunctionEmitter, value: Reg, dtype: DType) -> Reg:
     return e.convert("zext", value, "i8") if dtype.kind == "bool" else value
 
 
-def load_element(k: KernelEmitter, statement: Load) -> Reg:
+def emit_load(k: KernelScope, statement: Load) -> None:
+    """Binds what a load gives."""
+    k.bind(statement.result, _loaded(k, statement))
+
+
+def _loaded(k: KernelScope, statement: Load) -> Reg:
     """A load for the current lanes; uniform where the index and the condition are."""
     e, dtype = k.e, statement.buffer.type.dtype
     base, element = k.pointer(statement.buffer), storage(dtype)
@@ -103,7 +76,7 @@ def load_element(k: KernelEmitter, statement: Load) -> Reg:
     return _to_register(e, load_lanes(e, place, vector, mask, through), dtype)
 
 
-def _broadcast_lanes(k: KernelEmitter, index: Linear, base: Reg, element: str) -> Reg:
+def _broadcast_lanes(k: KernelScope, index: Linear, base: Reg, element: str) -> Reg:
     """Lanes of an array that is read in order, or one element of it in all of them: which, only
     the run tells. Much cheaper than a gather."""
     e = k.e
@@ -116,60 +89,45 @@ def _broadcast_lanes(k: KernelEmitter, index: Linear, base: Reg, element: str) -
     return e.select(moves, lanes, e.splat(alone, k.lanes))
 
 
-def ask_for_streams(k: KernelEmitter, body: Sequence[Statement], width: int, ahead: int) -> None:
-    """Asks for what iterations of a streaming vector loop read so many bytes further on.
+def prefetch_streams(k: KernelScope, body: Sequence[Statement], width: int) -> None:
+    """Prefetches for the iterations of a vector loop with non-temporal stores.
 
-    Call it where the loop's lanes are bound. Only arrays as long as those written are asked for, or
-    that may well be where sizes are unknown: a row that every row of the result reads lies in a
-    cache already, as does what the kernel has read before.
+    Call it where the loop's lanes are bound.
     """
     conditions = [k.streaming[store] for store in body if store in k.streaming]
-    written = {s.buffer.type.shape for s in k.streaming}
-    loads = [
-        load
-        for load in body
-        if isinstance(load, Load)
-        and load.condition is None
-        and any(_may_be_as_long(load.buffer.type.shape, shape) for shape in written)
-        and load.buffer in k.read_once
-    ]
-    if not conditions or not loads:
+    if not conditions:
+        return
+    schedule = k.kernel.schedule
+    loads = [s for s in body if isinstance(s, Load) and isinstance(schedule.get(s), Prefetched)]
+    if not loads:
         return
     if conditions[0] is ALWAYS:
-        ask_for_loads(k, loads, width, ahead)
+        prefetch_loads(k, loads, width)
         return
     with k.e.when(conditions[0]):
-        ask_for_loads(k, loads, width, ahead)
+        prefetch_loads(k, loads, width)
 
 
-def _may_be_as_long(shape: Shape, other: Shape) -> bool:
-    if product(shape) == product(other):
-        return True
-    return len(shape) == len(other) and all(map(may_be, shape, other))
-
-
-def ask_for_loads(
-    k: KernelEmitter, loads: Sequence[Load], width: int, ahead: int, *, near: bool = True
-) -> None:
-    """Asks for what neighbouring lanes, bound at present, read so many bytes further on."""
+def prefetch_loads(k: KernelScope, loads: Sequence[Load], width: int) -> None:
+    """Prefetches of what neighbouring lanes, bound at present, read as far on as schedules say."""
     for load in loads:
-        place = k.binding(load.index)
-        if not isinstance(place, Linear):
+        schedule, place = k.kernel.schedule.get(load), k.binding(load.index)
+        if not isinstance(schedule, Prefetched) or not isinstance(place, Linear):
             continue
         if is_literal(place.stride, 1) or place.stride in k.dims.zero_or_one:
             size = load.buffer.type.dtype.bytes
-            far = k.e.binary("add", place.base, k.e.const(ahead // size, I64))
+            far = k.e.binary("add", place.base, k.e.const(schedule.distance // size, I64))
             base, element = k.pointer(load.buffer), storage(load.buffer.type.dtype)
             address = k.e.assign(PTR, f"getelementptr {element}, {base}, {far}")
-            prefetch(k.e, address, width * size, near=near)
+            prefetch(k.e, address, width * size, near=schedule.level == 1)
 
 
-def _all_uniform(k: KernelEmitter, statement: Load) -> bool:
+def _all_uniform(k: KernelScope, statement: Load) -> bool:
     extra = (statement.condition, statement.other)
     return all(var is None or k.uniform(var) is not None for var in extra)
 
 
-def _guarded_scalar(k: KernelEmitter, statement: Load, base: Reg, element: str) -> Reg:
+def _guarded_scalar(k: KernelScope, statement: Load, base: Reg, element: str) -> Reg:
     """Branches around the load: nothing is read where the condition fails."""
     e, dtype = k.e, statement.buffer.type.dtype
     assert statement.condition is not None and statement.other is not None
@@ -193,13 +151,13 @@ def _reversed(e: FunctionEmitter, value: Reg) -> Reg:
     )
 
 
-def _addresses(k: KernelEmitter, index: Var, base: Reg, element: str) -> Reg:
+def _addresses(k: KernelScope, index: Var, base: Reg, element: str) -> Reg:
     offsets = k.spread(index)
     pointers = ltype("ptr", k.lanes)
     return k.e.assign(pointers, f"getelementptr inbounds {element}, {base}, {offsets}")
 
 
-def store_element(k: KernelEmitter, statement: Store) -> None:
+def emit_store(k: KernelScope, statement: Store) -> None:
     """A store for the current lanes."""
     k.held.pop(statement.buffer, None)
     e, dtype = k.e, statement.buffer.type.dtype

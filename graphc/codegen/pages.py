@@ -12,10 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from graphc.base.target import PAGE
 from graphc.codegen.emitter import I1, I64, FunctionEmitter, Reg
-
-PAGE = 4096
-"""Addresses that are alike modulo this are taken for the same."""
 
 CLEAR = PAGE - 640
 """A load so far ahead of a store, modulo a page, does not wait for it: what lies up to 640 bytes

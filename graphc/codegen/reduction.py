@@ -8,18 +8,17 @@ per lane of the enclosing vector loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from graphc.codegen.binding import Linear
 from graphc.codegen.emitter import I64, FunctionEmitter, LType, Reg, element_of, ltype
 from graphc.codegen.leftover import lanes_for, some_lanes
 from graphc.codegen.scalar import emit_primitive
+from graphc.codegen.scope import KernelScope
 from graphc.ir.dtypes import int64
+from graphc.kernel.cascade import by_words, cascades, level_count, parts_of
 from graphc.kernel.combine import combine_nothing, neutral_element
 from graphc.kernel.ir import (
-    CASCADED,
     CHUNK,
-    LEVELS,
     Apply,
     Load,
     Reduce,
@@ -27,9 +26,6 @@ from graphc.kernel.ir import (
     joining,
     lanes,
 )
-
-if TYPE_CHECKING:
-    from graphc.codegen.kernel import KernelEmitter
 
 MIN_FREE_LANES = 8
 """Fewer lanes are left to single elements."""
@@ -43,11 +39,6 @@ Accumulator = tuple[Reg, ...]
 Terms that are products, as of squares, are two factors."""
 
 _SIGNIFICAND = {32: 23, 64: 52}
-
-
-def _by_words(reducer: Reducer) -> bool:
-    """Whether the extremes of the terms' words are accumulated instead of the terms."""
-    return reducer.term.dtype.is_float and reducer.combine in ("minimum", "maximum")
 
 
 _EXTREMES = ("smax", "smin", "umax")
@@ -77,7 +68,7 @@ def _extreme(e: FunctionEmitter, reducer: Reducer, accumulator: Accumulator) -> 
 
 def _neutral(e: FunctionEmitter, reducer: Reducer, width: int) -> Accumulator:
     dtype = reducer.term.dtype
-    if _by_words(reducer):
+    if by_words(reducer):
         largest = (1 << (dtype.bits - 1)) - 1
         kind = ltype(f"i{dtype.bits}", width)
         return tuple(e.const(word, kind) for word in (-largest - 1, largest, 0))
@@ -92,7 +83,7 @@ def _combine(
 ) -> Accumulator:
     """``a`` then ``b``; with ``ordered`` the positions of b all come after those of a."""
     dtype = reducer.term.dtype
-    if _by_words(reducer):
+    if by_words(reducer):
         return tuple(
             e.intrinsic(name, x.type, x, y) for name, x, y in zip(_EXTREMES, a, b, strict=True)
         )
@@ -119,11 +110,7 @@ def _combine(
 
 def _is_free(reducer: Reducer) -> bool:
     """True if terms may be combined in any order to the same bits."""
-    return not _cascades(reducer) and not reducer.combine.startswith("arg")
-
-
-def _cascades(reducer: Reducer) -> bool:
-    return reducer.term.dtype.is_float and reducer.combine in CASCADED
+    return not cascades(reducer) and not reducer.combine.startswith("arg")
 
 
 def _is_sum(reducer: Reducer) -> bool:
@@ -148,14 +135,7 @@ def grouped(reducers: Sequence[Reducer], regs: Sequence[Reg]) -> State:
     return result
 
 
-def parts_of(reducer: Reducer) -> int:
-    """How many registers its accumulator has."""
-    if _by_words(reducer):
-        return len(_EXTREMES)
-    return 2 if reducer.combine.startswith("arg") else 1
-
-
-def emit_whole_reduce(k: KernelEmitter, statement: Reduce) -> None:
+def emit_whole_reduce(k: KernelScope, statement: Reduce) -> None:
     """Emits a reduction, whatever its condition, and binds its results."""
     state = (_lanes_reduce if statement.order == "lanes" else _chain_reduce)(k, statement)
     bind_results(k, statement, state, k.size(statement.extent))
@@ -176,7 +156,7 @@ def neutral_state(e: FunctionEmitter, reducers: Sequence[Reducer], width: int) -
     return [_neutral(e, reducer, width) for reducer in reducers]
 
 
-def terms(k: KernelEmitter, reducers: Sequence[Reducer], position: Reg) -> State:
+def terms(k: KernelScope, reducers: Sequence[Reducer], position: Reg) -> State:
     """The terms of one iteration.
 
     What is added beside sums of squares goes by the units that multiply, times one to the same
@@ -188,7 +168,7 @@ def terms(k: KernelEmitter, reducers: Sequence[Reducer], position: Reg) -> State
     by_multiplying = squared and k.lanes > 1 and k.target.scales
     for reducer in reducers:
         term = k.spread(reducer.term)
-        if _by_words(reducer):
+        if by_words(reducer):
             word = k.e.convert("bitcast", term, f"i{term.type.bits}")
             result.append((word,) * len(_EXTREMES))
         elif reducer.combine == "squares":
@@ -201,7 +181,7 @@ def terms(k: KernelEmitter, reducers: Sequence[Reducer], position: Reg) -> State
     return result
 
 
-def combined(k: KernelEmitter, reducers: Sequence[Reducer], state: State, other: State) -> State:
+def combined(k: KernelScope, reducers: Sequence[Reducer], state: State, other: State) -> State:
     """A state and the one of all later terms."""
     return [
         _combine(k.e, reducer, a, b, ordered=True)
@@ -209,18 +189,8 @@ def combined(k: KernelEmitter, reducers: Sequence[Reducer], state: State, other:
     ]
 
 
-def level_count(reducers: Sequence[Reducer], known_steps: int | None) -> int:
-    """Levels of the cascade; those that cannot fill are left out, to the same bits."""
-    depth = LEVELS - 1
-    if not any(_cascades(reducer) for reducer in reducers):
-        depth = 0
-    while known_steps is not None and depth and known_steps <= CHUNK**depth:
-        depth -= 1
-    return depth + 1
-
-
 def cascade(
-    k: KernelEmitter,
+    k: KernelScope,
     reducers: Sequence[Reducer],
     steps: Reg,
     known_steps: int | None,
@@ -246,7 +216,7 @@ def cascade(
     return level(level_count(reducers, known_steps) - 1, e.const(0, I64), steps)
 
 
-def _chain_reduce(k: KernelEmitter, statement: Reduce) -> State:
+def _chain_reduce(k: KernelScope, statement: Reduce) -> State:
     e, reducers = k.e, statement.reducers
     extent = k.size(statement.extent)
 
@@ -260,7 +230,7 @@ def _chain_reduce(k: KernelEmitter, statement: Reduce) -> State:
     return cascade(k, reducers, extent, known, body)
 
 
-def _lanes_reduce(k: KernelEmitter, statement: Reduce) -> State:
+def _lanes_reduce(k: KernelScope, statement: Reduce) -> State:
     assert k.lanes == 1, "lane reductions stand in scalar loops"
     e, reducers = k.e, statement.reducers
     width = max(lanes(reducer.term.dtype) for reducer in reducers)
@@ -306,7 +276,7 @@ def _lanes_reduce(k: KernelEmitter, statement: Reduce) -> State:
     return state
 
 
-def _most_at_once(k: KernelEmitter, statement: Reduce) -> int:
+def _most_at_once(k: KernelScope, statement: Reduce) -> int:
     """How many lanes a step may have: as many registers of what is computed for the terms as of
     these.
 
@@ -323,7 +293,7 @@ def _most_at_once(k: KernelEmitter, statement: Reduce) -> int:
 
 
 def last_terms(
-    k: KernelEmitter, statement: Reduce, lower: Reg, upper: Reg, width: int, left: int | None
+    k: KernelScope, statement: Reduce, lower: Reg, upper: Reg, width: int, left: int | None
 ) -> State:
     """The terms from ``lower`` to ``upper``, fewer than ``width``: ``left``, if that is known."""
     e, reducers = k.e, statement.reducers
@@ -361,11 +331,11 @@ def _is_best_alone(statement: Reduce) -> bool:
         isinstance(s, Load) or (isinstance(s, Apply) and s.result.dtype is int64)
         for s in statement.body
     )
-    return reads and any(map(_cascades, reducers))
+    return reads and any(map(cascades, reducers))
 
 
 def _added(
-    k: KernelEmitter, reducers: Sequence[Reducer], state: State, several: State, count: Reg | int
+    k: KernelScope, reducers: Sequence[Reducer], state: State, several: State, count: Reg | int
 ) -> State:
     """A state with the terms of the first ``count`` lanes: at once where the order is free, else
     one by one from the stack."""
@@ -443,12 +413,12 @@ def _part(e: FunctionEmitter, reg: Reg, start: int, count: int) -> Reg:
     return e.assign(target, f"shufflevector {reg}, {reg.type} poison, <{count} x i32> <{order}>")
 
 
-def bind_results(k: KernelEmitter, statement: Reduce, state: State, extent: Reg) -> None:
+def bind_results(k: KernelScope, statement: Reduce, state: State, extent: Reg) -> None:
     """Says what the results of a reduction are."""
     e = k.e
     for reducer, accumulator in zip(statement.reducers, state, strict=True):
         result = accumulator[-1]
-        if _by_words(reducer):
+        if by_words(reducer):
             result = _extreme(e, reducer, accumulator)
         if reducer.combine == "add" and reducer.term.dtype.is_float:
             if not isinstance(statement.extent, int):

@@ -11,21 +11,18 @@ Invariant: both ways are emitted from the same statements, so bits are the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from graphc.codegen.binding import Binding
 from graphc.codegen.emitter import I1, Reg
 from graphc.codegen.lanes import any_lane
 from graphc.codegen.reduction import emit_whole_reduce, results_of_nothing
+from graphc.codegen.scope import KernelScope
 from graphc.kernel.ir import Apply, Cast, Const, DimValue, Load, Reduce, Statement, Store, Var
-
-if TYPE_CHECKING:
-    from graphc.codegen.kernel import KernelEmitter
 
 _SCALARS = (Apply, Cast, Const, DimValue, Load, Store)
 
 
-def emit_reduce(k: KernelEmitter, statement: Reduce) -> None:
+def emit_reduce(k: KernelScope, statement: Reduce) -> None:
     """Emits a reduction and binds its results, in lanes that don't need it those of no terms."""
     condition = statement.condition
     if condition is None:
@@ -39,7 +36,7 @@ def emit_reduce(k: KernelEmitter, statement: Reduce) -> None:
     _finish(k, statement, results, ())
 
 
-def emit_iteration(k: KernelEmitter, body: Sequence[Statement]) -> None:
+def emit_iteration(k: KernelScope, body: Sequence[Statement]) -> None:
     """Emits a body of whose scalars nothing behind it reads any."""
     for position, statement in enumerate(body):
         if isinstance(statement, Reduce) and statement.condition is not None:
@@ -52,7 +49,7 @@ def emit_iteration(k: KernelEmitter, body: Sequence[Statement]) -> None:
 
 
 def _emit_both(
-    k: KernelEmitter,
+    k: KernelScope,
     statement: Reduce,
     condition: Var,
     before: Sequence[Statement],
@@ -81,14 +78,14 @@ def _emit_both(
 
 
 def _finish(
-    k: KernelEmitter, statement: Reduce, results: Sequence[Reg], rest: Sequence[Statement]
+    k: KernelScope, statement: Reduce, results: Sequence[Reg], rest: Sequence[Statement]
 ) -> None:
     for reducer, result in zip(statement.reducers, results, strict=True):
         k.bind(reducer.result, result)
     k.statements(rest)
 
 
-def _some_lane(k: KernelEmitter, condition: Var) -> Reg:
+def _some_lane(k: KernelScope, condition: Var) -> Reg:
     """Whether the condition holds in any lane there is."""
     alone = k.uniform(condition)
     if alone is not None:
@@ -98,7 +95,7 @@ def _some_lane(k: KernelEmitter, condition: Var) -> Reg:
 
 
 def _needed(
-    k: KernelEmitter, statement: Reduce, condition: Var, nothing: Sequence[Reg]
+    k: KernelScope, statement: Reduce, condition: Var, nothing: Sequence[Reg]
 ) -> list[Reg]:
     """The results, where some lane needs them."""
     emit_whole_reduce(k, statement)

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
 
+from graphc.base.target import PAGE
 from graphc.codegen.binding import Binding, Linear, is_literal, storage
 from graphc.codegen.caches import LINE, prefetch
 from graphc.codegen.emitter import I8, I64, PTR, Reg, element_of, ltype
 from graphc.codegen.leftover import emit_leftover
-from graphc.codegen.pages import PAGE, beginning, turn
+from graphc.codegen.pages import beginning, turn
 from graphc.codegen.reduction import (
     State,
     bind_results,
@@ -32,20 +32,7 @@ from graphc.codegen.reduction import (
     neutral_state,
     terms,
 )
-from graphc.codegen.stages import (
-    Scalars,
-    Stage,
-    columns_of,
-    following_the_row,
-    fresh_loads,
-    handed_on,
-    is_near,
-    makers,
-    results_of,
-    rooms,
-    stages_of,
-    width_of,
-)
+from graphc.codegen.scope import KernelScope
 from graphc.codegen.streaming import address_at, element_at, first_line, mark_whole_rows
 from graphc.kernel.ir import (
     Buffer,
@@ -55,31 +42,32 @@ from graphc.kernel.ir import (
     Store,
     Var,
 )
+from graphc.kernel.schedule import Pipelined, Prefetched
+from graphc.kernel.stages import (
+    Scalars,
+    Stage,
+    columns_of,
+    following_the_row,
+    fresh_loads,
+    handed_on,
+    makers,
+    results_of,
+    rooms,
+    stages_of,
+    width_of,
+)
 
-if TYPE_CHECKING:
-    from graphc.codegen.kernel import KernelEmitter
 
-ASK_AHEAD = 16 << 10
-"""How many bytes ahead lines are asked for, into the second-level cache. While functions are
-computed, what comes next is so on its way: softmax of 4096 x 1024 floats with other work on the
-machine takes 1.1 ms in place of 1.4, and layer norm, alone, 0.76 in place of 0.83. Into the
-first-level cache layer norm took 10 % longer."""
-
-
-def emit_staggered(k: KernelEmitter, rows: Loop) -> bool:
-    """Emits a loop over rows, or nothing and False where its stages are not staggered."""
-    found = stages_of(rows, k.kernel, k.target)
-    if found is None:
-        return False
-    _Staggered(k, rows, *found).emit()
-    return True
+def emit_staggered(k: KernelScope, rows: Loop, schedule: Pipelined) -> None:
+    """Emits a loop over rows whose stages run at the same time."""
+    _Staggered(k, rows, *stages_of(rows)).emit()
 
 
 class _Staggered:
     """The code of one loop."""
 
     def __init__(
-        self, k: KernelEmitter, rows: Loop, stages: Sequence[Stage], once: Sequence[Scalars]
+        self, k: KernelScope, rows: Loop, stages: Sequence[Stage], once: Sequence[Scalars]
     ) -> None:
         self.k = k
         self.rows, self.stages = rows, stages
@@ -99,7 +87,6 @@ class _Staggered:
         self.width = width
         self.steps, self.rest = divmod(columns_of(stages), width)
         self.start = k.e.const(0, I64)
-        self.asks = self.steps > 0 and not is_near(stages, k.target.l2_bytes)
 
     def emit(self) -> None:
         """The loop over rows, which goes on until the last row has been in all stages."""
@@ -242,14 +229,16 @@ class _Staggered:
         column = e.binary("shl", later, shift)
         return e.binary("add", column, self.start) if self.rest else column
 
-    def _ask_ahead(self, load: Load, first: Reg | None, columns: int) -> None:
-        """Asks for what will be read some rows further on, with an element and those behind it."""
+    def _prefetch(self, load: Load, first: Reg | None, columns: int) -> None:
+        """Fetches what will be read some rows further on, with an element and those behind it."""
         k, dtype = self.k, load.buffer.type.dtype
-        if not self.asks or first is None:
+        schedule = k.kernel.schedule.get(load)
+        if first is None or not isinstance(schedule, Prefetched):
             return
-        place = k.e.binary("add", first, k.e.const(ASK_AHEAD // dtype.bytes, I64))
+        place = k.e.binary("add", first, k.e.const(schedule.distance // dtype.bytes, I64))
         start = f"getelementptr {storage(dtype)}, {k.pointer(load.buffer)}, {place}"
-        prefetch(k.e, k.e.assign(PTR, start), columns * dtype.bytes, near=False)
+        near = schedule.level == 1
+        prefetch(k.e, k.e.assign(PTR, start), columns * dtype.bytes, near=near)
 
     def _if(
         self, active: Reg, state: State, number: int, one: Callable[[int, State], State]
@@ -268,7 +257,7 @@ class _Staggered:
         for load in self.fresh[number]:
             index = k.binding(load.index)
             if isinstance(index, Linear) and is_literal(index.stride, 1):
-                self._ask_ahead(load, index.base, self.width)
+                self._prefetch(load, index.base, self.width)
         if isinstance(stage, Loop):
             return state
         return combined(k, stage.reducers, state, terms(k, stage.reducers, column))
@@ -280,7 +269,7 @@ class _Staggered:
         past = e.const(columns_of(self.stages), I64)
         for load in self.fresh[number]:
             first = element_at(k, stage.body, stage.index, whole, load.index)
-            self._ask_ahead(load, first, self.rest)
+            self._prefetch(load, first, self.rest)
         k.held = {}
         if isinstance(stage, Reduce):
             last = last_terms(k, stage, whole, past, self.width, self.rest)

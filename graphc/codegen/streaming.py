@@ -7,12 +7,11 @@ lines, so vector loops start at the first element of a line. Values are the same
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from graphc.codegen.caches import LINE
 from graphc.codegen.emitter import I1, I64, FunctionEmitter, Reg
+from graphc.codegen.scope import KernelScope
 from graphc.ir.dims import Dim, product
 from graphc.kernel.ir import (
     Apply,
@@ -24,62 +23,49 @@ from graphc.kernel.ir import (
     Kernel,
     Load,
     Loop,
-    Reduce,
     Size,
     Statement,
     Store,
     Var,
-    walk,
 )
-
-if TYPE_CHECKING:
-    from graphc.codegen.kernel import KernelEmitter
-
-STREAM_BYTES = 12 << 20
-"""Results from this size on bypass the caches. A pointwise kernel whose 12 MB were read next took
-a third less time where they were fresh each time, a fifth more where they were the same."""
-
-REDUCING_STREAM_BYTES = 8 << 20
-"""The same for kernels that reduce: with rows in several stages, lines that no cache has are waited
-for when they are written. Softmax of 8 MB and reading that took 0.8 ms in place of 1.35 where its
-result was fresh each time, and 0.75 in place of 0.65 where it was the same."""
-
-MIN_ROW_BYTES = 2048
-"""Loops that write less at a time would lose more at their ends than the stores gain."""
+from graphc.kernel.schedule import Streaming
 
 ALWAYS = Reg("true", I1)
 
 
-def streamed_buffers(k: KernelEmitter, kernel: Kernel) -> dict[Buffer, Reg]:
+def streamed_buffers(k: KernelScope, kernel: Kernel) -> dict[Buffer, Reg]:
     """The outputs that are written past the caches, and under which condition; call it at entry."""
+    least = {
+        store.buffer: schedule.array
+        for store, schedule in kernel.schedule.items()
+        if isinstance(store, Store) and isinstance(schedule, Streaming)
+    }
     result: dict[Buffer, Reg] = {}
-    if not k.target.streams:
-        return result
-    reduces = any(isinstance(statement, Reduce) for statement in walk(kernel.body))
-    bound = REDUCING_STREAM_BYTES if reduces else STREAM_BYTES
-    for buffer in kernel.buffers:
-        if buffer.role not in ("out", "part") or not buffer.type.shape:
-            continue
-        condition = at_least(k, product((*buffer.type.shape, buffer.type.dtype.bytes)), bound)
-        if condition is not None:
-            result[buffer] = condition
+    for buffer in kernel.buffers if least else ():
+        if buffer in least:
+            size = product((*buffer.type.shape, buffer.type.dtype.bytes))
+            condition = at_least(k, size, least[buffer])
+            if condition is not None:
+                result[buffer] = condition
     return result
 
 
-def read_once(kernel: Kernel) -> frozenset[Buffer]:
-    """The inputs that a single statement loads."""
-    loads = Counter(s.buffer for s in walk(kernel.body) if isinstance(s, Load))
-    return frozenset(buffer for buffer, count in loads.items() if count == 1)
+def _streaming(k: KernelScope, statement: Statement) -> Streaming | None:
+    """The schedule of a store that is non-temporal where its array is large."""
+    found = k.kernel.schedule.get(statement)
+    if not isinstance(found, Streaming) or not isinstance(statement, Store):
+        return None
+    return found if statement.buffer in k.streamed else None
 
 
-def at_least(k: KernelEmitter, size: Dim, bound: int) -> Reg | None:
+def at_least(k: KernelScope, size: Dim, bound: int) -> Reg | None:
     """Whether a size reaches a bound; None if it is known not to."""
     if isinstance(size, int):
         return ALWAYS if size >= bound else None
     return k.e.icmp("sge", k.dim(size), k.e.const(bound, I64))
 
 
-def both(k: KernelEmitter, a: Reg, b: Reg) -> Reg:
+def both(k: KernelScope, a: Reg, b: Reg) -> Reg:
     """The conjunction of two conditions."""
     if a is ALWAYS:
         return b
@@ -87,7 +73,7 @@ def both(k: KernelEmitter, a: Reg, b: Reg) -> Reg:
 
 
 def start_of_lines(
-    k: KernelEmitter,
+    k: KernelScope,
     body: Sequence[Statement],
     index: Var,
     extent: Size,
@@ -106,10 +92,11 @@ def start_of_lines(
         return None
     e, start = k.e, None
     for store in body:
-        if not isinstance(store, Store) or store.buffer not in k.streamed:
+        schedule = _streaming(k, store)
+        if schedule is None or not isinstance(store, Store):
             continue
         size = store.buffer.type.dtype.bytes
-        long = at_least(k, product((extent, size)), MIN_ROW_BYTES)
+        long = at_least(k, product((extent, size)), schedule.row)
         if long is None and not short:
             continue
         address = address_at(k, body, index, lower, store)
@@ -131,14 +118,14 @@ def start_of_lines(
     return start if start is None or lower.text == "0" else e.binary("add", lower, start)
 
 
-def first_line(k: KernelEmitter, row: Loop, room: int) -> Reg:
+def first_line(k: KernelScope, row: Loop, room: int) -> Reg:
     """The first column of a row from which on its first streamed store writes whole lines.
 
     It is 0 if there is no such store, or that column is not among the first ``room``.
     """
     e, none = k.e, k.e.const(0, I64)
     for store in row.body if room else ():
-        if isinstance(store, Store) and store.buffer in k.streamed:
+        if isinstance(store, Store) and _streaming(k, store) is not None:
             address = address_at(k, row.body, row.index, none, store)
             if address is not None:
                 size = store.buffer.type.dtype.bytes
@@ -147,13 +134,13 @@ def first_line(k: KernelEmitter, row: Loop, room: int) -> Reg:
     return none
 
 
-def mark_whole_rows(k: KernelEmitter, row: Loop, start: Reg) -> None:
+def mark_whole_rows(k: KernelScope, row: Loop, start: Reg) -> None:
     """Notes which stores of a vector loop are streamed: those that begin with a line at a column.
 
     Nothing is lost at the ends of such rows, however short they are.
     """
     for store in row.body:
-        if not isinstance(store, Store) or store.buffer not in k.streamed:
+        if not isinstance(store, Store) or _streaming(k, store) is None:
             continue
         assert not isinstance(row.extent, Var), "rows of a known number of columns"
         address = address_at(k, row.body, row.index, start, store)
@@ -172,7 +159,7 @@ def _begins_line(e: FunctionEmitter, address: Reg) -> Reg:
 
 
 def address_at(
-    k: KernelEmitter, body: Sequence[Statement], index: Var, value: Reg, access: Load | Store
+    k: KernelScope, body: Sequence[Statement], index: Var, value: Reg, access: Load | Store
 ) -> Reg | None:
     """Where a load or store of the body is at a value of its loop's index, as an integer."""
     e, size = k.e, access.buffer.type.dtype.bytes
@@ -184,7 +171,7 @@ def address_at(
 
 
 def element_at(
-    k: KernelEmitter, body: Sequence[Statement], index: Var, value: Reg, wanted: Var
+    k: KernelScope, body: Sequence[Statement], index: Var, value: Reg, wanted: Var
 ) -> Reg | None:
     """A scalar of the body at a value of its loop's index, if only indices lead to it."""
     definitions = {s.result: s for s in body if isinstance(s, (Apply, Const, DimValue))}
@@ -212,7 +199,7 @@ def element_at(
     return k.uniform(wanted)
 
 
-def finish_stores(k: KernelEmitter) -> None:
+def finish_stores(k: KernelScope) -> None:
     """Orders streamed stores before all that follows the kernel."""
     if not k.streamed:
         return

@@ -11,119 +11,45 @@ columns at a time, and leave one level.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from graphc.codegen.binding import Linear
-from graphc.codegen.caches import FAR_BYTES
 from graphc.codegen.emitter import I64, Reg, ltype
-from graphc.codegen.memory import ask_for_loads
+from graphc.codegen.memory import prefetch_loads
 from graphc.codegen.reduction import (
     State,
     bind_results,
     combined,
     flat,
     grouped,
-    level_count,
     neutral_state,
-    parts_of,
     results_of_nothing,
     terms,
 )
+from graphc.codegen.scope import KernelScope
 from graphc.codegen.seldom import emit_reduce
-from graphc.ir.dtypes import bool_
-from graphc.kernel.ir import CHUNK, Apply, Load, Loop, Reduce, Statement, Store, walk
-from graphc.kernel.scalar import PRIMITIVES
-
-if TYPE_CHECKING:
-    from graphc.codegen.kernel import KernelEmitter
+from graphc.kernel.cascade import levels_of
+from graphc.kernel.ir import CHUNK, Load, Loop, Reduce, Statement, Store
+from graphc.kernel.schedule import ColumnBlocked
 
 ROWS = CHUNK // 2
 """Rows that are read side by side; with 16 a column sum took a third longer."""
 
-AHEAD = 1024
-"""Bytes along a row that are asked for, into the second-level cache: column sums of 4096 x 4096
-floats took 2.6 ms without, 2.3 so, and 3.3 when asked for into the first, where levels lie. What
-lies in the third-level cache is read faster without: 1024 x 1024 floats took a fifth longer so."""
-
-STRIPE_BYTES = 16 << 10
-"""What one level of one stripe takes on the stack."""
-
-MAX_STACK_BYTES = 128 << 10
-"""What all levels of all reductions may take together."""
-
 Room = Sequence[tuple[Reg, str]]
 """Per register of a state the first level of a stripe, and its element type."""
 
-MIN_ROWS = 64
-"""Fewer rows are so near each other that one vector of columns at a time does as well."""
 
-MIN_COLUMNS = 64
-"""Fewer columns are left to the plain loop."""
-
-
-def emit_stripes(k: KernelEmitter, statement: Loop, width: int) -> bool:
-    """Emits a vector loop around reductions by stripes, or nothing and False where none fits."""
-    reductions = [s for s in statement.body if isinstance(s, Reduce)]
-    if not reductions or not _fits(statement):
-        return False
-    _Stripes(k, statement, width).emit()
-    return True
-
-
-def _fits(statement: Loop) -> bool:
-    """Whether the body is cheap reductions of many columns, and scalars around them."""
-    if isinstance(statement.extent, int) and statement.extent < MIN_COLUMNS:
-        return False
-    written, read = set(), set()
-    for inner in walk(statement.body):
-        if isinstance(inner, Loop) or (isinstance(inner, Reduce) and inner not in statement.body):
-            return False
-        if isinstance(inner, Store):
-            written.add(inner.buffer)
-        elif isinstance(inner, Load):
-            read.add(inner.buffer)
-        elif isinstance(inner, Apply) and not PRIMITIVES[inner.primitive].exact:
-            return False
-        elif isinstance(inner, Reduce):
-            if any(
-                reducer.combine.startswith("arg") or reducer.term.dtype is bool_
-                for reducer in inner.reducers
-            ):
-                return False
-            if any(isinstance(s, Store) for s in inner.body):
-                return False
-    extents = [s.extent for s in statement.body if isinstance(s, Reduce)]
-    if all(isinstance(extent, int) and extent <= MIN_ROWS for extent in extents):
-        return False
-    return not written & read
-
-
-def _is_far(load: Load) -> bool:
-    """Whether a load reads an array that is known to be read from memory."""
-    size = load.buffer.type.bytes
-    return isinstance(size, int) and size > FAR_BYTES and load.condition is None
-
-
-def _levels(reduction: Reduce) -> int:
-    if reduction.condition is not None:
-        return 1
-    extent = reduction.extent
-    return level_count(reduction.reducers, extent if isinstance(extent, int) else None)
+def emit_stripes(k: KernelScope, statement: Loop, schedule: ColumnBlocked) -> None:
+    """Emits a vector loop around reductions by blocks of columns."""
+    _Stripes(k, statement, schedule).emit()
 
 
 class _Stripes:
     """The code of one vector loop."""
 
-    def __init__(self, k: KernelEmitter, statement: Loop, width: int) -> None:
+    def __init__(self, k: KernelScope, statement: Loop, schedule: ColumnBlocked) -> None:
         self.k = k
         self.statement = statement
-        self.width = width
-        reductions = [s for s in statement.body if isinstance(s, Reduce)]
-        size = max(r.term.dtype.bytes for s in reductions for r in s.reducers)
-        arrays = sum(_levels(s) * parts_of(r) for s in reductions for r in s.reducers)
-        self.columns = STRIPE_BYTES // size
-        while self.columns * size * arrays > MAX_STACK_BYTES and self.columns > width:
-            self.columns //= 2
+        self.width, self.columns = schedule.lanes, schedule.columns
         self.lower = self.upper = k.e.const(0, I64)
         self._results: dict[Reduce, Sequence[Reg]] = {}
 
@@ -159,7 +85,7 @@ class _Stripes:
     def _room(self, reduction: Reduce) -> Room:
         """Space for the levels of each reducer, and its type."""
         parts = flat(self._kept(reduction))
-        count = self.columns * _levels(reduction)
+        count = self.columns * levels_of(reduction)
         return [(self.k.e.alloca(part.type, count), part.type.element) for part in parts]
 
     def _kept(self, reduction: Reduce) -> State:
@@ -227,7 +153,7 @@ class _Stripes:
     def _top(self, reduction: Reduce) -> Reg:
         """The number of the last level, from 0, that rows reach."""
         k, e = self.k, self.k.e
-        count = _levels(reduction)
+        count = levels_of(reduction)
         if count == 1 or isinstance(reduction.extent, int):
             return e.const(count - 1, I64)
         top = e.const(1, I64)
@@ -241,7 +167,7 @@ class _Stripes:
         k, e, reducers = self.k, self.k.e, reduction.reducers
         rows, top = k.size(reduction.extent), self._top(reduction)
         first, second = (self._level(room, e.const(number, I64)) for number in (0, 1))
-        cascades = _levels(reduction) > 1
+        cascades = levels_of(reduction) > 1
         with e.loop(e.const(int(cascades), I64), e.binary("add", top, e.const(1, I64)), 1) as level:
             place = self._level(room, level.index)
             self._over(lambda at: self._write(place, at, neutral_state(e, reducers, k.lanes)))
@@ -273,12 +199,12 @@ class _Stripes:
     def _rows(self, reduction: Reduce, start: Reg, end: Reg, state: State) -> State:
         """The columns that are bound at present: their state after some rows."""
         k, e, reducers = self.k, self.k.e, reduction.reducers
-        far = [s for s in reduction.body if isinstance(s, Load) and _is_far(s)]
+        far = [s for s in reduction.body if isinstance(s, Load)]
         with e.loop(start, end, 1, flat(state)) as loop:
             k.bind(reduction.index, loop.index)
             k.statements(reduction.body)
             if k.lanes > 1:
-                ask_for_loads(k, far, k.lanes, AHEAD, near=False)
+                prefetch_loads(k, far, k.lanes)
             position = e.splat(loop.index, k.lanes)
             state = grouped(reducers, loop.carries)
             loop.yields = flat(combined(k, reducers, state, terms(k, reducers, position)))

@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from graphc.codegen.binding import Linear, storage
 from graphc.codegen.caches import LINE, prefetch
 from graphc.codegen.emitter import I64, FunctionEmitter, Reg, ltype
+from graphc.codegen.scope import KernelScope
 from graphc.codegen.streaming import (
     ALWAYS,
     address_at,
@@ -35,52 +35,20 @@ from graphc.codegen.streaming import (
 from graphc.codegen.transpose import transposed
 from graphc.ir.dims import Dim
 from graphc.kernel.index_range import loads_across
-from graphc.kernel.ir import Load, Loop, Reduce, Statement, Store, Var
-
-if TYPE_CHECKING:
-    from graphc.codegen.kernel import KernelEmitter
+from graphc.kernel.ir import Load, Loop, Store, Var
+from graphc.kernel.nest import tile_extent
+from graphc.kernel.schedule import Tiled
 
 MAX_TILE = 16
-"""Rows and columns of a tile; elements of eight bytes fill a line with half as many. Of shorter
-elements tiles past the caches have as many as fill a line: parts of lines there take memory ten
-times as long."""
-
-BLOCK_BYTES = 384
-"""What is written together past the caches. With 256 bytes one thread took 4 % longer for 4096 x
-4096 float32 on a Zen 4 and 6 % for 4096 x 2048 float64; with 512 two threads took 4 % longer for
-float32, since sources that lie 16 KB apart share 64 lines of its second-level cache. Rows no longer
-than that are near each other in any order: 16 x 96 x 112 x 112 float32 to channels last took a
-third longer by blocks."""
+"""Rows and columns that are transposed by one piece of code."""
 
 AHEAD = 256
 """Bytes along a source; 128 to 512 are as good."""
 
 
-def emit_across(k: KernelEmitter, statement: Loop) -> bool:
-    """Emits the loop by tiles, or nothing and False where its body has nothing to gain."""
-    *before, inner = statement.body
-    if not isinstance(inner, Loop) or inner.kind != "vector" or k.lanes != 1:
-        return False
-    height, width = statement.extent, inner.extent
-    if isinstance(height, Var) or isinstance(width, Var):
-        return False
-    if any(isinstance(other, (Loop, Reduce)) for other in (*before, *inner.body)):
-        return False
-    loads = loads_across(k.forms, inner.body, statement.index, inner.index)
-    if not loads:
-        return False
-    size = max(load.result.dtype.bytes for load in loads)
-    rows, columns = (_tile_extent(n, min(MAX_TILE, LINE // size)) for n in (height, width))
-    if min(rows, columns) < 2:
-        return False
-    _Tiling(k, statement, inner, before, loads, (height, width), (rows, columns)).emit()
-    return True
-
-
-def _tile_extent(extent: Dim, most: int) -> int:
-    while isinstance(extent, int) and most > extent:
-        most //= 2
-    return most
+def emit_across(k: KernelScope, statement: Loop, schedule: Tiled) -> None:
+    """Emits the loop and the vector loop inside it by tiles."""
+    _Tiling(k, statement, schedule).emit()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,24 +75,17 @@ class _Skew:
 class _Tiling:
     """The code of one loop across another."""
 
-    def __init__(
-        self,
-        k: KernelEmitter,
-        outer: Loop,
-        inner: Loop,
-        before: Sequence[Statement],
-        loads: Sequence[Load],
-        extents: tuple[Dim, Dim],
-        tile: tuple[int, int],
-    ) -> None:
+    def __init__(self, k: KernelScope, outer: Loop, schedule: Tiled) -> None:
         self.k = k
         self.outer = outer
+        *self.before, inner = outer.body
+        assert isinstance(inner, Loop), "so legality says"
+        assert not isinstance(outer.extent, Var) and not isinstance(inner.extent, Var)
         self.inner = inner
-        self.before = before
-        self.body = (*before, *inner.body)
-        self.loads = loads
-        self.height, self.width = extents
-        self.rows, self.columns = tile
+        self.body = (*self.before, *inner.body)
+        self.loads = loads_across(k.forms, inner.body, outer.index, inner.index)
+        self.height, self.width = outer.extent, inner.extent
+        self.rows, self.columns, self.block = schedule.rows, schedule.columns, schedule.block
 
     def emit(self) -> None:
         """Tiles first, then what is left at the borders, element by element."""
@@ -172,7 +133,7 @@ class _Tiling:
         stores = [store.buffer.type.dtype.bytes for store in self.k.streaming]
         if not stores:
             return self.rows, self.columns
-        rows = _tile_extent(self.height, max(self.rows, LINE // self._size))
+        rows = tile_extent(self.height, max(self.rows, LINE // self._size))
         return rows, max(self.columns, LINE // min(stores))
 
     def _all_fit(self) -> bool:
@@ -261,7 +222,7 @@ class _Tiling:
     @property
     def _many(self) -> int:
         """Columns of a block."""
-        return max(1, BLOCK_BYTES // self._size // self.columns) * self.columns
+        return max(1, self.block // self._size // self.columns) * self.columns
 
     @property
     def _size(self) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from graphc.base.target import Target
-from graphc.codegen.elementary import is_glue, should_call
+from graphc.codegen.elementary import Calls, calls_of
 from graphc.codegen.emitter import (
     I32,
     I64,
@@ -72,6 +72,11 @@ class ProgramText:
     symbols: tuple[str, ...]
     libraries: Mapping[str, str]
 
+    def is_glue(self, number: int) -> bool:
+        """Whether a kernel calls elementary functions and does little else."""
+        symbol = self.symbols[number]
+        return any(module.glue and symbol in module.symbols for module in self.modules)
+
     @property
     def kernels(self) -> str:
         """All kernels as one module."""
@@ -114,25 +119,20 @@ _NAMED = re.compile(r"^(?:(declare|define) [^@\n]*)?(@[A-Za-z0-9_.]+|!\d+)(?:\(|
 _DEFINED = re.compile(r"^define [^@\n]*(@[A-Za-z0-9_.]+)\(", re.MULTILINE)
 
 
-def emit_program(plan: Plan, target: Target, quick: bool = False) -> ProgramText:
-    """The text of all kernels of a plan; where it should be compiled quickly all are glue.
-
-    That takes LLVM a fifth of the time for single operations, and a third for fused ones, whose
-    loops then run up to a fifth longer.
-    """
-    calls = quick or should_call(plan.kernels)
+def emit_program(plan: Plan, target: Target, calls: Calls | None = None) -> ProgramText:
+    """The text of all kernels of a plan, which call functions where they are said to."""
+    calls = calls_of(plan.kernels) if calls is None else calls
     symbols = kernel_symbols(len(plan.kernels))
     modules: list[KernelModule] = []
     libraries: dict[str, str] = {}
-    sorts = [quick or (calls and is_glue(kernel)) for kernel in plan.kernels]
-    named = list(zip(symbols, plan.kernels, sorts, strict=True))
+    named = list(zip(symbols, plan.kernels, calls.glue, strict=True))
     for glue in (False, True):
         chosen = [(name, kernel) for name, kernel, sort in named if sort is glue]
         if not chosen:
             continue
-        module = ModuleEmitter(target, calls)
+        module = ModuleEmitter(target, calls.all)
         for name, kernel in chosen:
-            emit_kernel(module, kernel, name, target, glue)
+            emit_kernel(module, kernel, name, target)
         modules.append(KernelModule(module.text(), tuple(name for name, _ in chosen), glue))
         libraries |= module.libraries
     return ProgramText(tuple(modules), symbols, libraries)

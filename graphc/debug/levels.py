@@ -39,7 +39,7 @@ from graphc.ir.printer import symbols_in
 from graphc.ir.value import Value
 from graphc.kernel.interp import CheckFailure, run_kernel
 from graphc.kernel.ir import Kernel
-from graphc.kernel.text import kernel_key
+from graphc.kernel.text import computation_key
 from graphc.lower.group import lower_group
 from graphc.lower.series import Series
 from graphc.ops.fused import fused_op
@@ -75,16 +75,16 @@ def check_levels(graph: Graph, program: Program, context: PassContext, target: T
         none = "no sizes were found that the guards allow"
         context.decline("check", fused[-1], f"kernels are not checked: {none}")
         return
-    numbers = {kernel_key(kernel): n for n, kernel in enumerate(program.plan.kernels)}
+    numbers = {computation_key(kernel): n for n, kernel in enumerate(program.plan.kernels)}
     substitutes = Substitutes(target)
     seen: set[str] = set()
     for node in fused:
         series = lower_group(node, target)
-        key = kernel_key(series.whole)
+        key = computation_key(series.whole)
         if key in seen:
             continue
         seen.add(key)
-        entries = [program.entries[numbers[kernel_key(m.kernel)]] for m in series.members]
+        entries = [program.entries[numbers[computation_key(m.kernel)]] for m in series.members]
         for sizes in candidates:
             reason = _check_kernel(node, series, entries, sizes, substitutes, target)
             if reason is None:

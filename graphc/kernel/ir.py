@@ -15,7 +15,7 @@ iteration; its order class fixes the bits of float results (``CHUNK``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -26,6 +26,7 @@ from graphc.kernel.parts import Buffer as Buffer
 from graphc.kernel.parts import Role as Role
 from graphc.kernel.parts import Site as Site
 from graphc.kernel.parts import Split as Split
+from graphc.kernel.schedule import Schedule
 
 if TYPE_CHECKING:
     from graphc.ir.op import Combine
@@ -255,6 +256,7 @@ class Kernel:
         body: the statements.
         sites: what each ``Check`` guards.
         split: how its iterations may be handed out in ranges; None where one thread runs it.
+        schedule: how statements are carried out; what is not in it, in the plainest way.
     """
 
     name: str
@@ -262,6 +264,7 @@ class Kernel:
     body: tuple[Statement, ...]
     sites: tuple[Site, ...] = field(default=())
     split: Split | None = None
+    schedule: Mapping[Statement, Schedule] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         buffers = ", ".join(f"{b.role} {b.name}: {b.type}" for b in self.buffers)

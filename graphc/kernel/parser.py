@@ -14,6 +14,7 @@ evaluated. Names and dtypes are resolved here; whether the kernel is well-formed
                | ("parallel" | "across" | "vector" | "serial") %v "<" size "{" statement* "}"
                | %v, … "=" "serial" %v "<" dim "carry" "(" %v "=" %v, … ")" "{" … "yield" %v, … "}"
                | %v, … "=" "reduce" ORDER %v "<" size ["," "if" %v] "{" … "yield" COMBINE %v, … "}"
+               | statement "@" SCHEDULE "(" INT, … ")", behind the head where there is a body
                | "contract" TEMPLATE "[" size, size, size "]" matrix "=" matrix "*" matrix
                  ["workspace" %name]
     matrix  := %name "[" %v, size, size "]"
@@ -54,6 +55,7 @@ from graphc.kernel.ir import (
 )
 from graphc.kernel.scalar import PRIMITIVES
 from graphc.kernel.scanner import NAME, NUMBER, Scanner
+from graphc.kernel.schedule import SCHEDULES, Schedule, arity
 from graphc.kernel.split import with_split
 from graphc.kernel.text import MAXIMUM_NESTING
 
@@ -86,6 +88,7 @@ class _Open:
     names: dict[str, Var]
     statements: list[Statement]
     start: int
+    schedule: Schedule | None = None
 
 
 class _Parser(Scanner):
@@ -96,6 +99,7 @@ class _Parser(Scanner):
         self._given = given
         self._buffers: dict[str, Buffer] = {}
         self._open: list[_Open] = []
+        self._schedule: dict[Statement, Schedule] = {}
 
     # --- the head --------------------------------------------------------------------------------
 
@@ -119,7 +123,8 @@ class _Parser(Scanner):
         self.skip_lines()
         if self.position < len(self.text):
             self.fail("expected the end of the text")
-        kernel = Kernel(name, tuple(self._buffers.values()), body, tuple(sites))
+        buffers = tuple(self._buffers.values())
+        kernel = Kernel(name, buffers, body, tuple(sites), schedule=self._schedule)
         return with_split(kernel, split)
 
     def _buffer_list(self) -> None:
@@ -222,6 +227,8 @@ class _Parser(Scanner):
             )
             statement = Loop(block.index, block.extent, block.kind, body, carries)  # type: ignore[arg-type]
         self._open[-1].statements.append(statement)
+        if block.schedule is not None:
+            self._schedule[statement] = block.schedule
         for name, result in zip(block.results, results, strict=True):
             self._define(name, result, block.start)
 
@@ -274,9 +281,31 @@ class _Parser(Scanner):
         if len(names) != 1:
             self.fail(f"{word} has one result", start)
         statement = self._expression(word, place)
-        self._open[-1].statements.append(statement)
+        self._add(statement)
         self._define(names[0], statement.result, start)
         self.end_of_line()
+
+    def _add(self, statement: Statement) -> None:
+        self._open[-1].statements.append(statement)
+        schedule = self._accept_schedule()
+        if schedule is not None:
+            self._schedule[statement] = schedule
+
+    def _accept_schedule(self) -> Schedule | None:
+        if not self.accept("@"):
+            return None
+        start, name = self.position, self.match(NAME, "a schedule")
+        kind = SCHEDULES.get(name)
+        if kind is None:
+            self.fail(f"expected one of {', '.join(SCHEDULES)}, found {name!r}", start)
+        self.expect("(")
+        numbers: list[int] = []
+        for place in range(arity(kind)):
+            if place:
+                self.expect(",")
+            numbers.append(self.not_negative("a number"))
+        self.expect(")")
+        return kind(*numbers)
 
     def _plain(self, start: int) -> None:
         word = self.match(NAME, "a statement")
@@ -289,9 +318,9 @@ class _Parser(Scanner):
             index = self._read()
             self.expect("]")
             self.expect(",")
-            self._open[-1].statements.append(Store(buffer, index, self._read()))
+            self._add(Store(buffer, index, self._read()))
         elif word == "contract":
-            self._open[-1].statements.append(self._contract())
+            self._add(self._contract())
         else:
             self.fail(f"expected a statement, found {word!r}", start)
         self.end_of_line()
@@ -324,8 +353,11 @@ class _Parser(Scanner):
             self.expect(")")
         if kind != "reduce" and len(arguments) != len(results):
             self.fail(f"{len(results)} results, but {len(arguments)} carried", start)
-        index = names[0][2]
-        self._enter(_Open(kind, order, results, index, extent, condition, arguments, {}, [], start))
+        index, schedule = names[0][2], self._accept_schedule()
+        opened = _Open(
+            kind, order, results, index, extent, condition, arguments, {}, [], start, schedule
+        )
+        self._enter(opened)
         for defined, place, var in names:
             self._define(defined, var, place)
 

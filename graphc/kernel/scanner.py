@@ -199,13 +199,13 @@ class Scanner:
             self.fail(str(error), start)
 
     def dim(self) -> Dim:
-        """A dim, up to a comma, bracket, brace or ``carry (`` outside parentheses."""
+        """A dim, up to a comma, bracket, brace, at sign or ``carry (`` outside parentheses."""
         start, depth = self.position, 0
         position = start
         while (piece := _DIM_PIECE.match(self.text, position)) is not None:
             sign = piece.group()
             if depth == 0 and (
-                sign in (",", "]", "{", "\r") or _CARRY.match(self.text, position) is not None
+                sign in (",", "]", "{", "@", "\r") or _CARRY.match(self.text, position) is not None
             ):
                 break
             depth += (sign == "(") - (sign == ")")

@@ -1,9 +1,9 @@
 """The text form of kernels: printing, and the key under which kernels share code.
 
-One statement a line; scalars are numbered in the order of the text, so equal kernels print equally
-and printing what was parsed gives the same text. Every dtype is stated or follows from what is.
-Kernels that are broken print too, so that a dump can show why: a scalar that nothing defines is
-``%?``, a buffer that the kernel lacks ``%??``.
+One statement a line, its schedule behind ``@``; scalars are numbered in the order of the text, so
+equal kernels print equally and printing what was parsed gives the same text. Every dtype is stated
+or follows from what is. Kernels that are broken print too, so that a dump can show why: a scalar
+that nothing defines is ``%?``, a buffer that the kernel lacks ``%??``.
 
     kernel "softmax" split 1 (in %x: float32[n, 64], out %y: float32[n, 64]) {
       %0 = const int64 64
@@ -20,7 +20,7 @@ Kernels that are broken print too, so that a dump can show why: a scalar that no
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from graphc.ir.dtypes import DType
 from graphc.ir.printer import bounds_clause, float_text, quote, symbol_order, where_text
@@ -43,6 +43,7 @@ from graphc.kernel.ir import (
     Store,
     Var,
 )
+from graphc.kernel.schedule import Schedule
 
 MAXIMUM_NESTING = 32
 """Loops and reductions may be nested this deep; the interpreter gives each an axis."""
@@ -54,14 +55,20 @@ def print_kernel(kernel: Kernel) -> str:
     """The text of a kernel, ending in a newline; ``parse_kernel`` reads it back."""
     names = {buffer: _buffer_name(buffer.name) for buffer in kernel.buffers}
     sites = [_site_text(site) + where_text(site.where) for site in kernel.sites]
-    return f"kernel {quote(kernel.name)}{_rest(kernel, names, sites)}"
+    return f"kernel {quote(kernel.name)}{_rest(kernel, kernel.schedule, names, sites)}"
 
 
 def print_statement(kernel: Kernel, statement: Statement) -> str:
     """One statement as the kernel's text has it, its body left out."""
-    printer = _Printer({buffer: _buffer_name(buffer.name) for buffer in kernel.buffers})
+    return print_statements(kernel).get(statement, "")
+
+
+def print_statements(kernel: Kernel) -> dict[Statement, str]:
+    """Each statement as the kernel's text has it, in order, bodies left out."""
+    names = {buffer: _buffer_name(buffer.name) for buffer in kernel.buffers}
+    printer = _Printer(names, kernel.schedule)
     printer.block(kernel.body, "  ")
-    return printer.places.get(statement, "").strip()
+    return {statement: line.strip(" {") for statement, line in printer.places.items()}
 
 
 def kernel_key(kernel: Kernel) -> str:
@@ -69,12 +76,26 @@ def kernel_key(kernel: Kernel) -> str:
 
     Kernels of equal keys take the same buffers and dims in the same order.
     """
+    return _key(kernel, kernel.schedule)
+
+
+def computation_key(kernel: Kernel) -> str:
+    """What a kernel computes, however it is carried out: its key without the schedule."""
+    return _key(kernel, {})
+
+
+def _key(kernel: Kernel, schedule: Mapping[Statement, Schedule]) -> str:
     names = {buffer: f"%b{place}" for place, buffer in enumerate(kernel.buffers)}
-    return _rest(kernel, names, [_site_text(site) for site in kernel.sites])
+    return _rest(kernel, schedule, names, [_site_text(site) for site in kernel.sites])
 
 
-def _rest(kernel: Kernel, names: dict[Buffer, str], sites: Sequence[str]) -> str:
-    printer = _Printer(names)
+def _rest(
+    kernel: Kernel,
+    schedule: Mapping[Statement, Schedule],
+    names: dict[Buffer, str],
+    sites: Sequence[str],
+) -> str:
+    printer = _Printer(names, schedule)
     printer.block(kernel.body, "  ")
     buffers = ", ".join(f"{b.role} {names[b]}: {b.type}" for b in kernel.buffers)
     sites_clause = f" sites ({', '.join(sites)})" if sites else ""
@@ -100,8 +121,11 @@ def const_text(value: bool | int | float, dtype: DType) -> str:
 class _Printer:
     """Collects the lines of a body; scalars are numbered as they are defined."""
 
-    def __init__(self, names: dict[Buffer, str]) -> None:
+    def __init__(
+        self, names: dict[Buffer, str], schedule: Mapping[Statement, Schedule]
+    ) -> None:
         self._names = names
+        self._schedule = schedule
         self._numbers: dict[Var, str] = {}
         self.lines: list[str] = []
         self.places: dict[Statement, str] = {}
@@ -134,12 +158,18 @@ class _Printer:
                 if owner is not None:
                     self._close(owner, current)
             elif isinstance(statement, (Loop, Reduce)):
-                self.lines.append(f"{current}{self._head(statement)} {{")
+                head = self._head(statement) + self._scheduled(statement)
+                self.lines.append(f"{current}{head} {{")
                 self.places[statement] = self.lines[-1]
                 open_blocks.append((iter(statement.body), statement))
             else:
-                self.lines.append(current + self._line(statement))
+                line = self._line(statement) + self._scheduled(statement)
+                self.lines.append(current + line)
                 self.places[statement] = self.lines[-1]
+
+    def _scheduled(self, statement: Statement) -> str:
+        found = self._schedule.get(statement) if self._schedule else None
+        return "" if found is None else f" @ {found}"
 
     def _head(self, statement: Loop | Reduce) -> str:
         extent = self._size(statement.extent)
@@ -221,4 +251,12 @@ class _Printer:
         return text
 
 
-__all__ = ["MAXIMUM_NESTING", "const_text", "kernel_key", "print_kernel", "print_statement"]
+__all__ = [
+    "MAXIMUM_NESTING",
+    "computation_key",
+    "const_text",
+    "kernel_key",
+    "print_kernel",
+    "print_statement",
+    "print_statements",
+]

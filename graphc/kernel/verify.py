@@ -44,6 +44,8 @@ from graphc.kernel.ir import (
     sizes_in,
     walk,
 )
+from graphc.kernel.legality import obstacle
+from graphc.kernel.nest import Nest
 from graphc.kernel.scalar import PRIMITIVES
 from graphc.kernel.split import possible_levels, with_split
 from graphc.kernel.text import MAXIMUM_NESTING, print_statement
@@ -105,6 +107,7 @@ class _Verifier:
         self._check_buffers()
         self._check_symbols()
         self._check_split()
+        self._check_schedule()
         self._frames.append(_Frame(None, self._kernel.body, False))
         while self._frames:
             frame = self._frames[-1]
@@ -138,6 +141,18 @@ class _Verifier:
         )
         known = with_split(self._kernel, split.levels).split
         self._require(split == known, f"{split} is not {known}")
+
+    def _check_schedule(self) -> None:
+        schedule = self._kernel.schedule
+        if not schedule:
+            return
+        statements, nest = set(walk(self._kernel.body)), Nest(self._kernel)
+        for statement, chosen in schedule.items():
+            self._require(statement in statements, f"{chosen} is of no statement of the kernel")
+            self._current = statement
+            found = obstacle(nest, statement, chosen)
+            self._require(found is None, f"a statement can't be {chosen}: {found}")
+        self._current = None
 
     def _check_symbols(self) -> None:
         bounds: dict[str, tuple[int | None, int | None]] = {}

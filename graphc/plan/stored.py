@@ -36,6 +36,7 @@ from graphc.plan.memory import MemorySolution
 
 if TYPE_CHECKING:
     from graphc.kernel.ir import Kernel, Statement
+    from graphc.kernel.schedule import Schedule
 
 _RECORDS: tuple[type, ...] = (
     Slot, Launch, Copy, Branch, Jump, Guard, Group, Layout, MemorySolution, Buffer, Site, Split,
@@ -100,6 +101,11 @@ class StoredKernel:
     def body(self) -> tuple[Statement, ...]:
         """The statements."""
         return self.whole.body
+
+    @property
+    def schedule(self) -> Mapping[Statement, Schedule]:
+        """How statements are carried out."""
+        return self.whole.schedule
 
     @property
     def symbols(self) -> frozenset[DimExpr]:

@@ -81,16 +81,17 @@ def content_of(compiled: Compiled, profile: Profile | None) -> dict[str, Any]:
 
 
 def kernel_texts(compiled: Compiled) -> list[list[str]]:
-    """For each kernel its text, the LLVM text and the assembly."""
+    """For each kernel its text, the LLVM text, the assembly, and what was said of its schedule."""
     kernels = compiled.plan.kernels
     if not kernels:
         return []
     symbols = kernel_symbols(len(kernels))
     llvm = functions_of_llvm(compiled.llvm_ir, symbols)
     machine = functions_of_assembly(assembly(compiled.llvm_ir, compiled.target), symbols)
+    said = ["\n".join(compiled.schedule_lines(number)) for number in range(len(kernels))]
     return [
         [print_kernel(kernel), *texts]
-        for kernel, *texts in zip(kernels, llvm, machine, strict=True)
+        for kernel, *texts in zip(kernels, llvm, machine, said, strict=True)
     ]
 
 

@@ -8,14 +8,12 @@ compact array, small enough for the nearest cache, which begins where a line doe
 
 from __future__ import annotations
 
-from graphc.base.target import CACHE_LINE
-from graphc.codegen.caches import FAR_BYTES
+from graphc.base.target import CACHE_LINE, FAR_BYTES, PAGE
 from graphc.codegen.emitter import I64, PTR, FunctionEmitter, ModuleEmitter, Reg
 from graphc.codegen.gemm.blocking import Blocking
 from graphc.codegen.gemm.build import Builder
 from graphc.codegen.gemm.move import emit_copy, emit_zero
 from graphc.codegen.gemm.stream import Stream, emit_stream
-from graphc.codegen.pages import PAGE
 from graphc.kernel.split import COLUMN_BLOCK
 
 # rows of B that are read side by side, and vectors of a tile: so much of each of them is

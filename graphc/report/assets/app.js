@@ -42,7 +42,7 @@ function summary(names, most = Infinity) {
 const KEYS = [
   ["1 2 3 4", "passes, kernels, memory, lines"], ["/", "find; Enter goes to the next, Shift+Enter to the previous"],
   ["↓ ↑ or j k", "next or previous pass or kernel"], ["n p", "next or previous change"],
-  ["g", "drawing or list; LLVM IR or assembly"], ["o", "open the region of the chosen node"],
+  ["g", "drawing or list; LLVM IR, assembly or schedule"], ["o", "open the region of the chosen node"],
   ["Esc", "leave the region, or the search"], ["+ − 0", "larger, smaller, all of it"],
   ["wheel, drag", "move the drawing; with Ctrl the wheel zooms"], ["Tab, Enter", "go from node to node, choose one"],
   ["d", "light or dark"], ["?", "this list"],

@@ -33,7 +33,7 @@ class Kernels {
     this.list = el("ol", { role: "listbox", "aria-label": "Kernels", tabindex: 0 }, ...this.order.map((number) => this.items[number]));
     this.title = el("h2");
     this.facts = el("span", { class: "quiet" });
-    this.tabs = [["LLVM IR", 1], ["Assembly", 2]].map(([name, code]) => el("button", {
+    this.tabs = [["LLVM IR", 1], ["Assembly", 2], ["Schedule", 3]].map(([name, code]) => el("button", {
       type: "button", "aria-pressed": "false", onclick: () => { this.code = code; this.update(); },
     }, name));
     this.lines = el("div", { class: "from-lines" });
@@ -96,7 +96,7 @@ class Kernels {
     if (event.key in moves && !(event.target instanceof HTMLPreElement)) {
       const at = this.order.indexOf(this.kernel) + moves[event.key];
       if (at >= 0 && at < this.order.length) this.choose(this.order[at]);
-    } else if (event.key === "g") { this.code = 3 - this.code; this.update(); }
+    } else if (event.key === "g") { this.code = this.code % 3 + 1; this.update(); }
     else return false;
     return true;
   }

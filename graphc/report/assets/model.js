@@ -147,7 +147,7 @@ function searched(query) {
   return found;
 }
 
-// Texts of kernels travel compressed; [kernel IR, LLVM IR, assembly] for each.
+// Texts of kernels travel compressed; [kernel IR, LLVM IR, assembly, schedule] for each.
 let texts = null;
 function kernelTexts() {
   if (texts === null) texts = unpacked(document.getElementById("texts").textContent);

@@ -10,16 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from graphc.base.target import Target
-from graphc.codegen.caches import FAR_BYTES, LINE
-from graphc.codegen.elementary import NAMES
-from graphc.codegen.pages import PAGE
-from graphc.codegen.streaming import REDUCING_STREAM_BYTES
-from graphc.ir.dims import Dim
+from graphc.base.target import PAGE
 from graphc.kernel.ir import (
     Apply,
     Buffer,
-    Cast,
     Const,
     Contract,
     DimValue,
@@ -34,63 +28,28 @@ from graphc.kernel.ir import (
     operands_of,
     walk,
 )
-
-MAX_STAGES, MAX_STAGES_WIDE = 3, 4
-"""More stages have more constants and accumulators than there are registers, of which there are
-twice as many where they are widest. The gradient of softmax, of four stages, takes 24 cycles for 16
-floats with AVX-512 in place of 27 row by row, but with AVX2 41 in place of 38."""
-
-MIN_STEPS = 8
-"""Shorter rows spend most of their time between loops over their columns."""
+from graphc.kernel.nest import SCALARS
 
 ASIDE = 8
 """Reductions of one of so many columns are done before a stage, as of what leads a row."""
 
-ROOM = 0.5
-"""How much of the second-level cache the rows at work may take."""
-
 MAX_STACK_BYTES = 128 << 10
 """How much of the stack the rows may take that stages pass on."""
-
-NEAR_BYTES = 4 << 20
-"""If all that rows are read from is smaller, so are their results, and caches have the lines that
-are written. Elsewhere a line is waited for, with other stages in between longer than without: layer
-norm took 14.4 cycles for 16 floats of 8 MB row by row, staggered 25. What goes past the caches, in
-whole lines, is not waited for: then it took 12.4."""
-
-_SCALARS = (Apply, Cast, Const, DimValue, Load)
 
 Stage: TypeAlias = Reduce | Loop
 Scalars: TypeAlias = tuple[Statement, ...]
 
 
-def stages_of(
-    rows: Loop, kernel: Kernel, target: Target
-) -> tuple[tuple[Stage, ...], tuple[Scalars, ...]] | None:
-    """The stages of rows, and what is done once a row before each and after the last one.
-
-    None if rows cannot be in different stages at the same time, or it would not pay.
-    """
-    stages, once = _cut(rows.body)
-    if not _fits(rows, stages, once, target) or not _is_private(passed_on(stages), kernel, rows):
-        return None
-    if _bytes_at_work(stages) > ROOM * target.l2_bytes or not _pays(rows, stages):
-        return None
-    if sum(count * size for _, count, size in rooms(stages)) > MAX_STACK_BYTES:
-        return None
-    return stages, once
-
-
-def _cut(body: Sequence[Statement]) -> tuple[tuple[Stage, ...], tuple[Scalars, ...]]:
+def stages_of(rows: Loop) -> tuple[tuple[Stage, ...], tuple[Scalars, ...]]:
     """The stages of a row, and what is done once a row before each of them and after the last.
 
     All stores of the latter come last: by then rows further on have read what they overwrite.
     """
     stages: list[Stage] = []
     once: list[list[Statement]] = [[]]
-    extents = [s.extent for s in body if isinstance(s, (Reduce, Loop))]
+    extents = [s.extent for s in rows.body if isinstance(s, (Reduce, Loop))]
     columns = max((extent for extent in extents if isinstance(extent, int)), default=0)
-    for statement in body:
+    for statement in rows.body:
         if _is_aside(statement, columns):
             once[-1].append(statement)
         elif isinstance(statement, (Reduce, Loop)):
@@ -98,8 +57,39 @@ def _cut(body: Sequence[Statement]) -> tuple[tuple[Stage, ...], tuple[Scalars, .
             once.append([])
         elif not isinstance(statement, Store):
             once[-1].append(statement)
-    once[-1] += [statement for statement in body if isinstance(statement, Store)]
+    once[-1] += [statement for statement in rows.body if isinstance(statement, Store)]
     return tuple(stages), tuple(map(tuple, once))
+
+
+def obstacle(rows: Loop, kernel: Kernel) -> str | None:
+    """Why rows cannot be in different stages at the same time; None if they can."""
+    if rows.kind != "parallel" or rows.carries:
+        return "rows are not independent"
+    stages, once = stages_of(rows)
+    if len(stages) < 2:
+        return "a row has one stage"
+    extent = stages[0].extent
+    if not isinstance(extent, int) or any(stage.extent != extent for stage in stages):
+        return "the stages have not one known number of columns"
+    if width_of(stages) is None:
+        return "the reductions have no lanes, or different ones"
+    if not all(map(_is_plain, stages)):
+        return "a stage is no plain loop over columns"
+    if not all(_is_done_once(s) for group in once for s in group):
+        return "what is done once a row is more than scalars"
+    if not _keeps_order(rows, stages):
+        return "a row could overwrite what a later one reads"
+    follows = following_the_row(rows, stages)
+    if any(s.index not in follows for s in walk(rows.body) if isinstance(s, (Load, Store))):
+        return "a place depends on what is read"
+    handed = {var for need in handed_on(stages, once, follows) for var in need}
+    if not all(var.dtype.is_float or var.dtype.kind == "bool" for var in handed):
+        return "an integer is handed from stage to stage"
+    if not _is_private(passed_on(stages), kernel, rows):
+        return "more than the rows use what the stages pass on"
+    if sum(count * size for _, count, size in rooms(stages)) > MAX_STACK_BYTES:
+        return "what the stages pass on finds no room on the stack"
+    return None
 
 
 def _is_aside(statement: Statement, columns: int) -> bool:
@@ -112,35 +102,11 @@ def _is_aside(statement: Statement, columns: int) -> bool:
     return is_short or statement.condition is not None
 
 
-def _fits(rows: Loop, stages: Sequence[Stage], once: Sequence[Scalars], target: Target) -> bool:
-    most = MAX_STAGES_WIDE if target.vector_bits == 512 else MAX_STAGES
-    if rows.kind != "parallel" or not 2 <= len(stages) <= most:
-        return False
-    extent, width = stages[0].extent, width_of(stages)
-    if width is None or not isinstance(extent, int):
-        return False
-    if any(stage.extent != extent for stage in stages):
-        return False
-    if extent < MIN_STEPS * width and not (is_one_step(stages) and target.masks):
-        return False
-    if not all(map(_is_plain, stages)):
-        return False
-    if not all(_is_done_once(s) for group in once for s in group):
-        return False
-    if not _keeps_order(rows, stages):
-        return False
-    follows = following_the_row(rows, stages)
-    if any(s.index not in follows for s in walk(rows.body) if isinstance(s, (Load, Store))):
-        return False
-    handed = {var for need in handed_on(stages, once, follows) for var in need}
-    return all(var.dtype.is_float or var.dtype.kind == "bool" for var in handed)
-
-
 def _is_done_once(statement: Statement) -> bool:
     """Whether a statement is a scalar or its store, or a reduction of few columns."""
     if isinstance(statement, Reduce):
         return _is_plain(statement) and not any(isinstance(s, Store) for s in statement.body)
-    return isinstance(statement, (*_SCALARS, Store))
+    return isinstance(statement, (*SCALARS, Store))
 
 
 def _is_plain(stage: Stage) -> bool:
@@ -150,7 +116,7 @@ def _is_plain(stage: Stage) -> bool:
             return False
     elif stage.order != "lanes" or any(r.combine.startswith("arg") for r in stage.reducers):
         return False
-    return all(isinstance(statement, (*_SCALARS, Store)) for statement in stage.body)
+    return all(isinstance(statement, (*SCALARS, Store)) for statement in stage.body)
 
 
 def width_of(stages: Sequence[Stage]) -> int | None:
@@ -207,45 +173,9 @@ def _is_private(buffers: Sequence[Buffer], kernel: Kernel, rows: Loop) -> bool:
     return used.isdisjoint(buffers)
 
 
-def _bytes_at_work(stages: Sequence[Stage]) -> int:
-    """What all stages together read and write of their rows."""
-    rows = {
-        (s.buffer, number)
-        for number, stage in enumerate(stages)
-        for s in stage.body
-        if isinstance(s, (Load, Store))
-    }
-    return sum(buffer.type.dtype.bytes for buffer, _ in rows) * columns_of(stages)
-
-
-def _pays(rows: Loop, stages: Sequence[Stage]) -> bool:
-    """Whether rows are done sooner in several stages than one by one, by what was measured."""
-    if is_one_step(stages) or is_near(stages, NEAR_BYTES):
-        return True
-    results = {s.buffer for s in stages[-1].body if isinstance(s, Store)}
-    if any(columns_of(stages) * buffer.type.dtype.bytes % LINE for buffer in results):
-        return False
-    if any(isinstance(s, Apply) and s.primitive in NAMES for s in walk(rows.body)):
-        return True
-    sizes = [buffer.type.bytes for buffer in results]
-    if any(isinstance(size, int) and size < REDUCING_STREAM_BYTES for size in sizes):
-        return False
-    # Where reading from memory takes most of the time, one stream without work in between is read
-    # faster: mean and variance of 64 MB took 4 to 16 % longer staggered, with asking ahead as well.
-    return sum(size for size in _sizes_read(stages) if isinstance(size, int)) <= FAR_BYTES
-
-
-def is_near(stages: Sequence[Stage], size: int) -> bool:
-    """Whether what the stages read is known to be no larger than that."""
-    sizes = _sizes_read(stages)
-    known = [bytes_ for bytes_ in sizes if isinstance(bytes_, int)]
-    return known == sizes and sum(known) <= size
-
-
-def _sizes_read(stages: Sequence[Stage]) -> list[Dim]:
-    """Bytes of the arrays that the stages read."""
-    read = {s.buffer for stage in stages for s in stage.body if isinstance(s, Load)}
-    return [buffer.type.bytes for buffer in read]
+def buffers_read(stages: Sequence[Stage]) -> set[Buffer]:
+    """The arrays that the stages read."""
+    return {s.buffer for stage in stages for s in stage.body if isinstance(s, Load)}
 
 
 def fresh_loads(rows: Loop, stages: Sequence[Stage]) -> list[list[Load]]:
@@ -309,7 +239,7 @@ def results_of(statement: Statement) -> tuple[Var, ...]:
     """The scalars of a row that a statement gives."""
     if isinstance(statement, Reduce):
         return tuple(reducer.result for reducer in statement.reducers)
-    return (statement.result,) if isinstance(statement, _SCALARS) else ()
+    return (statement.result,) if isinstance(statement, SCALARS) else ()
 
 
 def makers(stages: Sequence[Stage], once: Sequence[Scalars], follows: set[Var]) -> dict[Var, int]:

@@ -1,0 +1,45 @@
+"""What a pass over kernels is, and what it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from graphc.base.target import Target
+from graphc.kernel.ir import Statement
+from graphc.kernel.nest import Nest
+from graphc.kernel.schedule import Schedule
+
+Choice: TypeAlias = Schedule | Mapping[Statement, Schedule] | str | None
+"""A schedule of the statement, or some of what is in it, or why there is none; None where there is
+nothing of the kind that the pass is for."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelContext:
+    """What passes are told of a kernel.
+
+    Attributes:
+        nest: its loops, loads and stores.
+        target: the machine the code is for.
+        is_glue: its elementary functions are calls, and it does little else.
+        chosen: the schedules that passes before have chosen.
+    """
+
+    nest: Nest
+    target: Target
+    is_glue: bool
+    chosen: Mapping[Statement, Schedule]
+
+
+class KernelPass(Protocol):
+    """Chooses how a statement is carried out; its name is the name of the pass."""
+
+    @property
+    def __name__(self) -> str: ...
+
+    def __call__(self, statement: Statement, context: KernelContext, /) -> Choice: ...
+
+
+__all__ = ["Choice", "KernelContext", "KernelPass"]

@@ -1,0 +1,32 @@
+"""Rows that follow each other in memory, run through as one where they are no whole vectors.
+
+Maps are lowered so; what stands behind a matrix product is a loop over the rows of a block. Rows
+that are written where they were read would wait for each other otherwise: a load of some lanes
+waits for the store of some lanes before it, whichever they are.
+"""
+
+from __future__ import annotations
+
+from graphc.ir.dims import product
+from graphc.kernel.ir import Loop, Statement, Var
+from graphc.kernel.legality import collapse_obstacle
+from graphc.kernel.nest import row_of
+from graphc.kernel.schedule import Collapsed
+from passes.kernels.base import Choice, KernelContext
+from passes.kernels.vectorize import lanes_of
+
+WHOLE = 32
+"""Rows of a multiple of this have no loop tail."""
+
+
+def collapse_rows(rows: Statement, context: KernelContext) -> Choice:
+    """A loop over rows as one over their elements."""
+    row = row_of(rows) if isinstance(rows, Loop) else None
+    if row is None or not isinstance(rows, Loop):
+        return None
+    if isinstance(row.extent, int) and row.extent % WHOLE == 0:
+        return "rows have no loop tail"
+    obstacle = collapse_obstacle(context.nest, rows)
+    if obstacle is not None or isinstance(rows.extent, Var) or isinstance(row.extent, Var):
+        return obstacle
+    return Collapsed(lanes_of(row.body, product((rows.extent, row.extent)), context))

@@ -1,0 +1,31 @@
+"""What the passes over kernels did to one kernel, and why they did no more, as text."""
+
+from __future__ import annotations
+
+from graphc.base.target import Target
+from graphc.kernel.ir import Kernel, Loop, Statement
+from graphc.kernel.nest import Nest
+from graphc.kernel.text import print_statements
+from passes.kernels.pipeline import considered
+from passes.kernels.vectorize import runs_as_around
+
+
+def schedule_lines(kernel: Kernel, target: Target, is_glue: bool = False) -> list[str]:
+    """A line for each loop of a kernel and for whatever else has a schedule, each followed by the
+    passes that gave it none, and why."""
+    reasons: dict[Statement, list[str]] = {}
+    for answer in considered(kernel, target, is_glue):
+        if answer.reason is not None:
+            reasons.setdefault(answer.statement, []).append(f"{answer.name}: {answer.reason}")
+    lines: list[str] = []
+    nest, schedule = Nest(kernel), kernel.schedule
+    for statement, text in print_statements(kernel).items():
+        if isinstance(statement, Loop):
+            if runs_as_around(statement, nest, schedule):
+                lines.append(f"{text}, as the loop around")
+                continue
+            text = text if statement in schedule else f"{text}, as it is written"
+        elif statement not in schedule:
+            continue
+        lines += [text, *(f"  not {reason}" for reason in reasons.get(statement, ()))]
+    return lines

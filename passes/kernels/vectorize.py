@@ -1,0 +1,45 @@
+"""The lanes of vector loops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from graphc.kernel.ir import Loop, Size, Statement
+from graphc.kernel.legality import vector_obstacle
+from graphc.kernel.nest import Nest, fitting, widest_bits
+from graphc.kernel.schedule import Collapsed, Pipelined, Schedule, Tiled, Vector
+from passes.kernels.base import Choice, KernelContext
+
+_WITH_LANES = (Collapsed, Pipelined, Tiled)
+"""What has lanes for the loops inside."""
+
+
+def runs_as_around(loop: Loop, nest: Nest, schedule: Mapping[Statement, Schedule]) -> bool:
+    """Whether the schedule of the loop around a vector loop has lanes for it."""
+    around = nest.around.get(loop)
+    return around is not None and isinstance(schedule.get(around), _WITH_LANES)
+
+
+def vectorize(loop: Statement, context: KernelContext) -> Choice:
+    """Vectors for a vector loop."""
+    if not isinstance(loop, Loop) or vector_obstacle(context.nest, loop) is not None:
+        return None
+    if runs_as_around(loop, context.nest, context.chosen):
+        return None
+    return Vector(lanes_of(loop.body, loop.extent, context))
+
+
+def lanes_of(body: Sequence[Statement], extent: Size, context: KernelContext) -> int:
+    """Lanes for a vector loop over so many elements: two or more registers of the widest data.
+
+    In glue one, where registers are wide enough for that: LLVM compiles what fits a register in a
+    third of the time, and spills around calls take half the stack.
+    """
+    target, widest = context.target, widest_bits(body)
+    width = max(8, 2 * target.vector_bits // 64) if widest == 64 else 32
+    if context.is_glue and target.vector_bits == 512:
+        width = min(width, 512 // widest)
+    return fitting(width, extent, target) if isinstance(extent, int) else width
+
+
+__all__ = ["lanes_of", "runs_as_around", "vectorize"]
