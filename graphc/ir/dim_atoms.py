@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Container, Mapping
 from functools import reduce
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from graphc.ir import dim_interval
 from graphc.ir.dim_interval import Interval
@@ -33,12 +33,22 @@ UNKNOWN = object()
 """Stands for a value that nobody has worked out yet."""
 
 
+DIVIDING = ("floordiv", "mod")
+"""The kinds of atoms that have no value where their second argument is 0."""
+
+
 class Atom:
     """A symbol or call, interned; ``key`` orders atoms the same way in every process.
 
     ``at_hint`` is its value where every symbol has the size that is planned for, once it was asked
     for: None if it divides by zero.
+
+    Attributes:
+        divide: whether an atom of this process divides by what is no number. Most programs have
+            none that does, and look for none then.
     """
+
+    divide: ClassVar[bool] = False
 
     __slots__ = ("__weakref__", "_hash", "arguments", "at_hint", "interval", "key", "kind", "name")
 
@@ -48,6 +58,8 @@ class Atom:
         self.arguments = arguments
         self.interval = interval
         self.at_hint: Any = UNKNOWN
+        if kind in DIVIDING and not isinstance(arguments[1], int):
+            Atom.divide = True
         content = [repr((kind, name, interval if kind == "symbol" else None))]
         depth = 0
         for argument in arguments:

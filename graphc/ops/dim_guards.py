@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from graphc.ir.dim_atoms import Atom, atoms_in_order, terms_of
+from graphc.ir.dim_atoms import DIVIDING, Atom, atoms_in_order, terms_of
 from graphc.ir.dim_compare import RELATIONS
 from graphc.ir.dims import Dim, DimExpr, equal
 from graphc.ir.graph import Node
@@ -20,14 +20,14 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.guards import nonempty_pair
 
-_DIVIDING = ("floordiv", "mod")
-
 
 def with_sizes_asked(nodes: Sequence[Node], given: Collection[Value] = ()) -> Sequence[Node]:
     """The nodes in order, those with guards of the sizes in their attributes that need some.
 
     What makes a value that is ``given`` does not run. Where no node needs any, ``nodes`` itself.
     """
+    if not Atom.divide:
+        return nodes
     mentioned = [dim for node in nodes if node.attrs for dim in _mentioned(node)]
     if not mentioned or not any(map(_is_asking, _evaluated(mentioned, ()))):
         return nodes
@@ -95,7 +95,7 @@ def _evaluated(sizes: Iterable[Dim], known: Collection[Atom]) -> dict[Atom, None
 
 
 def _is_asking(atom: Atom) -> bool:
-    return atom.kind in _DIVIDING and equal(atom.arguments[1], 0) is not False
+    return atom.kind in DIVIDING and equal(atom.arguments[1], 0) is not False
 
 
 def _asked(atom: Atom) -> Iterator[Data]:
