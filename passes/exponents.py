@@ -49,13 +49,13 @@ from passes.log_domain import (
     Logs,
     Row,
     View,
-    core_shape,
     fits,
     node_view,
     reshaping,
     shaped,
 )
-from passes.log_terms import Exponent, Factor, Term, Terms, added
+from passes.log_parts import apart, compacted, is_flat
+from passes.log_terms import MAXIMUM_TERMS, Exponent, Factor, Term, Terms, added, small
 
 MAXIMUM_STEPS = 4
 """Through how many ops the largest element of a row is looked for."""
@@ -81,7 +81,10 @@ class Describer:
     def describe(self, node: Node) -> Terms | None:
         """The terms of a node's result, if its op is known and they are few."""
         rule = _RULES.get(node.op)
-        return None if rule is None else rule(self, node)
+        terms = None if rule is None else rule(self, node)
+        if terms is not None and not small(terms):
+            terms = compacted(self.logs, terms, node.output)
+        return terms if terms is not None and small(terms) else None
 
     def of(self, value: Value) -> Terms:
         """A value's description; what no exponential goes into is its own factor."""
@@ -177,7 +180,7 @@ def _exp(s: Describer, node: Node) -> Terms:
     if source is not None and source.op is subtract_op:
         origin, shift = source.inputs
         row = _largest(s, shift)
-        if row is not None and row.value is origin and _flat(shift, origin.shape, row.axes):
+        if row is not None and row.value is origin and is_flat(shift, origin.shape, row.axes):
             shift = s.logs.plain(shift)
             s.logs.shifts[shift] = row
             return (Term({origin: 1, shift: -1}),)
@@ -228,7 +231,12 @@ def _scaled(factor: Factor | None, other: Factor | None, by: Callable[[Value, Va
 def _product(s: Describer, node: Node) -> Terms | None:
     guarded = node.op is guarded_multiply_op
     left, right = (s.of(value) for value in node.inputs)
-    if len(left) * len(right) > 4:
+    if len(left) * len(right) > MAXIMUM_TERMS:
+        left, right = (
+            compacted(s.logs, terms, value)
+            for terms, value in zip((left, right), node.inputs, strict=True)
+        )
+    if len(left) * len(right) > MAXIMUM_TERMS:
         return None
     by = guarded_multiply if guarded else _times
     return tuple(
@@ -293,17 +301,19 @@ def _reduced(s: Describer, node: Node) -> Terms | None:
     keep: bool = node.attrs["keepdims"]
     terms = s.of(source)
     ones = all(source.shape[axis] == 1 for axis in axes)
-    if not (ones and len(terms) == 1 and terms[0].bare) and all(
-        _flat(log, source.shape, axes) for term in terms for log in term.logs
-    ):
-        return s.through(
-            terms,
+    single = len(terms) == 1 and terms[0].bare
+    flat = all(is_flat(log, source.shape, axes) for term in terms for log in term.logs)
+    if (flat and not (ones and single)) or not (flat or single):
+        stays = partial(is_flat, shape=source.shape, axes=axes)
+        through = terms if flat else apart(s.logs, terms, source, stays, axes)
+        return through and s.through(
+            through,
             source,
             lambda log: log if keep else _dropped(s, log, source.shape, axes),
             lambda factor: apply(node.op, factor, **node.attrs),
             bare=False,
         )
-    if len(terms) != 1 or not terms[0].bare or not axes:
+    if not axes:
         return None
     if any(source.shape[axis] == 0 for axis in axes) or s.logs.shares(terms[0].logs) is not None:
         return None
@@ -336,12 +346,6 @@ def _averaged(s: Describer, node: Node) -> Terms | None:
     return (replace(terms[0], factor=share, depth=terms[0].depth + 1),)
 
 
-def _flat(log: Value, shape: Shape, axes: Sequence[int]) -> bool:
-    """Whether a log is the same all along the axes of the shape."""
-    lead = len(shape) - len(log.shape)
-    return all(axis < lead or log.shape[axis - lead] == 1 for axis in axes)
-
-
 def _dropped(s: Describer, log: Value, shape: Shape, axes: Sequence[int]) -> Value:
     lead = (1,) * (len(shape) - len(log.shape))
     full = (*lead, *log.shape)[len(lead) + len(log.shape) - len(shape) :]
@@ -352,10 +356,16 @@ def _dropped(s: Describer, log: Value, shape: Shape, axes: Sequence[int]) -> Val
 def _summed_to(s: Describer, node: Node) -> Terms | None:
     (source,) = node.inputs
     shape = node.output.shape
-    return s.through(
-        s.of(source),
+    lead = len(source.shape) - len(shape)
+    axes = tuple(
+        axis for axis, dim in enumerate(source.shape)
+        if axis < lead or (shape[axis - lead] == 1 and dim != 1)
+    )  # fmt: skip
+    terms = apart(s.logs, s.of(source), source, lambda log: fits(log.shape, shape), axes)
+    return terms and s.through(
+        terms,
         source,
-        lambda log: log if fits(log.shape, shape) else None,
+        lambda log: log,
         lambda factor: apply(sum_to_op, factor, **node.attrs),
         bare=False,
     )
@@ -385,21 +395,25 @@ def _view(s: Describer, node: Node) -> Terms | None:
     return _viewed(s, node, node_view(node.op, others, node.attrs, source.shape))
 
 
-def _placed(s: Describer, source: Value, view: View, place: Callable[[Value], Value],
-            ) -> Terms | None:  # fmt: skip
-    """Elements put in their places among zeros, by the transpose of a view.
+def _placed(
+    s: Describer,
+    source: Value,
+    view: View,
+    axes: Sequence[int],
+    place: Callable[[Value], Value],
+) -> Terms | None:
+    """Elements put in other places along axes, among zeros, by the transpose of a view.
 
     Where the exponent is picked by that view, its origin does as well: what it is elsewhere is
-    multiplied by zero.
+    multiplied by zero. So does an exponent that is the same along the axes.
     """
 
     def lift(log: Value) -> Value | None:
         origin = s.logs.undo(view, s.logs.spread(log, source.shape))
-        if origin is None and core_shape(log.shape) == ():
-            return log
-        return origin
+        return log if origin is None and is_flat(log, source.shape, axes) else origin
 
-    return s.through(s.of(source), source, lift, place, bare=False)
+    terms = apart(s.logs, s.of(source), source, lambda log: lift(log) is not None)
+    return terms and s.through(terms, source, lift, place, bare=False)
 
 
 def _pad(s: Describer, node: Node) -> Terms | None:
@@ -413,7 +427,9 @@ def _pad(s: Describer, node: Node) -> Terms | None:
         "size": source.shape,
     }
     view = node_view(slice_op, (), picking, node.output.shape)
-    return _placed(s, source, view, lambda factor: apply(pad_op, factor, **attrs))
+    margins = zip(attrs["before"], attrs["after"], attrs["interior"], strict=True)
+    axes = [axis for axis, margin in enumerate(margins) if margin != (0, 0, 0)]
+    return _placed(s, source, view, axes, lambda factor: apply(pad_op, factor, **attrs))
 
 
 def _scatter(s: Describer, node: Node) -> Terms | None:
@@ -423,8 +439,10 @@ def _scatter(s: Describer, node: Node) -> Terms | None:
         return None
     picks = take_op if node.op is scatter_add_op else take_along_axis_op
     view = node_view(picks, (indices,), {"axis": node.attrs["axis"]}, base.shape)
+    # indices of several axes, or of none, are in the places of one
+    axes = (node.attrs["axis"],) if source.ndim == base.ndim else range(source.ndim)
     return _placed(
-        s, source, view, lambda factor: apply(node.op, base, indices, factor, **node.attrs)
+        s, source, view, axes, lambda factor: apply(node.op, base, indices, factor, **node.attrs)
     )
 
 

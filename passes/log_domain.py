@@ -231,6 +231,15 @@ class Logs:
             self.rows[made] = Row(value, axes)
         return self._sums[place]
 
+    def known_sum(self, value: Value, axes: tuple[int, ...]) -> Value | None:
+        """The logsumexp over axes if somebody has wanted it."""
+        return self._sums.get((value, axes))
+
+    def is_spelled(self, log: Value) -> bool:
+        """Whether it is no log of a sum, nor what a row is shifted by."""
+        origin = self.origin(log)[0]
+        return not any(origin in made for made in (self.rows, self.pairs, self.shifts))
+
     def origin(self, value: Value) -> tuple[Value, list[View]]:
         """What a log is picked of, and by which views, the first one first."""
         views: list[View] = []
@@ -375,24 +384,37 @@ class Logs:
 
         None if it is none; an empty list for exp(0).
         """
+        found, rest = self.parted(logs)
+        return None if rest else found
+
+    def parted(self, logs: Exponent) -> tuple[list[Share | PairShare], Exponent]:
+        """The parts of wholes in an exponential, and the exponent that is left."""
         rest, found = dict(logs), list[Share | PairShare]()
         for whole in [log for log in logs if log in self.pairs]:
             pair = self.pairs[whole]
             count = -rest.pop(whole)
             if not 0 < count <= MAXIMUM_LOGS:
-                return None
+                return [], logs
             for _ in range(count):
                 ends = [added(rest, end, -1) for end in (pair.left, pair.right)]
                 costs = [0 if self._share(end) else size(end) for end in ends]
                 left = costs[0] <= costs[1]
                 rest = ends[0 if left else 1]
                 found.append(PairShare(whole, left))
-        if rest:
-            share = self._share(rest)
-            if share is None:
-                return None
-            found.append(share)
-        return found
+        for one, other in itertools.permutations(dict(rest), 2):
+            count = min(rest.get(one, 0), -rest.get(other, 0))
+            share = self._share({one: 1, other: -1}) if 0 < count <= MAXIMUM_LOGS else None
+            if share is not None and share.part is one:
+                found += [share] * count
+                rest = added(rest, {one: count, other: -count}, -1)
+        return found, rest
+
+    def exponent_of(self, share: Share | PairShare) -> Exponent:
+        """What a part of a whole is the exponential of."""
+        if isinstance(share, Share):
+            return {share.part: 1, share.whole: -1}
+        pair = self.pairs[share.whole]
+        return added(pair.left if share.left else pair.right, {share.whole: 1}, -1)
 
     def total(self, terms: Sequence[Term], beside: Value) -> Terms:
         """The sum of terms; a whole less one part of a pair is the other part."""

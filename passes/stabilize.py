@@ -17,14 +17,14 @@ from __future__ import annotations
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
-from graphc.ops.declare import like
 from graphc.ops.nn import softmax_op
-from graphc.ops.pointwise_arithmetic import add_op, divide_op, guarded_multiply, subtract_op
-from graphc.ops.pointwise_math import exp, exp_op, log, log1p_op, log_op, sigmoid, sigmoid_op
+from graphc.ops.pointwise_arithmetic import add_op, divide_op, subtract_op
+from graphc.ops.pointwise_math import exp_op, log, log1p_op, log_op, sigmoid_op
 from passes.base import PassContext
 from passes.exponents import Describer
-from passes.log_domain import PairShare, Share, shaped
-from passes.log_terms import Term, Terms, alike, small
+from passes.log_domain import shaped
+from passes.log_parts import added_up, has_parts, part_of, scaled
+from passes.log_terms import Term, Terms, alike
 from passes.rewrite import rewrite
 from passes.roots import NAME as ROOTS
 from passes.roots import scale_roots
@@ -71,7 +71,7 @@ class _Stabilizer:
                     self.replace_log(node)
                     continue
                 terms = self.known.describe(node)
-            if terms is None or not small(terms):
+            if terms is None:
                 continue
             self.terms[node.output] = terms
             if self.is_stable(terms) and self.is_gain(node, terms):
@@ -81,12 +81,12 @@ class _Stabilizer:
     # --- replacing -------------------------------------------------------------------------------
 
     def is_stable(self, terms: Terms) -> bool:
-        """Whether all exponentials are parts of wholes, or have cancelled where others are left.
+        """Whether all exponentials have parts of wholes, or have cancelled where others are left.
 
         Where all have cancelled nothing would be left of a NaN.
         """
         return any(term.summed and term.logs for term in terms) and all(
-            self.logs.shares(term.logs) is not None for term in terms
+            has_parts(self.logs, term.logs) for term in terms
         )
 
     def is_gain(self, node: Node, terms: Terms) -> bool:
@@ -142,38 +142,19 @@ class _Stabilizer:
     def value_of(self, terms: Terms, like_: Value) -> Value:
         """Stable terms as a value; what is a factor of all is multiplied with once."""
         common = alike(terms)
-        total: Value | None = None
-        for term in sorted(terms, key=lambda term: -term.sign):
-            part = self.part_of(term, like_) if common else self.product_of(term, like_)
-            if total is None:
-                total = part if term.sign > 0 else -part
-            else:
-                total = total + part if term.sign > 0 else total - part
-        assert total is not None
-        return _times(terms[0], total) if common else total
+        make = self.part_of if common else self.product_of
+        total = added_up(terms, lambda term: make(term, like_))
+        return scaled(terms[0], total) if common else total
 
     def product_of(self, term: Term, like_: Value) -> Value:
         """A term, its sign apart."""
         if not term.logs and term.factor is not None:
             return term.factor()
-        return _times(term, self.part_of(term, like_))
+        return scaled(term, self.part_of(term, like_))
 
     def part_of(self, term: Term, like_: Value) -> Value:
         """The exponential of a stable term."""
-        shares = self.logs.shares(term.logs) or []
-        if any(isinstance(s, Share) and s.whole not in term.logs for s in shares):
-            # A part of a row that is itself a part of a pair: the row may be -inf throughout.
-            return exp(self.logs.exponent(term.logs, like_))
-        part: Value | None = None
-        for share in shares:
-            if isinstance(share, PairShare):
-                made = sigmoid(self.logs.gap(share, finite=term.guarded))
-            elif share.views is not None:
-                made = self.logs.picked(share, softmax_op, finite=term.guarded)
-            else:
-                made = exp(self.logs.exponent({share.part: 1, share.whole: -1}, like_))
-            part = made if part is None else part * made
-        return like(1, like_) if part is None else part
+        return part_of(self.logs, term.logs, like_, finite=term.guarded)
 
     def log_of(self, term: Term, like_: Value) -> Value:
         """The logarithm of a term without its factor; of a part of a whole without cancellation."""
@@ -182,11 +163,3 @@ class _Stabilizer:
             made = self.logs.log_of(share)
             total = made if total is None else total + made
         return self.logs.exponent(term.logs, like_) if total is None else total
-
-
-def _times(term: Term, part: Value) -> Value:
-    """The term's factor times something."""
-    if term.factor is None:
-        return part
-    factor = term.factor()
-    return guarded_multiply(factor, part) if term.guarded else factor * part
