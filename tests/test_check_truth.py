@@ -18,6 +18,7 @@ from test_check_mode import CHECK, applying, graph_of, run
 from test_fuzz import JOINING, STATEFUL, build_of, source
 
 import graphc as gx
+import passes.log_parts
 import passes.roots
 from graphc.base.errors import VerifyError
 from graphc.base.target import host
@@ -183,6 +184,34 @@ def test_wrong_decisions_of_class_t_that_are_no_rules_are_found(
         monkeypatch.setattr(passes.roots, "root_of_squares", wrong)
         with pytest.raises(VerifyError, match="changes the value of type"):
             gx.Session(g, options=CHECK).compile(length)
+
+
+def log_of_sum(x: Any) -> Any:
+    value = gx.log(1 + gx.exp(x[:, None]).sum(1))
+    return [value, gx.gradients(value, x)]
+
+
+def quotient_of_sum(x: Any) -> Any:
+    powers = gx.exp(x.reshape((-1, 2)))
+    value = powers / powers.sum(1, keepdims=True)
+    return [value, gx.gradients(value, x)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_quotients_by_what_is_beyond_the_range_are_no_masks(
+    dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slope of a softplus spelled with a sum is 0 at 3e38, for 1 / sum is; in truth it is 1."""
+    for build in (log_of_sum, quotient_of_sum):
+        assert checked(lambda b=build: b(gx.placeholder((None,), dtype))) == []
+    right = passes.log_parts.sigmoid
+    for wrong in (
+        lambda gap: right(gap) * 1.01,
+        lambda gap: gx.where(gap > 1e30, gx.log(-gx.abs(gap)), right(gap)),
+    ):
+        monkeypatch.setattr(passes.log_parts, "sigmoid", wrong)
+        with pytest.raises(VerifyError, match="'sigmoid' in stabilize"):
+            checked(lambda: log_of_sum(gx.placeholder((None,), dtype)))
 
 
 # --- sizes ---------------------------------------------------------------------------------------

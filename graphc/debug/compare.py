@@ -101,8 +101,8 @@ def is_as_true(expected: Array, given: Array, true: Array) -> Array:
 
     What was finite stays finite, and comes no further from the true value unless it is near that.
     What was infinite or NaN may become the true value, or another of these: sums that overflow on
-    the way have no sign to keep. Where the true value is no number either, nothing is known and all
-    is well.
+    the way have no sign to keep. Where the true value is NaN nothing is known, and all is well
+    that stays finite.
 
     Args:
         expected: before the change.
@@ -119,7 +119,8 @@ def is_as_true(expected: Array, given: Array, true: Array) -> Array:
         near |= overflows & (np.signbit(given) == np.signbit(true))
         better = np.isfinite(given) & np.isfinite(expected) & (error <= np.abs(expected - true))
         lost = ~np.isfinite(expected) & ~(np.isfinite(given) & np.isfinite(true))
-    result: Array = near | better | lost
+        unknown = np.isnan(true) & np.isfinite(given)
+    result: Array = near | better | lost | unknown
     return result
 
 

@@ -22,6 +22,7 @@ from graphc.ir.value import Value
 from graphc.ops.control import cond_op, while_op
 from graphc.ops.fused import fused_op
 from graphc.ops.linalg import contract_op
+from graphc.ops.pointwise_arithmetic import guarded_multiply_op
 from graphc.ops.pointwise_logic import astype_op
 from passes.decompose import decomposed_alone
 
@@ -33,6 +34,14 @@ def _deviations(x: Array, axis: int, scale: float = 1.0, shift: float = 0.0) -> 
     """Without the shift: that may be added, and is too small to count beside what counts."""
     center = np.mean(x, axis=axis, keepdims=True)
     return np.asarray(np.sum(((x - center) * scale) ** 2, axis=axis))
+
+
+def _guarded_multiply(cotangent: Array, derivative: Array) -> Array:
+    """A 0 beside what is no number may be a mask, or a quotient by what is beyond the range.
+
+    So the product is 0 or any other number, and NaN says so.
+    """
+    return np.asarray(cotangent * derivative)
 
 
 _REDUCTIONS: dict[str, Callable[..., Any]] = {
@@ -163,6 +172,8 @@ def _wide(node: Node, operands: Sequence[Array], sizes: Mapping[str, int]) -> Ar
     }
     if op.name in FUNCTIONS:
         return np.asarray(FUNCTIONS[op.name](*operands))
+    if op is guarded_multiply_op:
+        return _guarded_multiply(*operands)
     if op.name in _REDUCTIONS:
         return np.asarray(_REDUCTIONS[op.name](operands[0], **attrs))
     if op is astype_op:
