@@ -12,6 +12,8 @@ import pytest
 import graphc as gx
 from graphc.base.errors import VerifyError
 from graphc.base.target import Target, host
+from graphc.ir.builder import apply
+from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.dtypes import float32, int64
 from graphc.ir.types import TensorType
 from graphc.kernel.builder import KernelBuilder
@@ -19,6 +21,8 @@ from graphc.kernel.ir import Kernel
 from graphc.kernel.parser import parse_kernel
 from graphc.kernel.text import print_kernel
 from graphc.kernel.verify import verify_kernel
+from graphc.ops.reduce_core import order_of, reduce_deviations_op
+from graphc.ops.roots import scales
 
 TARGETS = [host(), host().without_fma()]
 SHAPES: list[tuple[tuple[int, ...], Any]] = [
@@ -178,6 +182,29 @@ def squares(dtype: Any) -> Kernel:
         scope.terms.append(("squares", b.load(x, scope.index)))
     b.store(y, b.dim(0), scope.results[0])
     return b.finish()
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "symbolic"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("count", [5, 20, 300, 5000])
+def test_scaled_and_shifted_ones_are_as_their_reference(
+    count: int, axis: int, dtype: str, known: bool
+) -> None:
+    """All shifts count, also those of long rows, whose mean is subtracted after squaring."""
+    bounds = scales(as_dtype(dtype))
+    for size in (1.0, 1 / bounds.down):
+        x = np.random.default_rng(0).standard_normal((3, count) if axis else (count, 3)) * size
+        x = x.astype(dtype)
+        with gx.Graph() as graph:
+            given = gx.placeholder(x.shape if known else (None, None), dtype)
+            attrs = {"axis": axis, "order": order_of(2, axis)}
+            attrs |= {"scale": bounds.down, "shift": bounds.shift}
+            result = apply(reduce_deviations_op, given, **attrs)
+        found = gx.Session(graph, options=gx.Options(check=True)).run(result, {given: x})
+        wanted = reduce_deviations_op.reference(x, **attrs)
+        np.testing.assert_allclose(found, wanted, rtol=200 * np.finfo(dtype).eps)
+        assert (found > count * bounds.shift**2 / 2).all()
 
 
 def test_sums_of_squares_are_text_and_of_floats() -> None:

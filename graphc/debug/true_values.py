@@ -31,9 +31,8 @@ Pair = tuple[Array, Array]
 
 
 def _deviations(x: Array, axis: int, scale: float = 1.0, shift: float = 0.0) -> Array:
-    """Without the shift: that may be added, and is too small to count beside what counts."""
     center = np.mean(x, axis=axis, keepdims=True)
-    return np.asarray(np.sum(((x - center) * scale) ** 2, axis=axis))
+    return np.asarray(np.sum(((x - center) * scale + shift) ** 2, axis=axis))
 
 
 def _guarded_multiply(cotangent: Array, derivative: Array) -> Array:

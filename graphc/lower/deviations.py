@@ -50,9 +50,9 @@ def combinations(extent: Dim, order: Order) -> tuple[Combine, ...]:
 
 
 def squared_deviations(
-    b: KernelBuilder, extent: Dim, order: Order, results: Iterator[Var]
+    b: KernelBuilder, extent: Dim, order: Order, shift: float, results: Iterator[Var]
 ) -> Var:
-    """From the next results, of ``combinations``.
+    """From the next results, of ``combinations`` of shifted terms.
 
     Squares beyond the largest float give inf; a term that is not finite gives NaN.
     """
@@ -65,6 +65,10 @@ def squared_deviations(
     rest = b.apply("subtract", squares, b.apply("multiply", total, mean))
     # rounding may leave less than nothing
     rest = b.apply("maximum", rest, b.constant(0, total.dtype))
+    if shift:
+        # subtracted with the mean, of which it is a part
+        squared = b.constant(shift * shift, total.dtype)
+        rest = b.apply("add", rest, b.apply("multiply", _count(b, extent, total.dtype), squared))
     # a sum that is finite has no term that is not, however large the squares are
     overflows = b.apply("and", b.apply("equal", squares, infinity), b.apply("isfinite", total))
     result = b.apply("select", overflows, infinity, rest)
@@ -74,12 +78,18 @@ def squared_deviations(
     return result
 
 
+def _count(b: KernelBuilder, count: Dim, dtype: DType) -> Var:
+    if isinstance(count, int):
+        return b.constant(count, dtype)
+    return b.cast(b.dim(count), dtype)
+
+
 def _reciprocal(b: KernelBuilder, count: Dim, dtype: DType) -> Var:
     """1 / count, and 1 for none."""
     count = dim_max(count, 1)
     if isinstance(count, int):
         return b.constant(float(np.divide(1, count, dtype=dtype.numpy)), dtype)
-    return b.apply("divide", b.constant(1, dtype), b.cast(b.dim(count), dtype))
+    return b.apply("divide", b.constant(1, dtype), _count(b, count, dtype))
 
 
 __all__ = ["FEW", "SHARE", "combinations", "leading", "share", "squared_deviations"]

@@ -374,7 +374,8 @@ def _result(
 ) -> Var:
     """What a reduction gives, of the next results of combinations."""
     if _deviates(node):
-        return squared_deviations(b, _known(extent), order, results)
+        shift = node.attrs.get("shift", 0.0)
+        return squared_deviations(b, _known(extent), order, shift, results)
     return next(results)
 
 

@@ -311,9 +311,8 @@ def _deviations_reference(array: Any, axis: int, scale: float = 1.0, shift: floa
     with np.errstate(all="ignore"):
         wide = array.astype(np.float64)
         center = mean_reference(wide, (axis,))
-        return np.asarray(np.sum(np.square((wide - center) * scale), axis=axis)).astype(
-            array.dtype
-        )
+        squares = np.square((wide - center) * scale + shift)
+        return np.asarray(np.sum(squares, axis=axis)).astype(array.dtype)
 
 
 def _deviations_slope(value: Value, attrs: Attributes) -> Value:
@@ -338,8 +337,8 @@ def _deviations_jvp(tangent: Value, value: Value, output: Value, attrs: Attribut
 
 
 reduce_deviations_op = _core(
-    "reduce_deviations", "The squares of what elements along one axis differ from their mean, "
-    "times attr scale, added up; 0 if it is empty. Attr shift may be added before squaring.",
+    "reduce_deviations", "What elements along one axis differ from their mean, times attr scale "
+    "and plus attr shift, squared and added up; 0 if it is empty.",
     "deviations",
     FLOATS, _deviations_reference, of_one_input(_deviations_jvp, _deviations_vjp), "R",
 )  # fmt: skip
