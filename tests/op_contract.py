@@ -230,7 +230,8 @@ class ArrayElements:
     def checked_index(self, index: Any, bound: Dim, axis: int, wraps: bool = True) -> Lanes:
         assert isinstance(bound, int)
         assert np.all((index.array >= (-bound if wraps else 0)) & (index.array < bound))
-        return Lanes(int64, np.where(index.array < 0, index.array + bound, index.array))
+        places = index.array.astype(np.int64)
+        return Lanes(int64, np.where(places < 0, places + bound, places))
 
 
 def has_element_rule(op: OpDef) -> bool:

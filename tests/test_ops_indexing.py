@@ -203,6 +203,34 @@ def test_scatter_add() -> None:
         scatter_add(placeholder((4,)), [0, 1], placeholder((3,)))
 
 
+@pytest.mark.parametrize("level", [0, 3])
+@pytest.mark.parametrize("axis_0", [3, None])
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda x, i: gx.take(x, i, axis=0),
+        lambda x, i: gx.take_along_axis(x, i[:, None], axis=0),
+        lambda x, i: x[i, i],
+        lambda x, i: gx.gradients(gx.sum(gx.take(x, i, axis=0) ** 2), x),
+        lambda x, i: gx.gradients(gx.sum(gx.take_along_axis(x, i[:, None], axis=0)), x),
+        lambda x, i: gx.nn.softmax_cross_entropy(x, i),
+        lambda x, i: gx.take(x[:, :0], i, axis=0),
+    ],
+)
+def test_unsigned_indices_that_int64_does_not_hold(build: Any, axis_0: Any, level: int) -> None:
+    """They are out of range, and no negative numbers."""
+    with gx.Graph() as g:
+        x, i = gx.placeholder((axis_0, 3), name="x"), gx.placeholder((3,), "uint64", name="i")
+        y = build(x, i)
+    session = gx.Session(g, options=gx.Options(optimize=level))
+    array = np.arange(9, dtype=np.float32).reshape(3, 3)
+    right = session.run(y, {x: array, i: np.array([2, 0, 1], np.uint64)})
+    assert np.isfinite(right).all()
+    for wrong in (2**64 - 1, 2**64 - 3, 2**63, 2**63 - 1, 3):
+        with pytest.raises(IndexRangeError, match="out of range"):
+            session.run(y, {x: array, i: np.array([0, 1, wrong], np.uint64)})
+
+
 def test_one_hot() -> None:
     i = np.array([[0, 2], [3, -1]])
     wanted = (i[..., None] == np.arange(3)).astype(np.float32)

@@ -147,7 +147,7 @@ class ElementBuilder(Protocol):
     def checked_index(
         self, index: Scalar, bound: Dim, axis: int, wraps: bool = True
     ) -> Scalar:
-        """A user's index made non-negative and checked.
+        """A user's index of any integers, checked, as a place: int64 and not negative.
 
         Negative counts from the end if ``wraps``, and is out of range if not.
         Out of range raises IndexRangeError at run time, naming index, position and user line.

@@ -16,7 +16,7 @@ import numpy as np
 
 from graphc.ir.attributes import key as attribute_key
 from graphc.ir.dims import Dim, compare
-from graphc.ir.dtypes import DType, bool_, int64
+from graphc.ir.dtypes import DType, bool_, int64, uint64
 from graphc.ir.op import Combine
 from graphc.ir.types import TensorType
 from graphc.kernel.ir import (
@@ -254,7 +254,12 @@ class KernelBuilder:
         return known
 
     def check(self, index: Var, bound: Dim, site: Site, wraps: bool = True) -> Var:
-        """A user's index, checked against ``bound``; negative counts from the end if it wraps."""
+        """A user's index of any integers, checked; negative counts from the end if it wraps."""
+        if index.dtype is uint64:
+            # what int64 doesn't hold is beyond any axis; as a cast gives it it would be negative
+            largest = self.constant(np.iinfo(np.int64).max, uint64)
+            index = self.apply("minimum", index, largest)
+        index = self.cast(index, int64)
         block = self._deepest((index,))
         memo = ("check", index, bound, site.axis, site.what, site.where, wraps)
         known = block.memo.get(memo)

@@ -84,8 +84,8 @@ def _checks(node: Node, region: Graph) -> Kernel:
     with ExitStack() as loops:
         (number,) = open_loops(b, evaluator, loops, (places.type.size,))
         site = Site(axis, node.op.name, node.provenance.where)
-        raw = b.cast(b.load(indices, number), int64)
-        b.store(places, number, b.check(raw, result.value.shape[axis], site))
+        place = b.check(b.load(indices, number), result.value.shape[axis], site)
+        b.store(places, number, place)
     return b.finish()
 
 
@@ -118,7 +118,7 @@ def _scatter(node: Node, region: Graph, slices: Slices, form: _Form) -> Kernel:
         # where each has its own, places of neighbours may lie anywhere
         lane = open_loop(b, evaluator, loops, width, "parallel") if along else None
         number = which if lane is None else flat_index(b, (part, which, lane), updated)
-        target = b.cast(b.load(places, number), int64)
+        target = b.load(places, number)
         if form == "checked":
             # it is in range, which so can be seen
             last = b.apply("subtract", b.dim(size), b.constant(1, int64))

@@ -92,8 +92,7 @@ def _take_rule(
     data, indices = inputs
     axis: int = attrs["axis"]
     end = axis + indices.rank
-    given = b.cast(b.load(1, index[axis:end]), int64)
-    place = b.checked_index(given, data.shape[axis], axis)
+    place = b.checked_index(b.load(1, index[axis:end]), data.shape[axis], axis)
     return b.load(0, [*index[:axis], place, *index[end:]])
 
 
@@ -159,8 +158,8 @@ def _along_rule(
     index: Sequence[Scalar],
 ) -> Scalar:
     axis: int = attrs["axis"]
-    given = b.cast(b.load(1, index), int64)
-    place = b.checked_index(given, inputs[0].shape[axis], axis, attrs.get("wraps", True))
+    wraps = attrs.get("wraps", True)
+    place = b.checked_index(b.load(1, index), inputs[0].shape[axis], axis, wraps)
     return b.load(0, [*index[:axis], place, *index[axis + 1 :]])
 
 
@@ -324,7 +323,7 @@ def _ravel_rule(
 ) -> Scalar:
     flat: Scalar | None = None
     for number, (bound, axis) in enumerate(zip(attrs["dims"], attrs["axes"], strict=True)):
-        place = b.checked_index(b.cast(b.load(number, index), int64), bound, axis)
+        place = b.checked_index(b.load(number, index), bound, axis)
         if flat is None:
             flat = place
         else:

@@ -16,7 +16,7 @@ from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims import compare
-from graphc.ir.dtypes import FLOATS, INTEGERS, DType, int64
+from graphc.ir.dtypes import FLOATS, INTEGERS, DType
 from graphc.ir.op import (
     Custom,
     Decompose,
@@ -65,8 +65,7 @@ def _class_rule(
     attrs: Attributes,
     index: Sequence[Scalar],
 ) -> Scalar:
-    given = b.cast(b.load(0, index), int64)
-    checked = b.checked_index(given, attrs["classes"], attrs["axis"], wraps=False)
+    checked = b.checked_index(b.load(0, index), attrs["classes"], attrs["axis"], wraps=False)
     return b.cast(checked, result.dtype)
 
 

@@ -31,7 +31,7 @@ def _rule(
     attrs: Attributes,
     index: Sequence[Scalar],
 ) -> Scalar:
-    return b.checked_index(b.cast(b.load(0, index), int64), attrs["size"], attrs["axis"])
+    return b.checked_index(b.load(0, index), attrs["size"], attrs["axis"])
 
 
 def _example(rng: Any, dtype: DType) -> tuple[Sequence[Any], dict[str, Any]]:
