@@ -53,7 +53,7 @@ CHECKED = $(addprefix tests/, $(addsuffix .py, $(addprefix test_, \
 	session_shared staggered state streaming stripes stumbling sums surprises testing tiles \
 	worked_examples)) \
 	$(addsuffix .py, $(addprefix passes/test_, chains hoist joins roots shape_rules stabilize \
-	stable_infinite stable_products stable_spellings views weights)))
+	stable_infinite stable_products stable_slopes stable_spellings views weights)))
 
 check-mode: .venv/test/.installed
 	GRAPHC=check,cache=off .venv/test/bin/python -m pytest -n 2 $(CHECKED)
