@@ -48,10 +48,10 @@ ulp: .venv/test/.installed
 # Tests of programs; others look at caches, processes or options, and set GRAPHC themselves.
 CHECKED = $(addprefix tests/, $(addsuffix .py, $(addprefix test_, \
 	attention control_flow deviations einsum extremes fusion gathering gradients gradients_surface \
-	hidden_scores in_place layout levels log_sums memory_plan ops_indexing ops_linalg ops_pointwise \
-	ops_reduce ops_shape optim optimize pieces product_epilogues reduce series session \
-	session_shared staggered state streaming stripes stumbling sums surprises testing tiles \
-	worked_examples)) \
+	guards hidden_scores in_place layout levels log_sums memory_plan op_edges ops_indexing \
+	ops_linalg ops_pointwise ops_reduce ops_shape optim optimize pieces product_epilogues reduce \
+	series session session_shared staggered state streaming stripes stumbling sums surprises \
+	testing tiles worked_examples)) \
 	$(addsuffix .py, $(addprefix passes/test_, chains hoist joins roots shape_rules stabilize \
 	stable_infinite stable_products stable_slopes stable_spellings views weights)))
 

@@ -31,7 +31,8 @@ from graphc.debug.true_values import true_values
 from graphc.extract import extract
 from graphc.interp import Budget, evaluate_node
 from graphc.ir.dims import dim_max, dim_min, symbol
-from graphc.ir.dtypes import FLOATS
+from graphc.ir.dtypes import FLOATS, int64
+from graphc.kernel.builder import KernelBuilder
 from graphc.ops.reduce import min_op
 from graphc.ops.reduce_core import reduce_min_op
 from graphc.plan.ir import Branch, Guard, Jump
@@ -399,6 +400,27 @@ def test_what_reads_memory_that_nothing_has_written_is_no_early_reuse() -> None:
     expected = run_plan(lacking, arrays, {})
     found = memory_fault(lacking, arrays, {}, expected, run_kernel)
     assert found == "a kernel reads what nothing has written"
+
+
+def test_indices_that_no_element_reads_are_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(rows: int) -> Any:
+        x = gx.placeholder((rows, None), name="x")
+        i = gx.placeholder((None,), "int64", name="i")
+        return [gx.take(x, i, axis=1), gx.take(x.T, i, axis=0), gx.scatter_add(x, i, 1.0, axis=1)]
+
+    for rows in (0, 2):
+        checked(lambda rows=rows: build(rows))
+    right = KernelBuilder.check
+
+    def wrong(self: KernelBuilder, index: Any, bound: Any, site: Any, wraps: bool = True) -> Any:
+        last = self.apply("subtract", self.dim(bound), self.constant(1, int64))
+        inside = self.apply("minimum", self.cast(index, int64), last)
+        inside = self.apply("maximum", inside, self.constant(0, int64))
+        return right(self, inside, bound, site, wraps)
+
+    monkeypatch.setattr(KernelBuilder, "check", wrong)
+    with pytest.raises(VerifyError, match="they do not fail the same checks of indices"):
+        checked(lambda: build(2))
 
 
 # --- random programs -----------------------------------------------------------------------------
