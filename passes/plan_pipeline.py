@@ -66,8 +66,10 @@ class PlanDecisions:
     def take_over(self, old: int, new: int) -> bool:
         """Whether a slot may have the memory of another, or be it."""
         slot = new if new in self._made else old
-        where = self._state.plan.slots[slot].where
-        return slot in self._made and self._context.spend(INPLACE, self._made[slot], where)
+        value = self._made.get(slot)
+        if value is None:
+            return False
+        return self._context.spend(INPLACE, value, self._state.plan.slots[slot].where)
 
     def commit(self) -> bool:
         """Whether variables may be written in place: one decision, told of the first."""

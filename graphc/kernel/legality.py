@@ -177,6 +177,8 @@ def _row_blocked(nest: Nest, rows: Statement, schedule: RowBlocked) -> str | Non
     row = row_of(rows) if isinstance(rows, Loop) else None
     if found is not None or row is None:
         return found
+    if not isinstance(nest.kernel.schedule.get(row), Vector):
+        return "a row has no vectors"
     assert isinstance(row.extent, int), "so it was found to be"
     fits = schedule.rows > 0 and 0 < schedule.columns <= row.extent
     return None if fits else f"rows have {row.extent} columns"

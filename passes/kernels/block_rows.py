@@ -14,7 +14,7 @@ from graphc.ir.dims import Dim
 from graphc.kernel.ir import Load, Loop, Statement, Store
 from graphc.kernel.legality import row_block_obstacle
 from graphc.kernel.nest import row_of
-from graphc.kernel.schedule import RowBlocked, Streaming
+from graphc.kernel.schedule import RowBlocked, Streaming, Vector
 from passes.kernels.base import Choice, KernelContext
 
 ROWS = 8
@@ -37,6 +37,8 @@ def block_rows(rows: Statement, context: KernelContext) -> Choice:
     obstacle = row_block_obstacle(context.nest, rows)
     if obstacle is not None:
         return obstacle
+    if not isinstance(context.chosen.get(row), Vector):
+        return "a row runs element by element"
     stores = [s for s in row.body if isinstance(s, Store)]
     if not all(_always_streams(store, context) for store in stores):
         return "what is written may stay in the caches"

@@ -49,15 +49,16 @@ STEPS: tuple[KernelStep, ...] = (
     KernelStep(tile, "across"),
     KernelStep(pipeline_rows, "parallel"),
     KernelStep(collapse_rows, "parallel"),
-    KernelStep(block_rows, "parallel"),
     KernelStep(block_columns, "vector"),
     KernelStep(vectorize, "vector"),
+    KernelStep(block_rows, "parallel"),
     KernelStep(gather_ahead, "parallel"),
     KernelStep(prefetch, "loops", again=True),
 )
 """Loops are given to the first pass that has a schedule for them: what is done to whole rows comes
 before what is done to one. Stores come first, since rows are blocked only if all of what they write
-is non-temporal; prefetches last, since how far ahead pays depends on how a loop runs."""
+is non-temporal, and rows in vectors before them, of which blocks consist; prefetches last, since
+how far ahead pays depends on how a loop runs."""
 
 NAMES = frozenset(step.name for step in STEPS)
 """What can be switched off."""

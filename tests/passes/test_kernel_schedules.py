@@ -197,6 +197,21 @@ def test_a_pass_that_is_off_leaves_the_bits(name: str) -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_passes_can_be_off_in_any_company(name: str) -> None:
+    """So bisecting can stop between any two of them."""
+    function, arrays = EXAMPLES[name]
+    with gx.Graph() as graph:
+        fed = [gx.placeholder(a.shape, a.dtype) for a in arrays]
+        result = function(*fed)
+    found = set()
+    for off in ((), ("vectorize",), tuple(NAMES - {name}), tuple(NAMES)):
+        options = gx.Options(off=frozenset(off), cache=None, verify=True)
+        program = gx.Session(graph, options=options).compile(result, fed)
+        found.add(np.asarray(program(*arrays)).tobytes())
+    assert len(found) == 1
+
+
 # --- text and legality ---------------------------------------------------------------------------
 
 SUM = """kernel "sum" (in %x: float32[64, 128], out %y: float32[128]) {
