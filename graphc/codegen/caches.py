@@ -1,6 +1,6 @@
-"""What is known of the caches of every target, and asking them for what will be needed.
+"""Prefetches.
 
-Invariant: what is asked for changes nothing but caches, so its address need not be valid.
+Invariant: a prefetch changes nothing but caches, so its address need not be valid.
 """
 
 from __future__ import annotations

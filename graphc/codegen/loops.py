@@ -1,7 +1,6 @@
-"""Loops iteration by iteration, and loops over vectors with what is left behind whole ones.
+"""Loops iteration by iteration, and vector loops with their loop tails.
 
-Vector loops are emitted twice by the same code, for vectors and for what is left, so both agree to
-the bit.
+A vector loop and its tail are emitted by the same code, so both agree to the bit.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class KernelScope:
         mask: which of these there are, None for all.
         dims: the values of dims.
         held: what some lanes have left in scratch since the last loop over rows began or ended.
-        streamed: the results that are written past the caches, and under which condition.
+        streamed: the results whose stores are non-temporal, and under which condition.
         streaming: the stores of the present loop that are, and under which condition.
         tiles: where elements lie that a tile has read already.
         ranges: what of each loop is to be run.
