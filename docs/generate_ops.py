@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from graphc.codegen.math_common import MAX_ULP
+from graphc.codegen.math.common import MAX_ULP
 from graphc.ir.dtypes import ALL, FLOATS, INTEGERS, DType, bool_
 from graphc.ir.op import (
     Custom,
@@ -79,25 +79,27 @@ place that the tests allow; where the accuracy differs by dtype, both follow as 
 _FAMILIES = (
     ("source", "Sources"),
     ("creation", "Creation"),
-    ("pointwise_arithmetic", "Arithmetic"),
-    ("pointwise_math", "Functions of real numbers"),
-    ("pointwise_fast", "What flags of fast math choose"),
-    ("pointwise_rounding", "Rounding, signs and extremes"),
-    ("pointwise_logic", "Comparisons, logic, bits and conversion"),
-    ("reduce", "Reductions"),
-    ("reduce_core", "Running sums and products"),
-    ("statistics", "Statistics"),
-    ("shape", "Shapes"),
-    ("parts", "Parts and margins"),
-    ("slicing", "Slices"),
-    ("joining", "Joining"),
-    ("getitem", "Indexing with brackets"),
-    ("picking", "Picking and scattering"),
-    ("indexing", "Index operations"),
-    ("linalg", "Linear algebra"),
-    ("nn", "Neural networks (also in `graphc.nn`)"),
-    ("attention", "Attention (also in `graphc.nn`)"),
-    ("losses", "Losses (also in `graphc.nn`)"),
+    ("pointwise.arithmetic", "Arithmetic"),
+    ("pointwise.math", "Functions of real numbers"),
+    ("pointwise.fast", "What flags of fast math choose"),
+    ("pointwise.rounding", "Rounding, signs and extremes"),
+    ("pointwise.logic", "Comparisons, logic, bits and conversion"),
+    ("reduce.axes", "Reductions"),
+    ("reduce.core", "Running sums and products"),
+    ("reduce.statistics", "Statistics"),
+    ("move.shape", "Shapes"),
+    ("move.parts", "Parts and margins"),
+    ("move.slicing", "Slices"),
+    ("move.joining", "Joining"),
+    ("indexing.getitem", "Indexing with brackets"),
+    ("indexing.picking", "Picking and scattering"),
+    ("indexing.core", "Index operations"),
+    ("linalg.matmul", "Linear algebra"),
+    ("nn.layers", "Neural networks (also in `graphc.nn`)"),
+    ("nn.attention", "Attention (also in `graphc.nn`)"),
+    ("nn.losses", "Losses (also in `graphc.nn`)"),
+    ("linalg.einsum", "Einsum"),
+    ("reduce.scaled_norms", "Roots"),
 )
 
 
@@ -123,13 +125,14 @@ def page() -> str:
 def _functions() -> Iterable[str]:
     by_family: dict[str, list[str]] = {}
     for name in surface_names():
-        family = surface_function(name).__module__.rpartition(".")[2]
+        family = surface_function(name).__module__.removeprefix("graphc.ops.")
         by_family.setdefault(family, []).append(name)
     titles = dict(_FAMILIES)
     order = [family for family, _ in _FAMILIES if family in by_family]
     order += sorted(by_family.keys() - titles.keys())
     for family in order:
-        yield f"### {titles.get(family, family.replace('_', ' ').capitalize())}\n"
+        title = titles.get(family) or family.rpartition(".")[2].replace("_", " ").capitalize()
+        yield f"### {title}\n"
         for name in by_family[family]:
             yield _entry(f"gx.{name}", surface_function(name))
 

@@ -21,8 +21,8 @@ from graphc.ir.builder import building
 from graphc.ir.dtypes import DType, float32
 from graphc.ir.graph import Node
 from graphc.ir.value import Value
-from passes.constants import payload_array
-from passes.pattern import Rule, Sketch
+from passes.rewriting.constants import payload_array
+from passes.rewriting.pattern import Rule, Sketch
 from passes.rules import RULE_SETS
 
 PAGE = Path(__file__).resolve().parent / "rules.md"
@@ -41,8 +41,8 @@ each firing is a decision with the user's line in the records of the pass.
 and relative to the result (with `reassoc`, to the largest value on the way); it is off under
 `numerics="strict"`. **Flags** are those of `Options(fast_math={...})` that a rule needs, all of
 them. **dtypes**: *any* is bool, all integers and both floats; *numbers* leaves out bool; *bits* is
-bool and the integers; *–* means that the rule holds whatever they are. Single letters are tensors of
-any shapes that broadcast, unless a note says that they are constants or attributes.
+bool and the integers; *–* means that the rule holds whatever they are. Single letters are tensors
+of any shapes that broadcast, unless a note says that they are constants or attributes.
 """
 
 _INFIX = {

@@ -13,16 +13,16 @@ from itertools import chain, compress
 from graphc.base.errors import FeedError, GraphError
 from graphc.base.source import caller
 from graphc.ir.builder import make_node
-from graphc.ir.dims import DimExpr, is_symbol, symbols_of
+from graphc.ir.dims.expressions import DimExpr, is_symbol, symbols_of
 from graphc.ir.graph import Graph, Node
 from graphc.ir.guard import Guard, demands, lifted
 from graphc.ir.recorder import Recorder, how_to_run
 from graphc.ir.value import Value
 from graphc.ops.control import demand_op
 from graphc.ops.dim_guards import symbolic, with_sizes_asked
+from graphc.ops.indexing.unread import checks_of_unread
 from graphc.ops.source import placeholder_op
 from graphc.ops.state import assign_op, variable_op
-from graphc.ops.unread import checks_of_unread
 
 
 @dataclass(frozen=True, slots=True, eq=False)

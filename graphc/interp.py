@@ -14,8 +14,8 @@ import numpy as np
 
 from graphc.base.errors import FeedError, GraphcError, ShapeError, UnsupportedError, VerifyError
 from graphc.ir.attributes import Array
-from graphc.ir.dims import DimExpr, is_symbol, symbol_name, symbols_of
-from graphc.ir.dims import evaluate as evaluate_dim
+from graphc.ir.dims.expressions import DimExpr, is_symbol, symbol_name, symbols_of
+from graphc.ir.dims.expressions import evaluate as evaluate_dim
 from graphc.ir.graph import Graph, Node
 from graphc.ir.guard import without_guards
 from graphc.ir.types import TensorType

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from graphc.ops.attention import attention
-from graphc.ops.losses import mse, softmax_cross_entropy
-from graphc.ops.nn import (
+from graphc.ops.nn.attention import attention
+from graphc.ops.nn.layers import (
     embedding,
     gelu,
     layer_norm,
@@ -22,7 +21,8 @@ from graphc.ops.nn import (
     softmax,
     softplus,
 )
-from graphc.ops.pointwise_math import sigmoid, tanh
+from graphc.ops.nn.losses import mse, softmax_cross_entropy
+from graphc.ops.pointwise.math import sigmoid, tanh
 
 __all__ = [
     "attention",

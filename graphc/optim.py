@@ -23,25 +23,25 @@ import numpy as np
 from graphc.base.errors import DTypeError, GraphError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import shown
-from graphc.differentiate import gradients as gradients_of
-from graphc.ir.dtypes import DType, float64
-from graphc.ir.effect import Effect
-from graphc.ir.value import Value
-from graphc.ops.arguments import items_of, number
-from graphc.ops.convert import converted
-from graphc.ops.pointwise_arithmetic import power, sqrt
-from graphc.ops.pointwise_logic import where
-from graphc.ops.pointwise_rounding import maximum as larger
-from graphc.ops.reduce import sum_
-from graphc.parameters import (
+from graphc.frontend.differentiate import gradients as gradients_of
+from graphc.frontend.parameters import (
     checked_pairs,
     no_loss,
     refuse_regions,
     trainable_variables,
     warn_of_wide,
 )
-from graphc.state import Variable, group, variable
-from graphc.structure import leaves, rebuild
+from graphc.frontend.state import Variable, group, variable
+from graphc.frontend.structure import leaves, rebuild
+from graphc.ir.dtypes import DType, float64
+from graphc.ir.effect import Effect
+from graphc.ir.value import Value
+from graphc.ops.arguments import items_of, number
+from graphc.ops.convert import converted
+from graphc.ops.pointwise.arithmetic import power, sqrt
+from graphc.ops.pointwise.logic import where
+from graphc.ops.pointwise.rounding import maximum as larger
+from graphc.ops.reduce.axes import sum_
 
 Number: TypeAlias = float | Value
 Rule: TypeAlias = Callable[[Variable, Value], Value]

@@ -17,11 +17,11 @@ from typing import Any
 from graphc.base.errors import GraphcError, GraphError
 from graphc.base.source import caller
 from graphc.base.words import is_count, shown
-from graphc.executable import Executable
-from graphc.feeds import mapping_of
 from graphc.ir.value import Value
 from graphc.plan.ir import Copy, Launch
-from passes.base import Decision
+from graphc.session.executable import Executable
+from graphc.session.feeds import mapping_of
+from passes.infra.base import Decision
 from passes.pipeline import NAMES
 
 _UNITS = {

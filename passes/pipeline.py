@@ -6,37 +6,37 @@ when the user built the gradients, so the surface graph already holds them.
 
 from __future__ import annotations
 
-from passes.beside import BESIDE
-from passes.branches import PARTS as BRANCHES
-from passes.branches import branches
-from passes.canonicalize import canonicalize
-from passes.chains import chains
-from passes.cse import cse
-from passes.dce import dce
-from passes.decompose import decompose, is_core
-from passes.fold import fold
-from passes.fusion import PARTS as FUSION
-from passes.fusion import fusion
-from passes.hoist import hoist
-from passes.inplace import INPLACE
-from passes.joins import joins
+from passes.control_flow.known_branches import PARTS as BRANCHES
+from passes.control_flow.known_branches import branches
+from passes.control_flow.loop_invariants import hoist
+from passes.control_flow.prune_regions import prune_regions
+from passes.fusion.fusion import PARTS as FUSION
+from passes.fusion.fusion import fusion
+from passes.graph.canonicalize import canonicalize
+from passes.graph.concat_in_place import joins
+from passes.graph.cse import cse
+from passes.graph.dce import dce
+from passes.graph.decompose import decompose, is_core
+from passes.graph.fold import fold
+from passes.graph.fold_scales_into_weights import PARTS as WEIGHTS
+from passes.graph.fold_scales_into_weights import weights
+from passes.graph.layout import layout
+from passes.graph.matmul_chains import chains
+from passes.graph.move_views import PARTS as VIEWS
+from passes.graph.move_views import views
+from passes.graph.order_variable_updates import updates
+from passes.graph.precompute import precompute
+from passes.graph.relax import relax
+from passes.graph.schedule import schedule
+from passes.graph.shapes import shapes
+from passes.graph.simplify import simplify
+from passes.infra.manager import Before, Needs, Step, check_levels, check_order, names_of
 from passes.kernels.pipeline import NAMES as KERNEL_PASSES
-from passes.layout import layout
-from passes.manager import Before, Needs, Step, check_levels, check_order, names_of
-from passes.precompute import precompute
-from passes.prune_regions import prune_regions
-from passes.relax import relax
+from passes.plan.concurrent_steps import BESIDE
+from passes.plan.in_place import INPLACE
 from passes.rules import ALGEBRA, RELAXED, SHAPES
-from passes.schedule import schedule
-from passes.shapes import shapes
-from passes.simplify import simplify
-from passes.stabilize import PARTS as STABILIZE
-from passes.stabilize import stabilize
-from passes.updates import updates
-from passes.views import PARTS as VIEWS
-from passes.views import views
-from passes.weights import PARTS as WEIGHTS
-from passes.weights import weights
+from passes.stability.stabilize import PARTS as STABILIZE
+from passes.stability.stabilize import stabilize
 
 PIPELINE: tuple[Step, ...] = (
     Step(canonicalize),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import graphc as gx
-from graphc.executable import Executable
+from graphc.session.executable import Executable
 
 
 def warm(executable: Executable, *arguments: Any) -> None:

@@ -22,24 +22,24 @@ import numpy as np
 
 from graphc.base.options import Options
 from graphc.base.target import named
-from graphc.debug.samples import random_array
+from graphc.checking.samples import random_array
 from graphc.interp import Budget, OutOfBudget, evaluate
-from graphc.ir.dims import symbol_name
+from graphc.ir.dims.expressions import symbol_name
 from graphc.ir.equal import difference
 from graphc.ir.graph import Graph, Node
-from graphc.ir.parser import parse_graph
-from graphc.ir.printer import payloads, print_graph, symbols_in
+from graphc.ir.text.parser import parse_graph
+from graphc.ir.text.printer import payloads, print_graph, symbols_in
 from graphc.ir.value import Value
 from graphc.ir.verify import verify
 from graphc.kernel.parser import parse_kernel
-from graphc.kernel.text import print_kernel
+from graphc.kernel.printer import print_kernel
 from graphc.kernel.verify import verify_kernel
 from graphc.lower.program import plan_program
 from graphc.ops.fused import fused_op
 from graphc.plan.interp import run_plan
-from passes.base import PassContext, PassFunction, has_open_regions, on_regions
-from passes.dce import dce
-from passes.instruments import shuffled
+from passes.graph.dce import dce
+from passes.infra.base import PassContext, PassFunction, has_open_regions, on_regions
+from passes.infra.instruments import shuffled
 
 BLESS = "GRAPHC_BLESS"
 SIZE = 3

@@ -14,7 +14,7 @@ import pytest
 from kernel_watch import KernelWatch
 from task_sizes import group_small_work, share_small_work
 
-from graphc.executable import Executable
+from graphc.session.executable import Executable
 
 
 def pytest_configure() -> None:

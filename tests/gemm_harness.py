@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from graphc.base.target import Target, host, named
-from graphc.codegen.emitter import ModuleEmitter, element_of, ltype
 from graphc.codegen.gemm import (
     emit_gemm,
     emit_gemm_packed,
@@ -21,7 +20,8 @@ from graphc.codegen.gemm import (
     reads_in_place,
     reads_transpose_in_place,
 )
-from graphc.codegen.gemm.build import Builder
+from graphc.codegen.gemm.builder import Builder
+from graphc.codegen.llvm.emitter import ModuleEmitter, element_of, ltype
 from graphc.ir.dtypes import FLOATS, DType, bool_
 from graphc.kernel.panels import depth_limit, even_depth, pack, panel_width
 from graphc.runtime.jit import Library, compile_object

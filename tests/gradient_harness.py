@@ -9,8 +9,8 @@ import numpy as np
 
 import graphc as gx
 from graphc.extract import extract
+from graphc.frontend.structure import leaves, rebuild
 from graphc.interp import evaluate
-from graphc.structure import leaves, rebuild
 
 
 def run(fetches: Any, feeds: Mapping[Any, Any] | None = None) -> Any:

@@ -8,9 +8,9 @@ import numpy as np
 from vector_math_harness import function_errors, wide_reference
 
 from graphc.base.target import Target
-from graphc.codegen.math_common import MAX_ULP
-from graphc.debug.kernels import LevelMismatch
-from graphc.debug.substitutes import Substitutes
+from graphc.checking.levels.kernels import LevelMismatch
+from graphc.checking.levels.substitutes import Substitutes
+from graphc.codegen.math.common import MAX_ULP
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import DType
 

@@ -32,14 +32,14 @@ import pytest
 from kernel_substitutes import checked_substitutes
 
 import graphc.aot.loader
-import graphc.cached.entries
-import graphc.compiler
+import graphc.compiling.cached.entries
+import graphc.compiling.compiler
 from graphc.aot.artifact import Artifact
 from graphc.aot.machine_code import MachineCode
 from graphc.base.errors import GraphcError, IndexRangeError, VerifyError
 from graphc.base.target import Target, named
-from graphc.debug.compare import same_bits
-from graphc.debug.kernels import (
+from graphc.checking.compare import same_bits
+from graphc.checking.levels.kernels import (
     ELEMENTS,
     STATEMENTS,
     KernelComparison,
@@ -48,13 +48,13 @@ from graphc.debug.kernels import (
     run_native,
     shown,
 )
-from graphc.debug.substitutes import Substitutes
-from graphc.ir.dims import evaluate
+from graphc.checking.levels.substitutes import Substitutes
+from graphc.ir.dims.expressions import evaluate
 from graphc.ir.types import TensorType
 from graphc.kernel.interp import CheckFailure
 from graphc.kernel.ir import Kernel
 from graphc.kernel.parser import parse_kernel
-from graphc.kernel.text import kernel_key, print_kernel
+from graphc.kernel.printer import kernel_key, print_kernel
 from graphc.kernel.verify import verify_kernel
 from graphc.plan.interp import run_plan
 from graphc.plan.ir import Plan
@@ -101,8 +101,8 @@ class KernelWatch:
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """Watches every program that is made from now on."""
-        compiled, loaded = graphc.compiler.load_code, graphc.aot.loader.machine_code_of
-        stored = graphc.cached.entries.stored_code
+        compiled, loaded = graphc.compiling.compiler.load_code, graphc.aot.loader.machine_code_of
+        stored = graphc.compiling.cached.entries.stored_code
         create, run = Program.__init__, Program.run
 
         def compiled_code(text: Any, target: Target) -> Code:
@@ -144,9 +144,9 @@ class KernelWatch:
                 self._compare_results(program, stepped, results)
             return results
 
-        patch.setattr(graphc.compiler, "load_code", compiled_code)
+        patch.setattr(graphc.compiling.compiler, "load_code", compiled_code)
         patch.setattr(graphc.aot.loader, "machine_code_of", loaded_code)
-        patch.setattr(graphc.cached.entries, "stored_code", stored_code)
+        patch.setattr(graphc.compiling.cached.entries, "stored_code", stored_code)
         patch.setattr(Program, "__init__", watched_create)
         patch.setattr(Program, "run", watched_run)
 

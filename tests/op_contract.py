@@ -14,7 +14,7 @@ import numpy as np
 from graphc.interp import evaluate
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply_node
-from graphc.ir.dims import Dim
+from graphc.ir.dims.expressions import Dim
 from graphc.ir.dtypes import DType, bool_, dtype, int64
 from graphc.ir.graph import Graph
 from graphc.ir.op import Decompose, Element, OpDef, Partials, Pointwise, Structural, View, all_ops

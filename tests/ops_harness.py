@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from graphc.base.errors import IndexRangeError, ShapeError
-from graphc.ir.dims import Dim, DimExpr, evaluate, symbol_name
+from graphc.ir.dims.expressions import Dim, DimExpr, evaluate, symbol_name
 from graphc.ir.dtypes import DType, bool_, int64
 from graphc.ir.graph import Node
 from graphc.ir.op import Custom, Decompose, Element, Linear, Multilinear, View

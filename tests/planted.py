@@ -7,17 +7,18 @@ from typing import Any
 import pytest
 
 import graphc as gx
-import passes.simplify
-from graphc.codegen import scalar, tiles
+import passes.graph.simplify
+from graphc.codegen.kernels import primitives, tiled_transpose
 from graphc.ir.dtypes import FLOATS
 from graphc.ir.graph import Node
 from graphc.ir.value import Value
 from graphc.kernel.ir import Kernel
 from graphc.lower import contraction, rows
-from graphc.ops.groups import OTHER_ROWS
-from passes import fusion, fusion_groups, inplace
-from passes.pattern import Rule, rule
-from passes.rewrite import RuleSet
+from graphc.ops.fusion_contract import OTHER_ROWS
+from passes.fusion import fusion, groups
+from passes.plan import in_place
+from passes.rewriting.pattern import Rule, rule
+from passes.rewriting.rewrite import RuleSet
 from passes.rules import ALGEBRA
 
 WRONG_RULE = "sinh-times"
@@ -36,14 +37,14 @@ def wrong_difference(patch: pytest.MonkeyPatch) -> None:
 
 
 def _plant_rule(patch: pytest.MonkeyPatch, wrong: Rule) -> None:
-    patch.setattr(passes.simplify, "ALGEBRA", RuleSet([*ALGEBRA.rules, wrong]))
+    patch.setattr(passes.graph.simplify, "ALGEBRA", RuleSet([*ALGEBRA.rules, wrong]))
 
 
 def wrong_fusion(patch: pytest.MonkeyPatch) -> None:
     """Sums over different axes are taken for the same loops."""
     right = fusion.reduction_obstacle
 
-    def obstacle(group: fusion_groups.Group, node: Node) -> str | None:
+    def obstacle(group: groups.Group, node: Node) -> str | None:
         found = right(group, node)
         return None if found == "they reduce different axes" else found
 
@@ -57,7 +58,7 @@ def refused_fusion(patch: pytest.MonkeyPatch) -> None:
     """
     right = fusion.pointwise_obstacle
 
-    def obstacle(group: fusion_groups.Group, node: Node, own: list[Value]) -> str | None:
+    def obstacle(group: groups.Group, node: Node, own: list[Value]) -> str | None:
         found = right(group, node, own)
         return None if found == OTHER_ROWS else found
 
@@ -87,12 +88,12 @@ def wrong_reuse(patch: pytest.MonkeyPatch) -> None:
         types = [buffer.type for buffer in kernel.buffers]
         return [(i, o) for i in ins for o in outs if types[i] == types[o]][:1]
 
-    patch.setattr(inplace, "safe_pairs", pairs)
+    patch.setattr(in_place, "safe_pairs", pairs)
 
 
 def wrong_code(patch: pytest.MonkeyPatch) -> None:
     """Machine code of additions is a little off."""
-    right = scalar._EMITTERS["add"]
+    right = primitives._EMITTERS["add"]
 
     def emit(e: Any, operands: Any, dtype: Any) -> Any:
         result = right(e, operands, dtype)
@@ -100,9 +101,9 @@ def wrong_code(patch: pytest.MonkeyPatch) -> None:
             return result
         return e.binary("fmul", result, e.const(1.25, result.type))
 
-    patch.setitem(scalar._EMITTERS, "add", emit)
+    patch.setitem(primitives._EMITTERS, "add", emit)
 
 
 def wrong_tile(patch: pytest.MonkeyPatch) -> None:
     """What is read along the outer loop of a tile is not transposed."""
-    patch.setattr(tiles, "transposed", lambda e, rows: rows)
+    patch.setattr(tiled_transpose, "transposed", lambda e, rows: rows)

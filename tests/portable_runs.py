@@ -22,13 +22,11 @@ import graphc as gx
 from graphc.aot.link import link
 from graphc.base.options import Options
 from graphc.base.target import Target
-from graphc.codegen.walker import emit_walker
-from graphc.compiler import levels_of
+from graphc.compiling.compiler import levels_of
 from graphc.extract import extract
-from graphc.ir.dims import evaluate
-from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan
-from graphc.plan.memory import offsets_for_sizes
-from graphc.plan.table import (
+from graphc.ir.dims.expressions import evaluate
+from graphc.native.plan_walker import emit_walker
+from graphc.plan.abi import (
     BRANCH,
     COPY,
     JUMP,
@@ -40,6 +38,8 @@ from graphc.plan.table import (
     WALKER,
     WORKER,
 )
+from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan
+from graphc.plan.memory import offsets_for_sizes
 from graphc.runtime.address import aligned_empty
 from graphc.runtime.jit import compile_object
 from graphc.runtime.tasks import cuts_of

@@ -15,7 +15,7 @@ import numpy as np
 from random_programs import Maker, Step
 
 import graphc as gx
-from graphc.ir.dims import compare
+from graphc.ir.dims.expressions import compare
 
 Made = tuple[Any, tuple[int, ...]]
 

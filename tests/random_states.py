@@ -15,7 +15,7 @@ from random_programs import Maker, Program, Recipe, Step, sample
 from random_spellings import MORE
 
 import graphc as gx
-from graphc.debug.compare import difference
+from graphc.checking.compare import difference
 
 Made = tuple[Any, tuple[int, ...]]
 

@@ -20,14 +20,14 @@ import pytest
 from object_symbols import undefined_symbols
 
 import graphc as gx
-import graphc.session
+import graphc.session.session
 from benchmarks.peers.graphc import Graphc
 from benchmarks.workloads import Workload, workloads
-from graphc.codegen.walker import emit_program, emit_walker
-from graphc.compiled import Compiled
+from graphc.compiling.compiled import Compiled
+from graphc.compiling.tiers import Tiers
+from graphc.native.plan_walker import emit_program, emit_walker
 from graphc.runtime.jit import compile_object
-from graphc.tiers import Tiers
-from passes.arena import bytes_at
+from passes.memory.arena import bytes_at
 
 ROOT = Path(__file__).resolve().parent.parent
 NEAR = 1.02
@@ -50,14 +50,14 @@ WARM = 3
 def programs(monkeypatch: pytest.MonkeyPatch) -> list[Compiled]:
     """All programs that sessions compile."""
     found: list[Compiled] = []
-    compiled_program = graphc.session.compiled_program
+    compiled_program = graphc.session.session.compiled_program
 
     def recorded(*arguments: Any) -> Tiers:
         tiers = compiled_program(*arguments)
         found.append(tiers.full)
         return tiers
 
-    monkeypatch.setattr(graphc.session, "compiled_program", recorded)
+    monkeypatch.setattr(graphc.session.session, "compiled_program", recorded)
     # scratch for one thread, so that arenas are the same on every machine
     monkeypatch.setenv("GRAPHC", "threads=1")
     return found

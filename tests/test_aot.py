@@ -118,7 +118,8 @@ def test_a_fresh_process_loads_no_compiler(tmp_path: Path) -> None:
         env=child_environment(), timeout=600,
     )  # fmt: skip
     unwanted = (
-        "passes", "networkx", "llvmlite", "graphc.codegen", "graphc.lower", "graphc.compiler",
+        "passes", "networkx", "llvmlite", "graphc.codegen", "graphc.native", "graphc.lower",
+        "graphc.compiling",
     )  # fmt: skip
     for name in done.stdout.split():
         assert not any(name == root or name.startswith(root + ".") for root in unwanted), name

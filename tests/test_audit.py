@@ -11,10 +11,18 @@ import numpy as np
 import pytest
 
 import graphc as gx
-from graphc.audit import Audit, native
-from graphc.audit.double_double import DoubleDoubleShadow, add, divide, fold, multiply, pack, sqrt
-from graphc.audit.measure import ulp_errors
-from graphc.audit.shadow import DoubleShadow
+from graphc.checking.audit import Audit, native
+from graphc.checking.audit.double_double import (
+    DoubleDoubleShadow,
+    add,
+    divide,
+    fold,
+    multiply,
+    pack,
+    sqrt,
+)
+from graphc.checking.audit.measure import ulp_errors
+from graphc.checking.audit.shadow import DoubleShadow
 from graphc.ir.builder import apply
 from graphc.ir.dtypes import float64
 from graphc.ir.op import Element, NotDifferentiable, OpDef, Pointwise, Reshape, View, all_ops

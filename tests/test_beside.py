@@ -19,14 +19,14 @@ import pytest
 
 import graphc as gx
 from graphc.base.errors import VerifyError
-from graphc.ir.dims import at_hint
+from graphc.ir.dims.expressions import at_hint
+from graphc.plan.abi import GROUP, LAUNCH
 from graphc.plan.ir import Group, Launch, Plan
-from graphc.plan.stored import plan_of, plan_text
-from graphc.plan.table import GROUP, LAUNCH
-from graphc.plan.text import constants_of, parse_plan, print_plan
+from graphc.plan.printer import constants_of, parse_plan, print_plan
+from graphc.plan.serialize import plan_of, plan_text
 from graphc.plan.verify import verify_plan
 from graphc.runtime.program import Program
-from passes.arena import check_layout
+from passes.memory.arena import check_layout
 
 Array = np.ndarray[Any, Any]
 

@@ -15,18 +15,18 @@ import pytest
 from tools import child_environment
 
 import graphc as gx
-import graphc.session
+import graphc.session.session
 from graphc.base.errors import GraphcError, UnsupportedError
 from graphc.base.source import Location
 from graphc.base.target import host
-from graphc.cached import keys
+from graphc.compiling.cached import keys
 from graphc.ir import op as ops
 from graphc.ir.builder import apply
-from graphc.ir.dims import symbol
+from graphc.ir.dims.expressions import symbol
 from graphc.ir.op import OpDef, is_own, lookup, register
-from graphc.kernel.text import print_kernel
-from graphc.plan.stored import StoredKernel, plan_of, plan_text
-from graphc.plan.text import print_plan
+from graphc.kernel.printer import print_kernel
+from graphc.plan.printer import print_plan
+from graphc.plan.serialize import StoredKernel, plan_of, plan_text
 from graphc.plan.verify import verify_plan
 from graphc.runtime.cache import Cache
 
@@ -118,7 +118,7 @@ def test_a_hit_runs_no_pass_and_gives_the_same(
     first, _, expected = compiled(build, place)
     assert first.compilations[0].cache == "no entry"
     with monkeypatch.context() as patch:
-        patch.setattr("graphc.compiler.compile_graph", None)
+        patch.setattr("graphc.compiling.compiler.compile_graph", None)
         patch.setattr("graphc.runtime.jit._emitted", None)
         session, _, results = compiled(build, place)
     assert session.compilations[0].cache == "hit"
@@ -172,7 +172,7 @@ def test_another_process_takes_what_this_one_left(place: str) -> None:
         "session = gx.Session(graph)\n"
         "print(session.run(y, {x: np.full((4, 4), 0.25, 'f4')}).tobytes().hex())\n"
         "print(session.compilations[0].cache)\n"
-        "import sys; compiler = ('passes', 'graphc.codegen.kernel', 'graphc.lower', 'networkx')\n"
+        "import sys; compiler = ('passes', 'graphc.codegen.kernels', 'graphc.lower', 'networkx')\n"
         "print([name for name in sys.modules if name.startswith(compiler)])\n"
     )
     environment = child_environment(GRAPHC=f"cache={place}")

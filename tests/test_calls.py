@@ -12,12 +12,12 @@ import pytest
 from call_harness import Subclass, counter, increment, symbolic, warm
 
 import graphc as gx
-from graphc import direct
 from graphc.base.errors import FeedError, IndexRangeError, ShapeError
-from graphc.executable import Executable
 from graphc.ir.dtypes import ALL
 from graphc.runtime import entry
 from graphc.runtime.program import RECENT_BINDINGS
+from graphc.session import fast_call
+from graphc.session.executable import Executable
 
 RANDOM = np.random.default_rng(7)
 
@@ -244,7 +244,7 @@ def test_arguments_in_another_order_and_not_needed(careful_calls: list[Any]) -> 
 
 
 def test_without_the_native_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(direct, "available", lambda: False)
+    monkeypatch.setattr(fast_call, "available", lambda: False)
     session, first, second, step = counter()
     x = session.graph.find("x")
     executable = session.compile({"step": step, "sum": first + second}, [x])

@@ -18,8 +18,8 @@ import pytest
 import graphc as gx
 from graphc.base.errors import GraphcError
 from graphc.base.options import Options
+from graphc.checking.compare import same_bits
 from graphc.debug.capsule import load_capsule
-from graphc.debug.compare import same_bits
 
 X = np.linspace(-3, 3, 12, dtype="float32").reshape(4, 3)
 

@@ -16,10 +16,10 @@ from graphc.extract import extract
 from graphc.ir.dtypes import FLOATS
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph
-from passes.base import PassContext
-from passes.manager import Step, run_pipeline
-from passes.pattern import Rule, rule
-from passes.rewrite import RuleSet, rewrite
+from passes.infra.base import PassContext
+from passes.infra.manager import Step, run_pipeline
+from passes.rewriting.pattern import Rule, rule
+from passes.rewriting.rewrite import RuleSet, rewrite
 
 CHECK = Options(check=True)
 

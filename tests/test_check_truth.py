@@ -18,26 +18,26 @@ from test_check_mode import CHECK, applying, graph_of, run
 from test_fuzz import JOINING, STATEFUL, build_of, source
 
 import graphc as gx
-import passes.log_parts
-import passes.roots
+import passes.stability.log_parts
+import passes.stability.scaled_norms
 from graphc.base.errors import VerifyError
 from graphc.base.target import host
-from graphc.compiler import compile_graph
-from graphc.debug.blame import memory_fault
-from graphc.debug.levels import _check_lowering, check_levels
-from graphc.debug.sizes import STEPS as SEARCHED
-from graphc.debug.sizes import fitting_sizes
-from graphc.debug.true_values import true_values
+from graphc.checking.levels.blame import memory_fault
+from graphc.checking.levels.comparison import _check_lowering, check_levels
+from graphc.checking.sizes import STEPS as SEARCHED
+from graphc.checking.sizes import fitting_sizes
+from graphc.checking.true_values import true_values
+from graphc.compiling.compiler import compile_graph
 from graphc.extract import extract
 from graphc.interp import Budget, evaluate_node
-from graphc.ir.dims import dim_max, dim_min, symbol
+from graphc.ir.dims.expressions import dim_max, dim_min, symbol
 from graphc.ir.dtypes import FLOATS, int64
 from graphc.kernel.builder import KernelBuilder
-from graphc.ops.reduce import min_op
-from graphc.ops.reduce_core import reduce_min_op
+from graphc.ops.reduce.axes import min_op
+from graphc.ops.reduce.core import reduce_min_op
 from graphc.plan.ir import Branch, Guard, Jump
-from passes.base import PassContext
-from passes.pattern import rule
+from passes.infra.base import PassContext
+from passes.rewriting.pattern import rule
 
 # --- class T -------------------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ def test_deviations_whose_squares_leave_the_range_have_true_values(
 def test_wrong_decisions_of_class_t_that_are_no_rules_are_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    right = passes.roots.root_of_squares
+    right = passes.stability.scaled_norms.root_of_squares
     with gx.Graph() as g:
         x = gx.placeholder((3, 4), name="x")
         length = gx.sqrt(x * x + gx.tanh(x) * gx.tanh(x))
@@ -182,7 +182,7 @@ def test_wrong_decisions_of_class_t_that_are_no_rules_are_found(
         lambda *args, **named: gx.minimum(right(*args, **named), 1e25),
         lambda *args, **named: right(*args, **named) * 1.001,
     ):
-        monkeypatch.setattr(passes.roots, "root_of_squares", wrong)
+        monkeypatch.setattr(passes.stability.scaled_norms, "root_of_squares", wrong)
         with pytest.raises(VerifyError, match="changes the value of type"):
             gx.Session(g, options=CHECK).compile(length)
 
@@ -205,12 +205,12 @@ def test_quotients_by_what_is_beyond_the_range_are_no_masks(
     """The slope of a softplus spelled with a sum is 0 at 3e38, for 1 / sum is; in truth it is 1."""
     for build in (log_of_sum, quotient_of_sum):
         assert checked(lambda b=build: b(gx.placeholder((None,), dtype))) == []
-    right = passes.log_parts.sigmoid
+    right = passes.stability.log_parts.sigmoid
     for wrong in (
         lambda gap: right(gap) * 1.01,
         lambda gap: gx.where(gap > 1e30, gx.log(-gx.abs(gap)), right(gap)),
     ):
-        monkeypatch.setattr(passes.log_parts, "sigmoid", wrong)
+        monkeypatch.setattr(passes.stability.log_parts, "sigmoid", wrong)
         with pytest.raises(VerifyError, match="'sigmoid' in stabilize"):
             checked(lambda: log_of_sum(gx.placeholder((None,), dtype)))
 

@@ -18,10 +18,10 @@ from graphc import aot
 from graphc.aot.artifact import opened
 from graphc.aot.families import family_of
 from graphc.cli import main
-from graphc.ir.parser import parse_graph
-from graphc.ir.printer import print_graph
+from graphc.ir.text.parser import parse_graph
+from graphc.ir.text.printer import print_graph
 from graphc.kernel.parser import parse_kernel
-from graphc.plan.text import parse_plan, print_plan
+from graphc.plan.printer import parse_plan, print_plan
 
 
 def build() -> tuple[Any, Any]:

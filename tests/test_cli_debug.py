@@ -18,8 +18,8 @@ from tools import child_environment
 import graphc as gx
 from graphc.cli import main
 from graphc.debug.capsule import load_capsule
-from graphc.ir.parser import parse_graph
-from graphc.ir.printer import print_graph
+from graphc.ir.text.parser import parse_graph
+from graphc.ir.text.printer import print_graph
 
 ROOT = Path(__file__).resolve().parent.parent
 CHILD = '''

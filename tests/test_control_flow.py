@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import graphc as gx
-from graphc.control_flow import DEEPEST
+from graphc.frontend.control_flow import DEEPEST
 
 
 def zero() -> Any:

@@ -19,10 +19,10 @@ from graphc.ir.types import TensorType
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import Kernel
 from graphc.kernel.parser import parse_kernel
-from graphc.kernel.text import print_kernel
+from graphc.kernel.printer import print_kernel
 from graphc.kernel.verify import verify_kernel
-from graphc.ops.reduce_core import order_of, reduce_deviations_op
-from graphc.ops.roots import scales
+from graphc.ops.reduce.core import order_of, reduce_deviations_op
+from graphc.ops.reduce.scaled_norms import scales
 
 TARGETS = [host(), host().without_fma()]
 SHAPES: list[tuple[tuple[int, ...], Any]] = [

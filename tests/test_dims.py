@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphc.base.errors import ConcreteValueError
-from graphc.ir.dims import (
+from graphc.ir.dims.expressions import (
     Dim,
     DimExpr,
     bounds,
@@ -263,7 +263,7 @@ def test_identity_survives_pickle_copy_and_collection() -> None:
 
 def test_text_and_hash_do_not_depend_on_the_process() -> None:
     code = (
-        "from graphc.ir.dims import *\n"
+        "from graphc.ir.dims.expressions import *\n"
         "a, b = symbol('a'), symbol('b', 1)\n"
         "d = dim_min(a//2, b % 3) * (a % b) + dim_max(b//5, a//7) + (a//9)*(b//11)\n"
         "print(d, hash(d))"

@@ -93,7 +93,7 @@ def test_make_targets_exist(path: Path) -> None:
 
 @pytest.mark.parametrize("path", PAGES, ids=NAMES)
 def test_modules_and_files_named_in_code_marks_exist(path: Path) -> None:
-    """Paths such as `passes/cse.py` in the prose are files of the repository."""
+    """Paths such as `passes/graph/cse.py` in the prose are files of the repository."""
     for word in _PATH.findall(path.read_text(encoding="utf-8")):
         assert (ROOT / word).exists(), f"{path.name} names {word}, which does not exist"
 

@@ -10,9 +10,9 @@ import pytest
 
 import graphc as gx
 from graphc.extract import extract
-from graphc.ops.contraction_order import EXACT, contraction_order
-from passes.base import PassContext
-from passes.decompose import decompose
+from graphc.ops.linalg.contraction_order import EXACT, contraction_order
+from passes.graph.decompose import decompose
+from passes.infra.base import PassContext
 
 CASES = [
     ("ij,jk->ik", ((2, 3), (3, 4))), ("ij,jk", ((2, 3), (3, 4))), ("ba", ((2, 3),)),

@@ -10,8 +10,8 @@ import pytest
 import graphc as gx
 from graphc import aot
 from graphc.base.target import Target
-from graphc.codegen.elementary import INLINED_IN_KERNEL, INLINED_IN_PROGRAM, is_glue
-from graphc.compiler import levels_of
+from graphc.codegen.math.calls import INLINED_IN_KERNEL, INLINED_IN_PROGRAM, is_glue
+from graphc.compiling.compiler import levels_of
 from graphc.extract import extract
 from graphc.kernel.ir import Apply, Contract, Reduce, walk
 from graphc.runtime.jit import compile_object

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import graphc as gx
-from graphc.executable import Executable
+from graphc.session.executable import Executable
 
 
 def compiled(fetches: Any, feeds: list[Any], **options: Any) -> Executable:

@@ -10,7 +10,7 @@ import pytest
 import graphc as gx
 from graphc.base.target import Target, host, named
 from graphc.ir.dtypes import dtype as as_dtype
-from graphc.kernel.combine import combine_terms
+from graphc.kernel.reference_reductions import combine_terms
 
 TARGETS = {"host": host(), "v2": named("x86-64-v2"), "v3": named("x86-64-v3")}
 LENGTHS = (1, 2, 31, 33, 64, 100, 515)

@@ -10,8 +10,8 @@ from effort import assert_linear
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphc.kernel.grains import saved_beside
-from passes.fork_join import Work, fork_join
+from graphc.kernel.analysis.task_size import saved_beside
+from passes.plan.fork_join import Work, fork_join
 
 
 def work(costs: Sequence[int], before: Sequence[Sequence[int]]) -> Work:

@@ -13,7 +13,7 @@ from graphc.kernel.ir import walk
 from graphc.ops.fused import fused_op
 from graphc.ops.source import constant_op
 from graphc.plan.ir import Launch
-from passes.fusion_groups import MAX_NODES
+from passes.fusion.groups import MAX_NODES
 
 Build = Callable[[], Any]
 

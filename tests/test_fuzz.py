@@ -28,15 +28,15 @@ from steadiness import in_float64, moved_by_noise
 from task_sizes import group_small_work, share_small_work
 
 import graphc as gx
-import passes.inplace
-import passes.joins
+import passes.graph.concat_in_place
+import passes.plan.in_place
 from graphc.base.options import FAST_MATH
-from graphc.debug.compare import difference
+from graphc.checking.compare import difference
 from graphc.extract import extract
 from graphc.interp import bind_dims, evaluate, evaluate_node
-from graphc.ir.dims import compare
+from graphc.ir.dims.expressions import compare
 from graphc.ir.graph import Graph
-from graphc.lower import long_sums
+from graphc.lower import grouped_reductions
 from graphc.ops.control import demand_op
 from passes.pipeline import PIPELINE
 
@@ -97,7 +97,7 @@ def everything_is_shared(patch: pytest.MonkeyPatch) -> None:
         ("MIN_TERMS", 1), ("MIN_GROUPS", 0), ("_SHORTEST", 1), ("MANY_GROUPS", 2),
         ("FOUND_TOGETHER", 4),
     ):  # fmt: skip
-        patch.setattr(long_sums, name, small)
+        patch.setattr(grouped_reductions, name, small)
 
 
 def check_threads(recipe: Recipe, program: Program | None = None) -> None:
@@ -128,7 +128,7 @@ def check_states(recipe: Recipe) -> None:
     off = {OPTIONAL[recipe.seed % len(OPTIONAL)]}
     strict = partial(gx.Options, numerics="strict")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passes.inplace, "SMALLEST_RENEWAL", 0)
+        patch.setattr(passes.plan.in_place, "SMALLEST_RENEWAL", 0)
         exact = [
             strict(verify=True), strict(shuffle_seed=recipe.seed, verify=True),
             strict(off=off, fuel=recipe.seed % 50),
@@ -153,7 +153,7 @@ def check_states_of_libraries(recipe: Recipe, folder: Path) -> None:
     """The program of a library computes what that of a session does, and leaves the same state."""
     program = build_of(recipe, STATEFUL)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passes.inplace, "SMALLEST_RENEWAL", 0)
+        patch.setattr(passes.plan.in_place, "SMALLEST_RENEWAL", 0)
         session = gx.Session(program.graph)
         executable = session.compile([*program.fetches, *program.effects], [*program.feeds])
         gx.aot.compile(executable, folder, kind="package", freeze=False)
@@ -206,7 +206,7 @@ def _compiled(graph: Graph, extraction: Any, program: Program) -> dict[Any, Any]
     from dataclasses import replace
 
     from graphc.base.target import host
-    from graphc.compiler import compile_graph
+    from graphc.compiling.compiler import compile_graph
 
     compiled = compile_graph(replace(extraction, graph=graph), PLAIN, host())
     inputs = [np.asarray(program.feeds[value], order="C") for value in extraction.feeds]
@@ -244,7 +244,7 @@ def assert_near(node: Any, given: Any, reference: Any, operands: list[Any]) -> N
 def check_joins(recipe: Recipe) -> None:
     """Pieces are computed in place however small they are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passes.joins, "LEAST_BYTES", 0)
+        patch.setattr(passes.graph.concat_in_place, "LEAST_BYTES", 0)
         check_exact_passes(recipe, build_of(recipe, JOINING))
 
 

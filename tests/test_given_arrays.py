@@ -12,7 +12,7 @@ from call_harness import Subclass, counter, increment, symbolic
 
 import graphc as gx
 from graphc.base.errors import FeedError
-from graphc.executable import Executable
+from graphc.session.executable import Executable
 
 
 def test_given_arrays_are_written_natively(careful_calls: list[Any]) -> None:

@@ -72,7 +72,7 @@ def test_a_change_is_told_by_text_and_target() -> None:
 
 
 def test_an_emitter_that_changes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphc.codegen.streaming.LINE", 128)
+    monkeypatch.setattr("graphc.codegen.kernels.nontemporal_stores.LINE", 128)
     changed = differences(recorded("unknown_sizes"), hashes_of(SOURCES["unknown_sizes"]))
     assert changed and all(label.startswith("llvm ") for label in changed)
     # stores bypass the caches on x86 alone

@@ -19,9 +19,9 @@ from graphc.ir.builder import apply, apply_node, building
 from graphc.ir.edit import GraphEditor
 from graphc.ir.equal import difference
 from graphc.ir.graph import Graph, Provenance
-from graphc.ir.parser import parse_graph
-from graphc.ir.printer import print_graph
 from graphc.ir.recorder import Recorder
+from graphc.ir.text.parser import parse_graph
+from graphc.ir.text.printer import print_graph
 from graphc.ir.value import Value
 from graphc.ir.verify import verify
 

@@ -22,12 +22,13 @@ from tiny_ops import ADD, CONSTANT, GROUP, TAG, chain, node, sample, tagged, val
 
 from graphc.base.errors import GraphcError, GraphError, ParseError, VerifyError
 from graphc.base.source import Location
-from graphc.ir import attributes, dims, dtypes
+from graphc.ir import attributes, dtypes
 from graphc.ir.attributes import Payload
+from graphc.ir.dims import expressions
 from graphc.ir.equal import difference
 from graphc.ir.graph import Graph, Node, Provenance
-from graphc.ir.parser import parse_graph
-from graphc.ir.printer import payloads, print_graph
+from graphc.ir.text.parser import parse_graph
+from graphc.ir.text.printer import payloads, print_graph
 from graphc.ir.verify import verify
 
 
@@ -78,7 +79,7 @@ def test_text_of_sample() -> None:
 def test_sample_round_trips_with_names_and_bounds() -> None:
     back = round_trip(sample())
     assert [v.name for v in back.inputs] == ["x", 'w "quoted"\n']
-    assert dims.bounds(back.inputs[0].shape[0]) == (1, 64)
+    assert expressions.bounds(back.inputs[0].shape[0]) == (1, 64)
     assert back.nodes[3].regions[0].name == "body"
 
 
@@ -98,9 +99,10 @@ def bits_to_float(bits: int) -> float:
         float("-inf"), float("nan"), bits_to_float(0xFFF8000000000001),
         bits_to_float(0x7FF0000000000001), "", "a\\b\"c", "größe ☃ \U0001f600",
         "\ud83d", "\ud83d\ude00", "\x00\x1f\x7f\u2028\r\n\t", "inf", "%0 // x", dtypes.bool_,
-        dtypes.uint64, (), (1,), (1, 2.0, (False, ())), dims.symbol("n") * 2,
-        dims.symbol("odd ] name", 2, 3) // 2 + dims.dim_max(dims.symbol("k"), 3),
-        (dims.symbol("n", -3), 4),
+        dtypes.uint64, (), (1,), (1, 2.0, (False, ())), expressions.symbol("n") * 2,
+        expressions.symbol("odd ] name", 2, 3) // 2
+        + expressions.dim_max(expressions.symbol("k"), 3),
+        (expressions.symbol("n", -3), 4),
     ],
 )  # fmt: skip
 def test_attributes_round_trip(attribute: Any) -> None:
@@ -192,7 +194,7 @@ def test_broken_graphs_print() -> None:
 
 
 def test_symbol_of_two_bounds_prints_but_is_refused() -> None:
-    a, b = value(dims.symbol("n", 1)), value(dims.symbol("n", 2))
+    a, b = value(expressions.symbol("n", 1)), value(expressions.symbol("n", 2))
     graph = Graph("g", [a, b], [], [a])
     with pytest.raises(VerifyError, match="symbol n has bounds"):
         verify(graph)

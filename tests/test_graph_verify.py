@@ -14,11 +14,11 @@ import tiny_ops
 from tiny_ops import ADD, GROUP, HALVES, NEGATE, TAG, chain, node, sample, tagged, value
 
 from graphc.base.errors import GraphError, ParseError, VerifyError
-from graphc.ir import dims
 from graphc.ir.attributes import Payload
+from graphc.ir.dims import expressions
 from graphc.ir.equal import difference
 from graphc.ir.graph import Graph
-from graphc.ir.text_io import load_graph, save_graph
+from graphc.ir.text.files import load_graph, save_graph
 from graphc.ir.verify import verify
 
 
@@ -53,7 +53,7 @@ def broken_graphs() -> dict[str, tuple[Graph, str]]:
     leaking = node(GROUP, y, regions=[Graph("r", [inner], [leak], [leak.output])])
     same = node(GROUP, x, regions=[Graph("r", [x], [], [x])])
     unknown = node(GROUP, x, regions=[Graph("r", [inner], [], [y])])
-    n = dims.symbol("n")
+    n = expressions.symbol("n")
     sized = node(TAG, inner, size=n)
     hidden = node(GROUP, x, regions=[Graph("r", [inner], [sized], [inner])])
     return {

@@ -13,7 +13,7 @@ from graphc.base.errors import VerifyError
 from graphc.extract import extract
 from graphc.ir.graph import Graph
 from graphc.ops.fused import fused_op
-from graphc.ops.groups import form_of
+from graphc.ops.fusion_contract import form_of
 
 Build = Callable[..., Any]
 

@@ -20,9 +20,9 @@ from guard_programs import CARRIERS, CORES, WRAPPERS, draw, feeds
 from guard_sweep import RUNS, Report, sweep
 
 import graphc as gx
+from graphc.frontend.structure import leaves
 from graphc.ir.op import Structural, all_ops
 from graphc.ir.surface import surface_names
-from graphc.structure import leaves
 
 
 def _public() -> Iterator[str]:

@@ -13,9 +13,9 @@ import pytest
 import graphc as gx
 from graphc.ir.graph import Graph
 from graphc.ir.guard import Guard
-from graphc.ir.parser import parse_graph
+from graphc.ir.text.parser import parse_graph
 from graphc.plan.ir import Require
-from graphc.plan.text import constants_of, parse_plan, print_plan
+from graphc.plan.printer import constants_of, parse_plan, print_plan
 from graphc.plan.verify import verify_plan
 from graphc.plan.verify_bounds import verify_bounds
 from graphc.runtime.program import MAX_BINDINGS

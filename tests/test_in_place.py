@@ -15,13 +15,13 @@ from at_once import meanwhile
 
 import graphc as gx
 from graphc.base.errors import IndexRangeError, VerifyError
-from graphc.executable import Executable
 from graphc.plan.ir import Group
-from graphc.plan.text import parse_plan, print_plan
+from graphc.plan.printer import parse_plan, print_plan
 from graphc.plan.verify import verify_plan
 from graphc.runtime.address import address_of
-from passes.base import PassContext
-from passes.updates import updates
+from graphc.session.executable import Executable
+from passes.graph.order_variable_updates import updates
+from passes.infra.base import PassContext
 
 SIZE = 1 << 15
 """Elements of a variable that is large enough: 128 KB."""

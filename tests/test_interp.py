@@ -11,7 +11,7 @@ import pytest
 from graphc.base.errors import FeedError, ShapeError
 from graphc.interp import bind_dims, evaluate, resolve
 from graphc.ir.builder import apply_node, building
-from graphc.ir.dims import symbol
+from graphc.ir.dims.expressions import symbol
 from graphc.ir.dtypes import float32, int64
 from graphc.ir.graph import Graph
 from graphc.ir.op import lookup

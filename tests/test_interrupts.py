@@ -26,8 +26,8 @@ import graphc as gx
 from graphc.aot.publish import publish
 from graphc.base import llvm
 from graphc.base.weak import WeakBag, WeakTable
-from graphc.ir.dims import symbol
-from graphc.ir.text_io import replace_file
+from graphc.ir.dims.expressions import symbol
+from graphc.ir.text.files import replace_file
 from graphc.runtime import entry, jit
 from graphc.runtime.cache import Cache
 from graphc.runtime.interrupt import handler, interruptible

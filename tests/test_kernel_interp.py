@@ -39,8 +39,8 @@ from graphc.kernel.ir import (
 )
 from graphc.kernel.panels import pack
 from graphc.kernel.parser import parse_kernel
+from graphc.kernel.printer import print_kernel
 from graphc.kernel.scalar import PRIMITIVES
-from graphc.kernel.text import print_kernel
 from graphc.kernel.verify import verify_kernel
 
 

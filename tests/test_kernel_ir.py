@@ -21,7 +21,7 @@ from kernel_samples import (
 
 from graphc.base.errors import GraphcError, ParseError, VerifyError
 from graphc.base.source import Location
-from graphc.ir.dims import symbol
+from graphc.ir.dims.expressions import symbol
 from graphc.ir.dtypes import DType, bool_, float32, float64, int64
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import (
@@ -35,7 +35,7 @@ from graphc.kernel.ir import (
     walk,
 )
 from graphc.kernel.parser import parse_kernel
-from graphc.kernel.text import kernel_key, print_kernel
+from graphc.kernel.printer import kernel_key, print_kernel
 from graphc.kernel.verify import verify_kernel
 
 # --- the builder ---------------------------------------------------------------------------------

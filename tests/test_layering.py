@@ -31,35 +31,24 @@ LAYERS = {
     "graphc.plan": 3,
     "graphc.ops": 4,
     "graphc.interp": 4,
-    "graphc.debug.compare": 4,
-    "graphc.debug.long_double": 4,
-    "graphc.debug.samples": 4,
-    "graphc.debug.sizes": 4,
-    "graphc.debug.partial_results": 5,
-    "graphc.debug.reaction": 5,
-    "graphc.debug.true_values": 5,
-    "graphc.debug.unexplained": 5,
-    "graphc.debug.blame": 8,
-    "graphc.debug.kernels": 8,
-    "graphc.debug.levels": 8,
-    "graphc.debug.loops": 8,
-    "graphc.debug.substitutes": 8,
+    "graphc.checking": 5,
     "graphc.extract": 5,
     "passes": 5,
     "graphc.lower": 6,
     "graphc.codegen": 6,
+    "graphc.native": 6,
     "graphc.runtime": 7,
-    "graphc.compiled": 8,
-    "graphc.compiler": 8,
-    "graphc.cached": 8,
-    "graphc.tiers": 8,
+    "graphc.checking.levels": 8,
+    "graphc.compiling": 8,
     "graphc": USER_LAYER,
+    "graphc.checking.audit": USER_LAYER,
 }
 
 # The ahead-of-time loader must run where the compiler's parts are not wanted.
 LOADER_PREFIX = "graphc.aot.load"
 LOADER_FORBIDDEN = (
-    "passes", "graphc.codegen", "graphc.lower", "graphc.compiler", "networkx", "llvmlite",
+    "passes", "graphc.codegen", "graphc.native", "graphc.lower", "graphc.compiling", "networkx",
+    "llvmlite",
 )  # fmt: skip
 
 # Each process has imported one module more than the one it was forked from.

@@ -160,9 +160,9 @@ def test_panels_of_another_target_are_refused() -> None:
         y = x @ np.ones((16, 200), np.float32)
     from graphc.base.options import Options
     from graphc.extract import extract
-    from passes.base import PassContext
-    from passes.layout import layout
-    from passes.manager import run_pipeline
+    from passes.graph.layout import layout
+    from passes.infra.base import PassContext
+    from passes.infra.manager import run_pipeline
     from passes.pipeline import PIPELINE
 
     target = named("x86-64-v2")
@@ -171,9 +171,9 @@ def test_panels_of_another_target_are_refused() -> None:
     )
     assert layout(lowered, PassContext(Options(), target)) is lowered
     if host().vector_bits > 128:
-        from graphc.codegen.emitter import ModuleEmitter
-        from graphc.codegen.kernel import emit_kernel
-        from graphc.lower.group import lower_group
+        from graphc.codegen.kernels.kernel import emit_kernel
+        from graphc.codegen.llvm.emitter import ModuleEmitter
+        from graphc.lower.fused_node import lower_group
 
         kernel = lower_group(lowered.nodes[-1], host()).whole
         with pytest.raises(gx.UnsupportedError, match="not for this target"):

@@ -14,16 +14,16 @@ from kernel_substitutes import checked_substitutes
 import graphc as gx
 from graphc.base.errors import IndexRangeError
 from graphc.base.target import Target, host, named, obstacle
-from graphc.codegen.emitter import ModuleEmitter
-from graphc.codegen.kernel import emit_kernel
-from graphc.codegen.walker import KernelModule, ProgramText
-from graphc.compiler import load_code
-from graphc.debug.kernels import KernelComparison
+from graphc.checking.levels.kernels import KernelComparison
+from graphc.codegen.kernels.kernel import emit_kernel
+from graphc.codegen.llvm.emitter import ModuleEmitter
+from graphc.compiling.compiler import load_code
 from graphc.ir.dtypes import float32, int64
 from graphc.ir.types import TensorType
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import Buffer, Kernel, MatrixOperand
 from graphc.kernel.verify import verify_kernel
+from graphc.native.plan_walker import KernelModule, ProgramText
 from passes.kernels.pipeline import scheduled
 
 ROWS = 5

@@ -17,18 +17,18 @@ from kernel_watch import KernelWatch, LevelMismatch, same_bits
 import graphc as gx
 from graphc.base.errors import IndexRangeError, ShapeError
 from graphc.base.target import host
-from graphc.codegen import memory, reduction, scalar
+from graphc.codegen.kernels import loads_stores, primitives, reduction
 from graphc.interp import evaluate
 from graphc.ir.graph import Graph
-from graphc.ir.parser import parse_graph
-from graphc.ir.printer import payloads, print_graph
+from graphc.ir.text.parser import parse_graph
+from graphc.ir.text.printer import payloads, print_graph
 from graphc.kernel.ir import CHUNK
 from graphc.kernel.parser import parse_kernel
-from graphc.kernel.text import kernel_key, print_kernel
+from graphc.kernel.printer import kernel_key, print_kernel
 from graphc.kernel.verify import verify_kernel
 from graphc.plan.interp import run_plan
 from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan
-from graphc.plan.text import constants_of, parse_plan, print_plan
+from graphc.plan.printer import constants_of, parse_plan, print_plan
 from graphc.plan.verify import verify_plan
 from graphc.runtime.program import Program
 
@@ -312,14 +312,14 @@ def test_watch_compares_what_is_not_reached(kernel_watch: KernelWatch) -> None:
 
 
 def _wrong(name: str) -> Callable[[pytest.MonkeyPatch], None]:
-    right = scalar._EMITTERS[name]
+    right = primitives._EMITTERS[name]
 
     def plant(patch: pytest.MonkeyPatch) -> None:
         def emit(e: Any, operands: Any, dtype: Any) -> Any:
             result = right(e, operands, dtype)
             return e.binary("fmul", result, e.const(1 + 2.0**-16, result.type))
 
-        patch.setitem(scalar._EMITTERS, name, emit)
+        patch.setitem(primitives._EMITTERS, name, emit)
 
     return plant
 
@@ -329,7 +329,7 @@ def _wrong_order(patch: pytest.MonkeyPatch) -> None:
 
 
 def _wrong_reversal(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(memory, "_reversed", lambda e, raw: raw)
+    patch.setattr(loads_stores, "_reversed", lambda e, raw: raw)
 
 
 def _wrong_layout(patch: pytest.MonkeyPatch) -> None:

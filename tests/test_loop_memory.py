@@ -14,16 +14,16 @@ from random_loops import program
 import graphc as gx
 from graphc.base.errors import IndexRangeError, VerifyError
 from graphc.base.target import host
-from graphc.compiler import levels_of
+from graphc.compiling.compiler import levels_of
 from graphc.extract import extract
 from graphc.lower.program import plan_program
 from graphc.plan.interp import run_plan
 from graphc.plan.ir import Copy, Launch, Plan
-from graphc.plan.text import constants_of, parse_plan, print_plan
+from graphc.plan.printer import constants_of, parse_plan, print_plan
 from graphc.plan.verify import verify_plan
-from passes.copies import without_copies
-from passes.copies_check import check_copies
-from passes.turns import in_turns
+from passes.checks.copies import check_copies
+from passes.plan.copy_elision import without_copies
+from passes.plan.loop_turns import in_turns
 
 STRICT = gx.Options(verify=True, cache="off")
 SIZE = 64

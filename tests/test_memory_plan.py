@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from graphc.base.errors import VerifyError
 from graphc.plan.memory import Buffer, MemoryProblem, MemorySolution, offsets_for_sizes
-from passes.memory_fit import Blocks, live_bytes, overlaps
-from passes.memory_orders import improved_order
-from passes.memory_plan import lower_bound, solve, solve_at_many
-from passes.plan_check import check
+from passes.checks.memory_plan import check
+from passes.memory.fit import Blocks, live_bytes, overlaps
+from passes.memory.orders import improved_order
+from passes.memory.planner import lower_bound, solve, solve_at_many
 
 INSTANCES = sorted((Path(__file__).parent / "data" / "minimalloc").glob("*.csv"))
 

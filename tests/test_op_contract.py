@@ -27,13 +27,13 @@ from op_contract import (
 import graphc as gx
 from graphc.base.target import Target, host
 from graphc.interp import evaluate
-from graphc.ir.dims import evaluate as evaluate_dim
+from graphc.ir.dims.expressions import evaluate as evaluate_dim
 from graphc.ir.dtypes import FLOATS, DType, dtype, float64
 from graphc.ir.op import Decompose, Flat, NotDifferentiable, OpDef, Pointwise, Structural, all_ops
 from graphc.ir.recorder import Recorder
 from graphc.ir.surface import surface_function
-from passes.base import PassContext
-from passes.decompose import decompose, is_core
+from passes.graph.decompose import decompose, is_core
+from passes.infra.base import PassContext
 
 SEEDS = range(3)
 

@@ -13,13 +13,13 @@ from op_contract import cases, is_pointwise, sample, special_values, trace
 from tier_harness import assert_same, chain, large
 
 import graphc as gx
-import graphc.compiler
+import graphc.compiling.compiler
 from graphc.base.errors import GraphError, IndexRangeError
 from graphc.base.target import Target, host, named
-from graphc.codegen.elementary import calls_of
-from graphc.codegen.walker import emit_program
+from graphc.codegen.math.calls import calls_of
 from graphc.extract import extract
 from graphc.ir.dtypes import ALL, DType, float32
+from graphc.native.plan_walker import emit_program
 from graphc.runtime.jit import compile_object
 from passes.pipeline import PIPELINE, SHARED
 
@@ -85,7 +85,7 @@ def test_levels_agree_on_every_target(target: Target) -> None:
 def test_single_kernels_are_translated_for_other_processors(name: str) -> None:
     graph, fetches, _ = zoo(float32, panels=False)
     target = named(name)
-    plan = graphc.compiler.levels_of(
+    plan = graphc.compiling.compiler.levels_of(
         extract(graph, fetches), gx.Options(optimize=0), target
     ).plan
     text = emit_program(plan, target, calls_of(plan.kernels, quick=True))
@@ -199,7 +199,7 @@ def test_single_kernels_take_linear_time() -> None:
             y = chain(x, length)
         extraction = extract(graph, [y])
         return partial(
-            graphc.compiler.compile_graph, extraction, gx.Options(optimize=0), host()
+            graphc.compiling.compiler.compile_graph, extraction, gx.Options(optimize=0), host()
         )
 
     compiling(20_000)()

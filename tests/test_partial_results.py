@@ -11,18 +11,18 @@ import pytest
 from test_check_mode import CHECK, graph_of, run
 
 import graphc as gx
-import passes.roots
+import passes.stability.scaled_norms
 from graphc.base.errors import GraphcError, VerifyError
+from graphc.checking.compare import difference, tolerance_of
+from graphc.checking.partial_results import SUBTRACTED, open_places
+from graphc.checking.unexplained import unexplained
 from graphc.debug.case import case_of, differs
-from graphc.debug.compare import difference, tolerance_of
-from graphc.debug.partial_results import SUBTRACTED, open_places
-from graphc.debug.unexplained import unexplained
 from graphc.extract import extract
 from graphc.interp import evaluate_node
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph
 from graphc.kernel import interp
-from graphc.lower.deviations import SHARE
+from graphc.lower.shifted_variance import SHARE
 
 BIG = {"float32": 3e37, "float64": 1.5e307}
 ROOT = {"float32": 1e19, "float64": 1e154}
@@ -285,7 +285,7 @@ def test_a_wrong_decision_about_a_product_or_sum_is_found(combine: Any, factor: 
 
 
 def test_class_t_gives_numbers_where_sums_leave_the_range(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = passes.roots.root_of_squares
+    right = passes.stability.scaled_norms.root_of_squares
     with gx.Graph() as g:
         x = gx.placeholder((3, 4), name="x")
         length = gx.sqrt(gx.sum(x * x, axis=1))
@@ -294,7 +294,7 @@ def test_class_t_gives_numbers_where_sums_leave_the_range(monkeypatch: pytest.Mo
     def wrong(*args: Any, **named: Any) -> Any:
         return gx.minimum(right(*args, **named), 1e25)
 
-    monkeypatch.setattr(passes.roots, "root_of_squares", wrong)
+    monkeypatch.setattr(passes.stability.scaled_norms, "root_of_squares", wrong)
     with pytest.raises(VerifyError, match="changes the value of type"):
         gx.Session(g, options=CHECK).compile(length)
 

@@ -17,13 +17,13 @@ from graphc.base.source import Location
 from graphc.ir.dtypes import bool_, float32, int64
 from graphc.ir.types import TensorType
 from graphc.kernel.parser import parse_kernel
+from graphc.plan.cost import is_brief
 from graphc.plan.ir import Branch, Copy, Group, Jump, Launch, Layout, Plan, Slot
 from graphc.plan.memory import MemorySolution
-from graphc.plan.stored import plan_of as stored_plan_of
-from graphc.plan.stored import plan_text
-from graphc.plan.text import constants_of, parse_plan, print_plan
+from graphc.plan.printer import constants_of, parse_plan, print_plan
+from graphc.plan.serialize import plan_of as stored_plan_of
+from graphc.plan.serialize import plan_text
 from graphc.plan.verify import verify_plan
-from graphc.plan.work import is_brief
 
 NAMES = ["", "a b", 'q"uo\\te', "ü ∑ 🙂", "line\nbreak", "a/b/../c", "x" * 5000]
 

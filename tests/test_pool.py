@@ -19,7 +19,7 @@ from tools import FORKING
 import graphc as gx
 from graphc.base import threads as base_threads
 from graphc.base.threads import usable_threads
-from graphc.plan.table import PARALLEL
+from graphc.plan.abi import PARALLEL
 
 Array = np.ndarray[Any, Any]
 
@@ -71,7 +71,7 @@ def test_short_launches_wake_nobody_at_once() -> None:
     """Single calls with rests in between run alone; the ninth in a row has its threads woken."""
     done = run_script("""
         import ctypes
-        from graphc.codegen.pool import PATIENCE
+        from graphc.native.thread_pool import PATIENCE
         run = program(1, threads=2)
         run()
         (worker,) = {int(t) for t in os.listdir("/proc/self/task")} - {os.getpid()}

@@ -18,7 +18,7 @@ from graphc.plan.memory import Buffer, MemoryProblem
 from graphc.runtime import address
 from graphc.runtime import program as program_module
 from graphc.runtime.program import MAX_BINDINGS
-from passes.memory_plan import solve
+from passes.memory.planner import solve
 
 
 def _arrays() -> list[Any]:

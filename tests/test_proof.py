@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import graphc as gx
-from graphc.ir import dims
-from graphc.ir.dims import Dim
+from graphc.ir.dims import expressions
+from graphc.ir.dims.expressions import Dim
 from graphc.ir.guard import Guard
 from graphc.ir.proof.facts import Assumed
 from graphc.ir.proof.prover import Prover
-from graphc.kernel.bounds import overruns
+from graphc.kernel.analysis.bounds import overruns
 
-N, M = dims.symbol("n"), dims.symbol("m")
-ROW, COLUMN = dims.symbol("i"), dims.symbol("j")
+N, M = expressions.symbol("n"), expressions.symbol("m")
+ROW, COLUMN = expressions.symbol("i"), expressions.symbol("j")
 
 
 def random_dim(random_: random.Random, atoms: list[Dim], depth: int = 2) -> Dim:
@@ -33,13 +33,13 @@ def random_dim(random_: random.Random, atoms: list[Dim], depth: int = 2) -> Dim:
     if kind == 2:
         return a % random_.randint(1, 5)
     if kind == 3:
-        return dims.dim_max(a, b)
+        return expressions.dim_max(a, b)
     if kind == 4:
-        return dims.select("eq", a, b, random_.choice(atoms), 1)
+        return expressions.select("eq", a, b, random_.choice(atoms), 1)
     if kind == 5:
-        return a // dims.dim_max(b, 1)
+        return a // expressions.dim_max(b, 1)
     if kind == 6:
-        return a % dims.dim_max(b, 1)
+        return a % expressions.dim_max(b, 1)
     return a + b if kind == 7 else a - b
 
 
@@ -56,23 +56,24 @@ def test_what_is_proved_holds(seed: int) -> None:
         return
     for n, m in itertools.product(range(6), repeat=2):
         sizes = {"n": n, "m": m}
-        left, right = n, dims.evaluate(guard.right, sizes)
+        left, right = n, expressions.evaluate(guard.right, sizes)
         if left != right and not (guard.broadcasts and left == 1):
             continue
-        for i in range(max(dims.evaluate(extents[0], sizes), 0)):
-            for j in range(max(dims.evaluate(extents[1], {**sizes, "i": i}), 0)):
+        for i in range(max(expressions.evaluate(extents[0], sizes), 0)):
+            for j in range(max(expressions.evaluate(extents[1], {**sizes, "i": i}), 0)):
                 known = {**sizes, "i": i, "j": j}
-                if dims.evaluate(condition[1], known) <= dims.evaluate(condition[2], known):
-                    assert dims.evaluate(goal, known) >= 0, (goal, known)
+                left, right = (expressions.evaluate(side, known) for side in condition[1:3])
+                if left <= right:
+                    assert expressions.evaluate(goal, known) >= 0, (goal, known)
 
 
 def test_blocks_rows_and_broadcasts_are_proved() -> None:
-    wide = dims.broadcast(N, M)
+    wide = expressions.broadcast(N, M)
     broadcasts = [Guard(N, wide, "", broadcasts=True), Guard(M, wide, "", broadcasts=True)]
-    moves = dims.select("eq", M, 1, 0, 1)
+    moves = expressions.select("eq", M, 1, 0, 1)
     assert Prover(Assumed(broadcasts), [(ROW, wide)]).holds(M - 1 - ROW * moves)
     assert not Prover(Assumed(broadcasts[:1]), [(ROW, wide)]).holds(M - 1 - ROW * moves)
-    block = [(ROW, dims.ceil_div(N, 256)), (COLUMN, dims.dim_min(256, N - 256 * ROW))]
+    block = [(ROW, expressions.ceil_div(N, 256)), (COLUMN, expressions.dim_min(256, N - 256 * ROW))]
     assert Prover(Assumed([]), block).holds(N - 1 - 256 * ROW - COLUMN)
     assert not Prover(Assumed([]), block).holds(N - 2 - 256 * ROW - COLUMN)
 

@@ -30,7 +30,7 @@ import graphc as gx
 import passes
 from graphc.base.errors import GraphError, ParseError
 from graphc.cli import run as run_command
-from graphc.ir.archive import read_arrays
+from graphc.ir.text.archive import read_arrays
 from graphc.ir.value import Value
 
 # --- records --------------------------------------------------------------------------------------

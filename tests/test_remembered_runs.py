@@ -11,7 +11,7 @@ from call_harness import counter, increment
 
 import graphc as gx
 from graphc.base.errors import FeedError, GraphError, NameLookupError
-from graphc.calls import MAX_QUESTIONS
+from graphc.session.call_cache import MAX_QUESTIONS
 
 
 def test_runs_are_remembered(careful_calls: list[Any]) -> None:

@@ -11,8 +11,8 @@ import pytest
 from session_harness import assert_same
 
 import graphc as gx
-from graphc.ir.parser import parse_graph
-from graphc.ir.printer import print_graph
+from graphc.ir.text.parser import parse_graph
+from graphc.ir.text.printer import print_graph
 
 pytestmark = pytest.mark.filterwarnings("ignore:variables that the graph assigns to")
 
@@ -43,7 +43,7 @@ def round_trip(path: Path, fetches: Any, graph: Any, *arrays: Any) -> Any:
 
 
 def graph_of(fetches: Any) -> Any:
-    from graphc.structure import leaves
+    from graphc.frontend.structure import leaves
 
     for leaf in leaves(fetches):
         values = leaf.values if isinstance(leaf, gx.Effect) else (leaf,)

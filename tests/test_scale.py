@@ -13,7 +13,7 @@ from effort import assert_linear
 
 import graphc as gx
 from graphc.plan.ir import Launch, Plan
-from passes.liveness import live_intervals
+from passes.plan.liveness import live_intervals
 
 LENGTH = 20_000
 

@@ -15,10 +15,10 @@ from graphc.extract import extract
 from graphc.ir.graph import Graph
 from graphc.ir.verify import verify
 from graphc.plan.ir import Launch, Plan
-from passes.base import PassContext
-from passes.inplace import inplace_groups
-from passes.liveness import live_intervals
-from passes.schedule import peak_bytes, schedule
+from passes.graph.schedule import peak_bytes, schedule
+from passes.infra.base import PassContext
+from passes.plan.in_place import inplace_groups
+from passes.plan.liveness import live_intervals
 
 SIZE = 64
 EDGES = (4, 8, 16, 32)

@@ -10,15 +10,15 @@ import pytest
 
 import graphc as gx
 from graphc.base.target import host
-from graphc.ir.dims import ceil_div, evaluate, symbol
+from graphc.ir.dims.expressions import ceil_div, evaluate, symbol
 from graphc.ir.dtypes import float32, int64
 from graphc.ir.types import TensorType
-from graphc.kernel import grains, split
+from graphc.kernel.analysis import split, task_size
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.interp import run_kernel
 from graphc.kernel.ir import Kernel
 from graphc.kernel.verify import verify_kernel
-from graphc.lower.series import Member, Series, series_of
+from graphc.lower.launch_fission import Member, Series, series_of
 
 Array = np.ndarray[Any, Any]
 SIZE = 50
@@ -26,7 +26,7 @@ SIZE = 50
 
 @pytest.fixture(autouse=True)
 def _everything_is_worth_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (grains, split):
+    for module in (task_size, split):
         monkeypatch.setattr(module, "SERIAL_WORK", 1)
 
 

@@ -12,8 +12,8 @@ from schedules import schedules_of
 
 import graphc as gx
 from graphc.base.target import Target, host, named
-from graphc.codegen import pages
-from graphc.codegen.emitter import I64, FunctionEmitter, ModuleEmitter, Reg
+from graphc.codegen.kernels import aliasing_4k
+from graphc.codegen.llvm.emitter import I64, FunctionEmitter, ModuleEmitter, Reg
 from graphc.runtime.jit import load
 from passes.kernels import stream_stores
 
@@ -242,8 +242,8 @@ def test_loads_do_not_wait_for_stores(row_bytes: int) -> None:
     module = ModuleEmitter(host())
     gap = Reg("%gap", I64)
     for name, choose in (
-        ("begin", lambda e: pages.beginning(e, row_bytes, gap)),
-        ("ahead", lambda e: pages.turn(e, row_bytes, 128, steps, 2, gap)),
+        ("begin", lambda e: aliasing_4k.beginning(e, row_bytes, gap)),
+        ("ahead", lambda e: aliasing_4k.turn(e, row_bytes, 128, steps, 2, gap)),
     ):
         e = FunctionEmitter(module, name, (("i64", "%gap"),), "i64")
         e.finish(f"ret {choose(e)}")
@@ -254,13 +254,13 @@ def test_loads_do_not_wait_for_stores(row_bytes: int) -> None:
     )
     for between in range(-8192, 8192, 16):
         before = begin(between)
-        assert (row_bytes + before) % pages.PAGE < pages.CLEAR
-        assert (between - before) % pages.PAGE < pages.CLEAR
+        assert (row_bytes + before) % aliasing_4k.PAGE < aliasing_4k.CLEAR
+        assert (between - before) % aliasing_4k.PAGE < aliasing_4k.CLEAR
         turned = ahead(between)
         assert 0 < turned < steps
-        if row_bytes % pages.PAGE == 0:
-            assert (between - 128 * turned) % pages.PAGE < pages.CLEAR
-            assert 128 <= 128 * turned < pages.CLEAR
+        if row_bytes % aliasing_4k.PAGE == 0:
+            assert (between - 128 * turned) % aliasing_4k.PAGE < aliasing_4k.CLEAR
+            assert 128 <= 128 * turned < aliasing_4k.CLEAR
 
 
 def test_lines_are_asked_for_where_caches_are_small() -> None:

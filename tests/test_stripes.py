@@ -11,7 +11,7 @@ from schedules import schedules_of
 import graphc as gx
 from graphc.base.target import Target, host, named
 from graphc.ir.dtypes import dtype as as_dtype
-from graphc.kernel.combine import combine_terms
+from graphc.kernel.reference_reductions import combine_terms
 from passes.kernels import block_columns, prefetch
 
 TARGETS = {"host": host(), "v2": named("x86-64-v2"), "v3": named("x86-64-v3")}

@@ -16,8 +16,8 @@ from tools import child_environment
 import graphc as gx
 from graphc.base import target
 from graphc.ir.graph import Graph
-from graphc.ir.parser import parse_graph
-from graphc.plan.text import constants_of, parse_plan, print_plan
+from graphc.ir.text.parser import parse_graph
+from graphc.plan.printer import constants_of, parse_plan, print_plan
 
 HERE = Path(__file__).name
 
@@ -272,7 +272,7 @@ def test_registry_does_not_depend_on_imports() -> None:
     program = """
 from graphc.ir.op import all_ops
 known = {op.name for op in all_ops()}
-import graphc.compiler, graphc.saving, graphc.session
+import graphc.compiling.compiler, graphc.frontend.saving, graphc.session.session
 assert {"requires", "effect", "structure"} <= known == {op.name for op in all_ops()}
 """
     subprocess.run([sys.executable, "-c", program], env=child_environment(), check=True)

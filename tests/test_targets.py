@@ -43,11 +43,11 @@ from graphc.base.target import (
     named,
     stand_in,
 )
-from graphc.codegen.dims import emit_dims
-from graphc.codegen.emitter import I64, PTR, FunctionEmitter, ModuleEmitter, Reg, ltype
-from graphc.codegen.lanes import any_lane, first_lane
-from graphc.codegen.walker import emit_walker
-from graphc.ir.dims import symbol
+from graphc.codegen.llvm.dims import emit_dims
+from graphc.codegen.llvm.emitter import I64, PTR, FunctionEmitter, ModuleEmitter, Reg, ltype
+from graphc.codegen.llvm.lanes import any_lane, first_lane
+from graphc.ir.dims.expressions import symbol
+from graphc.native.plan_walker import emit_walker
 from graphc.runtime.jit import assembly, compile_object, load
 
 CROSS = [name for name in NAMES if name != "host"]
@@ -102,7 +102,7 @@ def test_constants_for_other_machines_are_computed_here() -> None:
         table = gx.exp(gx.constant(np.linspace(-2, 2, 5, dtype=np.float32)))
         y = x * table
     from graphc.base.options import Options
-    from graphc.compiler import levels_of
+    from graphc.compiling.compiler import levels_of
     from graphc.extract import extract
 
     found = {}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import graphc as gx
-from graphc.executable import Executable
+from graphc.session.executable import Executable
 from graphc.testing import ExpectationError, bytes_of, expect
 
 

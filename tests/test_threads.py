@@ -15,15 +15,15 @@ import pytest
 import graphc as gx
 from graphc.base.errors import VerifyError
 from graphc.base.target import Target, host, named
-from graphc.ir.dims import evaluate
+from graphc.ir.dims.expressions import evaluate
 from graphc.ir.dtypes import dtype
-from graphc.kernel import grains
-from graphc.kernel.combine import combine_terms
+from graphc.kernel.analysis import task_size
 from graphc.kernel.parser import parse_kernel
-from graphc.kernel.text import print_kernel
+from graphc.kernel.printer import print_kernel
+from graphc.kernel.reference_reductions import combine_terms
 from graphc.kernel.verify import verify_kernel
-from graphc.plan.table import LAUNCH, PARALLEL
-from graphc.plan.text import constants_of, parse_plan, print_plan
+from graphc.plan.abi import LAUNCH, PARALLEL
+from graphc.plan.printer import constants_of, parse_plan, print_plan
 from graphc.plan.verify import verify_plan
 from graphc.runtime.program import Program
 from graphc.runtime.tasks import write_cuts
@@ -384,16 +384,16 @@ def test_sums_of_negative_zeros_keep_their_sign() -> None:
 
 
 def test_tasks_are_even_and_worth_their_while() -> None:
-    assert grains.grain_of(grains.SERIAL_WORK - 1, 1000, 8) == 0
-    assert grains.grain_of(10**12, 1000, 1) == 0
-    assert grains.grain_of(10**12, 1, 8) == 0
-    assert grains.grain_of(10**12, 1000, 8) == -(-1000 // (8 * grains.TASKS_PER_THREAD))
-    assert grains.grain_of(3 * grains.TASK_WORK, 999, 8) == 333
-    assert grains.grain_of(10**12, 3, 8) == 1
-    assert grains.grain_of(10**12, 10, 2) == 1
-    assert grains.grain_of(10**12, 20, 2) == 2
-    assert grains.grain_of(10**12, 4096, 2, least=2048) == 2048
-    assert grains.grain_of(10**12, 5000, 2, least=2048) == 2500
+    assert task_size.grain_of(task_size.SERIAL_WORK - 1, 1000, 8) == 0
+    assert task_size.grain_of(10**12, 1000, 1) == 0
+    assert task_size.grain_of(10**12, 1, 8) == 0
+    assert task_size.grain_of(10**12, 1000, 8) == -(-1000 // (8 * task_size.TASKS_PER_THREAD))
+    assert task_size.grain_of(3 * task_size.TASK_WORK, 999, 8) == 333
+    assert task_size.grain_of(10**12, 3, 8) == 1
+    assert task_size.grain_of(10**12, 10, 2) == 1
+    assert task_size.grain_of(10**12, 20, 2) == 2
+    assert task_size.grain_of(10**12, 4096, 2, least=2048) == 2048
+    assert task_size.grain_of(10**12, 5000, 2, least=2048) == 2500
 
 
 def test_kernels_say_how_they_are_split() -> None:

@@ -22,7 +22,7 @@ from tier_harness import array, assert_same, large, same_bits
 from tools import FORKING
 
 import graphc as gx
-import graphc.compiler
+import graphc.compiling.compiler
 from graphc.base.errors import GraphError
 from graphc.runtime.program import Program
 
@@ -33,7 +33,7 @@ class Gate:
     def __init__(self, patch: pytest.MonkeyPatch, error: Exception | None = None) -> None:
         self.reached, self.open = threading.Event(), threading.Event()
         self.calls = 0
-        finish = graphc.compiler.finished_in_background
+        finish = graphc.compiling.compiler.finished_in_background
 
         def waiting(given: Any, poll: Callable[[], None]) -> Any:
             self.calls += 1
@@ -44,7 +44,7 @@ class Gate:
                 raise error
             return finish(given, poll)
 
-        patch.setattr(graphc.compiler, "finished_in_background", waiting)
+        patch.setattr(graphc.compiling.compiler, "finished_in_background", waiting)
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ def test_an_array_for_the_result(gate: Gate) -> None:
 
 
 def test_too_large_temporaries_wait_for_the_full_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graphc.compiler, "MOST_BASELINE_BYTES", 10_000)
+    monkeypatch.setattr(graphc.compiling.compiler, "MOST_BASELINE_BYTES", 10_000)
     graph, x, y = large()
     exe = gx.Session(graph).compile(y, [x])
     small = exe(array(1))
@@ -399,14 +399,14 @@ def test_the_cache_gets_the_first_program_too(tmp_path: Any, gate: Gate) -> None
 
 HELD = """
 import time
-import graphc.compiler
+import graphc.compiling.compiler
 
 def held(given, poll):
     while True:
         poll()
         time.sleep(0.005)
 
-graphc.compiler.finished_in_background = held
+graphc.compiling.compiler.finished_in_background = held
 """
 """Compiling in the background never ends, so that the process ends first however slow it is."""
 

@@ -18,7 +18,7 @@ from effort import lines_run
 import graphc as gx
 from graphc.base.errors import ShapeError
 from graphc.base.target import named
-from graphc.ir.dims import Dim, DimExpr, program
+from graphc.ir.dims.expressions import Dim, DimExpr, program
 
 STEPS = 40
 SIZES = (0, 1, 2, 39, 40, 41, 100)

@@ -18,7 +18,7 @@ import pytest
 import graphc as gx
 from graphc import aot
 from graphc.cli import main
-from graphc.variable_files import Mismatch, Restored, file_names
+from graphc.session.variable_files import Mismatch, Restored, file_names
 
 DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32",

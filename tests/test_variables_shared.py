@@ -21,9 +21,9 @@ from at_once import at_once
 from tools import FORKING
 
 import graphc as gx
-from graphc import holdings
 from graphc.base.errors import GraphError
-from graphc.executable import Executable
+from graphc.session import variable_store
+from graphc.session.executable import Executable
 
 LARGE, SMALL = 1 << 15, 4
 """Elements of variables that are written where they lie, and that take turns."""
@@ -76,7 +76,7 @@ def between_operations(work: Callable[[], None]) -> Iterator[None]:
         finally:
             busy = False
 
-    own = holdings.__file__
+    own = variable_store.__file__
     sys.setprofile(look)
     try:
         yield

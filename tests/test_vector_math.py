@@ -22,9 +22,9 @@ from vector_math_harness import (
     wide_reference,
 )
 
-from graphc.codegen.math_common import MAX_ULP
-from graphc.codegen.scalar import emit_cast, emit_primitive
-from graphc.debug.loops import FUNCTIONS, Loops, operand_dtypes
+from graphc.checking.levels.loops import FUNCTIONS, Loops, operand_dtypes
+from graphc.codegen.kernels.primitives import emit_cast, emit_primitive
+from graphc.codegen.math.common import MAX_ULP
 from graphc.ir.dtypes import ALL, FLOATS, INTEGERS, DType, float32, float64
 from graphc.kernel.scalar import PRIMITIVES, cast
 

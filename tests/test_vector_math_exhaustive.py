@@ -11,7 +11,7 @@ import pytest
 from ulp_sweep import LANES, PATTERNS, TARGETS, UNARY, errors_of, families, worst_of
 from vector_math_harness import Array, functions, targets, ulp_errors, wide_reference
 
-from graphc.codegen.math_common import MAX_ULP
+from graphc.codegen.math.common import MAX_ULP
 from graphc.ir.dtypes import float32
 
 CHUNK = 1 << 20

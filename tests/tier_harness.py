@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import graphc as gx
-import graphc.compiler
-from graphc.debug.compare import difference
+import graphc.compiling.compiler
+from graphc.checking.compare import difference
 
 
 def chain(x: gx.Value, length: int = 300) -> gx.Value:

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from graphc.base.errors import ShapeError
-from graphc.ir import dims, dtypes, op
+from graphc.ir import dtypes, op
 from graphc.ir.attributes import Attributes, Payload
 from graphc.ir.builder import make_node
-from graphc.ir.dims import Dim
+from graphc.ir.dims import expressions
+from graphc.ir.dims.expressions import Dim
 from graphc.ir.graph import UNKNOWN, Graph, Node
 from graphc.ir.op import Flat, NotDifferentiable, OpDef, Pointwise, Structural
 from graphc.ir.types import TensorType
@@ -97,7 +98,7 @@ def chain(length: int) -> Graph:
 
 def sample() -> Graph:
     """A graph that has everything: symbols, names, several outputs, constants, nested regions."""
-    n = dims.symbol("n", 1, 64)
+    n = expressions.symbol("n", 1, 64)
     x, w = value(n, 64, name="x"), value(n, 64, name='w "quoted"\n')
     total = node(ADD, x, w)
     halves = node(HALVES, total.output, axis=1, name="half")

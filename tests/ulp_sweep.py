@@ -31,8 +31,8 @@ from vector_math_harness import (
     wide_reference,
 )
 
-from graphc.codegen.math_common import MAX_ULP
-from graphc.debug.loops import FUNCTIONS, Loops
+from graphc.checking.levels.loops import FUNCTIONS, Loops
+from graphc.codegen.math.common import MAX_ULP
 from graphc.ir.dtypes import float32
 
 LANES = 16

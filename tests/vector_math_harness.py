@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphc.base.target import Target, host, named
-from graphc.debug.loops import FUNCTIONS, Loops
+from graphc.checking.levels.loops import FUNCTIONS, Loops
 from graphc.ir.dtypes import DType
 from graphc.runtime import jit
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from graphc.aot.loader import LoadedProgram
     from graphc.aot.write import Kind
-    from graphc.executable import Executable
+    from graphc.session.executable import Executable
 
 
 def compile(
@@ -63,7 +63,7 @@ def compile(
     from graphc.aot.write import Order, write_library
     from graphc.base.errors import GraphError
     from graphc.base.source import caller
-    from graphc.executable import Executable
+    from graphc.session.executable import Executable
 
     if not isinstance(exe, Executable):
         swapped = isinstance(path, Executable)

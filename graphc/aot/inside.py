@@ -1,7 +1,7 @@
 """What a library gives ``graphc.aot.load``: the numbers that its function ``NAME_internal`` takes.
 
 Invariant: whoever changes one of these, or what stands at an address they give (the records of
-``graphc.plan.table`` among it), raises ``FORMAT_VERSION`` in ``graphc.aot.artifact``.
+``graphc.plan.abi`` among it), raises ``FORMAT_VERSION`` in ``graphc.aot.artifact``.
 """
 
 from __future__ import annotations

@@ -19,17 +19,17 @@ from graphc.base.errors import GraphError
 from graphc.base.source import caller
 from graphc.base.target import Target
 from graphc.base.words import is_count, shown
-from graphc.compiled import Levels
-from graphc.compiler import levels_of
-from graphc.executable import Executable
+from graphc.compiling.compiled import Levels
+from graphc.compiling.compiler import levels_of
 from graphc.extract import Extraction
+from graphc.frontend.structure import leaves
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.graph import Node
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.source import constant_op
-from graphc.structure import leaves
-from passes.beside import BESIDE
+from graphc.session.executable import Executable
+from passes.plan.concurrent_steps import BESIDE
 
 DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",

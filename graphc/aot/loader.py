@@ -22,20 +22,20 @@ from graphc.base.lazily import once
 from graphc.base.source import Location, caller
 from graphc.base.threads import usable_threads
 from graphc.base.words import is_count, known_names, plural, shown
-from graphc.direct import CALL_SIGNATURE, Called, Calling
-from graphc.feeds import arguments_by_place, converted_feed, mapping_of
-from graphc.holdings import Holdings
+from graphc.frontend.structure_data import structure_of
 from graphc.ir import dtypes
 from graphc.ir.attributes import Array
-from graphc.ir.dim_text import format_name
+from graphc.ir.dims.text import format_name
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.plan.ir import Plan
-from graphc.plan.stored import plan_of
+from graphc.plan.serialize import plan_of
 from graphc.runtime.blocks import copies_of
 from graphc.runtime.program import Program
-from graphc.structure_data import structure_of
-from graphc.targets import arranged, targets_of
+from graphc.session.fast_call import CALL_SIGNATURE, Called, Calling
+from graphc.session.feeds import arguments_by_place, converted_feed, mapping_of
+from graphc.session.output_arrays import arranged, targets_of
+from graphc.session.variable_store import Holdings
 
 
 class _Uses(NamedTuple):

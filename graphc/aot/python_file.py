@@ -10,7 +10,7 @@ from graphc.aot.inside import DIGEST, DIGEST_BYTES
 from graphc.aot.library import Content, Design, Tensor
 from graphc.base.errors import GraphError
 from graphc.base.source import caller
-from graphc.ir.dim_text import format_name
+from graphc.ir.dims.text import format_name
 
 _TAKEN = sys.stdlib_module_names | {"numpy"}
 

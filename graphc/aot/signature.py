@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn
 
 from graphc.base.errors import ArtifactError
+from graphc.frontend.structure_data import structure_of
 from graphc.ir import dtypes
-from graphc.structure_data import structure_of
 
 IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 """What a library may be called, since that begins the names of its functions."""
@@ -59,7 +59,7 @@ class ProgramInfo(NamedTuple):
         workspace: what a run takes beside its arrays, in bytes, on one thread and at ``sizes``.
         sizes: of the symbolic dims.
         constants: slot, place among the weights, dtype and shape of each.
-        plan: see ``graphc.plan.stored``.
+        plan: see ``graphc.plan.serialize``.
         lines: file, line, column and last column of each line that the plan names.
     """
 

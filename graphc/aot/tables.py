@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from graphc.base.source import Location
 from graphc.base.target import CACHE_LINE
 from graphc.ir.attributes import Array
-from graphc.ir.dims import (
+from graphc.ir.dims.expressions import (
     Dim,
     DimExpr,
     bounds,
@@ -23,11 +23,11 @@ from graphc.ir.dims import (
     symbols_of,
 )
 from graphc.ir.guard import Guard
-from graphc.ir.printer import symbol_order
+from graphc.ir.text.printer import symbol_order
 from graphc.kernel.ir import Site
+from graphc.plan.abi import BRANCH, COPY, FAIL, JUMP, LAUNCH, SKIP
 from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require
-from graphc.plan.table import BRANCH, COPY, FAIL, JUMP, LAUNCH, SKIP
-from graphc.plan.text import symbols_in
+from graphc.plan.printer import symbols_in
 from graphc.runtime.tasks import cuts_of
 
 INPUT, VARIABLE, CONSTANT, TEMPORARY, OUTPUT, RENEWED = range(6)

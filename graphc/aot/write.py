@@ -32,16 +32,16 @@ from graphc.base.paths import FileUse, check_writable, path_text
 from graphc.base.source import Location, caller
 from graphc.base.target import CACHE_LINE
 from graphc.base.words import shown
-from graphc.executable import Executable
-from graphc.ir.dims import at_hint, evaluate, symbol_name
+from graphc.frontend.structure import leaves
+from graphc.frontend.structure_data import structure_data
+from graphc.ir.dims.expressions import at_hint, evaluate, symbol_name
 from graphc.ir.value import Value
 from graphc.plan.ir import Plan
 from graphc.plan.memory import offsets_for_sizes
-from graphc.plan.stored import plan_text
-from graphc.plan.text import symbols_in
+from graphc.plan.printer import symbols_in
+from graphc.plan.serialize import plan_text
 from graphc.runtime.jit import compile_object
-from graphc.structure import leaves
-from graphc.structure_data import structure_data
+from graphc.session.executable import Executable
 
 Kind = Literal["shared", "object", "package"]
 

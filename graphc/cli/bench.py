@@ -59,7 +59,7 @@ def _random_arguments(program: LoadedProgram, sizes: Mapping[str, int]) -> list[
     """Arrays for the arguments that are needed; None for the others."""
     import numpy as np
 
-    from graphc.ir.dims import evaluate
+    from graphc.ir.dims.expressions import evaluate
 
     random = np.random.default_rng(0)
     plan = program.program.plan

@@ -72,7 +72,7 @@ def _bisect_command(options: argparse.Namespace) -> int:
         code = trial.run(found)
         if code == 0:
             raise GraphError("the command does not always give the same: it now succeeds")
-        from passes.decision_file import number_of
+        from passes.infra.decision_file import number_of
 
         guilty = [line for line in trial.decisions() if number_of(line) == found]
         if not guilty:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from graphc.base.options import Options
     from graphc.base.target import Target
-    from graphc.compiled import Compiled
+    from graphc.compiling.compiled import Compiled
     from graphc.debug.case import Case
     from graphc.extract import Extraction
 
@@ -30,7 +30,7 @@ class Job:
 
     def compiled(self) -> Compiled:
         """The compiled program."""
-        from graphc.compiler import compile_graph
+        from graphc.compiling.compiler import compile_graph
 
         return compile_graph(self.extraction, self.options, self.target)
 
@@ -41,7 +41,7 @@ def job_of_file(path: str) -> Job:
     from graphc.base.target import host
     from graphc.debug.capsule import load_capsule
     from graphc.debug.case import extraction_of
-    from graphc.saving import load
+    from graphc.frontend.saving import load
 
     if is_capsule(path):
         case = load_capsule(path).case
@@ -75,7 +75,7 @@ def cases_of_file(path: str) -> list[Case]:
     from graphc.base.options import Options
     from graphc.debug.capsule import load_capsule
     from graphc.debug.case import extraction_of, sampled_cases
-    from graphc.saving import load
+    from graphc.frontend.saving import load
 
     if is_capsule(path):
         return [load_capsule(path).case]

@@ -12,15 +12,15 @@ from graphc.base.words import plural, shown
 from graphc.cli.command import Command, argument
 
 if TYPE_CHECKING:
-    from graphc.executable import Executable
+    from graphc.session.executable import Executable
 
 
 def _compile(options: argparse.Namespace) -> int:
     from graphc.aot import compile
-    from graphc.saving import load
-    from graphc.session import Session
-    from graphc.state import effect_values
-    from graphc.structure import leaves
+    from graphc.frontend.saving import load
+    from graphc.frontend.state import effect_values
+    from graphc.frontend.structure import leaves
+    from graphc.session.session import Session
 
     fetches = load(options.model)
     values = [value for leaf in leaves(fetches) for value in effect_values(leaf)]

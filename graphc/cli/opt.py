@@ -9,13 +9,13 @@ from graphc.base.errors import GraphError
 from graphc.cli.command import Command, argument
 
 if TYPE_CHECKING:
-    from passes.manager import Step
+    from passes.infra.manager import Step
 
 
 def _opt(options: argparse.Namespace) -> int:
     from graphc.cli.common import job_of_file
-    from passes.base import PassContext
-    from passes.manager import run_pipeline
+    from passes.infra.base import PassContext
+    from passes.infra.manager import run_pipeline
     from passes.pipeline import PIPELINE
 
     steps = PIPELINE if options.passes is None else _steps(options.passes)

@@ -27,7 +27,7 @@ def _reduce(options: argparse.Namespace) -> int:
     from graphc.cli.common import cases_of_file
     from graphc.debug.capsule import capture
     from graphc.debug.reducing import reduce, sizes
-    from graphc.ir.printer import print_graph
+    from graphc.ir.text.printer import print_graph
 
     if options.out is not None:
         check_writable(options.out, "a capsule")

@@ -44,7 +44,7 @@ def _compare_then(capsule: Capsule, given: Outcome) -> bool:
         print(f"then {then}")
         print(f"now {now}")
         return then == now
-    from graphc.debug.compare import difference, tolerance_of
+    from graphc.checking.compare import difference, tolerance_of
 
     same = True
     for number, (expected, array) in enumerate(zip(capsule.outcome, given, strict=True)):

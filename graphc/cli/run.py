@@ -18,7 +18,7 @@ def _run(options: argparse.Namespace) -> int:
     import numpy as np
 
     from graphc.aot.loader import load_library
-    from graphc.structure import leaves
+    from graphc.frontend.structure import leaves
 
     program = load_library(options.library, options.threads)
     infos = program.signature.arguments

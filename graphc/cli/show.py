@@ -13,7 +13,7 @@ from graphc.cli.command import FILE, Command, argument
 if TYPE_CHECKING:
     from graphc.cli.common import Job
     from graphc.ir.graph import Graph
-    from passes.manager import PassRecord
+    from passes.infra.manager import PassRecord
 
 _RUN = re.compile(r"(?P<name>[^#]+)(?:#(?P<number>[1-9][0-9]{0,8}))?")
 
@@ -33,7 +33,7 @@ def _show(options: argparse.Namespace) -> int:
         return 0
     records = _records(job)
     if options.level == "passes":
-        from passes.manager import pass_table
+        from passes.infra.manager import pass_table
 
         print(pass_table(records))
         return 0
@@ -53,8 +53,8 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _records(job: Job) -> list[PassRecord]:
-    from passes.base import PassContext
-    from passes.manager import run_pipeline
+    from passes.infra.base import PassContext
+    from passes.infra.manager import run_pipeline
     from passes.pipeline import PIPELINE
 
     context = PassContext(options=job.options, target=job.target)
@@ -73,8 +73,8 @@ def _place(text: str, records: Sequence[PassRecord]) -> int:
 
 
 def _compiled_text(job: Job, level: str) -> str:
-    from graphc.kernel.text import print_kernel
-    from graphc.plan.text import print_plan
+    from graphc.kernel.printer import print_kernel
+    from graphc.plan.printer import print_plan
     from graphc.runtime.jit import assembly
 
     compiled = job.compiled()

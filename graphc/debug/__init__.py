@@ -1,7 +1,6 @@
 """Finding what made a wrong result: checking, bisecting, reducing and replaying.
 
-Names load when first used, so that passes may import ``compare`` and ``samples`` from here without
-loading the compiler.
+Names load when first used, so that ``gx.debug`` loads no more than is asked for.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from graphc.base.options import Options
 from graphc.base.source import caller
 from graphc.debug.case import Case, case_of, differs
 from graphc.debug.reducing import reduce
-from graphc.ir.printer import print_graph
-from passes.base import Decision
+from graphc.ir.text.printer import print_graph
+from passes.infra.base import Decision
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,12 +27,12 @@ from graphc.base.source import Location, caller
 from graphc.base.target import Target, host
 from graphc.debug.case import KEPT, Case, Outcome, options_data
 from graphc.interp import bind_dims
-from graphc.ir.archive import read_arrays
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph, Node, Provenance
-from graphc.ir.parser import parse_graph
-from graphc.ir.printer import payloads, print_graph
-from graphc.ir.text_io import replace_file
+from graphc.ir.text.archive import read_arrays
+from graphc.ir.text.files import replace_file
+from graphc.ir.text.parser import parse_graph
+from graphc.ir.text.printer import payloads, print_graph
 
 FORMAT = "graphc capsule"
 FORMAT_VERSION = 1

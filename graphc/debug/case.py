@@ -16,25 +16,25 @@ from graphc.base.errors import FeedError, GraphcError, GraphError
 from graphc.base.options import Options
 from graphc.base.source import caller
 from graphc.base.target import Target, host
-from graphc.compiled import Compiled
-from graphc.compiler import compile_graph
-from graphc.debug.compare import Difference, difference, tolerance_of
-from graphc.debug.samples import cost
-from graphc.debug.samples import feeds as sampled
-from graphc.debug.sizes import fitting_sizes
-from graphc.debug.unexplained import unexplained
+from graphc.checking.compare import Difference, difference, tolerance_of
+from graphc.checking.samples import cost
+from graphc.checking.samples import feeds as sampled
+from graphc.checking.sizes import fitting_sizes
+from graphc.checking.unexplained import unexplained
+from graphc.compiling.compiled import Compiled
+from graphc.compiling.compiler import compile_graph
 from graphc.extract import Extraction, extract, missing_feed
-from graphc.feeds import converted_feed
+from graphc.frontend.structure import leaves
 from graphc.interp import OutOfBudget, bind_dims, evaluate
 from graphc.ir.attributes import Array
 from graphc.ir.effect import Effect
 from graphc.ir.graph import Graph
-from graphc.ir.printer import symbols_in
 from graphc.ir.recorder import Recorder
+from graphc.ir.text.printer import symbols_in
 from graphc.ir.value import Value
 from graphc.ops.source import placeholder_op
-from graphc.structure import leaves
-from passes.base import Decision, PassContext
+from graphc.session.feeds import converted_feed
+from passes.infra.base import Decision, PassContext
 
 Outcome: TypeAlias = list[Array] | Exception
 """What a run gives: arrays, or the error it ends with."""

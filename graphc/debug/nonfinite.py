@@ -15,14 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphc.base.source import Location
-from graphc.debug.partial_results import Marking
+from graphc.checking.partial_results import Marking
 from graphc.interp import bind_dims, evaluate_node, resolve
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Pointwise
 from graphc.ir.value import Value
 from graphc.ops.fused import fused_op
-from graphc.ops.placing import join_slices_op, place_slice_op
+from graphc.ops.move.placing import join_slices_op, place_slice_op
 from graphc.ops.source import constant_op
 
 Index = tuple[int, ...]

@@ -17,16 +17,16 @@ import numpy as np
 from graphc.base.errors import GraphcError
 from graphc.debug.case import Case
 from graphc.interp import evaluate
-from graphc.ir import dims
 from graphc.ir.attributes import Array
 from graphc.ir.builder import make_node
+from graphc.ir.dims import expressions
 from graphc.ir.graph import Graph, Node
-from graphc.ir.printer import symbols_in
+from graphc.ir.text.printer import symbols_in
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ir.verify import verify
-from passes.base import PassContext
-from passes.dce import dce
+from passes.graph.dce import dce
+from passes.infra.base import PassContext
 
 TRIES = 600
 """So many graphs are tried at most."""
@@ -132,7 +132,7 @@ class _Reducer:
         case = self.case
         for symbol in symbols_in(case.graph):
             for size in (1, 2, 3):
-                if self.accept(with_symbol(case, dims.symbol_name(symbol), size)):
+                if self.accept(with_symbol(case, expressions.symbol_name(symbol), size)):
                     break
             case = self.case
         sizes = {d for v in case.graph.inputs for d in v.shape if isinstance(d, int) and d > 1}
@@ -192,9 +192,9 @@ def _pruned(case: Case, graph: Graph, arrays: Sequence[Array]) -> Case:
     )
 
 
-def _given(type_: TensorType) -> set[dims.Dim]:
+def _given(type_: TensorType) -> set[expressions.Dim]:
     """The symbols that an array of the type gives sizes: those that are a whole dim of it."""
-    return {dim for dim in type_.shape if dims.is_symbol(dim)}
+    return {dim for dim in type_.shape if expressions.is_symbol(dim)}
 
 
 def with_outputs(case: Case, outputs: Sequence[Value]) -> Case:
@@ -239,8 +239,8 @@ def with_symbol(case: Case, name: str, size: int) -> Case | None:
     for value, array in zip(case.graph.inputs, case.arrays, strict=True):
         index = []
         for dim, extent in zip(value.shape, array.shape, strict=True):
-            if dims.is_symbol(dim):
-                own = dims.symbol_name(dim) == name
+            if expressions.is_symbol(dim):
+                own = expressions.symbol_name(dim) == name
                 if own and extent <= size:
                     return None
                 index.append(slice(size if own else None))

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from graphc.ir.dims import DimExpr, ReadDim, Sources, as_dim, together
+from graphc.ir.dims.expressions import DimExpr, ReadDim, Sources, as_dim, together
 from graphc.ir.dtypes import DType, dtype
 from graphc.ir.types import TensorType
 

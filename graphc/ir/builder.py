@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from graphc.base.errors import GraphcError
 from graphc.ir.attributes import Attributes, bare
-from graphc.ir.dims import ReadDim
+from graphc.ir.dims.expressions import ReadDim
 from graphc.ir.graph import Graph, Node, Provenance
 from graphc.ir.op import OpDef
 from graphc.ir.types import TensorType

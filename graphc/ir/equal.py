@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from graphc.base.errors import VerifyError
 from graphc.ir import attributes
-from graphc.ir.dims import digest
-from graphc.ir.printer import attrs_text, guard_text, quote, symbol_order, symbols_of
+from graphc.ir.dims.expressions import digest
+from graphc.ir.text.printer import attrs_text, guard_text, quote, symbol_order, symbols_of
 
 if TYPE_CHECKING:
-    from graphc.ir.dims import Dim
+    from graphc.ir.dims.expressions import Dim
     from graphc.ir.graph import Graph, Node
     from graphc.ir.guard import Guard
     from graphc.ir.op import OpDef

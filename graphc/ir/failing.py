@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphc.base.forks import lock
-from graphc.ir.dims import Sources
+from graphc.ir.dims.expressions import Sources
 from graphc.ir.guard import demands, guards_within
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from itertools import chain, starmap
 from typing import TYPE_CHECKING, Final
 
 from graphc.base.source import Location
-from graphc.ir import pictures
 from graphc.ir.attributes import Attributes
+from graphc.ir.draw import methods
 from graphc.ir.guard import Guard, merged
 from graphc.ir.op import OpDef
 from graphc.ir.value import Value
@@ -236,13 +236,13 @@ class Graph:
             self._hash = structural_hash(self)
         return self._hash
 
-    to_networkx = pictures.to_networkx
-    to_dot = pictures.to_dot
-    to_svg = pictures.to_svg
-    _repr_html_ = pictures.to_html
+    to_networkx = methods.to_networkx
+    to_dot = methods.to_dot
+    to_svg = methods.to_svg
+    _repr_html_ = methods.to_html
 
     def __str__(self) -> str:
-        from graphc.ir.printer import print_graph
+        from graphc.ir.text.printer import print_graph
 
         return print_graph(self)
 

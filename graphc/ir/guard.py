@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphc.base.errors import GraphcError, IndexRangeError, ShapeError
 from graphc.base.source import Location
-from graphc.ir.dims import Dim, DimExpr, evaluate, symbols_of
+from graphc.ir.dims.expressions import Dim, DimExpr, evaluate, symbols_of
 
 if TYPE_CHECKING:
     from graphc.ir.graph import Node

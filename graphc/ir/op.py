@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from graphc.base.errors import UnsupportedError
 from graphc.ir.attributes import Attributes
-from graphc.ir.dims import Dim
+from graphc.ir.dims.expressions import Dim
 from graphc.ir.dtypes import DType
 from graphc.ir.surface import load_families
 from graphc.ir.types import TensorType
@@ -206,7 +206,7 @@ class Reduction:
     """Reduces the axis in attrs["axis"] of its one input by ``combine``; the axis is dropped.
 
     "deviations" are the squares of what terms differ from their mean, added up; kernels make two
-    combinations of it (``graphc.lower.deviations``).
+    combinations of it (``graphc.lower.shifted_variance``).
     """
 
     combine: Combine | Literal["deviations"]

@@ -14,7 +14,6 @@ from typing import Any, Self
 from graphc.base.errors import GraphcError, GraphError
 from graphc.base.forks import lock
 from graphc.base.source import caller, location_of, user_frame
-from graphc.ir import pictures
 from graphc.ir.attributes import Attributes, SharedAttributes, bare
 from graphc.ir.builder import (
     building,
@@ -24,7 +23,8 @@ from graphc.ir.builder import (
     infer_with_regions,
     install_default,
 )
-from graphc.ir.dims import Dim, ReadDim, Sources, flat, symbol
+from graphc.ir.dims.expressions import Dim, ReadDim, Sources, flat, symbol
+from graphc.ir.draw import methods
 from graphc.ir.effect import Effect
 from graphc.ir.failing import Failing
 from graphc.ir.graph import UNKNOWN, Graph, Node, Provenance
@@ -367,10 +367,10 @@ class Recorder:
 
     # --- showing ---------------------------------------------------------------------------------
 
-    to_networkx = pictures.to_networkx
-    to_dot = pictures.to_dot
-    to_svg = pictures.to_svg
-    _repr_html_ = pictures.to_html
+    to_networkx = methods.to_networkx
+    to_dot = methods.to_dot
+    to_svg = methods.to_svg
+    _repr_html_ = methods.to_html
 
     def __repr__(self) -> str:
         parts = [f"{len(self.nodes)} nodes"]

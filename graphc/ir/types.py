@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from graphc.ir import dims
-from graphc.ir.dims import Dim
+from graphc.ir.dims import expressions
+from graphc.ir.dims.expressions import Dim
 from graphc.ir.dtypes import DType
 
 Shape = tuple[Dim, ...]
@@ -30,7 +30,7 @@ class TensorType:
     @property
     def size(self) -> Dim:
         """Number of elements."""
-        return dims.product(self.shape)
+        return expressions.product(self.shape)
 
     @property
     def bytes(self) -> Dim:

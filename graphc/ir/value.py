@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from graphc.base.errors import GraphError, UnsupportedError
 from graphc.base.source import caller
-from graphc.ir.dims import Dim, asked_within, read_off
+from graphc.ir.dims.expressions import Dim, asked_within, read_off
 from graphc.ir.dtypes import DType
 from graphc.ir.operators import Operators
 from graphc.ir.types import Shape, TensorType

@@ -15,14 +15,15 @@ from typing import Any, NoReturn
 import numpy as np
 
 from graphc.base.errors import GraphcError, VerifyError
-from graphc.ir import attributes, dims
+from graphc.ir import attributes
 from graphc.ir.attributes import Attributes, Payload
 from graphc.ir.builder import infer, infer_with_regions
-from graphc.ir.dims import Dim, DimExpr
+from graphc.ir.dims import expressions
+from graphc.ir.dims.expressions import Dim, DimExpr
 from graphc.ir.dtypes import DType
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import OpDef
-from graphc.ir.printer import MAXIMUM_NESTING, symbols_in
+from graphc.ir.text.printer import MAXIMUM_NESTING, symbols_in
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 
@@ -172,10 +173,10 @@ def _check_symbols(graph: Graph) -> None:
     """One name has one pair of bounds, and regions know no symbol that the graph does not."""
     symbols = symbols_in(graph)
     for first, second in itertools.pairwise(symbols):
-        if dims.symbol_name(first) == dims.symbol_name(second):
+        if expressions.symbol_name(first) == expressions.symbol_name(second):
             raise VerifyError(
-                f"graph {graph.name!r}: symbol {first} has bounds {dims.bounds(first)} "
-                f"and {dims.bounds(second)}"
+                f"graph {graph.name!r}: symbol {first} has bounds {expressions.bounds(first)} "
+                f"and {expressions.bounds(second)}"
             )
     if not any(node.regions for node in graph.nodes):
         return
@@ -200,7 +201,7 @@ def _check_extents(graph: Graph) -> None:
                 if dim in seen:
                     continue
                 seen.add(dim)
-                upper = dims.bounds(dim)[1]
+                upper = expressions.bounds(dim)[1]
                 if upper is not None and upper < 0:
                     raise VerifyError(f"graph {graph.name!r}: {value!r} has the extent {dim} < 0")
 

@@ -21,9 +21,9 @@ import numpy as np
 
 from graphc.base.errors import VerifyError
 from graphc.ir.attributes import Array
-from graphc.ir.dims import evaluate
+from graphc.ir.dims.expressions import evaluate
 from graphc.kernel import panels
-from graphc.kernel.combine import combine_nothing, combine_terms
+from graphc.kernel.analysis.scratch_scope import Owner, scratch_homes
 from graphc.kernel.fused_multiply_add import fma
 from graphc.kernel.ir import (
     Apply,
@@ -45,8 +45,8 @@ from graphc.kernel.ir import (
     sizes_in,
     walk,
 )
+from graphc.kernel.reference_reductions import combine_nothing, combine_terms
 from graphc.kernel.scalar import PRIMITIVES, cast
-from graphc.kernel.scratch import Owner, scratch_homes
 from graphc.kernel.verify import verify_kernel
 
 # Iterations that run side by side; their arrays then fit a large cache.

@@ -1,9 +1,9 @@
 """Kernels: scalar code in SSA form inside structured loops, over packed buffers.
 
 A kernel is what one ``fused`` node becomes, or a part of it that is launched by itself
-(``graphc.lower.series``). Every scalar is a ``Var`` defined once; statements are in order, so no
-walk recurses deeper than the loop nest. Buffers are C-contiguous and addressed by a flat int64
-index. Inputs are never written; kernels read and write nothing else.
+(``graphc.lower.launch_fission``). Every scalar is a ``Var`` defined once; statements are in order,
+so no walk recurses deeper than the loop nest. Buffers are C-contiguous and addressed by a flat
+int64 index. Inputs are never written; kernels read and write nothing else.
 
 Loop kinds: ``parallel``, ``across`` and ``vector`` iterations are independent of each other;
 ``serial`` ones run in order and may carry values. An ``across`` loop stands around a vector loop
@@ -20,13 +20,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from graphc.base.errors import VerifyError
-from graphc.ir.dims import Dim, DimExpr, parts_of, symbol_name, symbols_of
+from graphc.ir.dims.expressions import Dim, DimExpr, parts_of, symbol_name, symbols_of
 from graphc.ir.dtypes import DType, int64
-from graphc.kernel.parts import Buffer as Buffer
-from graphc.kernel.parts import Role as Role
-from graphc.kernel.parts import Site as Site
-from graphc.kernel.parts import Split as Split
-from graphc.kernel.schedule import Schedule
+from graphc.kernel.schedule.kinds import Schedule
+from graphc.kernel.signature import Buffer as Buffer
+from graphc.kernel.signature import Role as Role
+from graphc.kernel.signature import Site as Site
+from graphc.kernel.signature import Split as Split
 
 if TYPE_CHECKING:
     from graphc.ir.op import Combine

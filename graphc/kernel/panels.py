@@ -15,7 +15,7 @@ import numpy as np
 
 from graphc.base.target import Target
 from graphc.ir.attributes import Array
-from graphc.ir.dims import Dim
+from graphc.ir.dims.expressions import Dim
 from graphc.ir.dtypes import DType
 
 TILE_VECTORS = 2

@@ -28,8 +28,9 @@ from dataclasses import dataclass
 from typing import get_args
 
 from graphc.ir.dtypes import DType, int64
-from graphc.ir.numbers import float_of
 from graphc.ir.op import Combine
+from graphc.ir.text.numbers import float_of
+from graphc.kernel.analysis.split import with_split
 from graphc.kernel.ir import (
     Apply,
     Buffer,
@@ -53,11 +54,10 @@ from graphc.kernel.ir import (
     Var,
     reduced_dtype,
 )
+from graphc.kernel.printer import MAXIMUM_NESTING
 from graphc.kernel.scalar import PRIMITIVES
 from graphc.kernel.scanner import NAME, NUMBER, Scanner
-from graphc.kernel.schedule import SCHEDULES, Schedule, arity
-from graphc.kernel.split import with_split
-from graphc.kernel.text import MAXIMUM_NESTING
+from graphc.kernel.schedule.kinds import SCHEDULES, Schedule, arity
 
 _ROLES: tuple[Role, ...] = get_args(Role)
 _COMBINES: tuple[Combine, ...] = get_args(Combine)

@@ -7,10 +7,11 @@ import re
 from typing import NoReturn
 
 from graphc.base.source import Location
-from graphc.ir import dims, dtypes
-from graphc.ir.dims import Dim
+from graphc.ir import dtypes
+from graphc.ir.dims import expressions
+from graphc.ir.dims.expressions import Dim
 from graphc.ir.dtypes import DType
-from graphc.ir.excerpt import WIDTH, parse_error, unescape
+from graphc.ir.text.excerpt import WIDTH, parse_error, unescape
 from graphc.ir.types import TensorType
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
@@ -181,7 +182,7 @@ class Scanner:
             if name in self._symbols:
                 self.fail(f"symbol {name!r} has bounds already", start)
             try:
-                self._symbols[name] = dims.symbol(name, lower, upper)
+                self._symbols[name] = expressions.symbol(name, lower, upper)
             except ValueError as error:
                 self.fail(str(error), start)
             if not self.accept(","):
@@ -212,7 +213,7 @@ class Scanner:
             position = piece.end()
         text = self.text[start:position]
         try:
-            result = dims.parse_dim(text, self._symbols)
+            result = expressions.parse_dim(text, self._symbols)
             str(result)
         except (ValueError, ArithmeticError) as error:
             self.fail(str(error), start)

@@ -13,11 +13,12 @@ from typing import NoReturn, get_args
 import numpy as np
 
 from graphc.base.errors import VerifyError
-from graphc.ir import dims
+from graphc.ir.dims import expressions
 from graphc.ir.dtypes import DType, bool_, int64
 from graphc.ir.op import Combine
 from graphc.kernel import panels
-from graphc.kernel.index_range import Affine, note_form, outside
+from graphc.kernel.analysis.index_range import Affine, note_form, outside
+from graphc.kernel.analysis.split import possible_levels, with_split
 from graphc.kernel.ir import (
     CASCADED,
     MAX_NEAR,
@@ -44,11 +45,10 @@ from graphc.kernel.ir import (
     sizes_in,
     walk,
 )
-from graphc.kernel.legality import obstacle
-from graphc.kernel.nest import Nest
+from graphc.kernel.printer import MAXIMUM_NESTING, print_statement
 from graphc.kernel.scalar import PRIMITIVES
-from graphc.kernel.split import possible_levels, with_split
-from graphc.kernel.text import MAXIMUM_NESTING, print_statement
+from graphc.kernel.schedule.legality import obstacle
+from graphc.kernel.schedule.nest import Nest
 
 _ROLES = get_args(Role)
 _KINDS = get_args(LoopKind)
@@ -157,9 +157,9 @@ class _Verifier:
     def _check_symbols(self) -> None:
         bounds: dict[str, tuple[int | None, int | None]] = {}
         for symbol in self._kernel.symbols:
-            name = dims.symbol_name(symbol)
-            known = bounds.setdefault(name, dims.bounds(symbol))
-            self._require(known == dims.bounds(symbol), f"symbol {name!r} has two bounds")
+            name = expressions.symbol_name(symbol)
+            known = bounds.setdefault(name, expressions.bounds(symbol))
+            self._require(known == expressions.bounds(symbol), f"symbol {name!r} has two bounds")
 
     def _define(self, var: Var, dtype: DType | None = None) -> None:
         self._require(var not in self._ever, "a scalar is defined twice")
@@ -197,7 +197,7 @@ class _Verifier:
                 "iterations that run side by side would differ in an extent",
             )
         else:
-            _, high = dims.bounds(extent)
+            _, high = expressions.bounds(extent)
             self._require(high is None or high >= 0, f"no loop has the extent {extent}")
         if isinstance(statement, Loop):
             self._check_loop(statement, outer)

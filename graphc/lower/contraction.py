@@ -19,20 +19,20 @@ from graphc.codegen.gemm import (
     reads_in_place,
     reads_transpose_in_place,
 )
-from graphc.ir.dims import Dim, ceil_div, compare, dim_max, dim_min, select
+from graphc.ir.dims.expressions import Dim, ceil_div, compare, dim_max, dim_min, select
 from graphc.ir.dtypes import int8
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Contraction, Reshape
 from graphc.ir.types import Shape, TensorType
 from graphc.ir.value import Value
+from graphc.kernel.analysis.split import FEW_ROWS
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import MAX_NEAR, Buffer, Kernel, MatrixOperand, Size, Var
 from graphc.kernel.panels import depth_limit
-from graphc.kernel.split import FEW_ROWS
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.index import Index, broadcast_index, flat_index, reshape_index
 from graphc.lower.region import Result, Slices, open_loop, open_loops, open_region
-from graphc.ops.panels import contract_panels_op
+from graphc.ops.linalg.panels import contract_panels_op
 
 _UNBOUNDED = 2**40
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphc.base.errors import UnsupportedError, VerifyError
-from graphc.ir.dims import Dim, broadcasts_to
+from graphc.ir.dims.expressions import Dim, broadcasts_to
 from graphc.ir.dtypes import DType
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Element, Pointwise, Reduction, Reshape, View

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphc.ir import dims
-from graphc.ir.dims import Dim
+from graphc.ir.dims import expressions
+from graphc.ir.dims.expressions import Dim
 from graphc.ir.dtypes import int64
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import Var
@@ -67,7 +67,7 @@ def broadcast_index(
         elif dim == target[axis + offset]:
             result.append(var)
         else:
-            moves = dims.select("eq", dim, 1, 0, 1)
+            moves = expressions.select("eq", dim, 1, 0, 1)
             result.append(b.apply("multiply", var, b.dim(moves)))
     return tuple(result)
 
@@ -96,9 +96,9 @@ def reshape_index(
             j += 1
             continue
         left, right = i + 1, j + 1
-        while dims.product(shape[i:left]) != dims.product(source[j:right]):
-            a, c = dims.product(shape[i:left]), dims.product(source[j:right])
-            grow_left = dims.compare("lt", a, c)
+        while expressions.product(shape[i:left]) != expressions.product(source[j:right]):
+            a, c = expressions.product(shape[i:left]), expressions.product(source[j:right])
+            grow_left = expressions.compare("lt", a, c)
             if grow_left and left < len(shape):
                 left += 1
             elif grow_left is False and right < len(source):

@@ -6,10 +6,10 @@ the second product of the block. So scores are never written to memory. The righ
 first product is brought into panels once for each matrix, since every block reads it. Each step
 computes what it would in a kernel of its own, in the same order, so the bits are the same.
 
-Where a mask hides the last columns from all rows of a block, they are left out (``hidden.py``): the
-kernel looks at the mask for how many columns the block needs. What is left out must be proved to
-add nothing: values that are not finite, anywhere in the matrix, keep all columns in; a row with a
-result of -0, to which +0 may be added, is multiplied once more as a whole.
+Where a mask hides the last columns from all rows of a block, they are left out
+(``attention_masks.py``): the kernel looks at the mask for how many columns the block needs. What is
+left out must be proved to add nothing: values that are not finite, anywhere in the matrix, keep all
+columns in; a row with a result of -0, to which +0 may be added, is multiplied once more as a whole.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from graphc.base.target import Target
-from graphc.ir.dims import Dim, ceil_div, compare, dim_min, select
+from graphc.ir.dims.expressions import Dim, ceil_div, compare, dim_min, select
 from graphc.ir.dtypes import DType, bool_, int64
 from graphc.ir.graph import Graph
 from graphc.ir.op import Contraction
@@ -25,6 +25,7 @@ from graphc.ir.types import TensorType
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import Buffer, Kernel, MatrixOperand, Size, Var, lanes
 from graphc.kernel.panels import panel_width
+from graphc.lower.attention_masks import Mask, find_masks
 from graphc.lower.contraction import (
     Blocks,
     Product,
@@ -35,11 +36,10 @@ from graphc.lower.contraction import (
     workspace,
 )
 from graphc.lower.evaluate import Evaluator
-from graphc.lower.hidden import Mask, find_masks
 from graphc.lower.index import Index, broadcast_index, flat_index
 from graphc.lower.region import open_loop, open_loops, open_region
 from graphc.lower.rows import RowWork
-from graphc.ops.groups import Form
+from graphc.ops.fusion_contract import Form
 
 BLOCK_BYTES = 192 * 1024
 """Memory of a block of rows: beside it the operands of both products stay in the cache too."""

@@ -20,16 +20,16 @@ from graphc.ir.guard import Guard
 from graphc.ir.op import OpDef, Reshape, Structural
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
-from graphc.kernel.bounds import overruns
-from graphc.kernel.grains import task_count
+from graphc.kernel.analysis.bounds import overruns
+from graphc.kernel.analysis.task_size import task_count
 from graphc.kernel.ir import Apply, Const, Kernel, walk
-from graphc.kernel.text import kernel_key
-from graphc.lower.group import lower_group
-from graphc.lower.series import Series
+from graphc.kernel.printer import kernel_key
+from graphc.lower.fused_node import lower_group
+from graphc.lower.launch_fission import Series
 from graphc.lower.single import Singles, lower_single
 from graphc.ops.control import cond_op, demand_op, while_op
 from graphc.ops.fused import checks_ahead, fused_op
-from graphc.ops.placing import join_slices_op, wholes
+from graphc.ops.move.placing import join_slices_op, wholes
 from graphc.ops.source import constant_op
 from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require, Slot, SlotKind, Step
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from graphc.ir.dims import Dim
+from graphc.ir.dims.expressions import Dim
 from graphc.ir.graph import Graph, Node
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
@@ -18,7 +18,7 @@ from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import Buffer, LoopKind, Role, Size, Var
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.index import Index, flat_index
-from graphc.ops.placing import place_slice_op
+from graphc.ops.move.placing import place_slice_op
 from graphc.ops.source import constant_op
 
 

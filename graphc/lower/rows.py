@@ -6,7 +6,7 @@ those that depend on the first ones, and so on, and last the outputs of the full
 values that several stages need are kept in row scratch instead of computed again.
 
 Reductions that few rows need, by a ``where`` that picks what they give, have stages of their own
-behind those that tell which rows these are (``graphc.lower.needed``).
+behind those that tell which rows these are (``graphc.lower.conditional_reductions``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from graphc.base.errors import VerifyError
-from graphc.ir.dims import Dim, product
+from graphc.ir.dims.expressions import Dim, product
 from graphc.ir.dtypes import DType
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Combine, Pointwise, Reduction
@@ -25,10 +25,9 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.builder import KernelBuilder, ReduceScope
 from graphc.kernel.ir import Buffer, Kernel, LoopKind, Order, Size, Var, lanes
-from graphc.lower.deviations import combinations, leading, share, squared_deviations
+from graphc.lower.conditional_reductions import Need, either, needs
 from graphc.lower.evaluate import Evaluator
-from graphc.lower.index import Index, flat_index, reshape_index
-from graphc.lower.long_sums import (
+from graphc.lower.grouped_reductions import (
     Groups,
     Term,
     find_in_long_row,
@@ -36,9 +35,10 @@ from graphc.lower.long_sums import (
     or_nothing,
     reduce_long_row,
 )
-from graphc.lower.needed import Need, either, needs
+from graphc.lower.index import Index, flat_index, reshape_index
 from graphc.lower.region import Result, Slices, open_loop, open_loops, open_region
-from graphc.ops.groups import Form
+from graphc.lower.shifted_variance import combinations, leading, share, squared_deviations
+from graphc.ops.fusion_contract import Form
 
 
 @dataclass(frozen=True, slots=True, eq=False)

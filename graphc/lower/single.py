@@ -14,8 +14,8 @@ from graphc.ir import attributes
 from graphc.ir.graph import Graph, Node, Provenance
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
-from graphc.lower.group import lower_group
-from graphc.lower.series import Series
+from graphc.lower.fused_node import lower_group
+from graphc.lower.launch_fission import Series
 from graphc.ops.fused import fused_op
 
 

@@ -1,56 +1,40 @@
 """The op families. Importing this package fills the registry."""
 
 from graphc.ir.surface import families_loaded
-from graphc.ops import (
-    attention,
-    control,
-    creation,
-    einsum,
-    files,
-    fused,
-    getitem,
-    indexing,
-    joining,
-    linalg,
-    losses,
-    nn,
-    panels,
-    parts,
-    picking,
-    placing,
-    pointwise,
-    reduce,
-    roots,
-    shape,
-    slicing,
-    source,
-    state,
-    statistics,
-    unread,
-)
+from graphc.ops import control, creation, files, fused, source, state
+from graphc.ops.indexing import core, getitem, picking, unread
+from graphc.ops.linalg import einsum, matmul, panels
+from graphc.ops.move import joining, parts, placing, shape, slicing
+from graphc.ops.nn import attention, layers, losses
+from graphc.ops.pointwise import arithmetic, fast, logic, math, rounding
+from graphc.ops.reduce import axes, scaled_norms, statistics
 
 families_loaded()
 
 __all__ = [
+    "arithmetic",
     "attention",
+    "axes",
     "control",
+    "core",
     "creation",
     "einsum",
+    "fast",
     "files",
     "fused",
     "getitem",
-    "indexing",
     "joining",
-    "linalg",
+    "layers",
+    "logic",
     "losses",
-    "nn",
+    "math",
+    "matmul",
     "panels",
     "parts",
     "picking",
     "placing",
-    "pointwise",
-    "reduce",
-    "roots",
+    "rounding",
+    "scaled_norms",
     "shape",
     "slicing",
     "source",

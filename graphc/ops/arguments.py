@@ -15,7 +15,7 @@ import numpy as np
 from graphc.base.errors import DTypeError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import shown
-from graphc.ir.dims import DimExpr
+from graphc.ir.dims.expressions import DimExpr
 
 
 def is_whole(item: Any) -> bool:

@@ -15,7 +15,7 @@ from graphc.base.errors import DTypeError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.ir.builder import current
-from graphc.ir.dims import Dim, DimExpr, Size, SizeNumber, broadcast, equal
+from graphc.ir.dims.expressions import Dim, DimExpr, Size, SizeNumber, broadcast, equal
 from graphc.ir.dtypes import (
     DType,
     dtype,

@@ -16,7 +16,7 @@ from graphc.base.errors import DTypeError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.ir.attributes import Attributes
-from graphc.ir.dims import Dim, DimExpr, ceil_div, dim_max
+from graphc.ir.dims.expressions import Dim, DimExpr, ceil_div, dim_max
 from graphc.ir.dtypes import ALL, DType, DTypeLike, bool_, float32, float64, int64
 from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.op import Domain, Element, ElementBuilder, Flat, OpDef, Scalar, register

@@ -2,8 +2,8 @@
 
 Role: a size that the user made of others by division may be of no value. That no divisor is 0 is
 then asked where it is used. What a size that was read off a value needs, the guards of that value
-say (``graphc.ir.dim_read``). Invariant: sizes of values that are computed or given ask for nothing
-more.
+say (``graphc.ir.dims.read_sizes``). Invariant: sizes of values that are computed or given ask for
+nothing more.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from graphc.ir.dim_atoms import DIVIDING, Atom, atoms_in_order, terms_of
-from graphc.ir.dim_compare import RELATIONS
-from graphc.ir.dims import Dim, DimExpr, equal
+from graphc.ir.dims.atoms import DIVIDING, Atom, atoms_in_order, terms_of
+from graphc.ir.dims.compare import RELATIONS
+from graphc.ir.dims.expressions import Dim, DimExpr, equal
 from graphc.ir.graph import Node
 from graphc.ir.guard import ATTRIBUTE, Data, Guard, data_of, may_demand
 from graphc.ir.types import TensorType

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from graphc.base.errors import GraphcError, IndexRangeError, ShapeError
 from graphc.base.source import caller
-from graphc.ir.dims import Dim, equal, select
+from graphc.ir.dims.expressions import Dim, equal, select
 from graphc.ir.guard import ATTRIBUTE, Data, Guard, data_of, holes
 
 Guards: TypeAlias = tuple[Data, ...]

@@ -13,7 +13,7 @@ from graphc.base.source import caller
 from graphc.base.words import is_count, shown
 from graphc.ir.attributes import Attributes, Payload, SharedAttributes
 from graphc.ir.builder import building, current
-from graphc.ir.dims import Dim, DimExpr, Size, symbol
+from graphc.ir.dims.expressions import Dim, DimExpr, Size, symbol
 from graphc.ir.dtypes import DType, DTypeLike, float32, int64, named
 from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.op import (

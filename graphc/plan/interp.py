@@ -15,7 +15,7 @@ import numpy as np
 
 from graphc.base.errors import ShapeError
 from graphc.ir.attributes import Array
-from graphc.ir.dims import evaluate
+from graphc.ir.dims.expressions import evaluate
 from graphc.ir.types import TensorType
 from graphc.kernel.interp import CheckFailure, run_kernel
 from graphc.kernel.ir import Kernel

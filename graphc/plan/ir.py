@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from graphc.base.source import Location
 from graphc.base.target import CACHE_LINE
 from graphc.ir.attributes import Array
-from graphc.ir.dims import Dim, ceil_div
+from graphc.ir.dims.expressions import Dim, ceil_div
 from graphc.ir.guard import Guard
 from graphc.ir.types import TensorType
 from graphc.plan.memory import MemorySolution, offsets_for_sizes

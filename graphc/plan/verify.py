@@ -14,8 +14,8 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, get_args
 
-from graphc.ir import dims
-from graphc.ir.dims import Dim
+from graphc.ir.dims import expressions as dims
+from graphc.ir.dims.expressions import Dim
 from graphc.ir.dtypes import bool_
 from graphc.kernel.ir import stored_parts
 from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require, SlotKind, Step

@@ -1,20 +1,21 @@
 """That no step of a plan touches what is not its own: bounds, proved for all sizes guards allow.
 
-A kernel's accesses are proved to be within its buffers (``graphc.kernel.bounds``), or a guard asks
-for it, and the slots it is given have as many elements as those. What is known at a step are the
-guards of the plan, and those that every way to the step has required. Plans of known sizes need no
-proof: their kernels are looked at for indices outside of their buffers when they are verified.
+A kernel's accesses are proved to be within its buffers (``graphc.kernel.analysis.bounds``), or a
+guard asks for it, and the slots it is given have as many elements as those. What is known at a step
+are the guards of the plan, and those that every way to the step has required. Plans of known sizes
+need no proof: their kernels are looked at for indices outside of their buffers when they are
+verified.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from graphc.ir.dims import Dim
+from graphc.ir.dims.expressions import Dim
 from graphc.ir.guard import Guard
 from graphc.ir.proof.facts import Assumed
 from graphc.ir.proof.prover import Prover
-from graphc.kernel.bounds import overruns
+from graphc.kernel.analysis.bounds import overruns
 from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require
 from graphc.plan.verify_memory import PlanChecker
 

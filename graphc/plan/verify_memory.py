@@ -14,9 +14,9 @@ from itertools import pairwise
 from typing import NoReturn
 
 from graphc.base.errors import VerifyError
-from graphc.ir import dims
-from graphc.ir.dims import Dim
-from graphc.kernel.in_place import safe_pairs
+from graphc.ir.dims import expressions
+from graphc.ir.dims.expressions import Dim
+from graphc.kernel.analysis.aliasing import safe_pairs
 from graphc.plan.ir import Copy, Group, Launch, Layout, Plan
 from graphc.plan.memory import MemorySolution, offsets_for_sizes
 
@@ -44,7 +44,7 @@ class PlanChecker:
 
     def sizes_agree(self, left: Dim, right: Dim) -> bool:
         """Guards may promise what cannot be proved, so only what is refuted is wrong."""
-        return left == right or dims.compare("eq", left, right) is not False
+        return left == right or expressions.compare("eq", left, right) is not False
 
 
 class MemoryChecker(PlanChecker):

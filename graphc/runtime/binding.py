@@ -11,7 +11,7 @@ from collections.abc import Container, Mapping, Sequence
 from graphc.base.errors import ShapeError
 from graphc.base.source import caller
 from graphc.ir.attributes import Array
-from graphc.ir.dims import Dim, Sizes, evaluate, is_symbol, symbol_name
+from graphc.ir.dims.expressions import Dim, Sizes, evaluate, is_symbol, symbol_name
 from graphc.plan.ir import Plan
 
 

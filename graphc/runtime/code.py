@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphc.plan.table import WALKER, WORKER
+from graphc.plan.abi import WALKER, WORKER
 
 if TYPE_CHECKING:
     from graphc.runtime.jit import Library
@@ -20,7 +20,7 @@ class Glue(NamedTuple):
     Attributes:
         handler: of the handler of Ctrl-C, ``void (i32)``.
         flag: of the int32 that it sets.
-        entry: of the native entry, see ``graphc.codegen.entry``.
+        entry: of the native entry, see ``graphc.native.python_entry``.
         imports: of the table that the entry reads addresses from.
     """
 

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from graphc.base.objects import (
+from graphc.base.object_layouts import (
     ARRAY_DATA,
     ARRAY_DIMS,
     ARRAY_DTYPE,
@@ -37,7 +37,7 @@ from graphc.base.target import host
 from graphc.ir.attributes import Array
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
-from graphc.plan.table import INPUT_WORDS, OUTPUT_WORDS, TABLE_WORDS
+from graphc.plan.abi import INPUT_WORDS, OUTPUT_WORDS, TABLE_WORDS
 from graphc.runtime.address import can_read_directly, documented_address
 from graphc.runtime.code import Glue
 from graphc.runtime.program import Program
@@ -144,7 +144,7 @@ def _numpy_empty() -> int | None:
 @cache
 def _compiled() -> tuple[int, int, object]:
     """The addresses of the process's own native entry and of its table; what keeps them loaded."""
-    from graphc.codegen.entry import emit_entry
+    from graphc.native.python_entry import emit_entry
     from graphc.runtime.jit import compile_object, key_of, shared_library
 
     text = emit_entry(host())

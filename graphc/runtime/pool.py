@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphc.base import forks
-from graphc.plan.table import POOL_BYTES, POOL_ENTRY
+from graphc.plan.abi import POOL_BYTES, POOL_ENTRY
 from graphc.runtime.address import address_of
 
 

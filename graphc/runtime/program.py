@@ -20,9 +20,8 @@ from graphc.base.errors import FeedError
 from graphc.base.forks import lock
 from graphc.base.source import caller
 from graphc.ir.attributes import Array
-from graphc.ir.dims import Dim, DimExpr, evaluate
-from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require
-from graphc.plan.table import (
+from graphc.ir.dims.expressions import Dim, DimExpr, evaluate
+from graphc.plan.abi import (
     BRANCH,
     COPY,
     FAIL,
@@ -33,7 +32,8 @@ from graphc.plan.table import (
     SKIP,
     STEP_WORDS,
 )
-from graphc.plan.work import is_brief
+from graphc.plan.cost import is_brief
+from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require
 from graphc.runtime.address import address_of, aligned_empty
 from graphc.runtime.binding import Binder, Numbers
 from graphc.runtime.blocks import maker_of_results
@@ -163,7 +163,7 @@ class Frame(NamedTuple):
     """Tables and arena of one run at one binding of the dims.
 
     Attributes:
-        record: the addresses that native code needs, in the order of ``graphc.plan.table``.
+        record: the addresses that native code needs, in the order of ``graphc.plan.abi``.
         arena: where temporaries lie.
         pointers: the pointer table, as integers.
         status: what a kernel that fails fills in.

@@ -1,7 +1,7 @@
 """Which launches of a plan are cut into tasks, and which run side by side, for each binding.
 
-Neither changes a bit of a result (``graphc.kernel.split``), so these decisions are free; they
-are made in advance, and nothing is left to decide when a launch comes.
+Neither changes a bit of a result (``graphc.kernel.analysis.split``), so these decisions are free;
+they are made in advance, and nothing is left to decide when a launch comes.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from graphc.ir.attributes import Array
-from graphc.ir.dims import Dim
-from graphc.kernel.grains import GROUP_WORK, WAKE_WORK, grain_of, saved_beside
+from graphc.ir.dims.expressions import Dim
+from graphc.kernel.analysis.task_size import GROUP_WORK, WAKE_WORK, grain_of, saved_beside
+from graphc.plan.abi import GROUP, LAUNCH, PARALLEL
 from graphc.plan.ir import Group, Launch, Plan
-from graphc.plan.table import GROUP, LAUNCH, PARALLEL
 
 
 class Cut(NamedTuple):
@@ -70,7 +70,7 @@ class Beside(NamedTuple):
 
     Attributes:
         group: the group.
-        bounds: the address of its bounds as ``graphc.plan.table`` says.
+        bounds: the address of its bounds as ``graphc.plan.abi`` says.
         cuts: those of its launches, which may be cut into tasks instead.
         seats: how many threads may take part.
     """

@@ -8,8 +8,8 @@ from typing import Protocol, TypeAlias
 
 from graphc.base.target import Target
 from graphc.kernel.ir import Statement
-from graphc.kernel.nest import Nest
-from graphc.kernel.schedule import Schedule
+from graphc.kernel.schedule.kinds import Schedule
+from graphc.kernel.schedule.nest import Nest
 
 Choice: TypeAlias = Schedule | Mapping[Statement, Schedule] | str | None
 """A schedule of the statement, or some of what is in it, or why there is none; None where there is

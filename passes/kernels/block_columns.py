@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from graphc.kernel.cascade import levels_of, parts_of
 from graphc.kernel.ir import Apply, Loop, Reduce, Statement, walk
-from graphc.kernel.legality import column_block_obstacle
 from graphc.kernel.scalar import PRIMITIVES
-from graphc.kernel.schedule import ColumnBlocked
+from graphc.kernel.schedule.kinds import ColumnBlocked
+from graphc.kernel.schedule.legality import column_block_obstacle
 from passes.kernels.base import Choice, KernelContext
 from passes.kernels.vectorize import lanes_of
 

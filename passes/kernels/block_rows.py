@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphc.base.target import CACHE_LINE
-from graphc.ir.dims import Dim
+from graphc.ir.dims.expressions import Dim
 from graphc.kernel.ir import Load, Loop, Statement, Store
-from graphc.kernel.legality import row_block_obstacle
-from graphc.kernel.nest import row_of
-from graphc.kernel.schedule import RowBlocked, Streaming, Vector
+from graphc.kernel.schedule.kinds import RowBlocked, Streaming, Vector
+from graphc.kernel.schedule.legality import row_block_obstacle
+from graphc.kernel.schedule.nest import row_of
 from passes.kernels.base import Choice, KernelContext
 
 ROWS = 8

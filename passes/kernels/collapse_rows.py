@@ -7,11 +7,11 @@ waits for the store of some lanes before it, whichever they are.
 
 from __future__ import annotations
 
-from graphc.ir.dims import product
+from graphc.ir.dims.expressions import product
 from graphc.kernel.ir import Loop, Statement, Var
-from graphc.kernel.legality import collapse_obstacle
-from graphc.kernel.nest import row_of
-from graphc.kernel.schedule import Collapsed
+from graphc.kernel.schedule.kinds import Collapsed
+from graphc.kernel.schedule.legality import collapse_obstacle
+from graphc.kernel.schedule.nest import row_of
 from passes.kernels.base import Choice, KernelContext
 from passes.kernels.vectorize import lanes_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from graphc.base.target import Target
 from graphc.kernel.ir import Kernel, Loop, Statement
-from graphc.kernel.nest import Nest
-from graphc.kernel.text import print_statements
+from graphc.kernel.printer import print_statements
+from graphc.kernel.schedule.nest import Nest
 from passes.kernels.pipeline import considered
 from passes.kernels.vectorize import runs_as_around
 

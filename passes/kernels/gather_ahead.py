@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from graphc.base.target import CACHE_LINE
 from graphc.kernel.ir import Loop, Statement
-from graphc.kernel.picked import Picked, picked_from
-from graphc.kernel.schedule import Gathered, Schedule
+from graphc.kernel.schedule.kinds import Gathered, Schedule
+from graphc.kernel.schedule.picked_rows import Picked, picked_from
 from passes.kernels.base import Choice, KernelContext
 
 AHEAD = 4

@@ -8,8 +8,8 @@ from typing import Literal
 
 from graphc.base.target import Target
 from graphc.kernel.ir import Kernel, Loop, Statement
-from graphc.kernel.nest import Nest
-from graphc.kernel.schedule import Schedule
+from graphc.kernel.schedule.kinds import Schedule
+from graphc.kernel.schedule.nest import Nest
 from passes.kernels.base import KernelContext, KernelPass
 from passes.kernels.block_columns import block_columns
 from passes.kernels.block_rows import block_rows

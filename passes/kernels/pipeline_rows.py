@@ -11,12 +11,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphc.base.target import CACHE_LINE, FAR_BYTES, Target
-from graphc.ir.dims import Dim
+from graphc.ir.dims.expressions import Dim
 from graphc.kernel.ir import Apply, Load, Loop, Statement, Store, walk
-from graphc.kernel.legality import pipeline_obstacle
 from graphc.kernel.scalar import PRIMITIVES
-from graphc.kernel.schedule import Pipelined
-from graphc.kernel.stages import Stage, buffers_read, columns_of, is_one_step, stages_of, width_of
+from graphc.kernel.schedule.kinds import Pipelined
+from graphc.kernel.schedule.legality import pipeline_obstacle
+from graphc.kernel.schedule.row_stages import (
+    Stage,
+    buffers_read,
+    columns_of,
+    is_one_step,
+    stages_of,
+    width_of,
+)
 from passes.kernels.base import Choice, KernelContext
 from passes.kernels.stream_stores import REDUCING_STREAM_BYTES
 

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from graphc.base.target import FAR_BYTES
-from graphc.ir.dims import may_be, product
+from graphc.ir.dims.expressions import may_be, product
 from graphc.ir.types import Shape
 from graphc.kernel.ir import Load, Loop, Reduce, Statement, Store
-from graphc.kernel.nest import row_of
-from graphc.kernel.schedule import (
+from graphc.kernel.schedule.kinds import (
     Collapsed,
     ColumnBlocked,
     Pipelined,
@@ -20,7 +19,8 @@ from graphc.kernel.schedule import (
     Streaming,
     Vector,
 )
-from graphc.kernel.stages import columns_of, fresh_loads, stages_of, width_of
+from graphc.kernel.schedule.nest import row_of
+from graphc.kernel.schedule.row_stages import columns_of, fresh_loads, stages_of, width_of
 from passes.kernels.base import Choice, KernelContext
 from passes.kernels.block_rows import BLOCK_BYTES
 from passes.kernels.pipeline_rows import is_near

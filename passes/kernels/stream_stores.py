@@ -8,8 +8,8 @@ lines, so vector loops start at the first element of a line. Values are the same
 from __future__ import annotations
 
 from graphc.kernel.ir import Statement, Store
-from graphc.kernel.legality import stream_obstacle
-from graphc.kernel.schedule import Streaming
+from graphc.kernel.schedule.kinds import Streaming
+from graphc.kernel.schedule.legality import stream_obstacle
 from passes.kernels.base import Choice, KernelContext
 
 STREAM_BYTES = 12 << 20

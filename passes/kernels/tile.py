@@ -7,11 +7,11 @@ is read along the outer loop instead, where they are neighbours, and transposed 
 from __future__ import annotations
 
 from graphc.base.target import CACHE_LINE
-from graphc.kernel.index_range import loads_across
+from graphc.kernel.analysis.index_range import loads_across
 from graphc.kernel.ir import Loop, Statement, Var
-from graphc.kernel.legality import tile_obstacle
-from graphc.kernel.nest import tile_extent
-from graphc.kernel.schedule import Tiled
+from graphc.kernel.schedule.kinds import Tiled
+from graphc.kernel.schedule.legality import tile_obstacle
+from graphc.kernel.schedule.nest import tile_extent
 from passes.kernels.base import Choice, KernelContext
 
 MAX_TILE = 16

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from graphc.kernel.ir import Loop, Size, Statement
-from graphc.kernel.legality import vector_obstacle
-from graphc.kernel.nest import Nest, fitting, widest_bits
-from graphc.kernel.schedule import Collapsed, Pipelined, Schedule, Tiled, Vector
+from graphc.kernel.schedule.kinds import Collapsed, Pipelined, Schedule, Tiled, Vector
+from graphc.kernel.schedule.legality import vector_obstacle
+from graphc.kernel.schedule.nest import Nest, fitting, widest_bits
 from passes.kernels.base import Choice, KernelContext
 
 _WITH_LANES = (Collapsed, Pipelined, Tiled)

@@ -1,4 +1,4 @@
-"""The rules, by subject: identities that the driver in ``passes.rewrite`` applies.
+"""The rules, by subject: identities that the driver in ``passes.rewriting.rewrite`` applies.
 
 Every file of rules has them in a tuple ``RULES``; here they become the sets that passes apply.
 Invariant: a rule holds exactly under the conditions it states; what is wrong for some input of its
@@ -6,7 +6,7 @@ dtypes (NaN, infinities, -0.0, wrap-around) has a class or flags that say so. Of
 match, the first one fires.
 """
 
-from passes.rewrite import RuleSet
+from passes.rewriting.rewrite import RuleSet
 from passes.rules import (
     affine,
     arithmetic,

@@ -2,7 +2,8 @@
 
 Under ``reassoc`` only: each result rounds differently. Sums of constants that this leaves behind
 are merged by ``passes.rules.fast_math``. What stands around a matrix product of constant weights
-needs no flag and is the business of ``passes.weights``, which looks at the weights.
+needs no flag and is the business of ``passes.graph.fold_scales_into_weights``, which looks at the
+weights.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import numpy as np
 
 from graphc.ir.dtypes import FLOATS
 from graphc.ir.value import Value
-from passes.constants import Known
-from passes.pattern import Identity, Rule, rule
+from passes.rewriting.constants import Known
+from passes.rewriting.pattern import Identity, Rule, rule
 from passes.rules.common import combine, normal
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from graphc.ir.dtypes import FLOATS
 from graphc.ops.creation import zeros_like
 from graphc.ops.declare import NUMBERS
-from graphc.ops.nn import relu
-from graphc.ops.pointwise_arithmetic import guarded_multiply, negative
-from graphc.ops.pointwise_math import (
+from graphc.ops.nn.layers import relu
+from graphc.ops.pointwise.arithmetic import guarded_multiply, negative
+from graphc.ops.pointwise.math import (
     arctan,
     cos,
     cosh,
@@ -25,8 +25,8 @@ from graphc.ops.pointwise_math import (
     tan,
     tanh,
 )
-from graphc.ops.pointwise_rounding import abs_, ceil, floor, maximum, round_, sign, trunc
-from passes.pattern import Rule, rule
+from graphc.ops.pointwise.rounding import abs_, ceil, floor, maximum, round_, sign, trunc
+from passes.rewriting.pattern import Rule, rule
 from passes.rules.common import SIGNED, UNSIGNED, Function, is_nowhere_zero, is_zero
 
 _SIGNS: tuple[Rule, ...] = (

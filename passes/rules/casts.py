@@ -11,7 +11,7 @@ from collections.abc import Callable
 from graphc.ir.dtypes import DType, bool_, int8, int64, uint16
 from graphc.ir.value import Value
 from graphc.ops.declare import BITS, NUMBERS
-from graphc.ops.pointwise_logic import (
+from graphc.ops.pointwise.logic import (
     astype,
     bitwise_and,
     bitwise_or,
@@ -20,8 +20,8 @@ from graphc.ops.pointwise_logic import (
     not_equal,
     where,
 )
-from graphc.ops.pointwise_rounding import maximum, minimum
-from passes.pattern import Rule, rule
+from graphc.ops.pointwise.rounding import maximum, minimum
+from passes.rewriting.pattern import Rule, rule
 from passes.rules.common import Function, is_one, is_zero
 from passes.rules.logic import COMPARISONS
 

@@ -11,8 +11,8 @@ from graphc.ir.attributes import Array
 from graphc.ir.dtypes import FLOATS, INTEGERS, DType
 from graphc.ir.value import Value
 from graphc.ops.convert import broadcast_shapes
-from graphc.ops.shape import broadcast_to
-from passes.constants import Known
+from graphc.ops.move.shape import broadcast_to
+from passes.rewriting.constants import Known
 
 SIGNED_INTEGERS: tuple[DType, ...] = tuple(d for d in INTEGERS if d.kind == "int")
 UNSIGNED: tuple[DType, ...] = tuple(d for d in INTEGERS if d.kind == "uint")

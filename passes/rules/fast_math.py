@@ -12,12 +12,12 @@ import numpy as np
 from graphc.ir.dtypes import FLOATS, bool_
 from graphc.ir.value import Value
 from graphc.ops.creation import full_like, ones_like, zeros_like
-from graphc.ops.pointwise_arithmetic import guarded_multiply, sqrt
-from graphc.ops.pointwise_logic import isfinite, isinf, isnan, where
-from graphc.ops.pointwise_math import exp
-from graphc.ops.pointwise_rounding import abs_, maximum, minimum, sign
-from passes.constants import Known
-from passes.pattern import Flag, Identity, Rule, rule
+from graphc.ops.pointwise.arithmetic import guarded_multiply, sqrt
+from graphc.ops.pointwise.logic import isfinite, isinf, isnan, where
+from graphc.ops.pointwise.math import exp
+from graphc.ops.pointwise.rounding import abs_, maximum, minimum, sign
+from passes.rewriting.constants import Known
+from passes.rewriting.pattern import Flag, Identity, Rule, rule
 from passes.rules.common import combine, normal, spread
 from passes.rules.logic import COMPARISONS, NEGATED
 

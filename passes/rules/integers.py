@@ -8,11 +8,11 @@ from graphc.ir.attributes import Array
 from graphc.ir.dtypes import INTEGERS
 from graphc.ir.value import Value
 from graphc.ops.creation import ones_like, zeros_like
-from graphc.ops.pointwise_arithmetic import fmod, power
-from graphc.ops.pointwise_logic import equal, not_equal
-from graphc.ops.pointwise_rounding import abs_, sign
-from passes.constants import Known
-from passes.pattern import Rule, rule
+from graphc.ops.pointwise.arithmetic import fmod, power
+from graphc.ops.pointwise.logic import equal, not_equal
+from graphc.ops.pointwise.rounding import abs_, sign
+from passes.rewriting.constants import Known
+from passes.rewriting.pattern import Rule, rule
 from passes.rules.common import SIGNED_INTEGERS, UNSIGNED, combines, powers_of_two
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from graphc.ir.dtypes import ALL, FLOATS, INTEGERS, bool_
 from graphc.ops.creation import full_like, zeros_like
 from graphc.ops.declare import BITS, NUMBERS
-from graphc.ops.pointwise_arithmetic import negative
-from graphc.ops.pointwise_logic import (
+from graphc.ops.pointwise.arithmetic import negative
+from graphc.ops.pointwise.logic import (
     equal,
     greater,
     greater_equal,
@@ -24,9 +24,9 @@ from graphc.ops.pointwise_logic import (
     not_equal,
     where,
 )
-from graphc.ops.pointwise_rounding import abs_, maximum, minimum
-from passes.constants import Known
-from passes.pattern import Identity, Rule, rule
+from graphc.ops.pointwise.rounding import abs_, maximum, minimum
+from passes.rewriting.constants import Known
+from passes.rewriting.pattern import Identity, Rule, rule
 from passes.rules.common import SIGNED_INTEGERS, Function, is_zero
 
 DISCRETE = BITS

@@ -11,9 +11,9 @@ import numpy as np
 from graphc.ir.dtypes import ALL, FLOATS, INTEGERS
 from graphc.ir.value import Value
 from graphc.ops.declare import BITS
-from graphc.ops.pointwise_rounding import abs_, clip, maximum, minimum
-from passes.constants import Known
-from passes.pattern import Rule, rule
+from graphc.ops.pointwise.rounding import abs_, clip, maximum, minimum
+from passes.rewriting.constants import Known
+from passes.rewriting.pattern import Rule, rule
 from passes.rules.common import combine, spread
 
 

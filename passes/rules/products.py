@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphc.ir.dims import symbol
+from graphc.ir.dims.expressions import symbol
 from graphc.ir.value import Value
-from graphc.ops.linalg import contracted
-from graphc.ops.shape import permuted
-from passes.pattern import Rule, rule
+from graphc.ops.linalg.matmul import contracted
+from graphc.ops.move.shape import permuted
+from passes.rewriting.pattern import Rule, rule
 
 Axes = tuple[int, ...]
 

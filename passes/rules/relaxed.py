@@ -9,8 +9,8 @@ from __future__ import annotations
 from graphc.ir.builder import apply
 from graphc.ir.dtypes import FLOATS, DType, float32
 from graphc.ir.op import OpDef
-from graphc.ops.pointwise_fast import approximate, fma
-from graphc.ops.pointwise_math import (
+from graphc.ops.pointwise.fast import approximate, fma
+from graphc.ops.pointwise.math import (
     cos_op,
     erf_op,
     erfc_op,
@@ -19,7 +19,7 @@ from graphc.ops.pointwise_math import (
     sin_op,
     tanh_op,
 )
-from passes.pattern import Identity, Rule, rule
+from passes.rewriting.pattern import Identity, Rule, rule
 
 
 def _faster(accurate: OpDef, dtypes: tuple[DType, ...] = FLOATS) -> Rule:

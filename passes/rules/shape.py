@@ -1,7 +1,8 @@
 """Slices and margins: one after the other they are one, and what is cut off again was never added.
 
 All of it only moves elements and so keeps every bit; the conditions are proved for all sizes, or
-the rule does not fire. Reshapes, transposes and broadcasts are joined by ``passes.canonicalize``.
+the rule does not fire. Reshapes, transposes and broadcasts are joined by
+``passes.graph.canonicalize``.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphc.ir.builder import apply
-from graphc.ir.dims import Dim, equal, less_equal, symbol
+from graphc.ir.dims.expressions import Dim, equal, less_equal, symbol
 from graphc.ir.dtypes import ALL
 from graphc.ir.value import Value
-from graphc.ops.shape import broadcast_to_op
-from graphc.ops.slicing import pad_op, slice_op, sliced
-from passes.pattern import Rule, rule
+from graphc.ops.move.shape import broadcast_to_op
+from graphc.ops.move.slicing import pad_op, slice_op, sliced
+from passes.rewriting.pattern import Rule, rule
 
 Dims = tuple[Dim, ...]
 Steps = tuple[int, ...]

@@ -2,8 +2,8 @@
 
 Class T throughout: what is rewritten gets more accurate, or finite where it was not, and is
 elsewhere within the bound. Spellings that need more than their looks to be recognised, all those
-with sums over rows and all gradients, are the business of ``passes.exponents`` and, for roots of
-sums of squares, of ``passes.roots``.
+with sums over rows and all gradients, are the business of ``passes.stability.transfer`` and, for
+roots of sums of squares, of ``passes.stability.scaled_norms``.
 
 Left alone: ``log(x * y)``. A sum of logarithms is less accurate wherever the product is a number.
 """
@@ -13,10 +13,10 @@ from __future__ import annotations
 from functools import partial
 
 from graphc.ir.dtypes import FLOATS
-from graphc.ops.pointwise_arithmetic import sqrt
-from graphc.ops.pointwise_math import cosh, erf, erfc, exp, expm1, log, log1p, sigmoid, sinh, tanh
-from graphc.ops.pointwise_rounding import abs_
-from passes.pattern import Rule, rule
+from graphc.ops.pointwise.arithmetic import sqrt
+from graphc.ops.pointwise.math import cosh, erf, erfc, exp, expm1, log, log1p, sigmoid, sinh, tanh
+from graphc.ops.pointwise.rounding import abs_
+from passes.rewriting.pattern import Rule, rule
 
 _better = partial(rule, numerics="T", dtypes=FLOATS, bound=8.0, domain=(0.5, 4.0))
 """The domain is where nothing cancels yet; beyond it only the right side is accurate."""

@@ -14,11 +14,11 @@ import numpy as np
 from graphc.ir.dtypes import FLOATS
 from graphc.ir.value import Value
 from graphc.ops.creation import ones_like
-from graphc.ops.pointwise_arithmetic import power, sqrt
-from graphc.ops.pointwise_logic import equal, where
-from graphc.ops.pointwise_math import exp2
-from passes.constants import Known
-from passes.pattern import Rule, rule
+from graphc.ops.pointwise.arithmetic import power, sqrt
+from graphc.ops.pointwise.logic import equal, where
+from graphc.ops.pointwise.math import exp2
+from passes.rewriting.constants import Known
+from passes.rewriting.pattern import Rule, rule
 from passes.rules.common import normal, powers_of_two
 
 

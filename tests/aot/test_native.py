@@ -18,10 +18,10 @@ from random_programs import Recipe, build, recipes
 import graphc as gx
 from graphc.aot.native import binding
 from graphc.base.target import host, named
-from graphc.codegen.emitter import I64, ModuleEmitter
-from graphc.codegen.routine import Routine
-from graphc.debug.compare import difference
-from graphc.kernel import grains
+from graphc.checking.compare import difference
+from graphc.codegen.llvm.emitter import I64, ModuleEmitter
+from graphc.codegen.llvm.routine import Routine
+from graphc.kernel.analysis import task_size
 from graphc.runtime.jit import load
 
 FEW = settings(
@@ -248,7 +248,7 @@ def test_tasks_are_those_of_a_session() -> None:
     for _ in range(2000):
         work, extent = (int(10 ** random.uniform(0, high)) - 1 for high in (10, 4))
         seats, least = int(random.integers(1, 9)), int(random.choice([1, 1, 2, 64]))
-        expected = grains.grain_of(work, extent, seats, least)
+        expected = task_size.grain_of(work, extent, seats, least)
         assert native(work, extent, seats, least) == expected, (work, extent, seats, least)
 
 

@@ -22,10 +22,10 @@ import graphc as gx
 from graphc import aot
 from graphc.aot import inside
 from graphc.aot.artifact import FORMAT_VERSION, opened, signed
-from graphc.base import objects
+from graphc.base import object_layouts
 from graphc.base.errors import ArtifactError
 from graphc.cli import main
-from graphc.plan import table
+from graphc.plan import abi as table
 
 BATCH = 100
 
@@ -322,7 +322,7 @@ def test_what_was_checked_is_what_was_opened(copy: Path) -> None:
 def test_the_version_changes_with_what_loader_and_machine_code_agree_on() -> None:
     """Code of one version that is loaded by another would run amok."""
     agreed: list[Any] = []
-    for module in (inside, objects, table):
+    for module in (inside, object_layouts, table):
         agreed += sorted((name, value) for name, value in vars(module).items() if name.isupper())
     digest = hashlib.sha256(repr(agreed).encode()).hexdigest()[:16]
     assert (FORMAT_VERSION, digest) == (11, "aa474c2f5eb708f8"), (

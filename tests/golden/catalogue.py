@@ -27,23 +27,23 @@ from golden.registry import PROGRAMS, Program, p, variable
 from graphc.aot.families import family_of
 from graphc.aot.library import Design, content_of, text_of
 from graphc.base.target import named
-from graphc.codegen.cpuid import emit_cpu_level
-from graphc.codegen.elementary import NAMES, emit_function
-from graphc.codegen.emitter import FunctionEmitter, LType, ModuleEmitter, Reg, ltype
-from graphc.codegen.entry import emit_entry
 from graphc.codegen.gemm import gemm_library
-from graphc.codegen.walker import KernelModule, emit_walker
-from graphc.compiler import levels_of
+from graphc.codegen.llvm.emitter import FunctionEmitter, LType, ModuleEmitter, Reg, ltype
+from graphc.codegen.math.calls import NAMES, emit_function
+from graphc.compiling.compiler import levels_of
 from graphc.extract import Extraction, extract
+from graphc.frontend.structure import leaves
 from graphc.ir.dtypes import ALL
 from graphc.ir.effect import Effect
-from graphc.ir.printer import print_graph
+from graphc.ir.text.printer import print_graph
+from graphc.kernel.printer import kernel_key
 from graphc.kernel.scalar import PRIMITIVES
-from graphc.kernel.text import kernel_key
+from graphc.native.cpuid import emit_cpu_level
+from graphc.native.plan_walker import KernelModule, emit_walker
+from graphc.native.python_entry import emit_entry
 from graphc.plan.ir import Plan
-from graphc.plan.text import print_plan
+from graphc.plan.printer import print_plan
 from graphc.runtime.interrupt import handler_text
-from graphc.structure import leaves
 
 Texts = dict[str, str]
 

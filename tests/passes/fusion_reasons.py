@@ -8,9 +8,9 @@ from check import check_pass
 
 from graphc.base.options import Options
 from graphc.ir.equal import difference
-from graphc.ir.parser import parse_graph
-from passes.base import PassContext
-from passes.fusion import Fuser, fusion
+from graphc.ir.text.parser import parse_graph
+from passes.fusion.fusion import Fuser, fusion
+from passes.infra.base import PassContext
 
 
 def check_fusion(

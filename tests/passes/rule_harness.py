@@ -16,24 +16,24 @@ import numpy as np
 from check import SIZE, assert_same_bits
 
 from graphc.base.options import Options
-from graphc.debug.samples import random_array, specials
+from graphc.checking.samples import random_array, specials
 from graphc.interp import evaluate
 from graphc.ir.attributes import Payload
 from graphc.ir.builder import apply, building
-from graphc.ir.dims import Dim, symbol_name
-from graphc.ir.dims import evaluate as size_of
+from graphc.ir.dims.expressions import Dim, symbol_name
+from graphc.ir.dims.expressions import evaluate as size_of
 from graphc.ir.dtypes import ALL, DType, bool_, float32
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Contraction, Decompose, Pointwise, Reshape
-from graphc.ir.printer import symbols_in
+from graphc.ir.text.printer import symbols_in
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
-from graphc.ops.pointwise_fast import APPROXIMATE
+from graphc.ops.pointwise.fast import APPROXIMATE
 from graphc.ops.source import constant_op
-from passes.base import PassContext
-from passes.dce import dce
-from passes.pattern import Rule, Sketch, arguments_of, complete
-from passes.rewrite import RuleSet, rewrite
+from passes.graph.dce import dce
+from passes.infra.base import PassContext
+from passes.rewriting.pattern import Rule, Sketch, arguments_of, complete
+from passes.rewriting.rewrite import RuleSet, rewrite
 
 LARGEST_GRID = 30_000
 """Of more combinations of special values a random part is tried."""

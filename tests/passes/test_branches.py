@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from check import check_pass
 
-from passes.branches import branches
+from passes.control_flow.known_branches import branches
 
 # --- known ways ----------------------------------------------------------------------------------
 

@@ -15,12 +15,12 @@ from graphc.base.options import Options
 from graphc.extract import extract
 from graphc.interp import evaluate
 from graphc.ir.graph import Graph
-from passes.base import PassContext
-from passes.canonicalize import canonicalize
-from passes.chains import LONGEST, chains
-from passes.dce import dce
-from passes.decompose import decompose
-from passes.shapes import shapes
+from passes.graph.canonicalize import canonicalize
+from passes.graph.dce import dce
+from passes.graph.decompose import decompose
+from passes.graph.matmul_chains import LONGEST, chains
+from passes.graph.shapes import shapes
+from passes.infra.base import PassContext
 
 REASSOC = Options(fast_math={"reassoc"})
 

@@ -10,10 +10,10 @@ from graphc.base.target import named
 from graphc.interp import evaluate
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph
-from graphc.ir.parser import parse_graph
-from passes.base import PassContext
-from passes.layout import layout
-from passes.precompute import precompute
+from graphc.ir.text.parser import parse_graph
+from passes.graph.layout import layout
+from passes.graph.precompute import precompute
+from passes.infra.base import PassContext
 
 TARGET = named("x86-64-v2")
 """Its panels have two vectors of four floats side by side."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fusion_reasons import check_fusion
 
-from graphc.ops.groups import SHAPE
-from passes.fusion import FUSE, MERGE, SIBLINGS
-from passes.fusion_groups import CLOSED, CYCLE
+from graphc.ops.fusion_contract import SHAPE
+from passes.fusion.fusion import FUSE, MERGE, SIBLINGS
+from passes.fusion.groups import CLOSED, CYCLE
 
 
 def test_a_chain_is_one_kernel() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fusion_reasons import check_fusion
 
-from graphc.ops.groups import ONE_PRODUCT, OPERANDS, ORDER
-from passes.fusion import FUSE, MERGE
-from passes.fusion_groups import PAIR
+from graphc.ops.fusion_contract import ONE_PRODUCT, OPERANDS, ORDER
+from passes.fusion.fusion import FUSE, MERGE
+from passes.fusion.groups import PAIR
 
 
 def test_bias_and_activation_join_a_product() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fusion_reasons import check_fusion
 
-from graphc.ops.groups import ALL_ROWS, AXIS, OTHER_ROWS
-from passes.fusion import FUSE, MERGE, SIBLINGS
-from passes.fusion_groups import CHOICE, CLOSED
+from graphc.ops.fusion_contract import ALL_ROWS, AXIS, OTHER_ROWS
+from passes.fusion.fusion import FUSE, MERGE, SIBLINGS
+from passes.fusion.groups import CHOICE, CLOSED
 
 # --- rows ----------------------------------------------------------------------------------------
 

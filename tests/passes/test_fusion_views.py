@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fusion_reasons import check_fusion
 
-from passes.fusion import FUSE
+from passes.fusion.fusion import FUSE
 
 
 def test_a_group_is_computed_at_the_index_of_a_view_that_alone_reads_it() -> None:

@@ -7,10 +7,10 @@ import pytest
 from check import check_pass
 
 import graphc as gx
-from graphc.ir.parser import parse_graph
-from passes.base import PassContext
-from passes.cse import cse
-from passes.hoist import hoist
+from graphc.ir.text.parser import parse_graph
+from passes.control_flow.loop_invariants import hoist
+from passes.graph.cse import cse
+from passes.infra.base import PassContext
 
 # --- invariants ----------------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ import pytest
 
 import graphc as gx
 from graphc.extract import extract
-from passes.base import PassContext
-from passes.simplify import simplify
+from passes.graph.simplify import simplify
+from passes.infra.base import PassContext
 
 Spelling = Callable[[gx.Value, gx.Value], gx.Value]
 """Of what is picked, and of as many other elements."""

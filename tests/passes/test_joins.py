@@ -12,27 +12,27 @@ import pytest
 from check import check_pass
 
 import graphc as gx
-import passes.joins
+import passes.graph.concat_in_place
 from graphc import aot
 from graphc.base.errors import ParseError, VerifyError
 from graphc.base.options import Options
-from graphc.debug.compare import same_bits
+from graphc.checking.compare import same_bits
 from graphc.interp import evaluate
 from graphc.ir.graph import Graph
-from graphc.ir.parser import parse_graph
+from graphc.ir.text.parser import parse_graph
 from graphc.ir.verify import verify
 from graphc.kernel.ir import stored_parts
-from graphc.ops.placing import wholes
+from graphc.ops.move.placing import wholes
 from graphc.plan.ir import Launch, Plan
-from graphc.plan.text import constants_of, parse_plan, print_plan
+from graphc.plan.printer import constants_of, parse_plan, print_plan
 from graphc.plan.verify import verify_plan
-from passes.joins import joins
+from passes.graph.concat_in_place import joins
 
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """However few bytes are saved."""
-    monkeypatch.setattr(passes.joins, "LEAST_BYTES", 0)
+    monkeypatch.setattr(passes.graph.concat_in_place, "LEAST_BYTES", 0)
 
 
 def p(*shape: Any, **rest: Any) -> Any:

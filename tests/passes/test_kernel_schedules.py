@@ -12,10 +12,10 @@ from schedules import schedules_of
 import graphc as gx
 from graphc.base.errors import ParseError, VerifyError
 from graphc.base.target import Target, named
-from graphc.compiler import levels_of
+from graphc.compiling.compiler import levels_of
 from graphc.extract import extract
 from graphc.kernel.parser import parse_kernel
-from graphc.kernel.text import print_kernel, print_statements
+from graphc.kernel.printer import print_kernel, print_statements
 from graphc.kernel.verify import verify_kernel
 from passes.kernels.explained import schedule_lines
 from passes.kernels.pipeline import NAMES, scheduled

@@ -15,13 +15,13 @@ from graphc.base.options import Options
 from graphc.extract import extract
 from graphc.interp import evaluate
 from graphc.ir.graph import Graph
-from passes.base import PassContext
-from passes.cse import cse
-from passes.dce import dce
-from passes.decompose import decompose, is_core
-from passes.manager import Before, Needs, Step, check_order, print_times, run_pipeline
+from passes.graph.cse import cse
+from passes.graph.dce import dce
+from passes.graph.decompose import decompose, is_core
+from passes.graph.simplify import simplify
+from passes.infra.base import PassContext
+from passes.infra.manager import Before, Needs, Step, check_order, print_times, run_pipeline
 from passes.pipeline import ORDER, PIPELINE
-from passes.simplify import simplify
 
 STEPS = (Step(cse), Step(simplify, parts=frozenset({"neg-neg"})), Step(dce),
          Step(decompose, required=True, leaves=is_core), Step(cse), Step(dce))  # fmt: skip

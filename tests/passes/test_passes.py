@@ -13,16 +13,16 @@ from effort import assert_linear
 import graphc as gx
 from graphc.extract import extract
 from graphc.ir.graph import Graph
-from graphc.ir.parser import parse_graph
-from passes.base import PassContext, PassFunction
-from passes.canonicalize import canonicalize
-from passes.cse import cse
-from passes.dce import dce
-from passes.decompose import decompose, is_core
-from passes.fold import SMALL_BYTES, fold
-from passes.manager import Step, run_pipeline
-from passes.simplify import simplify
-from passes.stabilize import stabilize
+from graphc.ir.text.parser import parse_graph
+from passes.graph.canonicalize import canonicalize
+from passes.graph.cse import cse
+from passes.graph.dce import dce
+from passes.graph.decompose import decompose, is_core
+from passes.graph.fold import SMALL_BYTES, fold
+from passes.graph.simplify import simplify
+from passes.infra.base import PassContext, PassFunction
+from passes.infra.manager import Step, run_pipeline
+from passes.stability.stabilize import stabilize
 
 # --- dce -----------------------------------------------------------------------------------------
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from check import check_pass
 
-from graphc.ir.parser import parse_graph
-from passes.base import PassContext
-from passes.dce import dce
-from passes.prune_regions import prune_regions
+from graphc.ir.text.parser import parse_graph
+from passes.control_flow.prune_regions import prune_regions
+from passes.graph.dce import dce
+from passes.infra.base import PassContext
 
 # --- dead results, carries and captures ----------------------------------------------------------
 

@@ -15,10 +15,10 @@ import graphc as gx
 from graphc.base.options import Options
 from graphc.extract import extract
 from graphc.interp import evaluate
-from graphc.ir.parser import parse_graph
-from passes.base import PassContext
-from passes.branches import PARTS
-from passes.manager import run_pipeline
+from graphc.ir.text.parser import parse_graph
+from passes.control_flow.known_branches import PARTS
+from passes.infra.base import PassContext
+from passes.infra.manager import run_pipeline
 from passes.pipeline import PIPELINE
 
 # --- all together, at random and at scale --------------------------------------------------------

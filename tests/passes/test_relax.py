@@ -10,15 +10,15 @@ import pytest
 import graphc as gx
 from graphc.base.options import Options
 from graphc.base.target import Target, host, named
-from graphc.executable import Executable
 from graphc.extract import extract
 from graphc.interp import evaluate
 from graphc.ir.builder import apply
 from graphc.ir.graph import Graph
 from graphc.ir.op import lookup
-from graphc.ops.pointwise_fast import APPROXIMATE
-from passes.base import PassContext
-from passes.relax import relax
+from graphc.ops.pointwise.fast import APPROXIMATE
+from graphc.session.executable import Executable
+from passes.graph.relax import relax
+from passes.infra.base import PassContext
 
 BOTH = frozenset({"approx", "contract"})
 WITH_FMA = named("x86-64-v3")

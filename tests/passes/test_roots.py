@@ -12,9 +12,9 @@ from mpmath import mp
 import graphc as gx
 from graphc.extract import extract
 from graphc.ir.verify import verify
-from passes.base import PassContext
-from passes.roots import NAME, scale_roots
-from passes.stabilize import stabilize
+from passes.infra.base import PassContext
+from passes.stability.scaled_norms import NAME, scale_roots
+from passes.stability.stabilize import stabilize
 
 Spelling = Callable[[gx.Value, gx.Value], gx.Value]
 

@@ -11,21 +11,21 @@ from check import assert_same_bits
 import graphc as gx
 from graphc.base.errors import VerifyError
 from graphc.base.options import Options
-from graphc.debug.samples import specials
+from graphc.checking.samples import specials
 from graphc.extract import extract
 from graphc.interp import evaluate
 from graphc.ir.dtypes import FLOATS, INTEGERS, DType, float32, int32
 from graphc.ir.graph import Graph
 from graphc.ir.surface import surface_function
 from graphc.ops.creation import zeros_like
-from graphc.ops.pointwise_math import exp
-from graphc.ops.shape import transpose
-from passes.base import PassContext
-from passes.dce import dce
-from passes.pattern import Rule, record, rule
-from passes.rewrite import RuleSet, rewrite
+from graphc.ops.move.shape import transpose
+from graphc.ops.pointwise.math import exp
+from passes.graph.dce import dce
+from passes.graph.simplify import simplify
+from passes.infra.base import PassContext
+from passes.rewriting.pattern import Rule, record, rule
+from passes.rewriting.rewrite import RuleSet, rewrite
 from passes.rules import ALGEBRA
-from passes.simplify import simplify
 
 
 def graph_of(build: Any, *dtypes: str, shape: tuple[int, ...] = (4,)) -> Graph:

@@ -12,22 +12,22 @@ from rule_harness import LEAST_WORK, assert_agree, cases_of, cost, dtypes_of, in
 import graphc as gx
 from graphc.base.errors import VerifyError
 from graphc.base.options import Options
-from graphc.debug.samples import specials
+from graphc.checking.samples import specials
 from graphc.extract import extract
 from graphc.interp import evaluate
 from graphc.ir.dtypes import ALL, FLOATS, DType, float32, float64
 from graphc.ir.graph import Graph
 from graphc.ir.surface import surface_function
-from passes.base import PassContext
-from passes.canonicalize import canonicalize
-from passes.cse import cse
-from passes.dce import dce
-from passes.fold import fold
-from passes.pattern import Rule, rule
-from passes.rewrite import RuleSet, rewrite
+from passes.graph.canonicalize import canonicalize
+from passes.graph.cse import cse
+from passes.graph.dce import dce
+from passes.graph.fold import fold
+from passes.graph.simplify import simplify
+from passes.infra.base import PassContext
+from passes.rewriting.pattern import Rule, rule
+from passes.rewriting.rewrite import RuleSet, rewrite
 from passes.rules import ALGEBRA, RULE_SETS
 from passes.rules.casts import keeps
-from passes.simplify import simplify
 
 RULES = [
     pytest.param(rules, rule, dtype, id=f"{rule.name}-{dtype}")

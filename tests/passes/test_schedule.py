@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from check import check_pass
 
-from graphc.ir.parser import parse_graph
-from passes.base import PassContext
-from passes.schedule import schedule
+from graphc.ir.text.parser import parse_graph
+from passes.graph.schedule import schedule
+from passes.infra.base import PassContext
 
 
 def test_what_is_large_is_used_up_before_more_of_it_is_made() -> None:

@@ -10,21 +10,21 @@ import pytest
 from check import assert_same_bits
 
 from graphc.base.options import Options
-from graphc.debug.samples import random_array
+from graphc.checking.samples import random_array
 from graphc.interp import evaluate
 from graphc.ir.attributes import Payload
 from graphc.ir.builder import apply, building
-from graphc.ir.dims import symbol_name
+from graphc.ir.dims.expressions import symbol_name
 from graphc.ir.dtypes import ALL, DType
 from graphc.ir.graph import Graph
-from graphc.ir.printer import symbols_in
+from graphc.ir.text.printer import symbols_in
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ir.verify import verify
 from graphc.ops.source import constant_op
-from passes.base import PassContext
-from passes.pattern import Rule, Sketch
-from passes.rewrite import RuleSet, rewrite
+from passes.infra.base import PassContext
+from passes.rewriting.pattern import Rule, Sketch
+from passes.rewriting.rewrite import RuleSet, rewrite
 from passes.rules import products, reduce, shape
 
 RULES = (*shape.RULES, *reduce.RULES, *products.RULES)

@@ -15,14 +15,14 @@ from graphc.base.options import Options
 from graphc.extract import extract
 from graphc.interp import evaluate
 from graphc.ir.graph import Graph
-from passes.base import PassContext
-from passes.canonicalize import canonicalize
-from passes.cse import cse
-from passes.dce import dce
-from passes.fold import fold
-from passes.manager import Step, run_pipeline
-from passes.simplify import simplify
-from passes.stabilize import PARTS, stabilize
+from passes.graph.canonicalize import canonicalize
+from passes.graph.cse import cse
+from passes.graph.dce import dce
+from passes.graph.fold import fold
+from passes.graph.simplify import simplify
+from passes.infra.base import PassContext
+from passes.infra.manager import Step, run_pipeline
+from passes.stability.stabilize import PARTS, stabilize
 
 SURFACE = (canonicalize, cse, fold, simplify, stabilize, dce)
 

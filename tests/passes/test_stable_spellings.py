@@ -17,7 +17,7 @@ from mpmath import mp
 
 import graphc as gx
 from graphc.ir.graph import Node
-from passes.stabilize import PARTS
+from passes.stability.stabilize import PARTS
 
 Function = Callable[[Any], Any]
 

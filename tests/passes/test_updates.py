@@ -6,9 +6,9 @@ from functools import partial
 
 from check import check_pass
 
-from graphc.ir.parser import parse_graph
-from passes.base import PassContext
-from passes.updates import updates
+from graphc.ir.text.parser import parse_graph
+from passes.graph.order_variable_updates import updates
+from passes.infra.base import PassContext
 
 check_updates = partial(check_pass, updates, regions=False)
 

@@ -10,8 +10,8 @@ from check import check_pass
 
 import graphc as gx
 from graphc.base.options import Options
-from passes.base import PassContext
-from passes.views import views
+from passes.graph.move_views import views
+from passes.infra.base import PassContext
 
 
 def fired(context: PassContext) -> list[str]:

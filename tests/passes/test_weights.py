@@ -13,10 +13,10 @@ import graphc as gx
 from graphc.base.options import Options
 from graphc.extract import extract
 from graphc.ir.graph import Graph
-from passes.base import PassContext
-from passes.manager import run_pipeline
+from passes.graph.fold_scales_into_weights import weights
+from passes.infra.base import PassContext
+from passes.infra.manager import run_pipeline
 from passes.pipeline import PIPELINE
-from passes.weights import weights
 
 BEFORE = PIPELINE[: [step.name for step in PIPELINE].index("weights") + 1]
 K, N = 20, 6

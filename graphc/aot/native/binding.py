@@ -18,10 +18,10 @@ from graphc.aot.native.records import (
     PROGRAM,
 )
 from graphc.aot.tables import CUT_FIELDS, GUARD_FIELDS, IDLE_FIELDS, MARK, STEP_FIELDS
-from graphc.codegen.emitter import I1, I8, I32, I64, PTR, ModuleEmitter
-from graphc.codegen.routine import Record, Routine, Table, Word
-from graphc.kernel.grains import SERIAL_WORK, TASK_WORK, TASKS_PER_THREAD, WAKE_WORK
-from graphc.plan.table import FAIL, LAUNCH, PARALLEL, SKIP, STEP_WORDS
+from graphc.codegen.llvm.emitter import I1, I8, I32, I64, PTR, ModuleEmitter
+from graphc.codegen.llvm.routine import Record, Routine, Table, Word
+from graphc.kernel.analysis.task_size import SERIAL_WORK, TASK_WORK, TASKS_PER_THREAD, WAKE_WORK
+from graphc.plan.abi import FAIL, LAUNCH, PARALLEL, SKIP, STEP_WORDS
 
 BIND, SAY, SAY_GUARD = "graphc_bind", "graphc_say", "graphc_say_guard"
 """``i64 (context, symbols)``; ``i64 (context, template, numbers, code)`` and
@@ -268,7 +268,7 @@ def _emit_steps(module: ModuleEmitter, pool: str | None) -> None:
 
 
 def grain_of(r: Routine, work: Word, extent: Word, seats: Word, least: Word) -> Word:
-    """``graphc.kernel.grains.grain_of`` in native code."""
+    """``graphc.kernel.analysis.task_size.grain_of`` in native code."""
     wanted = r.least(r.least(work // TASK_WORK, seats * TASKS_PER_THREAD), extent // least)
     tasks = r.most(wanted, 1)
 

@@ -36,10 +36,10 @@ from graphc.aot.native.records import (
 from graphc.aot.native.records import PROGRAM as PROGRAM_LAYOUT
 from graphc.aot.native.running import INITIALISE, MOVE, NEED, RUN
 from graphc.aot.tables import MAX_THREADS
-from graphc.base.objects import ENTRY, ENTRY_IMPORTS
-from graphc.codegen.emitter import I32, I64, PTR, LType, ModuleEmitter
-from graphc.codegen.routine import Record, Routine, Table, Word
-from graphc.plan.table import POOL_ENTRY, WALKER, WORKER
+from graphc.base.object_layouts import ENTRY, ENTRY_IMPORTS
+from graphc.codegen.llvm.emitter import I32, I64, PTR, LType, ModuleEmitter
+from graphc.codegen.llvm.routine import Record, Routine, Table, Word
+from graphc.plan.abi import POOL_ENTRY, WALKER, WORKER
 from graphc.runtime.interrupt import FLAG, HANDLER
 
 VERSION = 1
@@ -49,7 +49,7 @@ CHOSEN = "graphc_chosen"
 """``ptr ()``: the program that this processor runs, or null."""
 
 CPU_LEVEL = "graphc_cpu_level"
-"""``i64 ()``: what the processor can do; see ``graphc.codegen.cpuid``."""
+"""``i64 ()``: what the processor can do; see ``graphc.native.cpuid``."""
 
 FUNCTIONS = (
     "signature", "status_text", "error", "context_bytes", "initialise", "create", "destroy",

@@ -19,14 +19,14 @@ from graphc.aot.native.records import CONTEXT, PROGRAM, counts_of
 from graphc.aot.native.running import emit_running
 from graphc.aot.tables import GUARD_FIELDS, MARK, Tables, symbol_names
 from graphc.base.target import Target
-from graphc.codegen.cpuid import emit_cpu_level
-from graphc.codegen.dims import emit_dims
-from graphc.codegen.emitter import I64, PTR, FunctionEmitter, ModuleEmitter, Reg
-from graphc.codegen.entry import emit_entry
-from graphc.codegen.routine import words
-from graphc.codegen.walker import ProgramText, emit_walker, joined_modules
-from graphc.ir.dims import DimExpr
-from graphc.plan.table import POOL_BYTES
+from graphc.codegen.llvm.dims import emit_dims
+from graphc.codegen.llvm.emitter import I64, PTR, FunctionEmitter, ModuleEmitter, Reg
+from graphc.codegen.llvm.routine import words
+from graphc.ir.dims.expressions import DimExpr
+from graphc.native.cpuid import emit_cpu_level
+from graphc.native.plan_walker import ProgramText, emit_walker, joined_modules
+from graphc.native.python_entry import emit_entry
+from graphc.plan.abi import POOL_BYTES
 from graphc.runtime.interrupt import handler_text
 
 

@@ -15,9 +15,9 @@ from graphc.aot.tables import (
     Tables,
 )
 from graphc.base.target import CACHE_LINE
-from graphc.codegen.emitter import I64, PTR
-from graphc.codegen.routine import Layout
-from graphc.plan.table import STEP_WORDS
+from graphc.codegen.llvm.emitter import I64, PTR
+from graphc.codegen.llvm.routine import Layout
+from graphc.plan.abi import STEP_WORDS
 
 OK, BAD_ARGUMENT, BAD_DIMS, BAD_INDEX, NO_MEMORY, BAD_CPU, BAD_WEIGHTS, NO_WORKSPACE = range(8)
 """What functions of a library give."""

@@ -36,9 +36,9 @@ from graphc.aot.tables import (
     TEMPORARY,
     VARIABLE,
 )
-from graphc.codegen.emitter import I32, I64, PTR, ModuleEmitter
-from graphc.codegen.routine import Record, Routine, Table, Word
-from graphc.plan.table import FAIL, LAUNCH, STEP_WORDS, WALKER
+from graphc.codegen.llvm.emitter import I32, I64, PTR, ModuleEmitter
+from graphc.codegen.llvm.routine import Record, Routine, Table, Word
+from graphc.plan.abi import FAIL, LAUNCH, STEP_WORDS, WALKER
 
 INITIALISE, RUN, NEED, MOVE = (
     "graphc_initialise", "graphc_run", "graphc_need", "graphc_move",

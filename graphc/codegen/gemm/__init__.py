@@ -16,15 +16,15 @@ from __future__ import annotations
 from functools import cache
 
 from graphc.base.target import Target
-from graphc.codegen.emitter import ModuleEmitter
 from graphc.codegen.gemm.blocking import (
     gemm_workspace_bytes,
     reads_in_place,
     reads_transpose_in_place,
 )
 from graphc.codegen.gemm.driver import emit_float_gemm, emit_float_gemm_packed
+from graphc.codegen.gemm.gemv import columns_before
 from graphc.codegen.gemm.integer import emit_integer_gemm
-from graphc.codegen.gemm.row import columns_before
+from graphc.codegen.llvm.emitter import ModuleEmitter
 from graphc.ir.dtypes import DType
 
 __all__ = [

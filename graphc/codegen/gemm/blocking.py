@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphc.base.target import Target
-from graphc.codegen.emitter import LType, element_of, ltype
+from graphc.codegen.llvm.emitter import LType, element_of, ltype
 from graphc.ir.dtypes import DType
+from graphc.kernel.analysis.split import FEW_ROWS
 from graphc.kernel.panels import depth_limit, panel_width, vector_bits
-from graphc.kernel.split import FEW_ROWS
 
 _ALIGNMENT = 64
 # Rows of C per tile, for vectors of 512, 256 and 128 bits. A tile of two vectors' width needs twice

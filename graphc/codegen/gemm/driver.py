@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from graphc.base.target import Target
-from graphc.codegen.emitter import ModuleEmitter, Reg
-from graphc.codegen.gemm.ahead import Near, Requests
 from graphc.codegen.gemm.blocking import Blocking, blocking
-from graphc.codegen.gemm.build import Builder, otherwise
-from graphc.codegen.gemm.dots import emit_dots
-from graphc.codegen.gemm.few import emit_few_rows
-from graphc.codegen.gemm.move import emit_copy, emit_pack_block, emit_zero
-from graphc.codegen.gemm.tile import emit_row, emit_strip, emit_tile
+from graphc.codegen.gemm.builder import Builder, otherwise
+from graphc.codegen.gemm.micro_kernel import emit_row, emit_strip, emit_tile
+from graphc.codegen.gemm.packing import emit_copy, emit_pack_block, emit_zero
+from graphc.codegen.gemm.prefetch_plan import Near, Requests
+from graphc.codegen.gemm.small_m import emit_few_rows
+from graphc.codegen.gemm.small_m_transposed import emit_dots
+from graphc.codegen.llvm.emitter import ModuleEmitter, Reg
 from graphc.ir.dtypes import DType
-from graphc.kernel.split import FEW_ROWS
+from graphc.kernel.analysis.split import FEW_ROWS
 
 # Up to so many rows of C, B is read once, row by row, whether it is wide or not. If it is wide,
 # ``FEW_ROWS`` is the limit: its tiles would be a few cache lines from each of many pages.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from graphc.base.target import Target
-from graphc.codegen.emitter import ModuleEmitter, ltype
-from graphc.codegen.gemm.build import Builder
-from graphc.codegen.gemm.move import emit_zero
-from graphc.codegen.gemm.stream import Stream, emit_stream
+from graphc.codegen.gemm.builder import Builder
+from graphc.codegen.gemm.packing import emit_zero
+from graphc.codegen.gemm.streaming_kernel import Stream, emit_stream
+from graphc.codegen.llvm.emitter import ModuleEmitter, ltype
 from graphc.ir.dtypes import DType
 
 _ROWS = 4

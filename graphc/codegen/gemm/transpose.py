@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from graphc.codegen.emitter import LType, Reg, ltype
 from graphc.codegen.gemm.blocking import Blocking
-from graphc.codegen.gemm.build import Builder
-from graphc.codegen.transpose import shuffled, transposed
+from graphc.codegen.gemm.builder import Builder
+from graphc.codegen.llvm.emitter import LType, Reg, ltype
+from graphc.codegen.llvm.transpose import shuffled, transposed
 
 
 def square_lanes(sizes: Blocking) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from graphc.base.source import Location
-from graphc.ir.printer import attrs_text
+from graphc.ir.text.printer import attrs_text
 
 if TYPE_CHECKING:
     from graphc.ir.graph import Graph, Node

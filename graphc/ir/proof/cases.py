@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from graphc.ir import dims
-from graphc.ir.dim_algebra import expression, intern_atom, lone_atom
-from graphc.ir.dim_atoms import Atom, terms_of
-from graphc.ir.dim_division import floor_divide
-from graphc.ir.dims import Dim, DimExpr
+from graphc.ir.dims import expressions as dims
+from graphc.ir.dims.algebra import expression, intern_atom, lone_atom
+from graphc.ir.dims.atoms import Atom, terms_of
+from graphc.ir.dims.division import floor_divide
+from graphc.ir.dims.expressions import Dim, DimExpr
 from graphc.ir.proof.facts import contradict
 from graphc.ir.proof.parts import are_equal, at_least, divided, is_negative, parts_in, replaced
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from math import gcd
 from typing import TypeAlias
 
-from graphc.ir.dim_algebra import build, expression
-from graphc.ir.dim_atoms import Atom, Monomial, Table, interval_of, terms_of
-from graphc.ir.dims import Dim
+from graphc.ir.dims.algebra import build, expression
+from graphc.ir.dims.atoms import Atom, Monomial, Table, interval_of, terms_of
+from graphc.ir.dims.expressions import Dim
 from graphc.ir.guard import Guard
 from graphc.ir.proof.parts import parts_in
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from graphc.ir.dim_algebra import build, expression, lone_atom, power_of, substituted
-from graphc.ir.dim_atoms import Atom, Table, hinge_arms, interval_of, linear_atom, terms_of
-from graphc.ir.dim_division import floor_divide
-from graphc.ir.dims import Dim, DimExpr, apply_call
+from graphc.ir.dims.algebra import build, expression, lone_atom, power_of, substituted
+from graphc.ir.dims.atoms import Atom, Table, hinge_arms, interval_of, linear_atom, terms_of
+from graphc.ir.dims.division import floor_divide
+from graphc.ir.dims.expressions import Dim, DimExpr, apply_call
 
 
 def parts_in(*among: Dim) -> dict[Atom, None]:

@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from graphc.ir import dims
-from graphc.ir.dim_algebra import extreme_of, lone_atom
-from graphc.ir.dim_atoms import Atom, terms_of
-from graphc.ir.dims import Dim, DimExpr
+from graphc.ir.dims import expressions
+from graphc.ir.dims.algebra import extreme_of, lone_atom
+from graphc.ir.dims.atoms import Atom, terms_of
+from graphc.ir.dims.expressions import Dim, DimExpr
 from graphc.ir.proof.cases import (
     CHOICES,
     Case,
@@ -130,7 +130,7 @@ class Prover:
             if found:
                 goal = found[0].goal
                 for other in found[1:]:
-                    goal = dims.dim_max(goal, other.goal)
+                    goal = expressions.dim_max(goal, other.goal)
                 case = replace(found[0], goal=goal)
                 continue
             atoms = (a for a in parts_in(case.goal) if a.kind == "mod")
@@ -146,7 +146,7 @@ class Prover:
 
     def _unknown(self, low: int = 0) -> DimExpr:
         self._fresh += 1
-        return dims.symbol(f"unknown {self._fresh}", low)
+        return expressions.symbol(f"unknown {self._fresh}", low)
 
     def _proved(self, case: Case) -> bool:
         """Depth first; as deep as there are choices in the goal.
@@ -260,7 +260,7 @@ def _without_division(goal: Dim) -> Iterator[Dim]:
         is_number = isinstance(divisor, int)
         if not at_least(divisor, 1) or not (is_number or atom.kind == "mod"):
             continue
-        stands = dims.symbol("stands for a division", 0 if atom.kind == "mod" else _LEAST)
+        stands = expressions.symbol("stands for a division", 0 if atom.kind == "mod" else _LEAST)
         free = replaced(goal, {atom: stands})
         direction = direction_of(free, stands)
         if atom.kind == "mod":

@@ -1,0 +1,1 @@
+"""Judging results: comparisons, samples, true values, and what explains a difference."""

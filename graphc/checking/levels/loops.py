@@ -1,0 +1,104 @@
+"""Single primitives of kernels as compiled loops over arrays.
+
+What a function of class R gives is open within a bound, but the same on one target wherever its
+code stands. These loops are that code, standing alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.base.target import Target
+from graphc.codegen.kernels.primitives import emit_primitive
+from graphc.codegen.llvm.emitter import (
+    I64,
+    PTR,
+    FunctionEmitter,
+    ModuleEmitter,
+    Reg,
+    element_of,
+    ltype,
+)
+from graphc.ir.attributes import Array
+from graphc.ir.dtypes import DType, bool_
+from graphc.kernel.scalar import PRIMITIVES
+from graphc.runtime import jit
+
+FUNCTIONS = tuple(name for name, primitive in PRIMITIVES.items() if not primitive.exact)
+"""The primitives of class R."""
+
+
+def operand_dtypes(name: str, dtype: DType) -> list[DType]:
+    """The dtypes of a primitive's operands."""
+    types = [dtype] * PRIMITIVES[name].arity
+    if name == "select":
+        types[0] = bool_
+    return types
+
+
+class Loops:
+    """A library of array loops, each over one primitive."""
+
+    def __init__(self, target: Target) -> None:
+        self._module = ModuleEmitter(target)
+        self._target = target
+        self._symbols: dict[str, np.dtype[Any]] = {}
+        self._library: jit.Library | None = None
+
+    def add(
+        self,
+        symbol: str,
+        operands: Sequence[DType],
+        result: DType,
+        lanes: int,
+        body: Callable[[FunctionEmitter, list[Reg]], Reg],
+    ) -> None:
+        """A loop over arrays whose length is a multiple of ``lanes``."""
+        pointers = [("ptr", f"%in{index}") for index in range(len(operands))]
+        e = FunctionEmitter(
+            self._module, symbol, [*pointers, ("ptr", "%out"), ("i64", "%count")]
+        )
+        with e.loop(e.const(0, I64), Reg("%count", I64), lanes) as loop:
+            inputs = []
+            for (_, pointer), dtype in zip(pointers, operands, strict=True):
+                memory = "i8" if dtype.kind == "bool" else element_of(dtype)
+                address = e.element_pointer(Reg(pointer, PTR), loop.index, memory)
+                value = e.load(address, ltype(memory, lanes), 1)
+                if dtype.kind == "bool":
+                    value = e.icmp("ne", value, e.const(0, value.type))
+                inputs.append(value)
+            value = body(e, inputs)
+            assert value.type == ltype(element_of(result), lanes)
+            memory = "i8" if result.kind == "bool" else element_of(result)
+            if result.kind == "bool":
+                value = e.convert("zext", value, memory)
+            address = e.element_pointer(Reg("%out", PTR), loop.index, memory)
+            e.store(value, address, 1)
+        e.finish()
+        self._symbols[symbol] = result.numpy
+
+    def add_primitive(self, name: str, dtype: DType, lanes: int) -> str:
+        """A loop over a primitive; returns its symbol."""
+        symbol = f"loop_{name}_{dtype}_{lanes}"
+        types = operand_dtypes(name, dtype)
+        result = PRIMITIVES[name].result_dtype(types)
+        self.add(symbol, types, result, lanes, lambda e, x: emit_primitive(e, name, x, dtype))
+        return symbol
+
+    def __call__(self, symbol: str, *arrays: Array) -> Array:
+        """Runs a loop; everything that was added is compiled at the first call."""
+        if self._library is None:
+            self._library = jit.load(self._module.text(), self._symbols, self._target)
+        result = np.empty(arrays[0].shape, self._symbols[symbol])
+        pointers = [ctypes.c_void_p] * (len(arrays) + 1)
+        function = self._library.function(symbol, *pointers, ctypes.c_int64)
+        assert all(array.flags.c_contiguous for array in arrays)
+        function(*(array.ctypes.data for array in arrays), result.ctypes.data, result.size)
+        return result
+
+
+__all__ = ["FUNCTIONS", "Loops", "operand_dtypes"]

@@ -1,0 +1,306 @@
+"""Products of few rows: rows of B stream through once, sums of C wait in a near cache.
+
+Also the kernel of integer products. Each element of C is still one ascending chain over k.
+
+Some rows of B are read side by side. From memory what is read next is asked for meanwhile, in the
+order in which it lies there: so memory gives what it can, and there is no waiting for it. The
+processor's own guesses don't serve then, where rows tend to lie powers of two apart. In nearer
+caches they do, but for where rows begin: there it is a few lines late each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from graphc.codegen.gemm.builder import Builder, edge_mask, masked_load, masked_store
+from graphc.codegen.llvm.emitter import I64, LType, ModuleEmitter, Reg, ltype
+from graphc.codegen.llvm.prefetch import LINE, prefetch
+
+Asks: TypeAlias = Literal["nothing", "all", "starts"]
+"""What a kernel asks for while it goes through some rows of B: of those that follow nothing, all in
+the order in which they lie, or how each of them begins."""
+
+_START_BYTES = 1024
+"""So much of how rows begin is asked for, while the last so many bytes of those before are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What a kernel of few rows is like.
+
+    Attributes:
+        element, lanes: of a vector.
+        rows: of C.
+        vectors: side by side in a tile.
+        side: tiles side by side that are computed together while there are so many.
+        depth: rows of B for each load and store of C.
+        single_depth: the same if all tiles are computed together; only for one row, and not for
+            one that asks for all.
+        asks: for what of what comes next: worth it if that is far.
+        boolean: whether "and" and "or" stand for product and sum.
+        masked: whether rows end with masked vectors in place of scalars, where the target has such
+            loads and stores.
+    """
+
+    element: str
+    lanes: int
+    rows: int
+    vectors: int = 1
+    side: int = 1
+    depth: int = 8
+    single_depth: int | None = None
+    asks: Asks = "nothing"
+    boolean: bool = False
+    masked: bool = False
+
+    @property
+    def width(self) -> int:
+        """Columns of a tile."""
+        return self.vectors * self.lanes
+
+    @property
+    def name(self) -> str:
+        """What its function is called; what it leaves out follows from the rest on a target."""
+        kind = "bool" if self.boolean else ltype(self.element, self.lanes).suffix
+        asking = "" if self.asks == "nothing" else f"_{self.asks}"
+        shape = f"{self.rows}x{self.vectors}x{self.side}"
+        return f"gemm_stream{shape}_{self.depth}{asking}_{kind}"
+
+
+def emit_stream(module: ModuleEmitter, stream: Stream) -> str:
+    """Defines the kernel that adds to rows of C; returns its name.
+
+    Signature: (a, a_row, a_col, b, b_row, c, c_row, c_step, first, end, k, count), B with unit
+    column stride. Only columns from ``first``, in the first tile or the one before, to ``end`` are
+    touched. Tiles of C lie ``c_step`` apart, of their rows each is contiguous and ``c_row`` from
+    the one before. The rows from ``count`` (at least 1) on repeat the last one, the same numbers to
+    the same place.
+
+    One that asks takes ``next`` as well, the matrix that is read next, with rows like those of B.
+    If it is null, one that asks for starts asks for nothing.
+    """
+    if module.has(stream.name):
+        return stream.name
+    return _Kernel(module, stream).emit()
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """Some steps of k: their number, where rows of B begin, and factors, so many apart."""
+
+    count: Reg
+    right: Reg
+    left: Reg
+    left_step: Reg
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is asked for with some steps: a tile's width for each, so many elements apart."""
+
+    place: Reg
+    step: Reg
+    near: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Columns that are computed together: the first, its sums, and how wide they are."""
+
+    column: Reg
+    sums: Reg
+    vectors: int
+    type: LType
+    mask: Reg | None
+
+
+class _Kernel:
+    """The kernel under emission."""
+
+    def __init__(self, module: ModuleEmitter, stream: Stream) -> None:
+        more = "" if stream.asks == "nothing" else " *next"
+        names = f"*a a_row a_col *b b_row *c c_row c_step first end k count{more}"
+        self.f = f = Builder(module, stream.name, names)
+        self.stream = stream
+        self.scalar = ltype(stream.element)
+        self.vector = ltype(stream.element, stream.lanes)
+        self.size = self.scalar.bits // 8
+        a, a_row, self.a_col, self.b, self.b_row = f.parameter("a", "a_row", "a_col", "b", "b_row")
+        self.c, c_row, self.c_step = f.parameter("c", "c_row", "c_step")
+        self.first, self.end, self.k, count = f.parameter("first", "end", "k", "count")
+        # the whole tiles
+        low = f.quotient(f.add(self.first, stream.width - 1), stream.width)
+        self.high = f.quotient(self.end, stream.width)
+        self.low = f.minimum(low, self.high)
+        last = f.sub(count, 1)
+        clamped = [f.minimum(f.i64(row), last) for row in range(stream.rows)]
+        self.a_rows = [f.at(a, stream.element, f.mul(row, a_row)) for row in clamped]
+        self.c_rows = [f.mul(row, c_row) for row in clamped]
+        self.depth = f.i64(stream.depth)
+        if stream.single_depth is not None:
+            is_single = f.compare("sle", f.sub(self.high, self.low), stream.side)
+            self.depth = f.select(is_single, f.i64(stream.single_depth), self.depth)
+        self.held = f.alloca(self.scalar, stream.rows * stream.depth) if stream.rows > 1 else None
+
+    def emit(self) -> str:
+        """Defines the function and returns its name."""
+        f, stream = self.f, self.stream
+        with f.blocks(self.k, self.depth) as (start, depth):
+            base = f.at(self.b, stream.element, f.mul(start, self.b_row))
+            steps = _Steps(depth, base, *self._left(start, depth))
+            if stream.asks == "nothing":
+                self._tiles(steps, self.low, self.high)
+            elif stream.asks == "all":
+                self._asking(steps, self._following(start, base))
+            else:
+                self._asking_for_starts(steps, self._following(start, base))
+            self._edges(steps)
+        f.finish()
+        return stream.name
+
+    def _following(self, start: Reg, base: Reg) -> Reg:
+        """The rows of B behind those from ``start`` on."""
+        f, stream = self.f, self.stream
+        is_last = f.compare("sge", f.add(start, self.depth), self.k)
+        following = f.at(base, stream.element, f.mul(self.b_row, self.depth))
+        return f.select(is_last, f.parameter("next")[0], following)
+
+    def _left(self, start: Reg, depth: Reg) -> tuple[Reg, Reg]:
+        """Where steps find their factors, and how far apart: of several rows in a small copy."""
+        f, stream = self.f, self.stream
+        offset = f.mul(start, self.a_col)
+        if self.held is None:
+            return f.at(self.a_rows[0], stream.element, offset), self.a_col
+        with f.loop(f.i64(0), depth, 1) as step:
+            across = f.add(offset, f.mul(step.index, self.a_col))
+            to = f.at(self.held, stream.element, f.mul(step.index, stream.rows))
+            for row in range(stream.rows):
+                place = f.at(self.a_rows[row], stream.element, across)
+                value = f.load(place, self.scalar, self.size)
+                f.store(value, f.at(to, stream.element, f.i64(row)), self.size)
+        return self.held, f.i64(stream.rows)
+
+    def _asking(self, steps: _Steps, following: Reg) -> None:
+        """All tiles; each part of them asks for one of the rows that follow, in its order."""
+        f, stream = self.f, self.stream
+        tiles = f.sub(self.high, self.low)
+        is_short = f.compare("slt", tiles, stream.depth)
+        parts = f.select(is_short, f.i64(1), f.i64(stream.depth))
+        length = f.quotient(f.add(tiles, f.sub(parts, 1)), parts)
+        with f.loop(f.i64(0), parts, 1) as part:
+            first = f.add(self.low, f.mul(part.index, length))
+            last = f.minimum(f.add(first, length), self.high)
+            row = f.at(following, stream.element, f.mul(part.index, self.b_row))
+            with f.loop(first, last, 1) as tile:
+                place = f.mul(f.sub(tile.index, first), stream.width * stream.depth)
+                here = f.at(row, stream.element, place)
+                self._tile(steps, tile.index, _Wanted(here, f.i64(stream.width), near=False))
+
+    def _asking_for_starts(self, steps: _Steps, following: Reg) -> None:
+        """All tiles; each of the last ones asks for one of the first of the rows that follow."""
+        f, stream = self.f, self.stream
+        wide = stream.side * stream.width
+        count = max(1, _START_BYTES // (wide * self.size)) * stream.side
+        (after,) = f.parameter("next")
+        is_asking = f.compare("ne", f.convert("ptrtoint", after, "i64"), 0)
+        whole = f.add(self.low, f.rounded_down(f.sub(self.high, self.low), stream.side))
+        before = f.sub(whole, f.select(is_asking, f.i64(count), f.i64(0)))
+        middle = f.intrinsic("smax", I64, self.low, before)
+        self._tiles(steps, self.low, middle)
+        first = f.sub(middle, self.low)
+        with f.loop(middle, whole, stream.side) as tile:
+            place = f.mul(f.sub(tile.index, first), stream.width)
+            here = f.at(following, stream.element, place)
+            self._tile(steps, tile.index, _Wanted(here, self.b_row, near=True), stream.side)
+        with f.loop(whole, self.high, 1) as tile:
+            self._tile(steps, tile.index, None)
+
+    def _tiles(self, steps: _Steps, first: Reg, past: Reg) -> None:
+        """All steps for some whole tiles, as many as are computed together or a multiple."""
+        side = self.stream.side
+        with self.f.loop(first, past, side) as tile:
+            self._tile(steps, tile.index, None, side)
+
+    def _tile(self, steps: _Steps, tile: Reg, wanted: _Wanted | None, side: int = 1) -> None:
+        """All steps for a whole tile, or for several side by side."""
+        f, stream = self.f, self.stream
+        sums_at = f.at(self.c, stream.element, f.mul(tile, self.c_step))
+        vectors = side * stream.vectors
+        span = _Span(f.mul(tile, stream.width), sums_at, vectors, self.vector, None)
+        self._add(steps, span, wanted)
+
+    def _edges(self, steps: _Steps) -> None:
+        """All steps for the columns before and behind whole tiles, which are parts of one tile."""
+        f, stream = self.f, self.stream
+        low, high = (f.mul(tile, stream.width) for tile in (self.low, self.high))
+        with f.loop(f.i64(0), f.i64(2), 1) as side:
+            is_behind = f.compare("ne", side.index, 0)
+            behind = f.intrinsic("smax", I64, high, self.first)
+            begin = f.select(is_behind, behind, f.minimum(self.first, low))
+            end = f.select(is_behind, self.end, low)
+            outside = f.rounded_down(begin, stream.width)
+            tile, inside = f.binary("sdiv", outside, f.i64(stream.width)), f.sub(begin, outside)
+            base = f.at(self.c, stream.element, f.mul(tile, self.c_step), inside)
+            with self._spans(f.sub(end, begin)) as (column, type_, mask):
+                sums_at = f.at(base, stream.element, column)
+                self._add(steps, _Span(f.add(begin, column), sums_at, 1, type_, mask), None)
+
+    @contextmanager
+    def _spans(self, rest: Reg) -> Iterator[tuple[Reg, LType, Reg | None]]:
+        """Of so many columns: where to begin, the type to work in, and its mask."""
+        f, lanes = self.f, self.stream.lanes
+        if self.stream.masked:
+            with f.blocks(rest, lanes) as (column, columns):
+                yield column, self.vector, edge_mask(f, columns, lanes)
+        else:
+            with f.loop(f.i64(0), rest, 1) as loop:
+                yield loop.index, self.scalar, None
+
+    def _add(self, steps: _Steps, span: _Span, wanted: _Wanted | None) -> None:
+        """All steps for some columns."""
+        f, stream, element = self.f, self.stream, self.stream.element
+        type_, mask = span.type, span.mask
+        vectors = [f.i64(v * stream.lanes) for v in range(span.vectors)]
+        places = [f.at(span.sums, element, row, v) for row in self.c_rows for v in vectors]
+        sums = [masked_load(f, place, type_, mask) for place in places]
+        pointers = [f.at(steps.right, element, span.column), steps.left]
+        strides = [self.b_row, steps.left_step]
+        if wanted is not None:
+            pointers.append(wanted.place)
+            strides.append(wanted.step)
+        with f.loop(f.i64(0), steps.count, 1, [*sums, *pointers]) as loop:
+            sums, pointers = list(loop.carries[: len(places)]), list(loop.carries[len(places) :])
+            right_at, left_at, *wanted_at = pointers
+            right: list[Reg] = []
+            for row in range(stream.rows):
+                factor = f.load(f.at(left_at, element, f.i64(row)), self.scalar, self.size)
+                left = f.splat(factor, type_.lanes)
+                for number, offset in enumerate(vectors):
+                    if row == 0:
+                        place = f.at(right_at, element, offset)
+                        right.append(masked_load(f, place, type_, mask))
+                        if wanted is not None:
+                            self._ask(wanted_at[0], number, wanted.near)
+                    n = row * span.vectors + number
+                    sums[n] = self._accumulate(left, right[number], sums[n])
+            moved = [f.at(at, element, by) for at, by in zip(pointers, strides, strict=True)]
+            loop.yields = [*sums, *moved]
+        for place, value in zip(places, loop.results, strict=False):
+            masked_store(f, value, place, mask)
+
+    def _ask(self, first: Reg, number: int, near: bool) -> None:
+        """Asks for the line that begins with a vector, counted from ``first`` on, if any does."""
+        offset = number * self.stream.lanes * self.size
+        if offset % LINE == 0:
+            place = self.f.at(first, "i8", self.f.i64(offset))
+            prefetch(self.f, place, self.stream.lanes * self.size, near=near)
+
+    def _accumulate(self, left: Reg, right: Reg, total: Reg) -> Reg:
+        if self.stream.boolean:
+            return self.f.binary("or", total, self.f.binary("and", left, right))
+        if total.type.is_float:
+            return self.f.fma(left, right, total)
+        return self.f.binary("add", total, self.f.binary("mul", left, right))

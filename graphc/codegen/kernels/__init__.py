@@ -1,0 +1,1 @@
+"""Kernels as LLVM functions: statements, loops, and one file for each schedule."""

@@ -1,0 +1,132 @@
+"""One kernel to one LLVM function.
+
+    void name(ptr buffers, ptr dims, ptr status, i64 begin, i64 end, i64 seat)
+
+``buffers`` is an array of pointers in the kernel's order, ``dims`` the int64 values of
+``kernel.sizes`` and ``status`` four int64s (code, site, value, bound) of which a failing check
+fills in the first to happen. A kernel that is split runs the iterations from ``begin`` to ``end``,
+what follows them being one more, and of each scratch buffer uses the copy of its ``seat``; others
+run everything.
+
+The kernel's schedule says how loops, loads and stores are carried out; what it does not mention is
+emitted in the plainest way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from graphc.base.target import CACHE_LINE, Target
+from graphc.codegen.kernels.collapsed_rows import emit_flat_rows
+from graphc.codegen.kernels.column_reduction import emit_stripes
+from graphc.codegen.kernels.conditional_reduction import emit_iteration, emit_reduce
+from graphc.codegen.kernels.loads_stores import emit_load, emit_store
+from graphc.codegen.kernels.loops import emit_plain_loop, emit_vector_loop
+from graphc.codegen.kernels.matmul_calls import emit_contract
+from graphc.codegen.kernels.nontemporal_stores import finish_stores, streamed_buffers
+from graphc.codegen.kernels.row_blocking import emit_shared_rows
+from graphc.codegen.kernels.scalars import (
+    emit_apply,
+    emit_check,
+    emit_const,
+    emit_conversion,
+    emit_dim_value,
+)
+from graphc.codegen.kernels.scope import Emitters, KernelScope
+from graphc.codegen.kernels.software_pipelined_rows import emit_staggered
+from graphc.codegen.kernels.tiled_transpose import emit_across
+from graphc.codegen.llvm.emitter import I64, POINTER_ALIGN, PTR, FunctionEmitter, ModuleEmitter, Reg
+from graphc.ir.dims.expressions import ceil_div
+from graphc.kernel.ir import (
+    Apply,
+    Cast,
+    Check,
+    Const,
+    Contract,
+    DimValue,
+    Kernel,
+    Load,
+    Loop,
+    Reduce,
+    Store,
+)
+from graphc.kernel.schedule.kinds import (
+    Collapsed,
+    ColumnBlocked,
+    Pipelined,
+    RowBlocked,
+    Schedule,
+    Tiled,
+    Vector,
+)
+
+ATTRIBUTES = "nounwind alignstack(64)"
+"""Of kernels. What registers have no room for lies on the stack, and so does all that glue saves
+around calls: each vector in one line of the cache. Else one now and then lies across the end of
+a page, by where the system puts the stack: a chain of functions took five times as long in one
+process of twenty."""
+
+_PARAMETERS = (
+    ("ptr noalias", "%buffers"), ("ptr noalias", "%dims"), ("ptr", "%status"),
+    ("i64", "%begin"), ("i64", "%end"), ("i64", "%seat"),
+)  # fmt: skip
+
+_LOOPS: Mapping[type[Schedule], Callable[[KernelScope, Loop, Any], None]] = {
+    Vector: emit_vector_loop,
+    ColumnBlocked: emit_stripes,
+    Tiled: emit_across,
+    Pipelined: emit_staggered,
+    RowBlocked: emit_shared_rows,
+    Collapsed: emit_flat_rows,
+}
+"""What emits a loop of each schedule."""
+
+
+def _emit_loop(k: KernelScope, statement: Loop) -> None:
+    schedule = k.kernel.schedule.get(statement) if k.lanes == 1 else None
+    if schedule is None:
+        emit_plain_loop(k, statement)
+    else:
+        _LOOPS[type(schedule)](k, statement, schedule)
+
+
+_EMITTERS = Emitters(
+    {
+        Apply: emit_apply,
+        Load: emit_load,
+        Store: emit_store,
+        Const: emit_const,
+        Cast: emit_conversion,
+        DimValue: emit_dim_value,
+        Check: emit_check,
+        Reduce: emit_reduce,
+        Loop: _emit_loop,
+        Contract: emit_contract,
+    },
+    emit_iteration,
+)
+
+
+def emit_kernel(module: ModuleEmitter, kernel: Kernel, symbol: str, target: Target) -> None:
+    """Defines a kernel's function in a module, as the kernel's schedule says."""
+    e = FunctionEmitter(module, symbol, _PARAMETERS, attributes=ATTRIBUTES)
+    k = KernelScope(module, e, kernel, target, _EMITTERS)
+    for position, buffer in enumerate(kernel.buffers):
+        slot = e.element_pointer(Reg("%buffers", PTR), e.const(position, I64), "ptr")
+        k.place(buffer, e.load(slot, PTR, POINTER_ALIGN))
+    for position, part in enumerate(kernel.sizes):
+        slot = e.element_pointer(Reg("%dims", PTR), e.const(position, I64), "i64")
+        k.dims.given[part] = e.load(slot, I64, 8)
+    for buffer in kernel.buffers:
+        if buffer.role == "scratch" and kernel.split is not None:
+            lines = k.dim(ceil_div(buffer.type.bytes, CACHE_LINE) * CACHE_LINE)
+            copy = e.binary("mul", lines, Reg("%seat", I64))
+            k.place(buffer, e.element_pointer(k.pointer(buffer), copy, "i8"))
+    k.streamed = streamed_buffers(k, kernel)
+    k.iteration(kernel.body)
+    finish_stores(k)
+    e.finish()
+
+
+__all__ = ["emit_kernel"]

@@ -1,0 +1,205 @@
+"""Loads and stores of kernels: scalar, contiguous, reversed, gathered, guarded; and loads ahead.
+
+bool is a byte in memory and an i1 in registers. Buffers are aligned to their element only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphc.codegen.kernels.lane_values import Held, Linear, is_literal, storage
+from graphc.codegen.kernels.nontemporal_stores import ALWAYS
+from graphc.codegen.kernels.scope import KernelScope
+from graphc.codegen.llvm.emitter import I64, PTR, FunctionEmitter, Reg, ltype
+from graphc.codegen.llvm.masked import every_lane, first_lanes, load_lanes, store_lanes
+from graphc.codegen.llvm.prefetch import LINE, prefetch
+from graphc.ir.dtypes import DType
+from graphc.kernel.ir import Load, Statement, Store, Var
+from graphc.kernel.schedule.kinds import Prefetched
+
+
+def _to_register(e: FunctionEmitter, raw: Reg, dtype: DType) -> Reg:
+    return e.icmp("ne", raw, e.const(0, raw.type)) if dtype.kind == "bool" else raw
+
+
+def _to_storage(e: FunctionEmitter, value: Reg, dtype: DType) -> Reg:
+    return e.convert("zext", value, "i8") if dtype.kind == "bool" else value
+
+
+def emit_load(k: KernelScope, statement: Load) -> None:
+    """Binds what a load gives."""
+    k.bind(statement.result, _loaded(k, statement))
+
+
+def _loaded(k: KernelScope, statement: Load) -> Reg:
+    """A load for the current lanes; uniform where the index and the condition are."""
+    e, dtype = k.e, statement.buffer.type.dtype
+    base, element = k.pointer(statement.buffer), storage(dtype)
+    align = dtype.bytes
+    tile = k.tiles.get(statement)
+    if tile is not None:
+        return _to_register(e, e.load(tile, ltype(element, k.lanes), align), dtype)
+    index = k.binding(statement.index)
+    scalar_index = k.uniform(statement.index)
+    guarded = statement.condition is not None
+    if scalar_index is not None and not guarded:
+        pointer = e.element_pointer(base, scalar_index, element)
+        return _to_register(e, e.load(pointer, ltype(element), align), dtype)
+    if k.lanes == 1 or (scalar_index is not None and _all_uniform(k, statement)):
+        return _guarded_scalar(k, statement, base, element)
+    vector = ltype(element, k.lanes)
+    held = k.held.get(statement.buffer)
+    if held is not None and not guarded and held.is_at(base, index, k.mask):
+        return held.value
+    if not guarded and k.mask is None and isinstance(index, Linear):
+        if is_literal(index.stride, 1):
+            pointer = e.element_pointer(base, index.base, element)
+            return _to_register(e, e.load(pointer, vector, align), dtype)
+        if is_literal(index.stride, -1):
+            lowest = e.binary("add", index.base, e.const(1 - k.lanes, I64))
+            raw = e.load(e.element_pointer(base, lowest, element), vector, align)
+            return _to_register(e, _reversed(e, raw), dtype)
+        if index.stride in k.dims.zero_or_one:
+            return _to_register(e, _broadcast_lanes(k, index, base, element), dtype)
+    mask, through = k.mask or every_lane(k.lanes), Reg("poison", vector)
+    if k.mask is not None:
+        # of one, functions have no rare case
+        through = e.const(1, vector)
+    if statement.condition is not None and statement.other is not None:
+        condition = k.spread(statement.condition)
+        mask = condition if k.mask is None else e.binary("and", condition, k.mask)
+        through = _to_storage(e, k.spread(statement.other), dtype)
+    if isinstance(index, Linear) and is_literal(index.stride, 1):
+        place = e.element_pointer(base, index.base, element)
+    else:
+        place = _addresses(k, statement.index, base, element)
+    return _to_register(e, load_lanes(e, place, vector, mask, through), dtype)
+
+
+def _broadcast_lanes(k: KernelScope, index: Linear, base: Reg, element: str) -> Reg:
+    """Lanes of an array that is read in order, or one element of it in all of them: which, only
+    the run tells. Much cheaper than a gather."""
+    e = k.e
+    moves = e.icmp("eq", index.stride, e.const(1, I64))
+    mask = e.select(moves, every_lane(k.lanes), first_lanes(e, 1, k.lanes))
+    vector = ltype(element, k.lanes)
+    place = e.element_pointer(base, index.base, element)
+    lanes = load_lanes(e, place, vector, mask, Reg("poison", vector))
+    alone = e.assign(ltype(element), f"extractelement {lanes}, i64 0")
+    return e.select(moves, lanes, e.splat(alone, k.lanes))
+
+
+def prefetch_streams(k: KernelScope, body: Sequence[Statement], width: int) -> None:
+    """Prefetches for the iterations of a vector loop with non-temporal stores.
+
+    Call it where the loop's lanes are bound.
+    """
+    conditions = [k.streaming[store] for store in body if store in k.streaming]
+    if not conditions:
+        return
+    schedule = k.kernel.schedule
+    loads = [s for s in body if isinstance(s, Load) and isinstance(schedule.get(s), Prefetched)]
+    if not loads:
+        return
+    if conditions[0] is ALWAYS:
+        prefetch_loads(k, loads, width)
+        return
+    with k.e.when(conditions[0]):
+        prefetch_loads(k, loads, width)
+
+
+def prefetch_loads(k: KernelScope, loads: Sequence[Load], width: int) -> None:
+    """Prefetches of what neighbouring lanes, bound at present, read as far on as schedules say."""
+    for load in loads:
+        schedule, place = k.kernel.schedule.get(load), k.binding(load.index)
+        if not isinstance(schedule, Prefetched) or not isinstance(place, Linear):
+            continue
+        if is_literal(place.stride, 1) or place.stride in k.dims.zero_or_one:
+            size = load.buffer.type.dtype.bytes
+            far = k.e.binary("add", place.base, k.e.const(schedule.distance // size, I64))
+            base, element = k.pointer(load.buffer), storage(load.buffer.type.dtype)
+            address = k.e.assign(PTR, f"getelementptr {element}, {base}, {far}")
+            prefetch(k.e, address, width * size, near=schedule.level == 1)
+
+
+def _all_uniform(k: KernelScope, statement: Load) -> bool:
+    extra = (statement.condition, statement.other)
+    return all(var is None or k.uniform(var) is not None for var in extra)
+
+
+def _guarded_scalar(k: KernelScope, statement: Load, base: Reg, element: str) -> Reg:
+    """Branches around the load: nothing is read where the condition fails."""
+    e, dtype = k.e, statement.buffer.type.dtype
+    assert statement.condition is not None and statement.other is not None
+    condition, other = k.uniform(statement.condition), k.uniform(statement.other)
+    index = k.uniform(statement.index)
+    assert condition is not None and other is not None and index is not None
+
+    def read() -> list[Reg]:
+        raw = e.load(e.element_pointer(base, index, element), ltype(element), dtype.bytes)
+        return [_to_register(e, raw, dtype)]
+
+    (result,) = e.merged(condition, (other,), read, "read")
+    return result
+
+
+def _reversed(e: FunctionEmitter, value: Reg) -> Reg:
+    lanes = value.type.lanes
+    order = ", ".join(f"i32 {lane}" for lane in reversed(range(lanes)))
+    return e.assign(
+        value.type, f"shufflevector {value}, {value.type} poison, <{lanes} x i32> <{order}>"
+    )
+
+
+def _addresses(k: KernelScope, index: Var, base: Reg, element: str) -> Reg:
+    offsets = k.spread(index)
+    pointers = ltype("ptr", k.lanes)
+    return k.e.assign(pointers, f"getelementptr inbounds {element}, {base}, {offsets}")
+
+
+def emit_store(k: KernelScope, statement: Store) -> None:
+    """A store for the current lanes."""
+    k.held.pop(statement.buffer, None)
+    e, dtype = k.e, statement.buffer.type.dtype
+    base, element = k.pointer(statement.buffer), storage(dtype)
+    scalar_index = k.uniform(statement.index)
+    if scalar_index is not None:
+        value = k.uniform(statement.value)
+        assert value is not None, "lanes that differ need places that differ"
+        pointer = e.element_pointer(base, scalar_index, element)
+        e.store(_to_storage(e, value, dtype), pointer, dtype.bytes)
+        return
+    index = k.binding(statement.index)
+    value = _to_storage(e, k.spread(statement.value), dtype)
+    if isinstance(index, Linear) and is_literal(index.stride, 1):
+        pointer = e.element_pointer(base, index.base, element)
+        if k.mask is None:
+            _contiguous(e, value, pointer, dtype.bytes, k.streaming.get(statement))
+        else:
+            store_lanes(e, value, pointer, k.mask)
+            if statement.buffer.role == "scratch":
+                k.held[statement.buffer] = Held(base, index, k.mask, k.spread(statement.value))
+        return
+    places = _addresses(k, statement.index, base, element)
+    store_lanes(e, value, places, k.mask or every_lane(k.lanes))
+
+
+def _contiguous(
+    e: FunctionEmitter, value: Reg, pointer: Reg, align: int, streams: Reg | None
+) -> None:
+    """A vector of neighbours, written past the caches where that condition holds."""
+    lines = min(LINE, value.type.lanes * align)
+    if streams is None:
+        e.store(value, pointer, align)
+    elif streams is ALWAYS:
+        e.store_streamed(value, pointer, lines)
+    else:
+        past, through, done = e.label("past"), e.label("through"), e.label("done")
+        e.branch(streams, past, through)
+        e.start(past)
+        e.store_streamed(value, pointer, lines)
+        e.jump(done)
+        e.start(through)
+        e.store(value, pointer, align)
+        e.jump(done)
+        e.start(done)

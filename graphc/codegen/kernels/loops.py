@@ -1,0 +1,85 @@
+"""Loops iteration by iteration, and vector loops with their loop tails.
+
+A vector loop and its tail are emitted by the same code, so both agree to the bit.
+"""
+
+from __future__ import annotations
+
+from graphc.codegen.kernels.gather_prefetch import gathered_rows, prefetch_rows
+from graphc.codegen.kernels.lane_values import Linear
+from graphc.codegen.kernels.loads_stores import prefetch_streams
+from graphc.codegen.kernels.loop_tail import emit_leftover
+from graphc.codegen.kernels.nontemporal_stores import start_of_lines
+from graphc.codegen.kernels.scope import KernelScope
+from graphc.codegen.llvm.emitter import I64, Reg
+from graphc.kernel.ir import Loop
+from graphc.kernel.schedule.kinds import Collapsed, Schedule, Vector
+
+
+def emit_plain_loop(k: KernelScope, statement: Loop) -> None:
+    """Emits a loop iteration by iteration."""
+    e = k.e
+    initial = [k.spread(carry.initial) for carry in statement.carries]
+    lower, upper = k.bounds(statement)
+    picked = gathered_rows(k, statement)
+    k.held = {}
+    with e.loop(lower, upper, 1, initial) as loop:
+        if picked:
+            prefetch_rows(k, statement, picked, loop.index, upper)
+        k.bind(statement.index, loop.index)
+        for carry, register in zip(statement.carries, loop.carries, strict=True):
+            k.bind(carry.argument, register)
+        with k.ranges.iteration(statement, loop.index):
+            (k.statements if statement.carries else k.iteration)(statement.body)
+        loop.yields = [k.spread(carry.following) for carry in statement.carries]
+    k.held = {}
+    for carry, register in zip(statement.carries, loop.results, strict=True):
+        k.bind(carry.result, register)
+
+
+def emit_vector_loop(
+    k: KernelScope,
+    statement: Loop,
+    schedule: Schedule | None,
+    bounds: tuple[Reg, Reg] | None = None,
+) -> None:
+    """Emits a vector loop, over a part of its elements or over all it is to run."""
+    assert isinstance(schedule, (Vector, Collapsed)), "vector loops have lanes"
+    e, extent, width = k.e, statement.extent, schedule.lanes
+    cut = bounds is not None or k.ranges.cuts(statement)
+    lower, upper = bounds or k.bounds(statement)
+    if isinstance(extent, int) and extent < max(width, 2):
+        emit_leftover(k, statement, lower, upper, width, None if cut else extent)
+        return
+    k.streaming.clear()
+    start = start_of_lines(k, statement.body, statement.index, extent, lower)
+    if start is not None:
+        start = e.intrinsic("smin", I64, start, upper)
+        rest = e.binary("and", e.binary("sub", upper, start), e.const(-width, I64))
+        whole = e.binary("add", start, rest)
+    elif isinstance(extent, int) and not cut:
+        whole = e.const(extent - extent % width, I64)
+    else:
+        count = e.binary("sub", upper, lower)
+        whole = e.binary("add", lower, e.binary("and", count, e.const(-width, I64)))
+    k.lanes = width
+    with e.loop(start or lower, whole, width) as loop:
+        k.bind(statement.index, Linear(loop.index, e.const(1, I64)))
+        k.iteration(statement.body)
+        prefetch_streams(k, statement.body, width)
+    k.lanes = 1
+    k.streaming.clear()
+    if start is not None:
+        # what lies before the first line and after the last, by one piece of code
+        zero = e.const(0, I64)
+        with e.loop(zero, e.const(2, I64), 1) as part:
+            before = e.icmp("eq", part.index, zero)
+            first = e.select(before, lower, whole)
+            past = e.select(before, start, upper)
+            emit_leftover(k, statement, first, past, width, None)
+    elif not isinstance(extent, int) or extent % width:
+        known = extent % width if isinstance(extent, int) and not cut else None
+        emit_leftover(k, statement, whole, upper, width, known)
+
+
+__all__ = ["emit_plain_loop", "emit_vector_loop"]

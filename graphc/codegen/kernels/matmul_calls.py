@@ -1,0 +1,106 @@
+"""Matrix products: calls of the library for them."""
+
+from __future__ import annotations
+
+from graphc.base.errors import UnsupportedError
+from graphc.codegen.gemm import columns_before, gemm_library
+from graphc.codegen.kernels.lane_values import storage
+from graphc.codegen.kernels.scope import KernelScope
+from graphc.codegen.llvm.emitter import I64, PTR, Reg
+from graphc.kernel.analysis.split import divided, is_streamed
+from graphc.kernel.ir import Contract, MatrixOperand, Size
+from graphc.kernel.panels import panel_width
+
+
+def emit_contract(k: KernelScope, statement: Contract) -> None:
+    """Calls a matrix product."""
+    e = k.e
+    k.held.pop(statement.c.buffer, None)
+    dtype = statement.c.buffer.type.dtype
+    packed = statement.template == "packed"
+    symbol, library = gemm_library(dtype, k.target, packed)
+    k.module.libraries[symbol] = library
+    a, b, c = (_matrix(k, m) for m in (statement.a, statement.b, statement.c))
+    m, n, depth = (k.size(size) for size in (statement.m, statement.n, statement.k))
+    strides = [k.size(statement.a.row_stride), k.size(statement.a.column_stride)]
+    if packed:
+        _, panels, rows, width = statement.b.buffer.type.shape
+        if width != panel_width(dtype, k.target):
+            raise UnsupportedError(
+                f"contract_panels: panels of {width} columns are not for this target, whose "
+                f"panels have {panel_width(dtype, k.target)}"
+            )
+        strides += [k.dim(rows), k.dim(panels * width)]
+    else:
+        strides += [k.size(statement.b.row_stride), k.size(statement.b.column_stride)]
+    strides.append(k.size(statement.c.row_stride))
+    room = (
+        k.pointer(statement.workspace)
+        if statement.workspace is not None
+        else Reg("null", PTR)
+    )
+    near = [_matrix(k, matrix) for matrix in statement.near]
+    if k.ranges.cuts(statement):
+        a, b, c, near, m, n = _part_of_product(k, statement, a, b, c, near, m, n)
+    table = _near(k, statement, near)
+    operands = (a, b, c, m, n, depth, *strides, room, table, e.const(len(near), I64))
+    k.module.declare(symbol, "void", ", ".join(str(operand.type) for operand in operands))
+    e.call(symbol, None, *operands)
+
+
+def _part_of_product(
+    k: KernelScope, statement: Contract, a: Reg, b: Reg, c: Reg, near: list[Reg], m: Reg, n: Reg
+) -> tuple[Reg, Reg, Reg, list[Reg], Reg, Reg]:
+    """The operands and sizes of the rows or columns of a product in the present range."""
+    e = k.e
+    name, size, block = divided(statement)
+    element = storage(statement.c.buffer.type.dtype)
+    bounds = k.ranges.bounds(statement)
+    first, past = (e.binary("mul", bound, e.const(block, I64)) for bound in bounds)
+    if name == "n" and is_streamed(statement):
+        zero, end = e.const(0, I64), k.size(size)
+        before = columns_before(e, b, statement.b.buffer.type.dtype.bytes)
+        is_end = e.icmp("sge", past, end)
+        first = e.intrinsic("smax", I64, e.binary("sub", first, before), zero)
+        past = e.select(is_end, end, e.binary("sub", past, before))
+    count = e.binary("sub", e.intrinsic("smin", I64, past, k.size(size)), first)
+
+    def at(base: Reg, stride: Size) -> Reg:
+        offset = e.binary("mul", first, k.size(stride))
+        return e.element_pointer(base, offset, element)
+
+    if name == "m":
+        rows = (statement.a.row_stride, statement.c.row_stride)
+        strides = [matrix.row_stride for matrix in statement.near]
+        near = list(map(at, near, strides))
+        return at(a, rows[0]), b, at(c, rows[1]), near, count, n
+    packed = statement.template == "packed"
+    # a column of panels is as long as they are deep
+    stride = statement.b.buffer.type.shape[-2] if packed else statement.b.column_stride
+    return a, at(b, stride), at(c, 1), [at(place, 1) for place in near], m, count
+
+
+def _near(k: KernelScope, statement: Contract, near: list[Reg]) -> Reg:
+    """A table of what to bring near: addresses and the bytes from one row to the next."""
+    if not near:
+        return Reg("null", PTR)
+    e = k.e
+    table = e.alloca(I64, 2 * len(near))
+    for number, (place, matrix) in enumerate(zip(near, statement.near, strict=True)):
+        size = e.const(matrix.buffer.type.dtype.bytes, I64)
+        stride = e.binary("mul", k.size(matrix.row_stride), size)
+        for offset, value in enumerate((place, stride)):
+            entry = e.element_pointer(table, e.const(2 * number + offset, I64), "i64")
+            e.store(value, entry, 8)
+    return table
+
+
+def _matrix(k: KernelScope, operand: MatrixOperand) -> Reg:
+    offset = k.uniform(operand.offset)
+    assert offset is not None, "matrix products stand in scalar loops"
+    return k.e.element_pointer(
+        k.pointer(operand.buffer), offset, storage(operand.buffer.type.dtype)
+    )
+
+
+__all__ = ["emit_contract"]

@@ -1,0 +1,215 @@
+"""Stores that go past the caches: for results so large that they leave the caches before use.
+
+An ordinary store first reads the line it writes to; a non-temporal one does not, which saves a
+third of the traffic of a kernel that reads one array and writes another. It needs whole aligned
+lines, so vector loops start at the first element of a line. Values are the same either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphc.codegen.kernels.scope import KernelScope
+from graphc.codegen.llvm.emitter import I1, I64, FunctionEmitter, Reg
+from graphc.codegen.llvm.prefetch import LINE
+from graphc.ir.dims.expressions import Dim, product
+from graphc.kernel.ir import (
+    Apply,
+    Buffer,
+    Cast,
+    Check,
+    Const,
+    DimValue,
+    Kernel,
+    Load,
+    Loop,
+    Size,
+    Statement,
+    Store,
+    Var,
+)
+from graphc.kernel.schedule.kinds import Streaming
+
+ALWAYS = Reg("true", I1)
+
+
+def streamed_buffers(k: KernelScope, kernel: Kernel) -> dict[Buffer, Reg]:
+    """The outputs that are written past the caches, and under which condition; call it at entry."""
+    least = {
+        store.buffer: schedule.array
+        for store, schedule in kernel.schedule.items()
+        if isinstance(store, Store) and isinstance(schedule, Streaming)
+    }
+    result: dict[Buffer, Reg] = {}
+    for buffer in kernel.buffers if least else ():
+        if buffer in least:
+            size = product((*buffer.type.shape, buffer.type.dtype.bytes))
+            condition = at_least(k, size, least[buffer])
+            if condition is not None:
+                result[buffer] = condition
+    return result
+
+
+def _streaming(k: KernelScope, statement: Statement) -> Streaming | None:
+    """The schedule of a store that is non-temporal where its array is large."""
+    found = k.kernel.schedule.get(statement)
+    if not isinstance(found, Streaming) or not isinstance(statement, Store):
+        return None
+    return found if statement.buffer in k.streamed else None
+
+
+def at_least(k: KernelScope, size: Dim, bound: int) -> Reg | None:
+    """Whether a size reaches a bound; None if it is known not to."""
+    if isinstance(size, int):
+        return ALWAYS if size >= bound else None
+    return k.e.icmp("sge", k.dim(size), k.e.const(bound, I64))
+
+
+def both(k: KernelScope, a: Reg, b: Reg) -> Reg:
+    """The conjunction of two conditions."""
+    if a is ALWAYS:
+        return b
+    return a if b is ALWAYS else k.e.binary("and", a, b)
+
+
+def start_of_lines(
+    k: KernelScope,
+    body: Sequence[Statement],
+    index: Var,
+    extent: Size,
+    lower: Reg,
+    *,
+    short: bool = False,
+) -> Reg | None:
+    """Where a vector loop from ``lower`` on starts so that its streamed stores write whole lines.
+
+    Notes in ``k.streaming`` under which condition each store of the body is one; None, with nothing
+    noted, if there is none. A loop whose extent is a scalar runs over a block, which is read again
+    soon. With ``short``, rows of any length are written so if they begin with a line: then nothing
+    is lost at their start.
+    """
+    if isinstance(extent, Var):
+        return None
+    e, start = k.e, None
+    for store in body:
+        schedule = _streaming(k, store)
+        if schedule is None or not isinstance(store, Store):
+            continue
+        size = store.buffer.type.dtype.bytes
+        long = at_least(k, product((extent, size)), schedule.row)
+        if long is None and not short:
+            continue
+        address = address_at(k, body, index, lower, store)
+        if address is None:
+            continue
+        if short and long is not ALWAYS:
+            begins = _begins_line(e, address)
+            long = begins if long is None else e.binary("or", long, begins)
+        assert long is not None, "short rows are left out, or begin with a line"
+        condition = both(k, k.streamed[store.buffer], long)
+        if start is None:
+            start = _to_line(e, address, size)
+            if condition is not ALWAYS:
+                start = e.select(condition, start, e.const(0, I64))
+        else:
+            place = e.binary("add", address, e.binary("mul", start, e.const(size, I64)))
+            condition = both(k, condition, _begins_line(e, place))
+        k.streaming[store] = condition
+    return start if start is None or lower.text == "0" else e.binary("add", lower, start)
+
+
+def first_line(k: KernelScope, row: Loop, room: int) -> Reg:
+    """The first column of a row from which on its first streamed store writes whole lines.
+
+    It is 0 if there is no such store, or that column is not among the first ``room``.
+    """
+    e, none = k.e, k.e.const(0, I64)
+    for store in row.body if room else ():
+        if isinstance(store, Store) and _streaming(k, store) is not None:
+            address = address_at(k, row.body, row.index, none, store)
+            if address is not None:
+                size = store.buffer.type.dtype.bytes
+                gap = _to_line(e, address, size)
+                return e.select(e.icmp("sle", gap, e.const(room, I64)), gap, none)
+    return none
+
+
+def mark_whole_rows(k: KernelScope, row: Loop, start: Reg) -> None:
+    """Notes which stores of a vector loop are streamed: those that begin with a line at a column.
+
+    Nothing is lost at the ends of such rows, however short they are.
+    """
+    for store in row.body:
+        if not isinstance(store, Store) or _streaming(k, store) is None:
+            continue
+        assert not isinstance(row.extent, Var), "rows of a known number of columns"
+        address = address_at(k, row.body, row.index, start, store)
+        if address is not None:
+            k.streaming[store] = both(k, k.streamed[store.buffer], _begins_line(k.e, address))
+
+
+def _to_line(e: FunctionEmitter, address: Reg, size: int) -> Reg:
+    """How many elements lie before the next line."""
+    gap = e.binary("and", e.binary("sub", e.const(0, I64), address), e.const(LINE - 1, I64))
+    return e.binary("udiv", gap, e.const(size, I64))
+
+
+def _begins_line(e: FunctionEmitter, address: Reg) -> Reg:
+    return e.icmp("eq", e.binary("and", address, e.const(LINE - 1, I64)), e.const(0, I64))
+
+
+def address_at(
+    k: KernelScope, body: Sequence[Statement], index: Var, value: Reg, access: Load | Store
+) -> Reg | None:
+    """Where a load or store of the body is at a value of its loop's index, as an integer."""
+    e, size = k.e, access.buffer.type.dtype.bytes
+    first = element_at(k, body, index, value, access.index)
+    if first is None:
+        return None
+    base = e.assign(I64, f"ptrtoint {k.pointer(access.buffer)} to i64")
+    return e.binary("add", base, e.binary("mul", first, e.const(size, I64)))
+
+
+def element_at(
+    k: KernelScope, body: Sequence[Statement], index: Var, value: Reg, wanted: Var
+) -> Reg | None:
+    """A scalar of the body at a value of its loop's index, if only indices lead to it."""
+    definitions = {s.result: s for s in body if isinstance(s, (Apply, Const, DimValue))}
+    others = {s.result for s in body if isinstance(s, (Load, Cast, Check))}
+    needed: set[Var] = set()
+    stack = [wanted]
+    while stack:
+        var = stack.pop()
+        if var is index or var in needed:
+            continue
+        statement = definitions.get(var)
+        if statement is None:
+            if var in others or k.uniform(var) is None:
+                return None
+            continue
+        if statement.result.dtype.is_float:
+            return None
+        needed.add(var)
+        if isinstance(statement, Apply):
+            stack.extend(statement.operands)
+    k.bind(index, value)
+    k.statements(
+        [s for s in body if isinstance(s, (Apply, Const, DimValue)) and s.result in needed]
+    )
+    return k.uniform(wanted)
+
+
+def finish_stores(k: KernelScope) -> None:
+    """Orders streamed stores before all that follows the kernel."""
+    if not k.streamed:
+        return
+    k.module.declare("llvm.x86.sse.sfence", "void", "")
+    condition = next(iter(k.streamed.values()))
+    for other in k.streamed.values():
+        if condition is not ALWAYS:
+            condition = other if other is ALWAYS else k.e.binary("or", condition, other)
+    if condition is ALWAYS:
+        k.e.call("llvm.x86.sse.sfence", None)
+        return
+    with k.e.when(condition):
+        k.e.call("llvm.x86.sse.sfence", None)

@@ -1,0 +1,41 @@
+"""Some rows at a time, a few columns of each, where all rows read the same vectors.
+
+Invariant: rows are independent and so are their elements; each is computed once, by the code of the
+plain loop, so the bits are those of the plain loop.
+"""
+
+from __future__ import annotations
+
+from graphc.codegen.kernels.loops import emit_vector_loop
+from graphc.codegen.kernels.nontemporal_stores import start_of_lines
+from graphc.codegen.kernels.scope import KernelScope
+from graphc.codegen.llvm.emitter import I64
+from graphc.kernel.ir import Loop
+from graphc.kernel.schedule.kinds import RowBlocked
+
+
+def emit_shared_rows(k: KernelScope, rows: Loop, schedule: RowBlocked) -> None:
+    """Emits a loop over rows."""
+    *before, row = rows.body
+    e, zero, block = k.e, k.e.const(0, I64), schedule.columns
+    assert isinstance(row, Loop) and isinstance(row.extent, int), "so legality says"
+    count = row.extent // block
+    lower, upper = k.bounds(rows)
+    with e.loop(lower, upper, schedule.rows) as some:
+        last = e.intrinsic("smin", I64, e.binary("add", some.index, schedule.rows), upper)
+        k.bind(rows.index, some.index)
+        k.statements(before)
+        # the first block begins with the row and the last ends with it; others are whole lines
+        line = start_of_lines(k, row.body, row.index, row.extent, zero) or zero
+        k.streaming.clear()
+        with e.loop(zero, e.const(count, I64), 1) as part:
+            first = e.binary("add", line, e.binary("mul", part.index, e.const(block, I64)))
+            past = e.binary("add", first, e.const(block, I64))
+            is_first = e.icmp("eq", part.index, zero)
+            is_last = e.icmp("eq", part.index, e.const(count - 1, I64))
+            begin = e.select(is_first, zero, first)
+            end = e.select(is_last, e.const(row.extent, I64), past)
+            with e.loop(some.index, last, 1) as one:
+                k.bind(rows.index, one.index)
+                k.statements(before)
+                emit_vector_loop(k, row, k.kernel.schedule.get(row), (begin, end))

@@ -1,0 +1,123 @@
+"""Scalars: what statements compute that neither read nor write memory, and checks of indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphc.codegen.kernels.lane_values import Binding, Linear, is_literal
+from graphc.codegen.kernels.primitives import emit_cast, emit_primitive
+from graphc.codegen.kernels.scope import KernelScope
+from graphc.codegen.llvm.emitter import I64, PTR, FunctionEmitter, Reg, element_of, ltype
+from graphc.codegen.llvm.lanes import any_lane, first_lane
+from graphc.kernel.ir import Apply, Cast, Check, Const, DimValue
+from graphc.plan.abi import INDEX_ERROR
+
+
+def emit_const(k: KernelScope, statement: Const) -> None:
+    """Binds a literal."""
+    k.bind(statement.result, k.e.const(statement.value, ltype(element_of(statement.result.dtype))))
+
+
+def emit_dim_value(k: KernelScope, statement: DimValue) -> None:
+    """Binds a dim."""
+    k.bind(statement.result, k.dim(statement.dim))
+
+
+def emit_apply(k: KernelScope, statement: Apply) -> None:
+    """Binds what a primitive gives."""
+    operands = [k.binding(var) for var in statement.operands]
+    dtype = statement.operands[-1].dtype
+    if all(isinstance(o, Reg) and o.type.lanes == 1 for o in operands):
+        regs = [o for o in operands if isinstance(o, Reg)]
+        k.bind(statement.result, emit_primitive(k.e, statement.primitive, regs, dtype))
+        return
+    linear = _linear(k, statement.primitive, operands)
+    if linear is not None:
+        k.bind(statement.result, linear)
+        return
+    regs = [k.spread(var) for var in statement.operands]
+    k.bind(statement.result, emit_primitive(k.e, statement.primitive, regs, dtype))
+
+
+def _linear(k: KernelScope, primitive: str, operands: Sequence[Binding]) -> Linear | None:
+    """Sums and multiples of linear and uniform indices stay linear."""
+    if len(operands) != 2 or not any(isinstance(o, Linear) for o in operands):
+        return None
+    e, (a, b) = k.e, operands
+    for operand in operands:
+        if isinstance(operand, Reg) and operand.type.lanes != 1:
+            return None
+    if primitive in ("add", "subtract"):
+        name = "add" if primitive == "add" else "sub"
+        left = a if isinstance(a, Linear) else Linear(a, e.const(0, I64))
+        right = b if isinstance(b, Linear) else Linear(b, e.const(0, I64))
+        return Linear(
+            e.binary(name, left.base, right.base), _fold(e, name, left.stride, right.stride)
+        )
+    if primitive == "multiply":
+        if isinstance(a, Linear) and isinstance(b, Reg):
+            return Linear(e.binary("mul", a.base, b), _fold(e, "mul", a.stride, b))
+        if isinstance(b, Linear) and isinstance(a, Reg):
+            return Linear(e.binary("mul", b.base, a), _fold(e, "mul", b.stride, a))
+    return None
+
+
+def _fold(e: FunctionEmitter, name: str, a: Reg, b: Reg) -> Reg:
+    """Integer arithmetic on strides, done now if both are literals or one changes nothing."""
+    unit = int(name == "mul")
+    if is_literal(b, unit) or (name != "sub" and is_literal(a, unit)):
+        return a if is_literal(b, unit) else b
+    try:
+        x, y = int(a.text), int(b.text)
+    except ValueError:
+        return e.binary(name, a, b)
+    value = x + y if name == "add" else x - y if name == "sub" else x * y
+    return e.const(value, I64)
+
+
+def emit_conversion(k: KernelScope, statement: Cast) -> None:
+    """Binds a value of another dtype."""
+    source, target = statement.operand.dtype, statement.result.dtype
+    operand = k.uniform(statement.operand)
+    if operand is None:
+        operand = k.spread(statement.operand)
+    k.bind(statement.result, emit_cast(k.e, operand, source, target))
+
+
+def emit_check(k: KernelScope, statement: Check) -> None:
+    """Binds an index that is inside, or reports it and binds 0."""
+    e = k.e
+    index = k.uniform(statement.index)
+    if index is None:
+        index = k.spread(statement.index)
+    lanes = index.type.lanes
+    bound_scalar = k.dim(statement.bound)
+    bound = e.splat(bound_scalar, lanes)
+    zero = e.const(0, index.type)
+    wrapped = index
+    if statement.wraps:
+        wrapped = e.select(e.icmp("slt", index, zero), e.binary("add", index, bound), index)
+    bad = e.icmp("uge", wrapped, bound)
+    if k.mask is not None and lanes > 1:
+        bad = e.binary("and", bad, k.mask)
+    some, first = bad, index
+    if lanes > 1:
+        some = any_lane(e, bad)
+    with e.when(some):
+        if lanes > 1:
+            first = e.assign(I64, f"extractelement {index}, {first_lane(e, bad)}")
+        _report(k, INDEX_ERROR, statement.site, first, bound_scalar)
+    k.bind(statement.result, e.select(bad, zero, wrapped))
+
+
+def _report(k: KernelScope, code: int, site: int, value: Reg, bound: Reg) -> None:
+    """Fills the status record unless something failed before."""
+    e = k.e
+    status = Reg("%status", PTR)
+    clear = e.icmp("eq", e.load(status, I64, 8), e.const(0, I64))
+    with e.when(clear):
+        for position, item in enumerate((e.const(code, I64), e.const(site, I64), value, bound)):
+            e.store(item, e.element_pointer(status, e.const(position, I64), "i64"), 8)
+
+
+__all__ = ["emit_apply", "emit_check", "emit_const", "emit_conversion", "emit_dim_value"]

@@ -1,0 +1,147 @@
+"""What is known while the code of one kernel is emitted: its values, places and sizes.
+
+Whoever emits a statement gets the scope and changes it; which function emits which statement the
+scope is told (``graphc.codegen.kernels.kernel``), so that no module here imports all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from graphc.base.lazily import once
+from graphc.base.target import Target
+from graphc.codegen.kernels.lane_values import Binding, Held, Linear, is_literal
+from graphc.codegen.kernels.task_range import Ranges
+from graphc.codegen.llvm.dims import DimRegs
+from graphc.codegen.llvm.emitter import I64, FunctionEmitter, ModuleEmitter, Reg, ltype
+from graphc.ir.dims.expressions import Dim
+from graphc.kernel.analysis.index_range import Affine, index_forms
+from graphc.kernel.ir import Buffer, Kernel, Load, Loop, Size, Statement, Store, Var
+
+
+@dataclass(frozen=True, slots=True)
+class Emitters:
+    """Who emits what.
+
+    Attributes:
+        statements: the function of each class of statements, of a scope and the statement.
+        iteration: emits a body of whose scalars nothing behind it reads any.
+    """
+
+    statements: Mapping[type, Callable[[KernelScope, Any], None]]
+    iteration: Callable[[KernelScope, Sequence[Statement]], None]
+
+
+class KernelScope:
+    """The state of emitting one kernel into a module.
+
+    Attributes:
+        lanes: how many elements the code under emission computes at once.
+        mask: which of these there are, None for all.
+        dims: the values of dims.
+        held: what some lanes have left in scratch since the last loop over rows began or ended.
+        streamed: the results whose stores are non-temporal, and under which condition.
+        streaming: the stores of the present loop that are, and under which condition.
+        tiles: where elements lie that a tile has read already.
+        ranges: what of each loop is to be run.
+    """
+
+    def __init__(
+        self,
+        module: ModuleEmitter,
+        e: FunctionEmitter,
+        kernel: Kernel,
+        target: Target,
+        emitters: Emitters,
+    ) -> None:
+        self.module = module
+        self.e = e
+        self._emitters = emitters
+        self.kernel = kernel
+        self.target = target
+        self.lanes = 1
+        self.mask: Reg | None = None
+        self.held: dict[Buffer, Held] = {}
+        self._bindings: dict[Var, Binding] = {}
+        self._pointers: dict[Buffer, Reg] = {}
+        self.dims = DimRegs(self.e)
+        self.streamed: dict[Buffer, Reg] = {}
+        self.streaming: dict[Store, Reg] = {}
+        self.tiles: dict[Load, Reg] = {}
+        self.ranges = Ranges(self.e, kernel, self.dim)
+
+    @once
+    def forms(self) -> Mapping[Var, Affine]:
+        """The forms of all scalars that have one; most kernels need none."""
+        return index_forms(self.kernel)
+
+    # --- bindings --------------------------------------------------------------------------------
+
+    def bind(self, var: Var, binding: Binding) -> None:
+        """Says what a scalar is while emitting the current lanes."""
+        self._bindings[var] = binding
+
+    def binding(self, var: Var) -> Binding:
+        """What a scalar is: uniform, per lane, or linear over lanes."""
+        return self._bindings[var]
+
+    def uniform(self, var: Var) -> Reg | None:
+        """The scalar register, if all lanes agree."""
+        found = self._bindings[var]
+        return found if isinstance(found, Reg) and found.type.lanes == 1 else None
+
+    def spread(self, var: Var) -> Reg:
+        """The value with as many lanes as the code under emission has."""
+        found = self._bindings[var]
+        if isinstance(found, Linear):
+            if self.lanes == 1:
+                return found.base
+            e, vector = self.e, ltype("i64", self.lanes)
+            offsets = e.iota(vector)
+            if not is_literal(found.stride, 1):
+                offsets = e.binary("mul", offsets, e.splat(found.stride, self.lanes))
+            return e.binary("add", e.splat(found.base, self.lanes), offsets)
+        return self.e.splat(found, self.lanes)
+
+    def pointer(self, buffer: Buffer) -> Reg:
+        """Where a buffer starts."""
+        return self._pointers[buffer]
+
+    def place(self, buffer: Buffer, pointer: Reg) -> None:
+        """Says where a buffer starts from here on."""
+        self._pointers[buffer] = pointer
+
+    def size(self, size: Size) -> Reg:
+        """A dim or a scalar that all lanes agree on, as an i64 register or literal."""
+        if not isinstance(size, Var):
+            return self.dim(size)
+        found = self.uniform(size)
+        assert found is not None, "lanes agree on sizes"
+        return found
+
+    def dim(self, dim: Dim) -> Reg:
+        """A dim as an i64 register or literal."""
+        return self.dims.of(dim)
+
+    def bounds(self, statement: Loop) -> tuple[Reg, Reg]:
+        """The iterations to run: those in the range, or all of a loop that is not cut."""
+        if self.ranges.cuts(statement):
+            return self.ranges.bounds(statement)
+        return self.e.const(0, I64), self.size(statement.extent)
+
+    # --- statements ------------------------------------------------------------------------------
+
+    def statements(self, body: Sequence[Statement]) -> None:
+        """Emits statements in order, for the current number of lanes."""
+        functions = self._emitters.statements
+        for statement in body:
+            functions[type(statement)](self, statement)
+
+    def iteration(self, body: Sequence[Statement]) -> None:
+        """Emits a body of whose scalars nothing behind it reads any."""
+        self._emitters.iteration(self, body)
+
+
+__all__ = ["Emitters", "KernelScope"]

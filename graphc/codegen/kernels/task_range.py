@@ -1,0 +1,81 @@
+"""The range of iterations that one call of a kernel runs, level by level.
+
+A call is given [begin, end) of the iterations of all levels in one row
+(``graphc.kernel.analysis.split``). Each level but the last runs the iterations that the range
+touches and hands each its part, so there is no division per iteration of the innermost level. A
+part of a vector loop, or of one across it, starts and ends at multiples of ``ALIGNED``: vectors and
+tiles then hold the same elements however the loop is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from graphc.codegen.llvm.emitter import I64, FunctionEmitter, Reg
+from graphc.ir.dims.expressions import Dim, product
+from graphc.kernel.analysis.split import level_extent, split_levels
+from graphc.kernel.ir import Contract, Kernel, Loop
+
+ALIGNED = 64
+"""A multiple of every vector's lanes, and for bytes a cache line."""
+
+
+class Ranges:
+    """What of each level is to be run while a kernel is emitted."""
+
+    def __init__(self, e: FunctionEmitter, kernel: Kernel, dim: Callable[[Dim], Reg]) -> None:
+        """``dim`` gives the register of a dim."""
+        self._e = e
+        self._dim = dim
+        self._range = Reg("%begin", I64), Reg("%end", I64)
+        levels = split_levels(kernel)
+        extents = [level_extent(level) for level in levels]
+        self._inside: dict[Loop | Contract, Dim] = {
+            level: product(extents[number + 1 :]) for number, level in enumerate(levels)
+        }
+        self._last = levels[-1] if levels else None
+
+    def cuts(self, level: Loop | Contract) -> bool:
+        """Whether a statement is a level of the range; others run as a whole."""
+        return level in self._inside
+
+    def bounds(self, level: Loop | Contract) -> tuple[Reg, Reg]:
+        """The first iteration of a level and the one past the last, of those it is to run."""
+        e, (begin, end) = self._e, self._range
+        if level is not self._last:
+            inside = self._count(self._inside[level])
+            past = e.binary("add", end, e.binary("sub", inside, e.const(1, I64)))
+            return e.binary("udiv", begin, inside), e.binary("udiv", past, inside)
+        if not isinstance(level, Loop) or level.kind == "parallel":
+            return begin, end
+        mask = e.const(-ALIGNED, I64)
+        is_end = e.icmp("eq", end, self._dim(level_extent(level)))
+        return e.binary("and", begin, mask), e.select(is_end, end, e.binary("and", end, mask))
+
+    @contextmanager
+    def iteration(self, level: Loop, index: Reg) -> Iterator[None]:
+        """Inside, ranges are those of one iteration of the level."""
+        if level is self._last or not self.cuts(level):
+            yield
+            return
+        e, outer = self._e, self._range
+        inside = self._count(self._inside[level])
+        before = e.binary("mul", index, inside)
+        begin, end = (e.binary("sub", bound, before) for bound in outer)
+        self._range = (
+            e.intrinsic("smax", I64, begin, e.const(0, I64)),
+            e.intrinsic("smin", I64, end, inside),
+        )
+        yield
+        self._range = outer
+
+    def _count(self, inside: Dim) -> Reg:
+        """Iterations inside of one of a level, taken as 1 where there are none: it divides."""
+        count = self._dim(inside)
+        if isinstance(inside, int):
+            return count
+        return self._e.intrinsic("smax", I64, count, self._e.const(1, I64))
+
+
+__all__ = ["ALIGNED", "Ranges"]

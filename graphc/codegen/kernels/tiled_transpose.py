@@ -1,0 +1,448 @@
+"""Loops "across" the vector loop inside them, tile by tile: transposes and what is fused with them.
+
+Along the vector loop such a kernel would read single elements of lines that lie far apart. A tile
+is read along the outer loop instead, where they are neighbours, transposed in registers and kept in
+a small array on the stack, from which the body takes whole vectors. Tiles are walked along the
+outer loop first: sources are then read in streams, and whole lines are written.
+
+Long rows that go past the caches are written several lines at a time: a line here and a line there
+takes memory twice as long. Then tiles are walked by blocks of columns, along the vector loop first.
+Each line that is read then is one of a source far from the line before, which no processor
+foresees; they are asked for some tiles ahead, at the end of a block those of the next one. Tiles
+start where they read whole lines: so many lines at equal distances have no room in the nearest
+cache until the next tile needs their rest. Where rows are known to be no whole lines, the tiles of
+a block and one more are kept, and each row is written from its own first line on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+
+from graphc.codegen.kernels.lane_values import Linear, storage
+from graphc.codegen.kernels.nontemporal_stores import (
+    ALWAYS,
+    address_at,
+    at_least,
+    both,
+    element_at,
+    start_of_lines,
+)
+from graphc.codegen.kernels.scope import KernelScope
+from graphc.codegen.llvm.emitter import I64, FunctionEmitter, Reg, ltype
+from graphc.codegen.llvm.prefetch import LINE, prefetch
+from graphc.codegen.llvm.transpose import transposed
+from graphc.ir.dims.expressions import Dim
+from graphc.kernel.analysis.index_range import loads_across
+from graphc.kernel.ir import Load, Loop, Store, Var
+from graphc.kernel.schedule.kinds import Tiled
+from graphc.kernel.schedule.nest import tile_extent
+
+MAX_TILE = 16
+"""Rows and columns that are transposed by one piece of code."""
+
+AHEAD = 256
+"""Bytes along a source; 128 to 512 are as good."""
+
+
+def emit_across(k: KernelScope, statement: Loop, schedule: Tiled) -> None:
+    """Emits the loop and the vector loop inside it by tiles."""
+    _Tiling(k, statement, schedule).emit()
+
+
+@dataclass(frozen=True, slots=True)
+class _Skew:
+    """Rows in which lines start at another column each.
+
+    Attributes:
+        start: the address of the first row.
+        pitch: elements from row to row.
+        size: of an element in bytes.
+    """
+
+    start: Reg
+    pitch: int
+    size: int
+
+    def first_line(self, e: FunctionEmitter, row: Reg) -> Reg:
+        """The column of a row from which on it consists of whole lines."""
+        address = e.binary("add", self.start, e.binary("mul", row, self.pitch * self.size))
+        rest = e.binary("and", e.binary("sub", e.const(0, I64), address), e.const(LINE - 1, I64))
+        return e.binary("udiv", rest, e.const(self.size, I64))
+
+
+class _Tiling:
+    """The code of one loop across another."""
+
+    def __init__(self, k: KernelScope, outer: Loop, schedule: Tiled) -> None:
+        self.k = k
+        self.outer = outer
+        *self.before, inner = outer.body
+        assert isinstance(inner, Loop), "so legality says"
+        assert not isinstance(outer.extent, Var) and not isinstance(inner.extent, Var)
+        self.inner = inner
+        self.body = (*self.before, *inner.body)
+        self.loads = loads_across(k.forms, inner.body, outer.index, inner.index)
+        self.height, self.width = outer.extent, inner.extent
+        self.rows, self.columns, self.block = schedule.rows, schedule.columns, schedule.block
+
+    def emit(self) -> None:
+        """Tiles first, then what is left at the borders, element by element."""
+        k, e = self.k, self.k.e
+        zero, right = e.const(0, I64), k.dim(self.width)
+        lower, upper = k.bounds(self.outer)
+        left, skew = self._left(right)
+        first = left or zero
+        far = self._whole_lines()
+        past, streaming = self._goes_by_blocks(*far), dict(k.streaming)
+        if skew is not None and past is not ALWAYS:
+            past = skew = None
+            k.streaming.clear()
+        most = far[0] * (far[1] if skew is None else self._many + 2 * far[1])
+        room = [e.alloca(ltype(storage(load.result.dtype)), most) for load in self.loads]
+        below, beyond = upper, right
+        if past is not ALWAYS:
+            for store in list(k.streaming):
+                if store.buffer.type.dtype.bytes * self.columns % LINE:
+                    del k.streaming[store]
+            whole = e.const(0, I64), e.const(self.rows, I64)
+            below = self._last(self.height, upper, lower, self.rows)
+            beyond = self._last(self.width, right, first, self.columns)
+            with nullcontext() if past is None else e.when(e.binary("xor", past, 1)):
+                columns = e.loop(first, beyond, self.columns)
+                with columns as column, e.loop(lower, below, self.rows) as row:
+                    self._ask_beside(row.index, column.index)
+                    self._tile(room, row.index, column.index, whole)
+        if past is not None:
+            self.rows, self.columns = far
+            k.streaming.update(streaming)
+            end = self._last(self.width, right, first, self.columns)
+            with nullcontext() if past is ALWAYS else e.when(past):
+                if skew is not None:
+                    end = e.binary("sub", end, self.columns)
+                self._by_blocks(room, (lower, upper), (first, end), skew)
+            below = upper if past is ALWAYS else e.select(past, upper, below)
+            beyond = end if past is ALWAYS else e.select(past, end, beyond)
+        k.streaming.clear()
+        if left is not None or skew is not None or not self._all_fit():
+            self._borders((lower, below, upper), right, first, beyond, skew)
+
+    def _whole_lines(self) -> tuple[int, int]:
+        """Rows and columns of tiles that read whole lines and write whole lines past the caches."""
+        stores = [store.buffer.type.dtype.bytes for store in self.k.streaming]
+        if not stores:
+            return self.rows, self.columns
+        rows = tile_extent(self.height, max(self.rows, LINE // self._size))
+        return rows, max(self.columns, LINE // min(stores))
+
+    def _all_fit(self) -> bool:
+        """Whether all elements are known to lie in tiles, where no line has to begin one."""
+        height, width = self.height, self.width
+        if not isinstance(height, int) or not isinstance(width, int):
+            return False
+        return height % self.rows == 0 and width % self.columns == 0
+
+    def _by_blocks(
+        self,
+        room: Sequence[Reg],
+        rows: tuple[Reg, Reg],
+        columns: tuple[Reg, Reg],
+        skew: _Skew | None,
+    ) -> None:
+        """Tiles along the columns of a block, block by block."""
+        e, (lower, last), (first, beyond) = self.k.e, rows, columns
+        top = self._top(lower, first)
+        height = e.binary("sub", last, top)
+        with e.loop(first, beyond, self._many) as block:
+            past = e.binary("add", block.index, e.const(self._many, I64))
+            end = e.intrinsic("smin", I64, past, beyond)
+            others = e.binary("sub", beyond, end)
+            with e.loop(e.const(0, I64), height, self.rows) as strip:
+                base, lines = self._placed(e.binary("add", top, strip.index), lower, last)
+                later, shift = self._later(strip.index, height, others)
+                asked = self._inside(e.binary("add", top, later))
+                if skew is not None:
+                    self._strip(room, (base, lines), (block.index, end), (asked, shift), skew)
+                else:
+                    with e.loop(block.index, end, self.columns) as column:
+                        self._ask(asked, e.binary("add", column.index, shift))
+                        self._tile(room, base, column.index, lines)
+
+    def _strip(
+        self,
+        room: Sequence[Reg],
+        rows: tuple[Reg, tuple[Reg, Reg]],
+        columns: tuple[Reg, Reg],
+        asked: tuple[Reg, Reg],
+        skew: _Skew,
+    ) -> None:
+        """Reads the tiles of a strip and one more, then writes each row from its first line on."""
+        e, (base, lines), (begin, end) = self.k.e, rows, columns
+        pitch = self._many + self.columns
+        with e.loop(begin, e.binary("add", end, self.columns), self.columns) as column:
+            self._ask(asked[0], e.binary("add", column.index, asked[1]))
+            across = e.binary("sub", column.index, begin)
+            for load, tile in zip(self.loads, room, strict=True):
+                part = e.element_pointer(tile, across, storage(load.result.dtype))
+                self._keep(load, base, column.index, part, pitch)
+        with e.loop(*lines, 1) as line:
+            row = e.binary("add", base, line.index)
+            self._enter(row)
+            shift = skew.first_line(e, row)
+            start = e.binary("add", e.binary("mul", line.index, pitch), shift)
+            with e.loop(begin, end, self.columns) as column:
+                across = e.binary("sub", column.index, begin)
+                place = e.binary("add", start, across)
+                self._write(room, place, e.binary("add", column.index, shift))
+
+    def _later(self, strip: Reg, height: Reg, others: Reg) -> tuple[Reg, Reg]:
+        """Which strip comes some way after another, and by how many columns further right.
+
+        After the end of a block that is the next one's top, as far as there are ``others``.
+        """
+        e = self.k.e
+        strips = e.binary("and", e.binary("add", height, self.rows - 1), -self.rows)
+        further = e.binary("add", strip, AHEAD // self._size)
+        over = e.binary("sub", further, strips)
+        starts = e.icmp("sge", over, e.const(0, I64))
+        right = e.intrinsic("smin", I64, others, e.const(self._many, I64))
+        return e.select(starts, over, further), e.select(starts, right, e.const(0, I64))
+
+    def _goes_by_blocks(self, rows: int, columns: int) -> Reg | None:
+        """The condition under which such tiles go by blocks: results stream, in long rows or from
+        more sources than a processor foresees the lines of."""
+        k, streams = self.k, next(iter(self.k.streaming.values()), None)
+        high = at_least(k, self.height, rows)
+        long = at_least(k, self.width, columns if columns > MAX_TILE else self._many + 1)
+        if streams is None or high is None or long is None:
+            return None
+        return both(k, both(k, streams, long), high)
+
+    @property
+    def _many(self) -> int:
+        """Columns of a block."""
+        return max(1, self.block // self._size // self.columns) * self.columns
+
+    @property
+    def _size(self) -> int:
+        """Bytes of the largest element that is read."""
+        return max(load.result.dtype.bytes for load in self.loads)
+
+    def _top(self, lower: Reg, column: Reg) -> Reg:
+        """Where tiles start so that they read whole lines, perhaps above the first row."""
+        k, e = self.k, self.k.e
+        load = self.loads[0]
+        size = load.result.dtype.bytes
+        k.bind(self.outer.index, lower)
+        first = element_at(k, self.body, self.inner.index, column, load.index)
+        assert first is not None, "affine indices are made of indices"
+        base = e.assign(I64, f"ptrtoint {k.pointer(load.buffer)} to i64")
+        place = e.binary("add", e.binary("udiv", base, e.const(size, I64)), first)
+        return e.binary("sub", lower, e.binary("and", place, e.const(self.rows - 1, I64)))
+
+    def _placed(self, row: Reg, lower: Reg, last: Reg) -> tuple[Reg, tuple[Reg, Reg]]:
+        """The row at which to read a tile that lies inside, and which of its lines to write."""
+        e, base = self.k.e, self._inside(row)
+        begin = e.intrinsic("smax", I64, row, lower)
+        end = e.intrinsic("smin", I64, e.binary("add", row, self.rows), last)
+        return base, (e.binary("sub", begin, base), e.binary("sub", end, base))
+
+    def _inside(self, row: Reg) -> Reg:
+        """The nearest row whose tile lies inside."""
+        k, e = self.k, self.k.e
+        lowest = e.binary("sub", k.dim(self.height), self.rows)
+        return e.intrinsic("smin", I64, e.intrinsic("smax", I64, row, e.const(0, I64)), lowest)
+
+    def _left(self, right: Reg) -> tuple[Reg | None, _Skew | None]:
+        """Where tiles start so that they write whole lines past the caches; None if they don't.
+
+        And where lines start if that is another column in each row.
+        """
+        k, e = self.k, self.k.e
+        k.streaming.clear()
+        k.bind(self.outer.index, e.const(0, I64))
+        zero = e.const(0, I64)
+        left = start_of_lines(k, self.body, self.inner.index, self.width, zero, short=True)
+        skew = self._skew()
+        if skew is not None:
+            return None, skew
+        for store, condition in list(k.streaming.items()):
+            # all rows must start alike
+            pitch = self._pitch(store)
+            size = store.buffer.type.dtype.bytes
+            if pitch is None or (isinstance(pitch, int) and pitch * size % LINE):
+                del k.streaming[store]
+            elif not isinstance(pitch, int):
+                rest = e.binary("and", k.dim(pitch * size), e.const(LINE - 1, I64))
+                aligned = e.icmp("eq", rest, e.const(0, I64))
+                k.streaming[store] = both(k, condition, aligned)
+        if left is None or not k.streaming:
+            return None, None
+        return e.intrinsic("smin", I64, left, right), None
+
+    def _pitch(self, store: Store) -> Dim | None:
+        """By how many elements the rows of a result follow each other."""
+        form = self.k.forms.get(store.index)
+        return None if form is None else form.coefficient(self.outer.index)
+
+    def _skew(self) -> _Skew | None:
+        """Where lines start in long rows that are known to be no whole lines, if all are alike."""
+        k = self.k
+        if not k.streaming:
+            return None
+        first, condition = next(iter(k.streaming.items()))
+        pitch, size = self._pitch(first), first.buffer.type.dtype.bytes
+        if not isinstance(pitch, int) or pitch * size % LINE == 0:
+            return None
+        if condition is not k.streamed[first.buffer]:
+            return None
+        for other in k.streaming:
+            if self._pitch(other) != pitch or other.buffer.type.dtype.bytes != size:
+                return None
+        zero = k.e.const(0, I64)
+        k.bind(self.outer.index, zero)
+        start = address_at(k, self.body, self.inner.index, zero, first)
+        return None if start is None else _Skew(start, pitch, size)
+
+    def _last(self, extent: Dim, upper: Reg, lower: Reg, size: int) -> Reg:
+        """The end of the whole tiles that start at ``lower``."""
+        e = self.k.e
+        if isinstance(extent, int) and lower.text == "0":
+            return e.const(extent - extent % size, I64)
+        count = e.binary("and", e.binary("sub", upper, lower), e.const(-size, I64))
+        return e.binary("add", lower, count)
+
+    def _enter(self, row: Reg) -> None:
+        self.k.bind(self.outer.index, row)
+        self.k.statements(self.before)
+
+    def _side(self, load: Load) -> int:
+        """Rows and columns of what is transposed in registers."""
+        most = self.k.target.vector_bits // (8 * load.result.dtype.bytes)
+        return min(self.rows, self.columns, MAX_TILE, max(2, most))
+
+    def _tile(self, room: Sequence[Reg], row: Reg, column: Reg, lines: tuple[Reg, Reg]) -> None:
+        """Reads a tile, and runs the body for some of its rows."""
+        e = self.k.e
+        for load, tile in zip(self.loads, room, strict=True):
+            self._keep(load, row, column, tile, self.columns)
+        with e.loop(*lines, 1) as line:
+            self._enter(e.binary("add", row, line.index))
+            self._write(room, e.binary("mul", line.index, self.columns), column)
+
+    def _write(self, room: Sequence[Reg], place: Reg, column: Reg) -> None:
+        """Runs the body for neighbours of a row, whose elements lie at a place of what was read."""
+        k, e = self.k, self.k.e
+        for load, tile in zip(self.loads, room, strict=True):
+            k.tiles[load] = e.element_pointer(tile, place, storage(load.result.dtype))
+        k.lanes = self.columns
+        k.bind(self.inner.index, Linear(column, e.const(1, I64)))
+        k.statements(self.inner.body)
+        k.lanes = 1
+        k.tiles.clear()
+
+    def _place(self, load: Load, row: Reg, column: Reg) -> Reg:
+        """The index of a tile's first element."""
+        k = self.k
+        k.bind(self.outer.index, row)
+        first = element_at(k, self.body, self.inner.index, column, load.index)
+        assert first is not None, "affine indices are made of indices"
+        return first
+
+    def _pointer(self, load: Load, place: Reg, line: int, top: int) -> Reg:
+        """Where a line of a tile lies, a column of the loops, from some row on."""
+        k, e = self.k, self.k.e
+        stride = k.dim(k.forms[load.index].coefficient(self.inner.index))
+        place = e.binary("add", place, e.binary("mul", stride, e.const(line, I64)))
+        place = e.binary("add", place, e.const(top, I64))
+        return e.element_pointer(k.pointer(load.buffer), place, storage(load.result.dtype))
+
+    def _ask(self, row: Reg, column: Reg) -> None:
+        """Asks for a tile: a line of each source."""
+        for load in self.loads:
+            with self._parts(self.columns) as part:
+                place = self._place(load, row, self.k.e.binary("add", column, part))
+                for line in range(min(self.columns, MAX_TILE)):
+                    prefetch(self.k.e, self._pointer(load, place, line, 0), near=False)
+
+    @contextmanager
+    def _parts(self, extent: int) -> Iterator[Reg]:
+        """Where the parts of a large tile start, each by the same code."""
+        e, zero = self.k.e, self.k.e.const(0, I64)
+        if extent <= MAX_TILE:
+            yield zero
+            return
+        with e.loop(zero, e.const(extent, I64), MAX_TILE) as part:
+            yield part.index
+
+    def _ask_beside(self, row: Reg, column: Reg) -> None:
+        """Asks for what is read one tile further along the vector loop, where that may be far and
+        what is written is near.
+
+        In attention that takes 0.1 ms of 0.2 off bringing 12 keys of 512 x 64 into panels. Where
+        results are written, 64 transposes of 96 x 128 took a tenth longer.
+        """
+        e = self.k.e
+        if any(isinstance(s, Store) and s.buffer.role != "scratch" for s in self.body):
+            return
+        for load in self.loads:
+            size = load.buffer.type.bytes
+            if isinstance(size, int) and size <= self.k.target.l2_bytes:
+                continue
+            place = self._place(load, row, column)
+            for line in range(self.columns):
+                prefetch(e, self._pointer(load, place, self.columns + line, 0), near=False)
+
+    def _square(self, load: Load, place: Reg, left: int, top: int) -> list[Reg]:
+        """A square of a tile, transposed."""
+        e, side = self.k.e, self._side(load)
+        vector, align = ltype(storage(load.result.dtype), side), load.result.dtype.bytes
+        pointers = [self._pointer(load, place, left + line, top) for line in range(side)]
+        return transposed(e, [e.load(pointer, vector, align) for pointer in pointers])
+
+    def _keep(self, load: Load, row: Reg, column: Reg, tile: Reg, pitch: int) -> None:
+        """Reads a tile along the outer loop and writes it to the stack along the inner one."""
+        e, side = self.k.e, self._side(load)
+        element, align = storage(load.result.dtype), load.result.dtype.bytes
+        with self._parts(self.columns) as right, self._parts(self.rows) as down:
+            place = self._place(load, e.binary("add", row, down), e.binary("add", column, right))
+            start = e.binary("add", e.binary("mul", down, pitch), right)
+            part = e.element_pointer(tile, start, element)
+            for left in range(0, min(self.columns, MAX_TILE), side):
+                for top in range(0, min(self.rows, MAX_TILE), side):
+                    for line, register in enumerate(self._square(load, place, left, top)):
+                        at = e.const((top + line) * pitch + left, I64)
+                        e.store(register, e.element_pointer(part, at, element), align)
+
+    def _borders(
+        self,
+        rows: tuple[Reg, Reg, Reg],
+        right: Reg,
+        left: Reg,
+        beyond: Reg,
+        skew: _Skew | None,
+    ) -> None:
+        """What lies left of the tiles, right of them and below, by one piece of code.
+
+        ``rows`` are the first one, the one past the last that tiles have, and the end. What tiles
+        write starts ``skew`` further right in each row.
+        """
+        lower, below, upper = rows
+        k, e, zero = self.k, self.k.e, self.k.e.const(0, I64)
+        with e.loop(zero, e.const(3, I64), 1) as part:
+            is_left, is_below = (
+                e.icmp("eq", part.index, e.const(number, I64)) for number in (0, 2)
+            )
+            top, bottom = e.select(is_below, below, lower), e.select(is_below, upper, below)
+            start = e.select(e.binary("or", is_left, is_below), zero, beyond)
+            end = e.select(is_left, left, right)
+            with e.loop(top, bottom, 1) as row:
+                self._enter(row.index)
+                if skew is not None:
+                    shift = skew.first_line(e, row.index)
+                    start = e.select(is_left, zero, e.binary("add", beyond, shift))
+                    end = e.select(is_left, shift, right)
+                with e.loop(start, end, 1) as column:
+                    k.bind(self.inner.index, column.index)
+                    k.statements(self.inner.body)

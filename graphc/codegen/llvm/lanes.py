@@ -1,0 +1,40 @@
+"""Questions about a condition of many lanes.
+
+LLVM's back end for WebAssembly cannot make an integer of 32 truth values (an assertion fails), so
+there the lanes are words first.
+"""
+
+from __future__ import annotations
+
+from graphc.codegen.llvm.emitter import I1, FunctionEmitter, Reg, ltype
+
+
+def any_lane(e: FunctionEmitter, condition: Reg) -> Reg:
+    """An i1: does the condition hold in any lane?"""
+    if condition.type.lanes == 1:
+        return condition
+    if e.module.target.packs_conditions:
+        return e.intrinsic("vector.reduce.or", I1, condition)
+    words = e.convert("sext", condition, "i32")
+    return e.icmp("ne", e.intrinsic("vector.reduce.or", _WORD, words), e.const(0, _WORD))
+
+
+def first_lane(e: FunctionEmitter, condition: Reg) -> Reg:
+    """The number of the first lane in which the condition holds; it does in one."""
+    lanes = condition.type.lanes
+    if e.module.target.packs_conditions:
+        bits = max(lanes, 64)
+        mask = e.assign(ltype(f"i{lanes}"), f"bitcast {condition} to i{lanes}")
+        if lanes < bits:
+            mask = e.convert("zext", mask, "i64")
+        e.module.declare(f"llvm.cttz.i{bits}", f"i{bits}", f"i{bits}, i1")
+        place = e.assign(mask.type, f"call i{bits} @llvm.cttz.i{bits}({mask}, i1 true)")
+        return place if bits == 64 else e.convert("trunc", place, "i64")
+    words = ltype("i32", lanes)
+    places = e.select(condition, e.iota(words), e.const(lanes, words))
+    return e.convert("zext", e.intrinsic("vector.reduce.umin", _WORD, places), "i64")
+
+
+_WORD = ltype("i32")
+
+__all__ = ["any_lane", "first_lane"]

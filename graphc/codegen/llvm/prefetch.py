@@ -1,0 +1,25 @@
+"""Prefetches.
+
+Invariant: a prefetch changes nothing but caches, so its address need not be valid.
+"""
+
+from __future__ import annotations
+
+from graphc.base.target import CACHE_LINE
+from graphc.codegen.llvm.emitter import PTR, FunctionEmitter, Reg
+
+LINE = CACHE_LINE
+
+
+def prefetch(
+    e: FunctionEmitter, place: Reg, size: int = 1, *, near: bool = True, write: bool = False
+) -> None:
+    """Asks for the lines of so many bytes from an address on, which may lie outside of any array.
+
+    They come to the nearest cache, or to the second where they had to make room for each other.
+    """
+    locality = 3 if near else 2
+    e.module.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
+    for offset in range(0, size, LINE):
+        at = e.assign(PTR, f"getelementptr i8, {place}, i64 {offset}")
+        e.line(f"call void @llvm.prefetch.p0({at}, i32 {int(write)}, i32 {locality}, i32 1)")

@@ -1,0 +1,1 @@
+"""Elementary functions of floats as LLVM text, and the calls of them."""

@@ -1,0 +1,111 @@
+"""Elementary functions where they are used, or called from a library.
+
+Invariant: both are one and the same code, so the bits do not depend on the choice. Inlined, a
+function takes LLVM some two milliseconds; a call takes next to nothing, and the library is compiled
+once in a process. What the calls cost a run is the saving of registers around them, a few
+nanoseconds a vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from graphc.base.target import Target
+from graphc.codegen.llvm.emitter import FunctionEmitter, LType, ModuleEmitter, Reg
+from graphc.codegen.math import approx, f32, f64
+from graphc.codegen.math.common import FloatMath
+from graphc.kernel.ir import Apply, Contract, Kernel, Loop, Reduce, walk
+
+_TABLES = {
+    32: f32.FUNCTIONS | approx.SINGLE,
+    64: f64.FUNCTIONS | approx.DOUBLE,
+}
+NAMES = frozenset(_TABLES[32])
+"""The primitives that are elementary functions."""
+
+INLINED_IN_KERNEL, INLINED_IN_PROGRAM = 8, 50
+"""Up to so many functions are inlined; in a program with more, or a kernel with more, all are
+called. In a kernel they then spill registers anyway; a program's time of compilation would grow
+with each."""
+
+GLUE_PER_CALL = 32
+"""So many other statements a call leave a kernel glue; with AVX-512 up to 50 cost a run nothing."""
+
+
+def emit_function(e: FunctionEmitter, name: str, operands: Sequence[Reg]) -> Reg:
+    """An elementary function of float operands, as the module wants it."""
+    type_ = operands[0].type
+    if not e.module.calls_functions:
+        return _inlined(e, name, operands)
+    symbol, text = _library(name, type_, len(operands), e.module.target)
+    e.module.libraries[symbol] = text
+    types = ", ".join(str(operand.type) for operand in operands)
+    e.module.declare(symbol, str(type_), types, "nounwind memory(none)")
+    return e.call(symbol, type_, *operands)
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Where a program calls elementary functions.
+
+    Attributes:
+        all: whether it calls them rather than has them inlined.
+        glue: for each kernel whether it does little else.
+    """
+
+    all: bool
+    glue: tuple[bool, ...]
+
+
+def calls_of(kernels: Sequence[Kernel], quick: bool = False) -> Calls:
+    """Where a program of these kernels calls functions; all of it is glue if it shall be quick.
+
+    That takes LLVM a fifth of the time for single operations, and a third for fused ones, whose
+    loops then run up to a fifth longer.
+    """
+    if quick:
+        return Calls(True, (True,) * len(kernels))
+    counts = [
+        sum(isinstance(part, Apply) and part.primitive in NAMES for part in walk(kernel.body))
+        for kernel in kernels
+    ]
+    calls = max(counts, default=0) > INLINED_IN_KERNEL or sum(counts) > INLINED_IN_PROGRAM
+    return Calls(calls, tuple(calls and is_glue(kernel) for kernel in kernels))
+
+
+def is_glue(kernel: Kernel) -> bool:
+    """Whether a kernel that calls its functions does little else: plain loops with calls in them.
+
+    Nearly all of its time then passes in the functions, so little is gained by optimising it.
+    """
+    calls = others = 0
+    for part in walk(kernel.body):
+        if isinstance(part, (Reduce, Contract)):
+            return False
+        if isinstance(part, Loop):
+            if part.kind == "across" or part.carries:
+                return False
+        elif isinstance(part, Apply) and part.primitive in NAMES:
+            calls += 1
+        else:
+            others += 1
+    return calls * GLUE_PER_CALL >= others
+
+
+def _inlined(e: FunctionEmitter, name: str, operands: Sequence[Reg]) -> Reg:
+    type_ = operands[0].type
+    return _TABLES[type_.bits][name](FloatMath(e, type_), *operands)
+
+
+@cache
+def _library(name: str, type_: LType, arity: int, target: Target) -> tuple[str, str]:
+    """A function as a module of its own: its symbol and its text."""
+    module = ModuleEmitter(target)
+    symbol = f"graphc_{name}_of_{type_.suffix}"
+    operands = [Reg(f"%x{index}", type_) for index in range(arity)]
+    parameters = [(str(type_), operand.text) for operand in operands]
+    e = FunctionEmitter(module, symbol, parameters, str(type_))
+    e.finish(f"ret {_inlined(e, name, operands)}")
+    return symbol, module.text()

@@ -1,0 +1,1 @@
+"""What users build graphs with beside operations: variables, control flow, gradients, files."""

@@ -1,0 +1,1 @@
+"""Symbolic sizes: their algebra, proofs of relations among them, and their text."""

@@ -1,0 +1,1 @@
+"""Graphs as text and as files: printing, reading, and the arrays that are kept beside."""

@@ -1,0 +1,53 @@
+"""The kernel of one fused node, by the kind of its region, and the launches it takes.
+
+* maps: no reduction; one loop nest over the common shape of the outputs (``maps.py``);
+* rows: reductions of one axis of one common shape, in stages over a row (``rows.py``);
+* matrix products and work on their elements (``contraction.py``) or rows (``product_rows.py``);
+* single scans and scatters (``scan_scatter.py``).
+
+What a region may hold is said in ``graphc.ops.fusion_contract``; each of these takes whatever that
+allows. Buffers are the node's operands, then its outputs, then scratch. Where threads can share
+more than one of a kernel's loop nests, it becomes several launches (``launch_fission.py``).
+"""
+
+from __future__ import annotations
+
+from graphc.base.target import Target
+from graphc.ir.graph import Graph, Node
+from graphc.ir.op import Scan, ScatterAdd
+from graphc.kernel.ir import Kernel
+from graphc.lower.contraction import lower_contraction
+from graphc.lower.launch_fission import Series, series_of
+from graphc.lower.maps import lower_map
+from graphc.lower.product_rows import lower_product_rows
+from graphc.lower.region import Slices, computed
+from graphc.lower.rows import lower_rows
+from graphc.lower.scan_scatter import lower_scan, lower_scatter
+from graphc.ops.fused import checks_ahead
+from graphc.ops.fusion_contract import Form, form_of
+
+
+def lower_group(node: Node, target: Target) -> Series:
+    """The launches of a fused node; the first buffers are the node's inputs and outputs in order.
+
+    Raises:
+        VerifyError: naming the group and the member that breaks the contract of groups.
+    """
+    form = form_of(node.regions[0], node.provenance.where)
+    region, slices = computed(node.regions[0])
+    if any(isinstance(inner.op.lowering, ScatterAdd) for inner in region.nodes):
+        return lower_scatter(region, slices, checks_ahead(node))
+    return series_of(_lowered(region, form, slices, target))
+
+
+def _lowered(region: Graph, form: Form, slices: Slices, target: Target) -> Kernel:
+    if form.product is not None:
+        if form.kind == "product":
+            return lower_contraction(region, slices, target)
+        return lower_product_rows(region, form, target)
+    if form.kind == "rows":
+        return lower_rows(region, form, slices)
+    if form.kind == "map":
+        return lower_map(region, slices)
+    assert any(isinstance(inner.op.lowering, Scan) for inner in region.nodes)
+    return lower_scan(region, slices)

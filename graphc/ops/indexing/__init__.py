@@ -1,0 +1,1 @@
+"""Indexing: ``x[key]``, and elements that are picked or scattered by index tensors."""

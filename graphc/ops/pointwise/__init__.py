@@ -1,0 +1,1 @@
+"""Pointwise operations: arithmetic, logic, functions of real numbers, rounding."""

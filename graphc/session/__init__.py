@@ -1,0 +1,1 @@
+"""Sessions and executables: feeds, results, variables, and the fast way through a call."""

@@ -1,0 +1,1 @@
+"""Checks of what passes made: check mode, memory plans, plans without copies."""

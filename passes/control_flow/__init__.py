@@ -1,0 +1,1 @@
+"""Passes over control flow: known branches, loop invariants, signatures of regions."""

@@ -1,0 +1,262 @@
+"""Groups of fusion, and what may join one.
+
+Invariant: every group has a rank above those of the groups it reads from, so no two groups ever
+depend on each other and no search is needed. Whatever forbids something is said as a reason; None
+means that it may be done.
+"""
+
+from __future__ import annotations
+
+from graphc.ir.dims.expressions import may_be, product
+from graphc.ir.graph import Node
+from graphc.ir.op import Contraction, Reshape, Scan
+from graphc.ir.types import Shape
+from graphc.ir.value import Value
+from graphc.ops.fusion_contract import (
+    ALL_ROWS,
+    AXIS,
+    DEPTH,
+    ONE_PRODUCT,
+    OPERANDS,
+    ORDER,
+    OTHER_ROWS,
+    SHAPE,
+    SINGLE_ELEMENT,
+    Form,
+    Kind,
+    aligned,
+    depth,
+)
+from graphc.ops.move.shape import broadcast_to_op
+
+MAX_NODES = 96
+"""Larger groups are cut: code size and compile time grow, speed does not."""
+
+
+class Group(Form):
+    """A group under construction.
+
+    ``pair`` and ``single`` are closed to others, but ``single`` may put its result into a slice.
+    The ``shape`` of a group to which a view has been added is that of the view.
+
+    Attributes:
+        rank: above the ranks of all groups it reads from.
+        nodes: its members.
+        reads: the values from outside that its members read.
+        exits: how often members are read from outside, counted once a reader and value; being an
+            output counts as one more.
+        has_dependents: whether another group or node reads a member.
+        checks: whether a member checks indices.
+        chooses: whether a member is a concatenation.
+        stretched: whether members have other shapes, which broadcast to that of the loops.
+        transposes: whether a member exchanges axes.
+    """
+
+    __slots__ = (
+        "checks",
+        "chooses",
+        "exits",
+        "has_dependents",
+        "nodes",
+        "rank",
+        "reads",
+        "stretched",
+        "transposes",
+    )
+
+    def __init__(self, kind: Kind, rank: int, shape: Shape) -> None:
+        super().__init__(kind, shape)
+        self.rank = rank
+        self.nodes: list[Node] = []
+        self.reads: set[Value] = set()
+        self.exits = 0
+        self.has_dependents = False
+        self.checks = False
+        self.chooses = False
+        self.stretched = False
+        self.transposes = False
+
+
+CLOSED = "scans and scatters stand alone"
+PAIR = "a kernel of two matrix products is complete"
+
+SHALLOW, LONGEST, FEWEST = 256, 16384, 32
+"""Work on whole rows joins a product of at most such depth and length and at least so many rows:
+then blocks of whole rows, and the right operand that each of them reads, stay in the cache. What
+is known only at run time is taken to fit: else the product would be written to memory."""
+FULL = f"the kernel would have more than {MAX_NODES} operations"
+CHOICE = "a concatenation in that kernel would choose among its pieces at each element"
+CYCLE = "a kernel between them reads the one and is read by the other, as far as ranks tell"
+
+
+def pointwise_obstacle(group: Group, node: Node, own: list[Value]) -> str | None:
+    """Why one loop nest does not compute the group and a pointwise node.
+
+    ``own`` are the operands that the group makes.
+    """
+    if group.kind == "single":
+        return CLOSED
+    if group.kind == "pair":
+        return PAIR
+    if len(group.nodes) >= MAX_NODES:
+        return FULL
+    shape = node.output.shape
+    if group.kind != "rows":
+        alike = shape == group.shape
+        if group.kind == "product":
+            alike = alike and all(value.shape == shape for value in own)
+        elif not alike:
+            alike = _stretches(group, shape, len({*own}))
+        return None if alike else SHAPE
+    if group.shape[group.axis] == 1:
+        return SINGLE_ELEMENT
+    obstacle = group.obstacle(node)
+    if obstacle is not None:
+        return obstacle
+    # what is free could be computed at each element, but is computed once a row
+    if shape == group.shape:
+        once = all(value.shape == shape or aligned(value.shape, group.kept) for value in own)
+        return None if once else OTHER_ROWS
+    is_row = shape in (group.kept, group.dropped) and all(v.shape == shape for v in own)
+    return None if is_row else SHAPE
+
+
+def _stretches(group: Group, shape: Shape, uses: int) -> bool:
+    """Whether the group can be computed at each element of a shape that it broadcasts to.
+
+    Only where the sizes are unknown and may well be equal, as those of placeholders that are added
+    up; what is known to repeat elements would repeat the work. A transpose is made by tiles only
+    where its source is known to have neighbours along an axis, which one of these may not.
+    """
+    if group.exits > uses or group.checks or group.chooses or group.transposes:
+        return False
+    return len(group.shape) == len(shape) and all(map(may_be, group.shape, shape))
+
+
+def view_obstacle(group: Group, node: Node, uses: int) -> str | None:
+    """Why the group can't be computed at a view's index; ``uses`` counts what the view reads."""
+    if group.kind == "single":
+        return CLOSED
+    if group.kind == "pair":
+        return PAIR
+    if len(group.nodes) >= MAX_NODES:
+        return FULL
+    if group.kind == "rows":
+        is_row = group.is_row(node.inputs[0]) or node.inputs[0].shape in (group.kept, group.dropped)
+        return group.row_view_obstacle(node) if is_row else ALL_ROWS
+    obstacle = group.obstacle(node)
+    if obstacle is not None:
+        return obstacle
+    if group.kind == "product" and not _regroups_rows(group, node):
+        return ORDER
+    if node.op is broadcast_to_op:
+        return "a view that repeats elements would repeat the work"
+    if group.exits > uses:
+        return "the group has other readers than the view"
+    if group.checks and product(node.output.shape) != product(group.shape):
+        return "all its indices are checked, whatever part is looked at"
+    return None
+
+
+def _regroups_rows(group: Group, node: Node) -> bool:
+    """Whether a view is a reshape that leaves the last axis alone."""
+    shape = node.output.shape
+    return (
+        isinstance(node.op.lowering, Reshape)
+        and len(shape) > 1
+        and shape[-1] == group.shape[-1]
+        and product(shape[:-1]) == product(group.shape[:-1])
+    )
+
+
+def reduction_obstacle(group: Group, node: Node) -> str | None:
+    """Why a reduction of what the group computes or reads needs a loop nest of its own."""
+    if group.kind == "single":
+        return CLOSED
+    if group.kind == "pair":
+        return PAIR
+    if len(group.nodes) >= MAX_NODES:
+        return FULL
+    obstacle = group.obstacle(node)
+    if group.kind == "product" and obstacle in (None, DEPTH):
+        obstacle = _shallow_obstacle(group)
+    if group.stretched:
+        obstacle = obstacle or SHAPE
+    return obstacle or (CHOICE if group.chooses else None)
+
+
+def _shallow_obstacle(group: Group) -> str | None:
+    """Why blocks of whole rows of a product would not stay in the cache."""
+    assert group.product is not None
+    m, n = group.shape[-2:]
+    k = depth(group.product)
+    fits = isinstance(k, int) and 0 < k <= SHALLOW
+    fits = fits and (not isinstance(n, int) or 1 < n <= LONGEST)
+    if not fits or (isinstance(m, int) and m < FEWEST):
+        return (
+            f"only of products of depth up to {SHALLOW}, length up to {LONGEST} and at least "
+            f"{FEWEST} rows do whole rows stay in the cache; here these are {k}, {n} and {m}"
+        )
+    return None
+
+
+def product_obstacle(group: Group, node: Node) -> str | None:
+    """Why a matrix product does not follow in the kernel that makes its left operand."""
+    if group.kind != "rows" or group.product is None:
+        return OPERANDS
+    return group.obstacle(node) or (FULL if len(group.nodes) >= MAX_NODES else None)
+
+
+def merge_obstacle(a: Group, b: Group) -> str | None:
+    """Why two groups can't be one; they may if they have the same loops, or one works on the
+    rows of the other, and neither can depend on the other."""
+    if "single" in (a.kind, b.kind):
+        return CLOSED
+    if "pair" in (a.kind, b.kind):
+        return PAIR
+    if "product" in (a.kind, b.kind) and "map" not in (a.kind, b.kind):
+        return ONE_PRODUCT
+    if a.product is not None and b.product is not None:
+        return ONE_PRODUCT
+    if (a.product or b.product) and (a.chooses or b.chooses):
+        return "a concatenation has a loop nest for each piece"
+    if len(a.nodes) + len(b.nodes) >= MAX_NODES:
+        return FULL
+    if a.kind == b.kind == "rows":
+        if a.axis != b.axis:
+            return AXIS
+        if not _share_operand(a, b):
+            return "they read nothing in common, so both operands would be kept alive for nothing"
+    if (a.kind != "map" or b.kind != "map") and (a.chooses or b.chooses):
+        return CHOICE
+    if (a.stretched or b.stretched) and (a.kind != b.kind or a.chooses or b.chooses):
+        return SHAPE
+    if a.shape != b.shape and not (_works_on_rows(a, b) or _works_on_rows(b, a)):
+        return SHAPE
+    if a.rank != b.rank and (a if a.rank < b.rank else b).has_dependents:
+        return CYCLE
+    return None
+
+
+def place_obstacle(group: Group, node: Node) -> str | None:
+    """Why the group can't put what it computes into its slice of a whole."""
+    if group.kind != "single" and group.product is None:
+        return None
+    if len(group.nodes) > 1:
+        return "a matrix product with work on its result is stored block by block"
+    if not isinstance(group.nodes[0].op.lowering, (Contraction, Scan)):
+        return "scatters write to memory of their own"
+    return None if group.exits == 1 else "something else reads what it computes"
+
+
+def _share_operand(a: Group, b: Group) -> bool:
+    """True if the groups read one value of the full shape together."""
+    small, large = (a.reads, b.reads) if len(a.reads) < len(b.reads) else (b.reads, a.reads)
+    return any(value.shape == a.shape and value in large for value in small)
+
+
+def _works_on_rows(group: Group, rows: Group) -> bool:
+    """True if a map group has the shape of the other group's row values."""
+    if group.kind != "map" or rows.kind != "rows" or rows.shape[rows.axis] == 1:
+        return False
+    return group.shape in (rows.kept, rows.dropped)

@@ -1,0 +1,1 @@
+"""Passes from a graph to a graph, one a file."""

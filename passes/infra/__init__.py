@@ -1,0 +1,1 @@
+"""What runs passes: the contract of a pass, the manager, instruments around each pass."""

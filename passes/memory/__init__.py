@@ -1,0 +1,1 @@
+"""Placement of temporaries in one arena."""

@@ -1,0 +1,1 @@
+"""Passes over plans, and their table: copies, concurrent steps, memory that is shared."""

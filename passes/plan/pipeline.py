@@ -1,0 +1,218 @@
+"""The table of passes over plans, and the function that applies it.
+
+Planners below know nothing of fuel, of values or of the user's lines: ``PlanDecisions`` asks for
+them, each choice as a decision about what is made there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from graphc.base.source import Location
+from graphc.base.target import Target
+from graphc.ir.graph import Graph, Node
+from graphc.ir.value import Value
+from graphc.kernel.ir import Statement
+from graphc.kernel.schedule.kinds import Schedule
+from graphc.plan.ir import Group, Launch, Plan
+from passes.checks.copies import check_copies
+from passes.infra.base import Decision, PassContext
+from passes.infra.manager import PassRecord, stage
+from passes.kernels.pipeline import scheduled
+from passes.memory.arena import place, place_quickly
+from passes.plan.concurrent_steps import BESIDE, side_by_side, task_rooms
+from passes.plan.copy_elision import without_copies
+from passes.plan.in_place import INPLACE, commit_step, inplace_groups
+from passes.plan.loop_turns import in_turns
+
+
+@dataclass(frozen=True, slots=True)
+class PlanState:
+    """A plan on its way through the table, and what is known of it.
+
+    Attributes:
+        graph: what it was made of.
+        plan: the plan.
+        slots: the slot of each value.
+        launches: the steps of each node.
+        carries: of results of loops the copy that hands them to the next trip.
+        carried: of those how they are handed on instead, once copies have gone.
+        together: slots that share memory.
+        glue: for each kernel whether it calls functions and does little else.
+        target: the machine the code is for.
+    """
+
+    graph: Graph
+    plan: Plan
+    slots: Mapping[Value, int]
+    launches: Mapping[Node, range]
+    carries: Mapping[Value, int]
+    glue: Sequence[bool]
+    target: Target
+    carried: Mapping[Value, str]
+    together: tuple[tuple[int, ...], ...] = ()
+
+
+class PlanDecisions:
+    """Decides for planners, as decisions about values."""
+
+    def __init__(self, state: PlanState, context: PassContext) -> None:
+        self._state = state
+        self._context = context
+        self._made = {slot: value for value, slot in state.slots.items()}
+
+    def take_over(self, old: int, new: int) -> bool:
+        """Whether a slot may have the memory of another, or be it."""
+        slot = new if new in self._made else old
+        value = self._made.get(slot)
+        if value is None:
+            return False
+        return self._context.spend(INPLACE, value, self._state.plan.slots[slot].where)
+
+    def commit(self) -> bool:
+        """Whether variables may be written in place: one decision, told of the first."""
+        graph = self._state.graph
+        value = graph.outputs[self._context.renewed[0][1]]
+        node = graph.producers.get(value)
+        where = None if node is None else node.provenance.where
+        return self._context.spend(INPLACE, value, where)
+
+    def may(self, plan: Plan, group: Group) -> bool:
+        """Whether launches may run side by side."""
+        return self._context.spend(BESIDE, *self._first(plan, group))
+
+    def refused(self, plan: Plan, group: Group, reason: str) -> None:
+        """They would have paid, but do not run so."""
+        decision = Decision(BESIDE, *self._first(plan, group), 0, reason)
+        self._context.decisions.append(decision)
+
+    def _first(self, plan: Plan, group: Group) -> tuple[Value, Location | None]:
+        """What a group makes first, and where."""
+        made, end = self._made, group.bounds[-1]
+        steps = [step for step in plan.steps[group.bounds[0] : end] if isinstance(step, Launch)]
+        written = [slot for step in steps for slot, writes in plan.accesses(step) if writes]
+        return next(made[slot] for slot in written if slot in made), steps[0].where
+
+
+# --- the passes ----------------------------------------------------------------------------------
+
+
+def drop_copies(state: PlanState, context: PassContext) -> PlanState:
+    """The plan without the copies it can do without."""
+    plan, launches = state.plan, state.launches
+    kept = [new for _, new in plan.renewed] if commit_step(plan, lambda: True) is not None else ()
+    first = without_copies(plan, kept, PlanDecisions(state, context).take_over)
+    slots = {value: first.slots[slot] for value, slot in state.slots.items()}
+    between = replace(state, plan=first.plan, slots=slots)
+    second = in_turns(first.plan, PlanDecisions(between, context).take_over)
+    told = dict(first.told)
+    for position in first.told.keys() & set(first.origins):
+        told[position] = f"it is copied, since {first.told[position]}"
+    told |= {first.origins[position]: text for position, text in second.told.items()}
+    if second.plan is not plan:
+        origins = [first.origins[n] if n >= 0 else n for n in second.origins]
+        if context.options.verify:
+            check_copies(plan, second.plan, origins)
+        launches = _moved(launches, origins)
+    carried = {value: told[copy] for value, copy in state.carries.items() if copy in told}
+    return replace(state, plan=second.plan, slots=slots, launches=launches, carried=carried)
+
+
+def _moved(launches: Mapping[Node, range], origins: Sequence[int]) -> dict[Node, range]:
+    """The steps of each node, where steps have moved."""
+    places: dict[int, int] = {}
+    for number, origin in enumerate(origins):
+        places.setdefault(origin, number)
+    return {
+        node: range(places[steps.start], places[steps.start] + len(steps)) if steps else steps
+        for node, steps in launches.items()
+    }
+
+
+def run_beside(state: PlanState, context: PassContext) -> PlanState:
+    """The plan with groups of launches that threads may run at once."""
+    threads, judge = context.options.thread_count, PlanDecisions(state, context)
+    plan, launches = side_by_side(state.plan, state.launches, threads, judge)
+    return replace(state, plan=plan, launches=launches)
+
+
+def share_memory(state: PlanState, context: PassContext) -> PlanState:
+    """Results take over the memory of operands, and variables that of their old values."""
+    decisions = PlanDecisions(state, context)
+    together = inplace_groups(state.plan, decisions.take_over)
+    together += task_rooms(state.plan, {slot for group in together for slot in group})
+    plan = replace(state.plan, commit=commit_step(state.plan, decisions.commit))
+    return replace(state, plan=plan, together=together)
+
+
+def lay_out(state: PlanState, context: PassContext) -> PlanState:
+    """Temporaries have their places in the arena."""
+    if not context.options.optimize:
+        return replace(state, plan=place_quickly(state.plan))
+    return replace(state, plan=place(state.plan, state.together))
+
+
+def schedule_kernels(state: PlanState, context: PassContext) -> PlanState:
+    """Kernels have schedules, each a decision about the first node that is launched so."""
+    plan = state.plan
+    nodes: dict[int, Node] = {}
+    for node, steps in state.launches.items():
+        if len(nodes) == len(plan.kernels):
+            break
+        for step in plan.steps[steps.start : steps.stop]:
+            if isinstance(step, Launch):
+                nodes.setdefault(step.kernel, node)
+
+    def decide(node: Node | None, name: str, chosen: Mapping[Statement, Schedule]) -> bool:
+        return node is None or context.decide(name, node)
+
+    kernels = [
+        scheduled(kernel, state.target, is_glue=glue, decide=partial(decide, nodes.get(number)))
+        for number, (kernel, glue) in enumerate(zip(plan.kernels, state.glue, strict=True))
+    ]
+    return replace(state, plan=replace(plan, kernels=tuple(kernels)))
+
+
+# --- the table -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    """One row of the table.
+
+    Attributes:
+        name: what its record is called, and its decisions if they have one name.
+        run: the pass.
+        level: it runs where ``optimize`` is at least this.
+    """
+
+    name: str
+    run: Callable[[PlanState, PassContext], PlanState]
+    level: int = 0
+
+
+PLAN_PIPELINE: tuple[PlanStep, ...] = (
+    PlanStep("copies", drop_copies, 1),
+    PlanStep(BESIDE, run_beside, 1),
+    PlanStep(INPLACE, share_memory, 1),
+    PlanStep("memory_plan", lay_out),
+    PlanStep("schedules", schedule_kernels),
+)
+"""Copies go first, since what stands between two launches keeps them apart; memory is shared once
+it is known what runs at the same time, and laid out once it is known what is shared."""
+
+
+def run_plan_pipeline(
+    state: PlanState, context: PassContext, records: list[PassRecord]
+) -> PlanState:
+    """The plan after all passes of the table, each of which is recorded."""
+    for step in PLAN_PIPELINE:
+        if step.level <= context.options.optimize:
+            with stage(step.name, state.graph, context, records):
+                state = step.run(state, context)
+    return state
+
+
+__all__ = ["PLAN_PIPELINE", "PlanDecisions", "PlanState", "PlanStep", "run_plan_pipeline"]

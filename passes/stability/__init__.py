@@ -1,0 +1,1 @@
+"""Numerical stability: what overflows or cancels on the way is spelled anew."""
