@@ -216,11 +216,19 @@ def test_fault_15_an_engine_ends_with_the_last_of_its_libraries() -> None:
     owned.clear()
     assert of_middle is not engine
     del libraries
-    jit.Library(image, ("f",))
+    llvm.free()
     assert middle.function("f", result=ctypes.c_int)() == 7 and not of_middle._jit.closed
     del middle
-    jit.Library(image, ("f",))
+    llvm.free()
     assert of_middle._jit.closed
+
+
+def test_fault_15_what_waits_to_be_freed_is_bounded() -> None:
+    """Nobody compiles in the background here."""
+    image = jit.compile_object("define i32 @f() {\n ret i32 7\n}\n")
+    for _ in range(3 * llvm._MOST_DEAD):
+        jit.Library(image, ("f",))
+        assert len(llvm._DEAD) <= llvm._MOST_DEAD
 
 
 # --- files ---------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from typing import Literal
 
 from graphc.base.errors import GraphError
 from graphc.base.forks import lock
+from graphc.base.llvm import free
 from graphc.base.source import Location, caller
 from graphc.base.waiting import Flag
 from graphc.base.words import shown
@@ -170,6 +171,7 @@ class Tiers:
         try:
             self._hurry.wait(REST)
             with self._turn():
+                free()
                 self.current, self.cache = later(self._poll)
         except _Stopped:
             pass

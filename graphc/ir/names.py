@@ -50,10 +50,12 @@ class Names:
         with self._lock:
             for node in self._nodes[self._noted :]:
                 for value in node.outputs:
-                    if value._name is None and value.stem is not None:
-                        value._name = self._free(value.stem)
-                    if value._name is not None:
-                        self._values.setdefault(value._name, []).append(value)
+                    name = value._name
+                    if name is None:
+                        if value.stem is None:
+                            continue
+                        name = value._name = self._free(value.stem)
+                    self._values.setdefault(name, []).append(value)
                 self._noted += 1
 
     def note_effect(self, effect: Effect) -> None:

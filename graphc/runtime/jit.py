@@ -2,8 +2,8 @@
 
 Libraries get fresh names, since LLJIT never forgets one, nor the 9 KB that it keeps for each; so
 an engine loads some libraries, and ends with the last of them. Code stays loaded as long as the
-``Library`` lives, and until LLVM is next used. Objects are taken from the cache on disk, and kept
-there, where there is one (``graphc.runtime.cache``).
+``Library`` lives, and some time longer (``graphc.base.llvm.free``). Objects are taken from the
+cache on disk, and kept there, where there is one (``graphc.runtime.cache``).
 """
 
 from __future__ import annotations
