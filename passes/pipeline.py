@@ -7,24 +7,24 @@ when the user built the gradients, so the surface graph already holds them.
 from __future__ import annotations
 
 from passes.control_flow.known_branches import PARTS as BRANCHES
-from passes.control_flow.known_branches import branches
-from passes.control_flow.loop_invariants import hoist
+from passes.control_flow.known_branches import known_branches
+from passes.control_flow.loop_invariants import loop_invariants
 from passes.control_flow.prune_regions import prune_regions
 from passes.fusion.fusion import PARTS as FUSION
 from passes.fusion.fusion import fusion
 from passes.graph.canonicalize import canonicalize
-from passes.graph.concat_in_place import joins
+from passes.graph.concat_in_place import concat_in_place
 from passes.graph.cse import cse
 from passes.graph.dce import dce
 from passes.graph.decompose import decompose, is_core
 from passes.graph.fold import fold
 from passes.graph.fold_scales_into_weights import PARTS as WEIGHTS
-from passes.graph.fold_scales_into_weights import weights
+from passes.graph.fold_scales_into_weights import fold_scales_into_weights
 from passes.graph.layout import layout
-from passes.graph.matmul_chains import chains
+from passes.graph.matmul_chains import matmul_chains
 from passes.graph.move_views import PARTS as VIEWS
-from passes.graph.move_views import views
-from passes.graph.order_variable_updates import updates
+from passes.graph.move_views import move_views
+from passes.graph.order_variable_updates import order_variable_updates
 from passes.graph.precompute import precompute
 from passes.graph.relax import relax
 from passes.graph.schedule import schedule
@@ -32,7 +32,7 @@ from passes.graph.shapes import shapes
 from passes.graph.simplify import simplify
 from passes.infra.manager import Before, Needs, Step, check_levels, check_order, names_of
 from passes.kernels.pipeline import NAMES as KERNEL_PASSES
-from passes.plan.concurrent_steps import BESIDE
+from passes.plan.concurrent_steps import CONCURRENT_STEPS
 from passes.plan.in_place import INPLACE
 from passes.rules import ALGEBRA, RELAXED, SHAPES
 from passes.stability.stabilize import PARTS as STABILIZE
@@ -44,30 +44,30 @@ PIPELINE: tuple[Step, ...] = (
     Step(cse),
     Step(fold),
     Step(simplify, parts=ALGEBRA.names, inexact=ALGEBRA.inexact),
-    Step(branches, parts=BRANCHES, regions=False),
+    Step(known_branches, parts=BRANCHES, regions=False),
     Step(stabilize, parts=STABILIZE, inexact=STABILIZE),
     Step(dce, regions=False),
-    Step(weights, parts=WEIGHTS, inexact=WEIGHTS),
+    Step(fold_scales_into_weights, parts=WEIGHTS, inexact=WEIGHTS),
     Step(shapes, parts=SHAPES.names, inexact=SHAPES.inexact),
     Step(decompose, required=True, leaves=is_core),
     Step(canonicalize),
     Step(fold),
     Step(simplify, parts=ALGEBRA.names, inexact=ALGEBRA.inexact),
-    Step(branches, parts=BRANCHES, regions=False),
+    Step(known_branches, parts=BRANCHES, regions=False),
     Step(prune_regions, regions=False),
-    Step(views, parts=VIEWS),
-    Step(chains, inexact=frozenset({chains.__name__})),
+    Step(move_views, parts=VIEWS),
+    Step(matmul_chains, inexact=frozenset({matmul_chains.__name__})),
     Step(shapes, parts=SHAPES.names, inexact=SHAPES.inexact),
-    Step(hoist),
+    Step(loop_invariants),
     Step(cse),
     Step(dce, regions=False),
     Step(precompute),
     Step(relax, parts=RELAXED.names, inexact=RELAXED.inexact),
     Step(layout, level=2),
-    Step(joins, level=1),
+    Step(concat_in_place, level=1),
     Step(fusion, required=True, parts=FUSION, level=1),
     Step(schedule, level=2),
-    Step(updates, regions=False, level=1),
+    Step(order_variable_updates, regions=False, level=1),
 )
 
 SHARED = next(place for place, step in enumerate(PIPELINE) if step.level)
@@ -78,17 +78,17 @@ ORDER: tuple[Before | Needs, ...] = (
     Needs("fold", "canonicalize", "folding looks for elements that are moved in one spelling"),
     Needs("simplify", "cse", "a rule that wants one value twice finds it only after merging"),
     Needs("stabilize", "cse", "exp(x) on both sides of a quotient must be one value"),
-    Needs("weights", "fold", "they and the factors must have been computed"),
-    Needs("weights", "dce", "it asks who else reads a product"),
+    Needs("fold_scales_into_weights", "fold", "they and the factors must have been computed"),
+    Needs("fold_scales_into_weights", "dce", "it asks who else reads a product"),
     Before("stabilize", "decompose", "it looks for sums over any axes, not for their parts"),
-    Needs("branches", "fold", "a predicate is known once it is a constant"),
-    Needs("hoist", "decompose", "what a coarse operation is made of may be invariant in part"),
-    Needs("hoist", "prune_regions", "a carried value that stands still is invariant as a capture"),
-    Before("hoist", "fusion", "what moves are operations, not kernels"),
+    Needs("known_branches", "fold", "a predicate is known once it is a constant"),
+    Needs("loop_invariants", "decompose", "parts of a coarse operation may be invariant"),
+    Needs("loop_invariants", "prune_regions", "carried values that stand still are captures"),
+    Before("loop_invariants", "fusion", "what moves are operations, not kernels"),
     Before("stabilize", "shapes", "it follows moves to where their gradient moves back"),
     Needs("decompose", "shapes", "its rules look for reductions of any axes, not for their parts"),
-    Needs("views", "decompose", "it moves through pointwise work, which some ops only become"),
-    Needs("chains", "decompose", "what stands between two products is taken apart by then"),
+    Needs("move_views", "decompose", "it moves through pointwise work, which some ops only become"),
+    Needs("matmul_chains", "decompose", "what stands between two products is taken apart by then"),
     Needs("fusion", "decompose", "kernels are made of core operations"),
     Needs("precompute", "decompose", "what runs are core operations"),
     Before("precompute", "layout", "weights that are computed are packed too"),
@@ -98,19 +98,19 @@ ORDER: tuple[Before | Needs, ...] = (
     Before("relax", "fusion", "fused bodies are closed"),
     Needs("layout", "decompose", "products stand in many spellings before it"),
     Before("layout", "fusion", "what a kernel reads is settled before kernels are"),
-    Needs("joins", "views", "slices of concatenations are taken of their pieces"),
-    Needs("joins", "layout", "which pieces have a kernel of their own is settled by then"),
-    Before("joins", "fusion", "a piece is put in its place by the kernel that computes it"),
+    Needs("concat_in_place", "move_views", "slices of concatenations are taken of their pieces"),
+    Needs("concat_in_place", "layout", "which pieces have kernels of their own is settled by then"),
+    Before("concat_in_place", "fusion", "the kernel that computes a piece puts it in its place"),
     Before("decompose", "fusion", "fused bodies are closed"),
     Before("cse", "fusion", "kernels are not compared with each other's parts"),
     Before("fusion", "schedule", "what is scheduled are kernels"),
-    Before("schedule", "updates", "it changes that order where a variable is updated too early"),
+    Before("schedule", "order_variable_updates", "it delays updates that come too early"),
 )
 
 check_order(PIPELINE, ORDER)
 check_levels(PIPELINE[SHARED:])
 
-BELOW = frozenset({BESIDE, INPLACE}) | KERNEL_PASSES
+BELOW = frozenset({CONCURRENT_STEPS, INPLACE}) | KERNEL_PASSES
 """Decisions that are taken below the graph and can be switched off too."""
 
 INEXACT = frozenset[str]().union(*(step.inexact for step in PIPELINE))

@@ -21,7 +21,7 @@ import graphc as gx
 from graphc.base.errors import VerifyError
 from graphc.ir.dims.expressions import at_hint
 from graphc.plan.abi import GROUP, LAUNCH
-from graphc.plan.ir import Group, Launch, Plan
+from graphc.plan.ir import ConcurrentGroup, Launch, Plan
 from graphc.plan.printer import constants_of, parse_plan, print_plan
 from graphc.plan.serialize import plan_of, plan_text
 from graphc.plan.verify import verify_plan
@@ -154,7 +154,7 @@ def test_large_sizes_are_shared_instead() -> None:
 
 
 def test_it_can_be_switched_off() -> None:
-    exe = compiled(branches, 2, shape=(64, 24), off={"beside"})
+    exe = compiled(branches, 2, shape=(64, 24), off={"concurrent_steps"})
     assert not program_of(exe).plan.groups
 
 
@@ -402,17 +402,17 @@ def test_the_verifier_refuses_groups_that_are_none() -> None:
     end = len(plan.steps)
     bounds, works = group.bounds, group.works
 
-    def refused(match: str, *groups: Group, **changes: Any) -> None:
+    def refused(match: str, *groups: ConcurrentGroup, **changes: Any) -> None:
         with pytest.raises(VerifyError, match=match):
             verify_plan(replace(plan, groups=groups, **changes))
 
-    refused("two tasks", Group((0, 1), (1,)))
-    refused("two tasks", Group((0, 0, 1), (1, 1)))
-    refused("works", Group(bounds, works[1:]))
-    refused("behind", Group((*bounds[:-1], end + 1), works))
+    refused("two tasks", ConcurrentGroup((0, 1), (1,)))
+    refused("two tasks", ConcurrentGroup((0, 0, 1), (1, 1)))
+    refused("works", ConcurrentGroup(bounds, works[1:]))
+    refused("behind", ConcurrentGroup((*bounds[:-1], end + 1), works))
     refused("behind", group, group)
     # the last step adds what the others made
-    refused("touches", Group((*bounds[:-1], end), works))
+    refused("touches", ConcurrentGroup((*bounds[:-1], end), works))
     refused("entered", group, commit=3)
     # two tasks that write to one place of the arena
     layout = plan.layout
@@ -465,7 +465,7 @@ def test_what_takes_too_much_memory_is_refused_and_said_so() -> None:
         exe = gx.Session(graph, threads=threads, options=CHECKED).compile(total, [x])
         plans[threads] = plan = program_of(exe).plan
         assert plan.layout is not None
-        (record,) = (record for record in exe.compiled.records if record.name == "beside")
+        (record,) = (record for record in exe.compiled.records if record.name == "concurrent_steps")
         refused = [decision.reason for decision in record.decisions if decision.reason]
         assert bool(refused) == (threads == 8)
         assert all("bytes at once" in reason for reason in refused)

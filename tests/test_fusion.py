@@ -276,7 +276,8 @@ def test_reductions_without_a_common_operand_stay_apart() -> None:
         for number in range(8):
             total = total + ((x @ (x + float(number))) @ x).sum(axis=1)
     # side by side the products may hold more, by a fixed amount that is large beside these
-    executable = gx.Session(graph, options=gx.Options(off=("beside",))).compile(total, [x])
+    options = gx.Options(off=("concurrent_steps",))
+    executable = gx.Session(graph, options=options).compile(total, [x])
     matrix = size * size * 4
     assert executable.memory.peak_bytes < 8 * matrix
 

@@ -15,12 +15,12 @@ from at_once import meanwhile
 
 import graphc as gx
 from graphc.base.errors import IndexRangeError, VerifyError
-from graphc.plan.ir import Group
+from graphc.plan.ir import ConcurrentGroup
 from graphc.plan.printer import parse_plan, print_plan
 from graphc.plan.verify import verify_plan
 from graphc.runtime.address import address_of
 from graphc.session.executable import Executable
-from passes.graph.order_variable_updates import updates
+from passes.graph.order_variable_updates import order_variable_updates
 from passes.infra.base import PassContext
 
 SIZE = 1 << 15
@@ -336,7 +336,7 @@ def test_readers_behind_or_beside_an_update_are_refused() -> None:
     swapped = replace(plan, steps=plan.steps[::-1], commit=read)
     with pytest.raises(VerifyError, match="reads the state slot %1 'weights', where step 0"):
         verify_plan(swapped)
-    beside = replace(plan, commit=read, groups=(Group((0, 1, 2), (1, 1)),))
+    beside = replace(plan, commit=read, groups=(ConcurrentGroup((0, 1, 2), (1, 1)),))
     with pytest.raises(VerifyError, match="memory of the state slot %1 'weights', beside another"):
         verify_plan(beside)
     for allowed in (swapped, beside):
@@ -367,7 +367,7 @@ def test_ordering_updates_is_linear() -> None:
 
     extraction = extract(recorder, [], [step])
     context = PassContext(renewed=extraction.renewed)
-    assert updates(extraction.graph, context) is extraction.graph
+    assert order_variable_updates(extraction.graph, context) is extraction.graph
 
 
 FORKS = """

@@ -18,7 +18,7 @@ from graphc.ir.dtypes import bool_, float32, int64
 from graphc.ir.types import TensorType
 from graphc.kernel.parser import parse_kernel
 from graphc.plan.cost import is_brief
-from graphc.plan.ir import Branch, Copy, Group, Jump, Launch, Layout, Plan, Slot
+from graphc.plan.ir import Branch, ConcurrentGroup, Copy, Jump, Launch, Layout, Plan, Slot
 from graphc.plan.memory import MemorySolution
 from graphc.plan.printer import constants_of, parse_plan, print_plan
 from graphc.plan.serialize import plan_of as stored_plan_of
@@ -313,7 +313,7 @@ MISUSES: list[tuple[str, Callable[[Plan], Plan]]] = [
      reordered(0, 2, 1, 3, commit=1)),
     ("step 3: touches the output slot %4 'new', in the memory of the state slot %1 'weights', "
      "beside another task",
-     reordered(0, 3, 1, 2, commit=1, groups=(Group((1, 2, 3, 4), (1, 1, 1)),))),
+     reordered(0, 3, 1, 2, commit=1, groups=(ConcurrentGroup((1, 2, 3, 4), (1, 1, 1)),))),
     ("step 1: writes the new value of the state slot %1 'weights' before the commit at step 3",
      reordered(0, 2, 1, 3, commit=3)),
     ("writes the new value of the output slot %5 'seen' before the commit", reordered(3, 0, 1, 2)),
@@ -356,7 +356,7 @@ def test_misuses_of_one_memory_are_found(
 def test_new_values_of_their_own_memory_may_be_written_in_any_order() -> None:
     for order in ((0, 2, 1, 3), (3, 2, 1, 0)):
         verify_plan(reordered(*order, commit=None)(renewing()))
-    beside = (Group((0, 1, 2, 3, 4), (1, 1, 1, 1)),)
+    beside = (ConcurrentGroup((0, 1, 2, 3, 4), (1, 1, 1, 1)),)
     verify_plan(reordered(0, 1, 2, 3, commit=None, groups=beside)(renewing()))
 
 

@@ -29,7 +29,7 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.source import constant_op
 from graphc.session.executable import Executable
-from passes.plan.concurrent_steps import BESIDE
+from passes.plan.concurrent_steps import CONCURRENT_STEPS
 
 DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
@@ -169,7 +169,7 @@ def content_of(exe: Executable, design: Design) -> Content:
         kept = set(extraction.written)
         extraction = _frozen(extraction, {v: a for v, a in values.items() if v not in kept})
     # the native run time runs steps one after the other
-    off = exe.options.off | {BESIDE}
+    off = exe.options.off | {CONCURRENT_STEPS}
     options = replace(exe.options, threads=MAX_THREADS if design.threads else 1, off=off)
     levels = [levels_of(extraction, options, target) for _, _, target in design.family.programs]
     inputs, outputs, variables = _tensors(exe, extraction)

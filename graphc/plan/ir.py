@@ -99,7 +99,7 @@ Step: TypeAlias = Launch | Copy | Branch | Jump | Require
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ConcurrentGroup:
     """Launches that may run side by side: threads then take tasks of some steps each.
 
     What different tasks touch is apart but for what all of them only read, so any order of them
@@ -168,7 +168,7 @@ class Plan:
     layout: Layout | None = None
     loops: tuple[tuple[int, int], ...] = ()
     commit: int | None = None
-    groups: tuple[Group, ...] = ()
+    groups: tuple[ConcurrentGroup, ...] = ()
     renewed: tuple[tuple[int | None, int], ...] = ()
 
     def may_fail(self, step: Step) -> bool:

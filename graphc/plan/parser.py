@@ -33,8 +33,8 @@ from graphc.kernel.parser import parse_kernel
 from graphc.kernel.scanner import NAME, NUMBER, Scanner
 from graphc.plan.ir import (
     Branch,
+    ConcurrentGroup,
     Copy,
-    Group,
     Jump,
     Launch,
     Layout,
@@ -120,7 +120,7 @@ class _Parser(Scanner):
         loops = self._loops() if self.accept_word("loops") else ()
         renewed = self._renewed() if self.accept_word("renewed") else ()
         commit = self._commit() if self.accept_word("commit") else None
-        groups: list[Group] = []
+        groups: list[ConcurrentGroup] = []
         while self.accept_word("beside"):
             groups.append(self._group())
         self._section("steps")
@@ -214,14 +214,14 @@ class _Parser(Scanner):
         )  # fmt: skip
         return guard
 
-    def _group(self) -> Group:
+    def _group(self) -> ConcurrentGroup:
         bounds = [self.not_negative("a step")]
         while self.accept(","):
             bounds.append(self.not_negative("a step"))
         self.word("work")
         works = self.dim_list()
         self._line_end()
-        return Group(tuple(bounds), tuple(works))
+        return ConcurrentGroup(tuple(bounds), tuple(works))
 
     def _commit(self) -> int:
         step = self.not_negative("a step")

@@ -30,7 +30,7 @@ from graphc.ir.dims import expressions
 from graphc.ir.dims.expressions import Dim, DimExpr
 from graphc.ir.text.printer import bounds_clause, guard_text, quote, symbol_order, where_text
 from graphc.kernel.printer import print_kernel
-from graphc.plan.ir import Branch, Copy, Group, Jump, Launch, Layout, Plan, Require, Step
+from graphc.plan.ir import Branch, ConcurrentGroup, Copy, Jump, Launch, Layout, Plan, Require, Step
 from graphc.plan.parser import parse_plan
 
 
@@ -89,7 +89,7 @@ def _renewed(old: int | None, new: int) -> str:
     return f"%{new}" if old is None else f"%{new} from %{old}"
 
 
-def _group(group: Group) -> str:
+def _group(group: ConcurrentGroup) -> str:
     bounds, works = (", ".join(map(str, numbers)) for numbers in (group.bounds, group.works))
     return f"beside {bounds} work [{works}]"
 

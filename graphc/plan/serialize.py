@@ -32,7 +32,7 @@ from graphc.ir.dims.expressions import DimExpr
 from graphc.ir.guard import Guard
 from graphc.ir.types import TensorType
 from graphc.kernel.signature import Buffer, Site, Split
-from graphc.plan.ir import Branch, Copy, Group, Jump, Launch, Layout, Plan, Require, Slot
+from graphc.plan.ir import Branch, ConcurrentGroup, Copy, Jump, Launch, Layout, Plan, Require, Slot
 from graphc.plan.memory import MemorySolution
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from graphc.kernel.schedule.kinds import Schedule
 
 _RECORDS: tuple[type, ...] = (
-    Slot, Launch, Copy, Branch, Jump, Guard, Group, Layout, MemorySolution, Buffer, Site, Split,
-    Plan, Require,
+    Slot, Launch, Copy, Branch, Jump, Guard, ConcurrentGroup, Layout, MemorySolution, Buffer, Site,
+    Split, Plan, Require,
 )  # fmt: skip
 
 _RECORD, _RECORDS_OF, _TYPE, _DIM, _LINE, _KERNEL = "r", "rs", "t", "d", "l", "k"

@@ -17,7 +17,7 @@ from graphc.base.errors import VerifyError
 from graphc.ir.dims import expressions
 from graphc.ir.dims.expressions import Dim
 from graphc.kernel.analysis.aliasing import safe_pairs
-from graphc.plan.ir import Copy, Group, Launch, Layout, Plan
+from graphc.plan.ir import ConcurrentGroup, Copy, Launch, Layout, Plan
 from graphc.plan.memory import MemorySolution, offsets_for_sizes
 
 _PLACED = ("temporary", "scratch")
@@ -130,7 +130,7 @@ class MemoryChecker(PlanChecker):
         place = self._where(slot)
         return "" if place == slot else f", in the memory of the {self.label(place)},"
 
-    def _apart(self, group: Group) -> None:
+    def _apart(self, group: ConcurrentGroup) -> None:
         """Whatever a task writes, no other one touches; parts of a slot may be written at once."""
         task_of: dict[int, tuple[int, str]] = {}
         shared: dict[int, str] = {}

@@ -13,7 +13,7 @@ from graphc.ir.attributes import Array
 from graphc.ir.dims.expressions import Dim
 from graphc.kernel.analysis.task_size import GROUP_WORK, WAKE_WORK, grain_of, saved_beside
 from graphc.plan.abi import GROUP, LAUNCH, PARALLEL
-from graphc.plan.ir import Group, Launch, Plan
+from graphc.plan.ir import ConcurrentGroup, Launch, Plan
 
 
 class Cut(NamedTuple):
@@ -75,7 +75,7 @@ class Beside(NamedTuple):
         seats: how many threads may take part.
     """
 
-    group: Group
+    group: ConcurrentGroup
     bounds: int
     cuts: tuple[Cut, ...]
     seats: int

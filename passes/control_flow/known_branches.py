@@ -37,7 +37,7 @@ PARTS = frozenset({"known-branch", "known-predicate", "swapped-branches", "idle-
 _TRUTH = TensorType(bool_, ())
 
 
-def branches(graph: Graph, context: PassContext) -> Graph:
+def known_branches(graph: Graph, context: PassContext) -> Graph:
     """The graph without control flow whose way is known; linear, all levels at once."""
     return _Level(context, {}).run(graph) if graph.has_regions else graph
 
@@ -69,7 +69,7 @@ class _Level:
     def state(self, value: Value, truth: bool, provenance: Provenance) -> None:
         """Who read the input reads a constant."""
         attrs = {"value": Payload(np.asarray(truth))}
-        provenance = replace(provenance, cause="branches")
+        provenance = replace(provenance, cause="known_branches")
         constant = Node(constant_op, (), attrs, (Value(_TRUTH, value.name),), (), provenance)
         self._stands_for[value] = constant.output
         self._append(constant)

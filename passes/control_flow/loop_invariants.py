@@ -29,7 +29,7 @@ _FROM_MEMORY = (Contraction, Scan, ScatterAdd)
 """What reads its operands from memory: a view is made there, however cheap it would be."""
 
 
-def hoist(graph: Graph, context: PassContext) -> Graph:
+def loop_invariants(graph: Graph, context: PassContext) -> Graph:
     """The graph with invariant nodes of its loops before them; linear."""
     nodes: list[Node] = []
     for node in graph.nodes:
@@ -76,7 +76,7 @@ def _clones(
             outputs = tuple(Value(value.type, value.name) for value in node.outputs)
             clones.update(zip(node.outputs, outputs, strict=True))
             inputs = tuple(clones[value] for value in node.inputs)
-            provenance = replace(node.provenance, cause="hoist")
+            provenance = replace(node.provenance, cause="loop_invariants")
             outside.append(
                 replace(node, inputs=inputs, outputs=outputs, provenance=provenance)
             )
@@ -102,7 +102,7 @@ class _Invariants:
             ):
                 continue
             stored = sum(self._stored[value] for value in dict.fromkeys(node.inputs))
-            if self._pays(node, stored, users) and context.decide("hoist", node):
+            if self._pays(node, stored, users) and context.decide("loop_invariants", node):
                 self.moved.add(node)
                 self._made.update(node.outputs)
             for value in node.outputs:

@@ -35,20 +35,20 @@ MAX_PIECES = 64
 """Concatenations of concatenations become one up to so many pieces."""
 
 
-def joins(graph: Graph, context: PassContext) -> Graph:
+def concat_in_place(graph: Graph, context: PassContext) -> Graph:
     """The graph with its concatenations made in place where that saves bytes; one walk."""
     nodes = [node for node in graph.nodes if node.op is concatenate_op]
     if not nodes:
         return graph
-    editor = GraphEditor(graph, joins.__name__)
+    editor = GraphEditor(graph, concat_in_place.__name__)
     for node in reversed(nodes):
         if not editor.alive(node):
             continue
         whole = _whole(node, editor)
         reason = _obstacle(node, whole, editor)
         if reason is not None:
-            context.decline(joins.__name__, node, reason)
-        elif context.decide(joins.__name__, node):
+            context.decline(concat_in_place.__name__, node, reason)
+        elif context.decide(concat_in_place.__name__, node):
             _join(node, whole, editor)
     return editor.finish()
 
@@ -76,7 +76,7 @@ def _join(node: Node, whole: _Whole, editor: GraphEditor) -> None:
     starts: list[Dim] = []
     start: Dim = 0
     parts: list[Value] = []
-    with editor.rewriting(node, joins.__name__):
+    with editor.rewriting(node, concat_in_place.__name__):
         for piece in whole.pieces:
             if piece.type.rank != len(whole.shape):
                 shape = (*piece.shape[:axis], *piece.shape[axis + 1 :])
@@ -214,4 +214,4 @@ def _is_made_here(piece: Value, editor: GraphEditor) -> bool:
     return isinstance(lowering, (Pointwise, View, Element, Reduction))
 
 
-__all__ = ["joins"]
+__all__ = ["concat_in_place"]

@@ -43,14 +43,14 @@ PARTS = frozenset({"scale-into-weights"})
 """What this pass calls its decisions; each can be switched off."""
 
 
-def weights(graph: Graph, context: PassContext) -> Graph:
+def fold_scales_into_weights(graph: Graph, context: PassContext) -> Graph:
     """The graph with constant scales and shifts around products folded into their weights."""
     if context.options.numerics == "strict":
         return graph
     products = [node for node in graph.nodes if node.op is contract_op]
     if not products:
         return graph
-    folder = _Folder(GraphEditor(graph, "weights"), context)
+    folder = _Folder(GraphEditor(graph, "fold_scales_into_weights"), context)
     for node in products:
         folder.visit(node)
     return folder.editor.finish()

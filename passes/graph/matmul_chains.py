@@ -50,7 +50,7 @@ class _Factor:
         return (columns, rows) if self.transposed else (rows, columns)
 
 
-def chains(graph: Graph, context: PassContext) -> Graph:
+def matmul_chains(graph: Graph, context: PassContext) -> Graph:
     """The graph with each product computed in its best order."""
     if not any(node.op is contract_op for node in graph.nodes):
         return graph
@@ -61,7 +61,7 @@ def chains(graph: Graph, context: PassContext) -> Graph:
         if (node.op is contract_op or node.op is reduce_sum_op)
         and (takes_floats or not node.output.dtype.is_float)
     ]
-    editor = GraphEditor(graph, "chains")
+    editor = GraphEditor(graph, "matmul_chains")
     for node in roots:
         if _factors_of(graph, node) is None:
             continue
@@ -71,9 +71,9 @@ def chains(graph: Graph, context: PassContext) -> Graph:
         best, splits = _best_order([factor.sizes for factor in factors])
         if best >= present:
             continue
-        if not context.decide("chains", node):
+        if not context.decide("matmul_chains", node):
             break
-        with editor.rewriting(node, "chains"):
+        with editor.rewriting(node, "matmul_chains"):
             result = _built(factors, splits)
             editor.substitute(node.output, with_shape(result, node.output.shape, ()))
     return editor.finish()

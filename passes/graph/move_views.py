@@ -31,7 +31,7 @@ PARTS = frozenset(
 """What this pass calls its decisions; each can be switched off."""
 
 
-def views(graph: Graph, context: PassContext) -> Graph:
+def move_views(graph: Graph, context: PassContext) -> Graph:
     """The graph with views moved; each node is looked at once, and what that makes."""
     if not any(node.op in _STEPS for node in graph.nodes):
         return graph
@@ -58,7 +58,7 @@ class _Walk:
     """One run of the pass."""
 
     def __init__(self, graph: Graph, context: PassContext) -> None:
-        self.editor = GraphEditor(graph, "views")
+        self.editor = GraphEditor(graph, "move_views")
         self.context = context
 
     # --- upkeep ----------------------------------------------------------------------------------

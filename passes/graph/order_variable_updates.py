@@ -31,7 +31,7 @@ _Renewed = Iterable[tuple[Value | None, Value]]
 """Old values, None where nothing reads one, and new ones."""
 
 
-def updates(graph: Graph, context: PassContext) -> Graph:
+def order_variable_updates(graph: Graph, context: PassContext) -> Graph:
     """The graph with updates behind the readers of old values, in all its regions.
 
     The order stays otherwise, as far as it can. Linear up to a logarithm.

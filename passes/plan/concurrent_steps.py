@@ -25,13 +25,13 @@ from graphc.ir.dims.expressions import HINT, Dim, at_hint
 from graphc.ir.graph import Node
 from graphc.kernel.analysis.cost import kernel_work
 from graphc.kernel.analysis.task_size import GROUP_WORK, SERIAL_WORK
-from graphc.plan.ir import Branch, Group, Jump, Launch, Plan, Step
+from graphc.plan.ir import Branch, ConcurrentGroup, Jump, Launch, Plan, Step
 from passes.memory.arena import SCALES
 from passes.plan.fork_join import Task, Work, fork_join
 from passes.plan.in_place import commit_step
 from passes.plan.liveness import live_intervals
 
-BESIDE = "beside"
+CONCURRENT_STEPS = "concurrent_steps"
 """The name under which these decisions are recorded and can be switched off."""
 
 SHARED_WORK = 100_000_000
@@ -68,10 +68,10 @@ after them, so that the pairs of those that write and read stay few."""
 class Judge(Protocol):
     """Who decides about groups, and is told of those that are not made."""
 
-    def may(self, plan: Plan, group: Group) -> bool:
+    def may(self, plan: Plan, group: ConcurrentGroup) -> bool:
         """Whether a group may be made."""
 
-    def refused(self, plan: Plan, group: Group, reason: str) -> None:
+    def refused(self, plan: Plan, group: ConcurrentGroup, reason: str) -> None:
         """A group would have paid, but is not made."""
 
 
@@ -157,7 +157,7 @@ class _Attempt:
     plan: Plan
     place: Sequence[int]
     work: int
-    refused: Sequence[tuple[Group, str]]
+    refused: Sequence[tuple[ConcurrentGroup, str]]
 
 
 # --- straight pieces -----------------------------------------------------------------------------
@@ -306,7 +306,7 @@ class _Order:
     in_order: bool
     steps: list[Step] = field(init=False)
     place: list[int] = field(init=False)
-    groups: list[Group] = field(init=False, default_factory=list)
+    groups: list[ConcurrentGroup] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         self.steps = list(self.plan.steps)
@@ -335,7 +335,7 @@ class _Order:
                 bounds.append(at)
             if len(tasks) > 1:
                 works = tuple(self._work(units, task) for task in tasks)
-                self.groups.append(Group(tuple(bounds), works))
+                self.groups.append(ConcurrentGroup(tuple(bounds), works))
 
     def _work(self, units: Sequence[_Unit], task: Task) -> Dim:
         total: Dim = 0
@@ -403,8 +403,8 @@ class _Memory:
         takes too much by itself."""
         plan = replace(self._plan, steps=tuple(made.steps), groups=tuple(made.groups))
         lives = [_live(plan, hint) for hint in self._hints]
-        kept: list[Group] = []
-        refused: list[tuple[Group, str]] = []
+        kept: list[ConcurrentGroup] = []
+        refused: list[tuple[ConcurrentGroup, str]] = []
         for group in plan.groups:
             taken = [live[group.bounds[0]] for live in lives]
             if all(bytes_ <= most for bytes_, most in zip(taken, self._most, strict=True)):
@@ -451,4 +451,4 @@ def _sizes(plan: Plan, slots: Collection[int], hint: int) -> dict[int, int]:
     return {slot: known[size] for slot, size in zip(slots, found, strict=True)}
 
 
-__all__ = ["BESIDE", "Judge", "side_by_side", "task_rooms"]
+__all__ = ["CONCURRENT_STEPS", "Judge", "side_by_side", "task_rooms"]

@@ -16,13 +16,13 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.kernel.ir import Statement
 from graphc.kernel.schedule.kinds import Schedule
-from graphc.plan.ir import Group, Launch, Plan
+from graphc.plan.ir import ConcurrentGroup, Launch, Plan
 from passes.checks.copies import check_copies
 from passes.infra.base import Decision, PassContext
 from passes.infra.manager import PassRecord, stage
 from passes.kernels.pipeline import scheduled
 from passes.memory.arena import place, place_quickly
-from passes.plan.concurrent_steps import BESIDE, side_by_side, task_rooms
+from passes.plan.concurrent_steps import CONCURRENT_STEPS, side_by_side, task_rooms
 from passes.plan.copy_elision import without_copies
 from passes.plan.in_place import INPLACE, commit_step, inplace_groups
 from passes.plan.loop_turns import in_turns
@@ -79,16 +79,16 @@ class PlanDecisions:
         where = None if node is None else node.provenance.where
         return self._context.spend(INPLACE, value, where)
 
-    def may(self, plan: Plan, group: Group) -> bool:
+    def may(self, plan: Plan, group: ConcurrentGroup) -> bool:
         """Whether launches may run side by side."""
-        return self._context.spend(BESIDE, *self._first(plan, group))
+        return self._context.spend(CONCURRENT_STEPS, *self._first(plan, group))
 
-    def refused(self, plan: Plan, group: Group, reason: str) -> None:
+    def refused(self, plan: Plan, group: ConcurrentGroup, reason: str) -> None:
         """They would have paid, but do not run so."""
-        decision = Decision(BESIDE, *self._first(plan, group), 0, reason)
+        decision = Decision(CONCURRENT_STEPS, *self._first(plan, group), 0, reason)
         self._context.decisions.append(decision)
 
-    def _first(self, plan: Plan, group: Group) -> tuple[Value, Location | None]:
+    def _first(self, plan: Plan, group: ConcurrentGroup) -> tuple[Value, Location | None]:
         """What a group makes first, and where."""
         made, end = self._made, group.bounds[-1]
         steps = [step for step in plan.steps[group.bounds[0] : end] if isinstance(step, Launch)]
@@ -131,7 +131,7 @@ def _moved(launches: Mapping[Node, range], origins: Sequence[int]) -> dict[Node,
     }
 
 
-def run_beside(state: PlanState, context: PassContext) -> PlanState:
+def run_concurrently(state: PlanState, context: PassContext) -> PlanState:
     """The plan with groups of launches that threads may run at once."""
     threads, judge = context.options.thread_count, PlanDecisions(state, context)
     plan, launches = side_by_side(state.plan, state.launches, threads, judge)
@@ -195,7 +195,7 @@ class PlanStep:
 
 PLAN_PIPELINE: tuple[PlanStep, ...] = (
     PlanStep("copies", drop_copies, 1),
-    PlanStep(BESIDE, run_beside, 1),
+    PlanStep(CONCURRENT_STEPS, run_concurrently, 1),
     PlanStep(INPLACE, share_memory, 1),
     PlanStep("memory_plan", lay_out),
     PlanStep("schedules", schedule_kernels),

@@ -164,7 +164,12 @@ def loads_that_are_no_streams() -> Any:
     ]  # fmt: skip
 
 
-@program(off={"simplify", "canonicalize", "shapes", "views", "fold", "cse", "weights", "chains"})
+@program(
+    off={
+        "simplify", "canonicalize", "shapes", "move_views", "fold", "cse",
+        "fold_scales_into_weights", "matmul_chains",
+    }
+)  # fmt: skip
 def nothing_simplified() -> Any:
     """Operations that passes would take out: they are emitted as they are written."""
     x, unsigned = p(9, 40), p(70, dtype="uint16")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from check import check_pass
 
-from passes.control_flow.known_branches import branches
+from passes.control_flow.known_branches import known_branches
 
 # --- known ways ----------------------------------------------------------------------------------
 
@@ -12,7 +12,7 @@ from passes.control_flow.known_branches import branches
 def test_branches_with_a_known_predicate_are_taken() -> None:
     """The second cond is in a branch of the first, which gives a capture, and a value twice."""
     context = check_pass(
-        branches,
+        known_branches,
         """
         graph "g" (%x: float32[4], %y: float32[4]) {
           %t = constant() {value = bool[] True} : bool[]
@@ -50,7 +50,7 @@ def test_branches_with_a_known_predicate_are_taken() -> None:
 def test_branches_know_their_predicate() -> None:
     """then: p and q hold, so not p does not; else: nothing is known of p or q alone."""
     check_pass(
-        branches,
+        known_branches,
         """
         graph "g" (%p: bool[], %q: bool[], %x: float32[4]) {
           %n = bitwise_not(%p) : bool[]
@@ -106,7 +106,7 @@ def test_branches_know_their_predicate() -> None:
 
 def test_negated_predicates_swap_branches() -> None:
     check_pass(
-        branches,
+        known_branches,
         """
         graph "g" (%p: bool[], %x: float32[4]) {
           %n = bitwise_not(%p) : bool[]
@@ -138,7 +138,7 @@ def test_negated_predicates_swap_branches() -> None:
 
 def test_loops_that_never_run_give_their_start() -> None:
     check_pass(
-        branches,
+        known_branches,
         """
         graph "g" (%x: float32[4]) {
           %three = constant() {value = int64[] 3} : int64[]

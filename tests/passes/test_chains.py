@@ -18,7 +18,7 @@ from graphc.ir.graph import Graph
 from passes.graph.canonicalize import canonicalize
 from passes.graph.dce import dce
 from passes.graph.decompose import decompose
-from passes.graph.matmul_chains import LONGEST, chains
+from passes.graph.matmul_chains import LONGEST, matmul_chains
 from passes.graph.shapes import shapes
 from passes.infra.base import PassContext
 
@@ -67,12 +67,12 @@ def test_the_order_is_the_best(seed: int) -> None:
         for factor in factors[1:]:
             product = product @ factor
     graph = core([product])
-    result = dce(chains(graph, PassContext(REASSOC)), PassContext())
+    result = dce(matmul_chains(graph, PassContext(REASSOC)), PassContext())
     assert work(result) == min(cost for cost, _ in parenthesised(shapes))
     arrays = [rng.standard_normal(shape) for shape in shapes]
     wanted, found = (evaluate(g, arrays)[0] for g in (graph, result))
     np.testing.assert_allclose(found, wanted, rtol=1e-10)
-    assert chains(graph, PassContext()) is graph
+    assert matmul_chains(graph, PassContext()) is graph
 
 
 def test_a_vector_comes_first() -> None:
@@ -80,14 +80,14 @@ def test_a_vector_comes_first() -> None:
         a, b = gx.placeholder((30, 40)), gx.placeholder((40, 50))
         v, u = gx.placeholder((50,)), gx.placeholder((30,))
         graph = core([(a @ b) @ v, u @ (a @ b), (b.T @ a.T).T @ v])
-    result = dce(chains(graph, PassContext(REASSOC)), PassContext())
+    result = dce(matmul_chains(graph, PassContext(REASSOC)), PassContext())
     assert work(result) <= 3 * (30 * 40 + 40 * 50)
 
 
 def test_integers_and_transposes() -> None:
     """Integers are reordered without a flag, and keep every bit."""
     context = check_pass(
-        chains,
+        matmul_chains,
         """
         graph "g" (%0: int8[9, 7], %1: int8[7, 9], %2: int8[9, 1]) {
           %3 = contract(%0, %1) {transpose_a = True, transpose_b = True} : int8[7, 7]
@@ -107,7 +107,7 @@ def test_integers_and_transposes() -> None:
         }
         """,
     )
-    assert [decision.rule for decision in context.decisions] == ["chains"]
+    assert [decision.rule for decision in context.decisions] == ["matmul_chains"]
 
 
 def test_what_is_read_elsewhere_does_not_change_the_order() -> None:
@@ -120,7 +120,7 @@ def test_what_is_read_elsewhere_does_not_change_the_order() -> None:
         alone, both = core([outer]), core([outer, inner])
     bits = []
     for graph in (alone, both):
-        result = chains(graph, PassContext(REASSOC))
+        result = matmul_chains(graph, PassContext(REASSOC))
         bits.append(evaluate(result, arrays)[0].tobytes())
     assert bits[0] == bits[1]
 
@@ -135,7 +135,7 @@ def test_long_chains_and_stacks() -> None:
         for factor in factors[1:]:
             product = product @ factor
         graph = core([product])
-    result = dce(chains(graph, PassContext(REASSOC)), PassContext())
+    result = dce(matmul_chains(graph, PassContext(REASSOC)), PassContext())
     assert work(result) < work(graph)
     np.testing.assert_allclose(evaluate(result, arrays)[0], evaluate(graph, arrays)[0], rtol=1e-9)
 

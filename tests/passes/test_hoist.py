@@ -8,7 +8,7 @@ from check import check_pass
 
 import graphc as gx
 from graphc.ir.text.parser import parse_graph
-from passes.control_flow.loop_invariants import hoist
+from passes.control_flow.loop_invariants import loop_invariants
 from passes.graph.cse import cse
 from passes.infra.base import PassContext
 
@@ -18,7 +18,7 @@ from passes.infra.base import PassContext
 def test_hoist_moves_what_pays_with_what_it_reads() -> None:
     """The product moves with its transposed operand, exp and what follows it; scalars stay."""
     context = check_pass(
-        hoist,
+        loop_invariants,
         """
         graph "g" (%n: int64[], %x: float32[3, 3], %w: float32[3, 3], %s: float32[]) {
           %z = constant() {value = int64[] 0} : int64[]
@@ -83,7 +83,7 @@ def test_hoist_moves_what_pays_with_what_it_reads() -> None:
         }
         """,
     )
-    assert {decision.rule for decision in context.decisions} == {"hoist"}
+    assert {decision.rule for decision in context.decisions} == {"loop_invariants"}
 
 
 def test_hoist_leaves_what_may_fail_and_what_would_grow() -> None:
@@ -113,12 +113,12 @@ def test_hoist_leaves_what_may_fail_and_what_would_grow() -> None:
         }
         """
     graph = parse_graph(text)
-    assert hoist(graph, PassContext()) is graph
+    assert loop_invariants(graph, PassContext()) is graph
 
 
 def test_hoist_moves_through_nested_loops_and_with_branches() -> None:
     check_pass(
-        hoist,
+        loop_invariants,
         """
         graph "g" (%x: float32[4], %w: float32[4], %p: bool[]) {
           %three = constant() {value = int64[] 3} : int64[]

@@ -26,7 +26,7 @@ from graphc.ops.move.placing import wholes
 from graphc.plan.ir import Launch, Plan
 from graphc.plan.printer import constants_of, parse_plan, print_plan
 from graphc.plan.verify import verify_plan
-from passes.graph.concat_in_place import joins
+from passes.graph.concat_in_place import concat_in_place
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def joined(plan: Plan) -> list[int]:
 
 def test_pieces_are_put_in_their_slices() -> None:
     context = check_pass(
-        joins,
+        concat_in_place,
         """
         graph "graph" dims (n: 0..) (%0: float32[n, 512], %1: float32[n, 256], %2: float32[n, 8]) {
           %3 = tanh(%0) : float32[n, 512]
@@ -75,12 +75,12 @@ def test_pieces_are_put_in_their_slices() -> None:
         }
         """,
     )
-    assert [decision.rule for decision in context.decisions] == ["joins"]
+    assert [decision.rule for decision in context.decisions] == ["concat_in_place"]
 
 
 def test_concatenations_of_concatenations_are_one() -> None:
     check_pass(
-        joins,
+        concat_in_place,
         """
         graph "graph" (%0: float32[64, 512], %1: float32[64, 256]) {
           %2 = tanh(%0) : float32[64, 512]
@@ -108,7 +108,7 @@ def test_concatenations_of_concatenations_are_one() -> None:
 
 def test_along_another_axis_the_inner_one_is_a_piece() -> None:
     check_pass(
-        joins,
+        concat_in_place,
         """
         graph "graph" (%0: float32[64, 512], %1: float32[64, 256]) {
           %2 = tanh(%0) : float32[64, 512]
@@ -134,7 +134,7 @@ def test_along_another_axis_the_inner_one_is_a_piece() -> None:
 
 def test_what_is_stacked_lies_side_by_side() -> None:
     check_pass(
-        joins,
+        concat_in_place,
         """
         graph "graph" dims (n: 0..) (%0: float32[n, 512], %1: float32[n, 1, 512]) {
           %2 = tanh(%0) : float32[n, 512]
@@ -172,7 +172,7 @@ def test_what_stays_a_concatenation(reason: str, build: Callable[[Any, Any], Any
         fetched = build(p(200, 200), p(200, 200))
     exe = gx.Session(graph).compile(fetched)
     assert joined(exe.compiled.plan) == []
-    (record,) = (record for record in exe.passes if record.name.startswith("joins"))
+    (record,) = (record for record in exe.passes if record.name.startswith("concat_in_place"))
     assert any(reason in decision.reason for decision in record.decisions)
 
 
@@ -180,7 +180,7 @@ def test_it_can_be_switched_off() -> None:
     with gx.Graph() as graph:
         x = p(512, 512)
         fetched = gx.concatenate([gx.tanh(x), gx.exp(x)])
-    for off in (set(), {"joins"}):
+    for off in (set(), {"concat_in_place"}):
         session = gx.Session(graph, options=Options(off=off))
         names = [kernel.name for kernel in session.compile(fetched).kernels]
         assert any("concatenate" in name for name in names) is bool(off)
@@ -240,7 +240,7 @@ def test_bits_stay(case: str, symbolic: bool, dtype: str) -> None:
     feeds = {v: random.standard_normal((6, 6)).astype(dtype) for v in (x, y)}
     options = Options(numerics="strict", verify=True)
     checked = replace(options, check=True)
-    plain = gx.Session(graph, options=replace(options, off={"joins"})).run(fetched, feeds)
+    plain = gx.Session(graph, options=replace(options, off={"concat_in_place"})).run(fetched, feeds)
     session = gx.Session(graph, options=checked)
     assert joined(session.compile(fetched, [x, y]).compiled.plan)
     for one, other in zip(as_list(plain), as_list(session.run(fetched, feeds)), strict=True):
@@ -262,7 +262,7 @@ def test_sizes_known_at_run_time(axis: int) -> None:
     exe = gx.Session(graph, options=Options(verify=True)).compile(fetched, [a, w, c])
     # five parts and three; a part of each is written by two launches
     assert len(joined(exe.compiled.plan)) == 10
-    plain = gx.Session(graph, options=Options(off={"joins"})).compile(fetched, [a, w, c])
+    plain = gx.Session(graph, options=Options(off={"concat_in_place"})).compile(fetched, [a, w, c])
     random = np.random.default_rng(4)
     for b, m, k in [(2, 3, 5), (1, 1, 1), (3, 17, 40), (0, 2, 2), (2, 0, 3), (2, 3, 0)]:
         arrays = [
@@ -278,7 +278,7 @@ def test_a_piece_may_be_empty_at_run_time() -> None:
         x, y, w = p("n", 4), p("m", 4), p(4, 4)
         fetched = gx.concatenate([x @ w, gx.nn.softmax(y), gx.tanh(x), gx.cumsum(y, axis=0), y @ w])
     exe = gx.Session(graph).compile(fetched, [x, y, w])
-    plain = gx.Session(graph, options=Options(off={"joins"})).compile(fetched, [x, y, w])
+    plain = gx.Session(graph, options=Options(off={"concat_in_place"})).compile(fetched, [x, y, w])
     random = np.random.default_rng(5)
     for n, m in [(0, 3), (3, 0), (0, 0), (2, 3)]:
         arrays = [random.standard_normal((size, 4)).astype("float32") for size in (n, m, 4)]
@@ -305,7 +305,7 @@ def test_inside_of_branches_and_loops() -> None:
         _, after = gx.while_loop(lambda i, state: i < 2, lambda i, s: (i + 1, -s), (i, last))
         fetched = [branch, loop, last, after]
     exe = gx.Session(graph, options=Options(verify=True)).compile(fetched, [x])
-    plain = gx.Session(graph, options=Options(off={"joins"})).compile(fetched, [x])
+    plain = gx.Session(graph, options=Options(off={"concat_in_place"})).compile(fetched, [x])
     assert len(joined(exe.compiled.plan)) >= 8
     random = np.random.default_rng(6)
     for _ in range(8):
@@ -326,7 +326,7 @@ def test_pieces_need_no_memory_of_their_own(put: Callable[[list[Any]], Any]) -> 
         xs = [p(256, 256, name=f"x{number}") for number in range(4)]
         fetched = put([x @ x for x in xs])
     exe = gx.Session(graph).compile(fetched, xs)
-    off = gx.Session(graph, options=Options(off={"joins"})).compile(fetched, xs)
+    off = gx.Session(graph, options=Options(off={"concat_in_place"})).compile(fetched, xs)
     assert joined(exe.compiled.plan) == [exe.compiled.plan.outputs[0]] * 4
     assert not any(slot.kind == "temporary" for slot in exe.compiled.plan.slots)
     pieces = [slot for slot in off.compiled.plan.slots if slot.kind == "temporary"]
@@ -448,7 +448,7 @@ def test_explain_says_where_a_piece_goes() -> None:
         piece = gx.tanh(x)
         whole = gx.concatenate([piece, x @ x])
     exe = gx.Session(graph).compile(whole, [x])
-    assert "joins" in str(exe.explain(whole))
+    assert "concat_in_place" in str(exe.explain(whole))
     assert "join_slices" in str(exe.explain(whole))
     assert "tanh" in str(exe.explain(piece))
 

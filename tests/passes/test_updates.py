@@ -7,10 +7,10 @@ from functools import partial
 from check import check_pass
 
 from graphc.ir.text.parser import parse_graph
-from passes.graph.order_variable_updates import updates
+from passes.graph.order_variable_updates import order_variable_updates
 from passes.infra.base import PassContext
 
-check_updates = partial(check_pass, updates, regions=False)
+check_updates = partial(check_pass, order_variable_updates, regions=False)
 
 # --- variables -----------------------------------------------------------------------------------
 
@@ -37,7 +37,7 @@ def test_readers_of_an_old_value_come_before_its_update() -> None:
         renewed=((1, 1),),
     )
     graph = parse_graph(text)
-    assert updates(graph, PassContext()) is graph
+    assert order_variable_updates(graph, PassContext()) is graph
 
 
 def test_what_may_fail_comes_before_all_updates() -> None:
@@ -108,7 +108,7 @@ def test_a_reader_of_both_values_leaves_the_order() -> None:
         }
         """
     )
-    assert updates(graph, PassContext(renewed=((1, 1),))) is graph
+    assert order_variable_updates(graph, PassContext(renewed=((1, 1),))) is graph
 
 
 def test_what_may_fail_and_needs_a_new_value_leaves_the_order() -> None:
@@ -122,7 +122,7 @@ def test_what_may_fail_and_needs_a_new_value_leaves_the_order() -> None:
         }
         """
     )
-    assert updates(graph, PassContext(renewed=((1, 1),))) is graph
+    assert order_variable_updates(graph, PassContext(renewed=((1, 1),))) is graph
 
 
 # --- scatters ------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from check import check_pass
 
 import graphc as gx
 from graphc.base.options import Options
-from passes.graph.move_views import views
+from passes.graph.move_views import move_views
 from passes.infra.base import PassContext
 
 
@@ -20,7 +20,7 @@ def fired(context: PassContext) -> list[str]:
 
 def test_transposes_cancel_across_work() -> None:
     context = check_pass(
-        views,
+        move_views,
         """
         graph "g" (%0 "x": float32[2, n], %1: float32[2, n], %2: float32[]) {
           %3 = transpose(%0) {axes = (1, 0)} : float32[n, 2]
@@ -59,12 +59,12 @@ def test_transposes_that_stay(axes: str, output: str) -> None:
           return {output}
         }}
         """
-    check_pass(views, text, text)
+    check_pass(move_views, text, text)
 
 
 def test_slice_before_work() -> None:
     context = check_pass(
-        views,
+        move_views,
         """
         graph "g" (%0: float32[4, n], %1: float32[n], %2: float32[4, 1]) {
           %3 = add(%0, %1) : float32[4, n]
@@ -99,12 +99,12 @@ def test_slices_that_stay() -> None:
           return %3, %4, %6, %8
         }
         """
-    check_pass(views, text, text)
+    check_pass(move_views, text, text)
 
 
 def test_slice_of_a_piece() -> None:
     context = check_pass(
-        views,
+        move_views,
         """
         graph "g" (%0: int32[2, 3], %1: int32[2, n], %2: int32[2, 4]) {
           %3 = concatenate(%0, %1, %2) {axis = 1} : int32[2, n + 7]
@@ -129,7 +129,7 @@ def test_slice_of_a_piece() -> None:
 
 def test_slices_are_joined() -> None:
     context = check_pass(
-        views,
+        move_views,
         """
         graph "g" (%0: int32[n, 7], %1: int32[n, 2], %2: int32[n, 0]) {
           %3 = slice(%0) {start = (0, 0), step = (1, 1), size = (dim(n), 3)} : int32[n, 3]
@@ -155,7 +155,7 @@ def test_slices_are_joined() -> None:
 
 def test_work_on_what_is_repeated() -> None:
     context = check_pass(
-        views,
+        move_views,
         """
         graph "g" (%0: float32[n, 1], %1: float32[n, 1], %2: float32[n, 4]) {
           %3 = broadcast_to(%0) {shape = (dim(n), 4)} : float32[n, 4]
@@ -185,8 +185,8 @@ def test_switches_and_fuel() -> None:
         y = gx.transpose(gx.sqrt(gx.transpose(x)))
     source = gx.Session(graph).compile(y, [x]).source
     for options in (Options(off={"transposes-cancel"}), Options(fuel=0)):
-        assert views(source, PassContext(options)) is source
-    assert views(source, PassContext()) is not source
+        assert move_views(source, PassContext(options)) is source
+    assert move_views(source, PassContext()) is not source
 
 
 def kernels(outputs: Any, inputs: Any, **options: Any) -> int:

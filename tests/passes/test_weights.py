@@ -13,12 +13,12 @@ import graphc as gx
 from graphc.base.options import Options
 from graphc.extract import extract
 from graphc.ir.graph import Graph
-from passes.graph.fold_scales_into_weights import weights
+from passes.graph.fold_scales_into_weights import fold_scales_into_weights
 from passes.infra.base import PassContext
 from passes.infra.manager import run_pipeline
 from passes.pipeline import PIPELINE
 
-BEFORE = PIPELINE[: [step.name for step in PIPELINE].index("weights") + 1]
+BEFORE = PIPELINE[: [step.name for step in PIPELINE].index("fold_scales_into_weights") + 1]
 K, N = 20, 6
 rng = np.random.default_rng(0)
 
@@ -35,7 +35,7 @@ def folded(graph: Graph, **options: Any) -> tuple[Graph, list[str]]:
 
 def test_text() -> None:
     check_pass(
-        weights,
+        fold_scales_into_weights,
         """
         graph "g" (%x: float32[n, 2]) {
           %w = constant() {value = float32[2, 2] (0x1p+0, 0x1p+1, 0x1.8p+1, 0x1p+2)} : float32[2, 2]
@@ -173,7 +173,7 @@ def test_left_alone(name: str) -> None:
     graph = graph_of(LEFT[name])
     _, said = folded(graph)
     assert said == []
-    assert weights(graph, PassContext()) is graph
+    assert fold_scales_into_weights(graph, PassContext()) is graph
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_switches() -> None:
     assert folded(graph)[1]
     assert folded(graph, numerics="strict")[1] == []
     assert folded(graph, off={"scale-into-weights"})[1] == []
-    assert weights(graph, PassContext(Options(fuel=0))) is graph
+    assert fold_scales_into_weights(graph, PassContext(Options(fuel=0))) is graph
 
 
 def test_special_values_pass_through() -> None:
