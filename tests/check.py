@@ -126,7 +126,8 @@ def check_kernels(
     sizes = {symbol_name(symbol): SIZE for symbol in symbols_in(body)}
     arrays = sample(body, np.random.default_rng(0), special=False)
     for one, other in zip(evaluate(body, arrays), run_plan(plan, arrays, sizes), strict=True):
-        np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
+        # sums of 700 products are rounded as the BLAS of the machine orders them
+        np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-5)
 
 
 def normal(graph: Graph) -> Graph:
