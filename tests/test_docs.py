@@ -84,6 +84,18 @@ def test_links_lead_somewhere(path: Path) -> None:
             assert anchor in _anchors(target.read_text(encoding="utf-8")), f"no heading for {link}"
 
 
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, pending = set[Path](), [ROOT / "README.md"]
+    while pending:
+        page = pending.pop()
+        if page in reached or page not in PAGES:
+            continue
+        reached.add(page)
+        links = _LINK.findall(_CODE.sub("", _prose(page.read_text(encoding="utf-8"))))
+        pending += [(page.parent / link.partition("#")[0]).resolve() for link in links]
+    assert reached == set(PAGES)
+
+
 @pytest.mark.parametrize("path", PAGES, ids=NAMES)
 def test_make_targets_exist(path: Path) -> None:
     targets = set(_TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8")))

@@ -1,7 +1,8 @@
 """Runs a table of passes over a graph and keeps a record of each.
 
 Invariant: passes know nothing of the table, of each other or of the instruments; whatever is done
-around every pass (regions, timing, verifying, dumping, shuffling) is done here.
+around every pass (regions, timing, verifying, dumping, shuffling) is done here. Passes leave alone
+what they have made, so a pass that gets the very graph that it gave before is not run.
 """
 
 from __future__ import annotations
