@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from graphc.kernel.analysis import split, task_size
-from graphc.runtime import tasks
-from passes.plan import concurrent_steps, fork_join
+from graphc.base.tuning.sharing import Concurrency, Sharing
+from graphc.base.tuning.tasks import Tasks
 
 
 def share_small_work(patch: pytest.MonkeyPatch) -> None:
     """All kernels that can be split are, in as many tasks as possible."""
-    for module in (task_size, split):
-        patch.setattr(module, "SERIAL_WORK", 1)
-    patch.setattr(task_size, "TASK_WORK", 1)
-    patch.setattr(task_size, "TASKS_PER_THREAD", 13)
-    patch.setattr(split, "_LONG", 1)
-    patch.setattr(split, "COLUMNS", 1)
+    patch.setattr(Tasks, "serial_work", 1)
+    patch.setattr(Tasks, "task_work", 1)
+    patch.setattr(Tasks, "tasks_per_thread", 13)
+    patch.setattr(Sharing, "long_loop", 1)
+    patch.setattr(Sharing, "reduced_columns", 1)
 
 
 def group_small_work(patch: pytest.MonkeyPatch) -> None:
     """Whatever can run side by side does, however little it is."""
-    for module in (task_size, tasks, concurrent_steps, fork_join):
-        patch.setattr(module, "GROUP_WORK", 0)
-    patch.setattr(fork_join, "LEAST_TASK", 1)
+    patch.setattr(Tasks, "group_work", 0)
+    patch.setattr(Concurrency, "least_task_work", 1)

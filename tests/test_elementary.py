@@ -10,7 +10,8 @@ import pytest
 import graphc as gx
 from graphc import aot
 from graphc.base.target import Target
-from graphc.codegen.math.calls import INLINED_IN_KERNEL, INLINED_IN_PROGRAM, is_glue
+from graphc.base.tuning.fusion import FUSION
+from graphc.codegen.math.calls import is_glue
 from graphc.compiling.compiler import levels_of
 from graphc.extract import extract
 from graphc.kernel.ir import Apply, Contract, Reduce, walk
@@ -41,7 +42,7 @@ def bits(array: np.ndarray) -> bytes:
 def test_called_and_inlined_agree_to_the_bit(
     dtype: str, size: int, flags: tuple[str, ...]
 ) -> None:
-    assert len(FUNCTIONS) > INLINED_IN_KERNEL
+    assert len(FUNCTIONS) > FUSION.inlined_in_kernel
     with gx.Graph(), gx.Session(options=gx.Options(fast_math=flags)) as session:
         x = gx.placeholder((size,), dtype, name="x")
         values = [*(function(x) for function in FUNCTIONS), gx.power(gx.abs(x), x)]
@@ -59,12 +60,12 @@ def test_called_and_inlined_agree_to_the_bit(
 def test_many_kernels_of_few_functions_call_too() -> None:
     with gx.Graph(), gx.Session() as session:
         # of different sizes, since kernels that differ in numbers alone are one
-        sizes = range(2, INLINED_IN_PROGRAM + 3)
+        sizes = range(2, FUSION.inlined_in_program + 3)
         feeds = {gx.placeholder((size,)): np.zeros(size, "float32") for size in sizes}
         session.run([gx.tanh(x + 2.0) for x in feeds], feeds)
         assert "call" in session.compilations[-1].compiled.llvm_ir
         kernels = session.compilations[-1].compiled.plan.kernels
-        assert len(kernels) > INLINED_IN_PROGRAM
+        assert len(kernels) > FUSION.inlined_in_program
         assert session.compilations[-1].compiled.llvm_ir.count("graphc_tanh_of_") > len(kernels) - 3
 
 
@@ -72,7 +73,7 @@ def mixed_program() -> tuple[dict[gx.Value, np.ndarray], list[gx.Value]]:
     """Loops of calls, and reductions and products with calls in them; with something to feed."""
     x, z = gx.placeholder((77,), name="x"), gx.placeholder((48, 96), name="z")
     y = x
-    for n in range(INLINED_IN_KERNEL + 4):
+    for n in range(FUSION.inlined_in_kernel + 4):
         y = gx.tanh(y * float(n + 2) + x)
     product = gx.tanh(z @ gx.constant(np.eye(96, dtype="float32")))
     data = {x: inputs("float32", 77), z: inputs("float32", 48 * 96).reshape(48, 96)}

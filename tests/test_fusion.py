@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import graphc as gx
+from graphc.base.tuning.fusion import FUSION
 from graphc.kernel.ir import walk
 from graphc.ops.fused import fused_op
 from graphc.ops.source import constant_op
 from graphc.plan.ir import Launch
-from passes.fusion.groups import MAX_NODES
 
 Build = Callable[[], Any]
 
@@ -158,7 +158,7 @@ def test_nothing_is_computed_over_and_over(name: str) -> None:
 def test_groups_have_a_largest_size() -> None:
     def build() -> Any:
         x, y = p(16), p(16)
-        for _ in range(10 * MAX_NODES):
+        for _ in range(10 * FUSION.most_nodes):
             x = x * y + y
         return x
 
@@ -168,7 +168,7 @@ def test_groups_have_a_largest_size() -> None:
     # constants are copied into groups and count for nothing
     for group in groups:
         work = [node for node in group.regions[0].nodes if node.op.name != "constant"]
-        assert len(work) <= MAX_NODES
+        assert len(work) <= FUSION.most_nodes
 
 
 # --- bits do not depend on what is fused ---------------------------------------------------------

@@ -28,9 +28,8 @@ from steadiness import in_float64, moved_by_noise
 from task_sizes import group_small_work, share_small_work
 
 import graphc as gx
-import passes.graph.concat_in_place
-import passes.plan.in_place
 from graphc.base.options import FAST_MATH
+from graphc.base.tuning.fusion import Fusion, Memory
 from graphc.checking.compare import difference
 from graphc.extract import extract
 from graphc.interp import bind_dims, evaluate, evaluate_node
@@ -128,7 +127,7 @@ def check_states(recipe: Recipe) -> None:
     off = {OPTIONAL[recipe.seed % len(OPTIONAL)]}
     strict = partial(gx.Options, numerics="strict")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passes.plan.in_place, "SMALLEST_RENEWAL", 0)
+        patch.setattr(Memory, "renewal_bytes", 0)
         exact = [
             strict(verify=True), strict(shuffle_seed=recipe.seed, verify=True),
             strict(off=off, fuel=recipe.seed % 50),
@@ -153,7 +152,7 @@ def check_states_of_libraries(recipe: Recipe, folder: Path) -> None:
     """The program of a library computes what that of a session does, and leaves the same state."""
     program = build_of(recipe, STATEFUL)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passes.plan.in_place, "SMALLEST_RENEWAL", 0)
+        patch.setattr(Memory, "renewal_bytes", 0)
         session = gx.Session(program.graph)
         executable = session.compile([*program.fetches, *program.effects], [*program.feeds])
         gx.aot.compile(executable, folder, kind="package", freeze=False)
@@ -244,7 +243,7 @@ def assert_near(node: Any, given: Any, reference: Any, operands: list[Any]) -> N
 def check_joins(recipe: Recipe) -> None:
     """Pieces are computed in place however small they are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passes.graph.concat_in_place, "LEAST_BYTES", 0)
+        patch.setattr(Fusion, "slice_bytes", 0)
         check_exact_passes(recipe, build_of(recipe, JOINING))
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import graphc as gx
-import passes.graph.concat_in_place
 from graphc.base.options import Options
+from graphc.base.tuning.fusion import Fusion
 from graphc.checking.compare import same_bits
 from graphc.interp import evaluate
 from graphc.kernel.ir import Kernel, Load, Loop, walk
@@ -115,7 +115,7 @@ def test_sizes_known_at_run_time(axis: int) -> None:
 
 def test_pieces_of_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """A concatenation that is a piece itself, along another axis, is written by its nests."""
-    monkeypatch.setattr(passes.graph.concat_in_place, "LEAST_BYTES", 0)
+    monkeypatch.setattr(Fusion, "slice_bytes", 0)
     with gx.Graph() as graph:
         x, y = p("n", 4), p("n", 3)
         inner = gx.concatenate([x, y, x], 1)

@@ -71,7 +71,7 @@ def test_short_launches_wake_nobody_at_once() -> None:
     """Single calls with rests in between run alone; the ninth in a row has its threads woken."""
     done = run_script("""
         import ctypes
-        from graphc.native.thread_pool import PATIENCE
+        from graphc.base.tuning.tasks import TASKS
         run = program(1, threads=2)
         run()
         (worker,) = {int(t) for t in os.listdir("/proc/self/task")} - {os.getpid()}
@@ -83,7 +83,7 @@ def test_short_launches_wake_nobody_at_once() -> None:
         for trial in range(20):
             time.sleep(0.02)
             before = switches()
-            for call in range(3 * (PATIENCE + 1)):
+            for call in range(3 * (TASKS.launches_alone + 1)):
                 assert run() == 1
                 time.sleep(0.005)
             if 0 < switches() - before <= 6:
@@ -98,8 +98,8 @@ def run_script(text: str, **options: Any) -> subprocess.CompletedProcess[str]:
         import os, signal, sys, threading, time
         import numpy as np
         import graphc as gx
-        from graphc.kernel import grains, split
-        split.SERIAL_WORK = grains.SERIAL_WORK = grains.TASK_WORK = 1
+        from graphc.base.tuning.tasks import Tasks
+        Tasks.serial_work = Tasks.task_work = 1
 
         def program(trips, threads=3, size=640):
             with gx.Graph() as graph:

@@ -11,7 +11,7 @@ from schedules import schedules_of
 
 import graphc as gx
 from graphc.base.target import Target, host, named
-from graphc.kernel.analysis import split, task_size
+from graphc.base.tuning.tasks import Tasks
 from passes.kernels import block_rows, stream_stores
 
 TARGETS = {"host": host(), "v2": named("x86-64-v2"), "v3": named("x86-64-v3")}
@@ -147,9 +147,8 @@ def test_tiles_write_no_parts_of_lines_past_the_caches(known: bool) -> None:
 @pytest.fixture
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads share even tiny kernels."""
-    for module in (task_size, split):
-        monkeypatch.setattr(module, "SERIAL_WORK", 1)
-    monkeypatch.setattr(task_size, "TASK_WORK", 1)
+    monkeypatch.setattr(Tasks, "serial_work", 1)
+    monkeypatch.setattr(Tasks, "task_work", 1)
 
 
 @pytest.mark.usefixtures("eager", "small_tasks")

@@ -15,6 +15,7 @@ import pytest
 import graphc as gx
 from graphc.base.errors import VerifyError
 from graphc.base.target import Target, host, named
+from graphc.base.tuning.tasks import TASKS
 from graphc.ir.dims.expressions import evaluate
 from graphc.ir.dtypes import dtype
 from graphc.kernel.analysis import task_size
@@ -384,11 +385,11 @@ def test_sums_of_negative_zeros_keep_their_sign() -> None:
 
 
 def test_tasks_are_even_and_worth_their_while() -> None:
-    assert task_size.grain_of(task_size.SERIAL_WORK - 1, 1000, 8) == 0
+    assert task_size.grain_of(TASKS.serial_work - 1, 1000, 8) == 0
     assert task_size.grain_of(10**12, 1000, 1) == 0
     assert task_size.grain_of(10**12, 1, 8) == 0
-    assert task_size.grain_of(10**12, 1000, 8) == -(-1000 // (8 * task_size.TASKS_PER_THREAD))
-    assert task_size.grain_of(3 * task_size.TASK_WORK, 999, 8) == 333
+    assert task_size.grain_of(10**12, 1000, 8) == -(-1000 // (8 * TASKS.tasks_per_thread))
+    assert task_size.grain_of(3 * TASKS.task_work, 999, 8) == 333
     assert task_size.grain_of(10**12, 3, 8) == 1
     assert task_size.grain_of(10**12, 10, 2) == 1
     assert task_size.grain_of(10**12, 20, 2) == 2

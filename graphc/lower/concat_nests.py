@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graphc.base.tuning.fusion import FUSION
 from graphc.ir.dims.expressions import Dim
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Pointwise
@@ -18,9 +19,6 @@ from graphc.ir.value import Value
 from graphc.lower.region import Slice, Slices
 from graphc.ops.move.joining import concatenate_op
 from graphc.ops.move.slicing import slice_op
-
-MAX_NODES = 96
-"""Regions of which the nests together would have more operations are not cut."""
 
 Nest = tuple[Graph, Slices]
 
@@ -31,7 +29,7 @@ def nests(region: Graph, slices: Slices) -> list[Nest]:
     Each part has the region's inputs and outputs, in order.
     """
     cut = next((node for node in region.nodes if node.op is concatenate_op), None)
-    if cut is None or len(cut.inputs) * len(region.nodes) > MAX_NODES:
+    if cut is None or len(cut.inputs) * len(region.nodes) > FUSION.nest_nodes:
         return [(region, slices)]
     shape, axis = cut.output.shape, cut.attrs["axis"]
     if any(value.shape != shape for value in region.outputs) or shape[axis] == 1:

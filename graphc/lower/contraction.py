@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from graphc.base.errors import VerifyError
 from graphc.base.target import Target
+from graphc.base.tuning.sharing import SHARING
 from graphc.codegen.gemm import (
     gemm_workspace_bytes,
     reads_in_place,
@@ -25,7 +26,6 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Contraction, Reshape
 from graphc.ir.types import Shape, TensorType
 from graphc.ir.value import Value
-from graphc.kernel.analysis.split import FEW_ROWS
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import MAX_NEAR, Buffer, Kernel, MatrixOperand, Size, Var
 from graphc.kernel.panels import depth_limit
@@ -278,12 +278,12 @@ def _cut(whole: Product, streams: int, block_bytes: int) -> tuple[Blocks, Blocks
     narrow = _even(blocks(n, limit, MULTIPLE), rows.count, COLUMNS, MULTIPLE)
     if narrow.count == 1:
         rows = _even(rows, 1, elements // limit, 8)
-    wide = _even(blocks(n, elements // FEW_ROWS, MULTIPLE), 1, COLUMNS, MULTIPLE)
-    if compare("le", m, FEW_ROWS):
+    wide = _even(blocks(n, elements // SHARING.few_rows, MULTIPLE), 1, COLUMNS, MULTIPLE)
+    if compare("le", m, SHARING.few_rows):
         rows = Blocks(1, m, m)
     # dims, known when a frame is made, so that threads can be handed some of the blocks
     count, size = (
-        select("lt", m, FEW_ROWS + 1, one, other)
+        select("lt", m, SHARING.few_rows + 1, one, other)
         for one, other in ((wide.count, narrow.count), (wide.size, narrow.size))
     )
     columns = Blocks(count, size, n)

@@ -15,33 +15,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+from graphc.base.tuning.sharing import SHARING
 from graphc.ir.dims.expressions import Dim, at_hint, ceil_div, product, select
 from graphc.ir.dtypes import DType, int64
 from graphc.ir.op import Combine
 from graphc.ir.types import TensorType
-from graphc.kernel.analysis.split import LIKELY
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import CHUNK, LEVELS, Buffer, Role, Var, joining, lanes
 from graphc.kernel.reference_reductions import neutral_element
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.index import Index, flat_index
 from graphc.lower.region import open_loop, open_loops
-
-MIN_TERMS = 1 << 18
-"""Fewer are read in less time than it takes to hand out parts of them."""
-
-MIN_GROUPS = 4
-"""Fewer are not worth it."""
-
-MANY_GROUPS = 16
-"""Groups are the longest of which there are so many."""
-
-FOUND_TOGETHER = 1 << 14
-"""Elements of a row among which the first extreme is looked for at a time."""
-
-_SHORTEST = 2
-"""Groups are of ``CHUNK`` to this power of steps at least: what they leave to be combined is then
-little."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,8 +42,10 @@ def is_long(steps: Dim, side_by_side: Dim) -> bool:
 
     Of sizes known only at run time a batch alone is not likely to be long.
     """
-    terms = at_hint(steps * side_by_side, LIKELY)
-    return at_hint(steps, LIKELY) >= MIN_GROUPS * CHUNK**_SHORTEST and terms >= MIN_TERMS
+    least = SHARING.least_groups * CHUNK**SHARING.group_levels
+    if at_hint(steps, SHARING.large_size) < least:
+        return False
+    return at_hint(steps * side_by_side, SHARING.large_size) >= SHARING.grouped_terms
 
 
 class Groups:
@@ -75,8 +61,8 @@ class Groups:
         label: str = "",
     ) -> None:
         self.b, self.evaluator, self.shape, self.terms = b, evaluator, shape, terms
-        level = LEVELS - 2 if isinstance(steps, int) else _SHORTEST
-        while level > _SHORTEST and at_hint(steps) // CHUNK**level < MANY_GROUPS:
+        level = LEVELS - 2 if isinstance(steps, int) else SHARING.group_levels
+        while level > SHARING.group_levels and at_hint(steps) // CHUNK**level < SHARING.many_groups:
             level -= 1
         self.size = CHUNK**level
         self.whole, self.last = steps // self.size, steps % self.size
@@ -224,13 +210,13 @@ def find_in_long_row(
     label: str,
 ) -> list[Var]:
     """The first positions of extremes in a row: those of parts of it, and of these the first."""
-    count = ceil_div(length, FOUND_TOGETHER)
-    whole, last = length // FOUND_TOGETHER, length % FOUND_TOGETHER
+    count = ceil_div(length, SHARING.extremes_together)
+    whole, last = length // SHARING.extremes_together, length % SHARING.extremes_together
     kind = TensorType(int64, (count,))
     places = [b.buffer(f"place{label}{n}", "scratch", kind) for n in range(len(terms))]
 
     def find(part: Var, size: Dim) -> None:
-        first = b.apply("multiply", part, b.dim(FOUND_TOGETHER))
+        first = b.apply("multiply", part, b.dim(SHARING.extremes_together))
         with b.reduce(size, "lanes") as scope:
             evaluator.push()
             position = b.apply("add", first, scope.index)
@@ -240,7 +226,7 @@ def find_in_long_row(
             b.store(place, part, b.apply("add", first, result))
 
     with ExitStack() as loops:
-        find(open_loop(b, evaluator, loops, whole, "parallel"), FOUND_TOGETHER)
+        find(open_loop(b, evaluator, loops, whole, "parallel"), SHARING.extremes_together)
     if last != 0:
         with ExitStack() as loops:
             # none or one

@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 
+from graphc.base.tuning.tasks import TASKS
 from graphc.codegen.llvm.emitter import I32, I64, PTR, LType, ModuleEmitter
 from graphc.codegen.llvm.routine import Layout, Record, Routine, Shared, Word
 from graphc.native.linux import (
@@ -59,14 +60,6 @@ RUN_TASKS = "graphc_run_tasks"
 """void (ptr pool, ptr kernel, ptr buffers, ptr dims, ptr status, i64 extent, i64 grain, i64 seats):
 runs a kernel over [0, extent), by at most so many threads; by as many as the negative of a negative
 number, for which those that sleep are not woken at once."""
-
-SPIN = 2000
-"""Rounds of waiting, 20 to 80 µs, before a thread sleeps: from one launch to the next it then
-need not be woken, which takes 10 µs and more."""
-
-PATIENCE = 8
-"""So many short launches in a row find all threads asleep and run alone; then they are woken. Calls
-with rests in between so don't pay for waking; of calls without rests only the first are slow."""
 
 _JOB: Mapping[str, tuple[int, LType]] = {
     "kernel": (320, PTR), "buffers": (328, PTR), "dims": (336, PTR),
@@ -215,7 +208,7 @@ def _wait(
         stop_if(is_over(place.load("acquire")))
         pause(r)
         rounds.value = rounds.value + 1
-        stop_if(rounds.value >= SPIN)
+        stop_if(rounds.value >= TASKS.spin_rounds)
     with r.when(~is_over(place.load("acquire"))), asleep(), r.repeat() as stop_if:
         value = place.load("seq_cst")
         stop_if(is_over(value))
@@ -370,7 +363,7 @@ def _emit_run_tasks(module: ModuleEmitter) -> None:
 def _is_put_off(r: Routine, pool: Record, is_short: Word) -> Word:
     """Whether a launch leaves threads asleep and runs alone."""
     before, sleepers = pool["put_off"], pool.shared("sleepers").load("monotonic")
-    result = is_short & sleepers.equals(pool["count"]) & (before < PATIENCE)
+    result = is_short & sleepers.equals(pool["count"]) & (before < TASKS.launches_alone)
     pool["put_off"] = r.choose(result, before + 1, 0)
     return result
 

@@ -5,33 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from graphc.base.tuning.tasks import TASKS
 from graphc.ir.dims.expressions import Dim, evaluate
 from graphc.plan.ir import Copy, Launch, Plan
 
 if TYPE_CHECKING:
     from graphc.kernel.ir import Kernel
 
-BRIEF_STEPS = 8
-"""A plan of more steps is not looked at: it is not brief."""
-
-BRIEF_WORK = 5_000_000
-"""Picoseconds that a brief plan takes at most."""
-
-_COPIED = 50
-"""Picoseconds a byte."""
-
 
 def is_brief(plan: Plan, binding: Mapping[str, int]) -> bool:
     """Whether a plan has little to do at these sizes of the symbolic dims."""
-    if len(plan.steps) > BRIEF_STEPS or plan.loops:
+    if len(plan.steps) > TASKS.brief_steps or plan.loops:
         return False
-    left = BRIEF_WORK
+    left = TASKS.brief_work
     for step in plan.steps:
         if isinstance(step, Launch):
             kernel = plan.kernels[step.kernel]
             work = _work(kernel) if kernel.split is None else kernel.split.work
         elif isinstance(step, Copy):
-            work = _COPIED * plan.slots[step.target].type.bytes
+            work = TASKS.copied_byte * plan.slots[step.target].type.bytes
         else:
             continue
         try:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from graphc.base.tuning.tasks import TASKS
 from graphc.ir.attributes import Array
 from graphc.ir.dims.expressions import Dim
-from graphc.kernel.analysis.task_size import GROUP_WORK, WAKE_WORK, grain_of, saved_beside
+from graphc.kernel.analysis.task_size import grain_of, saved_beside
 from graphc.plan.abi import GROUP, LAUNCH, PARALLEL
 from graphc.plan.ir import ConcurrentGroup, Launch, Plan
 
@@ -60,7 +61,7 @@ def write_cuts(steps: Array, cuts: Iterable[Cut], number: Callable[[Dim], int], 
         extent = number(cut.extent)
         work = number(cut.work)
         grain = grain_of(work, extent, cut.seats, cut.least)
-        seats = -cut.seats if work < WAKE_WORK else cut.seats
+        seats = -cut.seats if work < TASKS.wake_work else cut.seats
         steps[cut.position, 0] = PARALLEL if grain else LAUNCH
         steps[cut.position, 4:8] = (extent, grain, seats, pool)
 
@@ -129,12 +130,12 @@ def write_shares(
     for beside in besides:
         works = [number(work) for work in beside.group.works]
         shared = sum(
-            number(cut.work) * (cut.seats - 1) // cut.seats - GROUP_WORK // 2
+            number(cut.work) * (cut.seats - 1) // cut.seats - TASKS.group_work // 2
             for cut in beside.cuts
             if steps[cut.position, 0] == PARALLEL
         )
         if saved_beside(works, beside.seats) > shared:
-            seats = -beside.seats if sum(works) < WAKE_WORK else beside.seats
+            seats = -beside.seats if sum(works) < TASKS.wake_work else beside.seats
             first = beside.group.bounds[0]
             steps[first, 0] = GROUP
             steps[first, 5:8] = (beside.bounds, seats, pool)

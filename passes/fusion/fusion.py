@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from graphc.base.tuning.fusion import FUSION
 from graphc.ir.edit import topological
 from graphc.ir.graph import Graph, Node, distinct
 from graphc.ir.op import (
@@ -50,9 +51,6 @@ FUSE, MERGE, SIBLINGS = "fuse", "fuse-merge", "fuse-siblings"
 PARTS = frozenset({FUSE, MERGE, SIBLINGS})
 """A node joins the group of a producer; a node makes one group of two producers' groups; groups
 that read an operand together become one."""
-
-LONG_ROW = 64
-"""Elements in a row from which on a loop over it costs no more than one over the whole array."""
 
 Refused = Callable[[Node, Group, str], None]
 """Is told the node that could not join, the group, and why."""
@@ -382,7 +380,7 @@ def _worth_merging(a: Group, b: Group) -> bool:
         return False
     rows = a if a.kind == "rows" else b
     length = rows.shape[rows.axis]
-    is_long = not isinstance(length, int) or length >= LONG_ROW
+    is_long = not isinstance(length, int) or length >= FUSION.long_row
     return rows.axis == len(rows.shape) - 1 and is_long
 
 

@@ -7,6 +7,7 @@ means that it may be done.
 
 from __future__ import annotations
 
+from graphc.base.tuning.fusion import FUSION
 from graphc.ir.dims.expressions import may_be, product
 from graphc.ir.graph import Node
 from graphc.ir.op import Contraction, Reshape, Scan
@@ -28,9 +29,6 @@ from graphc.ops.fusion_contract import (
     depth,
 )
 from graphc.ops.move.shape import broadcast_to_op
-
-MAX_NODES = 96
-"""Larger groups are cut: code size and compile time grow, speed does not."""
 
 
 class Group(Form):
@@ -80,11 +78,7 @@ class Group(Form):
 CLOSED = "scans and scatters stand alone"
 PAIR = "a kernel of two matrix products is complete"
 
-SHALLOW, LONGEST, FEWEST = 256, 16384, 32
-"""Work on whole rows joins a product of at most such depth and length and at least so many rows:
-then blocks of whole rows, and the right operand that each of them reads, stay in the cache. What
-is known only at run time is taken to fit: else the product would be written to memory."""
-FULL = f"the kernel would have more than {MAX_NODES} operations"
+FULL = f"the kernel would have more than {FUSION.most_nodes} operations"
 CHOICE = "a concatenation in that kernel would choose among its pieces at each element"
 CYCLE = "a kernel between them reads the one and is read by the other, as far as ranks tell"
 
@@ -98,7 +92,7 @@ def pointwise_obstacle(group: Group, node: Node, own: list[Value]) -> str | None
         return CLOSED
     if group.kind == "pair":
         return PAIR
-    if len(group.nodes) >= MAX_NODES:
+    if len(group.nodes) >= FUSION.most_nodes:
         return FULL
     shape = node.output.shape
     if group.kind != "rows":
@@ -139,7 +133,7 @@ def view_obstacle(group: Group, node: Node, uses: int) -> str | None:
         return CLOSED
     if group.kind == "pair":
         return PAIR
-    if len(group.nodes) >= MAX_NODES:
+    if len(group.nodes) >= FUSION.most_nodes:
         return FULL
     if group.kind == "rows":
         is_row = group.is_row(node.inputs[0]) or node.inputs[0].shape in (group.kept, group.dropped)
@@ -175,7 +169,7 @@ def reduction_obstacle(group: Group, node: Node) -> str | None:
         return CLOSED
     if group.kind == "pair":
         return PAIR
-    if len(group.nodes) >= MAX_NODES:
+    if len(group.nodes) >= FUSION.most_nodes:
         return FULL
     obstacle = group.obstacle(node)
     if group.kind == "product" and obstacle in (None, DEPTH):
@@ -190,12 +184,13 @@ def _shallow_obstacle(group: Group) -> str | None:
     assert group.product is not None
     m, n = group.shape[-2:]
     k = depth(group.product)
-    fits = isinstance(k, int) and 0 < k <= SHALLOW
-    fits = fits and (not isinstance(n, int) or 1 < n <= LONGEST)
-    if not fits or (isinstance(m, int) and m < FEWEST):
+    fits = isinstance(k, int) and 0 < k <= FUSION.row_product_depth
+    fits = fits and (not isinstance(n, int) or 1 < n <= FUSION.row_product_length)
+    if not fits or (isinstance(m, int) and m < FUSION.row_product_rows):
         return (
-            f"only of products of depth up to {SHALLOW}, length up to {LONGEST} and at least "
-            f"{FEWEST} rows do whole rows stay in the cache; here these are {k}, {n} and {m}"
+            f"only of products of depth up to {FUSION.row_product_depth}, length up to "
+            f"{FUSION.row_product_length} and at least {FUSION.row_product_rows} rows do whole "
+            f"rows stay in the cache; here these are {k}, {n} and {m}"
         )
     return None
 
@@ -204,7 +199,7 @@ def product_obstacle(group: Group, node: Node) -> str | None:
     """Why a matrix product does not follow in the kernel that makes its left operand."""
     if group.kind != "rows" or group.product is None:
         return OPERANDS
-    return group.obstacle(node) or (FULL if len(group.nodes) >= MAX_NODES else None)
+    return group.obstacle(node) or (FULL if len(group.nodes) >= FUSION.most_nodes else None)
 
 
 def merge_obstacle(a: Group, b: Group) -> str | None:
@@ -220,7 +215,7 @@ def merge_obstacle(a: Group, b: Group) -> str | None:
         return ONE_PRODUCT
     if (a.product or b.product) and (a.chooses or b.chooses):
         return "a concatenation has a loop nest for each piece"
-    if len(a.nodes) + len(b.nodes) >= MAX_NODES:
+    if len(a.nodes) + len(b.nodes) >= FUSION.most_nodes:
         return FULL
     if a.kind == b.kind == "rows":
         if a.axis != b.axis:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from graphc.base.tuning.fusion import FUSION
 from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, at_hint
 from graphc.ir.edit import GraphEditor
@@ -24,15 +25,6 @@ from graphc.ops.move.joining import concatenate_op
 from graphc.ops.move.placing import join_slices_op, place_slice_op
 from graphc.ops.move.shape import with_shape
 from passes.infra.base import PassContext
-
-LEAST_BYTES = 16 << 10
-"""What must be saved for each slice, which has a kernel of its own.
-
-That takes 3 ms to compile. Runs were measured to be 4 % shorter there and 35 % where pieces have
-megabytes; below, it was within the noise."""
-
-MAX_PIECES = 64
-"""Concatenations of concatenations become one up to so many pieces."""
 
 
 def concat_in_place(graph: Graph, context: PassContext) -> Graph:
@@ -131,7 +123,7 @@ def _pieces(node: Node, editor: GraphEditor) -> tuple[list[Value], list[Node]]:
             and made.attrs["axis"] == axis
             and editor.only_user(piece) is reader
             and _saves(made.inputs, editor)
-            and len(pieces) + len(pending) + len(made.inputs) <= MAX_PIECES
+            and len(pieces) + len(pending) + len(made.inputs) <= FUSION.joined_pieces
         ):
             inner.append(made)
             pending.extend((other, made) for other in reversed(made.inputs))
@@ -163,7 +155,7 @@ def _obstacle(node: Node, whole: _Whole, editor: GraphEditor) -> str | None:
     if len(within) == len(users) and not is_fetched:
         return "its readers compute with the pieces where they are"
     saved -= total if within else 0
-    least = LEAST_BYTES * len(pieces)
+    least = FUSION.slice_bytes * len(pieces)
     if saved < least:
         return f"{saved} bytes less to copy are not worth {len(pieces)} kernels"
     return None
@@ -175,7 +167,7 @@ def _bytes(value: Value) -> int:
 
 def _saves(pieces: Sequence[Value], editor: GraphEditor) -> bool:
     """Whether to put pieces in their places saves enough for a kernel each."""
-    return sum(_saved(piece, editor) for piece in pieces) >= LEAST_BYTES * len(pieces)
+    return sum(_saved(piece, editor) for piece in pieces) >= FUSION.slice_bytes * len(pieces)
 
 
 def _saved(piece: Value, editor: GraphEditor) -> int:

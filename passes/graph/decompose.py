@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Sequence
 
 from graphc.base.errors import GraphcError, VerifyError
+from graphc.base.tuning.fusion import FUSION
 from graphc.ir.builder import apply
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
@@ -23,14 +24,11 @@ from graphc.ir.value import Value
 from graphc.ops.move.joining import concatenate_op
 from passes.infra.base import PassContext
 
-MAXIMUM_PIECES = 8
-"""A concatenation of more pieces is split."""
-
 
 def is_core(node: Node) -> bool:
     """True for what the passes after this one may meet."""
     if node.op is concatenate_op:
-        return len(node.inputs) <= MAXIMUM_PIECES
+        return len(node.inputs) <= FUSION.kernel_pieces
     return not isinstance(node.op.lowering, Decompose)
 
 
@@ -94,9 +92,9 @@ def _joined(node: Node) -> Value:
     """The same concatenation by a tree; pieces that fit stay pieces that fit."""
     axis = node.attrs["axis"]
     pieces = list(node.inputs)
-    while len(pieces) > MAXIMUM_PIECES:
+    while len(pieces) > FUSION.kernel_pieces:
         # Even shares: 9 pieces make 5 and 4, not 8 and 1.
-        groups = -(-len(pieces) // MAXIMUM_PIECES)
+        groups = -(-len(pieces) // FUSION.kernel_pieces)
         bounds = [len(pieces) * number // groups for number in range(groups + 1)]
         pieces = [
             apply(concatenate_op, *pieces[start:stop], axis=axis) if stop - start > 1

@@ -17,6 +17,7 @@ from functools import partial
 import numpy as np
 
 from graphc.base.target import Target
+from graphc.base.tuning.fusion import MEMORY
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.builder import apply
 from graphc.ir.dtypes import DType
@@ -29,12 +30,6 @@ from graphc.ops.linalg.panels import contract_panels_op
 from graphc.ops.source import constant_op
 from passes.infra.base import PassContext
 from passes.rewriting.constants import payload_array
-
-SMALLEST_GIVEN_UP = 64 << 10
-"""Bytes of a constant that is not kept beside its panels."""
-
-MAX_PADDING = 4
-"""A packed constant may take so many times the bytes of the plain one."""
 
 
 def layout(graph: Graph, context: PassContext) -> Graph:
@@ -69,7 +64,7 @@ def _give_up(
     plain: Payload, panels: Payload, shape: tuple[int, int], is_transposed: bool
 ) -> None:
     """Leaves the elements to the panels, unless that saves next to nothing."""
-    if plain.array.nbytes >= SMALLEST_GIVEN_UP:
+    if plain.array.nbytes >= MEMORY.given_up_bytes:
         plain.give_up(partial(_unpacked, panels, shape, is_transposed))
 
 
@@ -94,7 +89,7 @@ def _constant_matrix(node: Node, editor: GraphEditor, target: Target) -> Array |
     k, n = matrix.shape
     if node.inputs[0].shape[0 if node.attrs["transpose_a"] else 1] != k:
         return None
-    wide_enough = n * MAX_PADDING >= panel_width(node.output.dtype, target)
+    wide_enough = n * MEMORY.most_padding >= panel_width(node.output.dtype, target)
     return matrix if k and wide_enough else None
 
 

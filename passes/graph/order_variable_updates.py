@@ -16,13 +16,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
+from graphc.base.tuning.fusion import MEMORY
 from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Reshape, ScatterAdd
 from graphc.ir.value import Value
 from graphc.ops.control import while_op
 from graphc.ops.fused import AHEAD, checks_ahead, fused_op
 from passes.infra.base import PassContext, has_open_regions
-from passes.plan import in_place
 
 _GATE = -1
 """Stands between what may fail and the updates, each of which waits for all of that."""
@@ -69,7 +69,7 @@ def _checked_ahead(graph: Graph, renewed: _Renewed) -> Graph:
     marked: dict[Node, Node] = {}
     for _, new in renewed:
         size = new.type.bytes
-        if isinstance(size, int) and size < in_place.SMALLEST_RENEWAL:
+        if isinstance(size, int) and size < MEMORY.renewal_bytes:
             continue
         reshaped = _reshaped(graph) if reshaped is None else reshaped
         node = graph.producers.get(reshaped.get(new, new))

@@ -21,10 +21,11 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Protocol
 
+from graphc.base.tuning.sharing import CONCURRENCY
+from graphc.base.tuning.tasks import TASKS
 from graphc.ir.dims.expressions import HINT, Dim, at_hint
 from graphc.ir.graph import Node
 from graphc.kernel.analysis.cost import kernel_work
-from graphc.kernel.analysis.task_size import GROUP_WORK, SERIAL_WORK
 from graphc.plan.ir import Branch, ConcurrentGroup, Jump, Launch, Plan, Step
 from passes.memory.arena import SCALES
 from passes.plan.fork_join import Task, Work, fork_join
@@ -34,35 +35,6 @@ from passes.plan.liveness import live_intervals
 CONCURRENT_STEPS = "concurrent_steps"
 """The name under which these decisions are recorded and can be switched off."""
 
-SHARED_WORK = 100_000_000
-"""Picoseconds from which on threads rather share a kernel: that balances better. For less, moving
-what it reads and writes between their caches takes what it saves."""
-
-MORE_BYTES = 512 << 10
-"""By so much the arena may grow at any rate: half of the cache that a core has for itself. Where
-sizes are known only at run time, up to those of ``MIDDLE``, and beyond in proportion."""
-
-MIDDLE = 256
-"""What such a size is at which memory is looked at: at larger ones few kernels are small."""
-
-MORE_SHARE = 0.1
-"""By so much it may grow where that is more."""
-
-WINDOW = 64
-"""Where an order takes too much memory, it stays much as it was: parts of so many nodes are put in
-order by themselves, and what came first goes first."""
-
-MOST_THREADS = 16
-"""More threads find no work in such groups."""
-
-LIKELY = 128
-"""What sizes that are known only at run time are taken to be: far larger ones make large kernels,
-which threads share, and far smaller ones none that are worth it."""
-
-
-_PARTS = 32
-"""So many launches that write parts of one slot are independent of each other; the next ones come
-after them, so that the pairs of those that write and read stay few."""
 
 
 class Judge(Protocol):
@@ -106,13 +78,13 @@ def side_by_side(
     pieces = [units for units in _pieces(plan, starts, commit) if len(units) > 1]
     if not pieces:
         return unchanged
-    costs = _Costs(plan, min(threads, MOST_THREADS))
+    costs = _Costs(plan, min(threads, CONCURRENCY.most_threads))
     same = {new: old for old, new in plan.renewed if old is not None}
     memory: _Memory | None = None
     best: _Attempt | None = None
     for in_order in (False, True):
         made = _Order(plan, costs, in_order)
-        window = WINDOW if in_order else len(plan.steps)
+        window = CONCURRENCY.window_units if in_order else len(plan.steps)
         for units in pieces:
             for first in range(0, len(units), window):
                 part = units[first : first + window]
@@ -214,7 +186,7 @@ def _dependencies(
                     readers.setdefault(slot, []).append(number)
                     continue
                 further = buffer.role == "part" and slot in behind and slot not in readers
-                if further and len(wrote) < _PARTS:
+                if further and len(wrote) < CONCURRENCY.unordered_parts:
                     wrote.append(number)
                     earlier |= dict.fromkeys(behind[slot])
                     continue
@@ -243,7 +215,7 @@ class _Costs:
         self._plan = plan
         self._works: dict[int, tuple[Dim, int, bool]] = {}
         slots = [n for n, slot in enumerate(plan.slots) if slot.kind in ("temporary", "scratch")]
-        self._sizes = _sizes(plan, slots, MIDDLE)
+        self._sizes = _sizes(plan, slots, CONCURRENCY.memory_size)
 
     def of(self, step: Step) -> tuple[Dim, int, bool]:
         """The work of a launch, the same at likely sizes, and whether threads can share it."""
@@ -253,8 +225,8 @@ class _Costs:
             kernel = self._plan.kernels[step.kernel]
             split = kernel.split
             work = kernel_work(kernel) if split is None else split.work
-            is_split = split is not None and at_hint(split.extent, LIKELY) > 1
-            known = work, at_hint(work, LIKELY), is_split
+            is_split = split is not None and at_hint(split.extent, CONCURRENCY.moderate_size) > 1
+            known = work, at_hint(work, CONCURRENCY.moderate_size), is_split
             self._works[step.kernel] = known
         return known
 
@@ -268,9 +240,9 @@ class _Costs:
             works = [self.of(step) for step in self._plan.steps[unit.start : unit.stop]]
             costs.append(sum(work for _, work, _ in works))
             alone.append(sum(self._alone(work, can) for _, work, can in works))
-            is_large = any(can and work >= SHARED_WORK for _, work, can in works)
+            is_large = any(can and work >= CONCURRENCY.shared_work for _, work, can in works)
             sizes.append(self._bytes(unit))
-            shared.append(is_large or sizes[-1] > MORE_BYTES)
+            shared.append(is_large or sizes[-1] > CONCURRENCY.more_bytes)
         return Work(costs, alone, shared, sizes, *dependencies)
 
     def _bytes(self, unit: _Unit) -> int:
@@ -286,9 +258,9 @@ class _Costs:
 
     def _alone(self, work: int, can_be_shared: bool) -> int:
         """What a launch takes by itself: halfway between no gain and all that there could be."""
-        if not can_be_shared or work < SERIAL_WORK:
+        if not can_be_shared or work < TASKS.serial_work:
             return work
-        return min(work, (work + work // self.threads + GROUP_WORK) // 2)
+        return min(work, (work + work // self.threads + TASKS.group_work) // 2)
 
 
 @dataclass(slots=True, eq=False)
@@ -317,9 +289,9 @@ class _Order:
     ) -> None:
         """Puts a straight piece in order; it stays as it is if nothing runs side by side."""
         work = self.costs.work(units, dependencies)
-        if sum(work.costs) < 2 * GROUP_WORK:
+        if sum(work.costs) < 2 * TASKS.group_work:
             return
-        groups = fork_join(work, self.costs.threads, MORE_BYTES, self.in_order)
+        groups = fork_join(work, self.costs.threads, CONCURRENCY.more_bytes, self.in_order)
         if all(len(tasks) == 1 for tasks in groups):
             return
         at = units[0].start
@@ -395,8 +367,8 @@ class _Memory:
         self._most: list[int] = []
         for hint in self._hints:
             usual = max(_live(plan, hint), default=0)
-            more = MORE_BYTES * max(1, hint // MIDDLE)
-            self._most.append(max(usual + more, int(usual * (1 + MORE_SHARE))))
+            more = CONCURRENCY.more_bytes * max(1, hint // CONCURRENCY.memory_size)
+            self._most.append(max(usual + more, int(usual * (1 + CONCURRENCY.more_share))))
 
     def checked(self, made: _Order) -> _Attempt:
         """The plan in an order, without the groups that take too much; without any if the order
@@ -420,7 +392,8 @@ class _Memory:
             reason = "the order of the steps that they need takes too much memory"
             refused += ((group, reason) for group in kept)
             plan = replace(plan, groups=())
-        work = sum(at_hint(work, LIKELY) for group in plan.groups for work in group.works)
+        works = (work for group in plan.groups for work in group.works)
+        work = sum(at_hint(work, CONCURRENCY.moderate_size) for work in works)
         return _Attempt(plan, made.place, work, refused)
 
 

@@ -19,20 +19,9 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from graphc.kernel.analysis.task_size import GROUP_WORK, TASKS_PER_THREAD, saved_beside, span_beside
-
-MOST_TASKS = 256
-"""Units that a group starts from at most."""
-
-LEAST_TASK = 1_500_000
-"""Picoseconds below which several tasks become one: claiming one takes 0.1 µs."""
-
-GAIN = 0.9
-"""A smaller group is taken only where it leaves so much less to do: each group has an end that is
-waited for, and what a chain computes is still in the caches of its thread."""
-
-_RETRY = 8
-"""Where no group pays, a share of what is ready runs alone before the next one is looked for."""
+from graphc.base.tuning.sharing import CONCURRENCY
+from graphc.base.tuning.tasks import TASKS
+from graphc.kernel.analysis.task_size import saved_beside, span_beside
 
 Task = list[int]
 
@@ -110,7 +99,7 @@ class _Scheduler:
             taken = self._taken()
             best = self._best(taken)
             if best is None:
-                ran = taken[: -(-len(taken) // _RETRY)]
+                ran = taken[: -(-len(taken) // CONCURRENCY.retry_share)]
                 groups += [[[unit]] for unit in ran]
             else:
                 groups.append(self._ordered(best))
@@ -126,7 +115,7 @@ class _Scheduler:
         """What a group may start from, taken from what is ready."""
         taken: list[int] = []
         made = 0
-        while self.ready and len(taken) < MOST_TASKS:
+        while self.ready and len(taken) < CONCURRENCY.most_tasks:
             if len(taken) >= self.threads and made > self.most_bytes:
                 break
             _, unit = heapq.heappop(self.ready)
@@ -163,8 +152,8 @@ class _Scheduler:
             rest = self.left - sum(self.work.alone[unit] for task in tasks for unit in task)
             path = max((self.behind[unit] for unit in (*next_ones, *others)), default=0)
             later = max(path, -(-rest // self.threads))
-            left = span_beside(works, self.threads) + later + GROUP_WORK
-            if best is None or left < GAIN * best.left:
+            left = span_beside(works, self.threads) + later + TASKS.group_work
+            if best is None or left < CONCURRENCY.gain * best.left:
                 best = _Candidate(tasks, left)
         return best.tasks if best is not None else None
 
@@ -203,7 +192,8 @@ class _Scheduler:
     def _ordered(self, tasks: list[Task]) -> list[Task]:
         """Small tasks put together, the longest at both ends, where threads begin."""
         works = [self._cost(task) for task in tasks]
-        grain = max(LEAST_TASK, sum(works) // (2 * TASKS_PER_THREAD * self.threads))
+        tasks_at_most = 2 * TASKS.tasks_per_thread * self.threads
+        grain = max(CONCURRENCY.least_task_work, sum(works) // tasks_at_most)
         order = sorted(range(len(tasks)), key=lambda n: (-works[n], n))
         packed: list[Task] = []
         filled = grain

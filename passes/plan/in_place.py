@@ -13,16 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from graphc.base.tuning.fusion import MEMORY
 from graphc.kernel.analysis.aliasing import safe_pairs
 from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan
 from passes.plan.liveness import contested, live_intervals
 
 INPLACE = "inplace"
 """The name under which these decisions are recorded and can be switched off."""
-
-SMALLEST_RENEWAL = 64 << 10
-"""Bytes of variables from which on their new values take the place of the old ones. For less, two
-blocks that take turns cost nothing."""
 
 May = Callable[[int, int], bool]
 """Whether the second slot may take over the memory of the first."""
@@ -70,7 +67,7 @@ def commit_step(plan: Plan, may: Callable[[], bool]) -> int | None:
     """
     old_of = {new: old for old, new in plan.renewed}
     sizes = [plan.slots[slot].type.bytes for slot in old_of]
-    if not sizes or sum(size for size in sizes if isinstance(size, int)) < SMALLEST_RENEWAL:
+    if not sizes or sum(size for size in sizes if isinstance(size, int)) < MEMORY.renewal_bytes:
         return None
     kept = set(old_of.values())
     first: dict[int, int] = {}

@@ -23,16 +23,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import lcm
 
+from graphc.base.tuning.fusion import MEMORY
 from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Step
 from passes.plan.copy_elision import Moved
 from passes.plan.slot_flow import Flow
-
-MOST_TRIPS = 4
-"""So many trips are written side by side."""
-
-MOST_STEPS = 256
-"""So many steps at most do these take: each is a row of the table and no more, but nested loops
-multiply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +121,7 @@ def _rotation(
         follows[old] = slot
     trips = lcm(*_cycles(follows))
     tail = end - 1 - len(copies)
-    if trips > MOST_TRIPS or (tail - start) * trips > MOST_STEPS:
+    if trips > MEMORY.turned_trips or (tail - start) * trips > MEMORY.turned_steps:
         return None
     home = tuple(slot for slot in follows if is_live(slot, end))
     return Rotation(start, end, tail, follows, trips, copied, home)

@@ -12,10 +12,10 @@ import pytest
 from check import check_pass
 
 import graphc as gx
-import passes.graph.concat_in_place
 from graphc import aot
 from graphc.base.errors import ParseError, VerifyError
 from graphc.base.options import Options
+from graphc.base.tuning.fusion import Fusion
 from graphc.checking.compare import same_bits
 from graphc.interp import evaluate
 from graphc.ir.graph import Graph
@@ -32,7 +32,7 @@ from passes.graph.concat_in_place import concat_in_place
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """However few bytes are saved."""
-    monkeypatch.setattr(passes.graph.concat_in_place, "LEAST_BYTES", 0)
+    monkeypatch.setattr(Fusion, "slice_bytes", 0)
 
 
 def p(*shape: Any, **rest: Any) -> Any:

@@ -18,9 +18,9 @@ from graphc.aot.native.records import (
     PROGRAM,
 )
 from graphc.aot.tables import CUT_FIELDS, GUARD_FIELDS, IDLE_FIELDS, MARK, STEP_FIELDS
+from graphc.base.tuning.tasks import TASKS
 from graphc.codegen.llvm.emitter import I1, I8, I32, I64, PTR, ModuleEmitter
 from graphc.codegen.llvm.routine import Record, Routine, Table, Word
-from graphc.kernel.analysis.task_size import SERIAL_WORK, TASK_WORK, TASKS_PER_THREAD, WAKE_WORK
 from graphc.plan.abi import FAIL, LAUNCH, PARALLEL, SKIP, STEP_WORDS
 
 BIND, SAY, SAY_GUARD = "graphc_bind", "graphc_say", "graphc_say_guard"
@@ -255,7 +255,7 @@ def _emit_steps(module: ModuleEmitter, pool: str | None) -> None:
             grain = grain_of(r, work, extent, seats, cuts[row + 4])
             steps[step] = r.choose(grain > 0, r.word(PARALLEL), LAUNCH)
             steps[step + 5] = grain
-            steps[step + 6] = r.choose(work < WAKE_WORK, r.word(0) - seats, seats)
+            steps[step + 6] = r.choose(work < TASKS.wake_work, r.word(0) - seats, seats)
             steps[step + 7] = r.number_of(r.symbol(pool))
     idle, idle_sizes = program.table("idle_at", I32), program.table("idle_sizes_at", I32)
     with r.loop(program["idle"]) as n:
@@ -269,7 +269,8 @@ def _emit_steps(module: ModuleEmitter, pool: str | None) -> None:
 
 def grain_of(r: Routine, work: Word, extent: Word, seats: Word, least: Word) -> Word:
     """``graphc.kernel.analysis.task_size.grain_of`` in native code."""
-    wanted = r.least(r.least(work // TASK_WORK, seats * TASKS_PER_THREAD), extent // least)
+    most = r.least(work // TASKS.task_work, seats * TASKS.tasks_per_thread)
+    wanted = r.least(most, extent // least)
     tasks = r.most(wanted, 1)
 
     def longest(grain: Word) -> Word:
@@ -279,7 +280,7 @@ def grain_of(r: Routine, work: Word, extent: Word, seats: Word, least: Word) -> 
     coarse = r.most((extent + tasks - 1) // tasks, 1)
     fine = r.most(extent // tasks, least)
     best = r.choose(longest(fine) < longest(coarse), fine, coarse)
-    serial = (work < SERIAL_WORK) | (seats < 2) | (tasks < 2)
+    serial = (work < TASKS.serial_work) | (seats < 2) | (tasks < 2)
     return r.choose(serial, r.word(0), best)
 
 

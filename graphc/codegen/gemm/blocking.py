@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphc.base.target import Target
+from graphc.base.tuning.sharing import SHARING
 from graphc.codegen.llvm.emitter import LType, element_of, ltype
 from graphc.ir.dtypes import DType
-from graphc.kernel.analysis.split import FEW_ROWS
 from graphc.kernel.panels import depth_limit, panel_width, vector_bits
 
 _ALIGNMENT = 64
@@ -186,7 +186,7 @@ def gemm_workspace_bytes(
         row = sizes.lanes + min(longest, sizes.block_row + sizes.block_row // 2)
         elements = max(elements, row)
     if m > 1:
-        rows = min(m, FEW_ROWS)
+        rows = min(m, SHARING.few_rows)
         block = sizes.block_stream // (1 if rows <= sizes.tile_rows else 2)
         # the last block may be longer by half, and tiles begin up to a vector before the matrix
         width = round_up(min(n + sizes.lanes, block + block // 2), sizes.tile_columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphc.base.target import Target
+from graphc.base.tuning.sharing import SHARING
 from graphc.codegen.gemm.blocking import Blocking, blocking
 from graphc.codegen.gemm.builder import Builder, otherwise
 from graphc.codegen.gemm.micro_kernel import emit_row, emit_strip, emit_tile
@@ -12,10 +13,9 @@ from graphc.codegen.gemm.small_m import emit_few_rows
 from graphc.codegen.gemm.small_m_transposed import emit_dots
 from graphc.codegen.llvm.emitter import ModuleEmitter, Reg
 from graphc.ir.dtypes import DType
-from graphc.kernel.analysis.split import FEW_ROWS
 
 # Up to so many rows of C, B is read once, row by row, whether it is wide or not. If it is wide,
-# ``FEW_ROWS`` is the limit: its tiles would be a few cache lines from each of many pages.
+# ``SHARING.few_rows`` is the limit: its tiles would be a few cache lines from each of many pages.
 _ANY_ROWS = 8
 # Up to so many rows, B with contiguous columns is transposed on the way, not packed: that takes a
 # half to three quarters of the time. With 8, and columns powers of two apart, it takes longer.
@@ -57,7 +57,7 @@ def emit_float_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> str:
 
     limit = f.select(
         f.compare("sge", columns, sizes.stream_columns),
-        f.i64(FEW_ROWS),
+        f.i64(SHARING.few_rows),
         f.i64(_ANY_ROWS),
     )
     stream = f.both(

@@ -9,12 +9,12 @@ compact array, small enough for the nearest cache, which begins where a line doe
 from __future__ import annotations
 
 from graphc.base.target import CACHE_LINE, FAR_BYTES, PAGE
+from graphc.base.tuning.sharing import SHARING
 from graphc.codegen.gemm.blocking import Blocking
 from graphc.codegen.gemm.builder import Builder
 from graphc.codegen.gemm.packing import emit_copy, emit_zero
 from graphc.codegen.gemm.streaming_kernel import Stream, emit_stream
 from graphc.codegen.llvm.emitter import I64, PTR, FunctionEmitter, ModuleEmitter, Reg
-from graphc.kernel.analysis.split import COLUMN_BLOCK
 
 # rows of B that are read side by side, and vectors of a tile: so much of each of them is
 # read before the next one's turn, and of two tiles in a cache
@@ -154,9 +154,9 @@ def _emit_far_row(module: ModuleEmitter, sizes: Blocking) -> str:
 
 
 def columns_before(e: FunctionEmitter, right: Reg, size: int) -> Reg:
-    """By how many columns a part of B begins before a multiple of ``COLUMN_BLOCK`` columns, so that
+    """By how many columns a part of B begins before a multiple of ``SHARING.column_block``, so that
     it does where a page begins that is near, or else a line. Of elements of so many bytes; less
-    than ``COLUMN_BLOCK``.
+    than ``SHARING.column_block``.
 
     What begins a little behind that makes two parts read the same lines, and one of them a line of
     a page that is then brought near for nothing.
@@ -166,5 +166,5 @@ def columns_before(e: FunctionEmitter, right: Reg, size: int) -> Reg:
         e.binary("udiv", e.binary("and", address, e.const(whole - 1, I64)), e.const(size, I64))
         for whole in (PAGE, CACHE_LINE)
     )
-    is_near = e.icmp("slt", in_page, e.const(COLUMN_BLOCK, I64))
+    is_near = e.icmp("slt", in_page, e.const(SHARING.column_block, I64))
     return e.select(is_near, in_page, in_line)

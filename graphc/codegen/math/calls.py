@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from graphc.base.target import Target
+from graphc.base.tuning.fusion import FUSION
 from graphc.codegen.llvm.emitter import FunctionEmitter, LType, ModuleEmitter, Reg
 from graphc.codegen.math import approx, f32, f64
 from graphc.codegen.math.common import FloatMath
@@ -24,14 +25,6 @@ _TABLES = {
 }
 NAMES = frozenset(_TABLES[32])
 """The primitives that are elementary functions."""
-
-INLINED_IN_KERNEL, INLINED_IN_PROGRAM = 8, 50
-"""Up to so many functions are inlined; in a program with more, or a kernel with more, all are
-called. In a kernel they then spill registers anyway; a program's time of compilation would grow
-with each."""
-
-GLUE_PER_CALL = 32
-"""So many other statements a call leave a kernel glue; with AVX-512 up to 50 cost a run nothing."""
 
 
 def emit_function(e: FunctionEmitter, name: str, operands: Sequence[Reg]) -> Reg:
@@ -71,7 +64,8 @@ def calls_of(kernels: Sequence[Kernel], quick: bool = False) -> Calls:
         sum(isinstance(part, Apply) and part.primitive in NAMES for part in walk(kernel.body))
         for kernel in kernels
     ]
-    calls = max(counts, default=0) > INLINED_IN_KERNEL or sum(counts) > INLINED_IN_PROGRAM
+    calls = max(counts, default=0) > FUSION.inlined_in_kernel
+    calls = calls or sum(counts) > FUSION.inlined_in_program
     return Calls(calls, tuple(calls and is_glue(kernel) for kernel in kernels))
 
 
@@ -91,7 +85,7 @@ def is_glue(kernel: Kernel) -> bool:
             calls += 1
         else:
             others += 1
-    return calls * GLUE_PER_CALL >= others
+    return calls * FUSION.glue_per_call >= others
 
 
 def _inlined(e: FunctionEmitter, name: str, operands: Sequence[Reg]) -> Reg:

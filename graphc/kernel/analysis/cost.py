@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
+from graphc.base.tuning.sharing import COSTS
 from graphc.ir.dims.expressions import Dim, dim_min, product
 from graphc.kernel.ir import (
     Apply,
@@ -29,25 +30,6 @@ from graphc.kernel.ir import (
 )
 from graphc.kernel.scalar import PRIMITIVES
 
-# Picoseconds, of one core at 3 to 4 GHz with wide vectors.
-_BYTE = 25
-"""A byte loaded or stored, between the bandwidth of the second-level cache and of memory."""
-_SIMPLE = 5
-"""An exact operation on a vector, for each byte of an element."""
-_DIVISION = 40
-"""Division, remainder and root likewise."""
-_FUNCTION = 200
-"""An elementary function likewise."""
-_CHECK = 100
-_SOME = 64
-"""Iterations of a loop of which nothing is known in advance."""
-_SCALAR = 300
-"""What a statement outside of vectors takes at least."""
-_PRODUCT = {32: 25, 64: 50}
-"""A multiply-add of a float product, by bits; others run outside of tiles."""
-_OTHER_PRODUCT = 250
-_OPERAND_BYTE = 8
-"""A byte of a product's operands, which those of few rows take as long to read as to multiply."""
 _DIVISIONS = frozenset({"divide", "floor_divide", "mod", "sqrt", "fmod"})
 
 
@@ -80,7 +62,7 @@ def _body_work(body: Sequence[Statement], vectors: bool, sizes: Mapping[Var, Dim
     """Recursion is as deep as loops are nested."""
 
     def size_of(size: Size) -> Dim:
-        return sizes.get(size, _SOME) if isinstance(size, Var) else size
+        return sizes.get(size, COSTS.unknown_trips) if isinstance(size, Var) else size
 
     total: Dim = 0
     for statement in body:
@@ -91,33 +73,35 @@ def _body_work(body: Sequence[Statement], vectors: bool, sizes: Mapping[Var, Dim
             if statement.condition is not None:
                 continue  # few iterations need it
             inner = _body_work(statement.body, vectors or statement.order == "lanes", sizes)
-            each = inner + len(statement.reducers) * _SCALAR // 16
+            each = inner + len(statement.reducers) * COSTS.scalar // 16
             total = total + size_of(statement.extent) * each
         elif isinstance(statement, Contract):
             dtype = statement.c.buffer.type.dtype
-            each = _PRODUCT.get(dtype.bits, _OTHER_PRODUCT) if dtype.is_float else _OTHER_PRODUCT
+            each = COSTS.other_product
+            if dtype.is_float:
+                each = COSTS.float_product.get(dtype.bits, each)
             m, n, k = (size_of(size) for size in (statement.m, statement.n, statement.k))
-            read = _OPERAND_BYTE * dtype.bytes * k * (m + n)
+            read = COSTS.operand_byte * dtype.bytes * k * (m + n)
             total = total + each * product((m, n, k)) + read
         else:
             cost = _statement_work(statement)
-            total = total + (cost if vectors or not cost else max(cost, _SCALAR))
+            total = total + (cost if vectors or not cost else max(cost, COSTS.scalar))
     return total
 
 
 def _statement_work(statement: Statement) -> int:
     if isinstance(statement, Load):
-        return _BYTE * statement.buffer.type.dtype.bytes
+        return COSTS.byte * statement.buffer.type.dtype.bytes
     if isinstance(statement, Store):
-        return _BYTE * statement.buffer.type.dtype.bytes
+        return COSTS.byte * statement.buffer.type.dtype.bytes
     if isinstance(statement, Apply):
         size = statement.operands[-1].dtype.bytes
         if not PRIMITIVES[statement.primitive].exact:
-            return _FUNCTION * size
-        return (_DIVISION if statement.primitive in _DIVISIONS else _SIMPLE) * size
+            return COSTS.function * size
+        return (COSTS.division if statement.primitive in _DIVISIONS else COSTS.simple) * size
     if isinstance(statement, Cast):
-        return _SIMPLE * statement.result.dtype.bytes
-    return _CHECK if isinstance(statement, Check) else 0
+        return COSTS.simple * statement.result.dtype.bytes
+    return COSTS.check if isinstance(statement, Check) else 0
 
 
 __all__ = ["kernel_work"]

@@ -16,9 +16,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
+from graphc.base.tuning.sharing import SHARING
+from graphc.base.tuning.tasks import TASKS
 from graphc.ir.dims.expressions import Dim, at_hint, ceil_div, product
 from graphc.kernel.analysis.cost import kernel_work
-from graphc.kernel.analysis.task_size import SERIAL_WORK
 from graphc.kernel.ir import (
     Apply,
     Check,
@@ -35,33 +36,6 @@ from graphc.kernel.ir import (
 from graphc.kernel.scalar import PRIMITIVES
 
 Level: TypeAlias = Loop | Contract
-
-COLUMN_BLOCK = 64
-"""Columns of a product in one iteration: whole panels on every target."""
-
-COLUMNS = 2048
-"""Columns that a task at least reduces: of narrow stripes the rows lie far apart in memory, and a
-column sum of 4096 x 4096 took three times as long with 512 columns a task as in one piece."""
-
-ROW_BLOCK = 48
-"""Rows of a product in one iteration: whole tiles on every target."""
-
-LIKELY = 4096
-"""What a size that is known only at run time is taken to be where a kernel's form depends on it."""
-
-FEW_ROWS = 24
-"""Up to so many rows, a product streams through its right operand."""
-
-FEW_ROWS_BYTES = 4096
-"""Of each row of it, a task then reads at least so many bytes, or half of the row: reading 16 MB in
-the third-level cache took a fifth longer by half as many."""
-
-_ENOUGH = 256
-"""Iterations known to be so many need no further level."""
-
-_LONG = 1024
-"""Vector loops inside of others, and loops across them, are a level only if they are known to be
-this long, or unknown: with bounds known at compile time short ones are faster."""
 
 
 # --- levels --------------------------------------------------------------------------------------
@@ -115,16 +89,16 @@ def divided(statement: Contract) -> tuple[Literal["m", "n"], Dim, int]:
     """
     n, m = statement.n, statement.m
     assert not isinstance(n, Var) and not isinstance(m, Var), "so have products"
-    few_columns = isinstance(n, int) and n < 4 * COLUMN_BLOCK
-    few_rows = isinstance(m, int) and m < 4 * ROW_BLOCK
+    few_columns = isinstance(n, int) and n < 4 * SHARING.column_block
+    few_rows = isinstance(m, int) and m < 4 * SHARING.row_block
     if few_columns and not few_rows:
-        return "m", m, ROW_BLOCK
-    return "n", n, COLUMN_BLOCK
+        return "m", m, SHARING.row_block
+    return "n", n, SHARING.column_block
 
 
 def is_streamed(statement: Contract) -> bool:
     """Whether a product is known to have so few rows that it streams through its right operand."""
-    has_few_rows = isinstance(statement.m, int) and statement.m <= FEW_ROWS
+    has_few_rows = isinstance(statement.m, int) and statement.m <= SHARING.few_rows
     return has_few_rows and statement.template == "panel" and statement.b.column_stride == 1
 
 
@@ -168,17 +142,18 @@ def _streams_down(level: Loop) -> bool:
 def _least(last: Level) -> int:
     """Iterations of the last level that a task has at least."""
     if isinstance(last, Loop):
-        return COLUMNS if _streams_down(last) else 1
+        return SHARING.reduced_columns if _streams_down(last) else 1
     axis, _, size = divided(last)
     if axis != "n" or not is_streamed(last):
         return 1
-    whole, count = FEW_ROWS_BYTES // (size * last.b.buffer.type.dtype.bytes), level_extent(last)
+    bytes_ = size * last.b.buffer.type.dtype.bytes
+    whole, count = SHARING.few_rows_bytes // bytes_, level_extent(last)
     return max(1, min(whole, -(-count // 2)) if isinstance(count, int) else whole)
 
 
 def _chosen_levels(kernel: Kernel, work: Dim) -> int:
     """How many levels to hand out; 0 where it cannot pay at any size, or cannot be done."""
-    if isinstance(work, int) and work < SERIAL_WORK:
+    if isinstance(work, int) and work < TASKS.serial_work:
         return 0
     iterations: Dim = 1
     count = 0
@@ -186,9 +161,9 @@ def _chosen_levels(kernel: Kernel, work: Dim) -> int:
         extent = level_extent(level)
         if extent == 0:
             return 0
-        if isinstance(iterations, int) and iterations >= _ENOUGH:
+        if isinstance(iterations, int) and iterations >= SHARING.enough_iterations:
             break
-        short = isinstance(extent, int) and extent < _LONG
+        short = isinstance(extent, int) and extent < SHARING.long_loop
         if count and short and isinstance(level, Loop) and level.kind != "parallel":
             break
         iterations = iterations * extent
@@ -199,15 +174,12 @@ def _chosen_levels(kernel: Kernel, work: Dim) -> int:
 def is_worth_sharing(kernel: Kernel) -> bool:
     """Whether threads can share a kernel, and would at sizes that are likely."""
     split = with_best_split(kernel).split
-    if split is None or at_hint(split.extent, LIKELY) < 2:
+    if split is None or at_hint(split.extent, SHARING.large_size) < 2:
         return False
-    return at_hint(split.work, LIKELY) >= SERIAL_WORK
+    return at_hint(split.work, SHARING.large_size) >= TASKS.serial_work
 
 
 __all__ = [
-    "COLUMN_BLOCK",
-    "LIKELY",
-    "ROW_BLOCK",
     "Level",
     "divided",
     "is_streamed",

@@ -9,24 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 
-SERIAL_WORK = 12_000_000
-"""Picoseconds of work below which threads are left out. Handing out tasks takes 1 µs while threads
-are awake: one row by 512 x 512 takes 11.5 µs alone and 6.2 by two. Those that sleep are not woken
-at once for so little."""
-
-WAKE_WORK = 300_000_000
-"""Picoseconds of work below which threads that sleep are not woken at once: a sum took 65 µs
-alone, 75 to 80 with a thread that had to be woken, and half as long with one that was awake."""
-
-TASK_WORK = 5_000_000
-"""Picoseconds that a task lasts at least, so that claiming it (0.1 µs) does not count."""
-
-TASKS_PER_THREAD = 4
-"""Tasks for each thread where there is enough work, so that a thread that is late costs little."""
-
-GROUP_WORK = 4_000_000
-"""Picoseconds that steps side by side have to save: handing out tasks takes 1 µs while threads are
-awake, and the end of the last one is waited for."""
+from graphc.base.tuning.tasks import TASKS
 
 
 def span_beside(works: Sequence[int], threads: int) -> int:
@@ -40,7 +23,7 @@ def span_beside(works: Sequence[int], threads: int) -> int:
 def saved_beside(works: Sequence[int], threads: int) -> int:
     """How much sooner tasks that take so long are over if so many threads share them, handing them
     out included; less than nothing where it doesn't pay."""
-    return sum(works) - span_beside(works, threads) - GROUP_WORK
+    return sum(works) - span_beside(works, threads) - TASKS.group_work
 
 
 def task_count(work: int, extent: int, threads: int, least: int = 1) -> int:
@@ -48,9 +31,9 @@ def task_count(work: int, extent: int, threads: int, least: int = 1) -> int:
 
     A task has at least so many iterations.
     """
-    if work < SERIAL_WORK or threads < 2:
+    if work < TASKS.serial_work or threads < 2:
         return 1
-    return max(1, min(work // TASK_WORK, TASKS_PER_THREAD * threads, extent // least))
+    return max(1, min(work // TASKS.task_work, TASKS.tasks_per_thread * threads, extent // least))
 
 
 def grain_of(work: int, extent: int, threads: int, least: int = 1) -> int:

@@ -1,0 +1,10 @@
+"""Figures that were tuned: what pays, by measurement, and changes no bit of a result.
+
+* ``machine``: of a target, ``Tuning.of(target)``: schedules of kernels and matrix products.
+* ``tasks``, ``sharing``: when threads pay. Work is estimated alike for every target, so that a
+  kernel's text means the same wherever it is read.
+* ``fusion``: how much a kernel holds, and what memory is shared.
+
+The block sizes of float products, by dtype, are in ``graphc.codegen.gemm.blocking``. Figures that
+follow from an algorithm, a format or a standard stand where they are used.
+"""

@@ -1,0 +1,84 @@
+"""How much a kernel holds, and which memory is shared: figures that trade the time of compiling,
+memory and the time of a run."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Fusion(NamedTuple):
+    """What becomes one kernel."""
+
+    most_nodes: int = 96
+    """Operations of a group. Larger ones are cut: code size and compile time grow, speed does
+    not."""
+
+    long_row: int = 64
+    """Elements in a row from which on a loop over it costs no more than one over the whole
+    array."""
+
+    row_product_depth: int = 256
+    """The depth of a product up to which work on whole rows joins it, as below."""
+
+    row_product_length: int = 16384
+    """The length of its rows likewise: then blocks of whole rows, and the right operand that each
+    of them reads, stay in the cache. A symbolic length is taken to fit: else the product would be
+    written to memory."""
+
+    row_product_rows: int = 32
+    """The rows from which on it does."""
+
+    nest_nodes: int = 96
+    """A map is not cut at the pieces of a concatenation if the nests together would have more
+    operations."""
+
+    slice_bytes: int = 16 << 10
+    """Bytes that must be saved for each slice of a concatenation in place, which has a kernel of
+    its own. That takes 3 ms to compile. Runs were measured to be 4 % shorter there and 35 % where
+    pieces have megabytes; below, it was within the noise."""
+
+    joined_pieces: int = 64
+    """Pieces up to which concatenations of concatenations become one in place."""
+
+    kernel_pieces: int = 8
+    """Pieces above which a concatenation in a kernel is split."""
+
+    inlined_in_kernel: int = 8
+    """Elementary functions up to which a kernel has them inlined; beyond, they spill registers
+    anyway."""
+
+    inlined_in_program: int = 50
+    """Elementary functions up to which a program has them inlined: its time of compilation grows
+    with each."""
+
+    glue_per_call: int = 32
+    """Other statements for each call up to which a kernel is glue; with AVX-512 up to 50 cost a run
+    nothing."""
+
+
+class Memory(NamedTuple):
+    """What is kept, and what lies where something lay before."""
+
+    given_up_bytes: int = 64 << 10
+    """Bytes of a constant from which on it is not kept beside its panels."""
+
+    most_padding: int = 4
+    """How many times the bytes of the plain constant a packed one may take."""
+
+    renewal_bytes: int = 64 << 10
+    """Bytes of variables from which on their new values take the place of the old ones. For less,
+    two blocks that take turns cost nothing."""
+
+    turned_trips: int = 4
+    """Trips of a loop that are written side by side."""
+
+    turned_steps: int = 256
+    """Steps that these take at most: each is a row of the table and no more, but nested loops
+    multiply."""
+
+
+FUSION = Fusion()
+MEMORY = Memory()
+
+
+__all__ = ["FUSION", "MEMORY", "Fusion", "Memory"]
