@@ -36,8 +36,8 @@ from graphc.ir.value import Value, checked_name
 
 
 def _signature(op: OpDef, inputs: Sequence[Value], attrs: Attributes) -> tuple[object, ...]:
-    """The same for operations of which the types of operands and the attributes, which nodes may
-    share, are the same objects."""
+    """The key of cached type inference: equal for two applications of an op whose operand types and
+    attributes are the same objects."""
     if attrs:
         return op, id(attrs), *[id(value._type) for value in inputs]
     if len(inputs) == 2:

@@ -214,7 +214,7 @@ class Holdings:
         Variables are lent together: a run that ended has written all of them or none. None is lent
         while somebody holds one or waits for one, or one is still as it was given.
         """
-        # from here on native code holds none that it does not hold now, nor do others for long
+        # after this store no native call takes a new reference to these arrays
         self._lent, self._lends[0] = written, 1
         # None, for a variable without a value, is held by many
         held = _references(self.values, written) > len(written) * self._alone

@@ -51,10 +51,10 @@ def place(plan: Plan, must_alias: tuple[tuple[int, ...], ...] = ()) -> Plan:
 
 
 def place_quickly(plan: Plan) -> Plan:
-    """The plan with a layout that takes one look at each temporary, and no search.
+    """The plan with a layout that is made in one pass over the temporaries, without a search.
 
-    Rooms lie one behind the other; a temporary takes one of its kind that is idle by then, the one
-    left last, or a new one. Of a kind are equal symbolic sizes, and numbers between the same
+    Places lie one behind the other. A temporary takes an idle place of its kind, of several the one
+    freed last, or a new one. Equal symbolic sizes are one kind, and so are numbers between the same
     powers of two.
     """
     intervals = live_intervals(plan)
@@ -104,7 +104,7 @@ def _sizes(
     """The bytes of each slot.
 
     Raises:
-        UnsupportedError: for one that no memory holds.
+        UnsupportedError: for a size above ``LARGEST``.
     """
     sizes = _evaluated(bytes_of, of)
     for slot, size in zip(slots, sizes, strict=True):
@@ -122,7 +122,7 @@ def _kind(size: Dim) -> Dim:
 
 
 def check_layout(plan: Plan) -> None:
-    """Proves a layout right by the checker, which knows nothing of how it was made.
+    """Proves a layout right by the checker, which shares no code with the planner.
 
     Raises:
         VerifyError: naming what lies wrong.

@@ -1,8 +1,8 @@
 """Orders of blocks that suit several sizes at once.
 
-An order says which of two blocks that live together lies below; stacking them in it gives offsets
-for any sizes. An order that is perfect at one size may waste a third at another, so the best one is
-improved: of the chain of blocks that makes the worst size as large as it is, one is moved.
+An order says which of two blocks that are live together lies below. Stacking blocks in that order
+gives offsets for any sizes. An order that is perfect at one size may waste a third at another. So
+the best order is improved: one block of the chain that makes the worst peak is moved.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from graphc.plan.memory import align_up
 from passes.memory.fit import Blocks, overlaps
 
 MAX_BLOCKS = 200
-"""More are not tried: each trial stacks them all."""
+"""Problems of more blocks are not improved: each trial stacks them all."""
 
 
 def improved_order(
@@ -23,7 +23,7 @@ def improved_order(
     slack: float,
     steps: int,
 ) -> tuple[list[int], int]:
-    """An order whose worst excess over the bounds is no more, and the steps that took.
+    """An order whose worst excess over the bounds is no greater, and the steps that were taken.
 
     Args:
         sizes: the same blocks at several sizes.

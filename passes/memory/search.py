@@ -3,11 +3,11 @@
 Invariant: deterministic. Effort is counted in array elements touched, never in seconds, and the
 random words come from a fixed seed, so neither the load nor the speed of a machine changes a plan.
 
-The search builds placements bottom-up: the next block always rests on what is already placed, at
-an offset not below that of the last one (every placement can be pushed down into this form). Only
-blocks that start lower than the lowest end any choice would give need to be tried next, since
-otherwise that other block would fit underneath. These two reductions are due to M. D. Moffitt,
-"MiniMalloc" (ASPLOS 2023), which explores them depth first; here a beam of states advances
+The search builds placements bottom-up: the next block rests on the blocks already placed, at an
+offset not below that of the last one (every placement can be pushed down into this form). Only
+blocks that start lower than the lowest end that any choice would give need to be tried next: the
+other block would fit underneath. These two reductions are due to M. D. Moffitt, "MiniMalloc"
+(ASPLOS 2023), which explores them depth first. Here it is a beam search: a beam of states advances
 together, as rows of arrays.
 """
 
@@ -178,10 +178,10 @@ def beam_order(
     """An order of placement whose peak is expected below `limit`.
 
     `sizes` are block sizes as exact floats, `bound` the height to aim at. A state is dropped when
-    some section cannot stay below `limit`: the lowest block still to come there, or what stands
-    there, plus all that is still to come. That is worked out for the most promising children;
-    which these are is judged by what their parents know of other blocks. None when no state is
-    left, or the effort is spent.
+    some section cannot stay below `limit`: its height, or the lowest block still to come there,
+    plus the bytes of all blocks still to come. That is worked out for the most promising children,
+    which are chosen by an estimate from their parents. None when no state is left, or the effort
+    is spent.
     """
     count, section_count = sections.live.shape
     preference = preferences(sections, sizes)[settings.preference]

@@ -1,17 +1,18 @@
-"""Beside: which launches of a plan run side by side, each thread taking some.
+"""Concurrent steps: launches of a plan that run at the same time, each thread taking some.
 
     0: launch a (%0, %2)                     0: launch a (%0, %2)   \\  one thread
     1: launch b (%2, %4)           ->        1: launch b (%2, %4)   /
     2: launch c (%1, %3)                     2: launch c (%1, %3)      another one
     3: launch d (%3, %4, %5)                 3: launch d (%3, %4, %5)
 
-Of large kernels threads share the iterations; small ones that do not depend on each other are
-shared here. Straight pieces of the plan are put in order anew (``passes.plan.fork_join``). Decided
-by estimates at likely sizes; where it does not pay at those of a run, the steps run as they stand.
+Threads share the iterations of a large kernel. Small kernels that don't depend on each other are
+shared here, as whole launches. Straight pieces of the plan get a new order
+(``passes.plan.fork_join``). Estimates at likely sizes decide. Where a group does not pay at the
+sizes of a run, its steps run one after the other.
 
-Invariant: every order that respects who reads and writes what computes the same bits, in any
-number of threads. What a group touches is alive from its beginning to its end, so it takes more
-memory; no plan comes out of here that takes much more.
+Invariant: every order that respects reads and writes computes the same bits, with any number of
+threads. Slots that a group touches are live from its beginning to its end, so groups take memory;
+a plan that would take much more is refused.
 """
 
 from __future__ import annotations

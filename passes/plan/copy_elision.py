@@ -1,4 +1,4 @@
-"""Copies that need not be made: two slots of a plan that may be one.
+"""Copy elision: a copy goes where its two slots can be one.
 
     2: launch 0 (%4, %5)                   2: launch 0 (%4, %5)
     3: branch %5 else 9                    3: branch %5 else 6
@@ -8,15 +8,14 @@
     7: copy %7 to %1
     8: jump 2
 
-What a loop carries, what branches give and what a scatter adds to are copied by lowering; this is
-coalescing of copies, as compilers do it for registers. Two slots become one if neither is written
-while the other one holds something that is read later, but for what a copy between them makes
-equal. A kernel that reads one and writes the other must read each element before it writes that
-place (``graphc.kernel.analysis.aliasing``). What this leaves of a loop's copies
-``passes.plan.loop_turns`` removes.
+Lowering copies carried values of loops, results of branches and bases of scatters. This pass
+coalesces copies, as register allocators do. Two slots become one if neither is written while the
+other is live, unless a copy has made their contents equal. A kernel that reads one and writes the
+other must read each element before it writes that place (``graphc.kernel.analysis.aliasing``).
+``passes.plan.loop_turns`` removes copies of loops that are left.
 
-Invariant: memory only. ``passes.checks.copies``, which shares no code with this, proves that the
-plan still computes what it did.
+Invariant: only memory changes. ``passes.checks.copies``, which shares no code with this, proves
+that the plan computes the same.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ class Moved:
 
     Attributes:
         plan: the plan.
-        origins: of each step that which it was; -1 for a new one.
-        slots: of each slot that which it has become.
-        told: of copies of the plan before what has become of them.
+        origins: for each step its number in the plan before; -1 for a new one.
+        slots: for each slot of the plan before the slot that it has become.
+        told: for copies of the plan before, how each result is handed on now.
     """
 
     plan: Plan
@@ -94,15 +93,15 @@ def _copies_in_order(plan: Plan) -> list[int]:
 
 
 class _Classes:
-    """Slots that are one, by the one that stands for them; its touches are those of all.
+    """Classes of slots that are one, each by its representative, which has the touches of all.
 
-    Of two the one with fewer touches joins the other one, and only steps are looked at where both
-    may hold something, so a long chain of copies takes no more than a logarithm for each.
+    The slot with fewer touches joins the other one. Only steps within both live ranges are looked
+    at. So each copy of a long chain takes logarithmic time.
 
     Attributes:
-        joined: the copies that are none.
-        told: why others are.
-        named: by what stands for them the output that is among some slots.
+        joined: the copies that go.
+        told: why others stay.
+        named: for representatives, the output that is in the class.
     """
 
     def __init__(self, plan: Plan, flow: Flow, kept: Collection[int]) -> None:
@@ -123,7 +122,7 @@ class _Classes:
             self._can[slot] = False
 
     def root(self, slot: int) -> int:
-        """The slot that stands for this one."""
+        """The representative of a slot."""
         root = self._root
         while root[slot] != slot:
             root[slot] = root[root[slot]]
@@ -158,7 +157,7 @@ class _Classes:
         return None
 
     def _meet(self, written: int, held: int) -> str | None:
-        """What is wrong if a slot is written where the other one holds what is read later."""
+        """Why two slots can't be one: ``written`` is written while ``held`` is live; else None."""
         flow, pair = self.flow, {written, held}
         touches, others = flow.touches[written], flow.touches[held]
         bits = self._bits[held]

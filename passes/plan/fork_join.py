@@ -1,13 +1,14 @@
-"""Ordering tasks for several threads: what runs side by side, and what one thread runs alone.
+"""Fork-join scheduling: which units run concurrently, and which one thread runs alone.
 
     0 ─ 1 ┬ 2 ─ 3 ┬ 6                 alone 0, 1
           └ 4 ─ 5 ┘          ->       side by side (2, 3) and (4, 5)
                                       alone 6
 
-Threads meet at the end of each group, so a group pays if its longest task leaves enough for the
-others. Greedy, by what is ready and has most behind it: among the groups that could come next, that
-one is taken which leaves least to do, as far as bounds tell. A task may be a chain: what depends on
-one task of the group alone can join it.
+Threads meet at the end of each group, so a group pays if its tasks are about equally long. The
+scheduler is greedy list scheduling: units that are ready are taken by the length of the critical
+path behind them. Of the groups that could come next it takes the one with the least bound on the
+remaining time. A task may be a chain: a unit that depends on one task of the group alone can join
+that task.
 
 Invariant: plain data in, plain data out, deterministic; each unit comes after those it depends on,
 and units of different tasks of a group do not depend on each other. Linear but for a logarithm.

@@ -1,11 +1,11 @@
-"""In-place: which results of a kernel may take over the memory of an operand that dies there.
+"""In place: a result takes over the memory of an operand that dies at its launch.
 
-A decision about memory alone: values stay pure. It is taken where the operand's last use is the
-launch that makes the result, both have the same dtype and size, and the kernel provably reads no
-element of the operand after it wrote that place.
+This is about memory alone: values stay pure. It needs that the launch is the operand's last use,
+that both have the same dtype and size, and that the kernel provably reads no element of the operand
+after it wrote that place.
 
-Variables are the other half: ``commit_step`` finds out whether a program may write their new values
-where the old ones lie, all of them, so that a run still is atomic.
+``commit_step`` does the same for variables: it finds out whether a program may write all their new
+values where the old ones lie, and a run still is atomic.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Liveness: from which step to which a plan's temporaries hold something that is read later.
+"""Liveness: the live range of each temporary, as an interval of steps.
 
-A slot that is written before a loop and touched inside stays live to the loop's end, since the loop
-may go round again; carried slots are such. What a group of steps touches lives for all of it, since
-they may run at once. Everything else lives from first write to last touch.
+A slot that is written before a loop and touched inside stays live to the loop's end, because the
+loop may go round again; carried slots are such. Slots that a concurrent group touches live for all
+of it, because its steps run at the same time. Other slots live from first write to last touch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Turns: what a loop still copies at its end is left where it is, and the next trip looks there.
+"""Loop turns: slots of a loop swap roles from trip to trip, so that its end copies nothing.
 
     2: launch 0 (%4, %5)                   2: launch 0 (%4, %5)
     3: branch %5 else 7                    3: branch %5 else 10
@@ -10,11 +10,11 @@
                                            9: copy %6 to %1          behind an odd number
 
 A stencil reads neighbours, so its result can't lie where its operand does. Two slots then take
-turns: trips are written side by side into the table, as many as it takes until everything is where
-it was, and they share their kernels. What is carried from variable to variable goes round likewise,
-as the two last states of a wave. Behind the loop a copy brings home what is needed there.
+turns: the loop is unrolled until each slot is where it was, and the trips share their kernels. So
+are values that move from one carried variable to the next, as the last two states of a wave. Behind
+the loop a copy brings home the slots that are needed there.
 
-Invariant: memory only, as for ``passes.plan.copy_elision``, whose checker proves this too.
+Invariant: only memory changes, as in ``passes.plan.copy_elision``, whose checker proves this too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Rotation:
         start, end: the loop.
         tail: the first of the copies at its end.
         follows: for each slot in turn the one that holds its content in the next trip.
-        trips: after so many each slot is where it was.
+        trips: the number of trips after which each slot is where it was.
         copied: the other copies at the end.
         home: the slots whose content is needed behind the loop.
     """

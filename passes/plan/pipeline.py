@@ -33,12 +33,12 @@ class PlanState:
     """A plan on its way through the table, and what is known of it.
 
     Attributes:
-        graph: what it was made of.
+        graph: the graph that it was lowered from.
         plan: the plan.
         slots: the slot of each value.
         launches: the steps of each node.
-        carries: of results of loops the copy that hands them to the next trip.
-        carried: of those how they are handed on instead, once copies have gone.
+        carries: for results of loops, the copy that hands each to the next trip.
+        carried: for results whose copies have gone, how each is handed on instead.
         together: slots that share memory.
         glue: for each kernel whether it calls functions and does little else.
         target: the machine the code is for.
@@ -100,7 +100,7 @@ class PlanDecisions:
 
 
 def drop_copies(state: PlanState, context: PassContext) -> PlanState:
-    """The plan without the copies it can do without."""
+    """The plan without copies whose slots can be one, or can take turns."""
     plan, launches = state.plan, state.launches
     kept = [new for _, new in plan.renewed] if commit_step(plan, lambda: True) is not None else ()
     first = without_copies(plan, kept, PlanDecisions(state, context).take_over)

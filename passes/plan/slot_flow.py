@@ -1,8 +1,8 @@
-"""What slots of a plan hold, over all paths: which steps touch a slot, and where it is read later.
+"""Data flow of a plan's slots, over all paths: which steps touch a slot, and where it is live.
 
-Liveness is worked out for all slots at once, one bit a slot, at the beginnings of straight pieces.
-Slots that become one are asked about together, by a mask of their bits: copies between them aside,
-what any of them holds they hold.
+Liveness is worked out for all slots at once, with one bit for each, at the beginnings of straight
+pieces. Slots that become one are looked at together, by a mask of their bits: copies between them
+aside, the class is live where any of them is.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Flow:
 
     Attributes:
         slots: those that copies read or write, each with its bit.
-        touches: for each of these by step how that touches it.
-        steps_of: for each of these such steps in order.
+        touches: for each of these slots, how each step touches it.
+        steps_of: for each of these slots, the steps that touch it, in order.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -67,7 +67,7 @@ class Flow:
                 yield slot, READ if buffer.role == "in" else WRITE
 
     def _live_at_starts(self) -> dict[int, int]:
-        """The bits of what is read later, by the first steps of straight pieces."""
+        """The bits of live slots, by the first steps of straight pieces."""
         read = dict.fromkeys(self._starts, 0)
         written = dict.fromkeys(self._starts, 0)
         for slot, found in self.touches.items():
@@ -103,8 +103,7 @@ class Flow:
         return (stop, last.target) if isinstance(last, Branch) else (stop,)
 
     def is_live(self, slot: int, position: int, bits: int) -> bool:
-        """Whether what a slot holds before a step is read from there on; ``bits`` are of all that
-        it stands for."""
+        """Whether a slot is live before a step; ``bits`` has the bits of all slots of its class."""
         if position == len(self.plan.steps):
             return bool(self._live[position] & bits)
         stop = self._starts[bisect_right(self._starts, position)]
@@ -115,7 +114,7 @@ class Flow:
         return any(self._live[target] & bits for target in self._next(stop))
 
     def span(self, slot: int, bits: int) -> tuple[int, int]:
-        """The steps outside of which a slot holds nothing that is read later."""
+        """The steps outside of which a slot is not live."""
         steps = self.steps_of[slot]
         if not steps:
             return 0, 0

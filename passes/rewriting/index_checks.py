@@ -1,9 +1,9 @@
 """Which checks of indices the computing of a value includes, so that no rule drops one.
 
-A run that needs a value fails if an index on the way is out of range. What nobody needs is not
-computed and checks nothing; but a value that was needed stays checked when a rule finds that its
-bits don't matter, as those of ``take(x, i) * 0``. Invariant: linear in the nodes asked about, since
-sets are shared and large ones are cut.
+A run that needs a value fails if an index on the way is out of range. A value that nobody needs is
+not computed, and its indices are not checked. A value that was needed stays checked when a rule
+finds that its bits don't matter, as those of ``take(x, i) * 0``. Invariant: linear in the nodes
+asked about, because sets are shared and large ones are cut.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from graphc.ops.indexing.core import take_op
 from passes.rewriting.constants import Producer, known
 
 _MANY = 8
-"""From so many checks on a value's own result stands for all of them."""
+"""If at least this many checks lie behind a value, the value itself stands for them: that keeps the
+analysis linear."""
 
 _NONE: frozenset[Value] = frozenset()
 

@@ -4,8 +4,7 @@ Every element of the result is one chain of multiply-adds in ascending order of 
 acc = fma(a[i, k], b[k, j], acc). Paths, blocks and remainders differ in speed only, never in bits.
 
 ``near`` is a table of at most ``MAX_NEAR`` pairs, an address and a stride in bytes: matrices in the
-shape of the result, with elements as large, that will be read next. They are brought near
-meanwhile.
+shape of the result, with elements as large, that will be read next. They are prefetched meanwhile.
 
 All other strides count elements. The result has unit column stride and overlaps no operand.
 Workspace may hold anything and need not be aligned, though 64 bytes is faster.

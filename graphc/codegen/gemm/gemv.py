@@ -1,9 +1,9 @@
 """Products of one row with a plain right operand B, which is read where it lies.
 
-In a cache, what takes time is to begin: at each page that is read, and wherever reading goes on
-elsewhere, the processor needs some lines to see where it leads. So rows whole pages apart are read
-page by page, the first lines of those that follow are asked for meanwhile, and sums lie in a
-compact array, small enough for the nearest cache, which begins where a line does.
+From a cache, time is lost at jumps: at each new page, and wherever reading goes on elsewhere, the
+hardware prefetcher needs some lines to find the stream. So rows that lie whole pages apart are read
+page by page, and the first lines of the rows that follow are prefetched meanwhile. Sums lie in a
+compact array that starts on a cache line and is small enough for the nearest cache.
 """
 
 from __future__ import annotations

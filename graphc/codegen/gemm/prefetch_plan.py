@@ -1,7 +1,7 @@
-"""What a tile asks for while it computes, since it will be needed soon.
+"""The prefetch plan of a tile: which lines it prefetches while it computes.
 
-Few requests can be under way at once, so they are made in between the steps of a tile, not all at
-its beginning. An address is only asked for, never read: it need not be valid.
+Few requests can be under way at once, so prefetches stand between the steps of a tile, not all at
+its beginning. A prefetched address is never read: it need not be valid.
 """
 
 from __future__ import annotations

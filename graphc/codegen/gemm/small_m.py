@@ -1,7 +1,7 @@
-"""Products of few rows with a plain right operand: B is read once, where it lies.
+"""Small M: products of few rows with a plain right operand, which are bound by reading B.
 
-These are bound by reading. In which order B is read, and where sums lie meanwhile, is settled here;
-what is asked for in advance in the kernels (``stream``).
+B is read once, where it lies. This module chooses the order in which B is traversed and where
+partial sums live; ``streaming_kernel`` prefetches.
 """
 
 from __future__ import annotations

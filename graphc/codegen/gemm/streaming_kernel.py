@@ -1,11 +1,12 @@
-"""Products of few rows: rows of B stream through once, sums of C wait in a near cache.
+"""The streaming micro-kernel: rows of B stream through once, sums of C wait in a near cache.
 
-Also the kernel of integer products. Each element of C is still one ascending chain over k.
+It serves products of few rows, and of integers. Each element of C is still one ascending chain
+over k.
 
-Some rows of B are read side by side. From memory what is read next is asked for meanwhile, in the
-order in which it lies there: so memory gives what it can, and there is no waiting for it. The
-processor's own guesses don't serve then, where rows tend to lie powers of two apart. In nearer
-caches they do, but for where rows begin: there it is a few lines late each time.
+Some rows of B are read side by side. From memory the next lines are prefetched in the order in
+which they lie, which gives the full bandwidth of memory. The hardware prefetcher doesn't serve
+there, because rows tend to lie powers of two apart. In nearer caches it does, except where rows
+begin: there it is a few lines late each time.
 """
 
 from __future__ import annotations

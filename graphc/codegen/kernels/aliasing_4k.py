@@ -1,11 +1,11 @@
-"""Where in their pages lie rows that are read and written side by side.
+"""4K aliasing: where in their pages rows lie that a loop reads and writes.
 
-A processor that looks at loads before it knows where all stores before them go takes addresses that
-are alike modulo a page for the same, and lets such a load wait for the store. Where rows are given,
-that is up to who gives them; but a row in scratch can begin anywhere in a page, and a result can be
-written from any column on. Both are chosen here, when a kernel begins.
+A processor compares a load with earlier stores by the lowest 12 bits of their addresses first. If
+these agree, the load waits for the store, though the addresses differ. Where given rows lie is up
+to the caller. But a row in scratch can begin anywhere in a page, and a result can be written from
+any column on. Both are chosen here, when a kernel begins.
 
-Invariant: what is chosen moves no element of a result and changes no order of a sum.
+Invariant: the choice moves no element of a result and changes no order of a sum.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from graphc.base.target import PAGE
 from graphc.codegen.llvm.emitter import I1, I64, FunctionEmitter, Reg
 
 CLEAR = PAGE - 640
-"""A load so far ahead of a store, modulo a page, does not wait for it: what lies up to 640 bytes
-behind a store is read before that is done. With a result there softmax took 1.9 ms that takes 1.05
+"""A load at least this far ahead of a store, modulo a page, doesn't wait for it. The last 640 bytes
+of the page are read before the store is done: with a result there softmax took 1.9 ms, and 1.05
 with it anywhere else."""
 
 BEGINNINGS = (0, 1024, 2048)
 """How far in its page a row in scratch may begin before the row it is made of."""
 
 TURNS = (8, 16, 24, 4)
-"""By how many steps writing may be ahead of reading. Each choice is right for all but one or two
-places of what is read, none of which two of them share."""
+"""By how many steps writing may be ahead of reading. Each choice fails for one or two places of the
+rows that are read, and no two choices fail for the same place."""
 
 
 def beginning(e: FunctionEmitter, row_bytes: int, gap: Reg | None) -> Reg:

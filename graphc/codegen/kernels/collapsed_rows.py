@@ -1,4 +1,4 @@
-"""Rows that follow each other in memory, run through as one vector loop."""
+"""Collapsed rows: rows that follow each other in memory, as one vector loop."""
 
 from __future__ import annotations
 

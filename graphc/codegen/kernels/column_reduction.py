@@ -1,11 +1,11 @@
-"""Reductions down the columns of a vector loop: a few rows at a time over a wide stripe of columns.
+"""Column reductions: ``ROWS`` rows at a time over a block of columns (a stripe).
 
 One vector of columns at a time would touch a new page with each row. The rows of a stripe are read
-in streams instead, ``ROWS`` at a time, while the levels of every column's cascade lie on the stack,
-in the nearest caches. The first level is filled in two halves: it is written after the first and
-read before the second, whose end goes straight into the next level. The order of terms is that of
-``graphc.kernel.ir``, so bits are the same. Reductions that few columns need do take a vector of
-columns at a time, and leave one level.
+in streams instead. Meanwhile the levels of every column's cascade lie on the stack, in the nearest
+caches. The first level is filled in two halves: it is written after the first half and read before
+the second, whose end goes straight into the next level. The order of terms is that of
+``graphc.kernel.ir``, so bits are the same. A reduction that few columns need takes one vector of
+columns at a time, and leaves one level.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Prefetches of rows that are picked by number, some iterations before their turn.
+"""Prefetches of gathered rows, some iterations before their turn.
 
-Invariant: of the numbers only those are read that a later iteration reads anyway, and a prefetch
-changes nothing but caches, so values and errors stay.
+Invariant: only row numbers that a later iteration reads anyway are read in advance. A prefetch
+changes caches alone, so values and errors stay.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Vector loops: their width, and the loop tail, a masked vector or one element after the other.
 
-Rows of few columns are nothing else. Lanes outside the mask read and write nothing and report no
-index; what they compute is dropped. Lanes and single elements are emitted by the same code, so
-which of them a target has makes no difference to the bits.
+Rows of few columns consist of a tail alone. Lanes outside the mask read and write nothing and
+report no index, and their results are dropped. Lanes and single elements are emitted by the same
+code, so the bits don't depend on which of them a target has.
 """
 
 from __future__ import annotations

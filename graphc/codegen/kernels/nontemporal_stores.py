@@ -1,8 +1,9 @@
-"""Stores that go past the caches: for results so large that they leave the caches before use.
+"""Non-temporal stores: for results so large that they leave the caches before they are used.
 
-An ordinary store first reads the line it writes to; a non-temporal one does not, which saves a
-third of the traffic of a kernel that reads one array and writes another. It needs whole aligned
-lines, so vector loops start at the first element of a line. Values are the same either way.
+An ordinary store to a line that misses every cache waits for the read for ownership of that line. A
+non-temporal store reads nothing, which saves a third of the traffic of a kernel that reads one
+array and writes another. It needs whole aligned cache lines, so vector loops start at the first
+element of a line. Values are the same either way.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Some rows at a time, a few columns of each, where all rows read the same vectors.
+"""Row blocking: some rows at a time, a few columns of each, where all rows read the same vectors.
 
-Invariant: rows are independent and so are their elements; each is computed once, by the code of the
-plain loop, so the bits are those of the plain loop.
+Invariant: rows and their elements are independent. Each is computed once, by the code of the plain
+loop, so the bits are those of the plain loop.
 """
 
 from __future__ import annotations

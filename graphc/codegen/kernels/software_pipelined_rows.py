@@ -1,9 +1,9 @@
-"""Rows that are computed in stages, staggered: a row is in one stage, the next in that before.
+"""Software-pipelined rows: while row r is in stage s, row r + 1 is in stage s - 1.
 
-The stages of one row wait for each other: nothing can be normalised before the sum is known. Those
-of neighbouring rows do not, so one loop over the columns runs all stages, each on a row of its own.
-Loads, divisions and multiply-adds of different stages then keep the processor busy at the same
-time, and the end of a sum is waited for while other rows go on.
+The stages of one row wait for each other: nothing can be normalised before the sum is known. Stages
+of neighbouring rows don't. So one loop over the columns runs all stages, each on a row of its own.
+Loads, divisions and multiply-adds of different stages then run at the same time, and other rows
+hide the latency of the end of a sum.
 
 Invariant: rows are independent, and each goes through its stages in order, with the terms of its
 reductions in the order of ``graphc.kernel.ir``. So the bits are those of the plain loop.

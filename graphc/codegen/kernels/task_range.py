@@ -1,10 +1,10 @@
 """The range of iterations that one call of a kernel runs, level by level.
 
-A call is given [begin, end) of the iterations of all levels in one row
+The iterations of all levels are numbered in one row, and a call gets ``[begin, end)`` of them
 (``graphc.kernel.analysis.split``). Each level but the last runs the iterations that the range
-touches and hands each its part, so there is no division per iteration of the innermost level. A
-part of a vector loop, or of one across it, starts and ends at multiples of ``ALIGNED``: vectors and
-tiles then hold the same elements however the loop is cut.
+touches and hands each its part, so the innermost level needs no division for an iteration. A part
+of a vector loop, or of an across loop around it, starts and ends at multiples of ``ALIGNED``. So
+vectors and tiles hold the same elements however the loop is cut.
 """
 
 from __future__ import annotations

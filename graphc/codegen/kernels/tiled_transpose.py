@@ -1,17 +1,18 @@
-"""Loops "across" the vector loop inside them, tile by tile: transposes and what is fused with them.
+"""Tiled transposes: ``across`` loops around a vector loop, tile by tile, with their fused work.
 
-Along the vector loop such a kernel would read single elements of lines that lie far apart. A tile
-is read along the outer loop instead, where they are neighbours, transposed in registers and kept in
-a small array on the stack, from which the body takes whole vectors. Tiles are walked along the
-outer loop first: sources are then read in streams, and whole lines are written.
+Along the vector loop such a kernel would gather single elements of lines that lie far apart. A tile
+is read along the outer loop instead, where its elements are neighbours. It is transposed in
+registers and kept in a small array on the stack, from which the body takes whole vectors. Tiles are
+walked along the outer loop first: sources are then read in streams, and whole lines are written.
 
-Long rows that go past the caches are written several lines at a time: a line here and a line there
-takes memory twice as long. Then tiles are walked by blocks of columns, along the vector loop first.
-Each line that is read then is one of a source far from the line before, which no processor
-foresees; they are asked for some tiles ahead, at the end of a block those of the next one. Tiles
-start where they read whole lines: so many lines at equal distances have no room in the nearest
-cache until the next tile needs their rest. Where rows are known to be no whole lines, the tiles of
-a block and one more are kept, and each row is written from its own first line on.
+Long rows with non-temporal stores are written several cache lines at a time, because alternating
+single lines takes memory twice as long. Then tiles are walked by blocks of columns, along the
+vector loop first. Each line that is read is far from the line before, which the hardware
+prefetcher can't predict. So lines are prefetched some tiles ahead, at the end of a block those of
+the next block. Tiles start where they read whole lines: lines at equal distances share few sets of
+the nearest cache, and would be evicted before the next tile needs their rest. Where rows are known
+to be no whole lines, the tiles of a block and one more are kept, and each row is written from its
+own first line on.
 """
 
 from __future__ import annotations
