@@ -36,28 +36,19 @@ test-%: .venv/test-%/.installed
 	$(call SUITE,.venv/test-$*)
 
 # What is found, as 3.12=/usr/bin/python3.12 and so on; looked for when it is first needed.
-FOUND = $(eval FOUND := $(shell $(PYTHON) tests/pythons.py))$(FOUND)
+FOUND = $(eval FOUND := $(shell $(PYTHON) tests/support/pythons.py))$(FOUND)
 
 # A make of its own goes on after a suite that fails, and lists those that did.
 test-all:
 	$(MAKE) --keep-going FOUND="$(FOUND)" $(foreach pair,$(FOUND),test-$(firstword $(subst =, ,$(pair))))
 
 ulp: .venv/test/.installed
-	.venv/test/bin/python tests/ulp_sweep.py
+	.venv/test/bin/python tests/support/ulp_sweep.py
 
-# Tests of programs; others look at caches, processes or options, and set GRAPHC themselves.
-CHECKED = $(addprefix tests/, $(addsuffix .py, $(addprefix test_, \
-	attention control_flow deviations einsum extremes fusion gathering gradients gradients_surface \
-	guards hidden_scores in_place layout levels log_sums memory_plan op_edges ops_indexing \
-	ops_linalg ops_pointwise ops_reduce ops_shape optim optimize pieces product_epilogues reduce \
-	series session session_shared staggered state streaming stripes stumbling sums surprises \
-	testing tiles worked_examples)) \
-	$(addsuffix .py, $(addprefix passes/test_, chains hoist joins roots shape_rules stabilize \
-	stable_infinite stable_products stable_slopes stable_spellings views weights)))
-
+# Tests of programs are marked; others look at caches, processes or options, and set GRAPHC.
 check-mode: .venv/test/.installed
-	GRAPHC=check,cache=off .venv/test/bin/python -m pytest -n 2 $(CHECKED)
-	.venv/test/bin/python -m pytest -m slow -k fuzz tests/test_check_truth.py
+	GRAPHC=check,cache=off .venv/test/bin/python -m pytest -n 2 -m "check_mode and not slow"
+	.venv/test/bin/python -m pytest -m slow -k fuzz tests/checking/test_check_truth.py
 
 GOLDEN = PYTHONPATH=.:tests .venv/test/bin/python -m golden
 
@@ -84,7 +75,7 @@ clean:
 .venv/test-%/.installed: WANTED = $(@:.venv/test-%/.installed=%)
 .venv/test-%/.installed: PYTHON_HERE = $(or $(patsubst $(WANTED)=%,%,$(filter $(WANTED)=%,$(FOUND))),\
 	$(error no Python $(WANTED) is found, only $(FOUND)))
-.venv/test-oldest/.installed: RELEASES = $(shell $(PYTHON) tests/pythons.py releases)
+.venv/test-oldest/.installed: RELEASES = $(shell $(PYTHON) tests/support/pythons.py releases)
 .venv/peers/.installed: benchmarks/requirements.txt
 	$(PYTHON) -m venv .venv/peers
 	.venv/peers/bin/python $(PIP_INSTALL) -r benchmarks/requirements.txt

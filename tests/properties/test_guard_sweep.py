@@ -1,0 +1,113 @@
+"""Sizes that do not fit are an error, and nothing is read beyond an array (fault 1).
+
+So are indices where nothing is written or given (fault 4); what is in a branch that doesn't run, or
+in a loop without a trip, is no error (fault 29). ``guard_sweep`` draws the programs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from guard_arrays import GuardedArray, guarded
+from guard_calls import CALLS, MADE_BY_PASSES, NO_OPERANDS, OTHER_THINGS
+from guard_programs import CARRIERS, CORES, WRAPPERS, draw, feeds
+from guard_sweep import RUNS, Report, sweep
+from tools import SUPPORT
+
+import graphc as gx
+from graphc.frontend.structure import leaves
+from graphc.ir.op import Structural, all_ops
+from graphc.ir.surface import surface_names
+
+
+def _public() -> Iterator[str]:
+    """The functions that users call."""
+    for module in (gx, gx.nn):
+        names = dir(module) if module is gx else module.__all__
+        for name in names:
+            if callable(getattr(module, name)) and not isinstance(getattr(module, name), type):
+                yield name
+    yield from surface_names()
+
+
+def test_every_public_function_is_called() -> None:
+    missing = set(_public()) - {call.name for call in CALLS} - NO_OPERANDS - OTHER_THINGS
+    assert not missing, f"guard_calls has no call of {sorted(missing)}"
+
+
+def test_every_operation_is_called() -> None:
+    seen = set()
+    for call in CALLS:
+        with gx.Graph() as graph:
+            operands = []
+            for word in call.operands:
+                kind, _, axes = word.rpartition(":")
+                dtype = {"": "float64", "b": "bool", "i": "int64"}[kind[:1]]
+                shape = (None,) * len(axes.replace(".", ""))
+                operands.append(gx.placeholder(shape, dtype))
+            made = call.function(*operands)
+            floats = [v for v in leaves(made) if v.dtype.is_float]
+            moving = [v for v in operands if v.dtype.is_float]
+            if floats and moving and call.name not in ("cond", "while_loop"):
+                gx.gradients(floats, moving, unconnected="zeros")
+        seen |= {node.op.name for node in graph.nodes}
+    public = {op.name for op in all_ops() if not isinstance(op.lowering, Structural)}
+    missing = public - seen - MADE_BY_PASSES
+    assert not missing, f"no call of guard_calls makes {sorted(missing)}"
+
+
+def test_programs_are_of_every_kind() -> None:
+    programs = [draw(seed) for seed in range(400)]
+    assert {program.core for program in programs} == set(CORES)
+    assert {program.wrapper for program in programs} == set(WRAPPERS)
+    assert {program.carrier for program in programs} == set(CARRIERS)
+    assert {program.level for program in programs} == {0, 1, 2, 3}
+    assert {program.edge for program in programs} == {"begin", "end"}
+    assert str(feeds(programs[0], 1)) == str(feeds(draw(0), 1))
+
+
+@pytest.mark.parametrize(("edge", "index"), [("end", 6), ("begin", -1)])
+def test_a_read_beside_a_guarded_array_ends_the_process(edge: str, index: int) -> None:
+    text = (
+        "import ctypes, numpy, guard_arrays as g\n"
+        f"kept = g.guarded(numpy.ones((2, 3)), {edge!r})\n"
+        "start = kept.array.ctypes.data\n"
+        "assert all(ctypes.c_double.from_address(start + 8 * i).value == 1 for i in range(6))\n"
+        "print('so far', flush=True)\n"
+        f"ctypes.c_double.from_address(start + 8 * {index}).value\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", text], cwd=SUPPORT, capture_output=True
+    )
+    assert (ended.stdout, ended.returncode) == (b"so far\n", -signal.SIGSEGV)
+
+
+def test_a_write_beside_a_guarded_array_is_noticed() -> None:
+    kept = guarded(np.zeros(3, np.float32), "end")
+    assert not kept.touched
+    ctypes.c_uint8.from_address(kept.array.ctypes.data - 1).value = 0
+    assert kept.touched
+    assert GuardedArray((0, 4), np.int64, "begin").array.shape == (0, 4)
+
+
+def _check(report: Report) -> None:
+    """Programs run, nearly all of them, and none gets anything wrong."""
+    assert not report.faults, report.table()
+    assert report.refused < 0.1 * report.programs, report.table()
+    assert report.runs > 0.85 * RUNS * report.programs and report.raised > 0.13 * report.runs
+
+
+def test_sizes_that_do_not_fit() -> None:
+    _check(sweep(0, 300))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10_000, 16_000, 1000))
+def test_fuzz_sizes_that_do_not_fit(seed: int) -> None:
+    _check(sweep(seed, 2000))

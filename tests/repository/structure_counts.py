@@ -1,0 +1,190 @@
+"""How far the structure is from its aims: ``python tests/repository/structure_counts.py``.
+
+A concept that many files name is costly to add to. The counts say of statements of kernels and of
+lowering kinds how many files of the product know them by name, and where tuning constants, circles
+of imports and entries at the top have come back.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import networkx
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("graphc", "passes")
+
+STATEMENTS = (
+    "Const", "DimValue", "Apply", "Cast", "Load", "Check", "Store", "Loop", "Reduce", "Contract",
+)  # fmt: skip
+KINDS = (
+    "Pointwise", "View", "Reshape", "Element", "Reduction", "Scan", "ScatterAdd", "Contraction",
+    "Decompose", "Structural",
+)  # fmt: skip
+DEFINED_IN = {"statement": "graphc.kernel.ir", "kind": "graphc.ir.op"}
+
+
+@dataclass(frozen=True)
+class Count:
+    """One number.
+
+    Attributes:
+        name: what is counted.
+        found: the number.
+        most: what it may be at most.
+        where: the files, or whatever makes up the number.
+    """
+
+    name: str
+    found: int
+    most: int
+    where: tuple[str, ...]
+
+    def __str__(self) -> str:
+        mark = "" if self.found <= self.most else "  <-- too many"
+        return f"{self.name:<48} {self.found:>4} of {self.most}{mark}"
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """The modules of the product, by their paths."""
+    return {
+        str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8"))
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+    }
+
+
+def names_in(tree: ast.Module) -> set[str]:
+    """Every name that code or an annotation mentions."""
+    found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return found | {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+
+
+def imported_from(tree: ast.Module, module: str) -> dict[str, str]:
+    """What a module imports from another, by the name that it has there."""
+    return {
+        alias.asname or alias.name: alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == module
+        for alias in node.names
+    }
+
+
+def naming(name: str, module: str) -> tuple[str, ...]:
+    """The files that name a class of a module, the one that defines it among them."""
+    own = module.replace(".", "/") + ".py"
+    return tuple(
+        path
+        for path, tree in trees().items()
+        if path == own or name in imported_from(tree, module).values()
+    )
+
+
+def tested_classes(node: ast.AST) -> set[str]:
+    """The names of the classes that a call, a comparison or a pattern asks for."""
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
+        return {part.id for part in ast.walk(node.args[1]) if isinstance(part, ast.Name)}
+    if isinstance(node, ast.Compare):
+        left = node.left
+        if isinstance(left, ast.Call) and getattr(left.func, "id", "") == "type":
+            return {
+                part.id
+                for c in node.comparators
+                for part in ast.walk(c)
+                if isinstance(part, ast.Name)
+            }
+    if isinstance(node, ast.MatchClass) and isinstance(node.cls, ast.Name):
+        return {node.cls.id}
+    return set()
+
+
+def asking(names: tuple[str, ...], module: str) -> tuple[str, ...]:
+    """The files that ask whether something is one of these classes."""
+    own = module.replace(".", "/") + ".py"
+    found = []
+    for path, tree in trees().items():
+        known = {a for a, b in imported_from(tree, module).items() if b in names}
+        known |= set(names) if path == own else set()
+        if known and any(tested_classes(node) & known for node in ast.walk(tree)):
+            found.append(path)
+    return tuple(found)
+
+
+def circles() -> tuple[str, ...]:
+    """Modules that import each other, imports for types and within functions included."""
+    modules = {}
+    for path in trees():
+        parts = Path(path).with_suffix("").parts
+        modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    graph = networkx.DiGraph()
+    for module, path in modules.items():
+        for target in _imports(trees()[path]):
+            while target not in modules and "." in target:
+                target = target.rpartition(".")[0]
+            if target in modules and target != module:
+                graph.add_edge(module, target)
+    return tuple(
+        " ".join(sorted(circle))
+        for circle in networkx.strongly_connected_components(graph)
+        if len(circle) > 1
+    )
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def entries(package: str) -> tuple[str, ...]:
+    """What stands at the top of a package: rooms and loose modules."""
+    return tuple(
+        sorted(
+            path.name
+            for path in (ROOT / package).iterdir()
+            if not path.name.startswith("__") and (path.is_dir() or path.suffix == ".py")
+        )
+    )
+
+
+def counts() -> list[Count]:
+    """All of them."""
+    result = []
+    statements = {name: naming(name, DEFINED_IN["statement"]) for name in STATEMENTS}
+    for name, where in statements.items():
+        result.append(Count(f"files that name the statement {name}", len(where), 5, where))
+    asked = asking(STATEMENTS, DEFINED_IN["statement"])
+    result.append(Count("files that ask for the class of a statement", len(asked), 6, asked))
+    for name in KINDS:
+        where = tuple(
+            path for path in naming(name, DEFINED_IN["kind"]) if not path.startswith("graphc/ops/")
+        )
+        result.append(Count(f"files that name the lowering kind {name}", len(where), 4, where))
+    found = circles()
+    result.append(Count("circles of imports", len(found), 0, found))
+    for package, most in (("graphc", 22), ("passes", 15)):
+        top = entries(package)
+        result.append(Count(f"entries at the top of {package}", len(top), most, top))
+    loose = tuple(name for package in PACKAGES for name in entries(package) if name.endswith(".py"))
+    result.append(Count("loose modules at the top", len(loose), 8, loose))
+    return result
+
+
+def main() -> None:
+    """Prints all counts, and what makes up those that are too high."""
+    for count in counts():
+        print(count)
+        if count.found > count.most:
+            for place in count.where:
+                print(f"    {place}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,274 @@
+"""A call, over operands of unknown sizes, of each public function: what the guard sweep runs.
+
+Operands are written as words: one letter an axis, equal letters are sizes that fit each other, a
+digit is a size that the call speaks of. ``b:`` before it makes bools, ``i:`` small integers, and
+``i>a:`` integers that index an axis of the size of ``a`` (``i>ab:`` one of a times b). ``.`` is a
+scalar.
+
+Invariant: each call is on a line of its own, so that an error's line says which it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import graphc as gx
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A spelling of a public function.
+
+    Attributes:
+        name: the public function that it is about, or what several of them are together.
+        operands: their words.
+        function: from values to a value, or to a list of them.
+        numpy: the same from arrays to arrays, where NumPy has it.
+    """
+
+    name: str
+    operands: tuple[str, ...]
+    function: Callable[..., Any]
+    numpy: Callable[..., Any] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(self.operands)})"
+
+
+CALLS: list[Call] = []
+
+
+def call(
+    name: str, words: str, function: Callable[..., Any], numpy: Callable[..., Any] | None = None
+) -> None:
+    """Adds a call for each of several lists of operands, which ``|`` parts."""
+    CALLS.extend(
+        Call(name, tuple(part.split()), function, numpy) for part in words.split("|")
+    )
+
+
+def named(names: str, words: str) -> None:
+    """Adds calls of functions that take the operands and nothing else."""
+    for name in names.split():
+        call(name, words, getattr(gx, name), getattr(np, name, None))
+
+
+# --- element by element --------------------------------------------------------------------------
+
+named(
+    "abs arctan ceil cos cosh erf erfc exp exp2 expm1 floor gelu isfinite isinf isnan leaky_relu "
+    "log log1p log2 logical_not negative ravel reciprocal relu round rsqrt sigmoid sign silu sin "
+    "sinh softplus sqrt square stop_gradient tan tanh trunc",
+    "ab",
+)
+named("bitwise_not", "i:ab")
+named(
+    "add arctan2 divide equal floor_divide fmod greater greater_equal guarded_multiply hypot less "
+    "less_equal logaddexp logical_and logical_or logical_xor maximum minimum mod multiply "
+    "not_equal power remainder subtract",
+    "a a|ab b|a1 ab|ab ab|abc bc|. a",
+)
+named("bitwise_and bitwise_or bitwise_xor left_shift right_shift", "i:a i:a|i:ab i:b")
+call("clip", "a a a|ab b .|ab a1 b", lambda x, y, z: gx.clip(x, y, z), np.clip)
+call("clip", "ab b", lambda x, y: gx.clip(x, y), lambda x, y: np.clip(x, y, None))
+call("where", "b:a a a|b:ab b ab|b:a1 1b .", lambda c, x, y: gx.where(c, x, y), np.where)
+call("astype", "ab", lambda x: gx.astype(x, "int32"))
+call("astype", "i:ab", lambda x: gx.astype(x, "float32"))
+
+# --- creation ------------------------------------------------------------------------------------
+
+call("arange", "a a", lambda x, y: gx.arange(x.shape[0]) * y)
+call("constant", "3b b", lambda x, y: x + gx.constant(np.ones((3, 1))) * y)
+call("dim", "ab ab", lambda x, y: x * gx.dim(y.shape[1]) + y)
+call("full", "ab b", lambda x, y: gx.full(x.shape, 2.0) * y)
+call("full_like", "ab b", lambda x, y: gx.full_like(x, 2.0) * y)
+call("ones", "ab ab", lambda x, y: gx.ones((x.shape[1], y.shape[0])) @ y)
+call("ones_like", "ab a1", lambda x, y: gx.ones_like(x) * y)
+call("zeros", "ab b", lambda x, y: gx.zeros(x.shape) + y)
+call("zeros_like", "ab b", lambda x, y: gx.zeros_like(x) + y)
+call("one_hot", "i>4:ab", lambda i: gx.one_hot(i, 4))
+call("one_hot", "i>a:b a", lambda i, x: gx.one_hot(i, x.shape[0], x.dtype) * x)
+
+# --- reductions ----------------------------------------------------------------------------------
+
+def _along(function: Callable[..., Any] | None, axis: int) -> Callable[..., Any] | None:
+    return None if function is None else lambda x: function(x, axis=axis)
+
+
+def reductions(names: str) -> None:
+    """Adds calls of functions that reduce one axis, or all."""
+    for name in names.split():
+        function, of_numpy = getattr(gx, name), getattr(np, name, None)
+        call(name, "ab", function, of_numpy)
+        call(name, "ab", lambda x, f=function: f(x, axis=0), _along(of_numpy, 0))
+        call(name, "abc", lambda x, f=function: f(x, axis=1), _along(of_numpy, 1))
+        call(name, "ab ab", lambda x, y, f=function: y - f(x, -1, True).astype(y.dtype))
+
+
+reductions("all any argmax argmin max mean min prod std sum var logsumexp")
+for _name in ("cumsum", "cumprod"):
+    _function, _numpy = getattr(gx, _name), getattr(np, _name)
+    call(_name, "ab", _function, _numpy)
+    call(_name, "ab", lambda x, f=_function: f(x, axis=0), lambda x, f=_numpy: f(x, axis=0))
+    call(_name, "ab b", lambda x, y, f=_function: f(x, axis=-1) + y)
+
+# --- shapes --------------------------------------------------------------------------------------
+
+call("broadcast_to", "b ab|ab ab|a1 ab|. a", lambda x, y: gx.broadcast_to(x, y.shape), lambda x, y: np.broadcast_to(x, y.shape))  # noqa: E501
+call("sum_to", "ab b|a a|ab a1|ab .", lambda x, y: gx.sum_to(x, y.shape))
+call("expand_dims", "ab a", lambda x, y: x * gx.expand_dims(y, 1))
+call("moveaxis", "abc a", lambda x, y: gx.moveaxis(x, 0, -1) + y)
+call("swapaxes", "abc a", lambda x, y: gx.swapaxes(x, 0, 2) + y)
+call("transpose", "ab a", lambda x, y: gx.transpose(x) + y, lambda x, y: np.transpose(x) + y)
+call("transpose", "abc b", lambda x, y: gx.transpose(x, (2, 0, 1)) + y)
+call("ravel", "ab ba", lambda x, y: gx.ravel(x) + gx.ravel(y), lambda x, y: x.ravel() + y.ravel())
+call("repeat", "ab", lambda x: gx.repeat(x, 3, axis=0), lambda x: np.repeat(x, 3, axis=0))
+call("repeat", "ab", lambda x: gx.repeat(x, 2))
+call("tile", "ab", lambda x: gx.tile(x, (2, 3)), lambda x: np.tile(x, (2, 3)))
+call("flip", "ab b", lambda x, y: gx.flip(x, 1) * y, lambda x, y: np.flip(x, 1) * y)
+call("squeeze", "1a", lambda x: gx.squeeze(x, 0), lambda x: np.squeeze(x, 0))
+call("squeeze", "a1 a", lambda x, y: gx.squeeze(x, axis=-1) - y)
+call("reshape", "ab ba|abc cab", lambda x, y: gx.reshape(x, y.shape), lambda x, y: x.reshape(y.shape))  # noqa: E501
+call("reshape", "ab a", lambda x, y: gx.reshape(x, (y.shape[0], -1)))
+call("reshape", "32", lambda x: gx.reshape(x, (2, 3)), lambda x: np.reshape(x, (2, 3)))
+call("reshape", "4a", lambda x: gx.reshape(x, (-1, 2)), lambda x: np.reshape(x, (-1, 2)))
+call("reshape", "ab", lambda x: gx.reshape(x, (-1,)))
+
+# --- parts and margins ---------------------------------------------------------------------------
+
+call("pad", "ab", lambda x: gx.pad(x, ((1, 2), (0, 3))))
+call("pad", "ab", lambda x: gx.pad(x, ((-1, 2), (1, -2))))
+call("pad", "ab", lambda x: gx.pad(x, 1, mode="edge"), lambda x: np.pad(x, 1, mode="edge"))
+call("pad", "5b", lambda x: gx.pad(x, ((2, 1), (0, 0)), mode="reflect"))
+call("split", "4b", lambda x: gx.split(x, 2), lambda x: np.split(x, 2))
+call("split", "6", lambda x: gx.split(x, 3), lambda x: np.split(x, 3))
+call("split", "5b", lambda x: gx.split(x, [1, 3]), lambda x: np.split(x, [1, 3]))
+call("concatenate", "ab cb", lambda x, y: gx.concatenate([x, y]), lambda *v: np.concatenate(v))
+call("concatenate", "ab ac ab", lambda x, y, z: gx.concatenate([x, y * 2, z], axis=1))
+call("concatenate", "ab cd", lambda x, y: gx.concatenate([x, y], axis=None))
+call("stack", "ab ab", lambda x, y: gx.stack([x, y]), lambda *v: np.stack(v))
+call("stack", "a a a", lambda x, y, z: gx.stack([x, y, z], axis=1), lambda *v: np.stack(v, 1))
+call("getitem", "3b", lambda x: x[2], lambda x: x[2])
+call("getitem", "ab", lambda x: x[-1], lambda x: x[-1])
+call("getitem", "a3", lambda x: x[:, -3], lambda x: x[:, -3])
+call("getitem", "ab", lambda x: x[1:, ::-2], lambda x: x[1:, ::-2])
+call("getitem", "ab", lambda x: x[-3:2], lambda x: x[-3:2])
+call("getitem", "4b b", lambda x, y: x[1:3] * x[0:2] + y, lambda x, y: x[1:3] * x[0:2] + y)
+call("getitem", "ab a", lambda x, y: x[1:, 0] * y[:-1], lambda x, y: x[1:, 0] * y[:-1])
+call("getitem", "ab i>a:c", lambda x, i: x[i], lambda x, i: x[i])
+call("getitem", "ab i>a:c i>b:c", lambda x, i, j: x[i, j], lambda x, i, j: x[i, j])
+call("getitem", "ab i>a:c1 i>b:d", lambda x, i, j: x[i, j], lambda x, i, j: x[i, j])
+call("getitem", "3b", lambda x: x[[0, 2]], lambda x: x[[0, 2]])
+call("getitem", "3b", lambda x: x[np.array([True, False, True])])
+call("getitem", "a b", lambda x, y: x[:, None] * y)
+
+# --- picking and scattering ----------------------------------------------------------------------
+
+call("take", "ab i>a:c", lambda x, i: gx.take(x, i, axis=0), lambda x, i: np.take(x, i, axis=0))
+call("take", "ab i>b:cd", lambda x, i: gx.take(x, i, axis=1), lambda x, i: np.take(x, i, axis=1))
+call("take", "ab i>ab:c", lambda x, i: gx.take(x, i), np.take)
+call("take", "3b", lambda x: gx.take(x, [2, 0], axis=0), lambda x: np.take(x, [2, 0], axis=0))
+call("take", "3", lambda x: gx.take(x, [-3]), lambda x: np.take(x, [-3]))
+call("take", "ab i>a:c c", lambda x, i, y: gx.take(x, i, axis=0)[:, 0] * y)
+call("take_along_axis", "ab i>b:ac", lambda x, i: gx.take_along_axis(x, i, axis=1))
+call("take_along_axis", "ab i>a:cb", lambda x, i: gx.take_along_axis(x, i, axis=0))
+call("take_along_axis", "ab i>ab:c", lambda x, i: gx.take_along_axis(x, i, axis=None))
+call("embedding", "ab i>a:cd", gx.nn.embedding, lambda x, i: x[i])
+call("scatter_add", "ab i>a:c cb", lambda x, i, y: gx.scatter_add(x, i, y))
+call("scatter_add", "ab i>b:c ac", lambda x, i, y: gx.scatter_add(x, i, y, axis=1))
+call("scatter_add", "ab i>a:c b", lambda x, i, y: gx.scatter_add(x, i, y))
+call("scatter_add", "a i>a:cd .", lambda x, i, y: gx.scatter_add(x, i, y))
+
+# --- products ------------------------------------------------------------------------------------
+
+named("matmul", "a a|ab b|b bc|ab bc|dab bc|dab dbc|ab dbc|dab 1bc|edab dbc")
+named("dot", "a a|. ab|ab b|ab bc|abc dce")
+named("outer", "a b|ab c")
+call("einsum", "ab bc", lambda *v: gx.einsum("ab,bc->ac", *v), lambda *v: np.einsum("ab,bc->ac", *v))  # noqa: E501
+call("einsum", "ab ab", lambda *v: gx.einsum("ab,ab->", *v), lambda *v: np.einsum("ab,ab->", *v))
+call("einsum", "ab b", lambda *v: gx.einsum("ab,b->ba", *v), lambda *v: np.einsum("ab,b->ba", *v))
+call("einsum", "aa", lambda *v: gx.einsum("aa->a", *v), lambda *v: np.einsum("aa->a", *v))
+call("einsum", "a a a", lambda *v: gx.einsum("a,a,a->", *v), lambda *v: np.einsum("a,a,a->", *v))
+call("einsum", "ab bc cd", lambda *v: gx.einsum("ab,bc,cd->ad", *v))
+call("einsum", "abc acd", lambda *v: gx.einsum("abc,acd->abd", *v))
+
+# --- networks ------------------------------------------------------------------------------------
+
+call("softmax", "ab", gx.nn.softmax)
+call("softmax", "ab a1", lambda x, y: gx.nn.softmax(x * y, axis=0))
+call("log_softmax", "ab", gx.nn.log_softmax)
+call("log_softmax", "ab b", lambda x, y: gx.nn.log_softmax(x + y))
+call("softmax_cross_entropy", "ab i>b:a", gx.nn.softmax_cross_entropy)
+call("softmax_cross_entropy", "ab ab", gx.nn.softmax_cross_entropy)
+call("softmax_cross_entropy", "abc i>c:ab", gx.nn.softmax_cross_entropy)
+call("mse", "ab ab|a a", gx.nn.mse)
+call("layer_norm", "ab b b", lambda x, y, z: gx.nn.layer_norm(x, y, z))
+call("layer_norm", "ab", lambda x: gx.nn.layer_norm(x))
+call("layer_norm", "ab ab", lambda x, y: gx.nn.layer_norm(x, bias=y, axis=(0, 1)))
+call("rms_norm", "ab b", lambda x, y: gx.nn.rms_norm(x, y))
+call("rms_norm", "ab a1", lambda x, y: gx.nn.rms_norm(x, y, axis=0))
+call("attention", "ac bc bd|eac ebc ebd", lambda q, k, v: gx.nn.attention(q, k, v))
+call("attention", "ac bc bd", lambda q, k, v: gx.nn.attention(q, k, v, causal=True))
+call("attention", "ac bc bd b:ab", lambda q, k, v, m: gx.nn.attention(q, k, v, mask=m))
+call("attention", "ac bc bd b", lambda q, k, v, m: gx.nn.attention(q, k, v, mask=m))
+call("clip_by_global_norm", "ab c", lambda x, y: gx.optim.clip_by_global_norm([x, y], 1.0)[0])
+
+# --- derivatives and control flow, as calls ------------------------------------------------------
+
+call("gradients", "ab b", lambda x, y: gx.gradients(gx.sin(x), x, grad_ys=y))
+call("gradients", "ab ab", lambda x, y: gx.gradients(gx.sum(x * y), [x, y]))
+call("jvp", "a a", lambda x, y: gx.jvp(gx.sin(x), x, y))
+call("jvp", "ab b ab", lambda x, y, z: gx.jvp(gx.hypot(x, y), [x, y], [z, y]))
+call("cond", "ab b", lambda x, y: gx.cond(gx.sum(y) > -1.0, lambda: gx.sum(x * y), lambda: gx.sum(y)))  # noqa: E501
+call("while_loop", "ab b", lambda x, y: gx.while_loop(lambda n, v: n < 2, lambda n, v: (n + 1, v + gx.sum(x * y)), (gx.constant(0), gx.sum(y)))[1])  # noqa: E501
+
+# --- several together ----------------------------------------------------------------------------
+
+call("sum of products", "a a", lambda x, y: gx.sum(x * y), lambda x, y: np.sum(x * y))
+call("multiply and add", "ab b ab", lambda x, y, z: x * y + z, lambda x, y, z: x * y + z)
+call("two hypots", "a a a", lambda x, y, z: gx.hypot(gx.hypot(x, y), z))
+call("logaddexp and where", "a b:a a", lambda x, c, y: gx.where(c, gx.logaddexp(x, y), x))
+call("layer", "ab bc c", lambda x, w, y: gx.nn.relu(x @ w + y), lambda x, w, y: np.maximum(x @ w + y, 0))  # noqa: E501
+call("two layers", "ab bc cd", lambda x, w, y: gx.tanh(gx.tanh(x @ w) @ y))
+call("loss of a layer", "ab b a", lambda x, w, t: gx.nn.mse(x @ w, t))
+call("weighted losses", "a ab b", lambda w, x, y: gx.sum(w * (x @ y) ** 2))
+call("cross entropies", "ab bc i>c:a", lambda x, w, t: gx.nn.softmax_cross_entropy(x @ w, t).mean())
+call("weighted cross entropies", "a ab i>b:a", lambda w, x, t: gx.mean(w * gx.nn.softmax_cross_entropy(x, t)))  # noqa: E501
+call("softmax of a layer", "ab bc", lambda x, w: gx.nn.softmax(x @ w))
+call("centred", "ab a", lambda x, y: (x - gx.mean(x, axis=1, keepdims=True)) * y[:, None])
+call("joined sums", "ab ab b", lambda x, y, z: gx.concatenate([x + y, x * z]))
+call("reshaped", "ab ba ab", lambda x, y, z: x.reshape(y.shape) * 2 + gx.transpose(z))
+call("rows of a sum", "ab ab", lambda x, y: (x + y)[1])
+call("last of a product", "ab bc", lambda x, y: (x @ y)[-1])
+call("norm of a layer", "ab bc c", lambda x, w, g: gx.nn.layer_norm(x @ w, g))
+call("difference that cancels", "a a", lambda x, y: (x + y) - y)
+call("times zero", "i:a i:a", lambda x, y: (x + y) * 0)
+call("itself compared", "i:a i:a", lambda x, y: gx.equal(x - y, x - y))
+call("unused piece", "ab cb", lambda x, y: gx.concatenate([x, y])[:1] * 1)
+call("unused sum", "ab b", lambda x, y: gx.ones_like(x + y))
+call("stopped", "a a a", lambda x, y, z: gx.stop_gradient(x * y) * z)
+
+
+NO_OPERANDS = frozenset({"placeholder"})
+"""Public functions that take no value whose size might not fit."""
+
+OTHER_THINGS = frozenset({
+    "control_dependencies", "default_graph", "group", "load", "reset_default_graph", "save",
+    "variable",
+})  # fmt: skip
+"""Public functions of graphs and sessions; the contexts of the sweep use what of it has sizes."""
+
+__all__ = ["CALLS", "NO_OPERANDS", "OTHER_THINGS", "Call"]
+
+MADE_BY_PASSES = frozenset({
+    "check_rows", "class_index", "contract_panels", "cos_approx", "erf_approx", "erfc_approx",
+    "fma", "fused",
+    "join_slices", "log_approx", "place_slice", "reduce_all", "reduce_any", "reduce_argmax",
+    "reduce_argmin", "reduce_deviations", "reduce_max", "reduce_min", "reduce_prod", "reduce_sum",
+    "sigmoid_approx", "sin_approx", "tanh_approx",
+})  # fmt: skip
+"""Operations that only extraction and passes make, out of those that users build."""

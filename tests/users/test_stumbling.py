@@ -1,0 +1,574 @@
+"""What newcomers stumble over: each mistake is an error that tells how to mend it."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc as gx
+
+pytestmark = pytest.mark.check_mode
+
+HERE = Path(__file__).name
+
+
+@pytest.fixture
+def graph() -> Any:
+    with gx.Graph("mine") as graph:
+        yield graph
+
+
+def raised(kind: type[gx.GraphcError], call: Any) -> gx.GraphcError:
+    """The error that a call raises, which names a line of this file and fits a screen."""
+    with pytest.raises(kind) as caught:
+        call()
+    where = caught.value.where
+    assert where is not None and Path(where.filename).name == HERE
+    text = str(caught.value)
+    assert len(text.splitlines()) <= 8 and max(map(len, text.splitlines())) < 250, text
+    return caught.value
+
+
+def hint_of(error: gx.GraphcError) -> str:
+    assert error.hint is not None
+    return error.hint
+
+
+# --- control flow --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unconnected", ["raise", "zeros"])
+def test_gradient_through_while_loop_is_unsupported(graph: Any, unconnected: str) -> None:
+    u = gx.placeholder((5,), name="u")
+    r = gx.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 2), (0, u))
+    loss = gx.sum(r[1])
+    error = raised(gx.UnsupportedError, lambda: gx.gradients(loss, u, unconnected=unconnected))
+    assert error.message == "gradient of while"
+    assert error.where is not None and "gx.while_loop" in error.where.excerpt()
+    assert "gx.stop_gradient" in hint_of(error)
+
+
+def test_jvp_through_while_loop_is_unsupported(graph: Any) -> None:
+    u = gx.placeholder((5,), name="u")
+    r = gx.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 2), (0, u))
+    error = raised(gx.UnsupportedError, lambda: gx.jvp(r[1], [u], [gx.ones_like(u)]))
+    assert error.message == "gradient of while"
+
+
+def test_loop_variable_of_another_shape(graph: Any) -> None:
+    u = gx.placeholder((5,), name="u")
+    error = raised(
+        gx.ShapeError,
+        lambda: gx.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a[1:]), (0, u)),
+    )
+    assert error.message == (
+        "loop variable 1 (u) starts as float32[5] but the body gives float32[4]"
+    )
+    assert "gx.scatter_add(u, i, row)" in hint_of(error)
+    assert error.node is not None and error.node.startswith("while(") and "<" not in error.node
+
+    error = raised(
+        gx.ShapeError, lambda: gx.while_loop(lambda a: gx.all(a < 3), lambda a: a[1:], [u * 2])
+    )
+    assert "gx.scatter_add(x, i, row), where x is loop variable 0" in hint_of(error)
+
+
+def test_loop_variable_of_a_long_shape_is_shortened(graph: Any) -> None:
+    u = gx.placeholder(("rows", "columns", "channels"), name="u")
+    long = gx.concatenate([gx.ravel(u[1:, 2:, 3:]), gx.ravel(u[4:, 5:])])
+    assert len(str(long.type)) > 80
+    error = raised(
+        gx.ShapeError,
+        lambda: gx.while_loop(lambda a: gx.all(a < 3), lambda a: long, [gx.ravel(u)]),
+    )
+    assert " … " in error.message and len(error.message) < 200
+
+
+def test_loop_variable_of_another_dtype(graph: Any) -> None:
+    error = raised(
+        gx.DTypeError,
+        lambda: gx.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 0.5), (0, np.int64(1))),
+    )
+    assert "loop variable 1 starts as int64[] but the body gives float" in error.message
+    assert ".astype(x.dtype), where x is loop variable 1" in hint_of(error)
+
+
+def test_branches_do_not_print_their_graphs(graph: Any) -> None:
+    flag, u = gx.placeholder((), "bool"), gx.placeholder((3,))
+    error = raised(gx.ShapeError, lambda: gx.cond(flag, lambda: u, lambda: u[1:]))
+    assert error.node is not None and error.node.startswith("cond(") and "Graph" not in error.node
+
+
+# --- losses --------------------------------------------------------------------------------------
+
+
+def test_mse_does_not_broadcast(graph: Any) -> None:
+    prediction = gx.placeholder(("batch", 1), name="prediction")
+    target = gx.placeholder(("batch",), name="target")
+    error = raised(gx.ShapeError, lambda: gx.nn.mse(prediction, target))
+    assert "float32[batch, 1]" in error.message and "float32[batch]" in error.message
+    assert "target.reshape(prediction.shape)" in hint_of(error)
+    gx.nn.mse(prediction, target.reshape(prediction.shape))
+
+    three, four = gx.placeholder((3,)), gx.placeholder((4,))
+    assert "reshape" in hint_of(raised(gx.ShapeError, lambda: gx.nn.mse(three, four)))
+    assert "reshape" in hint_of(raised(gx.ShapeError, lambda: gx.nn.mse(three, 0.0)))
+
+
+def test_mse_checks_unknown_dims_when_it_runs(graph: Any) -> None:
+    prediction, target = (gx.placeholder((None,), "float64") for _ in range(2))
+    loss = gx.nn.mse(prediction, target)
+    slope = gx.gradients(loss, prediction)
+    session = gx.Session(graph)
+    feeds = {prediction: [1.0, 2.0, 3.0], target: [1.0, 4.0, 3.0]}
+    value, gradient = session.run([loss, slope], feeds)
+    assert value == pytest.approx(4 / 3)
+    np.testing.assert_allclose(gradient, [0, -4 / 3, 0])
+    raised(gx.ShapeError, lambda: session.run(loss, {**feeds, target: [1.0]}))
+
+
+def test_a_loss_to_minimise_is_a_scalar(graph: Any) -> None:
+    w = gx.variable(np.ones(3), name="w")
+    error = raised(gx.ShapeError, lambda: gx.optim.SGD(0.1).minimize(w * w))
+    assert "float64[3]" in error.message and ".mean()" in hint_of(error)
+
+
+# --- building ------------------------------------------------------------------------------------
+
+
+def test_a_value_of_another_graph_says_where_it_was_built() -> None:
+    with gx.Graph("first"):
+        z = gx.placeholder((3,), name="z")
+    with gx.Graph("second") as second:
+        y = gx.placeholder((3,), name="y")
+    for call in (lambda: y + z, lambda: gx.gradients(gx.sum(y), z)):
+        message = raised(gx.GraphError, call).message
+        assert "value z belongs to another graph" in message or "'z'" in message
+        assert "graph 'first', built at " in message and HERE in message
+        assert "graph 'second'" in message
+    message = raised(gx.GraphError, lambda: gx.Session(second).run(z)).message
+    assert "graph 'first', built at " in message and "graph 'second'" in message
+
+
+def test_matmul_names_its_operands(graph: Any) -> None:
+    x, w = gx.placeholder(("batch", 3), name="x"), gx.placeholder((4, 2), name="w")
+    error = raised(gx.ShapeError, lambda: x @ w)
+    assert error.node == "matmul(x: float32[batch, 3], w: float32[4, 2])"
+    assert "last axis (3)" in hint_of(error) and "axis (4)" in hint_of(error)
+    error = raised(gx.ShapeError, lambda: x @ np.ones(4, np.float32))
+    assert error.node == "matmul(x: float32[batch, 3], float32[4])"
+    a, b = gx.placeholder((2, 3, 3), name="a"), gx.placeholder((4, 3, 3), name="b")
+    error = raised(gx.ShapeError, lambda: a @ b)
+    assert error.node is not None and "a: float32[2, 3, 3]" in error.node
+    assert "leading dims" in hint_of(error)
+    error = raised(gx.ShapeError, lambda: x @ 2)
+    assert error.node is not None and "multiply by a scalar with *" in hint_of(error)
+
+
+def test_values_cannot_be_assigned_to(graph: Any) -> None:
+    u = gx.placeholder((5,), name="u")
+
+    def assign() -> None:
+        u[1:-1] = 3
+
+    def add() -> None:
+        u[0] += 1
+
+    for call in (assign, add):
+        error = raised(gx.GraphcError, call)
+        assert "immutable" in error.message
+        assert "gx.concatenate" in hint_of(error) and "gx.where" in hint_of(error)
+
+
+def test_values_have_no_number_to_format(graph: Any) -> None:
+    y = gx.placeholder((), name="y")
+    error = raised(gx.ConcreteValueError, lambda: f"{y:.3f}")
+    assert "'.3f'" in error.message and "session.run" in hint_of(error)
+    assert f"{y}" == str(y) == repr(y)
+    assert str(y).startswith("<Value 'y' float32[] = placeholder at test_stumbling.py:")
+
+
+def test_unknown_names_suggest_close_ones() -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'mes'.*gx\.mse"):
+        _ = gx.mes
+    with pytest.raises(AttributeError, match=r"did you mean gx\.placeholder"):
+        _ = gx.placehodler
+    with pytest.raises(AttributeError, match=r"gx\.softmax"):
+        _ = gx.softmaxx
+    with pytest.raises(AttributeError, match=r"no attribute 'qqqqqq'$"):
+        _ = gx.qqqqqq
+    with pytest.raises(AttributeError, match=r"gx\.optim\.Adam"):
+        _ = gx.Adam
+    assert not hasattr(gx, "nothing_of_that_kind")
+
+
+def test_numpy_functions_are_named_in_full(graph: Any) -> None:
+    x = gx.placeholder((3,), name="x")
+    error = raised(gx.UnsupportedError, lambda: np.linalg.norm(x))
+    assert error.message.startswith("np.linalg.norm of")
+    error = raised(gx.UnsupportedError, lambda: np.partition(x, 2))
+    assert error.message.startswith("np.partition of")
+
+
+def test_numpy_functions_take_no_out(graph: Any) -> None:
+    x = gx.placeholder((3,), name="x")
+    room = np.empty(3, np.float32)
+    calls = {"np.sum": lambda: np.sum(x, out=room), "np.add": lambda: np.add(x, x, out=room)}
+    for name, call in calls.items():
+        error = raised(gx.UnsupportedError, call)
+        assert error.message.startswith(f"{name} of a symbolic value with out=")
+        assert "leave out= away" in hint_of(error)
+    assert np.sum(x, out=None).shape == ()
+
+
+# --- feeding -------------------------------------------------------------------------------------
+
+
+def test_a_feed_of_a_wrong_shape_names_the_axis(graph: Any) -> None:
+    x = gx.placeholder(("rows", 4), name="x")
+    session = gx.Session(graph)
+    exe = session.compile(x * 2, [x])
+
+    error = raised(gx.FeedError, lambda: exe(np.zeros((4, 3))))
+    assert "axis 1 has size 3, not 4" in error.message and "dim 1" in hint_of(error)
+    assert error.where is not None and "gx.placeholder" in error.where.excerpt()
+    assert error.node is not None and error.node.startswith("the call at ")
+    assert HERE in error.node
+
+    error = raised(gx.FeedError, lambda: session.run(x * 2, {x: np.zeros(4)}))
+    assert "1 axis instead of 2" in error.message and "array[None]" in hint_of(error)
+    error = raised(gx.FeedError, lambda: exe(np.zeros((1, 2, 4))))
+    assert "3 axes instead of 2" in error.message and "squeeze" in hint_of(error)
+    error = raised(gx.FeedError, lambda: exe(np.zeros((2, 2, 4))))
+    assert "declare the placeholder" in hint_of(error)
+
+
+def test_a_transposed_feed_is_recognised(graph: Any) -> None:
+    x = gx.placeholder((2, 3), name="x")
+    error = raised(gx.FeedError, lambda: gx.Session(graph).run(x * 2, {x: np.zeros((3, 2))}))
+    assert "axis 0 has size 3, not 2" in error.message and "transpose" in hint_of(error)
+
+
+def test_a_variable_of_fixed_shape_is_not_told_to_be_a_placeholder(graph: Any) -> None:
+    w = gx.variable(np.ones(3), name="w")
+    error = raised(gx.FeedError, lambda: gx.Session(graph).set({w: np.ones(4)}))
+    assert "axis 0 has size 4, not 3" in error.message and error.hint is None
+
+
+# --- exporting and inspecting --------------------------------------------------------------------
+
+
+def test_export_of_something_else(graph: Any, tmp_path: Path) -> None:
+    x = gx.placeholder((3,), name="x")
+    session = gx.Session(graph)
+    exe = session.compile(x * 2, [x])
+    path: Any = tmp_path / "model"
+
+    error = raised(gx.GraphError, lambda: gx.aot.compile(path, exe))
+    assert "gx.aot.compile(exe, path)" in hint_of(error)
+    error = raised(gx.GraphError, lambda: gx.aot.compile(session, path))
+    assert "not Session" in error.message and "session.compile" in hint_of(error)
+    error = raised(gx.GraphError, lambda: gx.aot.compile(exe, 3))
+    assert "kept in a file, not in 3" in error.message
+    assert not path.exists()
+
+
+def test_pass_table(graph: Any) -> None:
+    x = gx.placeholder((None, 4), name="x")
+    exe = gx.Session(graph).compile(gx.nn.softmax(x), [x])
+    head, *rows, total = exe.pass_table().splitlines()
+    assert head.split() == ["pass", "nodes", "before", "after", "decisions", "ms"]
+    assert [row.split()[0] for row in rows] == [record.name for record in exe.passes]
+    for row, record in zip(rows, exe.passes, strict=True):
+        counts = [record.nodes_before, record.nodes_after, record.made]
+        assert list(map(int, row.split()[1:4])) == counts
+        assert len(row) == len(head)
+    assert total.split()[:2] == ["all", "passes"] and len(total) == len(head)
+    assert int(total.split()[4]) == sum(record.made for record in exe.passes)
+
+
+def test_representations_fit_a_line(graph: Any) -> None:
+    x = gx.placeholder((None, 4), name="x")
+    session = gx.Session(graph)
+    exe = session.compile(gx.nn.softmax(x), [x])
+    shown = [repr(exe), repr(exe.compiled), *map(repr, session.compilations)]
+    shown += [*map(repr, exe.passes), *map(repr, exe.kernels)]
+    assert all(len(text) < 200 and "\n" not in text for text in shown), shown
+    assert repr(exe) == "<Executable: 1 feed, 1 step, 1 kernel>"
+
+
+def test_unknown_names_list_close_ones_first(graph: Any) -> None:
+    for number in range(12):
+        x = gx.placeholder((2,), name=f"a{number}")
+    error = raised(gx.NameLookupError, lambda: gx.Session(graph).run("a1l"))
+    assert "known names are 'a1'" in hint_of(error) and hint_of(error).endswith("and 2 more")
+    exe = gx.Session(graph).compile(gx.exp(x), [x])
+    assert "known names are 'a11'" in hint_of(raised(gx.NameLookupError, lambda: exe.explain("b")))
+
+
+def test_memory_at_other_dims(graph: Any) -> None:
+    x = gx.placeholder(("n", 4), name="x")
+    exe = gx.Session(graph).compile(gx.nn.softmax(x), [x])
+    error = raised(gx.GraphError, lambda: exe.memory_at(m=3))
+    assert "sizes of m are given; the symbolic dims of this program are n" in error.message
+    error = raised(gx.GraphError, lambda: exe.memory_at(n=3, m=3))
+    assert "sizes of n, m are given" in error.message
+
+
+def test_arguments_by_other_names(graph: Any) -> None:
+    x, rate = gx.placeholder((2,), name="x"), gx.placeholder((), name="rate")
+    data = np.ones(2, "float32")
+    for fetches in (x * rate, {"product": x * rate}):
+        exe = gx.Session(graph).compile(fetches, [x, rate])
+        for _ in range(3):
+            error = raised(gx.FeedError, lambda exe=exe: exe(data, rates=2.0))
+            assert error.message == "no argument is called 'rates'"
+            assert hint_of(error) == "known names are 'rate', 'x'"
+            error = raised(gx.FeedError, lambda exe=exe: exe(rate=2.0))
+            assert error.message == "argument 0, x: float32[2], is needed but not given"
+            exe(data, rate=2.0)
+
+
+def test_feeds_of_compile_are_a_list_of_different_values(graph: Any) -> None:
+    x, y = (gx.placeholder((2,), name=name) for name in "xy")
+    session = gx.Session(graph)
+    for feeds in (x, "x"):
+        error = raised(gx.FeedError, lambda feeds=feeds: session.compile(x - y, feeds))
+        assert error.message.endswith("not a list") and "give a list" in hint_of(error)
+    error = raised(gx.FeedError, lambda: session.compile(x - y, [x, y, "x"]))
+    assert error.message.endswith("is fed twice")
+
+
+def test_a_session_of_what_is_no_graph(graph: Any) -> None:
+    x = gx.placeholder((2,), name="x")
+    error = raised(gx.GraphError, lambda: gx.Session(x))  # type: ignore[arg-type]
+    assert error.message == "a session runs a gx.Graph, not Value"
+
+
+def test_out_with_other_keys_lists_both(graph: Any) -> None:
+    x = gx.placeholder((2,), name="x")
+    exe = gx.Session(graph).compile({"a": x + 1, "b": x * 3}, [x])
+    error = raised(gx.FeedError, lambda: exe(np.ones(2), out={"a": None, "c": None}))
+    assert error.message == "out has a dict of 'a', 'c' where the fetches have a dict of 'a', 'b'"
+
+
+def test_constants_of_uneven_lists_and_complex_numbers(graph: Any) -> None:
+    x = gx.placeholder((2,), name="x")
+    error = raised(gx.DTypeError, lambda: gx.add(x, [[1, 2], [3]]))
+    assert "must have one shape" in hint_of(error)
+    assert "no complex numbers" in hint_of(raised(gx.DTypeError, lambda: gx.constant(1j)))
+
+
+def test_classes_that_are_floats(graph: Any) -> None:
+    logits = gx.placeholder(("n", 3), name="logits")
+    labels = gx.placeholder(("n",), name="labels")
+    error = raised(gx.ShapeError, lambda: gx.nn.softmax_cross_entropy(logits, labels))
+    assert "classes are integers" in hint_of(error)
+
+
+def test_two_sizes_of_one_dim_have_a_place_and_a_hint(graph: Any) -> None:
+    # which line it is shows the tutorial: here the watch of kernels stands in between
+    x, y = (gx.placeholder(("n",), name=name) for name in "xy")
+    session = gx.Session(graph)
+    exe = session.compile(x + y, [x, y])
+    for _ in range(3):
+        with pytest.raises(gx.ShapeError) as caught:
+            exe(np.ones(2), np.ones(3))
+        assert caught.value.message == "dim n is 2 in axis 0 of 'x' but 3 in axis 0 of 'y'"
+        assert caught.value.where is not None and "different names" in hint_of(caught.value)
+        exe(np.ones(2), np.ones(2))
+
+
+def test_a_placeholder_with_its_arguments_in_another_order(graph: Any) -> None:
+    error = raised(gx.DTypeError, lambda: gx.placeholder("x", (3,)))  # type: ignore[arg-type]
+    assert error.message.endswith("comes first and its dtype second, which is (3,) here")
+    assert hint_of(error) == "write gx.placeholder((3,), name='x')"
+    error = raised(gx.DTypeError, lambda: gx.placeholder("int64", 3))  # type: ignore[arg-type]
+    assert hint_of(error) == "write gx.placeholder(3, 'int64')"
+    error = raised(gx.DTypeError, lambda: gx.placeholder(2, 3))  # type: ignore[arg-type]
+    assert hint_of(error) == "write gx.placeholder(3)"
+    error = raised(gx.ShapeError, lambda: gx.placeholder("float32"))
+    assert error.message == "the shape of a placeholder is 'float32', which is a dtype"
+    assert "gx.placeholder(shape, 'float32')" in hint_of(error)
+    assert not graph.nodes and gx.placeholder("n").ndim == 1
+
+
+def test_a_variable_with_its_name_first_and_one_that_nobody_made(graph: Any) -> None:
+    error = raised(gx.DTypeError, lambda: gx.variable("v", np.zeros(3)))  # type: ignore[arg-type]
+    assert error.message == "a variable's initial value comes first, which is 'v' here"
+    assert hint_of(error) == "write gx.variable(initial, name='v')"
+    gx.variable(np.zeros(3), name="v")
+    session = gx.Session(graph)
+    for look in (lambda: session.get("nope"), lambda: session.set({"nope": 1.0})):
+        error = raised(gx.NameLookupError, look)
+        assert error.message == "no value is called 'nope'"
+        assert hint_of(error) == "known names are 'v'"
+
+
+def test_what_takes_feeds_takes_them_by_name(graph: Any, tmp_path: Path) -> None:
+    x, rate = gx.placeholder((2,), name="x"), gx.placeholder((), name="rate")
+    exe = gx.Session(graph).compile(x * rate, [x, rate])
+    data = np.ones(2, "float32")
+    uses: list[Any] = [exe.profile, exe.audit, partial(exe.capture, tmp_path / "capsule.gxr")]
+    for use in uses:
+        use(data, rate=2.0)
+        error = raised(gx.FeedError, lambda use=use: use(data, rates=2.0))
+        assert error.message == "no argument is called 'rates'"
+        assert hint_of(error) == "known names are 'rate', 'x'"
+        error = raised(gx.FeedError, lambda use=use: use({"x": data, "rate": 2.0}))
+        assert "argument 0 is a dict" in error.message and "name=array" in hint_of(error)
+
+
+@pytest.mark.parametrize("duplicate", [pickle.dumps, copy.deepcopy])
+def test_an_executable_belongs_to_its_process(graph: Any, duplicate: Any) -> None:
+    exe = gx.Session(graph).compile(gx.placeholder((2,), name="x") + 1, ["x"])
+    for _ in range(3):
+        error = raised(gx.UnsupportedError, lambda: duplicate(exe))
+        assert "neither pickled nor copied deeply" in error.message
+        assert "gx.aot.compile" in hint_of(error) and copy.copy(exe) is exe
+        exe(np.ones(2))
+
+
+@pytest.mark.parametrize("word", ["on", "On", "OFF", "true", "0", "none"])
+def test_a_cache_is_no_switch(
+    graph: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, word: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GRAPHC", f"cache={word}")
+    for make in (lambda: gx.Session(graph), lambda: gx.Options(cache=word)):
+        error = raised(gx.GraphError, make)
+        assert error.message == f"cache is {word!r}"
+        assert '"off" for none' in hint_of(error) and f"./{word}" in hint_of(error)
+    assert gx.Options(cache=f"./{word}").cache == f"./{word}" and not list(tmp_path.iterdir())
+
+
+def test_there_are_no_random_operations() -> None:
+    with pytest.raises(AttributeError, match=r"'random': draw numbers with numpy\.random and feed"):
+        gx.random  # noqa: B018
+
+
+# --- faults 22 to 24 -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fresh_default_graph() -> Iterator[None]:
+    gx.reset_default_graph()
+    yield
+    gx.reset_default_graph()
+
+
+@pytest.mark.usefixtures("fresh_default_graph")
+def test_fault_22_what_is_built_outside_of_its_graph_says_where_to_build_it() -> None:
+    with gx.Graph():
+        y = gx.placeholder((3,), name="y")
+    builds: list[Any] = [
+        lambda: gx.zeros(3) + y, lambda: y + gx.zeros(3), lambda: gx.where(gx.ones(3) > 0, y, 0.0),
+        lambda: gx.concatenate([y, gx.arange(3).astype("float32")]),
+    ]  # fmt: skip
+    for build in builds:
+        error = raised(gx.GraphError, build)
+        assert "belongs to another graph" in error.message
+        assert "build all inside of one 'with graph:'" in hint_of(error)
+    with gx.Graph():
+        error = raised(gx.GraphError, lambda: gx.zeros(3) + y)
+    assert hint_of(error) == "build all operands of an operation in one graph"
+
+
+@pytest.mark.usefixtures("fresh_default_graph")
+def test_fault_22_a_cell_that_runs_again_can_begin_anew() -> None:
+    def cell() -> Any:
+        x = gx.placeholder((2,), name="x")
+        return x, x * gx.variable(2.0, name="w")
+
+    old, result = cell()
+    session = gx.Session()
+    session.set({"w": 3.0})
+    before = gx.default_graph()
+    cell()
+    error = raised(gx.NameLookupError, lambda: session.run(result, {"x": np.ones(2)}))
+    assert error.message.startswith("2 values are called 'x', built at ")
+    assert "begin anew, with gx.reset_default_graph()" in hint_of(error)
+    gx.reset_default_graph()
+    assert gx.default_graph() is not before and not gx.default_graph().nodes
+    new, _ = cell()
+    assert gx.Session().run("w") == 2
+    # the old session goes on, and its graph can be built on
+    np.testing.assert_array_equal(session.run(result + 1, {old: np.ones(2)}), [4, 4])
+    assert (old * 2).graph is before and new.graph is gx.default_graph()
+    with before:
+        gx.reset_default_graph()
+    with gx.default_graph():
+        assert "leave its with block" in hint_of(raised(gx.GraphError, gx.reset_default_graph))
+
+
+def test_fault_23_a_value_cannot_be_given_another_type(graph: Any) -> None:
+    for value in (gx.placeholder((2,), name="x"), gx.variable(1.0), gx.zeros(3)):
+        for name in ("type", "graph"):
+            error = raised(gx.UnsupportedError, lambda v=value, n=name: setattr(v, n, None))
+            assert error.message.startswith(f"the {name} of <Value")
+            assert "astype" in hint_of(error)
+        for name in ("shape", "dtype", "ndim", "size", "type", "graph"):
+            with pytest.raises(AttributeError):
+                delattr(value, name)
+        assert value.type is not None and value.graph is graph
+        value.name = "still"
+        again = pickle.loads(pickle.dumps(value))
+        assert again.type == value.type and again.name == "still"
+
+
+def test_fault_23_a_pickled_variable_is_still_trained(graph: Any) -> None:
+    w = gx.variable(1.0, name="w")
+    gx.variable(1.0, name="fixed", trainable=False)
+    again = pickle.loads(pickle.dumps(gx.Session(graph)))
+    first, second = again.graph.variables
+    assert (first.trainable, second.trainable) == (True, False)
+    step = gx.optim.SGD(0.5).minimize(first * first)
+    again.run(step)
+    assert again.get(first) == 0 and gx.Session(graph).get(w) == 1
+
+
+def model(inputs: str, initial: Any, **named: Any) -> Any:
+    x = gx.placeholder((None, 2), inputs)
+    return gx.sum(x.astype("float64") @ gx.variable(initial, name="w", **named).astype("float64"))
+
+
+def test_fault_24_parameters_that_are_float64_by_accident_are_told_once(graph: Any) -> None:
+    drawn = np.random.default_rng(0).normal(size=2)
+    optimizer = gx.optim.SGD(0.1)
+    with pytest.warns(gx.GraphcWarning, match="NumPy made 'w' float64") as caught:
+        loss = model("float32", drawn)
+        for _ in range(3):
+            optimizer.minimize(loss)
+    assert len(caught) == 3 and {one.filename for one in caught} == {__file__}
+    assert "dtype='float32'" in str(caught[0].message)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            optimizer.minimize(loss)
+    assert len(told) == 1
+
+
+def test_fault_24_what_is_meant_is_not_warned_of(graph: Any) -> None:
+    drawn = np.random.default_rng(0).normal(size=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for loss in (
+            model("float64", drawn),
+            model("float32", drawn.astype("float32")),
+            model("float32", drawn, dtype="float64"),
+            model("float32", drawn, dtype="float32"),
+            model("int64", drawn),
+            model("float32", drawn) + gx.sum(gx.placeholder((2,), "float64")),
+        ):
+            gx.optim.Adam(0.1).minimize(loss)
+        for loss in (gx.sum(gx.variable(drawn)), model("float32", drawn, trainable=False)):
+            extra = gx.variable(1.0)
+            gx.optim.SGD(0.1).minimize(loss * extra, [extra])
