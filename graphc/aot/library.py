@@ -14,7 +14,7 @@ from graphc.aot.native.interface import Interface
 from graphc.aot.native.module import Variant, library_text, signature_text
 from graphc.aot.native.records import aligned, areas_bytes, counts_of
 from graphc.aot.signature import IDENTIFIER
-from graphc.aot.tables import MAX_THREADS, Tables, bounds_of, symbol_names, tables_of
+from graphc.aot.tables import MAX_THREADS, LibraryTables, bounds_of, symbol_names, tables_of
 from graphc.base.errors import GraphError
 from graphc.base.source import caller
 from graphc.base.target import Target
@@ -28,6 +28,7 @@ from graphc.ir.graph import Node
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.source import constant_op
+from graphc.plan.tables import PlanTables
 from graphc.session.executable import Executable
 from passes.plan.concurrent_steps import CONCURRENT_STEPS
 
@@ -179,7 +180,7 @@ def content_of(exe: Executable, design: Design) -> Content:
     rows = [(tensor.feed, tensor.output) for tensor in variables]
     further = [dim for tensor in inputs for dim in tensor.type.shape]
     tables = [tables_of(level.plan, order, rows, further) for level in levels]
-    symbols = _symbols(tables, {} if design.dims is None else design.dims)
+    symbols = _symbols(tables[0].plan, {} if design.dims is None else design.dims)
     remaining = dict.fromkeys((*extraction.states, *extraction.written))
     initial = tuple(values[key] for key in remaining)
     weights = Weights()
@@ -296,9 +297,9 @@ def _tensors(
 
 
 def _symbols(
-    tables: Sequence[Tables], declared: Mapping[str, tuple[int, int]]
+    tables: PlanTables, declared: Mapping[str, tuple[int, int]]
 ) -> tuple[tuple[str, int, int], ...]:
-    names = symbol_names(tables[0])
+    names = symbol_names(tables)
     if not isinstance(declared, Mapping):
         raise GraphError(
             f"dims={shown(declared)}",
@@ -314,7 +315,7 @@ def _symbols(
             hint="give bounds for symbolic dims only",
         )
     possible = {
-        name: bounds_of(symbol) for name, symbol in zip(names, tables[0].symbols, strict=True)
+        name: bounds_of(symbol) for name, symbol in zip(names, tables.symbols, strict=True)
     }
     for name, given in declared.items():
         least, greatest = possible[name]
@@ -333,7 +334,7 @@ def _symbols(
 def _variant(
     program: tuple[str, int, Target],
     levels: Levels,
-    tables: Tables,
+    tables: LibraryTables,
     tensors: tuple[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]],
     initial: Sequence[Array],
     symbols: Sequence[tuple[str, int, int]],
@@ -343,13 +344,13 @@ def _variant(
 
     ``tensors`` are inputs, outputs and variables.
     """
-    place = weights.place
+    place, number = weights.place, tables.plan.number
     inputs, outputs, variables = tensors
     constants = [place(array) for array in tables.constants]
     every = (*inputs, *outputs, *variables)
-    shapes = [[tables.dim(dim) for dim in tensor.type.shape] for tensor in every]
-    in_bytes = [tables.dim(tensor.type.bytes) for tensor in inputs]
-    out_bytes = [tables.dim(tensor.type.bytes) for tensor in outputs]
+    shapes = [[number(dim) for dim in tensor.type.shape] for tensor in every]
+    in_bytes = [number(tensor.type.bytes) for tensor in inputs]
+    out_bytes = [number(tensor.type.bytes) for tensor in outputs]
     counts = counts_of(tables, len(in_bytes), len(out_bytes), len(variables))
     size = areas_bytes(counts)
     rows = []

@@ -9,7 +9,6 @@ import ctypes
 import mmap
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -228,7 +227,7 @@ def load_library(path: str | os.PathLike[str], threads: int | None = None) -> Lo
         raise
     signature = artifact.signature
     used = (threads or usable_threads()) if signature.threads else 1
-    program = Program(_plan(found.program, weights, used), found.code, used)
+    program = Program(_plan(found.program, weights), found.code, used)
     initial = [
         _view(weights, offset, info.dtype, _variable_value(info).shape)
         for offset, info in zip(signature.initial, signature.variables, strict=True)
@@ -261,18 +260,12 @@ def _view(weights: Array, offset: int, name: str, shape: Sequence[Any]) -> Array
     return weights[offset : offset + size].view(dtype).reshape(shape)
 
 
-def _plan(info: ProgramInfo, weights: Array, threads: int) -> Plan:
-    """The plan, with no more copies of scratch memory than there are threads."""
+def _plan(info: ProgramInfo, weights: Array) -> Plan:
     constants = {
         slot: _view(weights, offset, dtype, shape) for slot, offset, dtype, shape in info.constants
     }
     lines = [Location(*line) for line in info.lines]
-    plan = plan_of(info.plan, constants, lines)
-    slots = tuple(
-        replace(slot, copies=min(slot.copies, threads)) if slot.copies > 1 else slot
-        for slot in plan.slots
-    )
-    return replace(plan, slots=slots)
+    return plan_of(info.plan, constants, lines)
 
 
 __all__ = ["LoadedProgram", "load_library"]

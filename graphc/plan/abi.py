@@ -1,6 +1,6 @@
-"""The native form of a plan's steps, shared by who writes the table and the code that walks it.
+"""What the words of a plan's tables mean, for who writes them and for native code that reads them.
 
-A step is ``STEP_WORDS`` int64s:
+**Steps as they are walked**, at one binding of the symbolic dims. A step is ``STEP_WORDS`` int64s:
 
     0  kind
     1  address of the kernel
@@ -15,6 +15,20 @@ The last three are those of ``PARALLEL``, a launch that is cut into tasks. ``GRO
 launch of steps that run side by side: it has the address of their bounds in place of the iterations
 a task, which are numbers of steps counted from it: how many tasks there are, where each begins and
 where the last one ends.
+
+**Rows of a plan's tables** (``graphc.plan.tables``), the same for all bindings. A number is that
+of a dim, whose value a binding computes:
+
+    steps   kind, kernel (of FAIL the guard: the step is SKIP where that holds), first entry, first
+            cell, target
+    guards  numbers of left and right, whether the left one may be 1 instead, message, and where the
+            numbers that the message names begin among ``shown``, how many they are
+    cuts    launches that may be cut into tasks: step, numbers of the iterations and of their work,
+            how many threads may take part at most, iterations that a task has at least
+    groups  steps that may run side by side: first step, where its bounds begin, tasks, where the
+            numbers of their works begin, the first cut within, cuts within
+    idle    launches that have nothing to do where all results are empty: step, where the numbers of
+            these sizes begin, how many they are
 """
 
 from __future__ import annotations
@@ -24,6 +38,9 @@ LAUNCH, BRANCH, JUMP, COPY, SKIP, PARALLEL, GROUP, FAIL = range(8)
 
 STEP_WORDS = 8
 """int64s a step takes."""
+
+STEP_FIELDS, GUARD_FIELDS, CUT_FIELDS, GROUP_FIELDS, IDLE_FIELDS = 5, 6, 5, 6, 3
+"""Integers of a row of each table."""
 
 WALKER = "graphc_walk"
 """The symbol of the native loop over the table."""

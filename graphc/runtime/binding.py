@@ -6,20 +6,25 @@ and all its guards hold.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 
 from graphc.base.errors import ShapeError
 from graphc.base.source import caller
 from graphc.ir.attributes import Array
-from graphc.ir.dims.expressions import Dim, Sizes, evaluate, is_symbol, symbol_name
+from graphc.ir.dims.expressions import Dim, DimExpr, Sizes, evaluate, is_symbol, symbol_name
 from graphc.plan.ir import Plan
 
 
 class Binder:
-    """Where each symbol of a plan is read off the arrays, and which other axes must agree."""
+    """Where each symbol of a plan is read off the arrays, and which other axes must agree.
+
+    Attributes:
+        symbols: in the order in which a binding has them.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
+        self.symbols: list[DimExpr] = []
         self._first: dict[str, tuple[int, int]] = {}
         self._checks: list[tuple[Dim, int, int]] = []
         types = [plan.slots[slot].type for slot in plan.feeds]
@@ -32,6 +37,7 @@ class Binder:
                     continue
                 if is_symbol(dim) and symbol_name(dim) not in self._first:
                     self._first[symbol_name(dim)] = (n, axis)
+                    self.symbols.append(dim)
                 else:
                     self._checks.append((dim, n, axis))
 
@@ -80,39 +86,3 @@ class Binder:
             f"dim {dim} is {arrays[other].shape[place]} in axis {place} of {name_of(other)} "
             f"but {arrays[n].shape[axis]} in axis {axis} of {name_of(n)}"
         )
-
-
-class Numbers:
-    """What the dims of a plan are for the sizes of a run, each worked out once.
-
-    Attributes:
-        broken: the positions of the guards among the plan's steps that do not hold.
-    """
-
-    def __init__(self, plan: Plan, binding: Mapping[str, int]) -> None:
-        self._binding = binding
-        self._known: dict[Dim, int] = {}
-        self.broken: list[int] = []
-        for position, guard in plan.required:
-            try:
-                holds = guard.failure(binding) is None
-            except ZeroDivisionError:
-                if not self.broken:
-                    raise
-                holds = False  # what is asked before it, in the same branch or body, fails
-            if not holds:
-                self.broken.append(position)
-
-    def number(self, dim: Dim) -> int:
-        """The dim as a number; what would divide by zero, in a branch or body whose guards do not
-        hold, is 0."""
-        if isinstance(dim, int):
-            return dim
-        if dim not in self._known:
-            try:
-                self._known[dim] = evaluate(dim, self._binding)
-            except ZeroDivisionError:
-                if not self.broken:
-                    raise
-                self._known[dim] = 0
-        return self._known[dim]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,27 +20,16 @@ from graphc.base.errors import FeedError
 from graphc.base.forks import lock
 from graphc.base.source import caller
 from graphc.ir.attributes import Array
-from graphc.ir.dims.expressions import Dim, DimExpr, evaluate
-from graphc.plan.abi import (
-    BRANCH,
-    COPY,
-    FAIL,
-    FRAME_RELEASES,
-    FRAME_WORDS,
-    JUMP,
-    LAUNCH,
-    SKIP,
-    STEP_WORDS,
-)
+from graphc.ir.dims.expressions import evaluate
+from graphc.plan.abi import FRAME_RELEASES, FRAME_WORDS, STEP_WORDS
 from graphc.plan.cost import is_brief
-from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require
+from graphc.plan.ir import Branch, Jump, Launch, Plan, Require
 from graphc.runtime.address import address_of, aligned_empty
-from graphc.runtime.binding import Binder, Numbers
+from graphc.runtime.binding import Binder
 from graphc.runtime.blocks import maker_of_results
 from graphc.runtime.code import Code
 from graphc.runtime.interrupt import Handler, handler, interruptible
-from graphc.runtime.pool import pool_address
-from graphc.runtime.tasks import Beside, Cut, besides_of, bounds_of, cuts_of, write_shares
+from graphc.runtime.tables import BoundTables, Template
 
 LONG_PROGRAM = 64
 """Programs with loops, or of this many steps, can be interrupted; shorter ones end soon anyway."""
@@ -67,94 +56,6 @@ _WALK_PARAMETERS = (_POINTER, ctypes.c_int64, _POINTER, _POINTER, _POINTER, _POI
 _WALK = ctypes.CFUNCTYPE(ctypes.c_int64, *_WALK_PARAMETERS)
 
 
-class _Table(NamedTuple):
-    """What the frames of a program share: all that no size and no run changes.
-
-    Attributes:
-        steps: the native form of the plan's steps.
-        pointers: the slot of each entry of the pointer table.
-        dims: of each entry of the dims table the dim, or the slot whose bytes it is.
-        results: for each kernel the places of the arguments that it writes.
-        sized: the slots whose bytes are needed.
-        bytes: the bytes of each of them.
-        cuts: the launches whose tasks depend on the binding; those of others are in the steps.
-        besides, bounds: the groups of steps for which that holds; the bounds of all of them.
-        pool: address of the thread pool's record, 0 where one thread runs everything.
-    """
-
-    steps: NDArray[np.int64]
-    pointers: tuple[int, ...]
-    dims: tuple[DimExpr | int, ...]
-    results: tuple[tuple[int, ...], ...]
-    sized: tuple[int, ...]
-    bytes: tuple[Dim, ...]
-    cuts: tuple[Cut, ...]
-    besides: tuple[Beside, ...]
-    bounds: NDArray[np.int64]
-    pool: int
-
-
-def _table(plan: Plan, code: Code, threads: int) -> _Table:
-    """The table of a placed plan with its code, for so many threads."""
-    entries = code.entries
-    sizes = [kernel.sizes for kernel in plan.kernels]
-    results = tuple(
-        [
-            tuple([n for n, buffer in enumerate(kernel.buffers) if buffer.is_result])
-            for kernel in plan.kernels
-        ]
-    )
-    pointers: list[int] = []
-    dims: list[DimExpr | int] = []
-    needed: set[int] = set()
-    words: list[int] = []
-    for step in plan.steps:
-        if isinstance(step, Launch):
-            kernel, arguments = step.kernel, step.arguments
-            words += (LAUNCH, entries[kernel], len(pointers), len(dims), 1)
-            pointers += arguments
-            dims += sizes[kernel]
-            for place in results[kernel]:
-                needed.add(arguments[place])
-            continue
-        kind, target = SKIP, 0
-        row = len(pointers), len(dims)
-        if isinstance(step, Copy):
-            kind = COPY
-            pointers += (step.source, step.target)
-            dims.append(step.target)
-        elif isinstance(step, Branch):
-            kind, target = BRANCH, step.target
-            pointers.append(step.predicate)
-        elif isinstance(step, Jump):
-            kind, target = JUMP, step.target
-        words += (kind, 0, *row, target)
-    assert plan.layout is not None, "a plan is placed before it runs"
-    needed.update(plan.layout.slots, (item for item in dims if isinstance(item, int)))
-    sized = sorted(needed)
-    steps = np.zeros((max(1, len(plan.steps)), STEP_WORDS), np.int64)
-    if words:
-        steps[:, :5] = np.array(words, np.int64).reshape(-1, 5)
-    cuts = cuts_of(plan, threads)
-    bounds = np.array(bounds_of(plan), np.int64)
-    besides = besides_of(plan, cuts, threads, address_of(bounds))
-    pool = pool_address(code.worker, code.loop) if threads > 1 and (cuts or besides) else 0
-    known = (cut for cut in cuts if not cut.is_symbolic)
-    write_shares(steps, known, (one for one in besides if not one.is_symbolic), int, pool)
-    return _Table(
-        steps,
-        tuple(pointers),
-        tuple(dims),
-        results,
-        tuple(sized),
-        tuple(plan.bytes_of(sized)),
-        tuple(cut for cut in cuts if cut.is_symbolic),
-        tuple(beside for beside in besides if beside.is_symbolic),
-        bounds,
-        pool,
-    )
-
-
 class ArenaTooLarge(Exception):
     """A run would need more memory for temporaries than the program may take."""
 
@@ -168,7 +69,7 @@ class Frame(NamedTuple):
         pointers: the pointer table, as integers.
         status: what a kernel that fails fills in.
         arguments: of the native loop, as ctypes objects, which need no conversion at each call.
-        kept: what must live as long as the addresses above.
+        tables: what else the record has the addresses of.
     """
 
     record: NDArray[np.int64]
@@ -176,7 +77,7 @@ class Frame(NamedTuple):
     pointers: ctypes.Array[ctypes.c_uint64]
     status: ctypes.Array[ctypes.c_int64]
     arguments: tuple[Any, ...]
-    kept: tuple[Array, ...]
+    tables: BoundTables
 
 
 class Bound(NamedTuple):
@@ -190,6 +91,7 @@ class Bound(NamedTuple):
         makers: for each result what makes its array, or None where native code may.
         shapes: of the results.
         binding: the size of each symbol.
+        tables: of the plan at these sizes.
     """
 
     dims: NDArray[np.int64]
@@ -197,6 +99,7 @@ class Bound(NamedTuple):
     makers: tuple[Callable[[], Array] | None, ...]
     shapes: tuple[tuple[int, ...], ...]
     binding: Mapping[str, int]
+    tables: BoundTables
 
 
 def _new_bound(program: Program, binding: Mapping[str, int]) -> Bound:
@@ -213,62 +116,35 @@ def _new_bound(program: Program, binding: Mapping[str, int]) -> Bound:
         maker_of_results(shape, plan.slots[slot].type.dtype.numpy)
         for shape, slot in zip(results, plan.outputs, strict=True)
     )
-    return Bound(dims, [], makers, results, binding)
+    return Bound(dims, [], makers, results, binding, program.template.at(binding))
 
 
-def _frame(program: Program, binding: Mapping[str, int]) -> Frame:
+def _frame(program: Program, bound: Bound) -> Frame:
     """A frame with everything in it that no run changes."""
-    plan, table, layout = program.plan, program.table, program.plan.layout
+    plan, tables, layout = program.plan, bound.tables, program.plan.layout
     assert layout is not None, "a plan is placed before it runs"
-    told = Numbers(plan, binding)
-    number = told.number
-    # below 0 only in a branch or body whose guards do not hold
-    amounts = [size if type(size) is int else max(number(size), 0) for size in table.bytes]
-    sizes = dict(zip(table.sized, amounts, strict=True))
-    offsets, peak = layout.at([sizes[slot] for slot in layout.slots])
-    if program.most_bytes is not None and peak > program.most_bytes:
+    if program.most_bytes is not None and tables.peak > program.most_bytes:
         raise ArenaTooLarge
-    arena = aligned_empty(peak)
+    arena = aligned_empty(tables.peak)
     base = address_of(arena)
     address = {slot: address_of(array) for slot, array in program.constants.items()}
-    for slot, offset in zip(layout.slots, offsets, strict=True):
+    for slot, offset in zip(layout.slots, tables.offsets, strict=True):
         address[slot] = base + offset
-    given = [address.get(slot, 0) for slot in table.pointers]
+    given = [address.get(slot, 0) for slot in program.template.tables.entries]
     pointers = (ctypes.c_uint64 * max(1, len(given)))(*given)
-    numbers = [sizes[d] if isinstance(d, int) else number(d) for d in table.dims]
-    dims = np.array(numbers or [0], np.int64)
-    empty = {slot for slot, size in sizes.items() if not size}
-    idle = _idle(plan, table.results, empty) if empty else []
-    steps = table.steps
-    if idle or told.broken or table.cuts or table.besides:
-        steps = table.steps.copy()
-        write_shares(steps, table.cuts, table.besides, number, table.pool)
-        steps[idle, 0] = SKIP
-        steps[told.broken, 0] = FAIL
     status = (ctypes.c_int64 * 4)()
     words = (
-        address_of(steps),
+        address_of(tables.steps),
         len(plan.steps),
         ctypes.addressof(pointers),
-        address_of(dims),
+        address_of(tables.cells),
         ctypes.addressof(status),
     )
     arguments = tuple(kind(word) for kind, word in zip(_WALK_PARAMETERS, words, strict=False))
     record = np.zeros(FRAME_WORDS, np.int64)
     record[:FRAME_RELEASES] = program.walker, *words
-    record[FRAME_RELEASES] = program.releases(binding)
-    return Frame(record, arena, pointers, status, arguments, (steps, dims))
-
-
-def _idle(plan: Plan, results: Sequence[Sequence[int]], empty: Collection[int]) -> list[int]:
-    """The launches all of whose results are empty slots, and that check nothing."""
-    return [
-        position
-        for position, step in enumerate(plan.steps)
-        if isinstance(step, Launch)
-        and not plan.may_fail(step)
-        and all(step.arguments[place] in empty for place in results[step.kernel])
-    ]
+    record[FRAME_RELEASES] = program.releases(bound.binding)
+    return Frame(record, arena, pointers, status, arguments, tables)
 
 
 class Program:
@@ -280,7 +156,7 @@ class Program:
         walker: address of the native loop over the steps.
         glue: what came along with its code; None where that is compiled on demand.
         constants: the content of constant slots, packed.
-        table: what its frames share.
+        template: what its bindings share.
         input_places, output_places: of each input and result its entries of the pointer table.
         most_bytes: what an arena may take at most; None where that is not limited.
         is_long: it must be possible to interrupt a run.
@@ -302,9 +178,10 @@ class Program:
         self.constants = {
             slot: np.ascontiguousarray(array) for slot, array in plan.constants.items()
         }
-        self.table = _table(plan, code, threads)
+        self._binder = Binder(plan)
+        self.template = Template(plan, self._binder.symbols, code, threads)
         places: dict[int, list[int]] = {slot: [] for slot in (*plan.feeds, *plan.outputs)}
-        for place, slot in enumerate(self.table.pointers):
+        for place, slot in enumerate(self.template.tables.entries):
             if slot in places:
                 places[slot].append(place)
         self.input_places = [tuple(places[slot]) for slot in plan.feeds]
@@ -317,7 +194,6 @@ class Program:
         self._bounds: dict[tuple[int, ...], Bound] = {}
         self.recent: list[Bound] = []
         self._is_native = False
-        self._binder = Binder(plan)
 
     def call_natively(self) -> list[Bound]:
         """Lets native code take the frames; gives the list of the bindings used last."""
@@ -368,7 +244,7 @@ class Program:
         except IndexError:
             frame = None
         if frame is None:
-            frame = _frame(self, bound.binding)
+            frame = _frame(self, bound)
         try:
             pointers = frame.pointers
             for places, array in zip(self.input_places, arrays, strict=True):
@@ -434,7 +310,7 @@ class Program:
                 position = step.target
                 continue
             if isinstance(step, Branch):
-                place = int(self.table.steps[position, 2])
+                place = int(frame.tables.steps[position, 2])
                 predicate = ctypes.c_bool.from_address(frame.pointers[place])
                 position = position + 1 if predicate.value else step.target
                 continue

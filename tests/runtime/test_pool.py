@@ -43,7 +43,7 @@ def loop_program(trips: int, size: int, threads: int) -> tuple[Any, Array]:
 def test_a_hundred_thousand_small_launches(threads: int) -> None:
     trips = 100_000 if threads == 2 else 10_000
     exe, expected = loop_program(trips, 640, threads)
-    assert PARALLEL in exe.compiled.program.table.steps[:, 0]
+    assert PARALLEL in exe.compiled.program.template.at({}).steps[:, 0]
     assert np.array_equal(exe(np.zeros(640, np.float32)), expected)
 
 

@@ -27,7 +27,6 @@ from graphc.plan.abi import LAUNCH, PARALLEL
 from graphc.plan.printer import constants_of, parse_plan, print_plan
 from graphc.plan.verify import verify_plan
 from graphc.runtime.program import Program
-from graphc.runtime.tasks import write_cuts
 
 Array = np.ndarray[Any, Any]
 Inputs = dict[str, Array]
@@ -159,6 +158,11 @@ def results(
     return exe(*arrays), exe.compiled.program
 
 
+def steps_of(program: Program) -> Array:
+    """The steps of the run that was last, as ``graphc.plan.abi`` says."""
+    return program.recent[0].tables.steps
+
+
 def same(first: Sequence[Array], second: Sequence[Array]) -> bool:
     pairs = zip(first, second, strict=True)
     return all(a.tobytes() == b.tobytes() for a, b in pairs)
@@ -174,7 +178,7 @@ def test_bits_are_those_of_one_thread(name: str, request: pytest.FixtureRequest)
             got, program = results(build, arrays, threads, host(), symbolic)
             assert same(expected, got), (threads, symbolic)
             if threads > 1 and name != "scatter":
-                kinds = set(program.table.steps[:, 0])
+                kinds = set(steps_of(program)[:, 0])
                 assert symbolic or PARALLEL in kinds, "nothing ran in tasks"
 
 
@@ -191,7 +195,7 @@ def test_large_kernels_are_cut_and_small_ones_not() -> None:
     def steps(size: int, threads: int) -> Array:
         arrays = [normal(size)]
         _, program = results(lambda x: gx.tanh(x) * x, arrays, threads, host(), False)
-        return program.table.steps[0]
+        return steps_of(program)[0]
 
     assert steps(16, 2)[0] == steps(1_000_000, 1)[0] == LAUNCH
     kind, *_, extent, grain, seats, pool = steps(1_000_000, 2)
@@ -212,8 +216,7 @@ def test_symbolic_dims_decide_at_run_time() -> None:
 
 def tasks_of(program: Program, arrays: Sequence[Array]) -> list[int]:
     """Into how many tasks each launch is cut for the sizes of these arrays, 1 if it is not."""
-    steps, binding = program.table.steps.copy(), program.bind(arrays)
-    write_cuts(steps, program.table.cuts, lambda dim: evaluate(dim, binding), 0)
+    steps = program.template.at(program.bind(arrays)).steps
     return [-(-row[4] // row[5]) if row[0] == PARALLEL else 1 for row in steps]
 
 
@@ -249,7 +252,7 @@ def test_few_rows_are_cut_wherever_what_they_stream_through_lies(kind: str, rows
     with gx.Graph() as graph:
         x, w = gx.placeholder(left.shape, kind), gx.placeholder(right.shape, kind)
     exe = gx.Session(graph, threads=3).compile(x @ w, [x, w])
-    assert PARALLEL in exe.compiled.program.table.steps[:, 0]
+    assert PARALLEL in exe.compiled.program.template.at({}).steps[:, 0]
     room = np.empty(right.nbytes + 2 * 4096, np.uint8)
     for offset in (0, 16, 48, 64, 256, 2048, 4032, 4088):
         start = -room.ctypes.data % 4096 + offset
@@ -347,7 +350,7 @@ def test_long_columns_are_reduced_in_the_defined_order(shape: tuple[int, ...]) -
                 lambda x, f=function: f(x, axis=0), [array], threads, host(), False
             )
             assert got.tobytes() == wanted.tobytes(), (combine, threads)
-            assert (PARALLEL in program.table.steps[:, 0]) == (threads > 1)
+            assert (PARALLEL in steps_of(program)[:, 0]) == (threads > 1)
 
 
 REDUCED: dict[str, Build] = {

@@ -27,22 +27,22 @@ from graphc.extract import extract
 from graphc.ir.dims.expressions import evaluate
 from graphc.native.plan_walker import emit_walker
 from graphc.plan.abi import (
-    BRANCH,
-    COPY,
-    JUMP,
-    LAUNCH,
+    CUT_FIELDS,
+    FAIL,
     PARALLEL,
     POOL_BYTES,
     POOL_ENTRY,
     SKIP,
+    STEP_FIELDS,
     WALKER,
     WORKER,
 )
-from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan
+from graphc.plan.ir import Plan
 from graphc.plan.memory import offsets_for_sizes
+from graphc.plan.tables import tables_of
 from graphc.runtime.address import aligned_empty
+from graphc.runtime.binding import Binder
 from graphc.runtime.jit import compile_object
-from graphc.runtime.tasks import cuts_of
 
 THREADS = 3
 """How many run what is split, where there are threads: every such launch, however small."""
@@ -129,31 +129,19 @@ def tables(program: Built) -> tuple[bytes, dict[int, tuple[int, int]]]:
     for slot, array in contents.items():
         raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         memory[place[slot] : place[slot] + len(raw)] = raw
-    pointers: list[int] = []
-    dims: list[int] = []
+    symbols = Binder(plan).symbols
+    table = tables_of(plan, symbols)
+    values = [evaluate(dim, binding) for dim in table.dims]
+    given = [binding[str(symbol)] for symbol in symbols]
+    pointers = [place[slot] for slot in table.entries]
+    dims = [given[cell] if cell >= 0 else values[~cell] for cell in table.cells]
     words: list[int] = []
-    for step in plan.steps:
-        kind, function, goal = SKIP, 0, 0
-        row = len(pointers), len(dims)
-        if isinstance(step, Launch):
-            kernel = plan.kernels[step.kernel]
-            kind, function, goal = LAUNCH, step.kernel, 1
-            pointers += [place[slot] for slot in step.arguments]
-            dims += [binding[name] for name in kernel.dims]
-        elif isinstance(step, Copy):
-            kind = COPY
-            pointers += [place[step.source], place[step.target]]
-            dims.append(sizes[step.target])
-        elif isinstance(step, Branch):
-            kind, goal = BRANCH, step.target
-            pointers.append(place[step.predicate])
-        elif isinstance(step, Jump):
-            kind, goal = JUMP, step.target
-        words += [kind, function, *row, goal, 0, 0, 0]
-    for cut in cuts_of(plan, THREADS):
-        extent = evaluate(cut.extent, binding)
-        words[8 * cut.position] = PARALLEL
-        words[8 * cut.position + 4 : 8 * cut.position + 7] = [extent, extent // 5 + 1, cut.seats]
+    for kind, *row in table.rows(table.steps, STEP_FIELDS):
+        words += (SKIP if kind == FAIL else kind, *row, 0, 0, 0)
+    for position, extent, _, seats, _ in table.rows(table.cuts, CUT_FIELDS):
+        count = values[extent]
+        words[8 * position] = PARALLEL
+        words[8 * position + 4 : 8 * position + 7] = [count, count // 5 + 1, min(seats, THREADS)]
     head = (len(plan.steps), len(pointers), len(dims), end)
     numbers = (*head, *words, *pointers, *dims)
     image = struct.pack(f"<{len(numbers)}q", *numbers) + memory.tobytes()

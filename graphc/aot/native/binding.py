@@ -1,7 +1,7 @@
 """From the sizes of the symbolic dims to places and steps, in native code.
 
-The same as ``graphc.runtime.binding``, ``graphc.plan.memory.offsets_for_sizes`` and
-``graphc.runtime.tasks`` do in Python, over the tables of a program. Invariant: a context is bound
+The same as ``graphc.runtime.tables``, ``graphc.plan.memory.offsets_for_sizes`` and
+``graphc.runtime.tasks`` do in Python, over the same tables. Invariant: a context is bound
 only while its tables are right for its symbols; a failure leaves it unbound, and the text of the
 error in it.
 """
@@ -17,11 +17,21 @@ from graphc.aot.native.records import (
     OK,
     PROGRAM,
 )
-from graphc.aot.tables import CUT_FIELDS, GUARD_FIELDS, IDLE_FIELDS, MARK, STEP_FIELDS
+from graphc.aot.tables import MARK
 from graphc.base.tuning.tasks import TASKS
 from graphc.codegen.llvm.emitter import I1, I8, I32, I64, PTR, ModuleEmitter
 from graphc.codegen.llvm.routine import Record, Routine, Table, Word
-from graphc.plan.abi import FAIL, LAUNCH, PARALLEL, SKIP, STEP_WORDS
+from graphc.plan.abi import (
+    CUT_FIELDS,
+    FAIL,
+    GUARD_FIELDS,
+    IDLE_FIELDS,
+    LAUNCH,
+    PARALLEL,
+    SKIP,
+    STEP_FIELDS,
+    STEP_WORDS,
+)
 
 BIND, SAY, SAY_GUARD = "graphc_bind", "graphc_say", "graphc_say_guard"
 """``i64 (context, symbols)``; ``i64 (context, template, numbers, code)`` and

@@ -17,7 +17,7 @@ from graphc.aot.native.binding import SHOWN, emit_binding
 from graphc.aot.native.interface import CPU_LEVEL, Interface, emit_interface
 from graphc.aot.native.records import CONTEXT, PROGRAM, counts_of
 from graphc.aot.native.running import emit_running
-from graphc.aot.tables import GUARD_FIELDS, MARK, Tables, symbol_names
+from graphc.aot.tables import MARK, LibraryTables, symbol_names
 from graphc.base.target import Target
 from graphc.codegen.llvm.dims import emit_dims
 from graphc.codegen.llvm.emitter import I64, PTR, FunctionEmitter, ModuleEmitter, Reg
@@ -26,7 +26,8 @@ from graphc.ir.dims.expressions import DimExpr
 from graphc.native.cpuid import emit_cpu_level
 from graphc.native.plan_walker import ProgramText, emit_walker, joined_modules
 from graphc.native.python_entry import emit_entry
-from graphc.plan.abi import POOL_BYTES
+from graphc.plan.abi import GUARD_FIELDS, POOL_BYTES
+from graphc.plan.tables import PlanTables
 from graphc.runtime.interrupt import handler_text
 
 
@@ -51,7 +52,7 @@ class Variant:
     level: int
     target: Target
     text: ProgramText
-    tables: Tables
+    tables: LibraryTables
     bounds: Sequence[tuple[int, int]]
     constants: Sequence[int]
     variables: Sequence[tuple[int, int, int, int]]
@@ -120,39 +121,40 @@ def _variant_text(variant: Variant, number: int) -> str:
 def _program_text(variant: Variant, kernels: Sequence[str]) -> str:
     module = ModuleEmitter(variant.target)
     tables = variant.tables
+    plan = tables.plan
     counts = counts_of(
         tables, len(variant.input_bytes), len(variant.output_bytes), len(variant.variables)
     )
     label = variant.label
     evaluate = f"{label}.sizes"
-    _emit_sizes(module, evaluate, tables)
+    _emit_sizes(module, evaluate, plan)
     names = [
         module.string(f"the size of dim {name} is {MARK}, it must be {MARK} to {MARK}")
-        for name in symbol_names(tables)
+        for name in symbol_names(plan)
     ]
     messages = [module.string(text) for text in tables.messages]
     ends = accumulate(map(len, variant.shapes), initial=len(variant.shapes) + 1)
     shapes = [*ends, *chain.from_iterable(variant.shapes)]
-    assert all(numbers <= SHOWN for numbers in tables.guards[GUARD_FIELDS - 1 :: GUARD_FIELDS])
+    assert all(numbers <= SHOWN for numbers in plan.guards[GUARD_FIELDS - 1 :: GUARD_FIELDS])
     content: dict[str, str] = {
         "bounds_at": words([bound for pair in variant.bounds for bound in pair], 64),
         "symbol_messages_at": _addresses(name.text for name in names),
         "slots_at": words(tables.slots),
-        "entries_at": words(tables.entries),
-        "cells_at": words(tables.cells),
-        "steps_at": words(tables.steps),
-        "idle_at": words(tables.idle),
-        "idle_sizes_at": words(tables.idle_sizes),
-        "buffers_at": words(tables.buffers),
-        "copies_at": words(tables.copies),
+        "entries_at": words(plan.entries),
+        "cells_at": words(plan.cells),
+        "steps_at": words(plan.steps),
+        "idle_at": words(plan.idle),
+        "idle_sizes_at": words(plan.idle_sizes),
+        "buffers_at": words(plan.buffers),
+        "copies_at": words(plan.copies),
         "roots_at": words(tables.roots),
         "alignments_at": words(tables.alignments),
         "order_at": words(tables.order),
         "starts_at": words(tables.starts),
         "below_at": words(tables.below),
-        "guards_at": words(tables.guards),
-        "shown_at": words(tables.shown),
-        "cuts_at": words(tables.cuts),
+        "guards_at": words(plan.guards),
+        "shown_at": words(plan.shown),
+        "cuts_at": words(plan.cuts),
         "sites_at": words(tables.sites),
         "messages_at": _addresses(message.text for message in messages),
         "constants_at": words(variant.constants, 64),
@@ -183,7 +185,7 @@ def _addresses(symbols: Iterable[str]) -> str:
     return f"[{len(items)} x ptr] [{', '.join(items)}]"
 
 
-def _emit_sizes(module: ModuleEmitter, symbol: str, tables: Tables) -> None:
+def _emit_sizes(module: ModuleEmitter, symbol: str, tables: PlanTables) -> None:
     """``i1 symbol(symbols, sizes)``: the values of all dims; true where one exceeds an int64."""
     e = FunctionEmitter(module, symbol, (("ptr", "%symbols"), ("ptr", "%sizes")), "i1")
     known: dict[DimExpr, Reg] = {}

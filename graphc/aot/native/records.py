@@ -1,23 +1,17 @@
 """What the native run time has in memory: a program, which is constant, and its contexts.
 
-A program is the tables of ``graphc.aot.tables`` with their counts. A context is one block: this
-record, then all that the record points to, then the blocks of variables. Whatever is an address
-here points into one of these, to the weights, or to memory of the caller.
+A program is the tables of ``graphc.plan.tables`` and ``graphc.aot.tables`` with their counts. A
+context is one block: this record, then all that the record points to, then the blocks of variables.
+Whatever is an address here points into one of these, to the weights, or to memory of the caller.
 """
 
 from __future__ import annotations
 
-from graphc.aot.tables import (
-    CUT_FIELDS,
-    IDLE_FIELDS,
-    SLOT_FIELDS,
-    STEP_FIELDS,
-    Tables,
-)
+from graphc.aot.tables import SLOT_FIELDS, LibraryTables
 from graphc.base.target import CACHE_LINE
 from graphc.codegen.llvm.emitter import I64, PTR
 from graphc.codegen.llvm.routine import Layout
-from graphc.plan.abi import STEP_WORDS
+from graphc.plan.abi import CUT_FIELDS, IDLE_FIELDS, STEP_FIELDS, STEP_WORDS
 
 OK, BAD_ARGUMENT, BAD_DIMS, BAD_INDEX, NO_MEMORY, BAD_CPU, BAD_WEIGHTS, NO_WORKSPACE = range(8)
 """What functions of a library give."""
@@ -93,21 +87,22 @@ def areas() -> dict[str, str]:
     return dict(_AREAS)
 
 
-def counts_of(tables: Tables, inputs: int, outputs: int, variables: int) -> dict[str, int]:
+def counts_of(tables: LibraryTables, inputs: int, outputs: int, variables: int) -> dict[str, int]:
     """The counts of a program."""
+    plan = tables.plan
     return {
-        "symbols": len(tables.symbols),
-        "sizes": len(tables.dims),
+        "symbols": len(plan.symbols),
+        "sizes": len(plan.dims),
         "slots": len(tables.slots) // SLOT_FIELDS,
-        "steps": len(tables.steps) // STEP_FIELDS,
-        "entries": len(tables.entries),
-        "cells": len(tables.cells),
-        "buffers": len(tables.buffers),
+        "steps": len(plan.steps) // STEP_FIELDS,
+        "entries": len(plan.entries),
+        "cells": len(plan.cells),
+        "buffers": len(plan.buffers),
         "roots": len(tables.order),
         "variables": variables,
-        "guards": tables.checked,
-        "cuts": len(tables.cuts) // CUT_FIELDS,
-        "idle": len(tables.idle) // IDLE_FIELDS,
+        "guards": plan.checked,
+        "cuts": len(plan.cuts) // CUT_FIELDS,
+        "idle": len(plan.idle) // IDLE_FIELDS,
         "inputs": inputs,
         "outputs": outputs,
         "commit": tables.commit,

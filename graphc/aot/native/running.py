@@ -32,13 +32,12 @@ from graphc.aot.tables import (
     OUTPUT,
     RENEWED,
     SLOT_FIELDS,
-    STEP_FIELDS,
     TEMPORARY,
     VARIABLE,
 )
 from graphc.codegen.llvm.emitter import I32, I64, PTR, ModuleEmitter
 from graphc.codegen.llvm.routine import Record, Routine, Table, Word
-from graphc.plan.abi import FAIL, LAUNCH, STEP_WORDS, WALKER
+from graphc.plan.abi import FAIL, LAUNCH, STEP_FIELDS, STEP_WORDS, WALKER
 
 INITIALISE, RUN, NEED, MOVE = (
     "graphc_initialise", "graphc_run", "graphc_need", "graphc_move",

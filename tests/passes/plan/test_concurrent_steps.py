@@ -106,7 +106,7 @@ def program_of(exe: Any) -> Program:
 def kinds(exe: Any) -> list[int]:
     """The kinds of the steps of the frame that ran last."""
     frame = program_of(exe).idle_frames[-1]
-    return [int(kind) for kind in frame.kept[0].reshape(-1, 8)[:, 0]]
+    return [int(kind) for kind in frame.tables.steps[:, 0]]
 
 
 def same(one: Any, two: Any) -> bool:

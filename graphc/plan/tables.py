@@ -1,0 +1,209 @@
+"""A plan as tables of integers, which the run times of sessions and of libraries read.
+
+``graphc.plan.abi`` says what stands in a row. Invariant: nothing is left to be decided at run time
+but by sizes and by the number of threads. Every dim that matters there has a number
+(``PlanTables.dims``); a binding of the symbols gives all of them values at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from graphc.base.target import CACHE_LINE
+from graphc.ir.dims.expressions import Dim, DimExpr, ceil_div, is_symbol
+from graphc.ir.guard import Guard
+from graphc.ir.types import TensorType
+from graphc.plan.abi import (
+    BRANCH,
+    COPY,
+    CUT_FIELDS,
+    FAIL,
+    GUARD_FIELDS,
+    JUMP,
+    LAUNCH,
+    POOL_THREADS,
+    SKIP,
+)
+from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require
+
+
+class PlanTables(NamedTuple):
+    """The tables of a plan.
+
+    Attributes:
+        symbols: the symbolic dims, in the order in which a binding gives their sizes.
+        dims: the distinct dims, each with its number, in order.
+        entries: the slot of each entry of the pointer table.
+        cells: of each entry of the kernels' sizes the symbol, or ``~number`` of a dim.
+        steps, guards, cuts, groups, idle: rows.
+        idle_sizes: the numbers of sizes that rows of ``idle`` point into.
+        buffers: for each slot in the arena the number of the bytes that one thread needs.
+        copies: how often each is there at most, once a thread.
+        required: the guards: those of the plan, then those of steps.
+        checked: how many of them are checked before a run.
+        shown: the numbers of dims that messages of guards name.
+        works: the numbers of what the tasks of groups take, in picoseconds.
+        bounds: for each group how many tasks it has, and where each begins and the last one ends,
+            in steps counted from its first one.
+    """
+
+    symbols: tuple[DimExpr, ...]
+    dims: dict[Dim, int]
+    entries: list[int]
+    cells: list[int]
+    steps: list[int]
+    guards: list[int]
+    cuts: list[int]
+    groups: list[int]
+    idle: list[int]
+    idle_sizes: list[int]
+    buffers: list[int]
+    copies: list[int]
+    required: list[Guard]
+    checked: int
+    shown: list[int]
+    works: list[int]
+    bounds: list[int]
+
+    def number(self, dim: Dim) -> int:
+        """The number of a dim, a new one if it has none."""
+        return self.dims.setdefault(dim, len(self.dims))
+
+    def rows(self, table: Sequence[int], fields: int) -> Iterator[tuple[int, ...]]:
+        """The rows of a table of so many fields."""
+        return zip(*(table[place::fields] for place in range(fields)), strict=True)
+
+
+def tables_of(plan: Plan, symbols: Sequence[DimExpr]) -> PlanTables:
+    """The tables of a placed plan; ``symbols`` are all that it mentions."""
+    layout = plan.layout
+    assert layout is not None, "a plan is placed before it runs"
+    tables = PlanTables(
+        tuple(symbols), {}, [], [], [], [], [], [], [], [], [], [], [], len(plan.guards), [], [], []
+    )
+    for guard in plan.guards:
+        _add_guard(tables, guard)
+    _add_steps(tables, plan)
+    alone: dict[tuple[int, bool], int] = {}
+    for number in layout.slots:
+        slot = plan.slots[number]
+        alike = id(slot.type), slot.copies == 1
+        if alike not in alone:
+            size = slot.type.bytes
+            lines = size if alike[1] else ceil_div(size, CACHE_LINE) * CACHE_LINE
+            alone[alike] = tables.number(lines)
+        tables.buffers.append(alone[alike])
+        tables.copies.append(slot.copies)
+    _add_cuts(tables, plan)
+    _add_groups(tables, plan)
+    return tables
+
+
+def _add_steps(tables: PlanTables, plan: Plan) -> None:
+    number, slots = tables.number, plan.slots
+    entries, cells, words = tables.entries, tables.cells, tables.steps
+    index = {symbol: place for place, symbol in enumerate(tables.symbols)}
+    # where the results of each kernel stand among its arguments, if it can be left out
+    places = [
+        None if kernel.sites else [n for n, buffer in enumerate(kernel.buffers) if buffer.is_result]
+        for kernel in plan.kernels
+    ]
+    # worked out once: the cells of a kernel, the bytes of a type
+    passed: dict[int, list[int]] = {}
+    known: dict[int, Dim] = {}
+    for position, step in enumerate(plan.steps):
+        kind, function, target = SKIP, 0, 0
+        row = len(entries), len(cells)
+        if isinstance(step, Launch):
+            kind, function, target = LAUNCH, step.kernel, 1
+            arguments, results = step.arguments, places[function]
+            entries += arguments
+            own = passed.get(function)
+            if own is None:
+                own = passed[function] = [
+                    index[part] if is_symbol(part) else ~number(part)
+                    for part in plan.kernels[function].sizes
+                ]
+            cells += own
+            if results is not None:
+                written = [_bytes(slots[arguments[place]].type, known) for place in results]
+                _add_idle(tables, position, written)
+        elif isinstance(step, Copy):
+            kind = COPY
+            entries += (step.source, step.target)
+            cells.append(~number(_bytes(slots[step.target].type, known)))
+        elif isinstance(step, Branch):
+            kind, target = BRANCH, step.target
+            entries.append(step.predicate)
+        elif isinstance(step, Jump):
+            kind, target = JUMP, step.target
+        elif isinstance(step, Require):
+            kind, function = FAIL, _add_guard(tables, step.guard)
+        words += (kind, function, *row, target)
+
+
+def _bytes(type_: TensorType, known: dict[int, Dim]) -> Dim:
+    size = known.get(id(type_))
+    if size is None:
+        size = known[id(type_)] = type_.bytes
+    return size
+
+
+def _add_idle(tables: PlanTables, position: int, sizes: Sequence[Dim]) -> None:
+    """A launch all of whose results are empty has nothing to do."""
+    for size in sizes:
+        if isinstance(size, int) and size > 0:
+            return
+    tables.idle.extend((position, len(tables.idle_sizes), len(sizes)))
+    tables.idle_sizes.extend(map(tables.number, sizes))
+
+
+def _add_guard(tables: PlanTables, guard: Guard) -> int:
+    """Appends a guard; gives its number, which is that of its message too."""
+    place = len(tables.guards) // GUARD_FIELDS
+    shown = (guard.left, guard.right) if guard.shown is None else guard.shown
+    first = len(tables.shown)
+    tables.shown.extend(map(tables.number, shown))
+    left, right = tables.number(guard.left), tables.number(guard.right)
+    tables.guards.extend((left, right, int(guard.broadcasts), place, first, len(shown)))
+    tables.required.append(guard)
+    return place
+
+
+def _add_cuts(tables: PlanTables, plan: Plan) -> None:
+    """The launches of kernels that are split."""
+    rooms = [
+        [n for n, buffer in enumerate(kernel.buffers) if buffer.is_room] for kernel in plan.kernels
+    ]
+    splits = [kernel.split for kernel in plan.kernels]
+    for position, step in enumerate(plan.steps):
+        split = splits[step.kernel] if isinstance(step, Launch) else None
+        if isinstance(step, Launch) and split is not None:
+            copies = [plan.slots[step.arguments[place]].copies for place in rooms[step.kernel]]
+            extent, work = tables.number(split.extent), tables.number(split.work)
+            tables.cuts.extend(
+                (position, extent, work, min(POOL_THREADS, *copies, POOL_THREADS), split.least)
+            )
+
+
+def _add_groups(tables: PlanTables, plan: Plan) -> None:
+    """The groups, with the cuts of their launches, which may be cut into tasks instead."""
+    starts = tables.cuts[::CUT_FIELDS]
+    cut = 0
+    for group in plan.groups:
+        begin, end = group.bounds[0], group.bounds[-1]
+        while cut < len(starts) and starts[cut] < begin:
+            cut += 1
+        first = cut
+        while cut < len(starts) and starts[cut] < end:
+            cut += 1
+        tasks = len(group.works)
+        tables.groups.extend(
+            (begin, len(tables.bounds), tasks, len(tables.works), first, cut - first)
+        )
+        tables.bounds.extend((tasks, *(bound - begin for bound in group.bounds)))
+        tables.works.extend(map(tables.number, group.works))
+
+
+__all__ = ["PlanTables", "tables_of"]

@@ -1,0 +1,130 @@
+"""The tables of a plan at one binding of the symbolic dims, as the native loop walks them.
+
+The run time of libraries does the same natively (``graphc.aot.native.binding``), over the same
+tables; ``tests/aot/test_tables.py`` compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphc.ir.dims.expressions import DimExpr, evaluate, symbol_name
+from graphc.plan.abi import (
+    FAIL,
+    GUARD_FIELDS,
+    IDLE_FIELDS,
+    LAUNCH,
+    SKIP,
+    STEP_FIELDS,
+    STEP_WORDS,
+)
+from graphc.plan.ir import Plan
+from graphc.plan.tables import tables_of
+from graphc.runtime.address import address_of
+from graphc.runtime.code import Code
+from graphc.runtime.pool import pool_address
+from graphc.runtime.tasks import write_tasks
+
+
+class BoundTables(NamedTuple):
+    """What a binding makes of a plan's tables; runs only read it.
+
+    Attributes:
+        steps: rows of ``graphc.plan.abi``.
+        cells: the sizes that kernels and copies get.
+        offsets: where each slot of the layout lies in the arena.
+        peak: the bytes of the arena.
+    """
+
+    steps: NDArray[np.int64]
+    cells: NDArray[np.int64]
+    offsets: Sequence[int]
+    peak: int
+
+
+class Template:
+    """What all bindings of a plan with its code share.
+
+    Attributes:
+        tables: of the plan.
+    """
+
+    def __init__(
+        self, plan: Plan, symbols: Sequence[DimExpr], code: Code, threads: int
+    ) -> None:
+        """``symbols`` are all that the plan mentions; ``threads`` may run a launch."""
+        assert plan.layout is not None, "a plan is placed before it runs"
+        self.tables = tables = tables_of(plan, symbols)
+        self._layout, self._threads = plan.layout, threads
+        self._copies = [min(copies, threads) for copies in tables.copies]
+        self._steps = np.zeros((max(1, len(plan.steps)), STEP_WORDS), np.int64)
+        if tables.steps:
+            rows = np.array(tables.steps, np.int64).reshape(-1, STEP_FIELDS)
+            self._steps[:, : rows.shape[1]] = rows
+            launches = rows[:, 0] == LAUNCH
+            self._steps[:, 1] = 0
+            if code.entries:
+                entries = np.array(code.entries, np.uint64).view(np.int64)
+                self._steps[launches, 1] = entries[rows[launches, 1]]
+        self._failing = [
+            (position, guard)
+            for position, (kind, guard, *_) in enumerate(tables.rows(tables.steps, STEP_FIELDS))
+            if kind == FAIL
+        ]
+        self._cells = np.array(tables.cells, np.int64)
+        self._names = [symbol_name(symbol) for symbol in tables.symbols]
+        self._bounds = np.array(tables.bounds, np.int64)
+        shared = threads > 1 and (tables.cuts or tables.groups)
+        self._pool = pool_address(code.worker, code.loop) if shared else 0
+
+    def at(self, binding: Mapping[str, int]) -> BoundTables:
+        """The tables for these sizes, with which the guards of the plan hold."""
+        tables = self.tables
+        values, broken = self._values(binding)
+        sizes = [
+            max(values[size], 0) * copies
+            for size, copies in zip(tables.buffers, self._copies, strict=True)
+        ]
+        offsets, peak = self._layout.at(sizes)
+        # from behind, since the entries of dims are ``~number``
+        numbers = [*(binding[name] for name in self._names), *reversed(values)]
+        cells = np.array(numbers or [0], np.int64)[self._cells]
+        steps = self._steps.copy()
+        for position, guard in self._failing:
+            steps[position, 0] = FAIL if guard in broken else SKIP
+        write_tasks(steps, tables, values, self._threads, self._pool, address_of(self._bounds))
+        for position, first, count in tables.rows(tables.idle, IDLE_FIELDS) if 0 in values else ():
+            if not any(values[size] for size in tables.idle_sizes[first : first + count]):
+                steps[position, 0] = SKIP
+        return BoundTables(steps, cells, offsets, peak)
+
+    def _values(self, binding: Mapping[str, int]) -> tuple[list[int], set[int]]:
+        """The values of all dims by number, and which guards of steps do not hold.
+
+        What would divide by zero, in a branch or body whose guards do not hold, is 0.
+        """
+        tables, values = self.tables, list[int]()
+        undefined: dict[int, ZeroDivisionError] = {}
+        for number, dim in enumerate(tables.dims):
+            try:
+                value = dim if isinstance(dim, int) else evaluate(dim, binding)
+            except ZeroDivisionError as error:
+                undefined[number], value = error, 0
+            values.append(value)
+        broken: set[int] = set()
+        rows = [*tables.rows(tables.guards, GUARD_FIELDS)] if self._failing else []
+        for _, guard in self._failing:
+            left, right, may_be_one, *_ = rows[guard]
+            holds = values[left] == values[right] or (may_be_one and values[left] == 1)
+            if not holds or left in undefined or right in undefined:
+                broken.add(guard)
+        if undefined and not broken:
+            raise next(iter(undefined.values()))
+        return values, broken
+
+
+__all__ = ["BoundTables", "Template"]
