@@ -22,10 +22,6 @@ threads never write to the same."""
 PAGE = 4096
 """Bytes of a page; a processor takes addresses that are alike modulo this for the same."""
 
-FAR_BYTES = 24 << 20
-"""An array of more bytes is thought to come from memory: it finds no room in a third-level cache of
-32 MB, which holds other things as well."""
-
 
 @dataclass(frozen=True, slots=True)
 class CpuBit:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from graphc.base.errors import VerifyError
 from graphc.base.target import Target
+from graphc.base.tuning.products import PRODUCTS
 from graphc.base.tuning.sharing import SHARING
 from graphc.codegen.gemm import (
     gemm_workspace_bytes,
@@ -35,30 +36,6 @@ from graphc.lower.region import Result, Slices, open_loop, open_loops, open_regi
 from graphc.ops.linalg.panels import contract_panels_op
 
 _UNBOUNDED = 2**40
-
-COLUMNS = 256
-"""Columns of a block. Products cut their right operand in blocks of as many, so nothing is packed
-that would not be."""
-
-WIDE_COLUMNS = 512
-"""The same where the work behind reads and writes ``MANY_STREAMS`` arrays: the longer their runs
-are, the sooner the processor fetches what comes next. An update by Adam behind a product of
-784 x 128 x 512 takes 1.3 ms so, and 1.7 with runs of 256."""
-
-MANY_STREAMS = 4
-"""Arrays in the shape of the product."""
-
-BLOCK_BYTES = 512 * 1024
-"""Memory of a block: about half of a large second-level cache. Smaller ones pack more often."""
-
-NEAR_BYTES = 768 * 1024
-"""Memory of a block together with what is brought near for the work on it."""
-
-MANY_BLOCKS = 16
-"""With so many it matters little that one thread gets one more than another."""
-
-MULTIPLE = 32
-"""Blocks of columns begin at multiples of this: at a panel, and at a whole vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +241,7 @@ def _even(found: Blocks, others: Dim, limit: int, multiple: int) -> Blocks:
     if not isinstance(count, int) or not isinstance(extent, int) or extent < limit:
         return found
     total = count * others if isinstance(others, int) else count
-    if total % 2 == 0 or total >= MANY_BLOCKS:
+    if total % 2 == 0 or total >= PRODUCTS.uneven_blocks:
         return found
     return blocks(extent, -(-extent // (count + 1)), multiple)
 
@@ -273,12 +250,14 @@ def _cut(whole: Product, streams: int, block_bytes: int) -> tuple[Blocks, Blocks
     """Blocks of rows and of columns, and the elements of the largest."""
     m, n = whole.m, whole.n
     elements = block_bytes // max(4, whole.result.dtype.bytes)
-    limit = WIDE_COLUMNS if streams >= MANY_STREAMS else COLUMNS
+    usual, multiple = PRODUCTS.block_columns, PRODUCTS.column_multiple
+    is_wide = streams >= PRODUCTS.wide_block_arrays
+    limit = PRODUCTS.wide_block_columns if is_wide else usual
     rows = blocks(m, elements // limit, 8)
-    narrow = _even(blocks(n, limit, MULTIPLE), rows.count, COLUMNS, MULTIPLE)
+    narrow = _even(blocks(n, limit, multiple), rows.count, usual, multiple)
     if narrow.count == 1:
         rows = _even(rows, 1, elements // limit, 8)
-    wide = _even(blocks(n, elements // SHARING.few_rows, MULTIPLE), 1, COLUMNS, MULTIPLE)
+    wide = _even(blocks(n, elements // SHARING.few_rows, multiple), 1, usual, multiple)
     if compare("le", m, SHARING.few_rows):
         rows = Blocks(1, m, m)
     # dims, known when a frame is made, so that threads can be handed some of the blocks
@@ -308,7 +287,7 @@ def _in_blocks(
         for value in region.inputs
         if value.shape == shape and value.dtype.bytes == size and value not in operands
     ][:MAX_NEAR]
-    limit = min(BLOCK_BYTES, NEAR_BYTES // (1 + len(soon)))
+    limit = min(PRODUCTS.block_bytes, PRODUCTS.block_and_near_bytes // (1 + len(soon)))
     rows, columns, elements = _cut(whole, streams, limit)
     room = workspace(b, target, (whole, rows.extent, columns.extent))
     block = kept

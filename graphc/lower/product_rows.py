@@ -17,6 +17,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from graphc.base.target import Target
+from graphc.base.tuning.products import PRODUCTS
 from graphc.ir.dims.expressions import Dim, ceil_div, compare, dim_min, select
 from graphc.ir.dtypes import DType, bool_, int64
 from graphc.ir.graph import Graph
@@ -41,20 +42,6 @@ from graphc.lower.region import open_loop, open_loops, open_region
 from graphc.lower.rows import RowWork
 from graphc.ops.fusion_contract import Form
 
-BLOCK_BYTES = 192 * 1024
-"""Memory of a block of rows: beside it the operands of both products stay in the cache too."""
-
-MASKED_ROWS = 32
-"""Rows of a block under a mask: a causal mask hides more from small ones."""
-
-LARGEST_BLOCK = 1024 * 1024
-"""Of long rows, or those whose length is not known, there are ``MASKED_ROWS`` in a block if they
-fit into this memory, else fewer: the second cache holds little else then, but the right operand is
-passed over less often."""
-
-MASKED_COLUMNS = 96
-"""Fewer columns are not worth a look at the mask."""
-
 
 def lower_product_rows(region: Graph, form: Form, target: Target) -> Kernel:
     """The kernel of a region with a product, reductions of its rows, and at most one more product.
@@ -70,7 +57,7 @@ def lower_product_rows(region: Graph, form: Form, target: Target) -> Kernel:
     width = panel_width(dtype, target)
     panels = b.buffer("panels", "scratch", TensorType(dtype, (1, ceil_div(n, width), k, width)))
     masks: tuple[Mask, ...] = ()
-    if more and compare("lt", n, MASKED_COLUMNS) is not True:
+    if more and compare("lt", n, PRODUCTS.masked_columns) is not True:
         masks = find_masks(region, scores.result, more[0].inputs[0])
     cut = _rows_of_blocks(m, n, dtype, bool(masks))
     held_rows = cut.size
@@ -123,11 +110,12 @@ def lower_product_rows(region: Graph, form: Form, target: Target) -> Kernel:
 def _rows_of_blocks(m: Dim, n: Dim, dtype: DType, masked: bool) -> Blocks:
     """Blocks of rows of n elements."""
     row = n * dtype.bytes
-    if isinstance(row, int) and not masked and MASKED_ROWS * row <= BLOCK_BYTES:
-        return blocks(m, BLOCK_BYTES // row, 8)
+    usual = PRODUCTS.row_block_bytes
+    if isinstance(row, int) and not masked and PRODUCTS.masked_rows * row <= usual:
+        return blocks(m, usual // row, 8)
     size: Dim = 8
-    for rows in (16, MASKED_ROWS):
-        size = select("lt", LARGEST_BLOCK, rows * row, size, rows)
+    for rows in (16, PRODUCTS.masked_rows):
+        size = select("lt", PRODUCTS.long_row_block_bytes, rows * row, size, rows)
     return blocks(m, size, 8) if isinstance(size, int) else Blocks(ceil_div(m, size), size, m)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from graphc.base.target import Target
+from graphc.base.tuning.machine import Tuning
 from graphc.kernel.ir import Statement
 from graphc.kernel.schedule.kinds import Schedule
 from graphc.kernel.schedule.nest import Nest
@@ -31,6 +32,11 @@ class KernelContext:
     target: Target
     is_glue: bool
     chosen: Mapping[Statement, Schedule]
+
+    @property
+    def tuning(self) -> Tuning:
+        """What pays on the target."""
+        return Tuning.of(self.target)
 
 
 class KernelPass(Protocol):

@@ -14,37 +14,26 @@ from graphc.kernel.schedule.legality import column_block_obstacle
 from passes.kernels.base import Choice, KernelContext
 from passes.kernels.vectorize import lanes_of
 
-BLOCK_BYTES = 16 << 10
-"""What one level of one block takes on the stack."""
-
-MAX_STACK_BYTES = 128 << 10
-"""What all levels of all reductions may take together."""
-
-MIN_ROWS = 64
-"""Fewer rows are so near each other that one vector of columns at a time does as well."""
-
-MIN_COLUMNS = 64
-"""Fewer columns are left to the plain loop."""
-
 
 def block_columns(loop: Statement, context: KernelContext) -> Choice:
     """Blocks of columns for cheap reductions of many."""
     reductions = [s for s in loop.body if isinstance(s, Reduce)] if isinstance(loop, Loop) else []
     if not reductions or not isinstance(loop, Loop):
         return None
-    if isinstance(loop.extent, int) and loop.extent < MIN_COLUMNS:
+    tuning = context.tuning
+    if isinstance(loop.extent, int) and loop.extent < tuning.column_block_columns:
         return "there are few columns"
     obstacle = column_block_obstacle(context.nest, loop)
     if obstacle is not None:
         return obstacle
     if any(isinstance(s, Apply) and not PRIMITIVES[s.primitive].exact for s in walk(loop.body)):
         return "functions take longer than reading"
-    if all(isinstance(s.extent, int) and s.extent <= MIN_ROWS for s in reductions):
+    if all(isinstance(s.extent, int) and s.extent <= tuning.column_block_rows for s in reductions):
         return "there are few rows"
     lanes = lanes_of(loop.body, loop.extent, context)
     size = max(r.term.dtype.bytes for s in reductions for r in s.reducers)
     arrays = sum(levels_of(s) * parts_of(r) for s in reductions for r in s.reducers)
-    columns = BLOCK_BYTES // size
-    while columns * size * arrays > MAX_STACK_BYTES and columns > lanes:
+    columns = tuning.column_block_bytes // size
+    while columns * size * arrays > tuning.column_stack_bytes and columns > lanes:
         columns //= 2
     return ColumnBlocked(lanes, columns)

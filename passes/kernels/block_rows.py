@@ -17,17 +17,6 @@ from graphc.kernel.schedule.legality import row_block_obstacle
 from graphc.kernel.schedule.nest import row_of
 from passes.kernels.base import Choice, KernelContext
 
-ROWS = 8
-"""Rows at a time. (x + bias) · row · column of 2048 x 4096 floats took 2.4 ms row by row, 1.95 with
-4 or 8 at a time, and 2.06 with 16."""
-
-BLOCK_BYTES = 512
-"""What is written of a row at a time, and how far ahead is prefetched what a row reads: with 2 KB
-it took 2.3 ms, since that much of eight rows has no room."""
-
-NEAR = 0.75
-"""Rows that fill more than this part of the nearest cache lose what they read in common."""
-
 
 def block_rows(rows: Statement, context: KernelContext) -> Choice:
     """Several rows at a time, where all of them read what a cache would lose."""
@@ -43,11 +32,12 @@ def block_rows(rows: Statement, context: KernelContext) -> Choice:
     if not all(_always_streams(store, context) for store in stores):
         return "what is written may stay in the caches"
     size = max((store.buffer.type.dtype.bytes for store in stores), default=CACHE_LINE)
-    columns = BLOCK_BYTES // size
+    columns = context.tuning.row_block_bytes // size
     assert isinstance(row.extent, int), "so it was found to be"
     if row.extent < 2 * columns:
         return "rows are short"
-    return _loss(rows, row, stores, context) or RowBlocked(ROWS, columns)
+    count = context.tuning.row_block_rows
+    return _loss(rows, row, stores, context) or RowBlocked(count, columns)
 
 
 def _always_streams(store: Store, context: KernelContext) -> bool:
@@ -79,6 +69,6 @@ def _loss(rows: Loop, row: Loop, stores: Sequence[Store], context: KernelContext
         return "rows read no vector in common"
     assert isinstance(row.extent, int), "so it was found to be"
     taken = sum(row.extent * load.buffer.type.dtype.bytes for load, _, along in read if along == 1)
-    if taken <= NEAR * context.target.l1_bytes:
+    if taken <= context.tuning.row_block_shared_bytes:
         return "what rows read in common stays in the nearest cache"
     return None

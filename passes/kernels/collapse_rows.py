@@ -15,16 +15,13 @@ from graphc.kernel.schedule.nest import row_of
 from passes.kernels.base import Choice, KernelContext
 from passes.kernels.vectorize import lanes_of
 
-WHOLE = 32
-"""Rows of a multiple of this have no loop tail."""
-
 
 def collapse_rows(rows: Statement, context: KernelContext) -> Choice:
     """A loop over rows as one over their elements."""
     row = row_of(rows) if isinstance(rows, Loop) else None
     if row is None or not isinstance(rows, Loop):
         return None
-    if isinstance(row.extent, int) and row.extent % WHOLE == 0:
+    if isinstance(row.extent, int) and row.extent % context.tuning.whole_row == 0:
         return "rows have no loop tail"
     obstacle = collapse_obstacle(context.nest, rows)
     if obstacle is not None or isinstance(rows.extent, Var) or isinstance(row.extent, Var):

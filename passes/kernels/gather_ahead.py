@@ -7,23 +7,11 @@ row would be waited for. Of the numbers only those are read that a later iterati
 from __future__ import annotations
 
 from graphc.base.target import CACHE_LINE
+from graphc.base.tuning.machine import Tuning
 from graphc.kernel.ir import Loop, Statement
 from graphc.kernel.schedule.kinds import Gathered, Schedule
 from graphc.kernel.schedule.picked_rows import Picked, picked_from
 from passes.kernels.base import Choice, KernelContext
-
-AHEAD = 4
-"""Iterations. Taking 8192 of 50,000 rows of 256 floats took 0.47 ms on a Zen 4; fetched one row
-ahead 0.34, 4 rows 0.31, 16 rows 0.34."""
-
-MIN_ROW_BYTES = 2 * CACHE_LINE
-"""Of shorter rows so many are under way at once that none is waited for long."""
-
-MAX_LINES = 16
-"""Lines of a row that are prefetched, beyond which the processor reads ahead by itself."""
-
-UNKNOWN_LINES = 4
-"""The same for rows of unknown length."""
 
 
 def gather_ahead(loop: Statement, context: KernelContext) -> Choice:
@@ -33,17 +21,20 @@ def gather_ahead(loop: Statement, context: KernelContext) -> Choice:
     if not context.nest.kernel.sites:
         return None
     found: dict[Statement, Schedule] = {}
+    tuning = context.tuning
     for picked in picked_from(loop):
-        lines, size = _lines(picked), picked.load.buffer.type.bytes
-        if lines and not (isinstance(size, int) and size <= context.target.l2_bytes):
-            found[picked.load] = Gathered(AHEAD, lines)
+        lines, size = _lines(picked, tuning), picked.load.buffer.type.bytes
+        if lines and not (isinstance(size, int) and size <= tuning.near_bytes):
+            found[picked.load] = Gathered(tuning.gather_iterations, lines)
     return found or "it picks no long rows of a large table"
 
 
-def _lines(picked: Picked) -> int:
+def _lines(picked: Picked, tuning: Tuning) -> int:
     """How many lines of a row to fetch."""
     extent = picked.inner.extent
     if not isinstance(extent, int):
-        return UNKNOWN_LINES
+        return tuning.gather_unknown_lines
     row = extent * picked.load.buffer.type.dtype.bytes
-    return 0 if row < MIN_ROW_BYTES else min(-(-row // CACHE_LINE), MAX_LINES)
+    if row < tuning.gather_row_bytes:
+        return 0
+    return min(-(-row // CACHE_LINE), tuning.gather_lines)

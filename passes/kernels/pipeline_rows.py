@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphc.base.target import CACHE_LINE, FAR_BYTES, Target
+from graphc.base.target import CACHE_LINE
 from graphc.ir.dims.expressions import Dim
 from graphc.kernel.ir import Apply, Load, Loop, Statement, Store, walk
 from graphc.kernel.scalar import PRIMITIVES
@@ -25,24 +25,6 @@ from graphc.kernel.schedule.row_stages import (
     width_of,
 )
 from passes.kernels.base import Choice, KernelContext
-from passes.kernels.stream_stores import REDUCING_STREAM_BYTES
-
-MAX_STAGES, MAX_STAGES_WIDE = 3, 4
-"""More stages have more constants and accumulators than there are registers, of which there are
-twice as many where they are widest. The gradient of softmax, of four stages, takes 24 cycles for 16
-floats with AVX-512 in place of 27 row by row, but with AVX2 41 in place of 38."""
-
-MIN_STEPS = 8
-"""Shorter rows spend most of their time between loops over their columns."""
-
-ROOM = 0.5
-"""How much of the second-level cache the rows at work may take."""
-
-NEAR_BYTES = 4 << 20
-"""If all that rows are read from is smaller, so are their results, and caches have the lines that
-are written. Elsewhere a line is waited for, with other stages in between longer than without: layer
-norm took 14.4 cycles for 16 floats of 8 MB row by row, pipelined 25. What goes past the caches, in
-whole lines, is not waited for: then it took 12.4."""
 
 
 def pipeline_rows(rows: Statement, context: KernelContext) -> Choice:
@@ -52,30 +34,32 @@ def pipeline_rows(rows: Statement, context: KernelContext) -> Choice:
     stages, _ = stages_of(rows)
     if not stages:
         return None
-    obstacle = _few(stages, context.target) or pipeline_obstacle(context.nest, rows)
+    obstacle = _few(stages, context) or pipeline_obstacle(context.nest, rows)
     if obstacle is None:
-        obstacle = _loss(rows, stages, context.target)
+        obstacle = _loss(rows, stages, context)
     return obstacle or Pipelined(len(stages))
 
 
-def _few(stages: Sequence[Stage], target: Target) -> str | None:
+def _few(stages: Sequence[Stage], context: KernelContext) -> str | None:
     """Told first, since it is asked of every loop."""
     if len(stages) < 2:
         return "a row has one stage"
-    most = MAX_STAGES_WIDE if target.vector_bits == 512 else MAX_STAGES
-    return "there are not enough registers for so many stages" if len(stages) > most else None
+    if len(stages) > context.tuning.pipeline_stages:
+        return "there are not enough registers for so many stages"
+    return None
 
 
-def _loss(rows: Loop, stages: Sequence[Stage], target: Target) -> str | None:
+def _loss(rows: Loop, stages: Sequence[Stage], context: KernelContext) -> str | None:
     """Why rows are done sooner one by one, by what was measured."""
-    width = width_of(stages)
+    tuning, width = context.tuning, width_of(stages)
     assert width is not None, "so it was found to be"
     one_step = is_one_step(stages)
-    if columns_of(stages) < MIN_STEPS * width and not (one_step and target.masks):
+    is_short = columns_of(stages) < tuning.pipeline_steps * width
+    if is_short and not (one_step and context.target.masks):
         return "rows are short"
-    if _bytes_at_work(stages) > ROOM * target.l2_bytes:
+    if _bytes_at_work(stages) > tuning.pipeline_bytes:
         return "rows of all stages find no room in the second-level cache"
-    if one_step or is_near(stages, NEAR_BYTES):
+    if one_step or is_near(stages, tuning.pipeline_near_bytes):
         return None
     results = {s.buffer for s in stages[-1].body if isinstance(s, Store)}
     if any(columns_of(stages) * b.type.dtype.bytes % CACHE_LINE for b in results):
@@ -83,11 +67,11 @@ def _loss(rows: Loop, stages: Sequence[Stage], target: Target) -> str | None:
     if any(isinstance(s, Apply) and not PRIMITIVES[s.primitive].exact for s in walk(rows.body)):
         return None
     sizes = [buffer.type.bytes for buffer in results]
-    if any(isinstance(size, int) and size < REDUCING_STREAM_BYTES for size in sizes):
+    if any(isinstance(size, int) and size < tuning.reducing_stream_bytes for size in sizes):
         return "the result is neither near nor streamed"
     # Where reading from memory takes most of the time, one stream without work in between is read
     # faster: mean and variance of 64 MB took 4 to 16 % longer pipelined, with prefetches as well.
-    if sum(size for size in _sizes_read(stages) if isinstance(size, int)) > FAR_BYTES:
+    if sum(size for size in _sizes_read(stages) if isinstance(size, int)) > tuning.far_bytes:
         return "reading from memory takes most of the time"
     return None
 

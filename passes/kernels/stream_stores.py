@@ -12,18 +12,6 @@ from graphc.kernel.schedule.kinds import Streaming
 from graphc.kernel.schedule.legality import stream_obstacle
 from passes.kernels.base import Choice, KernelContext
 
-STREAM_BYTES = 12 << 20
-"""Results from this size on bypass the caches. A pointwise kernel whose 12 MB were read next took
-a third less time where they were fresh each time, a fifth more where they were the same."""
-
-REDUCING_STREAM_BYTES = 8 << 20
-"""The same for kernels that reduce: with rows in several stages, lines that no cache has are waited
-for when they are written. Softmax of 8 MB and reading that took 0.8 ms in place of 1.35 where its
-result was fresh each time, and 0.75 in place of 0.65 where it was the same."""
-
-MIN_ROW_BYTES = 2048
-"""Loops that write less at a time would lose more at their ends than the stores gain."""
-
 
 def stream_stores(store: Statement, context: KernelContext) -> Choice:
     """A non-temporal store of a large result."""
@@ -31,8 +19,8 @@ def stream_stores(store: Statement, context: KernelContext) -> Choice:
         return None
     if not context.target.streams:
         return "the target has no non-temporal stores of vectors"
-    size = store.buffer.type.bytes
-    bound = REDUCING_STREAM_BYTES if context.nest.reduces else STREAM_BYTES
+    size, tuning = store.buffer.type.bytes, context.tuning
+    bound = tuning.reducing_stream_bytes if context.nest.reduces else tuning.stream_bytes
     if isinstance(size, int) and size < bound:
         return "what it writes finds room in the caches"
-    return Streaming(bound, MIN_ROW_BYTES)
+    return Streaming(bound, tuning.stream_row_bytes)

@@ -10,9 +10,9 @@ from schedules import schedules_of
 
 import graphc as gx
 from graphc.base.target import Target, host, named
+from graphc.base.tuning.machine import Tuning
 from graphc.ir.dtypes import dtype as as_dtype
 from graphc.kernel.reference_reductions import combine_terms
-from passes.kernels import block_columns, prefetch
 
 pytestmark = pytest.mark.check_mode
 
@@ -86,7 +86,7 @@ def test_zeros_keep_their_sign_and_nothing_sums_to_zero() -> None:
 
 
 def test_the_stack_that_stripes_take_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block_columns, "MAX_STACK_BYTES", 4096)
+    monkeypatch.setattr(Tuning, "column_stack_bytes", 4096)
     x = sample((400, 1111), "float32")
     expected = combine_terms("add", x.T, as_dtype("float32"), "chain")
     assert np.array_equal(run(lambda v: gx.sum(v, axis=0), x, False), expected)
@@ -96,7 +96,7 @@ def test_only_what_lies_in_memory_is_asked_for_ahead(monkeypatch: pytest.MonkeyP
     """The bits are the same."""
     x = sample((300, 128), "float32")
     for far, asked in ((x.nbytes, False), (x.nbytes - 1, True)):
-        monkeypatch.setattr(prefetch, "FAR_BYTES", far)
+        monkeypatch.setattr(Tuning, "far_bytes", far)
         with gx.Graph() as graph:
             given = gx.placeholder(x.shape)
             total = gx.sum(given, axis=0)

@@ -20,7 +20,8 @@ from gemm_harness import (
     products,
 )
 
-from graphc.base.target import FAR_BYTES, host
+from graphc.base.target import host
+from graphc.base.tuning.machine import Tuning
 from graphc.codegen.gemm import gemm_workspace_bytes
 from graphc.ir.dtypes import ALL, DType, float32, float64
 from graphc.kernel.panels import depth_limit
@@ -159,7 +160,7 @@ def test_few_rows_wherever_contiguous_columns_lie(
 def test_few_rows_of_what_no_cache_holds(dtype: DType, rows: int) -> None:
     made, generator = products(dtype, "host"), np.random.default_rng(11)
     n = 2500
-    k = FAR_BYTES // dtype.bytes // n + 1
+    k = Tuning.of(host()).far_bytes // dtype.bytes // n + 1
     a, b = matrix(generator, (rows, k), dtype), matrix(generator, (k, n), dtype)
     assert_same_bits(made.product(a, askew(b, 4, 12)), made.chain(a, b))
 

@@ -11,8 +11,8 @@ from schedules import schedules_of
 
 import graphc as gx
 from graphc.base.target import Target, host, named
+from graphc.base.tuning.machine import Tuning
 from graphc.base.tuning.tasks import Tasks
-from passes.kernels import block_rows, stream_stores
 
 pytestmark = pytest.mark.check_mode
 
@@ -26,8 +26,8 @@ def sample(shape: tuple[int, ...], dtype: str = "float32") -> Any:
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every result counts as large."""
-    monkeypatch.setattr(stream_stores, "STREAM_BYTES", 1)
-    monkeypatch.setattr(stream_stores, "MIN_ROW_BYTES", 64)
+    monkeypatch.setattr(Tuning, "stream_bytes", 1)
+    monkeypatch.setattr(Tuning, "stream_row_bytes", 64)
 
 
 def program(
@@ -183,7 +183,7 @@ def test_tiles_by_blocks_of_columns(dtype: str, known: bool, target: Target) -> 
 def test_tiles_of_short_rows_are_streamed_where_they_begin_with_a_line(
     dtype: str, known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_stores, "MIN_ROW_BYTES", 1 << 20)
+    monkeypatch.setattr(Tuning, "stream_row_bytes", 1 << 20)
     for shape in ((2, 64, 5, 7), (1, 16, 40, 3), (2, 48, 33, 1), (3, 20, 4, 9)):
         x = sample(shape, dtype)
 
@@ -235,8 +235,8 @@ def test_rows_that_read_the_same_vectors(
     x, row, bias, column = (sample(s) for s in (shape, (shape[0], 1), shape[1:], shape[1:]))
     expected = (x + bias) * row * column
     texts = []
-    for near in (1e9, 0.0):
-        monkeypatch.setattr(block_rows, "NEAR", near)
+    for shared in (1 << 30, 0):
+        monkeypatch.setattr(Tuning, "row_block_shared_bytes", shared)
         compiled = program(
             lambda v, r, b, c: [(v + b) * r * c, v + c],
             *(x, row, bias, column),

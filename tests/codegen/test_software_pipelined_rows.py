@@ -11,11 +11,11 @@ import pytest
 from schedules import schedules_of
 
 import graphc as gx
-from graphc.base.target import Target, host, named
+from graphc.base.target import PAGE, Target, host, named
+from graphc.base.tuning.machine import Tuning
 from graphc.codegen.kernels import aliasing_4k
 from graphc.codegen.llvm.emitter import I64, FunctionEmitter, ModuleEmitter, Reg
 from graphc.runtime.jit import load
-from passes.kernels import stream_stores
 
 pytestmark = pytest.mark.check_mode
 
@@ -205,8 +205,8 @@ def test_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_streamed_from_the_first_line_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_stores, "REDUCING_STREAM_BYTES", 1)
-    monkeypatch.setattr(stream_stores, "MIN_ROW_BYTES", 64)
+    monkeypatch.setattr(Tuning, "reducing_stream_bytes", 1)
+    monkeypatch.setattr(Tuning, "stream_row_bytes", 64)
     for known, columns in ((True, 512), (False, 512), (True, 520), (True, 499), (False, 528)):
         x = sample(20, columns)
         program = compiled(gx.nn.softmax, x, known)
@@ -254,15 +254,16 @@ def test_loads_do_not_wait_for_stores(row_bytes: int) -> None:
         ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(library.addresses[name])
         for name in ("begin", "ahead")
     )
+    clear = Tuning.of(host()).alias_free_bytes
     for between in range(-8192, 8192, 16):
         before = begin(between)
-        assert (row_bytes + before) % aliasing_4k.PAGE < aliasing_4k.CLEAR
-        assert (between - before) % aliasing_4k.PAGE < aliasing_4k.CLEAR
+        assert (row_bytes + before) % PAGE < clear
+        assert (between - before) % PAGE < clear
         turned = ahead(between)
         assert 0 < turned < steps
-        if row_bytes % aliasing_4k.PAGE == 0:
-            assert (between - 128 * turned) % aliasing_4k.PAGE < aliasing_4k.CLEAR
-            assert 128 <= 128 * turned < aliasing_4k.CLEAR
+        if row_bytes % PAGE == 0:
+            assert (between - 128 * turned) % PAGE < clear
+            assert 128 <= 128 * turned < clear
 
 
 def test_lines_are_asked_for_where_caches_are_small() -> None:

@@ -1,8 +1,9 @@
 """Figures that were tuned: what pays, by measurement, and changes no bit of a result.
 
-* ``machine``: of a target, ``Tuning.of(target)``: schedules of kernels and matrix products.
+* ``machine``: of a target, ``Tuning.of(target)``: schedules of kernels.
 * ``tasks``, ``sharing``: when threads pay. Work is estimated alike for every target, so that a
   kernel's text means the same wherever it is read.
+* ``products``: how matrix products are cut.
 * ``fusion``: how much a kernel holds, and what memory is shared.
 
 The block sizes of float products, by dtype, are in ``graphc.codegen.gemm.blocking``. Figures that

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphc.base.target import Target
+from graphc.base.tuning.products import PRODUCTS
 from graphc.base.tuning.sharing import SHARING
 from graphc.codegen.gemm.blocking import Blocking, blocking
 from graphc.codegen.gemm.builder import Builder, otherwise
@@ -13,15 +14,6 @@ from graphc.codegen.gemm.small_m import emit_few_rows
 from graphc.codegen.gemm.small_m_transposed import emit_dots
 from graphc.codegen.llvm.emitter import ModuleEmitter, Reg
 from graphc.ir.dtypes import DType
-
-# Up to so many rows of C, B is read once, row by row, whether it is wide or not. If it is wide,
-# ``SHARING.few_rows`` is the limit: its tiles would be a few cache lines from each of many pages.
-_ANY_ROWS = 8
-# Up to so many rows, B with contiguous columns is transposed on the way, not packed: that takes a
-# half to three quarters of the time. With 8, and columns powers of two apart, it takes longer.
-_DOT_ROWS = 5
-# panels that one row, or two, meet at a time
-_ROW_PANELS = {1: 4, 2: 2}
 
 
 def emit_float_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> str:
@@ -58,7 +50,7 @@ def emit_float_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> str:
     limit = f.select(
         f.compare("sge", columns, sizes.stream_columns),
         f.i64(SHARING.few_rows),
-        f.i64(_ANY_ROWS),
+        f.i64(PRODUCTS.any_rows),
     )
     stream = f.both(
         f.both(f.compare("sle", rows, limit), f.compare("eq", right_col, 1)),
@@ -69,7 +61,7 @@ def emit_float_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> str:
         f.run(few, left, right, c, rows, columns, k, *strides, c_row, workspace)
     f.leave_if(stream)
     across = f.both(
-        f.both(f.compare("sle", rows, _DOT_ROWS), f.compare("eq", right_row, 1)),
+        f.both(f.compare("sle", rows, PRODUCTS.transposed_rows), f.compare("eq", right_row, 1)),
         f.compare("sge", columns, sizes.lanes),
     )
     with f.when(across):
@@ -90,7 +82,7 @@ def emit_float_gemm_packed(module: ModuleEmitter, dtype: DType, target: Target) 
         return name
     zero = emit_zero(module, sizes.element, sizes.lanes, sizes.size)
     blocked = _emit_blocked(module, sizes)
-    kernels = {rows: _emit_packed_rows(module, sizes, rows) for rows in _ROW_PANELS}
+    kernels = {rows: _emit_packed_rows(module, sizes, rows) for rows in PRODUCTS.panels_of_rows}
     f = Builder(
         module,
         name,
@@ -123,7 +115,7 @@ def _emit_packed_rows(module: ModuleEmitter, sizes: Blocking, rows: int) -> str:
     One panel's few chains would wait for each other.
     """
     name = f"gemm_packed_row{rows}_{sizes.suffix}"
-    panels = _ROW_PANELS[rows]
+    panels = PRODUCTS.panels_of_rows[rows]
     several = emit_row(module, sizes, rows, panels)
     sweep = _emit_sweep(module, sizes)
     f = Builder(module, name, "*a *packed *c n k a_row a_col depth padded c_row", cold=True)

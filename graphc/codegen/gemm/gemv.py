@@ -8,29 +8,15 @@ compact array that starts on a cache line and is small enough for the nearest ca
 
 from __future__ import annotations
 
-from graphc.base.target import CACHE_LINE, FAR_BYTES, PAGE
+from graphc.base.target import CACHE_LINE, PAGE
+from graphc.base.tuning.machine import Tuning
+from graphc.base.tuning.products import PRODUCTS
 from graphc.base.tuning.sharing import SHARING
 from graphc.codegen.gemm.blocking import Blocking
 from graphc.codegen.gemm.builder import Builder
 from graphc.codegen.gemm.packing import emit_copy, emit_zero
 from graphc.codegen.gemm.streaming_kernel import Stream, emit_stream
 from graphc.codegen.llvm.emitter import I64, PTR, FunctionEmitter, ModuleEmitter, Reg
-
-# rows of B that are read side by side, and vectors of a tile: so much of each of them is
-# read before the next one's turn, and of two tiles in a cache
-_DEPTH = 8
-_VECTORS = 4
-# the same where a row of B has no more than that: fewer loops, and what is read is near
-_SINGLE_DEPTH = 64
-# columns whose sums stay in the second-level cache meanwhile
-_FAR_BLOCK_BYTES = 65536
-# of so many bytes of B on, how rows begin is asked for: what a second-level cache holds is read a
-# twentieth slower so
-_ASKING_BYTES = 1 << 20
-# from such a k on, sums are kept apart from the result, to which they have to be copied
-APART_DEPTH = 64
-# of rows of so many tiles it pays to begin where a cache line does
-_ASKEW_TILES = 8
 
 
 def emit_streamed_row(module: ModuleEmitter, sizes: Blocking) -> str:
@@ -43,10 +29,10 @@ def emit_streamed_row(module: ModuleEmitter, sizes: Blocking) -> str:
         element,
         lanes,
         1,
-        _VECTORS,
+        PRODUCTS.row_vectors,
         side=2,
-        depth=_DEPTH,
-        single_depth=_SINGLE_DEPTH,
+        depth=PRODUCTS.row_streams,
+        single_depth=PRODUCTS.single_streams,
         asks="starts",
         masked=sizes.masked,
     )
@@ -55,7 +41,7 @@ def emit_streamed_row(module: ModuleEmitter, sizes: Blocking) -> str:
     a, b, c, n, k, a_col, b_row = f.parameter("a", "b", "c", "n", "k", "a_col", "b_row")
     none, one = f.i64(0), f.i64(1)
     elements = f.mul(n, k)
-    is_far = f.compare("sge", elements, FAR_BYTES // size)
+    is_far = f.compare("sge", elements, Tuning.of(module.target).far_bytes // size)
     with f.when(is_far):
         f.run(far, a, b, c, n, k, a_col, b_row)
     f.leave_if(is_far)
@@ -64,7 +50,7 @@ def emit_streamed_row(module: ModuleEmitter, sizes: Blocking) -> str:
     # what is left before the first whole line goes before the first of the sums
     (workspace,) = f.parameter("workspace")
     apart = f.at(workspace, element, f.i64(lanes))
-    is_apart = f.compare("sge", k, APART_DEPTH)
+    is_apart = f.compare("sge", k, PRODUCTS.separate_sums_depth)
     page = PAGE // size
     are_alike = f.compare("eq", f.remainder(f.mul(b_row, size), PAGE), 0)
     is_paged = f.both(are_alike, f.compare("sge", end, 2 * page))
@@ -72,7 +58,7 @@ def emit_streamed_row(module: ModuleEmitter, sizes: Blocking) -> str:
     before = f.select(is_paged, _before(f, right, sizes), none)
     # whole rows that are read by eight lie where reading goes on anyway
     is_part = f.either(is_paged, f.compare("slt", n, b_row))
-    is_asking = f.both(is_part, f.compare("sge", elements, _ASKING_BYTES // size))
+    is_asking = f.both(is_part, f.compare("sge", elements, PRODUCTS.next_rows_from_bytes // size))
     with f.wide_blocks(f.add(end, before), block) as (start, columns):
         past = f.sub(f.add(start, columns), before)
         is_first = f.compare("eq", start, 0)
@@ -106,7 +92,7 @@ def lead_of(f: Builder, sizes: Blocking, b: Reg, n: Reg) -> Reg:
     line = sizes.bits // 8
     askew = f.remainder(f.convert("ptrtoint", b, "i64"), line)
     is_alike = f.compare("eq", f.remainder(f.mul(b_row, sizes.size), line), 0)
-    is_wide = f.compare("sge", n, _ASKEW_TILES * sizes.tile_columns)
+    is_wide = f.compare("sge", n, PRODUCTS.aligned_tiles * sizes.tile_columns)
     return f.select(f.both(is_alike, is_wide), f.quotient(askew, sizes.size), f.i64(0))
 
 
@@ -132,7 +118,13 @@ def _emit_far_row(module: ModuleEmitter, sizes: Blocking) -> str:
     element = sizes.element
     zero = emit_zero(module, element, sizes.lanes, sizes.size)
     stream = Stream(
-        element, sizes.lanes, 1, _VECTORS, depth=_DEPTH, asks="all", masked=sizes.masked
+        element,
+        sizes.lanes,
+        1,
+        PRODUCTS.row_vectors,
+        depth=PRODUCTS.row_streams,
+        asks="all",
+        masked=sizes.masked,
     )
     kernel = emit_stream(module, stream)
     f = Builder(module, name, "*a *b *c n k a_col b_row", cold=True)
@@ -142,7 +134,7 @@ def _emit_far_row(module: ModuleEmitter, sizes: Blocking) -> str:
     skipped = _skipped(f, sizes, b, n)
     right, sums = (f.at(start, element, skipped) for start in (b, c))
     end = f.sub(n, skipped)
-    with f.wide_blocks(end, f.i64(_FAR_BLOCK_BYTES // sizes.size)) as (column, columns):
+    with f.wide_blocks(end, f.i64(PRODUCTS.far_sums_bytes // sizes.size)) as (column, columns):
         first = f.select(f.compare("eq", column, 0), f.sub(none, skipped), none)
         block, result = f.at(right, element, column), f.at(sums, element, column)
         is_last = f.compare("sge", f.add(column, columns), end)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from graphc.base.target import Target
+from graphc.base.tuning.products import PRODUCTS
 from graphc.codegen.gemm.builder import Builder
 from graphc.codegen.gemm.packing import emit_zero
 from graphc.codegen.gemm.streaming_kernel import Stream, emit_stream
 from graphc.codegen.llvm.emitter import ModuleEmitter, ltype
 from graphc.ir.dtypes import DType
-
-_ROWS = 4
-_DEPTH = 32
-_BLOCK_BYTES = 4096
 
 
 def emit_integer_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> str:
@@ -23,7 +20,7 @@ def emit_integer_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> st
     element, size = f"i{dtype.bits}", dtype.bytes
     lanes = target.vector_bits // dtype.bits
     zero = emit_zero(module, element, lanes, size)
-    stream = emit_stream(module, Stream(element, lanes, _ROWS, boolean=boolean))
+    stream = emit_stream(module, Stream(element, lanes, PRODUCTS.integer_rows, boolean=boolean))
     f = Builder(
         module,
         name,
@@ -39,9 +36,9 @@ def emit_integer_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> st
     with f.when(contiguous):
         f.run(zero, c, m, n, c_row)
         with (
-            f.blocks(n, _BLOCK_BYTES // size) as (column, columns),
-            f.blocks(k, _DEPTH) as (start, depth),
-            f.blocks(m, _ROWS) as (row, rows),
+            f.blocks(n, PRODUCTS.integer_block_bytes // size) as (column, columns),
+            f.blocks(k, PRODUCTS.integer_depth) as (start, depth),
+            f.blocks(m, PRODUCTS.integer_rows) as (row, rows),
         ):
             left = f.at(a, element, f.mul(row, a_row), f.mul(start, a_col))
             right = f.at(b, element, f.mul(start, b_row), column)

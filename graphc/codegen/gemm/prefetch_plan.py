@@ -8,19 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from graphc.base.tuning.products import PRODUCTS
 from graphc.codegen.gemm.blocking import Blocking
 from graphc.codegen.gemm.builder import Builder
 from graphc.codegen.llvm.emitter import I64, PTR, Reg
 from graphc.codegen.llvm.prefetch import prefetch
 from graphc.kernel.ir import MAX_NEAR
 
-# Of the next panel a tile asks for so many times as many rows as it has itself, at most.
-_MAX_PIECES = 8
 # Numbers of an entry.
 _WORDS = 4
-# A block of the right operand of fewer bytes is in the second cache, if it was used of late.
-_KEPT_BYTES = 320 * 1024
-
 
 @dataclass(frozen=True, slots=True)
 class Near:
@@ -53,15 +49,15 @@ class Requests:
         m, n, k = shape
         rows = sizes.tile_rows
         self.f, self.sizes, self.near = f, sizes, near
-        self.table = f.alloca(I64, _WORDS * (_MAX_PIECES + MAX_NEAR))
+        self.table = f.alloca(I64, _WORDS * (PRODUCTS.panel_requests + MAX_NEAR))
         pieces = f.quotient(f.add(k, rows - 1), rows)
         tiles = f.quotient(f.add(m, rows - 1), rows)
         share = f.quotient(f.add(pieces, f.sub(tiles, 1)), tiles)
-        self._share = f.minimum(share, f.i64(_MAX_PIECES))
+        self._share = f.minimum(share, f.i64(PRODUCTS.panel_requests))
         self._stride = f.mul(b_row, sizes.size)
         self._piece = f.mul(self._stride, rows)
         self._last = f.mul(self._piece, f.sub(pieces, 1))
-        is_far = f.compare("sge", f.mul(k, n), _KEPT_BYTES // sizes.size)
+        is_far = f.compare("sge", f.mul(k, n), PRODUCTS.kept_bytes // sizes.size)
         # panels that were packed just now are near, others follow each other in memory
         self._is_apart = f.both(is_far, f.compare("ne", b_row, sizes.tile_columns))
         self._n = n

@@ -6,21 +6,14 @@ partial sums live; ``streaming_kernel`` prefetches.
 
 from __future__ import annotations
 
+from graphc.base.tuning.products import PRODUCTS
 from graphc.codegen.gemm.blocking import Blocking
 from graphc.codegen.gemm.builder import Builder, otherwise
-from graphc.codegen.gemm.gemv import APART_DEPTH, emit_streamed_row, lead_of
+from graphc.codegen.gemm.gemv import emit_streamed_row, lead_of
 from graphc.codegen.gemm.packing import emit_copy, emit_zero
 from graphc.codegen.gemm.streaming_kernel import Stream, emit_stream
 from graphc.codegen.llvm.emitter import ModuleEmitter, Reg
 from graphc.kernel.panels import TILE_VECTORS
-
-# rows of C in the smaller of two kernels, and rows of B that it reads side by side; the larger one
-# reads twice as many where vectors have 512 bits, which was faster
-_FEW_ROWS = 4
-_DEPTH = 8
-# The part of k that one call of them gets: more if no other group of rows reads the same again.
-_GROUP_DEPTH = 128
-_GROUPS_DEPTH = 32
 
 
 def emit_few_rows(module: ModuleEmitter, sizes: Blocking) -> str:
@@ -33,9 +26,8 @@ def emit_few_rows(module: ModuleEmitter, sizes: Blocking) -> str:
     element, size, width = sizes.element, sizes.size, sizes.tile_columns
     zero = emit_zero(module, element, sizes.lanes, size)
     copy = emit_copy(module, sizes)
-    few, many = (
-        emit_stream(module, _stream(sizes, rows)) for rows in (_FEW_ROWS, sizes.tile_rows)
-    )
+    heights = PRODUCTS.half_tile_rows, sizes.tile_rows
+    few, many = (emit_stream(module, _stream(sizes, rows)) for rows in heights)
     row_kernel = emit_streamed_row(module, sizes)
     f = Builder(module, name, "*a *b *c m n k a_row a_col b_row c_row *workspace", cold=True)
     a, b, c, m, n, k = f.parameter("a", "b", "c", "m", "n", "k")
@@ -45,10 +37,10 @@ def emit_few_rows(module: ModuleEmitter, sizes: Blocking) -> str:
     with f.when(is_single):
         f.run(row_kernel, a, b, c, n, k, a_col, b_row, workspace)
     f.leave_if(is_single)
-    is_apart = f.compare("sge", k, APART_DEPTH)
+    is_apart = f.compare("sge", k, PRODUCTS.separate_sums_depth)
     is_group = f.compare("sle", m, sizes.tile_rows)
     block = f.select(is_group, f.i64(sizes.block_stream), f.i64(sizes.block_stream // 2))
-    block_k = f.select(is_group, f.i64(_GROUP_DEPTH), f.i64(_GROUPS_DEPTH))
+    block_k = f.select(is_group, f.i64(PRODUCTS.group_depth), f.i64(PRODUCTS.groups_depth))
     sum_row = f.select(is_apart, f.i64(width), c_row)
     sum_step = f.select(is_apart, f.i64(width * sizes.tile_rows), f.i64(width))
     none = f.i64(0)
@@ -76,7 +68,7 @@ def emit_few_rows(module: ModuleEmitter, sizes: Blocking) -> str:
                 group = f.at(sums, element, f.mul(row, group_step))
                 operands = (left, a_row, a_col, right, b_row, group, sum_row, sum_step)
                 sizes_of_it = (skipped, columns, depth, rows, following)
-                is_few = f.compare("sle", rows, _FEW_ROWS)
+                is_few = f.compare("sle", rows, PRODUCTS.half_tile_rows)
                 with otherwise(f, is_few, few, (*operands, *sizes_of_it)):
                     f.run(many, *operands, *sizes_of_it)
         with (
@@ -94,12 +86,13 @@ def emit_few_rows(module: ModuleEmitter, sizes: Blocking) -> str:
 
 
 def _stream(sizes: Blocking, rows: int) -> Stream:
+    is_deep = rows > PRODUCTS.half_tile_rows and sizes.bits == 512
     return Stream(
         sizes.element,
         sizes.lanes,
         rows,
         TILE_VECTORS,
-        depth=_DEPTH if rows <= _FEW_ROWS or sizes.bits < 512 else 2 * _DEPTH,
+        depth=PRODUCTS.half_tile_streams * (2 if is_deep else 1),
         asks="all",
         masked=sizes.masked,
     )

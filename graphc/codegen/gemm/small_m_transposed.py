@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graphc.base.tuning.products import PRODUCTS
 from graphc.codegen.gemm.blocking import Blocking
 from graphc.codegen.gemm.builder import Builder
 from graphc.codegen.gemm.transpose import load_transposed, square_lanes
 from graphc.codegen.llvm.emitter import ModuleEmitter, Reg
 from graphc.codegen.llvm.prefetch import LINE
-
-# of so many steps it pays to begin with a cache line: the steps before it are single ones
-_ASKEW_STEPS = 1024
 
 
 def emit_dots(module: ModuleEmitter, sizes: Blocking) -> str:
@@ -83,7 +81,7 @@ class _Kernel:
         before = f.sub(f.i64(0), f.convert("ptrtoint", self.b, "i64"))
         before = f.binary("and", before, f.i64(LINE - 1))
         stride = f.binary("and", f.mul(self.b_col, size), f.i64(LINE - 1))
-        is_long = f.compare("sge", self.k, _ASKEW_STEPS)
+        is_long = f.compare("sge", self.k, PRODUCTS.transposed_aligned_steps)
         is_alike = f.both(f.compare("eq", stride, 0), is_long)
         return f.select(is_alike, f.quotient(before, size), f.i64(0))
 

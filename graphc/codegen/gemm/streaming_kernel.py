@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from graphc.base.tuning.products import PRODUCTS
 from graphc.codegen.gemm.builder import Builder, edge_mask, masked_load, masked_store
 from graphc.codegen.llvm.emitter import I64, LType, ModuleEmitter, Reg, ltype
 from graphc.codegen.llvm.prefetch import LINE, prefetch
@@ -23,9 +24,6 @@ from graphc.codegen.llvm.prefetch import LINE, prefetch
 Asks: TypeAlias = Literal["nothing", "all", "starts"]
 """What a kernel asks for while it goes through some rows of B: of those that follow nothing, all in
 the order in which they lie, or how each of them begins."""
-
-_START_BYTES = 1024
-"""So much of how rows begin is asked for, while the last so many bytes of those before are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +202,7 @@ class _Kernel:
         """All tiles; each of the last ones asks for one of the first of the rows that follow."""
         f, stream = self.f, self.stream
         wide = stream.side * stream.width
-        count = max(1, _START_BYTES // (wide * self.size)) * stream.side
+        count = max(1, PRODUCTS.next_rows_bytes // (wide * self.size)) * stream.side
         (after,) = f.parameter("next")
         is_asking = f.compare("ne", f.convert("ptrtoint", after, "i64"), 0)
         whole = f.add(self.low, f.rounded_down(f.sub(self.high, self.low), stream.side))

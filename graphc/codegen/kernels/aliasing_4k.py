@@ -13,19 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from graphc.base.target import PAGE
+from graphc.base.tuning.machine import Tuning
 from graphc.codegen.llvm.emitter import I1, I64, FunctionEmitter, Reg
-
-CLEAR = PAGE - 640
-"""A load at least this far ahead of a store, modulo a page, doesn't wait for it. The last 640 bytes
-of the page are read before the store is done: with a result there softmax took 1.9 ms, and 1.05
-with it anywhere else."""
-
-BEGINNINGS = (0, 1024, 2048)
-"""How far in its page a row in scratch may begin before the row it is made of."""
-
-TURNS = (8, 16, 24, 4)
-"""By how many steps writing may be ahead of reading. Each choice fails for one or two places of the
-rows that are read, and no two choices fail for the same place."""
 
 
 def beginning(e: FunctionEmitter, row_bytes: int, gap: Reg | None) -> Reg:
@@ -34,7 +23,9 @@ def beginning(e: FunctionEmitter, row_bytes: int, gap: Reg | None) -> Reg:
     ``row_bytes`` lie between a row and the next one, ``gap`` between what is written of it and what
     is read, if something is.
     """
-    choices = [place for place in BEGINNINGS if (row_bytes + place) % PAGE < CLEAR]
+    tuning = Tuning.of(e.module.target)
+    clear = tuning.alias_free_bytes
+    choices = [at for at in tuning.alias_beginnings if (row_bytes + at) % PAGE < clear]
     return _first(e, choices, lambda place: [] if gap is None else [e.binary("sub", gap, place)])
 
 
@@ -42,10 +33,12 @@ def turn(
     e: FunctionEmitter, row_bytes: int, step_bytes: int, steps: int, rows: int, gap: Reg | None
 ) -> Reg:
     """By how many steps writing a row is ahead of reading ``rows`` rows behind it."""
+    tuning = Tuning.of(e.module.target)
+    clear, turns = tuning.alias_free_bytes, tuning.alias_turns
     choices = [
         count
-        for count in TURNS
-        if count < steps and step_bytes <= (count * step_bytes - row_bytes) % PAGE < CLEAR
+        for count in turns
+        if count < steps and step_bytes <= (count * step_bytes - row_bytes) % PAGE < clear
     ]
     distances = {number * row_bytes % PAGE for number in range(1, rows + 1)}
 
@@ -54,19 +47,20 @@ def turn(
             return []
         return [e.binary("add", gap, place - count * step_bytes) for place in sorted(distances)]
 
-    return _first(e, choices or [min(TURNS)], to_reads)
+    return _first(e, choices or [min(turns)], to_reads)
 
 
 def _first(
     e: FunctionEmitter, choices: Sequence[int], distances: Callable[[int], Sequence[Reg]]
 ) -> Reg:
     """The first choice that leaves all distances clear, or the last one."""
+    clear = Tuning.of(e.module.target).alias_free_bytes
     chosen = e.const(choices[-1], I64)
     for choice in reversed(choices[:-1]):
         fits = Reg("true", I1)
         for distance in distances(choice):
             inside = e.binary("and", distance, e.const(PAGE - 1, I64))
-            is_clear = e.icmp("ult", inside, e.const(CLEAR, I64))
+            is_clear = e.icmp("ult", inside, e.const(clear, I64))
             fits = e.binary("and", fits, is_clear)
         chosen = e.select(fits, e.const(choice, I64), chosen)
     return chosen

@@ -1,4 +1,4 @@
-"""Column reductions: ``ROWS`` rows at a time over a block of columns (a stripe).
+"""Column reductions: a few rows at a time over a block of columns (a stripe).
 
 One vector of columns at a time would touch a new page with each row. The rows of a stripe are read
 in streams instead. Meanwhile the levels of every column's cascade lie on the stack, in the nearest
@@ -30,9 +30,6 @@ from graphc.codegen.llvm.emitter import I64, Reg, ltype
 from graphc.kernel.cascade import levels_of
 from graphc.kernel.ir import CHUNK, Load, Loop, Reduce, Statement, Store
 from graphc.kernel.schedule.kinds import ColumnBlocked
-
-ROWS = CHUNK // 2
-"""Rows that are read side by side; with 16 a column sum took a third longer."""
 
 Room = Sequence[tuple[Reg, str]]
 """Per register of a state the first level of a stripe, and its element type."""
@@ -165,14 +162,15 @@ class _Stripes:
     def _reduction(self, reduction: Reduce, room: Room, ahead: Sequence[Statement]) -> None:
         """Leaves a reduction's results in its last level."""
         k, e, reducers = self.k, self.k.e, reduction.reducers
+        side = k.tuning.column_block_streams
         rows, top = k.size(reduction.extent), self._top(reduction)
         first, second = (self._level(room, e.const(number, I64)) for number in (0, 1))
         cascades = levels_of(reduction) > 1
         with e.loop(e.const(int(cascades), I64), e.binary("add", top, e.const(1, I64)), 1) as level:
             place = self._level(room, level.index)
             self._over(lambda at: self._write(place, at, neutral_state(e, reducers, k.lanes)))
-        with e.loop(e.const(0, I64), rows, CHUNK if cascades else ROWS) as block:
-            middle = self._end(block.index, ROWS, rows)
+        with e.loop(e.const(0, I64), rows, CHUNK if cascades else side) as block:
+            middle = self._end(block.index, side, rows)
             end = self._end(block.index, CHUNK, rows)
 
             def each(place: Reg) -> None:

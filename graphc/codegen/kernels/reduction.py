@@ -27,13 +27,6 @@ from graphc.kernel.ir import (
 )
 from graphc.kernel.reference_reductions import combine_nothing, neutral_element
 
-MIN_FREE_LANES = 8
-"""Fewer lanes are left to single elements."""
-
-FREE_REGISTERS = 4
-"""Vector registers for each part of the accumulators of a reduction whose order is free: enough to
-hide the latency of combining, and with three parts few enough for the registers of every target."""
-
 Accumulator = tuple[Reg, ...]
 """One register, or value and position for argmin and argmax; for extremes of floats three words.
 Terms that are products, as of squares, are two factors."""
@@ -239,12 +232,12 @@ def _lanes_reduce(k: KernelScope, statement: Reduce) -> State:
     if known is not None and all(_is_free(reducer) for reducer in reducers):
         # any order gives the same bits, and more accumulators hide the latency of combining
         bits = max(reducer.term.dtype.bits for reducer in reducers)
-        width = FREE_REGISTERS * k.target.vector_bits // max(bits, 8)
+        width = k.tuning.free_registers * k.target.vector_bits // max(bits, 8)
         if k.target.masks and known <= width:
             # less than a step: some lanes of one vector, with nothing to combine them with
             width = min(1 << known.bit_length(), _most_at_once(k, statement))
         else:
-            while width > MIN_FREE_LANES and known < 8 * width:
+            while width > k.tuning.free_lanes and known < 8 * width:
                 width //= 2
     if known is not None and known < width:
         # no full step: a plain chain
@@ -289,7 +282,7 @@ def _most_at_once(k: KernelScope, statement: Reduce) -> int:
         for s in statement.body
         if isinstance(s, Apply) and s.result.dtype.is_float
     ]
-    return FREE_REGISTERS * k.target.vector_bits // max(floats, default=8)
+    return k.tuning.free_registers * k.target.vector_bits // max(floats, default=8)
 
 
 def last_terms(

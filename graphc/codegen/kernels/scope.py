@@ -12,6 +12,7 @@ from typing import Any
 
 from graphc.base.lazily import once
 from graphc.base.target import Target
+from graphc.base.tuning.machine import Tuning
 from graphc.codegen.kernels.lane_values import Binding, Held, Linear, is_literal
 from graphc.codegen.kernels.task_range import Ranges
 from graphc.codegen.llvm.dims import DimRegs
@@ -61,6 +62,7 @@ class KernelScope:
         self._emitters = emitters
         self.kernel = kernel
         self.target = target
+        self.tuning = Tuning.of(target)
         self.lanes = 1
         self.mask: Reg | None = None
         self.held: dict[Buffer, Held] = {}

@@ -40,12 +40,6 @@ from graphc.kernel.ir import Load, Loop, Store, Var
 from graphc.kernel.schedule.kinds import Tiled
 from graphc.kernel.schedule.nest import tile_extent
 
-MAX_TILE = 16
-"""Rows and columns that are transposed by one piece of code."""
-
-AHEAD = 256
-"""Bytes along a source; 128 to 512 are as good."""
-
 
 def emit_across(k: KernelScope, statement: Loop, schedule: Tiled) -> None:
     """Emits the loop and the vector loop inside it by tiles."""
@@ -204,7 +198,7 @@ class _Tiling:
         """
         e = self.k.e
         strips = e.binary("and", e.binary("add", height, self.rows - 1), -self.rows)
-        further = e.binary("add", strip, AHEAD // self._size)
+        further = e.binary("add", strip, self.k.tuning.tile_prefetch_bytes // self._size)
         over = e.binary("sub", further, strips)
         starts = e.icmp("sge", over, e.const(0, I64))
         right = e.intrinsic("smin", I64, others, e.const(self._many, I64))
@@ -215,7 +209,7 @@ class _Tiling:
         more sources than a processor foresees the lines of."""
         k, streams = self.k, next(iter(self.k.streaming.values()), None)
         high = at_least(k, self.height, rows)
-        long = at_least(k, self.width, columns if columns > MAX_TILE else self._many + 1)
+        long = at_least(k, self.width, columns if columns > k.tuning.tile_side else self._many + 1)
         if streams is None or high is None or long is None:
             return None
         return both(k, both(k, streams, long), high)
@@ -321,7 +315,7 @@ class _Tiling:
     def _side(self, load: Load) -> int:
         """Rows and columns of what is transposed in registers."""
         most = self.k.target.vector_bits // (8 * load.result.dtype.bytes)
-        return min(self.rows, self.columns, MAX_TILE, max(2, most))
+        return min(self.rows, self.columns, self.k.tuning.tile_side, max(2, most))
 
     def _tile(self, room: Sequence[Reg], row: Reg, column: Reg, lines: tuple[Reg, Reg]) -> None:
         """Reads a tile, and runs the body for some of its rows."""
@@ -364,17 +358,17 @@ class _Tiling:
         for load in self.loads:
             with self._parts(self.columns) as part:
                 place = self._place(load, row, self.k.e.binary("add", column, part))
-                for line in range(min(self.columns, MAX_TILE)):
+                for line in range(min(self.columns, self.k.tuning.tile_side)):
                     prefetch(self.k.e, self._pointer(load, place, line, 0), near=False)
 
     @contextmanager
     def _parts(self, extent: int) -> Iterator[Reg]:
         """Where the parts of a large tile start, each by the same code."""
-        e, zero = self.k.e, self.k.e.const(0, I64)
-        if extent <= MAX_TILE:
+        e, zero, side = self.k.e, self.k.e.const(0, I64), self.k.tuning.tile_side
+        if extent <= side:
             yield zero
             return
-        with e.loop(zero, e.const(extent, I64), MAX_TILE) as part:
+        with e.loop(zero, e.const(extent, I64), side) as part:
             yield part.index
 
     def _ask_beside(self, row: Reg, column: Reg) -> None:
@@ -389,7 +383,7 @@ class _Tiling:
             return
         for load in self.loads:
             size = load.buffer.type.bytes
-            if isinstance(size, int) and size <= self.k.target.l2_bytes:
+            if isinstance(size, int) and size <= self.k.tuning.near_bytes:
                 continue
             place = self._place(load, row, column)
             for line in range(self.columns):
@@ -410,8 +404,8 @@ class _Tiling:
             place = self._place(load, e.binary("add", row, down), e.binary("add", column, right))
             start = e.binary("add", e.binary("mul", down, pitch), right)
             part = e.element_pointer(tile, start, element)
-            for left in range(0, min(self.columns, MAX_TILE), side):
-                for top in range(0, min(self.rows, MAX_TILE), side):
+            for left in range(0, min(self.columns, self.k.tuning.tile_side), side):
+                for top in range(0, min(self.rows, self.k.tuning.tile_side), side):
                     for line, register in enumerate(self._square(load, place, left, top)):
                         at = e.const((top + line) * pitch + left, I64)
                         e.store(register, e.element_pointer(part, at, element), align)
