@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
+from graphc.base.caches import USUAL, caches_of
 from graphc.base.errors import UnsupportedError
 from graphc.base.llvm import binding, within
 
@@ -96,9 +97,11 @@ class Target:
         features: LLVM's feature string ("+avx2,+fma,…").
         has_fma: whether contractions and functions may use fused multiply-add.
         vector_bits: width of the vector registers to plan for.
-        l1_bytes, l2_bytes: data caches of one core, for blocking.
+        l1_bytes, l2_bytes: data caches of one core, for schedules: no bit of a result depends on
+            them.
 
-    Named targets are fixed data, the same on every machine, so that what is made for them is.
+    Named targets are fixed data, the same on every machine, so that what is made for them is. The
+    host's caches are those that the system tells of.
     """
 
     triple: str
@@ -106,8 +109,8 @@ class Target:
     features: str
     has_fma: bool
     vector_bits: int
-    l1_bytes: int = 32 * 1024
-    l2_bytes: int = 512 * 1024
+    l1_bytes: int = USUAL.l1_bytes
+    l2_bytes: int = USUAL.l2_bytes
 
     @property
     def architecture(self) -> str:
@@ -212,7 +215,7 @@ def host() -> Target:
 
 
 def _described() -> Target:
-    """This machine, as LLVM knows it."""
+    """This machine, as LLVM knows it, with the caches that the system tells of."""
     llvm = binding()
     triple = llvm.get_process_triple()
     features = llvm.get_host_cpu_features()
@@ -220,7 +223,12 @@ def _described() -> Target:
         raise UnsupportedError("this CPU lacks SSE4.2 (x86-64-v2), which graphc needs")
     bits = 512 if features.get("avx512f") else 256 if features.get("avx2") else 128
     return Target(
-        triple, llvm.get_host_cpu_name(), features.flatten(), bool(features.get("fma")), bits
+        triple,
+        llvm.get_host_cpu_name(),
+        features.flatten(),
+        bool(features.get("fma")),
+        bits,
+        *caches_of(),
     )
 
 

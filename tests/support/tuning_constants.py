@@ -1,0 +1,187 @@
+"""Numeric constants of modules that make machine code or plans, to be looked at.
+
+Figures that were tuned are fields of the records in ``graphc.base.tuning``, or of ``Blocking``.
+What is listed here follows from an algorithm, a format, the processor or the system, or limits what
+a compilation may cost; everything else is printed.
+
+    python tests/support/tuning_constants.py
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tools import ROOT
+
+ROOMS = (
+    "graphc/codegen",
+    "graphc/kernel",
+    "graphc/lower",
+    "graphc/native",
+    "graphc/plan",
+    "passes/fusion",
+    "passes/graph",
+    "passes/kernels",
+    "passes/memory",
+    "passes/plan",
+)
+"""Where modules look for what pays."""
+
+FACTS: dict[str, dict[str, str]] = {
+    "graphc/codegen/gemm/blocking.py": {
+        "_ALIGNMENT": "a cache line",
+        "_TILE_ROWS": "part of Blocking: the registers there are",
+    },
+    "graphc/codegen/gemm/prefetch_plan.py": {"_WORDS": "layout of an entry"},
+    "graphc/codegen/kernels/reduction.py": {"_SIGNIFICAND": "IEEE 754"},
+    "graphc/codegen/kernels/task_range.py": {"ALIGNED": "a multiple of every vector's lanes"},
+    "graphc/codegen/llvm/emitter.py": {
+        "_FLOATS": "widths of LLVM's types",
+        "POINTER_ALIGN": "alignment on every target",
+    },
+    "graphc/codegen/llvm/transpose.py": {"_PART_BITS": "what one instruction permutes"},
+    "graphc/kernel/cascade.py": {"WORDS_OF_EXTREMES": "layout of a state"},
+    "graphc/kernel/fused_multiply_add.py": {
+        "_LARGEST": "where splitting is exact",
+        "_LEAST": "where splitting is exact",
+        "_SPLITTER": "Dekker's constant",
+    },
+    "graphc/kernel/interp.py": {"_VOLUME": "memory of the interpreter"},
+    "graphc/kernel/ir.py": {
+        "CHUNK": "order of sums, so bits depend on it",
+        "LEVELS": "order of sums, so bits depend on it",
+        "MAX_NEAR": "limit of the form of a statement",
+    },
+    "graphc/kernel/panels.py": {"TILE_VECTORS": "layout of packed matrices"},
+    "graphc/kernel/printer.py": {"MAXIMUM_NESTING": "limit of texts"},
+    "graphc/kernel/schedule/row_stages.py": {
+        "ASIDE": "what a stage is, so texts of kernels depend on it",
+        "MAX_STACK_BYTES": "legality: limit of the stack",
+    },
+    "graphc/lower/contraction.py": {"_UNBOUNDED": "no limit"},
+    "graphc/lower/shifted_variance.py": {
+        "FEW": "order of sums, so bits depend on it",
+        "SHARE": "bound of the error, so bits depend on it",
+        "_ROWS": "order of sums, so bits depend on it",
+    },
+    "graphc/native/cpuid.py": {"_EXTENDED": "the processor's interface"},
+    "graphc/native/cpython.py": {
+        "KIND": "layout of a row",
+        "RANK": "layout of a row",
+        "SIZE": "layout of a row",
+    },
+    "graphc/native/linux.py": {
+        "ALL": "the system's interface",
+        "CPU_UNKNOWN": "no CPU",
+        "_CPUS": "the system's interface",
+        "_SET_MASK": "the system's interface",
+        "_SIGNAL_BYTES": "the system's interface",
+        "_WAIT": "the system's interface",
+        "_WAKE": "the system's interface",
+    },
+    "graphc/native/plan_walker.py": {"_GROUP_PLACES": "layout of a record"},
+    "graphc/native/python_entry.py": {
+        "_DTYPE": "layout of a row",
+        "_NUMBER": "layout of a row",
+        "_STATUS_BYTES": "layout of a record",
+    },
+    "graphc/native/thread_pool.py": {
+        "_GROUPS": "bits of a futex",
+        "_NO_TASK": "no task",
+        "_STATUS_WORDS": "layout of a record",
+        "_WORKER_BYTES": "layout of a record",
+    },
+    "graphc/plan/serialize.py": {"_SHORT": "form of the file"},
+    "passes/graph/fold.py": {"SMALL_BYTES": "limit of a program's constants"},
+    "passes/graph/matmul_chains.py": {"LONGEST": "cost of a search: cubic"},
+    "passes/graph/order_variable_updates.py": {"_GATE": "mark of a node"},
+    "passes/memory/arena.py": {
+        "EFFORT_PER_BYTE": "cost of a search",
+        "LARGEST": "range of addresses",
+        "SCALES": "sizes for which a plan is judged",
+    },
+    "passes/memory/fit.py": {"_UNBOUNDED": "no limit"},
+    "passes/memory/orders.py": {"MAX_BLOCKS": "cost of a search"},
+    "passes/memory/planner.py": {
+        "ORDER_EFFORT": "cost of a search",
+        "QUICK_EFFORT": "cost of a search",
+        "_PAIR_LIMIT": "cost of a search",
+        "_SEARCH_LIMIT": "cost of a search",
+    },
+    "passes/memory/search.py": {
+        "_CANDIDATES_PER_STATE": "cost of a search",
+        "_FINALISTS_PER_STATE": "cost of a search",
+        "_ROUNDS": "form of a search",
+        "_SEED": "form of a search",
+    },
+    "passes/plan/slot_flow.py": {
+        "PART": "mark of an access",
+        "READ": "mark of an access",
+        "WRITE": "mark of an access",
+    },
+}
+"""Why a constant is none that was tuned."""
+
+ELSEWHERE = ("graphc/codegen/math/", "graphc/plan/abi.py")
+"""Coefficients of functions, and the native layout of plans: nothing else."""
+
+
+def numeric_constants(path: Path) -> Iterator[str]:
+    """The names that a module gives numbers, or tuples and dicts of numbers."""
+    for statement in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            targets, value = [statement.target], statement.value
+        elif isinstance(statement, ast.Assign):
+            targets, value = statement.targets, statement.value
+        else:
+            continue
+        if not _is_numeric(value):
+            continue
+        for target in targets:
+            for name in target.elts if isinstance(target, ast.Tuple) else (target,):
+                if isinstance(name, ast.Name):
+                    yield name.id
+
+
+def _is_numeric(value: ast.expr) -> bool:
+    if isinstance(value, ast.Constant):
+        return type(value.value) in (int, float)
+    if isinstance(value, ast.UnaryOp):
+        return _is_numeric(value.operand)
+    if isinstance(value, ast.BinOp):
+        sides = value.left, value.right
+        is_arithmetic = not isinstance(value.op, ast.BitOr) or all(map(_is_numeric, sides))
+        is_known = all(_is_numeric(side) or isinstance(side, ast.Name) for side in sides)
+        return is_arithmetic and is_known
+    if isinstance(value, (ast.Tuple, ast.List)):
+        return bool(value.elts) and all(map(_is_numeric, value.elts))
+    if isinstance(value, ast.Dict):
+        return bool(value.values) and all(map(_is_numeric, value.values))
+    return False
+
+
+def found() -> dict[str, set[str]]:
+    """The numeric constants of each module of the rooms."""
+    result: dict[str, set[str]] = {}
+    for room in ROOMS:
+        for path in sorted((ROOT / room).rglob("*.py")):
+            name = path.relative_to(ROOT).as_posix()
+            names = set(numeric_constants(path))
+            if names and not name.startswith(ELSEWHERE):
+                result[name] = names
+    return result
+
+
+def unexplained() -> list[str]:
+    """Constants that may have been tuned, as module and name."""
+    return [
+        f"{module} {name}"
+        for module, names in found().items()
+        for name in sorted(names - FACTS.get(module, {}).keys())
+    ]
+
+
+if __name__ == "__main__":
+    print("\n".join(unexplained()) or "none")
