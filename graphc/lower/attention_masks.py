@@ -1,15 +1,14 @@
-"""Scores that a mask hides: which a kernel of attention may leave out, to the same bits.
+"""Attention masks: proves which masked scores a kernel may skip without a change of bits.
 
     s = where(mask, q @ k, -inf);  e = exp(s - shift);  (e / sum(e)) @ v
 
-Where the mask hides a column from a row, the score is -inf whatever the product gives, so it raises
-no maximum, its exponential is +0, and it adds nothing to the sum. A weight of +0 adds +0 or -0 to
-the product with the values, if the value is finite. ``find_masks`` proves this of a region as far
-as it holds of any numbers: only then does it give the masks. What depends on the numbers (whether
-values are finite, whether an element is -0, which +0 would change) is for the kernel to check.
+Where the mask hides a column from a row, the score is -inf for any product. So it raises no
+maximum, its exponential is +0, and it adds nothing to the sum. A weight of +0 adds +0 or -0 to the
+product with the values, if the value is finite. ``find_masks`` proves this of a region for all
+numbers, and gives the masks only then. The kernel checks conditions on the numbers themselves:
+values are finite, and no element is -0, which +0 would change.
 
-A row that has NaN among its weights has NaN in each of its results, with or without what is
-hidden.
+A row with NaN among its weights has NaN in each of its results, with or without hidden columns.
 """
 
 from __future__ import annotations
@@ -44,8 +43,10 @@ class Mask:
 
 
 def find_masks(region: Graph, scores: Value, weights: Value) -> tuple[Mask, ...]:
-    """The masks of a region that multiplies ``weights`` computed from ``scores``: what one of them
-    hides is hidden. Empty if hidden scores can have an effect."""
+    """The masks of a region that multiplies ``weights`` computed from ``scores``.
+
+    A score is hidden if one of the masks hides it. Empty if hidden scores can have an effect.
+    """
     walk = _Walk(region, scores)
     if not all(walk.node(node) for node in region.nodes):
         return ()
@@ -55,7 +56,7 @@ def find_masks(region: Graph, scores: Value, weights: Value) -> tuple[Mask, ...]
 
 
 class _Walk:
-    """Goes over a region in order; ``node`` says whether what it meets is understood."""
+    """A walk over a region in order; ``node`` says whether the effect of a node is known."""
 
     def __init__(self, region: Graph, scores: Value) -> None:
         self.region = region
@@ -135,7 +136,7 @@ class _Walk:
         return None
 
     def _can_mask(self, value: Value) -> bool:
-        """Whether a value is what all has been computed of that depends on scores masked so far."""
+        """Whether all values that depend on scores masked so far are computed from this value."""
         if self.states.get(value) == "score":
             return not self.masks
         others = (state for other, state in self.states.items() if other is not value)
@@ -151,7 +152,7 @@ class _Walk:
         )
 
     def _row(self, node: Node) -> bool:
-        """Work on what rows have one element of."""
+        """Work on values of one element a row."""
         sources = {self._of[value] for value in node.inputs if value in self._of}
         if len(sources) != 1:
             return False
@@ -170,7 +171,7 @@ class _Walk:
         return True
 
     def _judged(self, node: Node, operands: list[_Kind]) -> _Kind:
-        """What the functions that a guarded maximum consists of make of such operands."""
+        """The kind of a node's result, for the functions that a guarded maximum consists of."""
         name = node.op.name
         if name == "isfinite" and operands[0] is not None:
             return operands[0] == "finite"

@@ -1,9 +1,9 @@
-"""Concatenations inside of maps: a loop nest for each piece, in place of a choice at each element.
+"""Concatenations inside of maps: index-set splitting, a loop nest for each piece.
 
-Where a map computes element by element with a concatenation, its loops are cut where the pieces
-meet. In the nest of a piece the concatenation is that piece, other operands are slices of theirs,
-and results go to their slice. Invariant: the nests together write what the map writes, each place
-once; where that can't be seen from the shapes, the map stays one nest.
+The loops of a map that computes with a concatenation are split where its pieces meet, so no element
+has to choose its piece. In the nest of a piece the concatenation is that piece, other operands are
+sliced, and results go to their slice. Invariant: the nests together write each place of the map's
+results once. Where the shapes don't show that, the map stays one nest.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class _Part:
         return Value(value.type.with_shape(shape), value.name)
 
     def _operand(self, value: Value) -> Value | None:
-        """What stands for a value in the part; what is not computed anew is sliced."""
+        """The value of the part for a value of the region: a slice, unless the part computes it."""
         known = self._now.get(value, self._sliced.get(value))
         if known is not None:
             return known

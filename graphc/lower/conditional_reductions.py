@@ -1,12 +1,12 @@
-"""Conditional reductions: a row needs one only if a ``where`` picks what is computed from it.
+"""Conditional reductions: a row needs one only if a ``where`` picks a value computed from it.
 
     plain = reduce_sum(x * x);  scaled = reduce_sum((x * small) * (x * small))
     root = sqrt(where(plain == inf, scaled, plain) {seldom = True})
 
-Hardly any row needs the scaled sum, so a kernel of rows tests each row once its plain sum is
-known. Of a ``where`` that may pick either operand nothing is put off: to read a row once for
-both takes less time than to read it for one and then perhaps for the other. Invariant: what a row
-needs is computed as ever, and nothing else of it is picked, so bits are the same.
+Hardly any row needs the scaled sum, so a kernel of rows tests each row once its plain sum is known.
+A ``where`` without ``seldom`` postpones nothing: reading a row once for both operands takes less
+time than reading it for one and then perhaps for the other. Invariant: a row that needs a reduction
+computes it as ever, and other rows pick none of its results, so bits are the same.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Need: TypeAlias = tuple[Value, ...]
 def needs(region: Graph, form: Form) -> dict[Node, Need]:
     """The reductions of a region that few rows need, with the conditions that say which.
 
-    What these are computed from, every row needs, so no condition waits for such a reduction.
+    Every row needs the operands of the conditions, so no condition waits for such a reduction.
     """
     found: dict[Value, Need] = dict.fromkeys(region.outputs, ())
     result: dict[Node, Need] = {}

@@ -157,7 +157,7 @@ def _alone(
 
 
 def workspace(b: KernelBuilder, target: Target, *products: tuple[Product, Dim, Dim]) -> Buffer:
-    """Room for each of these products, of at most so many rows and columns."""
+    """A workspace for each of these products, given with its largest rows and columns."""
     largest: Dim = 0
     for whole, rows, columns in products:
         largest = dim_max(largest, _room(whole, rows, columns, target))
@@ -165,10 +165,10 @@ def workspace(b: KernelBuilder, target: Target, *products: tuple[Product, Dim, D
 
 
 def _room(whole: Product, rows: Dim, columns: Dim, target: Target) -> Dim:
-    """Bytes for a product of at most so many rows and columns.
+    """Bytes for a product of at most ``rows`` rows and ``columns`` columns.
 
-    They are capped by the blocking, so a bound stands for sizes known only at run time. Of a depth
-    that is, they are taken from the chord of what is convex in it.
+    The blocking caps them, so a bound stands for sizes known only at run time. For a depth known
+    only then, the bytes are those of the chord, because they are convex in the depth.
     """
     dtype, attrs = whole.result.dtype, whole.node.attrs
     if not dtype.is_float:
@@ -205,7 +205,7 @@ def _room(whole: Product, rows: Dim, columns: Dim, target: Target) -> Dim:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Along one axis: so many blocks of a size, of which the last may hold less."""
+    """Blocks along one axis, all of one size; the last may hold less."""
 
     count: Dim
     size: Dim
@@ -226,7 +226,7 @@ def as_scalar(b: KernelBuilder, size: Size) -> Var:
 
 
 def blocks(extent: Dim, limit: int, multiple: int) -> Blocks:
-    """As few blocks within a limit as there can be, of about equal sizes where that is known."""
+    """The fewest blocks of at most ``limit``, of about equal sizes where the extent is known."""
     if not isinstance(extent, int):
         return Blocks((extent + (limit - 1)) // limit, limit, extent)
     count = max(1, -(-extent // limit))
@@ -235,8 +235,8 @@ def blocks(extent: Dim, limit: int, multiple: int) -> Blocks:
 
 
 def _even(found: Blocks, others: Dim, limit: int, multiple: int) -> Blocks:
-    """An even number of blocks, with those along the other axis, so that two threads do as much
-    each; as they are where that is hard to have or there are many."""
+    """Blocks whose number, times that of the other axis, is even, so that two threads do as much
+    each; unchanged where that is hard to have, or where there are many blocks."""
     count, extent = found.count, found.extent
     if not isinstance(count, int) or not isinstance(extent, int) or extent < limit:
         return found
@@ -330,10 +330,10 @@ def open_block(b: KernelBuilder, evaluator: Evaluator, loops: ExitStack, blocks:
 def _elements(
     b: KernelBuilder, evaluator: Evaluator, whole: Product, place: Index, element: Var
 ) -> Callable[[Value], Var]:
-    """What each value of the order of the product is at the place of an element of it.
+    """Evaluates values in the row-major order of the product, at one element of it.
 
     Such values may have other shapes, in which rows are grouped in another way. Each shape has one
-    place, so that a reshape leads from place to place, with no division to undo a multiplication.
+    index, so a reshape leads from index to index without a division.
     """
     shape, region = whole.result.shape, evaluator.region
     places: dict[Shape, Index] = {}

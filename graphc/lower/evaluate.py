@@ -1,8 +1,8 @@
-"""Scalars of a region at an index: what each element of each value is, pulled on demand.
+"""Scalars of a region at an index: elements of values, evaluated on demand.
 
-Pointwise ops ask for their operands at the same index, views at a mapped one; reductions must have
-been computed before, at the row the evaluator stands in. Demands are worked off with a stack, so
-long chains don't recurse.
+Pointwise ops demand their operands at the same index, views at a mapped one. Reductions must have
+been computed before, for the current row. Demands are kept on a stack, so long chains don't
+recurse.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Evaluator:
     # --- scopes ----------------------------------------------------------------------------------
 
     def push(self) -> None:
-        """Opens a loop: what is evaluated from now on is forgotten at ``pop``."""
+        """Opens a loop: scalars that are evaluated from now on are forgotten at ``pop``."""
         self._scopes.append({})
 
     def pop(self) -> None:
@@ -146,8 +146,8 @@ class Evaluator:
     def _place_of(self, operand: Value, index: Index, over: Shape) -> Index:
         """The operand's element for an element of a shape that it broadcasts to.
 
-        What is computed here is computed at the index itself where sizes are unknown: what it reads
-        from memory is then read where it broadcasts to the larger shape.
+        Where sizes are unknown, an operand that is computed here is evaluated at the index itself.
+        The values that it loads are then broadcast to the larger shape.
         """
         shape = operand.shape
         if shape == over:

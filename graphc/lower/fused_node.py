@@ -5,7 +5,7 @@
 * matrix products and work on their elements (``contraction.py``) or rows (``product_rows.py``);
 * single scans and scatters (``scan_scatter.py``).
 
-What a region may hold is said in ``graphc.ops.fusion_contract``; each of these takes whatever that
+``graphc.ops.fusion_contract`` says what a region may hold, and each of these takes all that it
 allows. Buffers are the node's operands, then its outputs, then scratch. Where threads can share
 more than one of a kernel's loop nests, it becomes several launches (``launch_fission.py``).
 """

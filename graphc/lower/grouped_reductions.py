@@ -1,9 +1,9 @@
-"""Long reductions, in groups of terms that threads can share.
+"""Grouped reductions: long reductions cut into groups of terms that threads can share.
 
-The order of terms that ``graphc.kernel.ir`` defines is a cascade: complete groups of ``CHUNK`` to
-some power of steps give one value, from the neutral element on, and these are combined in order. So
-groups may be reduced by anybody at any time, and bits are those of one loop. Invariant: what the
-groups are follows from the length alone, not from the threads.
+The order of terms that ``graphc.kernel.ir`` defines is a cascade: complete groups of
+``CHUNK ** level`` steps give one value, from the neutral element on, and these are combined in
+order. So any thread may reduce a group at any time, and bits are those of one loop. Invariant: the
+length alone determines the groups, not the number of threads.
 
 Reductions down columns gain as well: groups of rows are read from end to end, while parts of the
 columns of all rows are many short pieces.
@@ -30,7 +30,7 @@ from graphc.lower.region import open_loop, open_loops
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Term:
-    """What is reduced: ``at`` gives the term of a step at a place among chains side by side."""
+    """A term of a reduction: ``at(step, place)`` gives it for a step of the chain at a place."""
 
     combine: Combine
     dtype: DType
@@ -38,9 +38,9 @@ class Term:
 
 
 def is_long(steps: Dim, side_by_side: Dim) -> bool:
-    """Whether so many terms in order, and so many chains of them, are reduced in groups.
+    """Whether ``side_by_side`` chains of ``steps`` terms each are reduced in groups.
 
-    Of sizes known only at run time a batch alone is not likely to be long.
+    A batch of a size known only at run time is not likely to be long by itself.
     """
     least = SHARING.least_groups * CHUNK**SHARING.group_levels
     if at_hint(steps, SHARING.large_size) < least:
@@ -49,7 +49,7 @@ def is_long(steps: Dim, side_by_side: Dim) -> bool:
 
 
 class Groups:
-    """Chains of so many steps, side by side over a shape, cut into groups of steps."""
+    """Chains of ``steps`` steps, one for each element of ``shape``, cut into groups of steps."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class Groups:
             yield place, totals
 
     def _block(self, place: Index, first: Var, length: Dim, totals: Sequence[Var]) -> list[Var]:
-        """Totals with so many groups more, from ``first`` on."""
+        """The totals after ``length`` more groups, from ``first`` on."""
         b = self.b
         with b.reduce(length, "chain") as scope:
             group = b.apply("add", first, scope.index)
@@ -137,7 +137,7 @@ class Groups:
 def rooms(
     b: KernelBuilder, name: str, role: Role, size: Dim, terms: Sequence[Term]
 ) -> list[Buffer]:
-    """Buffers for so many values of each term."""
+    """Buffers for ``size`` values of each term."""
     return [
         b.buffer(f"{name}{n}", role, TensorType(term.dtype, (size,)))
         for n, term in enumerate(terms)
@@ -209,7 +209,7 @@ def find_in_long_row(
     terms: Sequence[Term],
     label: str,
 ) -> list[Var]:
-    """The first positions of extremes in a row: those of parts of it, and of these the first."""
+    """The first positions of extremes in a row: first in each part of it, then among the parts."""
     count = ceil_div(length, SHARING.extremes_together)
     whole, last = length // SHARING.extremes_together, length % SHARING.extremes_together
     kind = TensorType(int64, (count,))
@@ -246,7 +246,7 @@ def find_in_long_row(
 def or_nothing(
     b: KernelBuilder, length: Dim, terms: Sequence[Term], results: Sequence[Var]
 ) -> list[Var]:
-    """The results, but +0 for sums of nothing, which -0 would be."""
+    """The results, with +0 for empty sums, which would be -0."""
     if isinstance(length, int):
         return list(results)
     is_empty = b.apply("equal", b.dim(length), b.dim(0))

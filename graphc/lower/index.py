@@ -77,8 +77,8 @@ def reshape_index(
 ) -> Index:
     """The element of ``source`` with the same row-major offset as ``index`` in ``shape``.
 
-    Equal axes at the end stay, the others are matched in groups of equal size from the left, so
-    that only what is really regrouped costs divisions.
+    Equal axes at the end stay. The others are matched in groups of equal size from the left, so
+    only axes that are really regrouped cost divisions.
     """
     alike = 0
     while alike < min(len(shape), len(source)) and shape[-1 - alike] == source[-1 - alike]:

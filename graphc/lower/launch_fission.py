@@ -1,9 +1,9 @@
-"""Kernels of several loop nests as a series of launches, so that threads can share each of them.
+"""Launch fission: a kernel of several loop nests becomes a series of launches.
 
-A nest that follows another may read what that has written, so it is handed out when the other is
-done; a launch of its own is just that. Scratch that one nest fills for a later one becomes memory
-of the plan, and so do scalars. Invariant: the launches in order write what the kernel writes, to
-the bit. How a kernel is cut depends on itself alone, not on how many threads there are.
+Threads share one nest at a time. A nest may read results of an earlier one, so threads must meet in
+between, as they do between launches. Scratch and scalars that a later nest reads become memory of
+the plan. Invariant: the launches in order write what the kernel writes, to the bit. The cut depends
+on the kernel alone, not on the number of threads.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _EFFECTS = (Store, Loop, Reduce, Contract)
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One launch of a series: its kernel, and of each of its buffers the number in the series."""
+    """One launch of a series: its kernel, and for each of its buffers the number in the series."""
 
     kernel: Kernel
     places: tuple[int, ...]
@@ -49,7 +49,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What computing a fused node takes.
+    """The launches that compute a fused node.
 
     Attributes:
         whole: the node as one kernel; the launches do what this says.
@@ -159,8 +159,11 @@ def _groups(kernel: Kernel) -> list[_Group]:
 
 
 def _joined(kernel: Kernel, groups: list[_Group]) -> list[_Group]:
-    """Groups joined where one launch must do what they do: of a buffer that several write, each
-    must write a part, and none may read it before all of it is there."""
+    """Joins groups that must be one launch.
+
+    Groups that write one buffer stay apart only if each writes a part of it, and none reads it
+    before it is complete.
+    """
     touched = [_Touched.of([kernel.body[n] for n in group]) for group in groups]
     for buffer in kernel.buffers:
         if buffer.role == "in":

@@ -1,9 +1,9 @@
 """Map kernels: loops over the shape of the results; their order, kinds and number.
 
-All iterations are independent, so any nest gives the same values. It is made plain first and looked
-at: axes that every load and store runs through as if they were one become one, which makes the
-innermost loop long, and an axis along which loads are neighbours stands right around the vector
-loop ("across").
+All iterations are independent, so any nest gives the same values. The nest is built plain first.
+Then axes that every load and store runs through as if they were one are collapsed, which makes the
+innermost loop long. An axis along which loads are neighbours is interchanged: it becomes the
+``across`` loop, right around the vector loop.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Kernels of a matrix product, row reductions of it, and perhaps a product of what they give.
+"""Kernels of a matrix product, reductions of its rows, and perhaps a second product of those rows.
 
-Attention is the case in point: scores, their softmax, and the product with the values. Rows go by
+Attention is such a kernel: scores, their softmax, and the product with the values. Rows go by
 blocks that stay in the cache: the block of the first product, the stages of its rows in place, then
 the second product of the block. So scores are never written to memory. The right operand of the
-first product is brought into panels once for each matrix, since every block reads it. Each step
-computes what it would in a kernel of its own, in the same order, so the bits are the same.
+first product is packed into panels once for each matrix, because every block reads it. Each step
+has the order that it would have in a kernel of its own, so the bits are the same.
 
-Where a mask hides the last columns from all rows of a block, they are left out
-(``attention_masks.py``): the kernel looks at the mask for how many columns the block needs. What is
-left out must be proved to add nothing: values that are not finite, anywhere in the matrix, keep all
-columns in; a row with a result of -0, to which +0 may be added, is multiplied once more as a whole.
+Columns at the end that a mask hides from all rows of a block are skipped (``attention_masks.py``):
+the kernel reads from the mask how many columns the block needs. Skipped columns must add nothing.
+So values that are not finite, anywhere in the matrix, keep all columns in, and a row with a result
+of -0, to which +0 may be added, is multiplied once more as a whole.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def _pack(
 
 
 class _Sight:
-    """How many columns the blocks of a kernel need to look at, worked out as it runs."""
+    """The number of columns that each block of a kernel needs, computed at run time from masks."""
 
     def __init__(
         self,

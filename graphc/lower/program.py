@@ -160,7 +160,7 @@ class _Planner:
             self.copy(self.slot_of[value], target)
 
     def _aim(self, graph: Graph, wanted: list[int]) -> None:
-        """Says where outputs are wanted; the first of several places is written directly."""
+        """Notes where outputs are wanted; the first of several places is written directly."""
         for value, target in zip(graph.outputs, wanted, strict=True):
             node = graph.producers.get(value)
             while node is not None and isinstance(node.op.lowering, Reshape):
@@ -259,7 +259,7 @@ class _Planner:
     def _bound(self, number: int, where: Location | None) -> None:
         """Sees to it that a kernel of unknown sizes stays within its buffers.
 
-        That is proved under the guards that hold here; what is not has to be required.
+        That is proved under the guards that hold here. Where the proof fails, a guard is required.
         """
         if (number, *self._entered) in self._bounded:
             return
@@ -435,7 +435,7 @@ _SPECIAL: Mapping[OpDef, Callable[[_Planner, Node], None]] = {
     while_op: _Planner.loop,
     join_slices_op: _Planner.join,
 }
-"""What becomes of operations that are not kernels by themselves."""
+"""How operations that are no kernels by themselves become steps."""
 
 
 class _Code:
@@ -489,7 +489,7 @@ def plan_program(
     Args:
         graph: its last ``states`` inputs are state.
         target: what the kernels are for.
-        threads: scratch has room for so many at once.
+        threads: at most this many run at once; scratch has a copy for each.
         renewed: for each variable written its input, None if it is not read, and its output.
     """
     planner = _Planner(target, threads)

@@ -1,7 +1,7 @@
-"""What all lowerings of regions share: the builder with its buffers, loop nests, names.
+"""Shared by all lowerings of regions: the builder with its buffers, loop nests, names.
 
-What a region puts into slices of wholes is lowered like any other output; only where it is stored
-differs, and that a ``Result`` knows.
+An output that goes to a slice of a whole is lowered like any other output. Only its place differs,
+and a ``Result`` knows that.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Slices = tuple[Slice | None, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """An output of a region: what is computed, and the buffer that takes it."""
+    """An output of a region: its value, and the buffer that it is stored to."""
 
     value: Value
     buffer: Buffer
@@ -103,7 +103,7 @@ def open_region(
 def open_loop(
     b: KernelBuilder, evaluator: Evaluator, loops: ExitStack, extent: Size, kind: LoopKind
 ) -> Var:
-    """Enters one loop for the rest of the stack; what is evaluated inside is forgotten after it."""
+    """Enters one loop for the rest of the stack; scalars inside are forgotten after it."""
     scope = loops.enter_context(b.loop(extent, kind))
     evaluator.push()
     loops.callback(evaluator.pop)

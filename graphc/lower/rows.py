@@ -1,12 +1,12 @@
-"""Staged kernels: reductions of one axis and what is computed around them, row by row.
+"""Row kernels: reductions of one axis and the work around them, row by row, in stages.
 
 All reductions of the region reduce the same axis of the same full shape. For each position of the
 other axes (the row) the kernel runs its stages: the reductions that depend on nothing but inputs,
 those that depend on the first ones, and so on, and last the outputs of the full shape. Costly
 values that several stages need are kept in row scratch instead of computed again.
 
-Reductions that few rows need, by a ``where`` that picks what they give, have stages of their own
-behind those that tell which rows these are (``graphc.lower.conditional_reductions``).
+Reductions that few rows need have stages of their own, behind the stages whose results tell which
+rows these are (``graphc.lower.conditional_reductions``).
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ def lower_rows(region: Graph, form: Form, slices: Slices) -> Kernel:
 
 
 class RowWork:
-    """What is computed of one row.
+    """The work on one row.
 
     Attributes:
         inner: whether rows lie in memory one after the other.
-        outer: what the rows are numbered by: the full shape without the reduced axis.
+        outer: the shape that numbers the rows: the full shape without the reduced axis.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class RowWork:
     ) -> None:
         """One row; the rows of ``given`` are read where they lie, those of ``further`` written.
 
-        With a length only so much of the row is looked at.
+        With a ``length``, only the first ``length`` elements of the row are read.
         """
         if length is None:
             length = self.full[self.axis]
@@ -254,7 +254,7 @@ class RowWork:
     def _term(
         self, b: KernelBuilder, evaluator: Evaluator, node: Node, share_of: Dim | None = None
     ) -> Term:
-        """What a reduction combines, by position and row; or its share in a mean of so many."""
+        """The term of a reduction by position and row; or its share in a mean of ``share_of``."""
 
         def at(position: Var, row: Index) -> Var:
             term = _term(b, evaluator, node, _full_index(row, self.axis, position))
@@ -266,7 +266,7 @@ class RowWork:
     def _deviations(
         self, b: KernelBuilder, evaluator: Evaluator, node: Node, pivot: Var
     ) -> list[Term]:
-        """What the two combinations of deviations are of."""
+        """The terms of the two sums of shifted deviations."""
 
         def at(position: Var, row: Index) -> Var:
             term = _term(b, evaluator, node, _full_index(row, self.axis, position))
@@ -285,9 +285,9 @@ class _Line:
     """A row under reduction.
 
     Attributes:
-        length: how much of it is looked at.
+        length: how many of its elements are read.
         kept: values whose rows lie in a buffer.
-        condition: whether it is needed; None if it is in any case.
+        condition: whether the row needs the reduction; None if each row does.
     """
 
     b: KernelBuilder
@@ -348,7 +348,7 @@ def _leads(nodes: list[Node], known: Collection[Value]) -> dict[Value, Node]:
 
 
 def _pivots(line: _Line, leads: dict[Value, Node]) -> dict[Value, Var]:
-    """For each operand what its terms' deviations are taken from: the mean of the leading ones."""
+    """For each operand its pivot: the mean of the leading terms, which shifts all of them."""
     if not leads:
         return {}
     b, first = line.b, next(iter(leads.values()))
@@ -361,7 +361,7 @@ def _pivots(line: _Line, leads: dict[Value, Node]) -> dict[Value, Var]:
 
 
 def _deviation(b: KernelBuilder, node: Node, term: Var, pivot: Var) -> Var:
-    """What a term differs from the pivot by, scaled and shifted as the reduction says."""
+    """The difference of a term from the pivot, scaled and shifted as the reduction says."""
     result = b.apply("subtract", term, pivot)
     scale, shift = node.attrs.get("scale", 1.0), node.attrs.get("shift", 0.0)
     if scale != 1.0:
@@ -372,7 +372,7 @@ def _deviation(b: KernelBuilder, node: Node, term: Var, pivot: Var) -> Var:
 def _result(
     b: KernelBuilder, node: Node, extent: Size, order: Order, results: Iterator[Var]
 ) -> Var:
-    """What a reduction gives, of the next results of combinations."""
+    """The result of a reduction, from the next results of its combinations."""
     if _deviates(node):
         shift = node.attrs.get("shift", 0.0)
         return squared_deviations(b, _known(extent), order, shift, results)
@@ -396,7 +396,7 @@ def _deviates(node: Node) -> bool:
 
 
 def _term(b: KernelBuilder, evaluator: Evaluator, node: Node, index: Index) -> Var:
-    """What a reduction combines of an element."""
+    """The term of a reduction at an index."""
     term = evaluator.at(node.inputs[0], index)
     return term if _combine(node).startswith("arg") else b.cast(term, node.output.dtype)
 
@@ -414,8 +414,11 @@ def _recall(
 
 
 def _stages(region: Graph, needs: Mapping[Node, Need]) -> list[_Stage]:
-    """Reductions by how many others they wait for; different lane counts don't share a loop, nor
-    what few rows need with what all do."""
+    """Reductions by how many others they depend on.
+
+    Reductions of different lane counts don't share a stage, and conditional ones share none with
+    others.
+    """
     depth = _depths(region, {})
     if needs:
         # no condition waits for a reduction that has one
@@ -432,7 +435,7 @@ def _stages(region: Graph, needs: Mapping[Node, Need]) -> list[_Stage]:
 
 
 def _depths(region: Graph, least: Mapping[Node, int]) -> dict[Value, int]:
-    """How many reductions each value waits for; for some nodes at least so many."""
+    """How many reductions each value depends on in a chain; ``least`` has lower bounds."""
     depth: dict[Value, int] = {}
     for node in region.nodes:
         level = max(_deepest(depth, node.inputs), least.get(node, 0))
@@ -481,6 +484,6 @@ def _worth_saving(
                 found = readers.setdefault(value, [])
                 found.append(number)
                 if len(found) > 1:
-                    continue  # it will be loaded: what lies behind it is not needed here
+                    continue  # it will be loaded, so its operands are not needed here
             stack.extend(node.inputs)
     return {value: numbers[0] for value, numbers in readers.items() if len(numbers) > 1}

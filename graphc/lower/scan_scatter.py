@@ -1,4 +1,4 @@
-"""Kernels of ops that are no plain loop over elements: scans and scatters.
+"""Kernels of scans and scatters, whose loops carry dependences from iteration to iteration.
 
 A region computes one of them and nothing else; ``graphc.ops.fusion_contract`` refuses others.
 """
@@ -51,13 +51,13 @@ def lower_scatter(region: Graph, slices: Slices, ahead: bool) -> Series:
     base [*A, n, *B], indices [*I], updates [*A, *I, *B]; or indices and updates [*A, k, *B], where
     each update has an index of its own. Elements of A are independent of each other.
 
-    The launch updates what holds the base already: where the base is no longer needed, the plan
-    copies nothing, and what is left is the work of the updates. With ``ahead`` a launch before it
-    checks the indices, so that nothing fails once something is written.
+    The launch updates a buffer that holds the base already. Where the base is no longer needed, the
+    plan copies nothing, and only the updates are left. With ``ahead`` an earlier launch checks the
+    indices, so that nothing fails once something is written.
 
-    Rows and columns of one part are independent too, but updates are best read from end to end:
-    by blocks of columns, by ranges of rows, or sorted by rows, 4000 updates of 1000 floats took
-    1.4 to 2.3 ms on one thread in place of 1.1, and no less than that on two.
+    Rows and columns of one element of A are independent too, but updates are best read in one
+    stream: by blocks of columns, by ranges of rows, or sorted by rows, 4000 updates of 1000 floats
+    took 1.4 to 2.3 ms on one thread in place of 1.1, and no less than that on two.
     """
     (node,) = region.nodes
     copied = region.inputs.index(node.inputs[0]), len(region.inputs)
@@ -94,7 +94,7 @@ _Form = Literal["whole", "update", "checked"]
 
 
 def _scatter(node: Node, region: Graph, slices: Slices, form: _Form) -> Kernel:
-    """The kernel of a scatter, or what is left of it."""
+    """The kernel of a scatter in this form."""
     assert isinstance(node.op.lowering, ScatterAdd)
     along = node.op.lowering.along
     b, evaluator, (result,) = open_region(region, slices, "out" if form == "whole" else "update")

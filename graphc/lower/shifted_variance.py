@@ -1,13 +1,13 @@
-"""Squared deviations from the mean, in one pass over what they are of.
+"""Shifted variance: squared deviations from the mean, in one pass over the terms.
 
-With d = x - p for any number p, the squares of what terms deviate from their mean add up to
-sum(d * d) - sum(d) ** 2 / n: Chan, Golub and LeVeque 1983, "shifted data". The nearer p is to the
-mean, the less is subtracted. Invariant: p is the mean of the leading terms, one of ``SHARE`` at
-least, so that no more than ``SHARE`` times what is left is ever subtracted: the squares of K terms
-whose mean is p deviate from any m by K * (p - m) ** 2 at least.
+With d = x - p for any number p (the pivot), the squared deviations of the terms from their mean add
+up to sum(d * d) - sum(d) ** 2 / n: Chan, Golub and LeVeque 1983, "shifted data". The nearer p is to
+the mean, the smaller is the subtrahend. Invariant: p is the mean of the leading terms, which are at
+least one in ``SHARE``, so the subtrahend is at most ``SHARE`` times the result. The reason: squared
+distances of K terms with mean p from any m add up to at least K * (p - m) ** 2.
 
 Two passes, with the mean itself for p, read each term twice. They are for few terms, which lie in
-the nearest cache: then all terms lead, and nothing is subtracted.
+the nearest cache: then all terms are leading ones, and the subtrahend is 0.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _ROWS = 8
 
 
 def leading(extent: Dim, order: Order, dtype: DType) -> Dim:
-    """How many terms lead: whole steps of lanes where not all do."""
+    """The number of leading terms: all, or whole steps of lanes."""
     step = lanes(dtype) if order == "lanes" else _ROWS
     return select("le", extent, FEW[order], extent, ceil_div(extent, SHARE * step) * step)
 
 
 def share(b: KernelBuilder, term: Var, count: Dim) -> Var:
-    """What one of so many leading terms adds to their mean, which so never overflows."""
+    """A leading term divided by ``count``: a mean that is the sum of these never overflows."""
     return b.apply("multiply", term, _reciprocal(b, count, term.dtype))
 
 
 def combinations(extent: Dim, order: Order) -> tuple[Combine, ...]:
-    """How terms less the mean of the leading ones are combined, for ``squared_deviations``."""
+    """The combinations of shifted terms that ``squared_deviations`` takes."""
     return ("squares",) if compare("le", extent, FEW[order]) else ("add", "squares")
 
 

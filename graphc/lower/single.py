@@ -1,8 +1,7 @@
-"""Kernels of single operations, which programs of ``optimize=0`` are made of.
+"""Kernels of single operations, of which programs of ``optimize=0`` consist.
 
-Invariant: a kernel is what fusion would give for an operation that nothing may join, so its bits
-are those that the operation has in any kernel. Operations that differ in nothing but their operands
-share one.
+Invariant: the kernel is that of a fused node with this operation alone, so its bits are those that
+the operation has in any kernel. Operations that differ only in their operands share one.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from graphc.ops.fused import fused_op
 
 
 class Singles:
-    """Tells which operations of a graph need the same kernel.
+    """Finds operations of a graph that share a kernel.
 
-    Types are compared by the object that each has first: hashing one takes longer than all else.
+    Types are interned and compared by identity, because hashing one takes longer than all else.
     """
 
     def __init__(self) -> None:
@@ -31,7 +30,7 @@ class Singles:
         self._held: list[TensorType] = []
 
     def key(self, node: Node) -> Hashable:
-        """Equal for nodes that one kernel serves."""
+        """A key that is equal for nodes that share a kernel."""
         known = self._known
         parts: list[Hashable] = [node.op]
         for values in (node.inputs, node.outputs):
