@@ -1,4 +1,4 @@
-"""What an x86-64 processor can do, asked by the processor itself (Intel's and AMD's manuals)."""
+"""Feature detection on x86-64 by ``cpuid`` and ``xgetbv`` (Intel's and AMD's manuals)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""CPython's and NumPy's objects in routines: where things lie, and functions about arrays.
+"""CPython's and NumPy's objects in routines: their layouts, and functions about arrays.
 
-Invariant: an array is read only after its type was compared. The places are those of CPython with
+Invariant: an array is read only after its type was compared. The layouts are those of CPython with
 its lock and NumPy 2; ``graphc.runtime.entry`` checks them before any of this is used.
 """
 
@@ -50,7 +50,7 @@ and has no byte in common with the others."""
 
 
 class Interpreter:
-    """What a routine asks of CPython and NumPy.
+    """Calls from a routine into CPython and NumPy.
 
     Addresses come from the table of imports, so the same text serves in a library, which neither
     names nor needs CPython when it is linked.

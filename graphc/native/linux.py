@@ -1,7 +1,7 @@
-"""What the thread pool asks of processor and operating system: Linux on x86-64 and 64-bit Arm.
+"""System calls and instructions of the thread pool: Linux on x86-64 and 64-bit Arm.
 
-All that depends on either stands here: the numbers of system calls, an instruction, and functions
-of the C library. They are in every glibc from 2.17 on, and in musl.
+Only this module depends on processor or operating system: by numbers of system calls, the pause
+instruction, and functions of the C library, which every glibc from 2.17 on and musl have.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class _Machine:
         futex: number of the system call by which threads wait for a word of memory.
         gettid: number of the system call that tells the number of a thread.
         pause: the intrinsic by which a loop tells the processor that it waits.
-        operands: what it is called with.
+        operands: the operands of that intrinsic.
     """
 
     futex: int
@@ -38,8 +38,8 @@ _MACHINES: Mapping[str, _Machine] = {
 }
 
 _WAIT, _WAKE = 128 + 9, 128 + 10
-"""What the call for words of memory does: it waits, or wakes sleepers whose bits meet a mask; both
-for words of one process."""
+"""Operations of the futex call: wait, and wake sleepers whose bits meet a mask; both private to one
+process."""
 
 ALL = -1
 """The bits of all groups of sleepers."""
@@ -74,7 +74,7 @@ def present_cpu(r: Routine) -> Word:
 
 
 def sleep_while(r: Routine, place: Word, value: Word, group: Word | int) -> None:
-    """Sleeps, as one of a group, if an int32 has a value; there may be no reason to wake up."""
+    """Sleeps, as one of a group, if an int32 has a value; it may wake up spuriously."""
     _futex(r, place, _WAIT, value, group)
 
 
@@ -101,7 +101,7 @@ def _machine(r: Routine) -> _Machine:
 
 @contextmanager
 def signals_blocked(r: Routine) -> Iterator[None]:
-    """No signal reaches this thread, nor one that the block starts."""
+    """Blocks all signals in this thread, and in threads that are started inside."""
     every, before = (r.room(_SIGNAL_BYTES // 8) for _ in range(2))
     for n in range(_SIGNAL_BYTES // 8):
         every[n] = -1

@@ -1,8 +1,8 @@
 """The native loop over a plan's steps, and the module that holds a program's kernels.
 
-The step table is that of ``graphc.plan.abi``; only sizes and pointers are filled in per call.
-The loop's module also has the thread pool, to which launches that are cut into tasks go, and what
-makes a group of steps such a launch: its tasks are those of one kernel, which runs steps.
+The step table is that of ``graphc.plan.abi``; only sizes and pointers are filled in for a call. The
+loop's module also has the thread pool, which runs launches that are cut into tasks. A concurrent
+group is such a launch, of a kernel that runs steps.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class ProgramText:
 def joined_modules(texts: Sequence[str]) -> str:
     """Several modules as one.
 
-    What several define they define alike, and it stands once; what several declare, too.
+    Several modules may define or declare one symbol, all alike; it stands once.
     """
     if len(texts) == 1:
         return texts[0]
@@ -245,7 +245,7 @@ group. The status of a failure has the number of its step, from 1 on, in place o
 _GROUP_PLACES = {"steps": 0, "pointers": 8, "dims": 16, "cancel": 24}
 
 _GROUP = Layout("graphc_group", dict.fromkeys(_GROUP_PLACES, PTR), _GROUP_PLACES)
-"""What all tasks of a group need."""
+"""The arguments that all tasks of a group share."""
 
 
 def _emit_run_steps(module: ModuleEmitter) -> None:

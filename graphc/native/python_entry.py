@@ -2,10 +2,10 @@
 
 One function serves every program of a process. It reads a table of what the program takes and
 gives (``graphc.runtime.entry`` writes it), checks the arguments, takes an idle frame, makes the
-results and runs the steps without the interpreter lock. Invariant: whatever is not plainly right
+results and runs the steps without the interpreter lock. Invariant: a call off the fast path
 (another type, dtype, layout, rank, size or number of arguments, an unseen binding of the dims, no
-idle frame, a failed step) is left to the careful callable, before anything has been changed. So
-this function raises nothing of its own but a failed allocation.
+idle frame, a failed step) goes to the careful callable before anything has changed. So this
+function raises nothing of its own but a failed allocation.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _DIMS, _IDLE, _MAKERS = range(3)
 """Items of a recent binding: its dims, idle frames, and for each result what makes an array."""
 
 _SINGLE, _LIST, _TUPLE = range(3)
-"""What the results come in."""
+"""The container of the results."""
 
 _DTYPE, _NUMBER = 0, 4
 """Words of an output's row: its dtype, and its number among what is written or -1."""
@@ -112,7 +112,7 @@ def _emit_result(module: ModuleEmitter) -> None:
 
 
 def _lends(python: Interpreter, own: Word) -> Word:
-    """Whether a program has variables to write where they lie."""
+    """Whether a program writes variables in place."""
     return Table(data_of(python.item(own, _LENDS)))[0].differs(0)
 
 
@@ -147,7 +147,7 @@ def _emit_size(module: ModuleEmitter) -> None:
 
 
 def _emit_item(module: ModuleEmitter) -> None:
-    """``ptr (target, container, number)``: an item of a list or tuple, or what is single."""
+    """``ptr (target, container, number)``: an item of a list or tuple, or the single array."""
     r = Routine(module, _ITEM, {"target": PTR, "container": I64, "number": I64}, PTR)
     target, container, number = r.parameters
     with r.when(container.equals(_SINGLE)):
@@ -158,7 +158,7 @@ def _emit_item(module: ModuleEmitter) -> None:
 
 
 class _Table:
-    """The table of a program: what it takes and gives."""
+    """The table of a program: its inputs and outputs."""
 
     def __init__(self, at: Word) -> None:
         words = Table(at)
@@ -293,7 +293,7 @@ def _check_targets(
     objects: Table,
     careful_if: Callable[[Word], None],
 ) -> None:
-    """What takes a result goes behind the inputs: later ones must lie apart from it as well."""
+    """Puts arrays for results behind the inputs: later ones must not overlap them either."""
     target, container = given
     at = r.cell(sizes)
     with r.loop(table.outputs) as n:
@@ -313,8 +313,8 @@ def _make_results(
     result: Cell,
     release_if: Callable[[Word], None],
 ) -> None:
-    """Arrays for the results, in what they come in; leaves, without a result, if there is no
-    memory, as NumPy has said by then."""
+    """Makes arrays for the results, in their container; leaves without a result if there is no
+    memory, for which NumPy has raised an error by then."""
     python, (own, makers, target, pointers, sizes) = Interpreter(r), places
     for container, make in ((_LIST, "PyList_New"), (_TUPLE, "PyTuple_New")):
         with r.when(table.container.equals(container)):

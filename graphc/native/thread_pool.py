@@ -1,19 +1,18 @@
 """The thread pool, as LLVM text: persistent workers that take the tasks of one launch at a time.
 
-The pool is one record in memory (``POOL_BYTES``, zeros at first, never freed), whichever code works
-on it: that of the process, or that inside of an exported library. Whoever launches a kernel in
-tasks owns the record meanwhile; a second thread that comes then runs its own launch alone, so that
-no more threads run than were asked for.
+The pool is one record in memory (``POOL_BYTES``, zeros at first, never freed), which the code of
+the process and that of exported libraries share. A thread that launches a kernel in tasks owns the
+record meanwhile. A second thread that comes then runs its launch alone, so that no more threads run
+than the user allows.
 
-* One word holds the number of the job and how many tasks are taken. They are claimed by
+* One word holds the number of the job and how many tasks are taken. Tasks are claimed by
   compare-and-swap, so a thread that comes late finds the job over, whatever it read before. The
-  caller takes tasks too, and waits for tasks that others took, never for threads: one that sleeps
-  is not missed.
-* Tasks are taken from both ends, by even seats from the first on and by odd ones from the last.
-  Two threads so go through the same part of an array in each launch, where their own caches may
-  still hold it: those of two processors that lie apart are far from each other.
-* A worker spins for a few microseconds and then sleeps in the kernel (a futex), by itself, so that
-  only those are woken that may take part.
+  caller takes tasks too, and waits for tasks that others took, never for threads.
+* Tasks are taken from both ends: by even seats from the first on, by odd ones from the last. So
+  two threads go through the same part of an array in each launch, which their own caches may still
+  hold. Caches of virtual processors may be far from each other.
+* A worker spins for a few microseconds and then sleeps on a futex. Each has a bit of its own, so
+  that only workers that may take part are woken.
 * A worker that sleeps keeps off the caller's CPU. Linux likes to wake a thread where its waker
   runs, and to leave it there for tens of milliseconds although another CPU idles; both threads then
   take turns. Once awake it may run anywhere, so that the system can give it the CPU of a caller
@@ -21,8 +20,8 @@ no more threads run than were asked for.
 * Threads don't survive ``fork``: the record names the process whose threads serve it, and another
   one makes its own at its first launch. Signals are blocked in workers, so Ctrl-C arrives
   elsewhere.
-* A kernel reports the first failing check of its task. Of several tasks the first one counts, which
-  has what a run in order would report first.
+* A kernel reports the first failing check of its task. If several tasks fail, the first of them
+  counts, because a run in order would report it.
 """
 
 from __future__ import annotations
@@ -58,18 +57,18 @@ from graphc.plan.abi import (
 
 RUN_TASKS = "graphc_run_tasks"
 """void (ptr pool, ptr kernel, ptr buffers, ptr dims, ptr status, i64 extent, i64 grain, i64 seats):
-runs a kernel over [0, extent), by at most so many threads; by as many as the negative of a negative
-number, for which those that sleep are not woken at once."""
+runs a kernel over [0, extent), on at most ``abs(seats)`` threads. If ``seats`` is negative, threads
+that sleep are not woken at once."""
 
 _JOB: Mapping[str, tuple[int, LType]] = {
     "kernel": (320, PTR), "buffers": (328, PTR), "dims": (336, PTR),
     "extent": (344, I64), "grain": (352, I64), "tasks": (360, I64), "seats": (368, I64),
 }  # fmt: skip
-"""What is to be done: seats are the threads that may take part."""
+"""The fields of a job; seats are the threads that may take part."""
 
 
 def _layout(name: str, fields: Mapping[str, tuple[int, LType]]) -> Layout:
-    """Of fields given with the bytes before them."""
+    """A layout of fields, each given with its offset in bytes."""
     types = {field: type_ for field, (_, type_) in fields.items()}
     return Layout(name, types, {field: place for field, (place, _) in fields.items()})
 
@@ -216,7 +215,7 @@ def _wait(
 
 
 def _emit_worker(module: ModuleEmitter) -> None:
-    """What a thread of the pool runs: job after job."""
+    """The function of a worker thread: job after job."""
     r = Routine(module, WORKER, {"record": PTR}, linkage="")
     record = Record(_WORKER, r.parameters[0])
     at, seat = record["pool"], record["seat"]
@@ -248,7 +247,7 @@ def _emit_worker(module: ModuleEmitter) -> None:
 
 
 def _wait_for_tasks(r: Routine, pool: Record, tasks: Word) -> None:
-    """Waits until so many tasks of the job are done."""
+    """Waits until ``tasks`` tasks of the job are done."""
 
     @contextmanager
     def noted() -> Iterator[None]:
@@ -267,7 +266,7 @@ def _worker(r: Routine, pool: Word, seat: Word) -> Word:
 
 
 def _emit_staff(module: ModuleEmitter) -> None:
-    """Makes workers until there are enough, as far as the system lets."""
+    """Makes workers until there are enough, or the system refuses one."""
     r = Routine(module, "graphc_staff", {"pool": PTR, "process": I64, "seats": I64})
     at, process, seats = r.parameters
     pool = Record(_POOL, at)
