@@ -59,11 +59,11 @@ def expect(
 
     Args:
         executable: what ``Session.compile`` gives.
-        kernels: it has at most so many different kernels.
-        steps: it launches or copies at most so often, each turn of a loop counted once.
-        peak_bytes: its temporaries take at most so much: a number of bytes, or text such as
+        kernels: the most different kernels that it may have.
+        steps: the most launches and copies that it may have, each turn of a loop counted once.
+        peak_bytes: the most that its temporaries may take: a number of bytes, or text such as
             ``"8 MB"`` or ``"512 KiB"``.
-        recompiles: its session compiled at most so many programs after this one.
+        recompiles: the most programs that its session may have compiled after this one.
         fired: names of rules, or of passes without rules, that changed something.
         not_fired: names of those that changed nothing.
         fused: pairs of values, or their names, that one kernel computes.

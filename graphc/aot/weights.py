@@ -53,7 +53,7 @@ _MARK = hashlib.sha512(b"the weights of a graphc library end here").digest()
 
 
 def embedding(symbol: str, size: int) -> str:
-    """LLVM text that defines a symbol as so many bytes, of which ``filled`` makes the weights.
+    """LLVM text that defines a symbol as ``size`` bytes, of which ``filled`` makes the weights.
 
     Written out, weights would take seconds to read for each few megabytes, and LLVM has no
     assembler, which can include a file, for other processors than that of this machine.

@@ -30,7 +30,7 @@ class Flag:
         self.is_set = False
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Whether it is set within so many seconds; None waits for it."""
+        """Whether it is set within ``timeout`` seconds; None waits for it."""
         if self.is_set:
             return True
         waiting = _thread.allocate_lock()

@@ -40,7 +40,7 @@ MARKS = (np.nan, np.inf, -np.inf, 1.0)
 """What stands for a result that is open: whatever depends on it differs for one of these."""
 
 SUBTRACTED = 16
-"""Variances subtract so many times what is left from a sum of squares, and never more."""
+"""Variances subtract at most this many times their result from a sum of squares."""
 
 
 def open_places(

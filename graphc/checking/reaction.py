@@ -94,7 +94,7 @@ def _altered(nudge: _Nudge) -> Alter:
 
 
 def _nudges(count: int) -> Iterator[_Nudge]:
-    """Ways to nudge so many arrays in turn: by element at random, then whole arrays.
+    """Ways to nudge ``count`` arrays in turn: by element at random, then whole arrays.
 
     Any two arrays are nudged apart at least once, so that a difference of two shows what it loses.
     """

@@ -119,7 +119,7 @@ class Tiers:
             )
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Whether the full program is there within so many seconds; None waits for it.
+        """Whether the full program is there within ``timeout`` seconds; None waits for it.
 
         Raises:
             Exception: what compiling it raised.

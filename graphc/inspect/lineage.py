@@ -82,7 +82,7 @@ class Level:
         return value in self.producers or value in self.inputs
 
     def expression(self, value: Value, depth: int = 4) -> str:
-        """How a value is computed, as text: so many operations deep, … beyond."""
+        """How a value is computed, as text: ``depth`` operations deep, … beyond."""
         # The recursion is as deep as asked for, whatever the graph.
         node = self.producers.get(value)
         if node is None:

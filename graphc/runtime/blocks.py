@@ -154,7 +154,7 @@ def store() -> BlockStore:
 
 
 def result_of(shape: tuple[int, ...], dtype: np.dtype[Any], size: int) -> Array:
-    """An uninitialised array for a result of so many bytes, in a block."""
+    """An uninitialised array for a result of ``size`` bytes, in a block."""
     return np.ndarray(shape, dtype, store().lease(size))
 
 

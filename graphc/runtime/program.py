@@ -45,7 +45,7 @@ MAX_BINDINGS = 64
 """How many bindings of the dims keep their frames; the oldest goes first."""
 
 RECENT_BINDINGS = 4
-"""Among so many bindings native code looks for that of its arguments."""
+"""Native code looks for the binding of its arguments among this many recent ones."""
 
 
 Observer = Callable[[int, int], None]

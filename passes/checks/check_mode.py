@@ -326,10 +326,10 @@ def _error(
 def _upstream(
     roots: Sequence[Node], producer: Producer, wanted: Callable[[Value, int], bool]
 ) -> list[Node]:
-    """The roots and what they are computed from, producers first.
+    """The roots and the nodes they depend on, producers first.
 
-    ``wanted(value, count)`` says whether to go on to what makes a value, after so many nodes;
-    constants always are.
+    ``wanted(value, count)`` says whether to go on to the producer of a value, when ``count`` nodes
+    have been found; constants are always wanted.
     """
     found = {root.outputs[0]: root for root in roots}
     level = list(roots)

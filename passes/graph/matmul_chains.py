@@ -26,7 +26,7 @@ from graphc.ops.reduce.core import order_of, reduce_sum_op
 from passes.infra.base import PassContext
 
 LONGEST = 16
-"""Of longer chains the last so many factors are ordered."""
+"""Of longer chains only this many factors, the last ones, are ordered."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -30,9 +30,9 @@ def vectorize(loop: Statement, context: KernelContext) -> Choice:
 
 
 def lanes_of(body: Sequence[Statement], extent: Size, context: KernelContext) -> int:
-    """Lanes for a vector loop over so many elements: two or more registers of the widest data.
+    """Lanes for a vector loop over ``extent`` elements: two or more registers of the widest data.
 
-    In glue one, where registers are wide enough for that: LLVM compiles what fits a register in a
+    In glue one register, where registers are wide enough: LLVM compiles values of one register in a
     third of the time, and spills around calls take half the stack.
     """
     target, widest = context.target, widest_bits(body)

@@ -220,7 +220,8 @@ _LARGEST_EXACT = {32: 2**24, 64: 2**53}
 
 
 def _is_counted(c: Known, shape: tuple[Dim, ...], axes: Axes, keep: bool) -> bool:
-    """Whether every partial sum of so many ``c`` is a whole number that the dtype holds."""
+    """Whether every partial sum of as many ``c`` as ``axes`` have elements is an integer of the
+    dtype."""
     count = product(shape[axis] for axis in axes)
     if not c.single or not isinstance(count, int) or count == 0:
         return False

@@ -21,7 +21,7 @@ from graphc.runtime.cache import Cache, cache_of, caching
 from graphc.runtime.program import Program
 
 LARGE = 256
-"""From so many operations on it pays to answer with kernels of single operations first.
+"""With at least this many operations it pays to answer with kernels of single operations first.
 
 They must be compiled too. Below, the fused program takes some tens of milliseconds more."""
 

@@ -23,9 +23,9 @@ from graphc.ir.dims.text import RELATION_TEXT, AtomText, format_name, format_pol
 if TYPE_CHECKING:
     from graphc.ir.dims.algebra import Dim
 
-# A dim of so many atoms is printed without definitions, each atom where it stands.
+# A dim of at most this many atoms is printed without definitions, each atom where it stands.
 _LARGEST_PLAIN = 40
-# What has so many atoms isn't worth a definition.
+# A part of at most this many atoms isn't worth a definition.
 _TOO_SMALL = 2
 
 

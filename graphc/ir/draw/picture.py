@@ -36,7 +36,7 @@ _SOURCES: dict[str, Kind] = {
     "constant": "constant",
 }
 WIDEST = 30
-"""Labels are cut to so many characters."""
+"""Labels are cut to this many characters."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

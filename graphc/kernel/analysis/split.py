@@ -109,7 +109,7 @@ def with_best_split(kernel: Kernel) -> Kernel:
 
 
 def with_split(kernel: Kernel, levels: int) -> Kernel:
-    """The kernel with so many levels handed out, or as many as there are; 0 for none."""
+    """The kernel with ``levels`` levels handed out, or as many as there are; 0 for none."""
     return _with_split(kernel, levels, kernel_work(kernel) if levels else 0)
 
 

@@ -13,7 +13,7 @@ from graphc.base.tuning.tasks import TASKS
 
 
 def span_beside(works: Sequence[int], threads: int) -> int:
-    """What tasks take that so many threads share, the longest first."""
+    """The makespan of tasks on ``threads`` threads, the longest first, in picoseconds."""
     loads = [0] * min(threads, len(works))
     for work in sorted(works, reverse=True):
         heapq.heapreplace(loads, loads[0] + work)
@@ -21,15 +21,15 @@ def span_beside(works: Sequence[int], threads: int) -> int:
 
 
 def saved_beside(works: Sequence[int], threads: int) -> int:
-    """How much sooner tasks that take so long are over if so many threads share them, handing them
-    out included; less than nothing where it doesn't pay."""
+    """Picoseconds that ``threads`` threads save if they share tasks of these ``works``, less
+    ``GROUP_WORK`` for handing them out; negative where that doesn't pay."""
     return sum(works) - span_beside(works, threads) - TASKS.group_work
 
 
 def task_count(work: int, extent: int, threads: int, least: int = 1) -> int:
-    """Into how many tasks to cut so many iterations of so much work in all.
+    """Into how many tasks to cut ``extent`` iterations of ``work`` picoseconds in all.
 
-    A task has at least so many iterations.
+    A task has at least ``least`` iterations.
     """
     if work < TASKS.serial_work or threads < 2:
         return 1

@@ -103,8 +103,8 @@ def widest_bits(body: Sequence[Statement]) -> int:
 
 
 def fitting(width: int, extent: int, target: Target) -> int:
-    """The lanes of a vector, ``width`` at most, for rows of so many elements: the fewest that take
-    all of a row where some lanes can be left out, else the most that a row fills."""
+    """The lanes of a vector, ``width`` at most, for rows of ``extent`` elements: with masks the
+    fewest that hold a whole row, else the most that a row fills."""
     if target.masks:
         return min(width, 1 << max(extent - 1, 0).bit_length())
     return min(width, 1 << max(extent, 1).bit_length() - 1)

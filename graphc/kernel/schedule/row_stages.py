@@ -31,7 +31,8 @@ from graphc.kernel.ir import (
 from graphc.kernel.schedule.nest import SCALARS
 
 ASIDE = 8
-"""Reductions of one of so many columns are done before a stage, as of what leads a row."""
+"""Reductions over at most 1 / ASIDE of the columns are done before a stage, as those of leading
+terms of a row."""
 
 MAX_STACK_BYTES = 128 << 10
 """How much of the stack the rows may take that stages pass on."""
@@ -93,8 +94,8 @@ def obstacle(rows: Loop, kernel: Kernel) -> str | None:
 
 
 def _is_aside(statement: Statement, columns: int) -> bool:
-    """Whether a statement reduces so few of that many columns, or few rows need it, that it is no
-    stage."""
+    """True for a reduction over at most 1 / ASIDE of the columns, which is too short to be a stage
+    of its own, and for one that few rows need."""
     if not isinstance(statement, Reduce):
         return False
     extent = statement.extent

@@ -112,7 +112,7 @@ class _Axes:
 
 
 def _labels(term: str, extra: int) -> Labels:
-    """The axes of a term whose ellipsis stands for so many."""
+    """The axes of a term whose ellipsis stands for ``extra`` axes."""
     before, dots, after = term.partition("...")
     middle = [str(number) for number in reversed(range(extra))] if dots else []
     return (*before, *middle, *after)

@@ -87,7 +87,7 @@ def split(x: Any, indices_or_sections: int | Sequence[int], axis: int = 0) -> li
     """``x`` cut along an axis: into equally many parts, or before the given indices.
 
     Raises:
-        ShapeError: if the axis does not divide into so many parts; at run time if that is unknown.
+        ShapeError: if the number of parts does not divide the axis; at run time if that is unknown.
     """
     value = as_value(x)
     place = axis_of(axis, value.ndim)
