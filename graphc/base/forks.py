@@ -1,19 +1,20 @@
-"""What is done when the process forks, in one place.
+"""Fork safety: the locks of the package, and the hooks that run when the process forks.
 
-The child has the memory of that moment, and of all threads only the one that forked: what another
-thread held is never given back there, and what it was about to finish stays half done. So there are
-two kinds of locks, and this module knows each that the package makes:
+The child has the memory of that moment and only the thread that forked. Locks of other threads are
+never released there, and work that they had begun stays half done. So there are two kinds of locks,
+and this module makes all of them:
 
-* A lock around what is whole between any two operations of the interpreter, as whatever Ctrl-C may
-  interrupt has to be (``lock``). If a thread had it that the child lacks, the child frees it.
-* A lock around what is not (``held_lock``): LLVM, the values of variables. A fork waits until no
-  other thread has it, and keeps it meanwhile.
+* ``lock`` guards data that is consistent between any two operations of the interpreter, as data
+  must be that Ctrl-C may interrupt. If a thread had it that the child lacks, the child frees it.
+* ``held_lock`` guards other data: LLVM, the values of variables. A fork waits until no other thread
+  has it, and holds it meanwhile.
 
-A fork waits for modules that another thread imports, too, since the child could never import them.
+A fork also waits for modules that another thread imports, because the child could never import
+them.
 
-Hooks of a fork are called where errors can only be printed, so an interrupt that comes there would
-be lost, and half of a hook would not be done. Hence they are steps of a generator, which catches
-what arises as soon as it goes on, and has it raised where the process goes on after the fork.
+Python calls hooks of a fork where it can only print errors. An interrupt there would be lost, and
+half of a hook would not be done. So hooks are steps of a generator, which catches exceptions and
+has them raised where the process goes on after the fork.
 """
 
 from __future__ import annotations

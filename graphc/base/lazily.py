@@ -1,4 +1,4 @@
-"""What an object works out when it is first asked for."""
+"""Lazily computed attributes of objects."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The one door to LLVM: who uses it, when, and what becomes of what it made.
+"""The one door to LLVM: all access to llvmlite, under one lock.
 
-Invariant: objects of llvmlite are made, used and ended under one lock, which a fork waits for, and
-where no interrupt comes. llvmlite's own code could be interrupted between any two operations, with
-its lock taken or an object half made; so what the main thread wants, where signals arrive, a
-thread does that lives as long as that. Whoever waits can be interrupted, and what is then made
-for nobody is ended.
+Invariant: objects of llvmlite are made, used and closed under one lock, which a fork waits for, and
+out of reach of interrupts. An interrupt between two operations of llvmlite's Python code would
+leave its lock taken or an object half made. Signals arrive in the main thread, so a temporary
+thread does the work for it. The waiting main thread can be interrupted; an object that is then made
+for nobody is closed.
 """
 
 from __future__ import annotations

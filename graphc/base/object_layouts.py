@@ -1,4 +1,4 @@
-"""What native calls know of CPython and NumPy: where objects have what is read, and what is called.
+"""Layouts of CPython's and NumPy's objects, and the functions of theirs that native calls use.
 
 Code generation writes these into the native entry, ``graphc.runtime.entry`` checks them against the
 interpreter at hand, and libraries are loaded without code generation; so they stand here. The

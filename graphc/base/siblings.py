@@ -1,4 +1,4 @@
-"""That the package beside ``graphc`` is the one that came with it.
+"""Checks that the package ``passes`` beside ``graphc`` is the one that came with it.
 
 Both names are looked up where Python looks first, which is the folder of the user's script. A file
 ``passes.py`` there would be taken for the passes, and the first run would fail with an error that

@@ -1,8 +1,8 @@
-"""What is known as long as it lives; nothing of Python runs when it dies.
+"""Weak tables whose entries go with their objects, without callbacks in Python.
 
-Objects die anywhere, and an interrupt that comes while Python's code takes note of it is lost: the
-interpreter can only print it. So a death is noted by a method of a list, and seen to when something
-is next added.
+Objects die anywhere. An interrupt during a callback of a weak reference is lost, because the
+interpreter can only print it. So the callback is a method of a list, which notes the death, and the
+entry goes when something is next added.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether what class R leaves open explains the difference of two computations of one value.
+"""Whether the freedom of class R explains the difference of two computations of one value.
 
 Rounding on the way explains some differences (``reaction``), partial results that leave the range
 explain others (``partial_results``). Both are looked for only where a difference is found.

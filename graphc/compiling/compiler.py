@@ -1,4 +1,8 @@
-"""The whole pipeline as one function, readable from top to bottom."""
+"""The compiler: from an extraction to a program, in two parts.
+
+``prepared`` runs the graph passes that settle all bits. ``finished`` does the rest: later graph
+passes, lowering, plan passes, LLVM. ``compile_graph`` is both, one after the other.
+"""
 
 from __future__ import annotations
 

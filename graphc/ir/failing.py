@@ -1,4 +1,4 @@
-"""Values of which there may be none: what makes them has guards.
+"""Values that may not exist, because guards stand behind them.
 
 Role: tells ``Value.shape`` which sizes have to remember what they are read off. Invariant: nodes
 are judged when somebody asks, each once, so that building does not pay for it.

@@ -1,1 +1,1 @@
-"""Kernel IR: what is launched, a fused node or a part of one, as loops over scalars."""
+"""Kernel IR: a fused node, or a part of one that is launched by itself, as loops over scalars."""

@@ -1,4 +1,4 @@
-"""What the texts of kernels and plans are made of: words, numbers, strings, dims, types, places."""
+"""The scanner of the texts of kernels and plans: words, numbers, strings, dims, types, places."""
 
 from __future__ import annotations
 

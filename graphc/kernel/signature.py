@@ -1,4 +1,4 @@
-"""What a kernel is beside its statements: buffers, the lines of its checks, how it may be split.
+"""The signature of a kernel: its buffers, the lines of its checks, how it may be split.
 
 Invariant: nothing here needs statements, so that a program that only runs does not load them.
 """

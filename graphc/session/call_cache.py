@@ -1,9 +1,8 @@
-"""What ``session.run`` was asked before, so that the same question is answered without looking.
+"""The call cache of ``session.run``: from fetches and keys of feeds to the executable.
 
-A question is the fetched values and the keys of the feeds, by identity; names are looked up anew as
-soon as the graph has grown or a name in it changed, since they may mean something else. Invariant:
-what is noted holds the objects whose identities it goes by, so that no other object can take their
-place. Equal names are made one object.
+The key is the identity of the fetched values and of the keys of the feeds. Names are looked up anew
+when the graph has grown or a name in it has changed. Invariant: an entry holds the objects whose
+identities are its key, so no other object can get the same identity. Equal names are interned.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Calls of programs with as little Python as can be, for executables and loaded libraries alike.
+"""The fast path of a call, with little Python, for executables and loaded libraries alike.
 
-Invariant: a direct call gives what the careful one gives, or leaves the call to it.
+Invariant: a fast call gives the results of the careful one, or leaves the call to it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Results in the structure of the fetches, and arrays that a caller gives to write them to."""
+"""Arrays of results: in the structure of the fetches, or given by the caller to be written to."""
 
 from __future__ import annotations
 

@@ -1,18 +1,18 @@
 """The values that a session's variables have, and how runs replace them.
 
-Invariant: a thread finds of all that a run writes either what was before or what is after, whatever
-way the run ends. Values are plain arrays. A program whose plan has a commit step writes new values
-where the old ones lie: then the arrays are lent to the run, and nobody else reads them until they
-are given back. For other programs two blocks take turns.
+Invariant: a thread sees all old or all new values of a run's variables, however the run ends.
+Values are plain arrays. A program whose plan has a commit step writes new values in place: its run
+borrows the arrays, and nobody else reads them until they are returned. For other programs two
+blocks take turns.
 
 Readers take no lock, so that handlers of signals and destructors, which run between any two
-operations of a thread, may read wherever it is. What must not be divided is a single operation of
-the interpreter, or goes by an order: writers lend first and then look who holds an array, readers
-hold an array first and then look whether it is lent. Writers keep other threads out, and refuse to
-begin within a run of their own thread, whose values would replace the new ones when it ends.
+operations of a thread, can always read. Atomic steps are single operations of the interpreter, or
+rest on an order: a writer lends first and then looks who holds an array; a reader holds an array
+first and then looks whether it is lent. Writers keep other threads out. They refuse to begin within
+a run of their own thread, whose values would replace the new ones when it ends.
 
-Between two steps of a small network this is a good part of the time, and finds the caches full of
-other things. Hence iterators in place of loops, and nothing that is moved from one dict to another.
+In small networks this takes a good part of the time between two steps, with cold caches. So it has
+iterators in place of loops, and moves nothing from one dict to another.
 """
 
 from __future__ import annotations

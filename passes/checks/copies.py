@@ -1,11 +1,11 @@
-"""Whether a plan without copies computes what the plan did from which it was made.
+"""Translation validation of copy elision: the plan without copies computes the same.
 
-Both are walked together, over all paths. For each slot of the new plan it is known which slots of
-the old one it holds the contents of; whatever a launch reads, or a branch, must be there. So a slot
-that is written over too early is found where its content is missed.
+Both plans are walked together, over all paths. For each slot of the new plan the walk knows which
+slots of the old one have its content. A launch or a branch must find the content that it reads. So
+a slot that is overwritten too early is found where its content is missing.
 
-Invariant: shares no code with what removes copies. It only trusts that kernels read each element
-before they write that place where the verifier of plans allows it.
+Invariant: shares no code with copy elision. It only trusts that kernels read each element before
+they write that place where the verifier of plans allows it.
 """
 
 from __future__ import annotations

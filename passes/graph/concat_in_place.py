@@ -1,4 +1,4 @@
-"""Joins: pieces of a concatenation are computed where they end up, so that nothing copies them.
+"""Concatenation in place: pieces are computed where they end up, so that nothing copies them.
 
     %2 = tanh(%0); %3 = exp(%1)             %2 = tanh(%0); %4 = place_slice(%2) {start = 0}
     %4 = concatenate(%2, %3)        ->      %3 = exp(%1); %5 = place_slice(%3) {start = n}

@@ -1,4 +1,4 @@
-"""Weights: scales and shifts around a matrix product go into those that are constant.
+"""Scales and shifts around a matrix product are folded into its constant weights.
 
     %1 = contract(%x, w)                         %1 = contract(%x, w * scale)
     %2 = subtract(%1, mean)              ->      %2 = add(%1, shift)

@@ -1,4 +1,4 @@
-"""Views where they cost least: cancelled across pointwise work, taken before it, joined again.
+"""Moves views: they cancel across pointwise work, move before it, and are joined again.
 
     %1 = transpose(%0) {axes = (1, 0)}
     %2 = exp(%1)                            ->      %3 = exp(%0)

@@ -1,4 +1,4 @@
-"""Updates: whoever reads an old value runs before the new one is made, which may take its place.
+"""Order of updates: readers of an old value run before the new one is made in its place.
 
     %g = fused(%x, %d)           %e = fused(%d, %w)
     %w2 = fused(%w, %g)    ->    %g = fused(%x, %d)

@@ -1,1 +1,1 @@
-"""What runs passes: the contract of a pass, the manager, instruments around each pass."""
+"""Running passes: the contract of a pass, the manager, instruments around each pass."""

@@ -1,4 +1,4 @@
-"""The file in which decisions are kept as lines of text, for whoever bisects from outside.
+"""The file of decisions as lines of text, for bisection from outside.
 
 Invariant: one line a decision, in the order in which they were made; only the owner may read it.
 The number of lines is the number of decisions, also when several programs write in turn.

@@ -1,4 +1,4 @@
-"""What can be done around every pass from outside: verify, check, dump, shuffle, time.
+"""Instruments: actions around every pass, from outside: verify, check, dump, shuffle, time.
 
 Invariant: an instrument never changes what a graph means; shuffling only changes an order that no
 pass may rely on.

@@ -1,1 +1,1 @@
-"""Numerical stability: what overflows or cancels on the way is spelled anew."""
+"""Numerical stability: spellings that overflow or cancel on the way are replaced."""

@@ -1,4 +1,4 @@
-"""Stability: what overflows on the way, though its result is an ordinary number, is spelled anew.
+"""Stability: spellings that overflow on the way, though their result is a number, are replaced.
 
     %1 = exp(%0)
     %2 = sum(%1) {axes = (1,)}          ->      %3 = logsumexp(%0) {axes = (1,)}

@@ -1,4 +1,4 @@
-"""What each op makes of products of exponentials: a description per value, for ``stabilize``.
+"""Transfer functions of ops over products of exponentials, for ``stabilize``.
 
 Role: one function an op, from the descriptions of its operands to that of its result
 (``passes.stability.log_domain`` says what a description is). None means that the result is

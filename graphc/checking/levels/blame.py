@@ -1,4 +1,4 @@
-"""Who is at fault where two levels differ: looked for only then, by comparing what lies between.
+"""Blame: which level is at fault where two levels differ, found by comparing the levels between.
 
 A kernel that does not compute what its fused node means: is it that an operation by itself is
 another one at the two levels, or the way that several are put together? A program that depends on

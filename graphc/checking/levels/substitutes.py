@@ -1,4 +1,4 @@
-"""Functions and products of given bits: what the interpreter takes those of class R from.
+"""Compiled functions and products of class R, from which the interpreter takes their bits.
 
 Class R leaves results open within a bound, but the same on one target wherever the code stands. So
 a function is a plain compiled loop, and a product of matrices one chain of multiply-adds per

@@ -1,1 +1,1 @@
-"""What is read off kernels: bounds, index ranges, cost, aliasing, scopes of scratch, task sizes."""
+"""Analyses of kernels: bounds, index ranges, cost, aliasing, scopes of scratch, task sizes."""

@@ -1,4 +1,4 @@
-"""Which buffers of a kernel may be one memory: a result that takes the place of an operand.
+"""Aliasing: which buffers of a kernel may be one memory, a result in the place of an operand.
 
 Invariant: of every pair given here the kernel reads no element of the operand after it wrote that
 place, in whatever order its iterations run and however they are cut into tasks.

@@ -4,7 +4,7 @@ A place is an int64 that the kernel computes from indices of loops, sizes and ch
 is a dim over the symbols and one further symbol for each index. ``overruns`` bounds that dim from
 below and from above and proves that both bounds are in the buffer: loops that run have at least one
 iteration, a condition of a load holds where it reads, and guards hold (``Prover``). What it can't
-prove it gives back: ``Overrun.guard`` is what has to be asked for then, once sizes are known.
+prove it gives back: ``Overrun.guard`` is then required of the sizes of each run.
 """
 
 from __future__ import annotations

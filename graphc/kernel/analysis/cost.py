@@ -1,7 +1,7 @@
-"""What a launch of a kernel takes, estimated from its statements.
+"""Cost model: the time of a launch, estimated from the statements of its kernel.
 
-The estimates need to be right within a factor of two or so: they decide whether handing parts to
-threads pays, and whether a run is over before anybody could make use of the interpreter's lock.
+Estimates need to be right within a factor of two or so. They decide whether threads share a kernel,
+and whether a run is too short to release the interpreter's lock.
 """
 
 from __future__ import annotations

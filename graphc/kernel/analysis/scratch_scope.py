@@ -1,8 +1,8 @@
 """Where scratch buffers live: the innermost block that none of their content outlives.
 
-Scratch is private to a thread, so iterations of a parallel loop that fill and read it each have
-their own. An evaluator that runs iterations side by side needs a copy for each; this says at which
-block the copies begin.
+Scratch is private to a thread, so each iteration of a parallel loop that fills and reads it has its
+own. An evaluator that runs iterations at the same time needs a copy for each. This analysis says at
+which block the copies begin.
 """
 
 from __future__ import annotations

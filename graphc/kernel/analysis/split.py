@@ -1,6 +1,6 @@
-"""Handing out a kernel's outermost iterations in ranges.
+"""Splitting: a kernel's outermost iterations in ranges, which tasks run.
 
-``Kernel.split`` says over how many of the outermost levels one flat range of iterations goes. The
+``Kernel.split`` is the number of outermost levels whose iterations one flat range numbers. The
 levels are loops whose iterations are independent, each the only effect of the body around it, and
 at last perhaps a matrix product, whose iterations are blocks of columns or rows. So any ranges that
 cover all iterations, run in any order or at once, write what one run over everything writes. A

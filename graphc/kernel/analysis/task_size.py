@@ -1,7 +1,7 @@
-"""How finely the iterations of a split kernel are handed out (``analysis.split``), and when steps
-side by side pay.
+"""Task sizes: how finely the iterations of a split kernel are handed out (``analysis.split``), and
+when a concurrent group pays.
 
-Decided for each binding of the dims, from the estimate of work that the kernel carries.
+Decided for each binding of the dims, from the estimate of work that stands with the kernel.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Rows that the iterations of a loop pick by number, as in an embedding.
+"""Gathered rows: rows that the iterations of a loop pick by number, as in an embedding.
 
-Where such a row lies is known only when its number has been read.
+The address of such a row is known only when its number has been read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The stages of rows, and whether rows can be in different stages at the same time.
 
-Invariant: what is found to fit is right for any rows and any order of their work in which each row
-goes through its stages in order: no row reads what another one writes, but for what lies where an
-operand of its own does.
+Invariant: rows that are found to fit may interleave in any order in which each row goes through its
+stages in order. No row reads what another one writes, unless a result lies in the place of an
+operand of the same row.
 """
 
 from __future__ import annotations
