@@ -84,7 +84,7 @@ def run_kernel(
     Args:
         kernel: verified before it runs.
         arrays: one for each buffer in their order, C-contiguous, of the buffer's dtype and shape;
-            entries of scratch and shared buffers are not used and may be None.
+            entries of scratch buffers are not used and may be None.
         dims: values of the kernel's symbols.
         functions: stand in for the references of primitives of these names. Those of class R have
             a bound and not bits; with given bits of theirs the whole kernel has given bits.
