@@ -1,4 +1,4 @@
-"""Which launches of a plan are cut into tasks, and which run side by side, at one binding.
+"""Which launches of a plan are cut into tasks, and which run concurrently, at one binding.
 
 Neither changes a bit of a result (``graphc.kernel.analysis.split``), so these decisions are free;
 they are made in advance, and nothing is left to decide when a launch comes. The run time of
