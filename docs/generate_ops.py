@@ -19,9 +19,9 @@ from typing import Any
 
 from graphc.codegen.math.common import MAX_ULP
 from graphc.ir.dtypes import ALL, FLOATS, INTEGERS, DType, bool_
+from graphc.ir.lowering import Decompose
 from graphc.ir.op import (
     Custom,
-    Decompose,
     Flat,
     Linear,
     Multilinear,

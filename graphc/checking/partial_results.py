@@ -29,7 +29,6 @@ from graphc.ir.attributes import Array
 from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.graph import Graph, Node
 from graphc.ir.guard import without_guards
-from graphc.ir.op import Decompose
 from graphc.ir.value import Value
 from graphc.kernel.panels import unpack
 from graphc.kernel.reference_reductions import combine_in_order
@@ -95,7 +94,7 @@ class Marking:
     ) -> list[Array]:
         if node.op.numerics == "E":
             return results
-        if isinstance(node.op.lowering, Decompose):
+        if node.op.lowering.is_coarse:
             results = self._marked_parts(node, operands, results, sizes)
         find = _FINDERS.get(node.op.name)
         if find is None or results[0].dtype.kind != "f":

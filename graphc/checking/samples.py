@@ -13,7 +13,6 @@ import numpy as np
 from graphc.ir.attributes import Array
 from graphc.ir.dims import expressions
 from graphc.ir.graph import Graph
-from graphc.ir.op import Contraction
 from graphc.ir.types import TensorType
 
 ORDINARY = (-4.0, 4.0)
@@ -91,7 +90,7 @@ def cost(graph: Graph, sizes: Mapping[str, int]) -> int:
             for dim in value.shape:
                 size *= expressions.evaluate(dim, sizes)
             made += size
-        if isinstance(node.op.lowering, Contraction):
+        if node.op.lowering.is_product:
             made *= expressions.evaluate(node.inputs[0].shape[-1], sizes)
         total += made
     return total

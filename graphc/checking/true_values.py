@@ -17,7 +17,6 @@ from graphc.checking.long_double import FUNCTIONS
 from graphc.interp import Budget, bind_dims, evaluate_node, resolve
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Decompose, Element, Pointwise, Reshape, View
 from graphc.ir.value import Value
 from graphc.ops.control import cond_op, while_op
 from graphc.ops.fused import fused_op
@@ -121,7 +120,7 @@ def _results(
     plain = evaluate_node(node, [np.array(own) for own, _ in pairs], sizes, budget)
     if not any(array.dtype.kind == "f" for array in plain):
         return [(array, array) for array in plain]
-    if isinstance(node.op.lowering, Decompose):
+    if node.op.lowering.is_coarse:
         parts = decomposed_alone(node)
         known = _walk(parts, pairs, sizes, budget, inputs=node.inputs)
         return [
@@ -177,7 +176,7 @@ def _wide(node: Node, operands: Sequence[Array], sizes: Mapping[str, int]) -> Ar
         return np.asarray(_REDUCTIONS[op.name](operands[0], **attrs))
     if op is astype_op:
         return operands[0]
-    generic = op is contract_op or isinstance(op.lowering, (View, Reshape, Element, Pointwise))
+    generic = op is contract_op or op.lowering.is_move or op.lowering.is_pointwise
     return np.asarray(op.reference(*operands, **attrs)) if generic else None
 
 

@@ -19,7 +19,6 @@ from graphc.checking.partial_results import Marking
 from graphc.interp import bind_dims, evaluate_node, resolve
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Pointwise
 from graphc.ir.value import Value
 from graphc.ops.fused import fused_op
 from graphc.ops.move.placing import join_slices_op, place_slice_op
@@ -144,7 +143,7 @@ class _Search:
             array = self.values[operand]
             if array.dtype.kind != "f":
                 continue
-            if isinstance(node.op.lowering, Pointwise):
+            if node.op.lowering.is_pointwise:
                 place = _broadcast_place(index, shape, array.shape)
                 if not np.isfinite(array[place]):
                     return operand, place
@@ -163,7 +162,7 @@ class _Search:
 
     def _text(self, node: Node, shape: Index, index: Index) -> str:
         """The operation with its operands' elements, where it works element by element."""
-        if not isinstance(node.op.lowering, Pointwise):
+        if not node.op.lowering.is_pointwise:
             return node.op.name
         elements = (
             self.values[operand][_broadcast_place(index, shape, self.values[operand].shape)]

@@ -18,7 +18,6 @@ from graphc.base.words import plural
 from graphc.compiling.compiled import Compiled
 from graphc.inspect.lineage import Change, History, Level, Lineage
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Contraction, Element, Reshape, Scan, ScatterAdd
 from graphc.ir.value import Value
 from graphc.ops.fused import fused_op
 from graphc.ops.fusion_contract import OPERANDS
@@ -183,7 +182,7 @@ class Explainer:
             return "it is so cheap that each kernel that reads it computes it"
         if node.op is constant_op:
             return "it is a constant"
-        if isinstance(node.op.lowering, Reshape):
+        if node.op.lowering.keeps_memory:
             return "it is another shape of a stored value"
         if node.op is fused_op:
             return f"{self._launch(node)}, alone"
@@ -311,11 +310,11 @@ class Explainer:
                 if made.isdisjoint(node.inputs):
                     continue
                 told, lowering = _told(node), node.op.lowering
-                if isinstance(lowering, Contraction):
+                if lowering.is_product:
                     return f"{told}: {OPERANDS}"
-                if isinstance(lowering, (Scan, ScatterAdd)):
+                if lowering.kernel == "single":
                     return f"{told}: {CLOSED}"
-                if isinstance(lowering, Element):
+                if lowering.reads == "picked":
                     return f"{told} reads elements at places of its own, so what it reads is stored"
                 return f"{told} was not joined: no fuel was left"
         return None
@@ -364,7 +363,7 @@ class Explainer:
 
 def _told(node: Node) -> str:
     """An operation and its line; a matrix product is one however its operands are stored."""
-    is_product = isinstance(node.op.lowering, Contraction)
+    is_product = node.op.lowering.is_product
     name = "the matrix product" if is_product else node.op.name
     return f"{name} at {node.provenance.where or 'no line'}"
 

@@ -5,8 +5,7 @@ facts and where tests may sample it. Everything else (contract tests, differenti
 generation, documentation) reads these fields; there is no second table.
 
 Derivatives and decompositions are written in the user's own algebra (``x * y``, ``ops.exp(x)``)
-over ``Value``: the builder that is current decides where the nodes go. Lowering rules get the
-kernel builder as an argument, so ops never import ``kernel``.
+over ``Value``: the builder that is current decides where the nodes go.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from graphc.base.errors import UnsupportedError
 from graphc.ir.attributes import Attributes
-from graphc.ir.dims.expressions import Dim
 from graphc.ir.dtypes import DType
+from graphc.ir.lowering import Lowering
 from graphc.ir.surface import load_families
 from graphc.ir.types import TensorType
 
@@ -113,152 +112,6 @@ Derivative: TypeAlias = (
     Partials | Linear | Multilinear | Custom | ThroughDecomposition | Flat | NotDifferentiable
 )
 
-# --- lowering ------------------------------------------------------------------------------------
-
-
-class Scalar(Protocol):
-    """A scalar of the kernel under construction; opaque to ops."""
-
-    @property
-    def dtype(self) -> DType: ...
-
-
-class ElementBuilder(Protocol):
-    """What lowering rules see of the kernel builder: scalar arithmetic for one output element."""
-
-    def constant(self, value: bool | int | float, dtype: DType) -> Scalar: ...
-
-    def dim(self, dim: Dim) -> Scalar:
-        """A dim as an int64 scalar."""
-
-    def apply(self, primitive: str, *operands: Scalar) -> Scalar:
-        """A scalar primitive of ``graphc.kernel.scalar``, by name."""
-
-    def cast(self, operand: Scalar, dtype: DType) -> Scalar: ...
-
-    def load(self, operand: int, index: Sequence[Scalar]) -> Scalar:
-        """The element of the op's input number ``operand`` at an in-range index."""
-
-    def load_if(
-        self, condition: Scalar, operand: int, index: Sequence[Scalar], other: Scalar
-    ) -> Scalar:
-        """Like ``load`` where the condition holds, else ``other``; nothing is read there."""
-
-    def checked_index(
-        self, index: Scalar, bound: Dim, axis: int, wraps: bool = True
-    ) -> Scalar:
-        """A user's index of any integers, checked, as a place: int64 and not negative.
-
-        Negative counts from the end if ``wraps``, and is out of range if not.
-        Out of range raises IndexRangeError at run time, naming index, position and user line.
-        """
-
-
-PointwiseRule: TypeAlias = Callable[[ElementBuilder, Sequence[Scalar], Attributes], Scalar]
-IndexRule: TypeAlias = Callable[
-    [ElementBuilder, TensorType, TensorType, Attributes, Sequence[Scalar]], Sequence[Scalar]
-]
-ElementRule: TypeAlias = Callable[
-    [ElementBuilder, Sequence[TensorType], TensorType, Attributes, Sequence[Scalar]], Scalar
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Pointwise:
-    """Same index in all operands (equal shapes, or dims that broadcast).
-
-    ``rule`` is the name of a scalar primitive or a function of the operands' scalars.
-    """
-
-    rule: str | PointwiseRule
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """Moves elements only: ``index(b, input_type, output_type, attrs, output_index)``."""
-
-    index: IndexRule
-
-
-@dataclass(frozen=True, slots=True)
-class Reshape:
-    """The view that keeps row-major order: the flat index is unchanged."""
-
-
-@dataclass(frozen=True, slots=True)
-class Element:
-    """Each output element by its index: gather, pad, concat, iota.
-
-    ``rule(b, input_types, output_type, attrs, output_index)``.
-    """
-
-    rule: ElementRule
-
-
-Combine: TypeAlias = Literal[
-    "add", "squares", "multiply", "minimum", "maximum", "and", "or", "argmin", "argmax"
-]
-"""How terms become one; "squares" adds up their squares, which floats alone have."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reduction:
-    """Reduces the axis in attrs["axis"] of its one input by ``combine``; the axis is dropped.
-
-    "deviations" are the squares of what terms differ from their mean, added up; kernels make two
-    combinations of it (``graphc.lower.shifted_variance``).
-    """
-
-    combine: Combine | Literal["deviations"]
-
-
-@dataclass(frozen=True, slots=True)
-class Scan:
-    """Running ``combine`` along attrs["axis"] of its one input."""
-
-    combine: Combine
-
-
-@dataclass(frozen=True, slots=True)
-class ScatterAdd:
-    """``out = base; out[..., index, ...] += updates`` along attrs["axis"], in index order.
-
-    ``along``: each update has an index of its own, as for ``take_along_axis``.
-    """
-
-    along: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Contraction:
-    """A batched matrix product: a [*B, m, k] by b [*B, k, n]."""
-
-
-@dataclass(frozen=True, slots=True)
-class Decompose:
-    """Rewritten by the required pass ``decompose``: ``rule(inputs, attrs)`` in user algebra."""
-
-    rule: Callable[[Sequence[Value], Attributes], Value | Sequence[Value]]
-
-
-@dataclass(frozen=True, slots=True)
-class Structural:
-    """Handled by the compiler itself: constants, state, control flow, kernels, wholes."""
-
-
-Lowering: TypeAlias = (
-    Pointwise
-    | View
-    | Reshape
-    | Element
-    | Reduction
-    | Scan
-    | ScatterAdd
-    | Contraction
-    | Decompose
-    | Structural
-)
-
 # --- facts ---------------------------------------------------------------------------------------
 
 
@@ -302,7 +155,7 @@ class OpDef:
             already promoted; it raises ShapeError or DTypeError.
         reference: ``reference(*arrays, **attrs)`` in NumPy, one array or a tuple of them.
         derivative: see above; leaving it out is an error.
-        lowering: see above; the kind also drives fusion.
+        lowering: how it becomes code (``graphc.ir.lowering``); its traits also drive fusion.
         numerics: E exact, R reproducible, T bounded (docs/numerics.md).
         algebra: facts for rules.
         domain: where tests sample it.
@@ -328,8 +181,13 @@ class OpDef:
     broadcasts: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.lowering, Pointwise):
+        if self.lowering.is_pointwise:
             object.__setattr__(self, "broadcasts", True)
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether it costs more than arithmetic and moves: products, reductions, functions."""
+        return self.lowering.is_heavy or (self.lowering.is_pointwise and self.numerics != "E")
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

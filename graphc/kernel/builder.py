@@ -17,7 +17,7 @@ import numpy as np
 from graphc.ir.attributes import key as attribute_key
 from graphc.ir.dims.expressions import Dim, compare
 from graphc.ir.dtypes import DType, bool_, int64, uint64
-from graphc.ir.op import Combine
+from graphc.ir.lowering import Combine
 from graphc.ir.types import TensorType
 from graphc.kernel.ir import (
     Apply,

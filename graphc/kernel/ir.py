@@ -29,7 +29,7 @@ from graphc.kernel.signature import Site as Site
 from graphc.kernel.signature import Split as Split
 
 if TYPE_CHECKING:
-    from graphc.ir.op import Combine
+    from graphc.ir.lowering import Combine
 
 LoopKind = Literal["parallel", "across", "vector", "serial"]
 Order = Literal["lanes", "chain"]

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from graphc.ir.dtypes import DType, int64
-from graphc.ir.op import Combine
+from graphc.ir.lowering import Combine
 from graphc.ir.text.numbers import float_of
 from graphc.kernel.analysis.split import with_split
 from graphc.kernel.ir import (

@@ -15,7 +15,7 @@ import numpy as np
 
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import DType
-from graphc.ir.op import Combine
+from graphc.ir.lowering import Combine
 from graphc.kernel.fused_multiply_add import fma
 from graphc.kernel.ir import CHUNK, LEVELS, Order, lanes
 

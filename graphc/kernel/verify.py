@@ -15,7 +15,7 @@ import numpy as np
 from graphc.base.errors import VerifyError
 from graphc.ir.dims import expressions
 from graphc.ir.dtypes import DType, bool_, int64
-from graphc.ir.op import Combine
+from graphc.ir.lowering import Combine
 from graphc.kernel import panels
 from graphc.kernel.analysis.index_range import Affine, note_form, outside
 from graphc.kernel.analysis.split import possible_levels, with_split

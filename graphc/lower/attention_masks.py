@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Contraction, Pointwise, Reduction
 from graphc.ir.value import Value
 from graphc.ops.move.shape import broadcast_to_op, reshape_op
 from graphc.ops.pointwise.arithmetic import divide_op, subtract_op
@@ -69,14 +68,14 @@ class _Walk:
 
     def node(self, node: Node) -> bool:
         """Whether the effect of hidden scores on the node's result is known."""
-        if isinstance(node.op.lowering, Contraction):
+        if node.op.lowering.is_product:
             return self._product(node)
         if not any(v in self.states or v in self._of or v in self._kinds for v in node.inputs):
             return True
-        if isinstance(node.op.lowering, Reduction):
+        if node.op.lowering.is_reduction:
             return self._reduction(node)
         if any(value in self.states for value in node.inputs):
-            return isinstance(node.op.lowering, Pointwise) and self._elements(node)
+            return node.op.lowering.is_pointwise and self._elements(node)
         return self._row(node)
 
     def _product(self, node: Node) -> bool:
@@ -162,7 +161,7 @@ class _Walk:
             if node.inputs[0] in self._kinds:
                 self._kinds[node.output] = operands[0]
             return True
-        if not isinstance(node.op.lowering, Pointwise):
+        if not node.op.lowering.is_pointwise:
             return False
         finite, infinite = (
             self._judged(node, [operand[case] for operand in operands]) for case in (0, 1)

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from graphc.base.tuning.fusion import FUSION
 from graphc.ir.dims.expressions import Dim
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Pointwise
 from graphc.ir.types import Shape
 from graphc.ir.value import Value
 from graphc.lower.region import Slice, Slices
@@ -79,7 +78,7 @@ class _Part:
         for node in region.nodes:
             if self._is_alike(node):
                 self._now[node.output] = node.inputs[self._number]
-            elif isinstance(node.op.lowering, Pointwise):
+            elif node.op.lowering.is_pointwise:
                 operands = [self._operand(value) for value in node.inputs]
                 output = self._restricted(node.output)
                 if output is None or any(operand is None for operand in operands):

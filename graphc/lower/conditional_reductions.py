@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Reduction
 from graphc.ir.value import Value
 from graphc.ops.fusion_contract import Form
 from graphc.ops.pointwise.logic import where_op
@@ -33,7 +32,7 @@ def needs(region: Graph, form: Form) -> dict[Node, Need]:
     for node in reversed(region.nodes):
         reads = [found[value] for value in node.outputs if value in found]
         need = either(*reads) if reads else ()
-        if need and isinstance(node.op.lowering, Reduction):
+        if need and node.op.lowering.is_reduction:
             result[node] = need
         picks = _picks_seldom(node, form)
         for place, value in enumerate(node.inputs):

@@ -24,7 +24,6 @@ from graphc.codegen.gemm import (
 from graphc.ir.dims.expressions import Dim, ceil_div, compare, dim_max, dim_min, select
 from graphc.ir.dtypes import int8
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Contraction, Reshape
 from graphc.ir.types import Shape, TensorType
 from graphc.ir.value import Value
 from graphc.kernel.builder import KernelBuilder
@@ -104,7 +103,7 @@ def lower_contraction(region: Graph, slices: Slices, target: Target) -> Kernel:
 
     Only a product alone is put into a slice.
     """
-    products = [n for n in region.nodes if isinstance(n.op.lowering, Contraction)]
+    products = [n for n in region.nodes if n.op.lowering.is_product]
     if len(products) != 1:
         raise VerifyError(f"a kernel of {len(products)} products", node=repr(products[-1]))
     b, evaluator, outputs = open_region(region, slices)
@@ -134,7 +133,7 @@ def _is_same(value: Value, whole: Product, region: Graph) -> bool:
     """Whether a value is the product, perhaps in another shape."""
     while value is not whole.result:
         node = region.producers.get(value)
-        if node is None or not isinstance(node.op.lowering, Reshape):
+        if node is None or not node.op.lowering.keeps_memory:
             return False
         (value,) = node.inputs
     return True
@@ -354,7 +353,7 @@ def _elements(
         if derived.isdisjoint(node.inputs):
             continue
         derived.update(node.outputs)
-        if isinstance(node.op.lowering, Reshape):
+        if node.op.lowering.keeps_memory:
             evaluator.know(node.output, place_in(node.output.shape), at(node.inputs[0]))
     return at
 

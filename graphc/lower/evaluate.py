@@ -7,14 +7,14 @@ recurse.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from graphc.base.errors import UnsupportedError, VerifyError
 from graphc.ir.dims.expressions import Dim, broadcasts_to
 from graphc.ir.dtypes import DType
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Element, Pointwise, Reduction, Reshape, View
+from graphc.ir.lowering import Element, Lowering, Pointwise, Reshape, View
 from graphc.ir.types import Shape
 from graphc.ir.value import Value
 from graphc.kernel.builder import KernelBuilder
@@ -91,34 +91,33 @@ class Evaluator:
         node = self._producers.get(value)
         if node is None:
             raise VerifyError(f"a fused region reads {value!r}, which it does not hold")
-        lowering = node.op.lowering
-        if isinstance(lowering, Pointwise):
-            return self._pointwise(node, lowering, key)
-        if isinstance(lowering, Reshape):
-            (source,) = node.inputs
-            moved = reshape_index(self.b, index, value.shape, source.shape)
-            return self._alias(key, (source, moved))
-        if isinstance(lowering, View):
-            (source,) = node.inputs
-            mapped = lowering.index(
-                _Operands(self, node),
-                source.type,
-                value.type,
-                node.attrs,
-                index,
-            )
-            return self._alias(key, (source, tuple(mapped)))  # type: ignore[arg-type]
-        if isinstance(lowering, Element):
-            types = [operand.type for operand in node.inputs]
-            result = lowering.rule(_Operands(self, node), types, value.type, node.attrs, index)
-            self._set(key, result)  # type: ignore[arg-type]
-            return ()
         if node.op is constant_op:
             self._set(key, self.b.constant(node.attrs["value"].array.reshape(-1)[0], value.dtype))
             return ()
-        if isinstance(lowering, Reduction):
+        step = _STEPS.get(type(node.op.lowering))
+        if step is not None:
+            return step(self, node, node.op.lowering, key)
+        if node.op.lowering.is_reduction:
             raise VerifyError(f"{node!r} is read at another row than the one being computed")
         raise UnsupportedError(f"operation {node.op.name} cannot stand in a fused loop")
+
+    def _reshape(self, node: Node, lowering: Reshape, key: Key) -> Sequence[Key]:
+        value, index = key
+        (source,) = node.inputs
+        return self._alias(key, (source, reshape_index(self.b, index, value.shape, source.shape)))
+
+    def _view(self, node: Node, lowering: View, key: Key) -> Sequence[Key]:
+        value, index = key
+        (source,) = node.inputs
+        moved = lowering.index(_Operands(self, node), source.type, value.type, node.attrs, index)
+        return self._alias(key, (source, tuple(moved)))  # type: ignore[arg-type]
+
+    def _element(self, node: Node, lowering: Element, key: Key) -> Sequence[Key]:
+        value, index = key
+        types = [operand.type for operand in node.inputs]
+        result = lowering.rule(_Operands(self, node), types, value.type, node.attrs, index)
+        self._set(key, result)  # type: ignore[arg-type]
+        return ()
 
     def _pointwise(self, node: Node, lowering: Pointwise, key: Key) -> Sequence[Key]:
         value, index = key
@@ -153,7 +152,7 @@ class Evaluator:
         if shape == over:
             return index
         node = self._producers.get(operand)
-        is_made = node is not None and isinstance(node.op.lowering, Pointwise)
+        is_made = node is not None and node.op.lowering.is_pointwise
         if (
             is_made
             and operand not in self.buffers
@@ -174,6 +173,16 @@ class Evaluator:
 
     def _set(self, key: Key, var: Var) -> None:
         self._scopes[-1][key] = var
+
+
+_STEPS: Mapping[type[Lowering], Callable[[Evaluator, Node, Any, Key], Sequence[Key]]] = {
+    Pointwise: Evaluator._pointwise,
+    Reshape: Evaluator._reshape,
+    View: Evaluator._view,
+    Element: Evaluator._element,
+}
+"""The kinds of which single elements can be computed: each computes one, or says which others it
+needs first."""
 
 
 class _Operands:

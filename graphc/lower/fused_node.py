@@ -12,9 +12,11 @@ more than one of a kernel's loop nests, it becomes several launches (``launch_fi
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from graphc.base.target import Target
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Scan, ScatterAdd
+from graphc.ir.lowering import Lowering, Scan, ScatterAdd
 from graphc.kernel.ir import Kernel
 from graphc.lower.contraction import lower_contraction
 from graphc.lower.launch_fission import Series, series_of
@@ -35,19 +37,25 @@ def lower_group(node: Node, target: Target) -> Series:
     """
     form = form_of(node.regions[0], node.provenance.where)
     region, slices = computed(node.regions[0])
-    if any(isinstance(inner.op.lowering, ScatterAdd) for inner in region.nodes):
-        return lower_scatter(region, slices, checks_ahead(node))
-    return series_of(_lowered(region, form, slices, target))
+    if form.kind == "single":
+        (inner,) = region.nodes
+        return _SINGLES[type(inner.op.lowering)](region, slices, checks_ahead(node))
+    return series_of(_loops(region, form, slices, target))
 
 
-def _lowered(region: Graph, form: Form, slices: Slices, target: Target) -> Kernel:
+_SINGLES: Mapping[type[Lowering], Callable[[Graph, Slices, bool], Series]] = {
+    Scan: lower_scan,
+    ScatterAdd: lower_scatter,
+}
+"""The kinds whose kernel is their own, with what makes it."""
+
+
+def _loops(region: Graph, form: Form, slices: Slices, target: Target) -> Kernel:
+    """The kernel of a region that is not one operation alone."""
     if form.product is not None:
         if form.kind == "product":
             return lower_contraction(region, slices, target)
         return lower_product_rows(region, form, target)
     if form.kind == "rows":
         return lower_rows(region, form, slices)
-    if form.kind == "map":
-        return lower_map(region, slices)
-    assert any(isinstance(inner.op.lowering, Scan) for inner in region.nodes)
-    return lower_scan(region, slices)
+    return lower_map(region, slices)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from graphc.base.tuning.sharing import SHARING
 from graphc.ir.dims.expressions import Dim, at_hint, ceil_div, product, select
 from graphc.ir.dtypes import DType, int64
-from graphc.ir.op import Combine
+from graphc.ir.lowering import Combine
 from graphc.ir.types import TensorType
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import CHUNK, LEVELS, Buffer, Role, Var, joining, lanes

@@ -21,7 +21,6 @@ from graphc.base.tuning.products import PRODUCTS
 from graphc.ir.dims.expressions import Dim, ceil_div, compare, dim_min, select
 from graphc.ir.dtypes import DType, bool_, int64
 from graphc.ir.graph import Graph
-from graphc.ir.op import Contraction
 from graphc.ir.types import TensorType
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import Buffer, Kernel, MatrixOperand, Size, Var, lanes
@@ -48,7 +47,7 @@ def lower_product_rows(region: Graph, form: Form, target: Target) -> Kernel:
 
     The depth of the first product is known.
     """
-    first, *more = (n for n in region.nodes if isinstance(n.op.lowering, Contraction))
+    first, *more = (n for n in region.nodes if n.op.lowering.is_product)
     b, evaluator, results = open_region(region, (None,) * len(region.outputs))
     scores = product_of(first, *(evaluator.buffers[value] for value in first.inputs))
     m, n, k = scores.m, scores.n, scores.k

@@ -17,7 +17,7 @@ from graphc.ir.attributes import Array, Payload
 from graphc.ir.equal import Structure
 from graphc.ir.graph import Graph, Node
 from graphc.ir.guard import Guard
-from graphc.ir.op import OpDef, Reshape, Structural
+from graphc.ir.op import OpDef
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.analysis.bounds import overruns
@@ -163,7 +163,7 @@ class _Planner:
         """Notes where outputs are wanted; the first of several places is written directly."""
         for value, target in zip(graph.outputs, wanted, strict=True):
             node = graph.producers.get(value)
-            while node is not None and isinstance(node.op.lowering, Reshape):
+            while node is not None and node.op.lowering.keeps_memory:
                 (value,) = node.inputs
                 node = graph.producers.get(value)
             if node is not None and node.op is not constant_op:
@@ -185,7 +185,7 @@ class _Planner:
         special = _SPECIAL.get(node.op)
         if special is not None:
             special(self, node)
-        elif isinstance(node.op.lowering, Reshape):
+        elif node.op.lowering.keeps_memory:
             self.slot_of[node.output] = self.slot_of[node.inputs[0]]
         else:
             self.launch(node, self._single(node))
@@ -344,7 +344,7 @@ class _Planner:
         key = self._singles.key(node)
         launches = self._launches_of_single.get(key)
         if launches is None:
-            if isinstance(node.op.lowering, Structural):
+            if node.op.lowering.kernel is None:
                 raise UnsupportedError(
                     f"operation {node.op.name} cannot be compiled", where=node.provenance.where
                 )

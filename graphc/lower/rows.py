@@ -20,7 +20,7 @@ from graphc.base.errors import VerifyError
 from graphc.ir.dims.expressions import Dim, product
 from graphc.ir.dtypes import DType
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Combine, Pointwise, Reduction
+from graphc.ir.lowering import Combine, Reduction
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.builder import KernelBuilder, ReduceScope
@@ -425,7 +425,7 @@ def _stages(region: Graph, needs: Mapping[Node, Need]) -> list[_Stage]:
         depth = _depths(region, {node: _deepest(depth, need) for node, need in needs.items()})
     stages: dict[tuple[int, bool, int], list[Node]] = {}
     for node in region.nodes:
-        if isinstance(node.op.lowering, Reduction):
+        if node.op.lowering.is_reduction:
             key = (depth[node.output] - 1, node in needs, lanes(_term_dtype(node)))
             stages.setdefault(key, []).append(node)
     return [
@@ -439,7 +439,7 @@ def _depths(region: Graph, least: Mapping[Node, int]) -> dict[Value, int]:
     depth: dict[Value, int] = {}
     for node in region.nodes:
         level = max(_deepest(depth, node.inputs), least.get(node, 0))
-        level += isinstance(node.op.lowering, Reduction)
+        level += node.op.lowering.is_reduction
         depth.update(dict.fromkeys(node.outputs, level))
     return depth
 
@@ -455,7 +455,7 @@ def _term_dtype(node: Node) -> DType:
 
 
 def _costly(node: Node) -> bool:
-    return isinstance(node.op.lowering, Pointwise) and node.op.numerics == "R"
+    return node.op.lowering.is_pointwise and node.op.numerics == "R"
 
 
 def _worth_saving(
@@ -478,7 +478,7 @@ def _worth_saving(
                 continue
             seen.add(value)
             node = region.producers.get(value)
-            if node is None or isinstance(node.op.lowering, Reduction):
+            if node is None or node.op.lowering.is_reduction:
                 continue
             if value.shape == full and _costly(node):
                 found = readers.setdefault(value, [])

@@ -11,17 +11,20 @@ from typing import Literal
 from graphc.ir.dims.expressions import product
 from graphc.ir.dtypes import int64
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Scan, ScatterAdd
+from graphc.ir.lowering import Scan, ScatterAdd
 from graphc.ir.types import TensorType
 from graphc.kernel.ir import Buffer, Kernel, Site
 from graphc.kernel.reference_reductions import neutral_element
 from graphc.lower.index import flat_index
-from graphc.lower.launch_fission import Series, launched
+from graphc.lower.launch_fission import Series, launched, series_of
 from graphc.lower.region import Slices, open_loop, open_loops, open_region
 
 
-def lower_scan(region: Graph, slices: Slices) -> Kernel:
-    """Running sums and products: serial along the axis, vectors across the axes behind it."""
+def lower_scan(region: Graph, slices: Slices, ahead: bool) -> Series:
+    """Running sums and products: serial along the axis, vectors across the axes behind it.
+
+    It checks no indices, so nothing is checked ``ahead``.
+    """
     (node,) = region.nodes
     assert isinstance(node.op.lowering, Scan)
     combine = node.op.lowering.combine
@@ -42,7 +45,7 @@ def lower_scan(region: Graph, slices: Slices) -> Kernel:
             out.store(b, index, total)
             scope.following = (total,)
             evaluator.pop()
-    return b.finish()
+    return series_of(b.finish())
 
 
 def lower_scatter(region: Graph, slices: Slices, ahead: bool) -> Series:

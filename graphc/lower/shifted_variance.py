@@ -19,7 +19,7 @@ import numpy as np
 
 from graphc.ir.dims.expressions import Dim, ceil_div, compare, dim_max, select
 from graphc.ir.dtypes import DType
-from graphc.ir.op import Combine
+from graphc.ir.lowering import Combine
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import Order, Var, lanes
 

@@ -17,7 +17,8 @@ from graphc.base.errors import DTypeError, GraphcError, ShapeError
 from graphc.ir.attributes import Attributes
 from graphc.ir.dims.expressions import equal
 from graphc.ir.dtypes import bool_
-from graphc.ir.op import NotDifferentiable, OpDef, Structural, register
+from graphc.ir.lowering import Structural
+from graphc.ir.op import NotDifferentiable, OpDef, register
 from graphc.ir.types import TensorType
 
 

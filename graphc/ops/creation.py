@@ -19,7 +19,8 @@ from graphc.ir.attributes import Attributes
 from graphc.ir.dims.expressions import Dim, DimExpr, ceil_div, dim_max
 from graphc.ir.dtypes import ALL, DType, DTypeLike, bool_, float32, float64, int64
 from graphc.ir.dtypes import dtype as as_dtype
-from graphc.ir.op import Domain, Element, ElementBuilder, Flat, OpDef, Scalar, register
+from graphc.ir.lowering import Element, ElementBuilder, Scalar
+from graphc.ir.op import Domain, Flat, OpDef, register
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value

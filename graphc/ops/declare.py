@@ -15,18 +15,8 @@ from graphc.base.errors import DTypeError
 from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.dtypes import ALL, FLOATS, INTEGERS, DType, bool_, float32, float64, int8
-from graphc.ir.op import (
-    Algebra,
-    Derivative,
-    Domain,
-    Flat,
-    Lowering,
-    Numerics,
-    OpDef,
-    Partials,
-    Pointwise,
-    register,
-)
+from graphc.ir.lowering import Lowering, Pointwise
+from graphc.ir.op import Algebra, Derivative, Domain, Flat, Numerics, OpDef, Partials, register
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.scalar import PRIMITIVES

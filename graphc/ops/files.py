@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from graphc.base.errors import GraphError
 from graphc.ir.attributes import Attributes
 from graphc.ir.dtypes import bool_
-from graphc.ir.op import NotDifferentiable, OpDef, Structural, register
+from graphc.ir.lowering import Structural
+from graphc.ir.op import NotDifferentiable, OpDef, register
 from graphc.ir.types import TensorType
 
 

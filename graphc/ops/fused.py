@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from graphc.ir.attributes import Attributes
 from graphc.ir.graph import Node
-from graphc.ir.op import NotDifferentiable, OpDef, Structural, register
+from graphc.ir.lowering import Structural
+from graphc.ir.op import NotDifferentiable, OpDef, register
 from graphc.ir.types import TensorType
 from graphc.ops.control import through_regions
 

@@ -15,22 +15,13 @@ rules, for lowering, which takes whatever keeps them, and for the verifier.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NoReturn
+from typing import Literal, NoReturn, TypeAlias
 
 from graphc.base.errors import VerifyError
 from graphc.base.source import Location
 from graphc.ir.dims.expressions import Dim, product
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import (
-    Contraction,
-    Element,
-    Pointwise,
-    Reduction,
-    Reshape,
-    Scan,
-    ScatterAdd,
-    View,
-)
+from graphc.ir.lowering import KernelKind
 from graphc.ir.types import Shape
 from graphc.ir.value import Value
 from graphc.ops.linalg.matmul import contract_op
@@ -38,10 +29,10 @@ from graphc.ops.move.placing import place_slice_op
 from graphc.ops.move.shape import broadcast_to_op
 from graphc.ops.source import constant_op
 
-Kind = Literal["map", "rows", "product", "pair", "single"]
-"""Pointwise work and views over one shape; reductions of one axis of one shape, and the work around
-them; a matrix product, and work on its elements; a product, work on its rows, and a product of
-that; a scan or a scatter alone."""
+Kind: TypeAlias = KernelKind | Literal["pair"]
+"""Pointwise work and views over one shape (map); reductions of one axis of one shape, and the work
+around them (rows); a matrix product, and work on its elements (product); a product, work on its
+rows, and a product of that (pair); a scan or a scatter alone (single)."""
 
 Role = Literal["free", "element", "row"]
 
@@ -103,26 +94,24 @@ class Form:
     def obstacle(self, node: Node) -> str | None:
         """Why the loops can't compute a node beside what the group has; None if they can."""
         lowering = node.op.lowering
-        if isinstance(lowering, Reduction):
+        if lowering.is_reduction:
             return self._reduction_obstacle(node)
-        if isinstance(lowering, Contraction):
+        if lowering.is_product:
             return self._product_obstacle(node)
         bound = self.bound(node)
         if not bound:
             return None
-        if isinstance(lowering, Pointwise):
+        if lowering.is_pointwise:
             return self._pointwise_obstacle(node, bound)
-        if not isinstance(lowering, (View, Reshape)):
-            return STORED
-        return self._view_obstacle(node, bound[0])
+        return self._view_obstacle(node, bound[0]) if lowering.is_view else STORED
 
     def take(self, node: Node) -> None:
         """Notes what the results of a node are that has no obstacle."""
         lowering = node.op.lowering
         role: Role | None = None
-        if isinstance(lowering, Reduction):
+        if lowering.is_reduction:
             role = "row"
-        elif isinstance(lowering, Contraction):
+        elif lowering.is_product:
             role = "element"
             self.product = self.product or node
         elif self.bound(node):
@@ -147,7 +136,7 @@ class Form:
     def _view_obstacle(self, node: Node, source: Value) -> str | None:
         """Reshapes of a product's elements, or between the shapes of rows; and broadcasts of rows
         to the full shape."""
-        is_reshape = isinstance(node.op.lowering, Reshape)
+        is_reshape = node.op.lowering.keeps_memory
         if self.kind == "product":
             return None if is_reshape else ORDER
         if not self.is_row(source):
@@ -159,7 +148,7 @@ class Form:
         (source,) = node.inputs
         if self.shape[self.axis] == 1:
             return SINGLE_ELEMENT
-        if isinstance(node.op.lowering, Reshape):
+        if node.op.lowering.keeps_memory:
             shapes = (self.kept, self.dropped)
             return None if node.output.shape in shapes and source.shape in shapes else SHAPE
         fits = node.op is broadcast_to_op and node.output.shape == self.shape
@@ -233,8 +222,8 @@ class _Replay:
     def __init__(self, region: Graph, where: Location | None) -> None:
         self.region = region
         self.where = where
-        self.products = [n for n in region.nodes if isinstance(n.op.lowering, Contraction)]
-        self.reductions = [n for n in region.nodes if isinstance(n.op.lowering, Reduction)]
+        self.products = [n for n in region.nodes if n.op.lowering.is_product]
+        self.reductions = [n for n in region.nodes if n.op.lowering.is_reduction]
         self.form = self._begun()
         self.inputs = set(region.inputs)
         # what is computed of what lies in memory or of an element: not to be had at any index
@@ -247,7 +236,7 @@ class _Replay:
             return Form(kind, first.inputs[0].shape, first.attrs["axis"])
         if self.products:
             return Form("product", self.products[0].output.shape)
-        singles = [n for n in self.region.nodes if isinstance(n.op.lowering, (Scan, ScatterAdd))]
+        singles = [n for n in self.region.nodes if n.op.lowering.kernel == "single"]
         if singles:
             return Form("single", singles[0].output.shape)
         return Form("map", self._piece(self.region.outputs[0]).shape)
@@ -265,12 +254,11 @@ class _Replay:
 
     def _node(self, node: Node) -> None:
         lowering = node.op.lowering
-        known = (Pointwise, View, Reshape, Element, Reduction, Contraction)
-        if not isinstance(lowering, known) and node.op is not constant_op:
+        if lowering.kernel in ("single", None) and node.op is not constant_op:
             self._fail("no loop computes it", node)
-        if isinstance(lowering, Element) and not self.computed.isdisjoint(node.inputs):
+        if lowering.reads == "picked" and not self.computed.isdisjoint(node.inputs):
             self._fail(STORED, node)
-        if isinstance(lowering, Contraction):
+        if lowering.is_product:
             self._product(node)
         obstacle = self.form.obstacle(node)
         if obstacle is not None:
@@ -295,7 +283,7 @@ class _Replay:
         computing = [node for node in self.region.nodes if node.op is not place_slice_op]
         if len(computing) > 1:
             self._fail("scans and scatters stand alone", computing[-1])
-        if isinstance(computing[0].op.lowering, ScatterAdd) and len(self.region.nodes) > 1:
+        if computing[0].op.lowering.placed == "never" and len(self.region.nodes) > 1:
             self._fail("scatters write to memory of their own", computing[0])
 
     def _piece(self, value: Value) -> Value:

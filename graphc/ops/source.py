@@ -16,15 +16,8 @@ from graphc.ir.builder import building, current
 from graphc.ir.dims.expressions import Dim, DimExpr, Size, symbol
 from graphc.ir.dtypes import DType, DTypeLike, float32, int64, named
 from graphc.ir.dtypes import dtype as as_dtype
-from graphc.ir.op import (
-    Domain,
-    Element,
-    Flat,
-    NotDifferentiable,
-    OpDef,
-    Structural,
-    register,
-)
+from graphc.ir.lowering import Element, Structural
+from graphc.ir.op import Domain, Flat, NotDifferentiable, OpDef, register
 from graphc.ir.recorder import Recorder, current_recorder
 from graphc.ir.surface import surface
 from graphc.ir.types import TensorType

@@ -11,7 +11,8 @@ import numpy as np
 
 from graphc.base.errors import DTypeError
 from graphc.ir.attributes import Attributes, Payload
-from graphc.ir.op import Linear, NotDifferentiable, OpDef, Structural, register
+from graphc.ir.lowering import Structural
+from graphc.ir.op import Linear, NotDifferentiable, OpDef, register
 from graphc.ir.types import TensorType
 
 

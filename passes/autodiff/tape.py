@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from graphc.base.errors import GradientError, GraphcError, UnsupportedError
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Decompose, Flat, Linear, NotDifferentiable, OpDef, ThroughDecomposition
+from graphc.ir.op import Flat, Linear, NotDifferentiable, OpDef, ThroughDecomposition
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 
@@ -92,17 +92,14 @@ def _read_by(graph: Graph, ys: Iterable[Value]) -> tuple[set[Value], set[Value]]
 
 def _decomposed(editor: GraphEditor, node: Node) -> list[Node | Alias]:
     """The nodes of the decomposition, then what their results stand for."""
-    lowering = node.op.lowering
-    if not isinstance(lowering, Decompose):
+    if not node.op.lowering.is_coarse:
         raise UnsupportedError(
             f"gradient of {node.op.name}: it has no decomposition to differentiate",
             where=node.provenance.where,
         )
     editor.take_made()
     with differentiating(editor, node):
-        results = lowering.rule(node.inputs, node.attrs)
-    if isinstance(results, Value):
-        results = (results,)
+        results = node.op.lowering.parts(node.inputs, node.attrs)
     made: list[Node | Alias] = list(editor.take_made())
     made.extend(map(Alias, node.outputs, results))
     return made

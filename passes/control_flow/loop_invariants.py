@@ -18,15 +18,11 @@ from dataclasses import replace
 
 from graphc.ir.dims.expressions import DimExpr, at_hint
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Contraction, Element, Pointwise, Reshape, Scan, ScatterAdd, View
 from graphc.ir.text.printer import symbols_of
 from graphc.ir.value import Value
 from graphc.ops.source import constant_op
-from passes.control_flow.regions import captured_values, is_heavy, is_loop, with_captured
+from passes.control_flow.regions import captured_values, is_loop, with_captured
 from passes.infra.base import PassContext, has_open_regions
-
-_FROM_MEMORY = (Contraction, Scan, ScatterAdd)
-"""What reads its operands from memory: a view is made there, however cheap it would be."""
 
 
 def loop_invariants(graph: Graph, context: PassContext) -> Graph:
@@ -112,19 +108,20 @@ class _Invariants:
                 self._stored[value] = size if kept else min(size, stored)
 
     def _pays(self, node: Node, stored: int, users: dict[Value, list[Node]]) -> bool:
-        if has_open_regions(node) or is_heavy(node):
+        if has_open_regions(node) or node.op.is_heavy:
             return True
         follows = any(value in self._made for value in node.inputs)
-        if isinstance(node.op.lowering, Reshape):
+        if node.op.lowering.keeps_memory:
             return follows
         readers = users.get(node.output, ())
-        if node.inputs and any(isinstance(user.op.lowering, _FROM_MEMORY) for user in readers):
+        # what is read from memory is made there, however cheap it would be
+        if node.inputs and any(user.op.lowering.reads == "memory" for user in readers):
             return True
-        if isinstance(node.op.lowering, View) or not node.inputs:
+        if node.op.lowering.is_view or not node.inputs:
             return False
         if node.output.size == 1:
             return follows
-        arithmetic = isinstance(node.op.lowering, (Pointwise, Element))
+        arithmetic = node.op.lowering.is_pointwise or node.op.lowering.is_move
         return arithmetic and at_hint(node.output.type.bytes) <= stored
 
 

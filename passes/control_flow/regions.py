@@ -10,10 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Contraction, Decompose, Pointwise, Reduction, Scan, ScatterAdd
 from graphc.ir.value import Value
-
-_HEAVY = (Contraction, Reduction, Scan, ScatterAdd, Decompose)
 
 
 def carried_count(node: Node) -> int:
@@ -41,13 +38,6 @@ def captured_values(node: Node, region: Graph) -> dict[Value, Value]:
     """For each value that one of the node's regions captures, what it is outside."""
     first = carried_count(node)
     return dict(zip(region.inputs[first:], operands(node)[first:], strict=True))
-
-
-def is_heavy(node: Node) -> bool:
-    """True for what costs more than arithmetic per element: products, reductions, functions."""
-    return isinstance(node.op.lowering, _HEAVY) or (
-        isinstance(node.op.lowering, Pointwise) and node.op.numerics != "E"
-    )
 
 
 def with_captured(

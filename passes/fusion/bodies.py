@@ -19,7 +19,6 @@ from graphc.base.lazily import once
 from graphc.base.source import Location
 from graphc.ir import attributes
 from graphc.ir.graph import Graph, Node, Provenance
-from graphc.ir.op import Contraction, Element, Reduction, Scan, ScatterAdd
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.fused import fused_op
@@ -195,14 +194,14 @@ class _Content:
     def fill(self, members: Sequence[Node]) -> None:
         """Finds out what the members read and which cheap values they need."""
         inside = {value for node in members for value in node.outputs}
-        # a product reads from memory, so nobody else in the group may have its operands cloned
+        # what a member reads from memory, nobody else in the group may have cloned
         for node in members:
-            if isinstance(node.op.lowering, Contraction):
+            if node.op.lowering.reads == "memory":
                 for value in node.inputs:
                     if value not in inside:
                         self._read(value)
         for node in members:
-            clones = not isinstance(node.op.lowering, (Element, Contraction, Scan, ScatterAdd))
+            clones = node.op.lowering.reads not in ("picked", "memory")
             for value in node.inputs:
                 if value in self.numbers:
                     continue
@@ -211,9 +210,9 @@ class _Content:
                 else:
                     self._read(value)
             self._compute(node)
-        kinds = {type(node.op.lowering) for node in members}
+        kernels = {node.op.lowering.kernel for node in members}
         # what is hidden from a product of rows is seen from its numbers
-        if not {Contraction, Reduction} <= kinds:
+        if not kernels.issuperset(("product", "rows")):
             self.literals = [
                 node
                 for node in self.nodes

@@ -12,21 +12,12 @@ may join what; each joining and each merging is a decision of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from graphc.base.tuning.fusion import FUSION
 from graphc.ir.edit import topological
 from graphc.ir.graph import Graph, Node, distinct
-from graphc.ir.op import (
-    Contraction,
-    Element,
-    Pointwise,
-    Reduction,
-    Reshape,
-    Scan,
-    ScatterAdd,
-    View,
-)
+from graphc.ir.lowering import Reads
 from graphc.ir.types import Shape
 from graphc.ir.value import Value
 from graphc.ops.fusion_contract import OPERANDS, Kind
@@ -80,25 +71,12 @@ class Fuser:
     def run(self) -> Graph:
         """The graph of fused nodes."""
         for node in self.graph.nodes:
-            lowering = node.op.lowering
             if self._is_cheap(node):
                 self._cheap[node.output] = node
-            elif isinstance(lowering, Pointwise):
-                self._pointwise(node)
-            elif isinstance(lowering, (View, Reshape)):
-                self._view(node)
-            elif isinstance(lowering, Reduction):
-                self._reduction(node)
-            elif isinstance(lowering, Element):
-                self._start("map", node, node.output.shape)
-            elif isinstance(lowering, Contraction):
-                self._contraction(node)
-            elif isinstance(lowering, (Scan, ScatterAdd)):
-                self._start("single", node, node.output.shape)
             elif node.op is place_slice_op:
                 self._place(node)
             else:
-                self._outside(node)
+                _JOINING[node.op.lowering.reads](self, node)
         self._merge_siblings()
         return self._rebuild()
 
@@ -106,9 +84,8 @@ class Fuser:
         """Scalar constants, views of them, counters: cloned into every group that reads them."""
         if node.op is constant_op:
             return node.output.shape == ()
-        if isinstance(node.op.lowering, (View, Reshape)) or (
-            isinstance(node.op.lowering, Element) and not node.inputs
-        ):
+        lowering = node.op.lowering
+        if lowering.is_view or (lowering.is_move and not node.inputs):
             return all(value in self._cheap for value in node.inputs)
         return False
 
@@ -134,7 +111,7 @@ class Fuser:
                         home = self._present(home)
             self._note(node, group, obstacle)
         if home is None:
-            self._start("map", node, node.output.shape)
+            self._alone(node)
             return
         self._join(home, node)
 
@@ -160,10 +137,10 @@ class Fuser:
                     group.shape = node.output.shape
                 self._join(group, node)
                 return
-        if isinstance(node.op.lowering, Reshape):
+        if node.op.lowering.keeps_memory:
             self._outside(node)
         else:
-            self._start("map", node, node.output.shape)
+            self._alone(node)
 
     def _reduction(self, node: Node) -> None:
         (source,) = node.inputs
@@ -179,9 +156,10 @@ class Fuser:
         group.axis = node.attrs["axis"]
         self._join(group, node)
 
-    def _contraction(self, node: Node) -> None:
+    def _stored(self, node: Node) -> None:
+        """A node that reads from memory: a product with what makes its left operand, or alone."""
         group = self.group.get(node.inputs[0])
-        if group is not None:
+        if group is not None and node.op.lowering.is_product:
             obstacle = product_obstacle(group, node)
             if obstacle is None and self.group.get(node.inputs[1]) is group:
                 obstacle = OPERANDS
@@ -191,7 +169,7 @@ class Fuser:
                 group.kind = "pair"
                 self._join(group, node)
                 return
-        self._start("product", node, node.output.shape)
+        self._alone(node)
 
     def _place(self, node: Node) -> None:
         """With what makes the piece; else a kernel of its own that copies it to its slice."""
@@ -279,6 +257,12 @@ class Fuser:
     def _new(self, kind: Kind, node: Node, shape: Shape) -> Group:
         return Group(kind, 1 + max(map(self._rank_of, node.inputs), default=-1), shape)
 
+    def _alone(self, node: Node) -> None:
+        """Starts a group of the kind of kernel that the node makes by itself."""
+        kind = node.op.lowering.kernel
+        assert kind is not None
+        self._start(kind, node, node.output.shape)
+
     def _start(self, kind: Kind, node: Node, shape: Shape) -> None:
         self._join(self._new(kind, node, shape), node)
 
@@ -364,6 +348,17 @@ class Fuser:
             or any(user.outputs[0] not in own for user in self._users.get(value, ()))
         ]
         bodies.add(members, exits)
+
+
+_JOINING: Mapping[Reads | None, Callable[[Fuser, Node], None]] = {
+    "same": Fuser._pointwise,
+    "moved": Fuser._view,
+    "picked": Fuser._alone,
+    "row": Fuser._reduction,
+    "memory": Fuser._stored,
+    None: Fuser._outside,
+}
+"""What a node may join, by how it reads its operands."""
 
 
 def _stretch(group: Group, shape: Shape) -> None:

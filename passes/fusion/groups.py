@@ -10,7 +10,6 @@ from __future__ import annotations
 from graphc.base.tuning.fusion import FUSION
 from graphc.ir.dims.expressions import may_be, product
 from graphc.ir.graph import Node
-from graphc.ir.op import Contraction, Reshape, Scan
 from graphc.ir.types import Shape
 from graphc.ir.value import Value
 from graphc.ops.fusion_contract import (
@@ -156,7 +155,7 @@ def _regroups_rows(group: Group, node: Node) -> bool:
     """Whether a view is a reshape that leaves the last axis alone."""
     shape = node.output.shape
     return (
-        isinstance(node.op.lowering, Reshape)
+        node.op.lowering.keeps_memory
         and len(shape) > 1
         and shape[-1] == group.shape[-1]
         and product(shape[:-1]) == product(group.shape[:-1])
@@ -239,7 +238,7 @@ def place_obstacle(group: Group, node: Node) -> str | None:
         return None
     if len(group.nodes) > 1:
         return "a matrix product with work on its result is stored block by block"
-    if not isinstance(group.nodes[0].op.lowering, (Contraction, Scan)):
+    if group.nodes[0].op.lowering.placed == "never":
         return "scatters write to memory of their own"
     return None if group.exits == 1 else "something else reads what it computes"
 

@@ -18,7 +18,6 @@ from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, at_hint
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Contraction, Element, Pointwise, Reduction, Reshape, Scan, View
 from graphc.ir.types import Shape
 from graphc.ir.value import Value
 from graphc.ops.move.joining import concatenate_op
@@ -101,7 +100,7 @@ def _whole(node: Node, editor: GraphEditor) -> _Whole:
 def _unstacked(piece: Value, axis: int, editor: GraphEditor) -> Value:
     """What only got a new axis to be stacked along; else the piece itself."""
     node = editor.producer(piece)
-    if node is None or not isinstance(node.op.lowering, Reshape):
+    if node is None or not node.op.lowering.keeps_memory:
         return piece
     (source,) = node.inputs
     same = source.shape == (*piece.shape[:axis], *piece.shape[axis + 1 :])
@@ -181,9 +180,9 @@ def _saved(piece: Value, editor: GraphEditor) -> int:
 def _reads_pieces(reader: Node, whole: Value) -> bool:
     """Whether a reader becomes one kernel with a concatenation, which is then stored for others."""
     lowering = reader.op.lowering
-    if isinstance(lowering, Pointwise):
+    if lowering.is_pointwise:
         return reader.output.shape == whole.shape
-    return isinstance(lowering, View)
+    return lowering.is_view and not lowering.keeps_memory
 
 
 def _is_made_here(piece: Value, editor: GraphEditor) -> bool:
@@ -192,18 +191,19 @@ def _is_made_here(piece: Value, editor: GraphEditor) -> bool:
     if node is None:
         return False
     lowering = node.op.lowering
-    if isinstance(lowering, Reshape):
+    if lowering.keeps_memory:
         # becomes part of what computes its operand, if nothing else reads that
         (source,) = node.inputs
         inner = editor.producer(source)
         return (
             inner is not None
-            and isinstance(inner.op.lowering, (Pointwise, View, Element))
+            and inner.op.lowering.kernel == "map"
+            and inner.op.lowering.placed == "always"
             and editor.only_user(source) is node
         )
-    if isinstance(lowering, (Contraction, Scan)):
+    if lowering.placed == "unshared":
         return len(editor.users(piece)) == 1 and not editor.is_fetched(piece)
-    return isinstance(lowering, (Pointwise, View, Element, Reduction))
+    return lowering.placed == "always"
 
 
 __all__ = ["concat_in_place"]

@@ -21,7 +21,7 @@ from graphc.ir.edit import topological
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.source import placeholder_op
-from passes.control_flow.regions import captured_values, is_heavy, with_captured
+from passes.control_flow.regions import captured_values, with_captured
 from passes.infra.base import PassContext, has_open_regions
 
 
@@ -75,7 +75,7 @@ def _taking_from_outside(node: Node, known: dict[Hashable, Node], context: PassC
                 kept.append(inner)
                 continue
             outside.update(zip(inner.outputs, same.outputs, strict=True))
-            if not is_heavy(inner) or not context.decide("cse", inner):
+            if not inner.op.is_heavy or not context.decide("cse", inner):
                 kept.append(inner)
                 continue
             pairs = zip(inner.outputs, same.outputs, strict=True)

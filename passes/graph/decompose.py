@@ -3,7 +3,7 @@
     %1 = softmax(%0) {axes = (1,)}      ->      %1 = max(%0) …; %2 = subtract(%0, %1)
                                                 %3 = exp(%2) …; %5 = divide(%3, %4)
 
-Each coarse op says itself what it stands for, in the user's algebra (the ``Decompose`` lowering); a
+Each coarse op says itself what it stands for, in the user's algebra (``Lowering.parts``); a
 decomposition may use coarse ops again. A concatenation of many pieces becomes a balanced tree of
 small ones, since each piece costs a comparison an element.
 """
@@ -13,12 +13,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from graphc.base.errors import GraphcError, VerifyError
+from graphc.base.errors import GraphcError
 from graphc.base.tuning.fusion import FUSION
 from graphc.ir.builder import apply
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Decompose
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.move.joining import concatenate_op
@@ -29,7 +28,7 @@ def is_core(node: Node) -> bool:
     """True for what the passes after this one may meet."""
     if node.op is concatenate_op:
         return len(node.inputs) <= FUSION.kernel_pieces
-    return not isinstance(node.op.lowering, Decompose)
+    return not node.op.lowering.is_coarse
 
 
 def decompose(graph: Graph, context: PassContext) -> Graph:
@@ -65,11 +64,7 @@ def _decomposed(editor: GraphEditor, node: Node) -> Sequence[Value]:
         with editor.rewriting(node, "decompose"):
             if node.op is concatenate_op:
                 return (_joined(node),)
-            lowering = node.op.lowering
-            if not isinstance(lowering, Decompose):
-                raise VerifyError(f"{node.op.name} has no decomposition")
-            results = lowering.rule(node.inputs, node.attrs)
-            values = (results,) if isinstance(results, Value) else tuple(results)
+            values = node.op.lowering.parts(node.inputs, node.attrs)
             return [
                 _respelled(value, output)
                 for value, output in zip(values, node.outputs, strict=True)

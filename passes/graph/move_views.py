@@ -17,7 +17,7 @@ from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, equal, less_equal
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import OpDef, Pointwise
+from graphc.ir.op import OpDef
 from graphc.ir.value import Value
 from graphc.ops.move.joining import concatenate_op
 from graphc.ops.move.shape import broadcast_to_op, transpose_op, with_shape
@@ -44,7 +44,7 @@ def move_views(graph: Graph, context: PassContext) -> Graph:
             if node is None:
                 continue
             step = _STEPS.get(node.op)
-            if step is None and isinstance(node.op.lowering, Pointwise):
+            if step is None and node.op.lowering.is_pointwise:
                 step = _Walk.pointwise
             if step is None:
                 continue
@@ -72,7 +72,7 @@ class _Walk:
     def only_work(self, value: Value) -> Node | None:
         """The pointwise node that makes the value, if one node reads it and nothing else does."""
         node = self.editor.producer(value)
-        if node is None or not isinstance(node.op.lowering, Pointwise):
+        if node is None or not node.op.lowering.is_pointwise:
             return None
         return None if self.editor.only_user(value) is None else node
 

@@ -18,7 +18,6 @@ from collections.abc import Iterable
 
 from graphc.base.tuning.fusion import MEMORY
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Reshape, ScatterAdd
 from graphc.ir.value import Value
 from graphc.ops.control import while_op
 from graphc.ops.fused import AHEAD, checks_ahead, fused_op
@@ -141,7 +140,7 @@ def _reshaped(graph: Graph) -> dict[Value, Value]:
     """What lies in the same memory as another value, and that value."""
     reshaped: dict[Value, Value] = {}
     for node in graph.nodes:
-        if isinstance(node.op.lowering, Reshape):
+        if node.op.lowering.keeps_memory:
             reshaped[node.output] = reshaped.get(node.inputs[0], node.inputs[0])
     return reshaped
 
@@ -173,8 +172,9 @@ def _base(node: Node) -> Value | None:
     if node.op is fused_op:
         (region,) = node.regions
         for inner in region.nodes:
-            if isinstance(inner.op.lowering, ScatterAdd):
-                return node.inputs[region.inputs.index(inner.inputs[0])]
+            updated = inner.op.lowering.updates
+            if updated is not None:
+                return node.inputs[region.inputs.index(inner.inputs[updated])]
     return None
 
 

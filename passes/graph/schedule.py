@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from graphc.ir.dims.expressions import at_hint
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Reshape
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.move.placing import join_slices_op
@@ -118,7 +117,7 @@ class _Sweep:
 def _tasks(graph: Graph) -> _Tasks:
     root: dict[Value, Value] = {}
     for node in graph.nodes:
-        if isinstance(node.op.lowering, Reshape):
+        if node.op.lowering.keeps_memory:
             root[node.outputs[0]] = root.get(node.inputs[0], node.inputs[0])
         elif node.op is join_slices_op:
             root.update(dict.fromkeys(node.inputs, node.outputs[0]))
@@ -143,7 +142,7 @@ def _tasks(graph: Graph) -> _Tasks:
         for value in node.outputs:
             maker[value] = place
             kept = root.get(value, value)
-            reshaped = isinstance(node.op.lowering, Reshape)
+            reshaped = node.op.lowering.keeps_memory
             if kept in free or reshaped or node.op in (constant_op, join_slices_op):
                 continue
             if kept not in storage:

@@ -15,7 +15,6 @@ from graphc.interp import evaluate_node
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.builder import apply
 from graphc.ir.graph import Node
-from graphc.ir.op import Pointwise
 from graphc.ir.text.printer import dims_in
 from graphc.ir.types import Shape, TensorType
 from graphc.ir.value import Value
@@ -99,7 +98,7 @@ def element_of(node: Node, operands: Sequence[Known]) -> Array | None:
     Raises:
         GraphcError: where the operation fails on these elements.
     """
-    if not isinstance(node.op.lowering, Pointwise) or not all(o.single for o in operands):
+    if not node.op.lowering.is_pointwise or not all(o.single for o in operands):
         return None
     if needs_sizes(node):
         return None

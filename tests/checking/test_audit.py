@@ -25,7 +25,8 @@ from graphc.checking.audit.measure import ulp_errors
 from graphc.checking.audit.shadow import DoubleShadow
 from graphc.ir.builder import apply
 from graphc.ir.dtypes import float64
-from graphc.ir.op import Element, NotDifferentiable, OpDef, Pointwise, Reshape, View, all_ops
+from graphc.ir.lowering import Element, Pointwise, Reshape, View
+from graphc.ir.op import NotDifferentiable, OpDef, all_ops
 
 Built = dict[str, Any]
 

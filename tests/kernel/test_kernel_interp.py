@@ -26,7 +26,7 @@ from kernel_samples import (
 
 from graphc.base.errors import VerifyError
 from graphc.ir.dtypes import ALL, DType, bool_, float32, float64, int32, int64
-from graphc.ir.op import Combine
+from graphc.ir.lowering import Combine
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.interp import CheckFailure, run_kernel
 from graphc.kernel.ir import (

@@ -29,7 +29,8 @@ from graphc.base.target import Target, host
 from graphc.interp import evaluate
 from graphc.ir.dims.expressions import evaluate as evaluate_dim
 from graphc.ir.dtypes import FLOATS, DType, dtype, float64
-from graphc.ir.op import Decompose, Flat, NotDifferentiable, OpDef, Pointwise, Structural, all_ops
+from graphc.ir.lowering import Decompose, Pointwise, Structural
+from graphc.ir.op import Flat, NotDifferentiable, OpDef, all_ops
 from graphc.ir.recorder import Recorder
 from graphc.ir.surface import surface_function
 from passes.graph.decompose import decompose, is_core

@@ -22,7 +22,8 @@ from tools import SUPPORT
 
 import graphc as gx
 from graphc.frontend.structure import leaves
-from graphc.ir.op import Structural, all_ops
+from graphc.ir.lowering import Structural
+from graphc.ir.op import all_ops
 from graphc.ir.surface import surface_names
 
 

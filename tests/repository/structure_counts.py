@@ -25,7 +25,7 @@ KINDS = (
     "Pointwise", "View", "Reshape", "Element", "Reduction", "Scan", "ScatterAdd", "Contraction",
     "Decompose", "Structural",
 )  # fmt: skip
-DEFINED_IN = {"statement": "graphc.kernel.ir", "kind": "graphc.ir.op"}
+DEFINED_IN = {"statement": "graphc.kernel.ir", "kind": "graphc.ir.lowering"}
 
 
 @dataclass(frozen=True)

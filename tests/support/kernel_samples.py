@@ -9,7 +9,7 @@ import numpy as np
 from graphc.base.source import Location
 from graphc.ir.dims.expressions import Dim, symbol
 from graphc.ir.dtypes import DType, float32, float64, int32, int64
-from graphc.ir.op import Combine
+from graphc.ir.lowering import Combine
 from graphc.ir.types import TensorType
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import (

@@ -17,7 +17,8 @@ from graphc.ir.builder import apply_node
 from graphc.ir.dims.expressions import Dim
 from graphc.ir.dtypes import DType, bool_, dtype, int64
 from graphc.ir.graph import Graph
-from graphc.ir.op import Decompose, Element, OpDef, Partials, Pointwise, Structural, View, all_ops
+from graphc.ir.lowering import Decompose, Element, Pointwise, Structural, View
+from graphc.ir.op import OpDef, Partials, all_ops
 from graphc.ir.recorder import Recorder
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value

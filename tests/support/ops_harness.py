@@ -16,7 +16,8 @@ from graphc.base.errors import IndexRangeError, ShapeError
 from graphc.ir.dims.expressions import Dim, DimExpr, evaluate, symbol_name
 from graphc.ir.dtypes import DType, bool_, int64
 from graphc.ir.graph import Node
-from graphc.ir.op import Custom, Decompose, Element, Linear, Multilinear, View
+from graphc.ir.lowering import Decompose, Element, View
+from graphc.ir.op import Custom, Linear, Multilinear
 from graphc.ir.recorder import Recorder
 from graphc.ir.surface import surface_function
 from graphc.ir.types import TensorType

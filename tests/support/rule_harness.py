@@ -24,7 +24,7 @@ from graphc.ir.dims.expressions import Dim, symbol_name
 from graphc.ir.dims.expressions import evaluate as size_of
 from graphc.ir.dtypes import ALL, DType, bool_, float32
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Contraction, Decompose, Pointwise, Reshape
+from graphc.ir.lowering import Contraction, Decompose, Pointwise, Reshape
 from graphc.ir.text.printer import symbols_in
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value

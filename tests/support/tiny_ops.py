@@ -16,7 +16,8 @@ from graphc.ir.builder import make_node
 from graphc.ir.dims import expressions
 from graphc.ir.dims.expressions import Dim
 from graphc.ir.graph import UNKNOWN, Graph, Node
-from graphc.ir.op import Flat, NotDifferentiable, OpDef, Pointwise, Structural
+from graphc.ir.lowering import Pointwise, Structural
+from graphc.ir.op import Flat, NotDifferentiable, OpDef
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 

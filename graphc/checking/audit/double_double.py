@@ -21,7 +21,6 @@ from graphc.checking.audit.shadow import Doubles, Wide, numeric_attributes
 from graphc.checking.long_double import FUNCTIONS, IS_WIDE
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Decompose, Element, Reshape, View
 from graphc.ops.indexing.core import scatter_add_op, scatter_along_op
 from graphc.ops.linalg.matmul import contract_op
 from graphc.ops.pointwise.logic import astype_op
@@ -230,7 +229,7 @@ class DoubleDoubleShadow:
     ) -> list[Wide | None]:
         """The node by this arithmetic; coarse ops by their decomposition."""
         with np.errstate(all="ignore"):
-            if isinstance(node.op.lowering, Decompose):
+            if node.op.lowering.is_coarse:
                 results = self._coarse(node, operands, sizes)
             else:
                 results = [self._core(node, operands, numeric_attributes(node, sizes))]
@@ -265,7 +264,7 @@ class DoubleDoubleShadow:
         if op is contract_op:
             left, right = operands
             return _matrix_product(left, right, attrs["transpose_a"], attrs["transpose_b"])
-        if isinstance(op.lowering, (View, Reshape, Element)):
+        if op.lowering.is_move:
             return np.asarray(op.reference(*operands, **attrs))
         if op.name in FUNCTIONS:
             return _from_long(FUNCTIONS[op.name](*map(_long, operands)))

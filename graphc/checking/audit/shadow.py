@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from graphc.interp import resolve
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Node
-from graphc.ir.op import Contraction
 from graphc.ir.value import Value
 from graphc.ops.pointwise.arithmetic import add_op, subtract_op
 from graphc.ops.pointwise.logic import astype_op
@@ -112,6 +111,6 @@ def sum_of_magnitudes(
     with np.errstate(all="ignore"):
         if node.op is subtract_op:
             return np.asarray(np.add(*magnitudes))
-        if node.op in _SUMS or isinstance(node.op.lowering, Contraction):
+        if node.op in _SUMS or node.op.lowering.is_product:
             return np.asarray(node.op.reference(*magnitudes, **numeric_attributes(node, sizes)))
     return None

@@ -18,17 +18,8 @@ from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, equal, product
 from graphc.ir.dtypes import ALL, DType, int64
-from graphc.ir.op import (
-    Domain,
-    Element,
-    ElementBuilder,
-    Flat,
-    Linear,
-    OpDef,
-    Scalar,
-    ScatterAdd,
-    register,
-)
+from graphc.ir.lowering import Element, ElementBuilder, Scalar, ScatterAdd
+from graphc.ir.op import Domain, Flat, Linear, OpDef, register
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.guards import Guards, check_size, guarded, show, some_guard

@@ -13,7 +13,8 @@ from graphc.ir.builder import make_node
 from graphc.ir.dims.expressions import product, select
 from graphc.ir.dtypes import ALL, DType, int64
 from graphc.ir.graph import Node
-from graphc.ir.op import Domain, Element, ElementBuilder, Flat, OpDef, Scalar, register
+from graphc.ir.lowering import Element, ElementBuilder, Scalar
+from graphc.ir.op import Domain, Flat, OpDef, register
 from graphc.ir.types import TensorType
 from graphc.ops.indexing.core import checked, scatter_add_op, take_op
 from graphc.ops.move.shape import reshape_op

@@ -26,7 +26,8 @@ from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, at_hint, compare, equal, product
 from graphc.ir.dtypes import ALL, DType, bool_, int64
 from graphc.ir.guard import Data
-from graphc.ir.op import Decompose, Domain, OpDef, ThroughDecomposition, register
+from graphc.ir.lowering import Decompose
+from graphc.ir.op import Domain, OpDef, ThroughDecomposition, register
 from graphc.ir.surface import surface
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value

@@ -18,7 +18,8 @@ from graphc.ir.attributes import Attributes, SharedAttributes
 from graphc.ir.builder import apply_node, operation_text
 from graphc.ir.dims.expressions import equal, product
 from graphc.ir.dtypes import ALL, DType
-from graphc.ir.op import Contraction, Domain, Multilinear, OpDef, register
+from graphc.ir.lowering import Contraction
+from graphc.ir.op import Domain, Multilinear, OpDef, register
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import Shape, TensorType
 from graphc.ir.value import Value

@@ -14,7 +14,8 @@ from graphc.base.errors import ShapeError
 from graphc.base.target import host
 from graphc.ir.attributes import Attributes
 from graphc.ir.dtypes import FLOATS, DType
-from graphc.ir.op import Contraction, Domain, NotDifferentiable, OpDef, register
+from graphc.ir.lowering import Contraction
+from graphc.ir.op import Domain, NotDifferentiable, OpDef, register
 from graphc.ir.types import TensorType
 from graphc.kernel.panels import fits, pack, panel_width, unpack
 from graphc.ops.guards import show

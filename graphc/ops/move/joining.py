@@ -18,7 +18,8 @@ from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, equal
 from graphc.ir.dtypes import ALL
 from graphc.ir.guard import Data
-from graphc.ir.op import Domain, Element, ElementBuilder, Linear, OpDef, Scalar, register
+from graphc.ir.lowering import Element, ElementBuilder, Scalar
+from graphc.ir.op import Domain, Linear, OpDef, register
 from graphc.ir.surface import surface
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value

@@ -20,7 +20,8 @@ from graphc.ir.dims import expressions
 from graphc.ir.dims.expressions import Dim
 from graphc.ir.dtypes import dtype
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import NotDifferentiable, OpDef, Structural, register
+from graphc.ir.lowering import Structural
+from graphc.ir.op import NotDifferentiable, OpDef, register
 from graphc.ir.types import Shape, TensorType
 from graphc.ir.value import Value
 from graphc.ops.guards import show

@@ -18,17 +18,8 @@ from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, compare, equal, product, select
 from graphc.ir.dtypes import ALL, FLOATS, DType, int64
-from graphc.ir.op import (
-    Decompose,
-    Domain,
-    ElementBuilder,
-    Linear,
-    OpDef,
-    Reshape,
-    Scalar,
-    View,
-    register,
-)
+from graphc.ir.lowering import Decompose, ElementBuilder, Reshape, Scalar, View
+from graphc.ir.op import Domain, Linear, OpDef, register
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value

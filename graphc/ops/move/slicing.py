@@ -18,7 +18,8 @@ from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, dim_max, equal, less, less_equal, select
 from graphc.ir.dtypes import ALL, DType, bool_, int64
-from graphc.ir.op import Domain, Element, ElementBuilder, Linear, OpDef, Scalar, View, register
+from graphc.ir.lowering import Element, ElementBuilder, Scalar, View
+from graphc.ir.op import Domain, Linear, OpDef, register
 from graphc.ir.surface import surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value

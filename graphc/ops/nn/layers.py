@@ -17,7 +17,8 @@ from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import equal
 from graphc.ir.dtypes import FLOATS, DType, float64
-from graphc.ir.op import Decompose, Derivative, Domain, OpDef, ThroughDecomposition, register
+from graphc.ir.lowering import Decompose
+from graphc.ir.op import Derivative, Domain, OpDef, ThroughDecomposition, register
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value

@@ -17,17 +17,8 @@ from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import compare
 from graphc.ir.dtypes import FLOATS, INTEGERS, DType
-from graphc.ir.op import (
-    Custom,
-    Decompose,
-    Domain,
-    Element,
-    ElementBuilder,
-    Flat,
-    OpDef,
-    Scalar,
-    register,
-)
+from graphc.ir.lowering import Decompose, Element, ElementBuilder, Scalar
+from graphc.ir.op import Custom, Domain, Flat, OpDef, register
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value

@@ -15,7 +15,8 @@ import numpy as np
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dtypes import FLOATS, DType, bool_, float64
-from graphc.ir.op import Algebra, Decompose, ElementBuilder, Linear, Pointwise, Scalar
+from graphc.ir.lowering import Decompose, ElementBuilder, Pointwise, Scalar
+from graphc.ir.op import Algebra, Linear
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value, converted, promoted

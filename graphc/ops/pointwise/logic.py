@@ -25,7 +25,8 @@ from graphc.ir.dtypes import (
     dtype,
     uint64,
 )
-from graphc.ir.op import Algebra, Decompose, Domain, Flat, Linear, OpDef, Pointwise, register
+from graphc.ir.lowering import Decompose, Pointwise
+from graphc.ir.op import Algebra, Domain, Flat, Linear, OpDef, register
 from graphc.ir.surface import surface
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value

@@ -15,7 +15,8 @@ import numpy as np
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dtypes import FLOATS
-from graphc.ir.op import Algebra, Decompose, OpDef
+from graphc.ir.lowering import Decompose
+from graphc.ir.op import Algebra, OpDef
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.kernel.scalar import PRIMITIVES

@@ -14,7 +14,8 @@ from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dtypes import FLOATS, bool_
-from graphc.ir.op import Algebra, Decompose, Partials
+from graphc.ir.lowering import Decompose
+from graphc.ir.op import Algebra, Partials
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import whole

@@ -17,16 +17,8 @@ from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, product
 from graphc.ir.dtypes import ALL, DType, DTypeLike, bool_, int64
 from graphc.ir.dtypes import dtype as as_dtype
-from graphc.ir.op import (
-    Decompose,
-    Derivative,
-    Domain,
-    Flat,
-    Numerics,
-    OpDef,
-    ThroughDecomposition,
-    register,
-)
+from graphc.ir.lowering import Decompose
+from graphc.ir.op import Derivative, Domain, Flat, Numerics, OpDef, ThroughDecomposition, register
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value

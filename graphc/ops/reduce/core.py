@@ -19,18 +19,8 @@ from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, compare
 from graphc.ir.dtypes import ALL, FLOATS, INTEGERS, DType, bool_, int64
 from graphc.ir.guard import Data
-from graphc.ir.op import (
-    Combine,
-    Derivative,
-    Domain,
-    Flat,
-    Linear,
-    Numerics,
-    OpDef,
-    Reduction,
-    Scan,
-    register,
-)
+from graphc.ir.lowering import Combine, Reduction, Scan
+from graphc.ir.op import Derivative, Domain, Flat, Linear, Numerics, OpDef, register
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value

@@ -20,7 +20,8 @@ import numpy as np
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dtypes import FLOATS, DType
-from graphc.ir.op import Algebra, Decompose
+from graphc.ir.lowering import Decompose
+from graphc.ir.op import Algebra
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.declare import float_operands, like, pointwise, through_float64
