@@ -29,7 +29,7 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.source import constant_op
 from graphc.plan.tables import PlanTables
-from graphc.session.executable import Executable
+from graphc.session.executable import Export
 from passes.plan.concurrent_steps import CONCURRENT_STEPS
 
 DTYPES = (
@@ -155,28 +155,25 @@ def check_name(name: str) -> None:
     )
 
 
-def content_of(exe: Executable, design: Design) -> Content:
-    """Compiles an executable for each target of a design, as far as LLVM text.
+def content_of(exported: Export, design: Design) -> Content:
+    """Compiles what is exported for each target of a design, as far as LLVM text.
 
     Raises:
         GraphError: for bounds of dims that are not the program's.
     """
-    extraction = exe._extraction
+    extraction, values = exported.extraction, exported.variables
     freezes = not extraction.written if design.freezes is None else design.freezes
-    # all at once, so that they are of one moment
-    keys = list(dict.fromkeys((*extraction.states, *extraction.written)))
-    values = dict(zip(keys, exe._session.get(keys), strict=True))
     if freezes:
         kept = set(extraction.written)
         extraction = _frozen(extraction, {v: a for v, a in values.items() if v not in kept})
     # the native run time runs steps one after the other
-    off = exe.options.off | {CONCURRENT_STEPS}
-    options = replace(exe.options, threads=MAX_THREADS if design.threads else 1, off=off)
+    off = exported.options.off | {CONCURRENT_STEPS}
+    options = replace(exported.options, threads=MAX_THREADS if design.threads else 1, off=off)
     levels = [levels_of(extraction, options, target) for _, _, target in design.family.programs]
-    inputs, outputs, variables = _tensors(exe, extraction)
+    inputs, outputs, variables = _tensors(exported, extraction)
     feed_of = {value: n for n, value in enumerate(extraction.feeds)}
-    read = [n for n, value in enumerate(exe.feeds) if value in feed_of]
-    order = sorted(read, key=lambda n: feed_of[exe.feeds[n]])
+    read = [n for n, value in enumerate(exported.feeds) if value in feed_of]
+    order = sorted(read, key=lambda n: feed_of[exported.feeds[n]])
     rows = [(tensor.feed, tensor.output) for tensor in variables]
     further = [dim for tensor in inputs for dim in tensor.type.shape]
     tables = [tables_of(level.plan, order, rows, further) for level in levels]
@@ -275,14 +272,14 @@ def _frozen(extraction: Extraction, values: Mapping[Value, Array]) -> Extraction
 
 
 def _tensors(
-    exe: Executable, extraction: Extraction
+    exported: Export, extraction: Extraction
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], tuple[Tensor, ...]]:
     feed_of = {value: n for n, value in enumerate(extraction.feeds)}
     inputs = [
         Tensor(value.name or f"input_{n}", value.type, feed_of.get(value, -1))
-        for n, value in enumerate(exe.feeds)
+        for n, value in enumerate(exported.feeds)
     ]
-    fetched = [leaf for leaf in leaves(exe._fetches) if isinstance(leaf, Value)]
+    fetched = [leaf for leaf in leaves(exported.fetches) if isinstance(leaf, Value)]
     outputs = [
         Tensor(value.name or f"output_{n}", value.type, -1, n) for n, value in enumerate(fetched)
     ]

@@ -41,7 +41,7 @@ from graphc.plan.memory import offsets_for_sizes
 from graphc.plan.printer import symbols_in
 from graphc.plan.serialize import plan_text
 from graphc.runtime.jit import compile_object
-from graphc.session.executable import Executable
+from graphc.session.executable import Executable, Export
 
 Kind = Literal["shared", "object", "package"]
 
@@ -90,12 +90,13 @@ def write_library(exe: Executable, path: str | os.PathLike[str], order: Order) -
     with_module = order.kind == "shared" and family.is_hosted
     if with_module:
         check_module_name(name)
-    structure = structure_data(exe._fetches)
+    exported = exe.exported()
+    structure = structure_data(exported.fetches)
     design = Design(
         name, family, order.threads and family.base.has_threads, order.embed_weights,
         order.freeze, order.dims,
     )  # fmt: skip
-    content = content_of(exe, design)
+    content = content_of(exported, design)
     nothing = (b"", 0, 0)
     library = f"{name}.o" if order.kind != "shared" else library_name(name, family.base)
     stored, head = None, nothing
@@ -107,15 +108,15 @@ def write_library(exe: Executable, path: str | os.PathLike[str], order: Order) -
         head = (start, len(start), len(start) + len(block))
         stored, weights = f"{name}.safetensors", start + block
         files[stored] = weights
-    data = _data(exe, content, design, order, family)
+    data = _data(exported, content, design, order, family)
     data["structure"], data["library"] = structure, library
     content_hash = hashlib.sha256(weights).hexdigest()
     data["weights"] = {"file": stored, "start": head[1], "sha256": content_hash}
     digest = digest_of(data)
     code = _compiled(content, design, family, head, weights, digest)
     if order.kind == "shared":
-        exported = interface_of(design, (), 0, nothing, b"").exported()
-        code = link([code], exported, family.base, name)
+        names = interface_of(design, (), 0, nothing, b"").exported()
+        code = link([code], names, family.base, name)
     files[library] = code
     files[f"{name}.h"] = header_text(content, design, family.is_hosted).encode()
     if with_module:
@@ -171,12 +172,12 @@ def _array_names(content: Content) -> list[str]:
 
 
 def _data(
-    exe: Executable, content: Content, design: Design, order: Order, family: Family
+    exported: Export, content: Content, design: Design, order: Order, family: Family
 ) -> dict[str, Any]:
-    options = exe.options
+    options = exported.options
     results: list[int | None] = []
     count = 0
-    for leaf in leaves(exe._fetches):
+    for leaf in leaves(exported.fetches):
         results.append(count if isinstance(leaf, Value) else None)
         count += isinstance(leaf, Value)
     return {

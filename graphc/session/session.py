@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from graphc.base.errors import FeedError, GraphError, NumericsError
+from graphc.base.errors import FeedError, GraphError
 from graphc.base.forks import lock
 from graphc.base.options import Options
 from graphc.base.paths import check_writable
@@ -21,7 +21,7 @@ from graphc.base.source import caller
 from graphc.base.target import Target, host
 from graphc.base.words import shown
 from graphc.compiling.cached.programs import compiled_program
-from graphc.compiling.compiled import Compiled, uncollected
+from graphc.compiling.compiled import uncollected
 from graphc.compiling.tiers import Compilation, Tiers, seconds_of
 from graphc.extract import Extraction, extract, missing_feed, program_key
 from graphc.frontend.state import Variable
@@ -38,6 +38,7 @@ from graphc.runtime.blocks import copies_of
 from graphc.session.call_cache import KnownCalls
 from graphc.session.executable import Executable
 from graphc.session.feeds import converted_feed, mapping_of
+from graphc.session.running import Running
 from graphc.session.variable_store import Holdings
 
 if TYPE_CHECKING:
@@ -114,14 +115,19 @@ class Session:
                 hint="give graphc.base.target.host() or named(...), or leave it out",
             )
         self.target = target if target is not None else host()
-        self.compilations: list[Compilation] = []
         self._holdings = Holdings(self._initial)
+        self._running = Running(self.options, self._holdings)
         self._compiled: dict[_Key, Executable] = {}
         self._extractions: dict[_Key, Extraction] = {}
         self._calls = KnownCalls()
         self._programs: dict[Hashable, Tiers] = {}
         self._unfiled: list[tuple[Extraction, Tiers]] = []
         self._lock = lock()
+
+    @property
+    def compilations(self) -> list[Compilation]:
+        """What was compiled, in order, and why."""
+        return self._running.compilations
 
     @property
     def compile_count(self) -> int:
@@ -238,7 +244,7 @@ class Session:
             if known is None:
                 tiers = self._compile(extraction, self._reason(key, resolved, overrides + told))
                 known = Executable(
-                    self, resolved, extraction, tiers, extraction.feeds, len(values)
+                    self._running, resolved, extraction, tiers, extraction.feeds, len(values)
                 )
                 self._compiled[key] = known
         return known.arranged_as(resolved)
@@ -281,60 +287,10 @@ class Session:
         self._unfiled.clear()
         return self._programs.get(program_key(extraction))
 
-    def execute(
-        self,
-        extraction: Extraction,
-        compiled: Compiled,
-        arrays: Sequence[Array],
-        into: Mapping[int, Array] | None = None,
-    ) -> list[Array]:
-        """Runs a program with this session's variables and commits what it writes.
-
-        Results whose position ``into`` gives an array are written to it.
-
-        Raises:
-            NumericsError: if ``check_numerics`` is on and a result is not finite; nothing is
-                committed then.
-        """
-        if not extraction.written:
-            return self.results(extraction, compiled, arrays, into)
-        return self._holdings.run_and_commit(
-            self.results,
-            (extraction, compiled, arrays, into),
-            extraction,
-            compiled.plan,
-            not self.options.check_numerics,
-        )
-
-    def results(
-        self,
-        extraction: Extraction,
-        compiled: Compiled,
-        arrays: Sequence[Array],
-        into: Mapping[int, Array] | None = None,
-    ) -> list[Array]:
-        """The fetches and the new values of what is written, which is not committed."""
-        inputs = self._holdings.inputs(extraction, arrays)
-        results = self._holdings.results(compiled.program, extraction, inputs, into)
-        if self.options.check_numerics:
-            self._check_numerics(compiled, inputs, results)
-        return results
-
     @property
     def holdings(self) -> Holdings:
         """The values that its variables have."""
         return self._holdings
-
-    def _check_numerics(
-        self, compiled: Compiled, arrays: Sequence[Array], results: Sequence[Array]
-    ) -> None:
-        from graphc.debug.nonfinite import origin
-
-        found = origin(compiled.graph, arrays, results)
-        if found is not None:
-            raise NumericsError(
-                f"a result is not finite: {found.text}", where=found.where or caller()
-            )
 
     # --- variables -------------------------------------------------------------------------------
 

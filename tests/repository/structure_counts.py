@@ -1,8 +1,9 @@
 """How far the structure is from its aims: ``python tests/repository/structure_counts.py``.
 
 A concept that many files name is costly to add to. The counts say of statements of kernels and of
-lowering kinds how many files of the product know them by name, and where tuning constants, circles
-of imports and entries at the top have come back.
+lowering kinds how many files of the product know them by name, and where circles of imports and
+entries at the top have come back. ``support/tuning_constants.py`` prints constants that may have
+been tuned.
 """
 
 from __future__ import annotations

@@ -247,7 +247,7 @@ def test_a_child_does_not_wait_for_readers_of_its_parent() -> None:
         assert os.waitpid(child, 0)[1] == 0
         raise KeyboardInterrupt
 
-    uses, plan = pair.step._extraction, pair.step.compiled.plan
+    uses, plan = pair.step.extraction, pair.step.compiled.plan
     with pytest.raises(KeyboardInterrupt):
         pair.session.holdings.run_and_commit(run, (), uses, plan)
     assert ended.wait(60)
