@@ -267,8 +267,9 @@ def pass_table(records: Sequence[PassRecord]) -> str:
     rows = [(r.name, r.nodes_before, r.nodes_after, r.made, r.seconds) for r in records]
     made, seconds = sum(row[3] for row in rows), sum(row[4] for row in rows)
     rows.append(("all passes", rows[0][1], rows[-1][2], made, seconds))
-    lines = [f"{'pass':<16} {'nodes before':>12} {'after':>7} {'decisions':>10} {'ms':>8}"]
-    lines += [f"{n:<16} {b:>12} {a:>7} {d:>10} {s * 1e3:>8.2f}" for n, b, a, d, s in rows]
+    w = max(len(row[0]) for row in rows)
+    lines = [f"{'pass':<{w}} {'nodes before':>12} {'after':>7} {'decisions':>10} {'ms':>8}"]
+    lines += [f"{n:<{w}} {b:>12} {a:>7} {d:>10} {s * 1e3:>8.2f}" for n, b, a, d, s in rows]
     return "\n".join(lines)
 
 
