@@ -28,7 +28,8 @@ from portable_runs import (
     run_here,
     run_module,
 )
-from random_programs import STEPS, Recipe
+from random_operations import STEPS
+from random_programs import Recipe
 from tools import SUPPORT, need_linker, tool, zig_cc
 
 import graphc as gx

@@ -1,15 +1,12 @@
-"""Symbolic dimensions: canonical forms, proofs, text and programs against a plain evaluator."""
+"""Symbolic dimensions: canonical forms, proofs and programs against a plain evaluator."""
 
 from __future__ import annotations
 
 import copy
 import functools
 import gc
-import itertools
 import operator
 import pickle
-import subprocess
-import sys
 import threading
 from functools import partial
 from typing import Any, cast
@@ -17,6 +14,16 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from at_once import at_once
+from dim_trees import (
+    RELATIONS,
+    SYMBOLIC,
+    Tree,
+    built,
+    defined,
+    reference,
+    run,
+    trees,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,106 +51,6 @@ from graphc.ir.dims.expressions import (
     symbol_name,
     symbols_of,
 )
-
-RELATIONS = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le}
-BINARY = {name: getattr(operator, name) for name in ("add", "sub", "mul", "floordiv", "mod")}
-# name, lower, upper, values to try
-SYMBOLS = {
-    "n": (0, None, (0, 1, 2, 7, 30)),
-    "m": (1, None, (1, 2, 3, 16)),
-    "k": (2, 5, (2, 3, 5)),
-    "odd name": (-3, 4, (-3, -1, 0, 4)),
-}
-SYMBOLIC = {name: symbol(name, low, high) for name, (low, high, _) in SYMBOLS.items()}
-ENVIRONMENTS = [
-    dict(zip(SYMBOLS, values, strict=True))
-    for values in itertools.product(*(tries for _, _, tries in SYMBOLS.values()))
-]
-
-Tree = Any
-
-leaves = st.one_of(st.integers(-6, 8), st.sampled_from(sorted(SYMBOLS)))
-trees = st.recursive(
-    leaves,
-    lambda inner: st.one_of(
-        st.tuples(st.sampled_from([*BINARY, "min", "max"]), inner, inner),
-        st.tuples(st.just("select"), st.sampled_from(sorted(RELATIONS)), *[inner] * 4),
-    ),
-    max_leaves=9,
-)
-
-
-def build(tree: Tree) -> Dim:
-    """The dim of a tree, through the public operations."""
-    if isinstance(tree, int):
-        return tree
-    if isinstance(tree, str):
-        return SYMBOLIC[tree]
-    if tree[0] == "select":
-        return select(tree[1], *(build(part) for part in tree[2:]))
-    left, right = build(tree[1]), build(tree[2])
-    if tree[0] in BINARY:
-        result: Dim = BINARY[tree[0]](left, right)
-        return result
-    return dim_min(left, right) if tree[0] == "min" else dim_max(left, right)
-
-
-def reference(tree: Tree, environment: dict[str, int]) -> int:
-    """The value of a tree in Python's integers; every part is computed."""
-    if isinstance(tree, int):
-        return tree
-    if isinstance(tree, str):
-        return environment[tree]
-    if tree[0] == "select":
-        left, right, if_true, if_false = (reference(part, environment) for part in tree[2:])
-        return if_true if RELATIONS[tree[1]](left, right) else if_false
-    left, right = (reference(part, environment) for part in tree[1:])
-    if tree[0] in BINARY:
-        value: int = BINARY[tree[0]](left, right)
-        return value
-    return min(left, right) if tree[0] == "min" else max(left, right)
-
-
-def built(tree: Tree) -> Dim | None:
-    """The dim, or None for a tree that divides by a constant zero."""
-    try:
-        return build(tree)
-    except ZeroDivisionError:
-        return None
-
-
-def defined(tree: Tree) -> list[tuple[dict[str, int], int]]:
-    """The environments (a spread of them) where nothing divides by zero, with the values."""
-    found = []
-    for environment in ENVIRONMENTS[::7]:
-        try:
-            found.append((environment, reference(tree, environment)))
-        except ZeroDivisionError:
-            continue
-    return found
-
-
-def run(dims: list[Dim], environment: dict[str, int]) -> list[int]:
-    """Executes straight-line code with strict arms, where a division by 0 gives some 12345."""
-    values: list[int] = []
-    code, results = program(dims)
-    for kind, *operands in code:
-        if kind == "const":
-            values.append(operands[0])
-        elif kind == "symbol":
-            values.append(environment[operands[0]])
-        elif kind == "select":
-            left, right, if_true, if_false = (values[operand] for operand in operands[1:])
-            values.append(if_true if RELATIONS[operands[0]](left, right) else if_false)
-        else:
-            left, right = (values[operand] for operand in operands)
-            if kind in ("floordiv", "mod"):
-                values.append(BINARY[kind](left, right) if right else 12345)
-            elif kind in ("min", "max"):
-                values.append(min(left, right) if kind == "min" else max(left, right))
-            else:
-                values.append(BINARY[kind](left, right))
-    return [values[result] for result in results]
 
 
 @settings(max_examples=400, deadline=None)
@@ -261,21 +168,6 @@ def test_identity_survives_pickle_copy_and_collection() -> None:
     assert str(pickle.loads(data)) == text
 
 
-def test_text_and_hash_do_not_depend_on_the_process() -> None:
-    code = (
-        "from graphc.ir.dims.expressions import *\n"
-        "a, b = symbol('a'), symbol('b', 1)\n"
-        "d = dim_min(a//2, b % 3) * (a % b) + dim_max(b//5, a//7) + (a//9)*(b//11)\n"
-        "print(d, hash(d))"
-    )
-    results = set()
-    for seed in ("1", "2"):
-        path = ":".join(entry for entry in sys.path if entry)
-        environment = {"PYTHONPATH": path, "PYTHONHASHSEED": seed}
-        results.add(subprocess.check_output([sys.executable, "-c", code], env=environment))
-    assert len(results) == 1
-
-
 def test_interning_between_threads() -> None:
     made: list[list[Dim]] = [[] for _ in range(4)]
     start = threading.Barrier(4)
@@ -367,68 +259,6 @@ def test_what_compare_proves() -> None:
         compare("gt", 1, 2)
     with pytest.raises(TypeError, match="not float"):
         compare("eq", 1.0, n)  # type: ignore[arg-type]
-
-
-def test_printed_forms() -> None:
-    k = symbol("k")
-    assert str(2 * n * m + n // 2 - 1) == "2*m*n + n//2 - 1"
-    assert str(select("eq", n, 1, m, n)) == "select(n == 1, m, n)"
-    assert str(dim_min(4, n)) == "min(n, 4)"
-    assert str(m * (n // 2)) in ("m*(n//2)", "(n//2)*m")
-    assert str(-(n // 2)) == "-(n//2)"
-    assert str(k - n // 2) in ("k - n//2", "-(n//2) + k")
-    assert str((n + m) // (k + 1)) == "(m + n)//(k + 1)"
-    assert str(n * n * n - n) == "n**3 - n"
-    assert str((n % 3) * (n % 3)) == "(n % 3)**2"
-    assert repr(symbol('a "b"\n')) == '"a \\"b\\"\\n"'
-    assert str(symbol("min") + 1) == '"min" + 1'
-
-
-def test_names_survive_text() -> None:
-    for name in ("é", "a b", 'q"', "\\", "select", "1", "x.y:0", "\ud800", "if"):
-        assert parse_dim(str(symbol(name) * 2 - 1)) is symbol(name) * 2 - 1
-
-
-def test_parsing_like_python() -> None:
-    names = {"n": 7, "m": 3}
-    texts = (
-        "-n//2; -(n//2); 2*n%4; n-m-1; n//m//2; -n**2; 2*n**2; n - -m; (n+m)*2;  n  % m*2 ;"
-        "- - n; ((n)); -7%m; min(n, m, 2); max(n,m)+min(1,n); (n+1)**2"
-    )
-    for text in texts.split(";"):
-        assert evaluate(parse_dim(text), names) == eval(text.strip(), {}, names)
-    assert evaluate(parse_dim("select(n <= m, 1, select(n != 7, 2, 3))"), names) == 3
-    assert parse_dim("n", {"n": m}) is m
-
-
-@pytest.mark.parametrize(
-    ("text", "position", "message"),
-    [
-        ("", 0, "expected a value"),
-        ("n +", 3, "expected a value"),
-        ("n $ 2", 2, "unexpected character '\\$'"),
-        ("n m", 2, "unexpected 'm'"),
-        ("(n", 0, "unclosed"),
-        ("n)", 1, "unexpected '\\)'"),
-        ("n == 1", 2, "comparison outside"),
-        ("select(n, 1, 2)", 8, "comparison first"),
-        ("select(n == 1, 2)", 16, "select takes"),
-        ("min(n)", 5, "two or more"),
-        ("min n", 0, "expected '\\('"),
-        ("n // 0", 2, "division by zero"),
-        ("n % (m - m)", 2, "division by zero"),
-        ("n ** m", 5, "integer exponent"),
-        ("n**2**3", 4, "chained"),
-        ("(n + 1)**1000", 7, "power too large"),
-        ('"abc', 0, "unexpected character"),
-        ('"\\q"', 0, "bad quoted name"),
-        ('""', 0, "empty symbol name"),
-        ("9" * 5000, 0, "number too long"),
-    ],
-)
-def test_mistakes_are_placed(text: str, position: int, message: str) -> None:
-    with pytest.raises(ValueError, match=f"{message}.* at position {position} of"):
-        parse_dim(text)
 
 
 def test_misuse_is_refused() -> None:
@@ -544,33 +374,3 @@ def test_a_multiple_of_a_set_is_one_size_of_another(steps: list[tuple[str, int]]
     for name, times in steps:
         whole = broadcast(broadcast(symbol(name), symbol(name) + 1), times * whole)
         assert parse_dim(str(whole)) is whole
-
-
-def test_fault_9_texts_define_what_they_repeat() -> None:
-    """A size that is mentioned often is printed once: the text grows by steps, not by doubling."""
-    dim: Dim = n
-    lengths = []
-    for _ in range(60):
-        dim = dim * dim_max(dim // 3, m) + (dim + 1) // 2 - dim % m
-        dim = (dim + 7) // 5
-        lengths.append(len(str(dim)))
-        if len(lengths) > 40:
-            break
-    assert lengths[40] < 3 * lengths[20]
-    assert str(dim).startswith("let(t0 = ")
-    assert parse_dim(str(dim), {"m": m}) is dim
-    first = evaluate(dim, {"n": 5, "m": 3})
-    assert run([dim], {"n": 5, "m": 3}) == [first]
-
-
-@pytest.mark.parametrize(
-    ("text", "position", "message"),
-    [
-        ("let(a = 1)", 9, "let ends with a value"),
-        ("let(a, 2)", 5, "let needs a name"),
-        ("let(a = n, a + b = 2)", 17, "unexpected '='"),
-    ],
-)
-def test_mistakes_in_definitions_are_placed(text: str, position: int, message: str) -> None:
-    with pytest.raises(ValueError, match=f"{message}.* at position {position} of"):
-        parse_dim(text)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from random_programs import Maker, Step
+from random_operations import Maker, Step
 
 import graphc as gx
 from graphc.ir.dims.expressions import compare

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from random_programs import STEPS, Maker, Program, Step, joining, unary
+from random_operations import STEPS, Maker, Step, joining, unary
+from random_programs import Program
 
 import graphc as gx
 from graphc.extract import extract

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from random_programs import Maker, Program, Recipe, Step, sample
+from random_operations import Maker, Step
+from random_programs import Program, Recipe, sample
 from random_spellings import MORE
 
 import graphc as gx
