@@ -60,20 +60,17 @@ def trees() -> dict[str, ast.Module]:
     }
 
 
-def names_in(tree: ast.Module) -> set[str]:
-    """Every name that code or an annotation mentions."""
-    found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    return found | {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-
-
-def imported_from(tree: ast.Module, module: str) -> dict[str, str]:
-    """What a module imports from another, by the name that it has there."""
-    return {
-        alias.asname or alias.name: alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module == module
-        for alias in node.names
-    }
+@cache
+def imports() -> dict[str, dict[str, dict[str, str]]]:
+    """Of each module what it imports: by module the names that it has here, and those there."""
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for path, tree in trees().items():
+        own = found[path] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module is not None:
+                names = {alias.asname or alias.name: alias.name for alias in node.names}
+                own.setdefault(node.module, {}).update(names)
+    return found
 
 
 def naming(name: str, module: str) -> tuple[str, ...]:
@@ -81,8 +78,8 @@ def naming(name: str, module: str) -> tuple[str, ...]:
     own = module.replace(".", "/") + ".py"
     return tuple(
         path
-        for path, tree in trees().items()
-        if path == own or name in imported_from(tree, module).values()
+        for path, imported in imports().items()
+        if path == own or name in imported.get(module, {}).values()
     )
 
 
@@ -109,7 +106,7 @@ def asking(names: tuple[str, ...], module: str) -> tuple[str, ...]:
     own = module.replace(".", "/") + ".py"
     found = []
     for path, tree in trees().items():
-        known = {a for a, b in imported_from(tree, module).items() if b in names}
+        known = {here for here, there in imports()[path].get(module, {}).items() if there in names}
         known |= set(names) if path == own else set()
         if known and any(tested_classes(node) & known for node in ast.walk(tree)):
             found.append(path)
