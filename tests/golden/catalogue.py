@@ -191,7 +191,7 @@ def _of_library(column: str) -> Texts:
     variants = TARGETS[:3] if column == FAMILIES[0] else ()
     family = family_of(column, variants)
     design = Design("golden", family, threads=family.base.has_threads)
-    content = content_of(_exported(), design)
+    content = content_of(_exported().exported(), design)
     return _labelled("library", text_of(content, design, (b"", 0, 0), "", bytes(32)))
 
 
