@@ -8,7 +8,7 @@ they are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,32 +20,23 @@ from graphc.ir.dtypes import DType, bool_, int64, uint64
 from graphc.ir.lowering import Combine
 from graphc.ir.types import TensorType
 from graphc.kernel.ir import (
-    Apply,
     Buffer,
-    Carry,
-    Cast,
-    Check,
-    Const,
-    Contract,
-    DimValue,
     Kernel,
-    Load,
-    Loop,
     LoopKind,
-    MatrixOperand,
     Order,
-    Reduce,
-    Reducer,
     Role,
     Site,
     Size,
     Statement,
-    Store,
     Var,
-    reduced_dtype,
     walk,
 )
 from graphc.kernel.scalar import PRIMITIVES
+from graphc.kernel.statements.base import Carry, Reducer
+from graphc.kernel.statements.blocks import Loop, Reduce, reduced_dtype
+from graphc.kernel.statements.memory import Load, Store
+from graphc.kernel.statements.products import Contract, MatrixOperand
+from graphc.kernel.statements.scalars import Apply, Cast, Check, Const, DimValue
 
 
 class _Block:
@@ -331,7 +322,7 @@ class KernelBuilder:
         for result in scope.results:
             self._home[result] = outer
         body = tuple(block.statements)
-        if any(isinstance(statement, Check) for statement in walk(body)):
+        if any(statement.can_fail for statement in walk(body)):
             condition = None
         outer.statements.append(Reduce(index, extent, order, body, reducers, condition))
 
@@ -382,3 +373,14 @@ class KernelBuilder:
         block.statements.append(statement)
         block.memo[memo] = var
         self._home[var] = block
+
+
+def handing(
+    taken: Mapping[Var, Buffer], given: Mapping[Var, Buffer]
+) -> tuple[list[Statement], list[Statement]]:
+    """What goes before and behind statements that take scalars from buffers of one element, and
+    give scalars to such."""
+    zero = Var(int64)
+    before: list[Statement] = [Const(zero, 0)] if taken or given else []
+    before += [Load(var, buffer, zero) for var, buffer in taken.items()]
+    return before, [Store(buffer, zero, var) for var, buffer in given.items()]

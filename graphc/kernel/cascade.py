@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphc.kernel.ir import CASCADED, CHUNK, LEVELS, Reduce, Reducer
+from graphc.kernel.ir import CASCADED, CHUNK, LEVELS, Block
+from graphc.kernel.statements.base import Reducer
 
 WORDS_OF_EXTREMES = 3
 """What extremes of floats are accumulated in: the greatest and the least word as signed integers,
@@ -38,7 +39,7 @@ def level_count(reducers: Sequence[Reducer], known_steps: int | None) -> int:
     return depth + 1
 
 
-def levels_of(reduction: Reduce) -> int:
+def levels_of(reduction: Block) -> int:
     """Levels of a reduction down columns; one that few columns need has one."""
     if reduction.condition is not None:
         return 1

@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -25,28 +26,13 @@ from graphc.ir.dims.expressions import evaluate
 from graphc.kernel import panels
 from graphc.kernel.analysis.scratch_scope import Owner, scratch_homes
 from graphc.kernel.fused_multiply_add import fma
-from graphc.kernel.ir import (
-    Apply,
-    Buffer,
-    Cast,
-    Check,
-    Const,
-    Contract,
-    DimValue,
-    Kernel,
-    Load,
-    Loop,
-    MatrixOperand,
-    Reduce,
-    Size,
-    Statement,
-    Store,
-    Var,
-    sizes_in,
-    walk,
-)
+from graphc.kernel.ir import Block, Buffer, Kernel, Size, Statement, Var, walk
 from graphc.kernel.reference_reductions import combine_nothing, combine_terms
 from graphc.kernel.scalar import PRIMITIVES, cast
+from graphc.kernel.statements.blocks import Loop, Reduce
+from graphc.kernel.statements.memory import Load, Store
+from graphc.kernel.statements.products import Contract, MatrixOperand
+from graphc.kernel.statements.scalars import Apply, Cast, Check, Const, DimValue
 from graphc.kernel.verify import verify_kernel
 
 # Iterations that run side by side; their arrays then fit a large cache.
@@ -112,12 +98,13 @@ def _sized_inside(loop: Loop) -> bool:
     """Whether a loop's body defines the size of something in it: iterations may differ in it."""
     defined = {loop.index}
     for statement in walk(loop.body):
-        if any(size in defined for size in sizes_in(statement) if isinstance(size, Var)):
+        if any(size in defined for size in statement.sizes if isinstance(size, Var)):
             return True
-        if isinstance(statement, (Loop, Reduce)):
-            defined.add(statement.index)
-        elif not isinstance(statement, (Store, Contract)):
-            defined.add(statement.result)
+        block = statement.block
+        if block is not None:
+            defined.add(block.index)
+        else:
+            defined.update(statement.results)
     return False
 
 
@@ -201,14 +188,18 @@ class _Interpreter:
         for buffer in self._homes.get(owner, ()):
             result = max(result, self._size(buffer.type.size))
         for statement in body:
-            if isinstance(statement, (Loop, Reduce)):
-                inner = self._volume(statement, statement.body)
-                if isinstance(statement, Reduce) or statement.kind != "serial":
-                    inner *= max(1, self._size(statement.extent))
+            block = statement.block
+            if block is not None:
+                inner = self._volume(block, block.body)
+                if block.loop("serial") is None:
+                    inner *= max(1, self._size(block.extent))
                 result = max(result, inner)
-            elif isinstance(statement, Contract):
-                m, n, k = (self._size(dim) for dim in (statement.m, statement.n, statement.k))
-                result = max(result, m * k + k * n + m * n)
+            else:
+                touched = [
+                    math.prod(self._size(extent) for extent, _ in touch.axes)
+                    for touch in statement.touches
+                ]
+                result = max(result, sum(touched))
         self._volumes[owner] = result
         return result
 
@@ -225,34 +216,24 @@ class _Interpreter:
             self._statement(statement)
 
     def _statement(self, statement: Statement) -> None:
-        if isinstance(statement, Apply):
-            name = statement.primitive
-            reference = self._functions.get(name) or PRIMITIVES[name].reference
-            operands = [self._read(var) for var in statement.operands]
-            self._write(statement.result, np.asarray(reference(*operands)))
-        elif isinstance(statement, Load):
-            self._load(statement)
-        elif isinstance(statement, Store):
-            self._store(statement.buffer, self._read(statement.index), self._read(statement.value))
-        elif isinstance(statement, Loop):
-            if statement.kind == "serial" or _sized_inside(statement):
-                self._serial(statement)
-            else:
-                self._parallel(statement)
-        elif isinstance(statement, Reduce):
-            self._reduce(statement)
-        elif isinstance(statement, Const):
-            self._write(statement.result, np.array(statement.value, statement.result.dtype.numpy))
-        elif isinstance(statement, DimValue):
-            self._write(statement.result, np.array(self._size(statement.dim), np.int64))
-        elif isinstance(statement, Cast):
-            self._write(
-                statement.result, cast(self._read(statement.operand), statement.result.dtype)
-            )
-        elif isinstance(statement, Check):
-            self._check(statement)
-        else:
-            self._contract(statement)
+        RUNS[type(statement)](self, statement)
+
+    def _apply(self, statement: Apply) -> None:
+        name = statement.primitive
+        reference = self._functions.get(name) or PRIMITIVES[name].reference
+        operands = [self._read(var) for var in statement.operands]
+        self._write(statement.result, np.asarray(reference(*operands)))
+
+    def _const(self, statement: Const) -> None:
+        self._write(statement.result, np.array(statement.value, statement.result.dtype.numpy))
+
+    def _dim_value(self, statement: DimValue) -> None:
+        self._write(statement.result, np.array(self._size(statement.dim), np.int64))
+
+    def _cast(self, statement: Cast) -> None:
+        self._write(
+            statement.result, cast(self._read(statement.operand), statement.result.dtype)
+        )
 
     # --- scalars ---------------------------------------------------------------------------------
 
@@ -314,7 +295,10 @@ class _Interpreter:
             used, other = self._read(statement.condition), self._read(statement.other)
         self._write(statement.result, self._fetch(statement.buffer, index, used, other))
 
-    def _store(self, buffer: Buffer, index: Array, value: Array) -> None:
+    def _store(self, statement: Store) -> None:
+        self._put(statement.buffer, self._read(statement.index), self._read(statement.value))
+
+    def _put(self, buffer: Buffer, index: Array, value: Array) -> None:
         place, good = self._places(buffer, index, None)
         place, good, value = np.broadcast_arrays(place, good, value)
         # One axis: of several writes to a place the last in program order must win.
@@ -344,6 +328,12 @@ class _Interpreter:
 
     # --- loops -----------------------------------------------------------------------------------
 
+    def _loop(self, statement: Loop) -> None:
+        if statement.kind == "serial" or _sized_inside(statement):
+            self._serial(statement)
+        else:
+            self._parallel(statement)
+
     def _serial(self, statement: Loop) -> None:
         carried = [self._read(carry.initial) for carry in statement.carries]
         frame = _Frame(0, None)
@@ -359,7 +349,7 @@ class _Interpreter:
         for carry, array in zip(statement.carries, carried, strict=True):
             self._write(carry.result, array)
 
-    def _side_by_side(self, statement: Loop | Reduce, start: int, count: int) -> None:
+    def _side_by_side(self, statement: Block, start: int, count: int) -> None:
         """Runs iterations on an axis of their own, which stays open."""
         axis = len(self._axes)
         self._axes.append(count)
@@ -427,7 +417,22 @@ class _Interpreter:
             right = self._matrix(statement.b, k, n)
         b = self._fetch(statement.b.buffer, right, None, None)
         result = self._product(a, b)
-        self._store(statement.c.buffer, self._matrix(statement.c, m, n), result)
+        self._put(statement.c.buffer, self._matrix(statement.c, m, n), result)
 
 
-__all__ = ["CheckFailure", "run_kernel"]
+RUNS: Mapping[type[Statement], Callable[[_Interpreter, Any], None]] = {
+    Const: _Interpreter._const,
+    DimValue: _Interpreter._dim_value,
+    Apply: _Interpreter._apply,
+    Cast: _Interpreter._cast,
+    Load: _Interpreter._load,
+    Check: _Interpreter._check,
+    Store: _Interpreter._store,
+    Loop: _Interpreter._loop,
+    Reduce: _Interpreter._reduce,
+    Contract: _Interpreter._contract,
+}
+"""What runs each class of statements."""
+
+
+__all__ = ["RUNS", "CheckFailure", "run_kernel"]

@@ -15,25 +15,28 @@ iteration; its order class fixes the bits of float results (``CHUNK``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from graphc.base.errors import VerifyError
-from graphc.ir.dims.expressions import Dim, DimExpr, parts_of, symbol_name, symbols_of
-from graphc.ir.dtypes import DType, int64
+from graphc.ir.dims.expressions import Dim, DimExpr, parts_of, product, symbol_name, symbols_of
+from graphc.ir.dtypes import DType
 from graphc.kernel.schedule.kinds import Schedule
 from graphc.kernel.signature import Buffer as Buffer
 from graphc.kernel.signature import Role as Role
 from graphc.kernel.signature import Site as Site
 from graphc.kernel.signature import Split as Split
+from graphc.kernel.statements.base import Block as Block
+from graphc.kernel.statements.base import LoopKind as LoopKind
+from graphc.kernel.statements.base import Order as Order
+from graphc.kernel.statements.base import Size as Size
+from graphc.kernel.statements.base import Statement as Statement
+from graphc.kernel.statements.base import Var as Var
+from graphc.kernel.statements.bodies import dims_of
 
 if TYPE_CHECKING:
     from graphc.ir.lowering import Combine
-
-LoopKind = Literal["parallel", "across", "vector", "serial"]
-Order = Literal["lanes", "chain"]
-
 
 def lanes(dtype: DType) -> int:
     """Logical lanes of a ``lanes`` reduction: part of the numerics contract, whatever the hardware.
@@ -71,179 +74,6 @@ CASCADED: Final[tuple[Combine, ...]] = ("add", "squares", "multiply")
 def joining(combine: Combine) -> Combine:
     """What combines the results of a reduction's parts: the sums of squares are added."""
     return "add" if combine == "squares" else combine
-
-
-class Var:
-    """A scalar: a loop index or the result of a statement. Compares by identity."""
-
-    __slots__ = ("dtype",)
-
-    def __init__(self, dtype: DType) -> None:
-        self.dtype = dtype
-
-
-Size: TypeAlias = Dim | Var
-"""A number of iterations or elements: a dim, or an int64 that is not negative."""
-
-
-@dataclass(slots=True, eq=False)
-class Const:
-    """A literal."""
-
-    result: Final[Var]
-    value: Final[bool | int | float]
-
-
-@dataclass(slots=True, eq=False)
-class DimValue:
-    """A dim as an int64."""
-
-    result: Final[Var]
-    dim: Final[Dim]
-
-
-@dataclass(slots=True, eq=False)
-class Apply:
-    """A primitive of ``graphc.kernel.scalar``."""
-
-    result: Final[Var]
-    primitive: Final[str]
-    operands: Final[tuple[Var, ...]]
-
-
-@dataclass(slots=True, eq=False)
-class Cast:
-    """A conversion to the result's dtype."""
-
-    result: Final[Var]
-    operand: Final[Var]
-
-
-@dataclass(slots=True, eq=False)
-class Load:
-    """An element. With a condition, ``other`` where it fails, and nothing is read."""
-
-    result: Final[Var]
-    buffer: Final[Buffer]
-    index: Final[Var]
-    condition: Final[Var | None] = None
-    other: Final[Var | None] = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Check:
-    """A user's index; out of range is reported and replaced by 0.
-
-    A negative one counts from the end if ``wraps``, and is out of range if not.
-    ``site`` numbers the kernel's checks; the kernel's ``sites`` say what each one guards.
-    """
-
-    result: Var
-    index: Var
-    bound: Dim
-    site: int
-    wraps: bool = True
-
-
-@dataclass(slots=True, eq=False)
-class Store:
-    """Writes an element of an output or scratch buffer."""
-
-    buffer: Final[Buffer]
-    index: Final[Var]
-    value: Final[Var]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Carry:
-    """A value that a serial loop hands from one iteration to the next."""
-
-    result: Var
-    argument: Var
-    initial: Var
-    following: Var
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Loop:
-    """``for index < extent``; the extent of a serial loop is a dim."""
-
-    index: Var
-    extent: Size
-    kind: LoopKind
-    body: tuple[Statement, ...]
-    carries: tuple[Carry, ...] = ()
-
-
-def reduced_dtype(combine: str, term: DType) -> DType:
-    """The dtype of a reduction of terms: int64 positions for argmin and argmax."""
-    return int64 if combine.startswith("arg") else term
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Reducer:
-    """One result of a reduction, of the dtype that ``reduced_dtype`` says."""
-
-    combine: Combine
-    result: Var
-    term: Var
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Reduce:
-    """Combines one term per reducer and iteration. An empty sum is 0, an empty product 1.
-
-    With a condition, which holds seldom, the results where it fails are those of no terms. The body
-    has no effects then, so it may run nevertheless: for all lanes of a vector if one needs it.
-    """
-
-    index: Var
-    extent: Size
-    order: Order
-    body: tuple[Statement, ...]
-    reducers: tuple[Reducer, ...]
-    condition: Var | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MatrixOperand:
-    """A matrix inside a buffer: where it starts and its strides, in elements."""
-
-    buffer: Buffer
-    offset: Var
-    row_stride: Size
-    column_stride: Size
-
-
-MAX_NEAR = 4
-"""Matrices that a product brings near while it is computed."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Contract:
-    """c[m, n] = a[m, k] · b[k, n], one ascending-k chain per element (class R).
-
-    ``template`` names the code: "panel" packs b on the way, if that pays; "packed" reads a b that
-    lies in panels (``graphc.kernel.panels``): its buffer is [blocks, panels, depth, width], with
-    the strides (width, 1) inside a panel. It may start at any panel of the first block.
-
-    ``near`` are at most ``MAX_NEAR`` matrices of m × n that what follows reads, with elements as
-    large as those of c. They are brought near meanwhile, which means nothing for the result.
-    """
-
-    template: Literal["panel", "packed"]
-    m: Size
-    n: Size
-    k: Size
-    a: MatrixOperand
-    b: MatrixOperand
-    c: MatrixOperand
-    workspace: Buffer | None = None
-    near: tuple[MatrixOperand, ...] = ()
-
-
-Scalar: TypeAlias = Const | DimValue | Apply | Cast | Load | Check
-Statement: TypeAlias = Scalar | Store | Loop | Reduce | Contract
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -293,18 +123,19 @@ class Kernel:
     def _mentioned(self) -> dict[Dim, None]:
         found = {dim: None for buffer in self.buffers for dim in buffer.type.shape}
         for statement in walk(self.body):
-            if not isinstance(statement, (Apply, Load, Store, Const)):
-                found.update(dict.fromkeys(dims_in(statement)))
+            if statement.sizes:
+                found.update(dict.fromkeys(dims_of(statement)))
         return found
 
 
-def walk(body: Sequence[Statement]) -> Iterator[Statement]:
+def walk(body: Iterable[Statement]) -> Iterator[Statement]:
     """All statements, outer ones first."""
     for statement in body:
         yield statement
-        if isinstance(statement, (Loop, Reduce)):
+        inner = statement.body
+        if inner:
             # as deep as loops are nested
-            yield from walk(statement.body)
+            yield from walk(inner)
 
 
 def stored_parts(kernel: Kernel) -> dict[int, Dim]:
@@ -324,60 +155,15 @@ def stored_parts(kernel: Kernel) -> dict[int, Dim]:
             raise VerifyError(f"kernel {kernel.name!r} writes a part in blocks of scalar sizes")
         return size
 
-    pending: list[tuple[Sequence[Statement], Dim]] = [(kernel.body, 1)] if number else []
+    pending: list[tuple[Iterable[Statement], Dim]] = [(kernel.body, 1)] if number else []
     while pending:
         body, times = pending.pop()
         for statement in body:
-            if isinstance(statement, (Loop, Reduce)):
-                pending.append((statement.body, times * known(statement.extent)))
-            elif isinstance(statement, Store) and statement.buffer in number:
-                result[number[statement.buffer]] += times
-            elif isinstance(statement, Contract) and statement.c.buffer in number:
-                elements = known(statement.m) * known(statement.n)
-                result[number[statement.c.buffer]] += times * elements
+            block = statement.block
+            if block is not None:
+                pending.append((block.body, times * known(block.extent)))
+            for buffer in statement.writes:
+                if buffer in number:
+                    elements = product(known(size) for size in statement.written)
+                    result[number[buffer]] += times * elements
     return result
-
-
-def sizes_in(statement: Statement) -> tuple[Size, ...]:
-    """The sizes that a statement itself mentions."""
-    if isinstance(statement, DimValue):
-        return (statement.dim,)
-    if isinstance(statement, Check):
-        return (statement.bound,)
-    if isinstance(statement, (Loop, Reduce)):
-        return (statement.extent,)
-    if isinstance(statement, Contract):
-        matrices = (statement.a, statement.b, statement.c, *statement.near)
-        strides = tuple(d for m in matrices for d in (m.row_stride, m.column_stride))
-        return (statement.m, statement.n, statement.k, *strides)
-    return ()
-
-
-def dims_in(statement: Statement) -> tuple[Dim, ...]:
-    """The dims that a statement itself mentions."""
-    return tuple(size for size in sizes_in(statement) if not isinstance(size, Var))
-
-
-def operands_of(statement: Statement) -> tuple[Var, ...]:
-    """The scalars a statement reads, those of its body aside."""
-    if isinstance(statement, Apply):
-        return statement.operands
-    if isinstance(statement, Cast):
-        return (statement.operand,)
-    if isinstance(statement, Load):
-        extra = (statement.condition, statement.other)
-        return (statement.index, *(var for var in extra if var is not None))
-    if isinstance(statement, Check):
-        return (statement.index,)
-    if isinstance(statement, Store):
-        return (statement.index, statement.value)
-    if isinstance(statement, Loop):
-        return tuple(var for c in statement.carries for var in (c.initial, c.following))
-    if isinstance(statement, Reduce):
-        terms = tuple(reducer.term for reducer in statement.reducers)
-        return terms if statement.condition is None else (*terms, statement.condition)
-    if isinstance(statement, Contract):
-        sizes = (size for size in sizes_in(statement) if isinstance(size, Var))
-        matrices = (statement.a, statement.b, statement.c, *statement.near)
-        return (*(matrix.offset for matrix in matrices), *sizes)
-    return ()

@@ -7,8 +7,8 @@ are written, loops nest in ways that have a meaning, and no index is provably ou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NoReturn, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, get_args
 
 import numpy as np
 
@@ -21,34 +21,25 @@ from graphc.kernel.analysis.index_range import Affine, note_form, outside
 from graphc.kernel.analysis.split import possible_levels, with_split
 from graphc.kernel.ir import (
     CASCADED,
-    MAX_NEAR,
-    Apply,
+    Block,
     Buffer,
-    Cast,
-    Check,
-    Const,
-    Contract,
-    DimValue,
     Kernel,
-    Load,
-    Loop,
     LoopKind,
     Order,
-    Reduce,
     Role,
     Statement,
-    Store,
     Var,
     lanes,
-    operands_of,
-    reduced_dtype,
-    sizes_in,
     walk,
 )
 from graphc.kernel.printer import MAXIMUM_NESTING, print_statement
 from graphc.kernel.scalar import PRIMITIVES
 from graphc.kernel.schedule.legality import obstacle
 from graphc.kernel.schedule.nest import Nest
+from graphc.kernel.statements.blocks import Loop, Reduce, reduced_dtype
+from graphc.kernel.statements.memory import Load, Store
+from graphc.kernel.statements.products import MAX_NEAR, Contract
+from graphc.kernel.statements.scalars import Apply, Cast, Check, Const, DimValue
 
 _ROLES = get_args(Role)
 _KINDS = get_args(LoopKind)
@@ -71,7 +62,7 @@ class _Frame:
     __slots__ = ("body", "defined", "owner", "position", "vectorised")
 
     def __init__(
-        self, owner: Loop | Reduce | None, body: Sequence[Statement], vectorised: bool
+        self, owner: Block | None, body: Sequence[Statement], vectorised: bool
     ) -> None:
         self.owner = owner
         self.body = body
@@ -117,10 +108,11 @@ class _Verifier:
             statement = frame.body[frame.position]
             frame.position += 1
             self._current = statement
-            if isinstance(statement, (Loop, Reduce)):
-                self._enter(statement)
+            block = statement.block
+            if block is not None:
+                self._enter(block)
             else:
-                for operand in operands_of(statement):
+                for operand in statement.operands:
                     self._read(operand)
                 self._statement(statement)
 
@@ -176,7 +168,7 @@ class _Verifier:
         if dtype is not None:
             self._require(var.dtype is dtype, f"{what} is {var.dtype}, not {dtype}")
 
-    def _enter(self, statement: Loop | Reduce) -> None:
+    def _enter(self, statement: Block) -> None:
         outer = self._frames[-1]
         self._require(
             len(self._frames) <= MAXIMUM_NESTING, f"more than {MAXIMUM_NESTING} nested loops"
@@ -184,7 +176,7 @@ class _Verifier:
         extent = statement.extent
         if isinstance(extent, Var):
             self._require(
-                isinstance(statement, Reduce) or statement.kind != "serial",
+                statement.loop("serial") is None,
                 "iterations that run in order are counted by a dim",
             )
             self._read(extent, int64, "the extent")
@@ -192,40 +184,37 @@ class _Verifier:
                 not any(
                     extent in frame.defined
                     for frame in self._frames
-                    if frame.vectorised or isinstance(frame.owner, Reduce)
+                    if frame.vectorised or (frame.owner is not None and frame.owner.reducers)
                 ),
                 "iterations that run side by side would differ in an extent",
             )
         else:
             _, high = expressions.bounds(extent)
             self._require(high is None or high >= 0, f"no loop has the extent {extent}")
-        if isinstance(statement, Loop):
-            self._check_loop(statement, outer)
-            vectorised = outer.vectorised or statement.kind == "vector"
-        else:
-            self._require(statement.order in _ORDERS, f"no order is called {statement.order!r}")
-            self._require(
-                not (statement.order == "lanes" and outer.vectorised),
-                "a lanes reduction stands inside a vector loop or lanes reduction",
-            )
-            self._require(bool(statement.reducers), "a reduction without results")
-            if statement.condition is not None:
-                self._read(statement.condition, bool_, "the condition")
-                effects = (Store, Check, Contract)
-                self._require(
-                    not any(isinstance(s, effects) for s in walk(statement.body)),
-                    "a reduction with a condition has effects",
-                )
-            vectorised = outer.vectorised or statement.order == "lanes"
+        CHECKS[type(statement)](self, statement)
+        vectorised = outer.vectorised or statement.lanes_inside
         self._frames.append(_Frame(statement, statement.body, vectorised))
         self._define(statement.index, int64)
         note_form(self._forms, statement)
-        if isinstance(statement, Loop):
-            for carry in statement.carries:
-                self._define(carry.argument, carry.initial.dtype)
+        for carry in statement.carries:
+            self._define(carry.argument, carry.initial.dtype)
 
-    def _check_loop(self, statement: Loop, outer: _Frame) -> None:
-        kind = statement.kind
+    def _check_reduce(self, statement: Reduce) -> None:
+        self._require(statement.order in _ORDERS, f"no order is called {statement.order!r}")
+        self._require(
+            not (statement.order == "lanes" and self._frames[-1].vectorised),
+            "a lanes reduction stands inside a vector loop or lanes reduction",
+        )
+        self._require(bool(statement.reducers), "a reduction without results")
+        if statement.condition is not None:
+            self._read(statement.condition, bool_, "the condition")
+            self._require(
+                not any(s.writes or s.can_fail for s in walk(statement.body)),
+                "a reduction with a condition has effects",
+            )
+
+    def _check_loop(self, statement: Loop) -> None:
+        kind, outer = statement.kind, self._frames[-1]
         self._require(kind in _KINDS, f"no loop is of kind {kind!r}")
         if kind == "vector":
             self._require(
@@ -233,8 +222,9 @@ class _Verifier:
                 "a vector loop stands inside a vector loop or lanes reduction",
             )
         if kind in ("parallel", "across"):
+            reduces = outer.owner is not None and bool(outer.owner.reducers)
             self._require(
-                not outer.vectorised and not isinstance(outer.owner, Reduce),
+                not outer.vectorised and not reduces,
                 f"a loop of kind {kind} stands inside a vector loop or reduction",
             )
         self._require(kind == "serial" or not statement.carries, f"a {kind} loop carries values")
@@ -243,22 +233,20 @@ class _Verifier:
 
     def _leave(self, frame: _Frame) -> None:
         owner = self._current = frame.owner
-        if isinstance(owner, Loop):
+        if owner is not None:
             for carry in owner.carries:
                 self._read(carry.following, carry.argument.dtype, "a carried value")
-        elif owner is not None:
             for reducer in owner.reducers:
                 self._read(reducer.term, None, "a term")
         self._visible.difference_update(frame.defined)
         self._frames.pop()
-        if isinstance(owner, Loop):
+        if owner is not None:
             for carry in owner.carries:
                 self._define(carry.result, carry.argument.dtype)
-        elif owner is not None:
             self._reducers(owner)
 
-    def _reducers(self, owner: Reduce) -> None:
-        width = max(lanes(reducer.term.dtype) for reducer in owner.reducers)
+    def _reducers(self, owner: Block) -> None:
+        width = max((lanes(reducer.term.dtype) for reducer in owner.reducers), default=0)
         for reducer in owner.reducers:
             dtype, combine = reducer.term.dtype, reducer.combine
             self._require(combine in _COMBINES, f"no combination is called {combine!r}")
@@ -278,33 +266,30 @@ class _Verifier:
     # --- statements ------------------------------------------------------------------------------
 
     def _statement(self, statement: Statement) -> None:
-        if isinstance(statement, Const):
-            self._check_const(statement)
-            self._define(statement.result)
-        elif isinstance(statement, DimValue):
-            self._define(statement.result, int64)
-        elif isinstance(statement, Apply):
-            self._check_apply(statement)
-        elif isinstance(statement, Cast):
-            self._define(statement.result)
-        elif isinstance(statement, Load):
-            self._check_load(statement)
-        elif isinstance(statement, Check):
-            self._read(statement.index, int64, "the index")
-            self._require(
-                0 <= statement.site < len(self._kernel.sites), f"there is no site {statement.site}"
-            )
-            self._define(statement.result, int64)
-        elif isinstance(statement, Store):
-            self._check_written(statement.buffer)
-            self._read(statement.index, int64, "the index")
-            self._read(statement.value, statement.buffer.type.dtype, "the value")
-            self._check_range(statement.buffer, statement.index)
-        elif isinstance(statement, Contract):
-            self._check_contract(statement)
-        else:
+        check = CHECKS.get(type(statement))
+        if check is None:
             self._fail(f"{type(statement).__name__} is no statement")
+        check(self, statement)
         note_form(self._forms, statement)
+
+    def _check_dim(self, statement: DimValue) -> None:
+        self._define(statement.result, int64)
+
+    def _check_cast(self, statement: Cast) -> None:
+        self._define(statement.result)
+
+    def _check_check(self, statement: Check) -> None:
+        self._read(statement.index, int64, "the index")
+        self._require(
+            0 <= statement.site < len(self._kernel.sites), f"there is no site {statement.site}"
+        )
+        self._define(statement.result, int64)
+
+    def _check_store(self, statement: Store) -> None:
+        self._check_written(statement.buffer)
+        self._read(statement.index, int64, "the index")
+        self._read(statement.value, statement.buffer.type.dtype, "the value")
+        self._check_range(statement.buffer, statement.index)
 
     def _check_const(self, statement: Const) -> None:
         value, dtype = statement.value, statement.result.dtype
@@ -320,6 +305,7 @@ class _Verifier:
             info = np.iinfo(dtype.numpy.name)
             right = type(value) is int and info.min <= value <= info.max
         self._require(right, f"{value!r} is not a literal of {dtype}")
+        self._define(statement.result)
 
     def _check_apply(self, statement: Apply) -> None:
         definition = PRIMITIVES.get(statement.primitive)
@@ -388,7 +374,7 @@ class _Verifier:
             found = matrix.buffer.type.dtype
             self._require(found is dtype, f"a product of {found} into {dtype}")
         self._check_written(statement.c.buffer)
-        for size in sizes_in(statement):
+        for size in statement.sizes:
             if isinstance(size, Var):
                 self._read(size, int64, "a size")
         self._require(
@@ -421,4 +407,19 @@ class _Verifier:
             self._require(room.role == "scratch", f"workspace {room.name!r} is no scratch")
 
 
-__all__ = ["verify_kernel"]
+CHECKS: Mapping[type[Statement], Callable[[_Verifier, Any], None]] = {
+    Const: _Verifier._check_const,
+    DimValue: _Verifier._check_dim,
+    Apply: _Verifier._check_apply,
+    Cast: _Verifier._check_cast,
+    Load: _Verifier._check_load,
+    Check: _Verifier._check_check,
+    Store: _Verifier._check_store,
+    Contract: _Verifier._check_contract,
+    Loop: _Verifier._check_loop,
+    Reduce: _Verifier._check_reduce,
+}
+"""The rules of each class; of one with a body those that hold before it."""
+
+
+__all__ = ["CHECKS", "verify_kernel"]

@@ -27,8 +27,9 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.types import Shape, TensorType
 from graphc.ir.value import Value
 from graphc.kernel.builder import KernelBuilder
-from graphc.kernel.ir import MAX_NEAR, Buffer, Kernel, MatrixOperand, Size, Var
+from graphc.kernel.ir import Buffer, Kernel, Size, Var
 from graphc.kernel.panels import depth_limit
+from graphc.kernel.statements.products import MAX_NEAR, MatrixOperand
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.index import Index, broadcast_index, flat_index, reshape_index
 from graphc.lower.region import Result, Slices, open_loop, open_loops, open_region

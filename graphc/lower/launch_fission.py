@@ -8,35 +8,16 @@ on the kernel alone, not on the number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from graphc.base.errors import VerifyError
 from graphc.ir.dims.expressions import Dim
-from graphc.ir.dtypes import int64
 from graphc.ir.types import TensorType
 from graphc.kernel.analysis.split import is_worth_sharing, with_best_split
-from graphc.kernel.ir import (
-    Buffer,
-    Check,
-    Const,
-    Contract,
-    Kernel,
-    Load,
-    Loop,
-    MatrixOperand,
-    Reduce,
-    Role,
-    Statement,
-    Store,
-    Var,
-    operands_of,
-    sizes_in,
-    stored_parts,
-    walk,
-)
-
-_EFFECTS = (Store, Loop, Reduce, Contract)
+from graphc.kernel.builder import handing
+from graphc.kernel.ir import Buffer, Kernel, Role, Statement, Var, stored_parts, walk
+from graphc.kernel.statements.bodies import moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +68,8 @@ def series_of(kernel: Kernel) -> Series:
         made = Kernel(
             f"{kernel.name} {position + 1}",
             tuple(new.values()),
-            _moved(body, new),
-            kernel.sites if any(isinstance(s, Check) for s in walk(body)) else (),
+            moved(body, new),
+            kernel.sites if any(s.can_fail for s in walk(body)) else (),
         )
         member = Member(with_best_split(made), tuple(number[b] for b in old))
         members.append(member)
@@ -119,16 +100,8 @@ class _Touched:
         read: set[Buffer] = set()
         written: set[Buffer] = set()
         for statement in walk(body):
-            if isinstance(statement, Load):
-                read.add(statement.buffer)
-            elif isinstance(statement, Store):
-                written.add(statement.buffer)
-            elif isinstance(statement, Contract):
-                matrices = (statement.a, statement.b, *statement.near)
-                read.update(matrix.buffer for matrix in matrices)
-                written.add(statement.c.buffer)
-                if statement.workspace is not None:
-                    written.add(statement.workspace)
+            read.update(statement.reads, statement.prefetched)
+            written.update(statement.writes, statement.scratch)
         return _Touched(frozenset(read), frozenset(written))
 
 
@@ -141,10 +114,10 @@ _Group = list[int]
 def _groups(kernel: Kernel) -> list[_Group]:
     """One group for each launch."""
     body = kernel.body
-    effects = [n for n, statement in enumerate(body) if isinstance(statement, _EFFECTS)]
+    effects = [n for n, statement in enumerate(body) if not statement.is_scalar]
     if len(effects) < 2:
         return [effects]
-    scalars = tuple(statement for statement in body if not isinstance(statement, _EFFECTS))
+    scalars = tuple(statement for statement in body if statement.is_scalar)
     shared = {n for n in effects if is_worth_sharing(replace(kernel, body=(*scalars, body[n])))}
     if not shared:
         return [effects]
@@ -187,7 +160,7 @@ def _make_all(buffer: Buffer, effects: Sequence[Statement]) -> bool:
     """Whether the parts of a buffer that statements write can be counted and make all of it."""
     part = Buffer(buffer.name, "part", buffer.type)
     try:
-        stored: Dim = stored_parts(Kernel("", (part,), _moved(effects, {buffer: part})))[0]
+        stored: Dim = stored_parts(Kernel("", (part,), moved(effects, {buffer: part})))[0]
     except VerifyError:
         return False
     return buffer.role == "part" or stored == buffer.type.size
@@ -202,10 +175,10 @@ def _bodies(
     """The statements of each launch, with the scalars that they need; and rooms for the scalars
     that a later launch gets from an earlier one."""
     body = kernel.body
-    made_by = {var: n for n, statement in enumerate(body) for var in _results(statement)}
+    made_by = {var: n for n, statement in enumerate(body) for var in statement.results}
     owner = {n: number for number, group in enumerate(groups) for n in group}
     for n, statement in enumerate(body):
-        if isinstance(statement, Load) and statement.buffer.role != "in":
+        if statement.is_scalar and any(buffer.role != "in" for buffer in statement.reads):
             # it reads what stands there between the effects before and behind it
             following = (number for number, group in enumerate(groups) if group[-1] > n)
             owner[n] = next(following, len(groups) - 1)
@@ -234,29 +207,19 @@ def _bodies(
     result = []
     for number, (own, asked) in enumerate(zip(positions, taken, strict=True)):
         gives = [var for var in rooms if owner[made_by[var]] == number]
-        zero = Var(int64)
-        ahead: list[Statement] = [Const(zero, 0)] if asked or gives else []
-        ahead += [Load(var, rooms[var], zero) for var in asked]
-        behind = [Store(rooms[var], zero, var) for var in gives]
+        ahead, behind = handing(
+            {var: rooms[var] for var in asked}, {var: rooms[var] for var in gives}
+        )
         result.append((*ahead, *(body[n] for n in sorted(own)), *behind))
     return result, list(rooms.values())
-
-
-def _results(statement: Statement) -> Iterable[Var]:
-    """The scalars that a statement defines for those behind it."""
-    if isinstance(statement, Loop):
-        return [carry.result for carry in statement.carries]
-    if isinstance(statement, Reduce):
-        return [reducer.result for reducer in statement.reducers]
-    return () if isinstance(statement, (Store, Contract)) else (statement.result,)
 
 
 def _uses(statement: Statement) -> list[Var]:
     """The scalars that a statement reads, with those that its body defines."""
     result: list[Var] = []
     for inner in walk((statement,)):
-        result += operands_of(inner)
-        result += [size for size in sizes_in(inner) if isinstance(size, Var)]
+        result += inner.operands
+        result += [size for size in inner.sizes if isinstance(size, Var)]
     return result
 
 
@@ -274,41 +237,6 @@ def _in_role(
         else:
             role = "out"
     return buffer if role == buffer.role else Buffer(buffer.name, role, buffer.type)
-
-
-def _moved(body: Sequence[Statement], to: dict[Buffer, Buffer]) -> tuple[Statement, ...]:
-    """Statements with other buffers."""
-
-    def matrix(operand: MatrixOperand) -> MatrixOperand:
-        return replace(operand, buffer=to.get(operand.buffer, operand.buffer))
-
-    if all(old is new for old, new in to.items()):
-        return tuple(body)
-    result: list[Statement] = []
-    for s in body:
-        if isinstance(s, (Loop, Reduce)):
-            # as deep as loops are nested
-            result.append(replace(s, body=_moved(s.body, to)))
-        elif isinstance(s, Load):
-            buffer = to.get(s.buffer, s.buffer)
-            result.append(Load(s.result, buffer, s.index, s.condition, s.other))
-        elif isinstance(s, Store):
-            result.append(Store(to.get(s.buffer, s.buffer), s.index, s.value))
-        elif isinstance(s, Contract):
-            room = s.workspace
-            result.append(
-                replace(
-                    s,
-                    a=matrix(s.a),
-                    b=matrix(s.b),
-                    c=matrix(s.c),
-                    workspace=room if room is None else to.get(room, room),
-                    near=tuple(map(matrix, s.near)),
-                )
-            )
-        else:
-            result.append(s)
-    return tuple(result)
 
 
 __all__ = ["Member", "Series", "launched", "series_of"]

@@ -24,7 +24,8 @@ from graphc.kernel.analysis.index_range import (
     used_otherwise,
 )
 from graphc.kernel.builder import KernelBuilder
-from graphc.kernel.ir import Kernel, Load, Loop, LoopKind, Store, Var, walk
+from graphc.kernel.ir import Block, Kernel, LoopKind, Var, walk
+from graphc.kernel.statements.bodies import accesses_in, loops_in
 from graphc.lower.concat_nests import nests
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.region import Result, Slices, open_loop, open_region
@@ -68,7 +69,7 @@ def _loops(region: Graph, slices: Slices) -> _Loops:
     b, evaluator, results = open_region(region, slices)
     _nest(b, evaluator, results, plain)
     kernel = b.finish()
-    loops = [statement for statement in walk(kernel.body) if isinstance(statement, Loop)]
+    loops = loops_in(walk(kernel.body))
     forms, inner = index_forms(kernel), loops[-1]
     gain, across = max(
         (len(loads_across(forms, inner.body, loop.index, inner.index)), axis)
@@ -102,10 +103,10 @@ def _merged(
     forms: Mapping[Var, Affine],
     shape: Shape,
     axes: Sequence[int],
-    loops: Sequence[Loop],
+    loops: Sequence[Block],
 ) -> list[Axes]:
     """The axes of a plain nest, one loop each, grouped as far as its accesses allow."""
-    accesses = [s.index for s in walk(kernel.body) if isinstance(s, (Load, Store))]
+    accesses = [access.index for access in accesses_in(walk(kernel.body))]
     places = [forms[index] for index in accesses if index in forms]
     fixed = used_otherwise(walk(kernel.body), forms)
     groups = [[axes[0]]]

@@ -23,8 +23,9 @@ from graphc.ir.dtypes import DType, bool_, int64
 from graphc.ir.graph import Graph
 from graphc.ir.types import TensorType
 from graphc.kernel.builder import KernelBuilder
-from graphc.kernel.ir import Buffer, Kernel, MatrixOperand, Size, Var, lanes
+from graphc.kernel.ir import Buffer, Kernel, Size, Var, lanes
 from graphc.kernel.panels import panel_width
+from graphc.kernel.statements.products import MatrixOperand
 from graphc.lower.attention_masks import Mask, find_masks
 from graphc.lower.contraction import (
     Blocks,

@@ -22,7 +22,7 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.analysis.bounds import overruns
 from graphc.kernel.analysis.task_size import task_count
-from graphc.kernel.ir import Apply, Const, Kernel, walk
+from graphc.kernel.ir import Kernel, walk
 from graphc.kernel.printer import kernel_key
 from graphc.lower.fused_node import lower_group
 from graphc.lower.launch_fission import Series
@@ -450,13 +450,8 @@ class _Code:
         self._kernel = kernel
         self._text: str | None = None
         buffers = tuple([(buffer.role, buffer.type.shape) for buffer in kernel.buffers])
-        work: list[str] = []
-        for statement in walk(kernel.body):
-            if isinstance(statement, Apply):
-                work.append(statement.primitive)
-            elif isinstance(statement, Const):
-                work.append(repr(statement.value))
-        self._hash = hash((buffers, tuple(work)))
+        work = tuple([statement.signature for statement in walk(kernel.body)])
+        self._hash = hash((buffers, work))
 
     @property
     def text(self) -> str:

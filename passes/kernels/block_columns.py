@@ -7,18 +7,19 @@ in streams instead, while the levels of every column's cascade lie on the stack.
 from __future__ import annotations
 
 from graphc.kernel.cascade import levels_of, parts_of
-from graphc.kernel.ir import Apply, Loop, Reduce, Statement, walk
-from graphc.kernel.scalar import PRIMITIVES
+from graphc.kernel.ir import Statement, walk
 from graphc.kernel.schedule.kinds import ColumnBlocked
 from graphc.kernel.schedule.legality import column_block_obstacle
+from graphc.kernel.statements.bodies import reductions_in
 from passes.kernels.base import Choice, KernelContext
 from passes.kernels.vectorize import lanes_of
 
 
-def block_columns(loop: Statement, context: KernelContext) -> Choice:
+def block_columns(statement: Statement, context: KernelContext) -> Choice:
     """Blocks of columns for cheap reductions of many."""
-    reductions = [s for s in loop.body if isinstance(s, Reduce)] if isinstance(loop, Loop) else []
-    if not reductions or not isinstance(loop, Loop):
+    loop = statement.loop()
+    reductions = reductions_in(statement.body)
+    if loop is None or not reductions:
         return None
     tuning = context.tuning
     if isinstance(loop.extent, int) and loop.extent < tuning.column_block_columns:
@@ -26,7 +27,7 @@ def block_columns(loop: Statement, context: KernelContext) -> Choice:
     obstacle = column_block_obstacle(context.nest, loop)
     if obstacle is not None:
         return obstacle
-    if any(isinstance(s, Apply) and not PRIMITIVES[s.primitive].exact for s in walk(loop.body)):
+    if not all(s.is_exact for s in walk(loop.body)):
         return "functions take longer than reading"
     if all(isinstance(s.extent, int) and s.extent <= tuning.column_block_rows for s in reductions):
         return "there are few rows"

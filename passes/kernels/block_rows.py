@@ -11,24 +11,26 @@ from collections.abc import Sequence
 
 from graphc.base.target import CACHE_LINE
 from graphc.ir.dims.expressions import Dim
-from graphc.kernel.ir import Load, Loop, Statement, Store
+from graphc.kernel.ir import Block, Statement
 from graphc.kernel.schedule.kinds import RowBlocked, Streaming, Vector
 from graphc.kernel.schedule.legality import row_block_obstacle
 from graphc.kernel.schedule.nest import row_of
+from graphc.kernel.statements.base import Access
+from graphc.kernel.statements.bodies import loads_in, stores_in
 from passes.kernels.base import Choice, KernelContext
 
 
-def block_rows(rows: Statement, context: KernelContext) -> Choice:
+def block_rows(statement: Statement, context: KernelContext) -> Choice:
     """Several rows at a time, where all of them read what a cache would lose."""
-    row = row_of(rows) if isinstance(rows, Loop) else None
-    if row is None or not isinstance(rows, Loop):
+    rows, row = statement.block, row_of(statement)
+    if rows is None or row is None:
         return None
     obstacle = row_block_obstacle(context.nest, rows)
     if obstacle is not None:
         return obstacle
     if not isinstance(context.chosen.get(row), Vector):
         return "a row runs element by element"
-    stores = [s for s in row.body if isinstance(s, Store)]
+    stores = stores_in(row.body)
     if not all(_always_streams(store, context) for store in stores):
         return "what is written may stay in the caches"
     size = max((store.buffer.type.dtype.bytes for store in stores), default=CACHE_LINE)
@@ -40,18 +42,18 @@ def block_rows(rows: Statement, context: KernelContext) -> Choice:
     return _loss(rows, row, stores, context) or RowBlocked(count, columns)
 
 
-def _always_streams(store: Store, context: KernelContext) -> bool:
+def _always_streams(store: Access, context: KernelContext) -> bool:
     found, size = context.chosen.get(store), store.buffer.type.bytes
     return isinstance(found, Streaming) and isinstance(size, int) and size >= found.array
 
 
-def _loss(rows: Loop, row: Loop, stores: Sequence[Store], context: KernelContext) -> str | None:
+def _loss(rows: Block, row: Block, stores: Sequence[Access], context: KernelContext) -> str | None:
     """Why rows have nothing in common that a cache would lose, or begin anywhere in a line."""
     forms = context.nest.forms
 
-    def steps(statement: Load | Store) -> tuple[Dim | None, Dim | None]:
+    def steps(access: Access) -> tuple[Dim | None, Dim | None]:
         """How far a place moves from row to row, and along a row."""
-        form = forms.get(statement.index)
+        form = forms.get(access.index)
         if form is None:
             return None, None
         return form.coefficient(rows.index), form.coefficient(row.index)
@@ -61,7 +63,7 @@ def _loss(rows: Loop, row: Loop, stores: Sequence[Store], context: KernelContext
         size = store.buffer.type.dtype.bytes
         if along != 1 or not isinstance(down, int) or down * size % CACHE_LINE:
             return "rows do not all begin with a line"
-    loads = [s for s in row.body if isinstance(s, Load)]
+    loads = loads_in(row.body)
     read = [(load, *steps(load)) for load in loads]
     if any(along is None or load.condition is not None for load, _, along in read):
         return "a row reads what depends on what is read"

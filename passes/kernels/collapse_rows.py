@@ -8,7 +8,7 @@ waits for the store of some lanes before it, whichever they are.
 from __future__ import annotations
 
 from graphc.ir.dims.expressions import product
-from graphc.kernel.ir import Loop, Statement, Var
+from graphc.kernel.ir import Statement, Var
 from graphc.kernel.schedule.kinds import Collapsed
 from graphc.kernel.schedule.legality import collapse_obstacle
 from graphc.kernel.schedule.nest import row_of
@@ -16,10 +16,10 @@ from passes.kernels.base import Choice, KernelContext
 from passes.kernels.vectorize import lanes_of
 
 
-def collapse_rows(rows: Statement, context: KernelContext) -> Choice:
+def collapse_rows(statement: Statement, context: KernelContext) -> Choice:
     """A loop over rows as one over their elements."""
-    row = row_of(rows) if isinstance(rows, Loop) else None
-    if row is None or not isinstance(rows, Loop):
+    rows, row = statement.block, row_of(statement)
+    if rows is None or row is None:
         return None
     if isinstance(row.extent, int) and row.extent % context.tuning.whole_row == 0:
         return "rows have no loop tail"

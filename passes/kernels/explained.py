@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphc.base.target import Target
-from graphc.kernel.ir import Kernel, Loop, Statement
+from graphc.kernel.ir import Kernel, Statement
 from graphc.kernel.printer import print_statements
 from graphc.kernel.schedule.nest import Nest
 from passes.kernels.pipeline import considered
@@ -20,7 +20,7 @@ def schedule_lines(kernel: Kernel, target: Target, is_glue: bool = False) -> lis
     lines: list[str] = []
     nest, schedule = Nest(kernel), kernel.schedule
     for statement, text in print_statements(kernel).items():
-        if isinstance(statement, Loop):
+        if statement.loop() is not None:
             if runs_as_around(statement, nest, schedule):
                 lines.append(f"{text}, as the loop around")
                 continue

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from graphc.base.target import CACHE_LINE
 from graphc.base.tuning.machine import Tuning
-from graphc.kernel.ir import Loop, Statement
+from graphc.kernel.ir import Statement
 from graphc.kernel.schedule.kinds import Gathered, Schedule
 from graphc.kernel.schedule.picked_rows import Picked, picked_from
 from passes.kernels.base import Choice, KernelContext
 
 
-def gather_ahead(loop: Statement, context: KernelContext) -> Choice:
+def gather_ahead(statement: Statement, context: KernelContext) -> Choice:
     """Prefetches of rows that iterations pick from tables which the near caches may not hold."""
-    if not isinstance(loop, Loop) or loop in context.chosen:
+    loop = statement.loop()
+    if loop is None or loop in context.chosen:
         return None
     if not context.nest.kernel.sites:
         return None

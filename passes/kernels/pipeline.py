@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from graphc.base.target import Target
-from graphc.kernel.ir import Kernel, Loop, Statement
+from graphc.kernel.ir import Block, Kernel, Statement
 from graphc.kernel.schedule.kinds import Schedule
 from graphc.kernel.schedule.nest import Nest
 from passes.kernels.base import KernelContext, KernelPass
@@ -135,7 +135,7 @@ def _asked(
 ) -> Iterable[Statement]:
     if step.of == "stores":
         return nest.stores
-    loops: Iterable[Loop] = nest.loops
+    loops: Iterable[Block] = nest.loops
     return [
         loop
         for loop in loops

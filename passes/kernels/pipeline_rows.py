@@ -12,24 +12,24 @@ from collections.abc import Sequence
 
 from graphc.base.target import CACHE_LINE
 from graphc.ir.dims.expressions import Dim
-from graphc.kernel.ir import Apply, Load, Loop, Statement, Store, walk
-from graphc.kernel.scalar import PRIMITIVES
+from graphc.kernel.ir import Block, Statement, walk
 from graphc.kernel.schedule.kinds import Pipelined
 from graphc.kernel.schedule.legality import pipeline_obstacle
 from graphc.kernel.schedule.row_stages import (
-    Stage,
     buffers_read,
     columns_of,
     is_one_step,
     stages_of,
     width_of,
 )
+from graphc.kernel.statements.bodies import accesses_in
 from passes.kernels.base import Choice, KernelContext
 
 
-def pipeline_rows(rows: Statement, context: KernelContext) -> Choice:
+def pipeline_rows(statement: Statement, context: KernelContext) -> Choice:
     """Rows in several stages at the same time."""
-    if not isinstance(rows, Loop) or rows.kind != "parallel":
+    rows = statement.loop("parallel")
+    if rows is None:
         return None
     stages, _ = stages_of(rows)
     if not stages:
@@ -40,7 +40,7 @@ def pipeline_rows(rows: Statement, context: KernelContext) -> Choice:
     return obstacle or Pipelined(len(stages))
 
 
-def _few(stages: Sequence[Stage], context: KernelContext) -> str | None:
+def _few(stages: Sequence[Block], context: KernelContext) -> str | None:
     """Told first, since it is asked of every loop."""
     if len(stages) < 2:
         return "a row has one stage"
@@ -49,7 +49,7 @@ def _few(stages: Sequence[Stage], context: KernelContext) -> str | None:
     return None
 
 
-def _loss(rows: Loop, stages: Sequence[Stage], context: KernelContext) -> str | None:
+def _loss(rows: Block, stages: Sequence[Block], context: KernelContext) -> str | None:
     """Why rows are done sooner one by one, by what was measured."""
     tuning, width = context.tuning, width_of(stages)
     assert width is not None, "so it was found to be"
@@ -61,10 +61,10 @@ def _loss(rows: Loop, stages: Sequence[Stage], context: KernelContext) -> str | 
         return "rows of all stages find no room in the second-level cache"
     if one_step or is_near(stages, tuning.pipeline_near_bytes):
         return None
-    results = {s.buffer for s in stages[-1].body if isinstance(s, Store)}
+    results = {buffer for s in stages[-1].body for buffer in s.writes}
     if any(columns_of(stages) * b.type.dtype.bytes % CACHE_LINE for b in results):
         return "rows of a large result are no whole lines"
-    if any(isinstance(s, Apply) and not PRIMITIVES[s.primitive].exact for s in walk(rows.body)):
+    if not all(s.is_exact for s in walk(rows.body)):
         return None
     sizes = [buffer.type.bytes for buffer in results]
     if any(isinstance(size, int) and size < tuning.reducing_stream_bytes for size in sizes):
@@ -76,24 +76,23 @@ def _loss(rows: Loop, stages: Sequence[Stage], context: KernelContext) -> str | 
     return None
 
 
-def _bytes_at_work(stages: Sequence[Stage]) -> int:
+def _bytes_at_work(stages: Sequence[Block]) -> int:
     """What all stages together read and write of their rows."""
     rows = {
-        (s.buffer, number)
+        (access.buffer, number)
         for number, stage in enumerate(stages)
-        for s in stage.body
-        if isinstance(s, (Load, Store))
+        for access in accesses_in(stage.body)
     }
     return sum(buffer.type.dtype.bytes for buffer, _ in rows) * columns_of(stages)
 
 
-def is_near(stages: Sequence[Stage], size: int) -> bool:
+def is_near(stages: Sequence[Block], size: int) -> bool:
     """Whether what the stages read is known to be no larger than that."""
     sizes = _sizes_read(stages)
     known = [bytes_ for bytes_ in sizes if isinstance(bytes_, int)]
     return known == sizes and sum(known) <= size
 
 
-def _sizes_read(stages: Sequence[Stage]) -> list[Dim]:
+def _sizes_read(stages: Sequence[Block]) -> list[Dim]:
     """Bytes of the arrays that the stages read."""
     return [buffer.type.bytes for buffer in buffers_read(stages)]

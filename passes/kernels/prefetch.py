@@ -8,7 +8,7 @@ from itertools import chain
 
 from graphc.ir.dims.expressions import may_be, product
 from graphc.ir.types import Shape
-from graphc.kernel.ir import Load, Loop, Reduce, Statement, Store
+from graphc.kernel.ir import Block, Statement
 from graphc.kernel.schedule.kinds import (
     Collapsed,
     ColumnBlocked,
@@ -20,17 +20,19 @@ from graphc.kernel.schedule.kinds import (
 )
 from graphc.kernel.schedule.nest import row_of
 from graphc.kernel.schedule.row_stages import columns_of, fresh_loads, stages_of, width_of
+from graphc.kernel.statements.base import Access
+from graphc.kernel.statements.bodies import loads_in, reductions_in, stores_in
 from passes.kernels.base import Choice, KernelContext
 from passes.kernels.pipeline_rows import is_near
 
 
-def prefetch(loop: Statement, context: KernelContext) -> Choice:
+def prefetch(statement: Statement, context: KernelContext) -> Choice:
     """Prefetches of what a loop that has a schedule reads in streams."""
-    schedule = context.chosen.get(loop)
-    loads: Iterable[Load] = ()
+    loop, schedule = statement.loop(), context.chosen.get(statement)
+    loads: Iterable[Access] = ()
     tuning = context.tuning
     distance, reason = Prefetched(*tuning.stream_prefetch), "what it writes stays in the caches"
-    if not isinstance(loop, Loop) or schedule is None:
+    if loop is None or schedule is None:
         return None
     if isinstance(schedule, (Vector, Collapsed)):
         row = row_of(loop) if isinstance(schedule, Collapsed) else loop
@@ -41,8 +43,7 @@ def prefetch(loop: Statement, context: KernelContext) -> Choice:
     elif isinstance(schedule, ColumnBlocked):
         distance = Prefetched(*tuning.column_prefetch)
         reason = "no array that it reads is known to come from memory"
-        inner = [s for s in loop.body if isinstance(s, Reduce)]
-        read = (s for one in inner for s in one.body if isinstance(s, Load))
+        read = (load for one in reductions_in(loop.body) for load in loads_in(one.body))
         loads = (load for load in read if _is_far(load, tuning.far_bytes))
     elif isinstance(schedule, Pipelined):
         stages, _ = stages_of(loop)
@@ -54,19 +55,19 @@ def prefetch(loop: Statement, context: KernelContext) -> Choice:
     return {load: distance for load in loads if load not in context.chosen} or reason
 
 
-def _streamed(loop: Loop, context: KernelContext) -> Iterator[Load]:
+def _streamed(loop: Block, context: KernelContext) -> Iterator[Access]:
     """The loads of a loop with non-temporal stores, of arrays as long as those written.
 
     Or of what may well be as long where sizes are unknown: a row that every row of the result reads
     lies in a cache already, as does what the kernel has read before.
     """
-    stores = [s for s in loop.body if isinstance(s, Store)]
+    stores = stores_in(loop.body)
     written = {s.buffer.type.shape for s in stores if isinstance(context.chosen.get(s), Streaming)}
     if not written:
         return
     count = Counter(load.buffer for load in context.nest.loads)
-    for load in loop.body:
-        if not isinstance(load, Load) or load.condition is not None or count[load.buffer] != 1:
+    for load in loads_in(loop.body):
+        if load.condition is not None or count[load.buffer] != 1:
             continue
         if any(_may_be_as_long(load.buffer.type.shape, shape) for shape in written):
             yield load
@@ -78,7 +79,7 @@ def _may_be_as_long(shape: Shape, other: Shape) -> bool:
     return len(shape) == len(other) and all(map(may_be, shape, other))
 
 
-def _is_far(load: Load, far_bytes: int) -> bool:
+def _is_far(load: Access, far_bytes: int) -> bool:
     """Whether a load reads an array that is known to be larger, and so to come from memory."""
     size = load.buffer.type.bytes
     return isinstance(size, int) and size > far_bytes and load.condition is None

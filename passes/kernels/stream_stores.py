@@ -7,15 +7,16 @@ lines, so vector loops start at the first element of a line. Values are the same
 
 from __future__ import annotations
 
-from graphc.kernel.ir import Statement, Store
+from graphc.kernel.ir import Statement
 from graphc.kernel.schedule.kinds import Streaming
 from graphc.kernel.schedule.legality import stream_obstacle
 from passes.kernels.base import Choice, KernelContext
 
 
-def stream_stores(store: Statement, context: KernelContext) -> Choice:
+def stream_stores(statement: Statement, context: KernelContext) -> Choice:
     """A non-temporal store of a large result."""
-    if not isinstance(store, Store) or stream_obstacle(context.nest, store) is not None:
+    store = statement.access
+    if store is None or stream_obstacle(context.nest, store) is not None:
         return None
     if not context.target.streams:
         return "the target has no non-temporal stores of vectors"

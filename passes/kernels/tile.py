@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from graphc.base.target import CACHE_LINE
 from graphc.kernel.analysis.index_range import loads_across
-from graphc.kernel.ir import Loop, Statement, Var
+from graphc.kernel.ir import Statement, Var
 from graphc.kernel.schedule.kinds import Tiled
 from graphc.kernel.schedule.legality import tile_obstacle
 from graphc.kernel.schedule.nest import tile_extent
 from passes.kernels.base import Choice, KernelContext
 
 
-def tile(outer: Statement, context: KernelContext) -> Choice:
+def tile(statement: Statement, context: KernelContext) -> Choice:
     """Tiles of a loop and the vector loop inside it."""
-    obstacle = tile_obstacle(context.nest, outer)
-    inner = outer.body[-1] if isinstance(outer, Loop) and outer.body else None
-    if obstacle is not None or not isinstance(outer, Loop) or not isinstance(inner, Loop):
+    obstacle, outer = tile_obstacle(context.nest, statement), statement.block
+    inner = None if outer is None or not outer.body else outer.body[-1].block
+    if obstacle is not None or outer is None or inner is None:
         return obstacle
     loads = loads_across(context.nest.forms, inner.body, outer.index, inner.index)
-    size = max(load.result.dtype.bytes for load in loads)
+    size = max(load.value.dtype.bytes for load in loads)
     most = min(context.tuning.tile_side, CACHE_LINE // size)
     assert not isinstance(outer.extent, Var) and not isinstance(inner.extent, Var)
     rows, columns = tile_extent(outer.extent, most), tile_extent(inner.extent, most)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from graphc.kernel.ir import Loop, Size, Statement
+from graphc.kernel.ir import Size, Statement
 from graphc.kernel.schedule.kinds import Collapsed, Pipelined, Schedule, Tiled, Vector
 from graphc.kernel.schedule.legality import vector_obstacle
 from graphc.kernel.schedule.nest import Nest, fitting, widest_bits
@@ -14,15 +14,16 @@ _WITH_LANES = (Collapsed, Pipelined, Tiled)
 """What has lanes for the loops inside."""
 
 
-def runs_as_around(loop: Loop, nest: Nest, schedule: Mapping[Statement, Schedule]) -> bool:
+def runs_as_around(loop: Statement, nest: Nest, schedule: Mapping[Statement, Schedule]) -> bool:
     """Whether the schedule of the loop around a vector loop has lanes for it."""
     around = nest.around.get(loop)
     return around is not None and isinstance(schedule.get(around), _WITH_LANES)
 
 
-def vectorize(loop: Statement, context: KernelContext) -> Choice:
+def vectorize(statement: Statement, context: KernelContext) -> Choice:
     """Vectors for a vector loop."""
-    if not isinstance(loop, Loop) or vector_obstacle(context.nest, loop) is not None:
+    loop = statement.loop()
+    if loop is None or vector_obstacle(context.nest, loop) is not None:
         return None
     if runs_as_around(loop, context.nest, context.chosen):
         return None

@@ -21,7 +21,8 @@ from graphc.compiling.compiler import load_code
 from graphc.ir.dtypes import float32, int64
 from graphc.ir.types import TensorType
 from graphc.kernel.builder import KernelBuilder
-from graphc.kernel.ir import Buffer, Kernel, MatrixOperand
+from graphc.kernel.ir import Buffer, Kernel
+from graphc.kernel.statements.products import MatrixOperand
 from graphc.kernel.verify import verify_kernel
 from graphc.native.plan_walker import KernelModule, ProgramText
 from passes.kernels.pipeline import scheduled

@@ -14,7 +14,10 @@ from graphc.base.tuning.fusion import FUSION
 from graphc.codegen.math.calls import is_glue
 from graphc.compiling.compiler import levels_of
 from graphc.extract import extract
-from graphc.kernel.ir import Apply, Contract, Reduce, walk
+from graphc.kernel.ir import walk
+from graphc.kernel.statements.blocks import Reduce
+from graphc.kernel.statements.products import Contract
+from graphc.kernel.statements.scalars import Apply
 from graphc.runtime.jit import compile_object
 
 FUNCTIONS = (

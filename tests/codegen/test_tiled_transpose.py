@@ -14,7 +14,8 @@ from graphc.codegen.kernels.kernel import emit_kernel
 from graphc.codegen.llvm.emitter import ModuleEmitter
 from graphc.interp import evaluate
 from graphc.ir.value import Value
-from graphc.kernel.ir import Loop, walk
+from graphc.kernel.ir import walk
+from graphc.kernel.statements.blocks import Loop
 from passes.kernels.pipeline import scheduled
 
 pytestmark = pytest.mark.check_mode

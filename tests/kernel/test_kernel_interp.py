@@ -29,18 +29,12 @@ from graphc.ir.dtypes import ALL, DType, bool_, float32, float64, int32, int64
 from graphc.ir.lowering import Combine
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.interp import CheckFailure, run_kernel
-from graphc.kernel.ir import (
-    CHUNK,
-    LEVELS,
-    Check,
-    Order,
-    lanes,
-    walk,
-)
+from graphc.kernel.ir import CHUNK, LEVELS, Order, lanes, walk
 from graphc.kernel.panels import pack
 from graphc.kernel.parser import parse_kernel
 from graphc.kernel.printer import print_kernel
 from graphc.kernel.scalar import PRIMITIVES
+from graphc.kernel.statements.scalars import Check
 from graphc.kernel.verify import verify_kernel
 
 

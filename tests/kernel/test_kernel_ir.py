@@ -21,22 +21,19 @@ from kernel_samples import (
 
 from graphc.base.errors import GraphcError, ParseError, VerifyError
 from graphc.base.source import Location
+from graphc.codegen.kernels.kernel import EMITTERS
 from graphc.ir.dims.expressions import symbol
 from graphc.ir.dtypes import DType, bool_, float32, float64, int64
 from graphc.kernel.builder import KernelBuilder
-from graphc.kernel.ir import (
-    Apply,
-    Kernel,
-    Load,
-    Loop,
-    Reduce,
-    Site,
-    Store,
-    walk,
-)
+from graphc.kernel.interp import RUNS
+from graphc.kernel.ir import Kernel, Site, walk
 from graphc.kernel.parser import parse_kernel
 from graphc.kernel.printer import kernel_key, print_kernel
-from graphc.kernel.verify import verify_kernel
+from graphc.kernel.statements.blocks import Loop, Reduce
+from graphc.kernel.statements.memory import Load, Store
+from graphc.kernel.statements.scalars import Apply
+from graphc.kernel.statements.words import STATEMENTS
+from graphc.kernel.verify import CHECKS, verify_kernel
 
 # --- the builder ---------------------------------------------------------------------------------
 
@@ -328,3 +325,19 @@ def test_verifier_wants_one_meaning_of_a_symbol() -> None:
         verify_kernel(b.finish())
 
 
+# --- the tables by class -------------------------------------------------------------------------
+
+
+def test_every_statement_has_a_function_in_each_table() -> None:
+    assert len(STATEMENTS) == 10
+    for table in (CHECKS, RUNS, EMITTERS.statements):
+        assert set(table) == set(STATEMENTS)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
+def test_statements_say_what_they_are(kernel: Kernel) -> None:
+    for statement in walk(kernel.body):
+        assert (statement.block is not None) == bool(statement.body)
+        assert statement.is_scalar == (not statement.writes and statement.block is None)
+        touched = {touch.buffer for touch in statement.touches}
+        assert touched <= {*statement.reads, *statement.writes}

@@ -10,7 +10,9 @@ import pytest
 
 import graphc as gx
 from graphc.base.target import Target, host, named
-from graphc.kernel.ir import Contract, Loop, Reduce, Var, walk
+from graphc.kernel.ir import Var, walk
+from graphc.kernel.statements.blocks import Loop, Reduce
+from graphc.kernel.statements.products import Contract
 
 pytestmark = pytest.mark.check_mode
 

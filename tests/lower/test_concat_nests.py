@@ -13,8 +13,10 @@ from graphc.base.options import Options
 from graphc.base.tuning.fusion import Fusion
 from graphc.checking.compare import same_bits
 from graphc.interp import evaluate
-from graphc.kernel.ir import Kernel, Load, Loop, walk
+from graphc.kernel.ir import Kernel, walk
 from graphc.kernel.printer import print_kernel
+from graphc.kernel.statements.blocks import Loop
+from graphc.kernel.statements.memory import Load
 
 pytestmark = pytest.mark.check_mode
 

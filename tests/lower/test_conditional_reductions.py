@@ -14,7 +14,8 @@ from graphc.base.errors import IndexRangeError, VerifyError
 from graphc.ir.types import TensorType
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.interp import run_kernel
-from graphc.kernel.ir import Order, Reduce, walk
+from graphc.kernel.ir import Order, walk
+from graphc.kernel.statements.blocks import Reduce
 from graphc.kernel.verify import verify_kernel
 
 FUNCTIONS: dict[str, Callable[..., gx.Value]] = {

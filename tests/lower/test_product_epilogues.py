@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import graphc as gx
-from graphc.kernel.ir import Contract, Var, walk
+from graphc.kernel.ir import Var, walk
+from graphc.kernel.statements.products import Contract
 
 pytestmark = pytest.mark.check_mode
 

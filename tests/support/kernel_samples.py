@@ -12,13 +12,8 @@ from graphc.ir.dtypes import DType, float32, float64, int32, int64
 from graphc.ir.lowering import Combine
 from graphc.ir.types import TensorType
 from graphc.kernel.builder import KernelBuilder
-from graphc.kernel.ir import (
-    Kernel,
-    MatrixOperand,
-    Order,
-    Site,
-    Var,
-)
+from graphc.kernel.ir import Kernel, Order, Site, Var
+from graphc.kernel.statements.products import MatrixOperand
 
 N = symbol("n", 1, 10**6)
 GENERATOR = np.random.default_rng(7)

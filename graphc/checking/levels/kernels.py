@@ -17,7 +17,7 @@ from graphc.checking.levels.substitutes import Substitutes
 from graphc.ir.attributes import Array
 from graphc.ir.dims.expressions import evaluate
 from graphc.kernel.interp import CheckFailure, run_kernel
-from graphc.kernel.ir import Kernel, Loop, Reduce, Statement, Var
+from graphc.kernel.ir import Kernel, Statement, Var
 from graphc.kernel.parser import parse_kernel
 from graphc.kernel.printer import print_kernel
 
@@ -151,14 +151,11 @@ def interpreted_statements(kernel: Kernel, dims: Mapping[str, int]) -> int:
     def count(body: Sequence[Statement]) -> int:
         total = 0
         for statement in body:
-            if isinstance(statement, (Loop, Reduce)):
-                serial = isinstance(statement, Loop) and statement.kind == "serial"
-                inner, extent = count(statement.body), statement.extent
-                if serial and not isinstance(extent, Var):
-                    inner *= evaluate(extent, dims)
-                total += inner
-            else:
-                total += 1
+            serial = statement.loop("serial")
+            inner = 1 if statement.block is None else count(statement.body)
+            if serial is not None and not isinstance(serial.extent, Var):
+                inner *= evaluate(serial.extent, dims)
+            total += inner
         return total
 
     return count(kernel.body)

@@ -13,7 +13,7 @@ from graphc.codegen.gemm.blocking import Blocking
 from graphc.codegen.gemm.builder import Builder
 from graphc.codegen.llvm.emitter import I64, PTR, Reg
 from graphc.codegen.llvm.prefetch import prefetch
-from graphc.kernel.ir import MAX_NEAR
+from graphc.kernel.statements.products import MAX_NEAR
 
 # Numbers of an entry.
 _WORDS = 4

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from graphc.codegen.kernels.loops import emit_vector_loop
 from graphc.codegen.kernels.scope import KernelScope
 from graphc.codegen.llvm.emitter import I64
 from graphc.ir.dims.expressions import product
-from graphc.kernel.ir import Loop, Var
+from graphc.kernel.ir import Block, Var
 from graphc.kernel.schedule.kinds import Collapsed
 
 
-def emit_flat_rows(k: KernelScope, rows: Loop, schedule: Collapsed) -> None:
+def emit_flat_rows(k: KernelScope, rows: Block, schedule: Collapsed) -> None:
     """Emits a loop over rows as one over their elements."""
-    *before, row = rows.body
-    assert isinstance(row, Loop), "so legality says"
+    *before, last = rows.body
+    row = last.block
+    assert row is not None, "so legality says"
     assert not isinstance(rows.extent, Var) and not isinstance(row.extent, Var)
     k.bind(rows.index, k.e.const(0, I64))
     k.statements(before)
-    emit_vector_loop(k, replace(row, extent=product((rows.extent, row.extent))), schedule)
+    emit_vector_loop(k, row.over(product((rows.extent, row.extent))), schedule)
 
 
 __all__ = ["emit_flat_rows"]

@@ -28,14 +28,15 @@ from graphc.codegen.kernels.reduction import (
 from graphc.codegen.kernels.scope import KernelScope
 from graphc.codegen.llvm.emitter import I64, Reg, ltype
 from graphc.kernel.cascade import levels_of
-from graphc.kernel.ir import CHUNK, Load, Loop, Reduce, Statement, Store
+from graphc.kernel.ir import CHUNK, Block, Statement
 from graphc.kernel.schedule.kinds import ColumnBlocked
+from graphc.kernel.statements.bodies import loads_in, reductions_in
 
 Room = Sequence[tuple[Reg, str]]
 """Per register of a state the first level of a stripe, and its element type."""
 
 
-def emit_stripes(k: KernelScope, statement: Loop, schedule: ColumnBlocked) -> None:
+def emit_stripes(k: KernelScope, statement: Block, schedule: ColumnBlocked) -> None:
     """Emits a vector loop around reductions by blocks of columns."""
     _Stripes(k, statement, schedule).emit()
 
@@ -43,32 +44,30 @@ def emit_stripes(k: KernelScope, statement: Loop, schedule: ColumnBlocked) -> No
 class _Stripes:
     """The code of one vector loop."""
 
-    def __init__(self, k: KernelScope, statement: Loop, schedule: ColumnBlocked) -> None:
+    def __init__(self, k: KernelScope, statement: Block, schedule: ColumnBlocked) -> None:
         self.k = k
         self.statement = statement
         self.width, self.columns = schedule.lanes, schedule.columns
         self.lower = self.upper = k.e.const(0, I64)
-        self._results: dict[Reduce, Sequence[Reg]] = {}
+        self._results: dict[Statement, Sequence[Reg]] = {}
 
     def emit(self) -> None:
         """Stripe by stripe: each reduction over all rows, then what follows."""
         k, e, body = self.k, self.k.e, self.statement.body
         lower, upper = k.bounds(self.statement)
-        rooms = {s: self._room(s) for s in body if isinstance(s, Reduce)}
+        rooms = {reduction: self._room(reduction) for reduction in reductions_in(body)}
         with e.loop(lower, upper, self.columns) as stripe:
             self.lower, self.upper = stripe.index, self._end(stripe.index, self.columns, upper)
-            for position, reduction in enumerate(body):
-                if isinstance(reduction, Reduce):
-                    ahead = [s for s in body[:position] if not isinstance(s, Store)]
-                    room = rooms[reduction]
-                    if reduction.condition is None:
-                        self._reduction(reduction, room, ahead)
-                    else:
-                        self._where_needed(reduction, room, ahead)
-                    self._results[reduction] = self._level(room, self._top(reduction))
+            for reduction, room in rooms.items():
+                ahead = [s for s in body[: body.index(reduction)] if not s.writes]
+                if reduction.condition is None:
+                    self._reduction(reduction, room, ahead)
+                else:
+                    self._where_needed(reduction, room, ahead)
+                self._results[reduction] = self._level(room, self._top(reduction))
             self._over(lambda place: self._run(body, place))
 
-    def _where_needed(self, reduction: Reduce, room: Room, ahead: Sequence[Statement]) -> None:
+    def _where_needed(self, reduction: Block, room: Room, ahead: Sequence[Statement]) -> None:
         """Leaves the results of a reduction that few columns need in its only level."""
 
         def each(place: Reg) -> None:
@@ -79,13 +78,13 @@ class _Stripes:
 
         self._over(each)
 
-    def _room(self, reduction: Reduce) -> Room:
+    def _room(self, reduction: Block) -> Room:
         """Space for the levels of each reducer, and its type."""
         parts = flat(self._kept(reduction))
         count = self.columns * levels_of(reduction)
         return [(self.k.e.alloca(part.type, count), part.type.element) for part in parts]
 
-    def _kept(self, reduction: Reduce) -> State:
+    def _kept(self, reduction: Block) -> State:
         """What lies in a room of each column: a state, or results where few columns need them."""
         if reduction.condition is None:
             return neutral_state(self.k.e, reduction.reducers, 1)
@@ -112,17 +111,18 @@ class _Stripes:
         """Statements of the loop's body; of reductions the results, which lie in their room."""
         k = self.k
         for statement in body:
-            if isinstance(statement, Reduce):
-                state = self._read(statement, self._results[statement], place)
-                if statement.condition is None:
-                    bind_results(k, statement, state, k.size(statement.extent))
-                else:
-                    for reducer, (result,) in zip(statement.reducers, state, strict=True):
-                        k.bind(reducer.result, result)
-            else:
+            reduction = statement.block
+            if reduction is None:
                 k.statements((statement,))
+                continue
+            state = self._read(reduction, self._results[reduction], place)
+            if reduction.condition is None:
+                bind_results(k, reduction, state, k.size(reduction.extent))
+            else:
+                for reducer, (result,) in zip(reduction.reducers, state, strict=True):
+                    k.bind(reducer.result, result)
 
-    def _read(self, reduction: Reduce, level: Sequence[Reg], place: Reg) -> State:
+    def _read(self, reduction: Block, level: Sequence[Reg], place: Reg) -> State:
         e, lanes = self.k.e, self.k.lanes
         kept = self._kept(reduction)
         regs = iter(
@@ -147,7 +147,7 @@ class _Stripes:
         start = e.binary("mul", number, e.const(self.columns, I64))
         return [e.element_pointer(first, start, element) for first, element in room]
 
-    def _top(self, reduction: Reduce) -> Reg:
+    def _top(self, reduction: Block) -> Reg:
         """The number of the last level, from 0, that rows reach."""
         k, e = self.k, self.k.e
         count = levels_of(reduction)
@@ -159,7 +159,7 @@ class _Stripes:
             top = e.binary("add", top, e.convert("zext", more, "i64"))
         return top
 
-    def _reduction(self, reduction: Reduce, room: Room, ahead: Sequence[Statement]) -> None:
+    def _reduction(self, reduction: Block, room: Room, ahead: Sequence[Statement]) -> None:
         """Leaves a reduction's results in its last level."""
         k, e, reducers = self.k, self.k.e, reduction.reducers
         side = k.tuning.column_block_streams
@@ -194,10 +194,10 @@ class _Stripes:
                 self._over(rest)
                 self._carry(reduction, room, block.index, end, top)
 
-    def _rows(self, reduction: Reduce, start: Reg, end: Reg, state: State) -> State:
+    def _rows(self, reduction: Block, start: Reg, end: Reg, state: State) -> State:
         """The columns that are bound at present: their state after some rows."""
         k, e, reducers = self.k, self.k.e, reduction.reducers
-        far = [s for s in reduction.body if isinstance(s, Load)]
+        far = loads_in(reduction.body)
         with e.loop(start, end, 1, flat(state)) as loop:
             k.bind(reduction.index, loop.index)
             k.statements(reduction.body)
@@ -212,7 +212,7 @@ class _Stripes:
         e = self.k.e
         return e.intrinsic("smin", I64, e.binary("add", start, e.const(size, I64)), upper)
 
-    def _carry(self, reduction: Reduce, room: Room, start: Reg, end: Reg, top: Reg) -> None:
+    def _carry(self, reduction: Block, room: Room, start: Reg, end: Reg, top: Reg) -> None:
         """Levels from the second on that are full go into the next and start anew; after the last
         row all do.
 

@@ -17,12 +17,10 @@ from graphc.codegen.kernels.reduction import emit_whole_reduce, results_of_nothi
 from graphc.codegen.kernels.scope import KernelScope
 from graphc.codegen.llvm.emitter import I1, Reg
 from graphc.codegen.llvm.lanes import any_lane
-from graphc.kernel.ir import Apply, Cast, Const, DimValue, Load, Reduce, Statement, Store, Var
-
-_SCALARS = (Apply, Cast, Const, DimValue, Load, Store)
+from graphc.kernel.ir import Block, Statement, Var
 
 
-def emit_reduce(k: KernelScope, statement: Reduce) -> None:
+def emit_reduce(k: KernelScope, statement: Block) -> None:
     """Emits a reduction and binds its results, in lanes that don't need it those of no terms."""
     condition = statement.condition
     if condition is None:
@@ -39,18 +37,19 @@ def emit_reduce(k: KernelScope, statement: Reduce) -> None:
 def emit_iteration(k: KernelScope, body: Sequence[Statement]) -> None:
     """Emits a body of whose scalars nothing behind it reads any."""
     for position, statement in enumerate(body):
-        if isinstance(statement, Reduce) and statement.condition is not None:
+        block = statement.block
+        if block is not None and block.condition is not None:
             rest = body[position + 1 :]
-            if all(isinstance(s, _SCALARS) for s in rest):
+            if all(s.is_plain for s in rest):
                 k.statements(body[:position])
-                _emit_both(k, statement, statement.condition, body[:position], rest)
+                _emit_both(k, block, block.condition, body[:position], rest)
                 return
     k.statements(body)
 
 
 def _emit_both(
     k: KernelScope,
-    statement: Reduce,
+    statement: Block,
     condition: Var,
     before: Sequence[Statement],
     rest: Sequence[Statement],
@@ -78,7 +77,7 @@ def _emit_both(
 
 
 def _finish(
-    k: KernelScope, statement: Reduce, results: Sequence[Reg], rest: Sequence[Statement]
+    k: KernelScope, statement: Block, results: Sequence[Reg], rest: Sequence[Statement]
 ) -> None:
     for reducer, result in zip(statement.reducers, results, strict=True):
         k.bind(reducer.result, result)
@@ -95,7 +94,7 @@ def _some_lane(k: KernelScope, condition: Var) -> Reg:
 
 
 def _needed(
-    k: KernelScope, statement: Reduce, condition: Var, nothing: Sequence[Reg]
+    k: KernelScope, statement: Block, condition: Var, nothing: Sequence[Reg]
 ) -> list[Reg]:
     """The results, where some lane needs them."""
     emit_whole_reduce(k, statement)
@@ -108,7 +107,7 @@ def _needed(
 
 def _alternatives(condition: Var, before: Sequence[Statement]) -> list[Var]:
     """The conditions that are false where this one is."""
-    made = {s.result: s for s in before if isinstance(s, Apply) and s.primitive == "or"}
+    made = {s.results[0]: s for s in before if s.primitive == "or"}
     found = [condition]
     for var in found:
         if var in made:

@@ -12,12 +12,12 @@ from graphc.codegen.kernels.lane_values import storage
 from graphc.codegen.kernels.scope import KernelScope
 from graphc.codegen.llvm.emitter import I64, PTR, Reg
 from graphc.codegen.llvm.prefetch import LINE, prefetch
-from graphc.kernel.ir import Check, Loop
+from graphc.kernel.ir import Block
 from graphc.kernel.schedule.kinds import Gathered
 from graphc.kernel.schedule.picked_rows import Picked, picked_from
 
 
-def gathered_rows(k: KernelScope, loop: Loop) -> list[tuple[Picked, Gathered]]:
+def gathered_rows(k: KernelScope, loop: Block) -> list[tuple[Picked, Gathered]]:
     """The loads of a loop whose later rows are prefetched."""
     if not k.kernel.sites:
         return []
@@ -31,7 +31,7 @@ def gathered_rows(k: KernelScope, loop: Loop) -> list[tuple[Picked, Gathered]]:
 
 def prefetch_rows(
     k: KernelScope,
-    loop: Loop,
+    loop: Block,
     rows: Sequence[tuple[Picked, Gathered]],
     index: Reg,
     upper: Reg,
@@ -44,25 +44,11 @@ def prefetch_rows(
     for picked, schedule in rows:
         k.bind(loop.index, later)
         k.bind(picked.inner.index, e.const(0, I64))
-        for statement in picked.needed:
-            if isinstance(statement, Check):
-                k.bind(statement.result, _place(k, statement))
-            else:
-                k.statements([statement])
+        with k.unreported():
+            k.statements(picked.needed)
         place = k.uniform(picked.load.index)
         assert place is not None, "one place for all lanes"
         element = storage(picked.load.buffer.type.dtype)
         base = k.pointer(picked.load.buffer)
         address = e.assign(PTR, f"getelementptr {element}, {base}, {place}")
         prefetch(e, address, schedule.lines * LINE)
-
-
-def _place(k: KernelScope, check: Check) -> Reg:
-    """The place that a number says; one out of range is reported when its turn comes."""
-    e = k.e
-    number = k.uniform(check.index)
-    assert number is not None, "one number for all lanes"
-    if not check.wraps:
-        return number
-    from_end = e.binary("add", number, k.dim(check.bound))
-    return e.select(e.icmp("slt", number, e.const(0, I64)), from_end, number)

@@ -21,36 +21,18 @@ from graphc.base.target import CACHE_LINE, Target
 from graphc.codegen.kernels.collapsed_rows import emit_flat_rows
 from graphc.codegen.kernels.column_reduction import emit_stripes
 from graphc.codegen.kernels.conditional_reduction import emit_iteration, emit_reduce
-from graphc.codegen.kernels.loads_stores import emit_load, emit_store
+from graphc.codegen.kernels.loads_stores import EMITTERS as ACCESSES
 from graphc.codegen.kernels.loops import emit_plain_loop, emit_vector_loop
-from graphc.codegen.kernels.matmul_calls import emit_contract
+from graphc.codegen.kernels.matmul_calls import EMITTERS as PRODUCTS
 from graphc.codegen.kernels.nontemporal_stores import finish_stores, streamed_buffers
 from graphc.codegen.kernels.row_blocking import emit_shared_rows
-from graphc.codegen.kernels.scalars import (
-    emit_apply,
-    emit_check,
-    emit_const,
-    emit_conversion,
-    emit_dim_value,
-)
+from graphc.codegen.kernels.scalars import EMITTERS as SCALARS
 from graphc.codegen.kernels.scope import Emitters, KernelScope
 from graphc.codegen.kernels.software_pipelined_rows import emit_staggered
 from graphc.codegen.kernels.tiled_transpose import emit_across
 from graphc.codegen.llvm.emitter import I64, POINTER_ALIGN, PTR, FunctionEmitter, ModuleEmitter, Reg
 from graphc.ir.dims.expressions import ceil_div
-from graphc.kernel.ir import (
-    Apply,
-    Cast,
-    Check,
-    Const,
-    Contract,
-    DimValue,
-    Kernel,
-    Load,
-    Loop,
-    Reduce,
-    Store,
-)
+from graphc.kernel.ir import Block, Kernel
 from graphc.kernel.schedule.kinds import (
     Collapsed,
     ColumnBlocked,
@@ -60,6 +42,7 @@ from graphc.kernel.schedule.kinds import (
     Tiled,
     Vector,
 )
+from graphc.kernel.statements.blocks import Loop, Reduce
 
 ATTRIBUTES = "nounwind alignstack(64)"
 """Of kernels. What registers have no room for lies on the stack, and so does all that glue saves
@@ -72,7 +55,7 @@ _PARAMETERS = (
     ("i64", "%begin"), ("i64", "%end"), ("i64", "%seat"),
 )  # fmt: skip
 
-_LOOPS: Mapping[type[Schedule], Callable[[KernelScope, Loop, Any], None]] = {
+_LOOPS: Mapping[type[Schedule], Callable[[KernelScope, Block, Any], None]] = {
     Vector: emit_vector_loop,
     ColumnBlocked: emit_stripes,
     Tiled: emit_across,
@@ -91,18 +74,13 @@ def _emit_loop(k: KernelScope, statement: Loop) -> None:
         _LOOPS[type(schedule)](k, statement, schedule)
 
 
-_EMITTERS = Emitters(
+EMITTERS = Emitters(
     {
-        Apply: emit_apply,
-        Load: emit_load,
-        Store: emit_store,
-        Const: emit_const,
-        Cast: emit_conversion,
-        DimValue: emit_dim_value,
-        Check: emit_check,
-        Reduce: emit_reduce,
+        **SCALARS,
+        **ACCESSES,
+        **PRODUCTS,
         Loop: _emit_loop,
-        Contract: emit_contract,
+        Reduce: emit_reduce,
     },
     emit_iteration,
 )
@@ -111,7 +89,7 @@ _EMITTERS = Emitters(
 def emit_kernel(module: ModuleEmitter, kernel: Kernel, symbol: str, target: Target) -> None:
     """Defines a kernel's function in a module, as the kernel's schedule says."""
     e = FunctionEmitter(module, symbol, _PARAMETERS, attributes=ATTRIBUTES)
-    k = KernelScope(module, e, kernel, target, _EMITTERS)
+    k = KernelScope(module, e, kernel, target, EMITTERS)
     for position, buffer in enumerate(kernel.buffers):
         slot = e.element_pointer(Reg("%buffers", PTR), e.const(position, I64), "ptr")
         k.place(buffer, e.load(slot, PTR, POINTER_ALIGN))
@@ -129,4 +107,4 @@ def emit_kernel(module: ModuleEmitter, kernel: Kernel, symbol: str, target: Targ
     e.finish()
 
 
-__all__ = ["emit_kernel"]
+__all__ = ["EMITTERS", "emit_kernel"]

@@ -9,13 +9,16 @@ from collections.abc import Sequence
 
 from graphc.codegen.kernels.lane_values import Held, Linear, is_literal, storage
 from graphc.codegen.kernels.nontemporal_stores import ALWAYS
-from graphc.codegen.kernels.scope import KernelScope
+from graphc.codegen.kernels.scope import EmitterTable, KernelScope
 from graphc.codegen.llvm.emitter import I64, PTR, FunctionEmitter, Reg, ltype
 from graphc.codegen.llvm.masked import every_lane, first_lanes, load_lanes, store_lanes
 from graphc.codegen.llvm.prefetch import LINE, prefetch
 from graphc.ir.dtypes import DType
-from graphc.kernel.ir import Load, Statement, Store, Var
+from graphc.kernel.ir import Statement, Var
 from graphc.kernel.schedule.kinds import Prefetched
+from graphc.kernel.statements.base import Access
+from graphc.kernel.statements.bodies import accesses_in, loads_in
+from graphc.kernel.statements.memory import Load, Store
 
 
 def _to_register(e: FunctionEmitter, raw: Reg, dtype: DType) -> Reg:
@@ -94,11 +97,11 @@ def prefetch_streams(k: KernelScope, body: Sequence[Statement], width: int) -> N
 
     Call it where the loop's lanes are bound.
     """
-    conditions = [k.streaming[store] for store in body if store in k.streaming]
+    conditions = [k.streaming[store] for store in accesses_in(body) if store in k.streaming]
     if not conditions:
         return
     schedule = k.kernel.schedule
-    loads = [s for s in body if isinstance(s, Load) and isinstance(schedule.get(s), Prefetched)]
+    loads = [load for load in loads_in(body) if isinstance(schedule.get(load), Prefetched)]
     if not loads:
         return
     if conditions[0] is ALWAYS:
@@ -108,7 +111,7 @@ def prefetch_streams(k: KernelScope, body: Sequence[Statement], width: int) -> N
         prefetch_loads(k, loads, width)
 
 
-def prefetch_loads(k: KernelScope, loads: Sequence[Load], width: int) -> None:
+def prefetch_loads(k: KernelScope, loads: Sequence[Access], width: int) -> None:
     """Prefetches of what neighbouring lanes, bound at present, read as far on as schedules say."""
     for load in loads:
         schedule, place = k.kernel.schedule.get(load), k.binding(load.index)
@@ -203,3 +206,7 @@ def _contiguous(
         e.store(value, pointer, align)
         e.jump(done)
         e.start(done)
+
+
+EMITTERS: EmitterTable = {Load: emit_load, Store: emit_store}
+"""What emits loads and stores."""

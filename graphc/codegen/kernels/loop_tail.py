@@ -14,7 +14,7 @@ from graphc.codegen.kernels.lane_values import Linear
 from graphc.codegen.kernels.scope import KernelScope
 from graphc.codegen.llvm.emitter import I64, Reg
 from graphc.codegen.llvm.masked import first_lanes
-from graphc.kernel.ir import Loop
+from graphc.kernel.ir import Block
 from graphc.kernel.schedule.nest import fitting
 
 
@@ -40,7 +40,7 @@ def some_lanes(k: KernelScope, count: Reg | int, lanes: int) -> Iterator[None]:
 
 
 def emit_leftover(
-    k: KernelScope, loop: Loop, lower: Reg, upper: Reg, width: int, left: int | None
+    k: KernelScope, loop: Block, lower: Reg, upper: Reg, width: int, left: int | None
 ) -> None:
     """Runs a vector loop from ``lower`` to ``upper``, over ``left`` elements if that is known."""
     e, lanes = k.e, lanes_for(k, width, left)

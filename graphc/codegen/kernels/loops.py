@@ -12,11 +12,11 @@ from graphc.codegen.kernels.loop_tail import emit_leftover
 from graphc.codegen.kernels.nontemporal_stores import start_of_lines
 from graphc.codegen.kernels.scope import KernelScope
 from graphc.codegen.llvm.emitter import I64, Reg
-from graphc.kernel.ir import Loop
+from graphc.kernel.ir import Block
 from graphc.kernel.schedule.kinds import Collapsed, Schedule, Vector
 
 
-def emit_plain_loop(k: KernelScope, statement: Loop) -> None:
+def emit_plain_loop(k: KernelScope, statement: Block) -> None:
     """Emits a loop iteration by iteration."""
     e = k.e
     initial = [k.spread(carry.initial) for carry in statement.carries]
@@ -39,7 +39,7 @@ def emit_plain_loop(k: KernelScope, statement: Loop) -> None:
 
 def emit_vector_loop(
     k: KernelScope,
-    statement: Loop,
+    statement: Block,
     schedule: Schedule | None,
     bounds: tuple[Reg, Reg] | None = None,
 ) -> None:

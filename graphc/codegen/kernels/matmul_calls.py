@@ -5,11 +5,11 @@ from __future__ import annotations
 from graphc.base.errors import UnsupportedError
 from graphc.codegen.gemm import columns_before, gemm_library
 from graphc.codegen.kernels.lane_values import storage
-from graphc.codegen.kernels.scope import KernelScope
+from graphc.codegen.kernels.scope import EmitterTable, KernelScope
 from graphc.codegen.llvm.emitter import I64, PTR, Reg
-from graphc.kernel.analysis.split import divided, is_streamed
-from graphc.kernel.ir import Contract, MatrixOperand, Size
+from graphc.kernel.ir import Size
 from graphc.kernel.panels import panel_width
+from graphc.kernel.statements.products import Contract, MatrixOperand
 
 
 def emit_contract(k: KernelScope, statement: Contract) -> None:
@@ -53,11 +53,11 @@ def _part_of_product(
 ) -> tuple[Reg, Reg, Reg, list[Reg], Reg, Reg]:
     """The operands and sizes of the rows or columns of a product in the present range."""
     e = k.e
-    name, size, block = divided(statement)
+    name, size, block = statement.divided
     element = storage(statement.c.buffer.type.dtype)
     bounds = k.ranges.bounds(statement)
     first, past = (e.binary("mul", bound, e.const(block, I64)) for bound in bounds)
-    if name == "n" and is_streamed(statement):
+    if name == "n" and statement.is_streamed:
         zero, end = e.const(0, I64), k.size(size)
         before = columns_before(e, b, statement.b.buffer.type.dtype.bytes)
         is_end = e.icmp("sge", past, end)
@@ -103,4 +103,7 @@ def _matrix(k: KernelScope, operand: MatrixOperand) -> Reg:
     )
 
 
-__all__ = ["emit_contract"]
+EMITTERS: EmitterTable = {Contract: emit_contract}
+"""What emits matrix products."""
+
+__all__ = ["EMITTERS"]

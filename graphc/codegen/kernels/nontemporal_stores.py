@@ -8,28 +8,16 @@ element of a line. Values are the same either way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from graphc.codegen.kernels.scope import KernelScope
 from graphc.codegen.llvm.emitter import I1, I64, FunctionEmitter, Reg
 from graphc.codegen.llvm.prefetch import LINE
 from graphc.ir.dims.expressions import Dim, product
-from graphc.kernel.ir import (
-    Apply,
-    Buffer,
-    Cast,
-    Check,
-    Const,
-    DimValue,
-    Kernel,
-    Load,
-    Loop,
-    Size,
-    Statement,
-    Store,
-    Var,
-)
+from graphc.kernel.ir import Block, Buffer, Kernel, Size, Statement, Var
 from graphc.kernel.schedule.kinds import Streaming
+from graphc.kernel.statements.base import Access
+from graphc.kernel.statements.bodies import accesses_in
 
 ALWAYS = Reg("true", I1)
 
@@ -37,9 +25,10 @@ ALWAYS = Reg("true", I1)
 def streamed_buffers(k: KernelScope, kernel: Kernel) -> dict[Buffer, Reg]:
     """The outputs that are written past the caches, and under which condition; call it at entry."""
     least = {
-        store.buffer: schedule.array
+        buffer: schedule.array
         for store, schedule in kernel.schedule.items()
-        if isinstance(store, Store) and isinstance(schedule, Streaming)
+        if isinstance(schedule, Streaming)
+        for buffer in store.writes
     }
     result: dict[Buffer, Reg] = {}
     for buffer in kernel.buffers if least else ():
@@ -51,12 +40,12 @@ def streamed_buffers(k: KernelScope, kernel: Kernel) -> dict[Buffer, Reg]:
     return result
 
 
-def _streaming(k: KernelScope, statement: Statement) -> Streaming | None:
-    """The schedule of a store that is non-temporal where its array is large."""
-    found = k.kernel.schedule.get(statement)
-    if not isinstance(found, Streaming) or not isinstance(statement, Store):
-        return None
-    return found if statement.buffer in k.streamed else None
+def _streaming(k: KernelScope, body: Sequence[Statement]) -> Iterator[tuple[Access, Streaming]]:
+    """The stores of a body that are non-temporal where their arrays are large."""
+    for access in accesses_in(body):
+        found = k.kernel.schedule.get(access)
+        if isinstance(found, Streaming) and access.buffer in k.streamed:
+            yield access, found
 
 
 def at_least(k: KernelScope, size: Dim, bound: int) -> Reg | None:
@@ -92,10 +81,7 @@ def start_of_lines(
     if isinstance(extent, Var):
         return None
     e, start = k.e, None
-    for store in body:
-        schedule = _streaming(k, store)
-        if schedule is None or not isinstance(store, Store):
-            continue
+    for store, schedule in _streaming(k, body):
         size = store.buffer.type.dtype.bytes
         long = at_least(k, product((extent, size)), schedule.row)
         if long is None and not short:
@@ -119,30 +105,27 @@ def start_of_lines(
     return start if start is None or lower.text == "0" else e.binary("add", lower, start)
 
 
-def first_line(k: KernelScope, row: Loop, room: int) -> Reg:
+def first_line(k: KernelScope, row: Block, room: int) -> Reg:
     """The first column of a row from which on its first streamed store writes whole lines.
 
     It is 0 if there is no such store, or that column is not among the first ``room``.
     """
     e, none = k.e, k.e.const(0, I64)
-    for store in row.body if room else ():
-        if isinstance(store, Store) and _streaming(k, store) is not None:
-            address = address_at(k, row.body, row.index, none, store)
-            if address is not None:
-                size = store.buffer.type.dtype.bytes
-                gap = _to_line(e, address, size)
-                return e.select(e.icmp("sle", gap, e.const(room, I64)), gap, none)
+    for store, _ in _streaming(k, row.body if room else ()):
+        address = address_at(k, row.body, row.index, none, store)
+        if address is not None:
+            size = store.buffer.type.dtype.bytes
+            gap = _to_line(e, address, size)
+            return e.select(e.icmp("sle", gap, e.const(room, I64)), gap, none)
     return none
 
 
-def mark_whole_rows(k: KernelScope, row: Loop, start: Reg) -> None:
+def mark_whole_rows(k: KernelScope, row: Block, start: Reg) -> None:
     """Notes which stores of a vector loop are streamed: those that begin with a line at a column.
 
     Nothing is lost at the ends of such rows, however short they are.
     """
-    for store in row.body:
-        if not isinstance(store, Store) or _streaming(k, store) is None:
-            continue
+    for store, _ in _streaming(k, row.body):
         assert not isinstance(row.extent, Var), "rows of a known number of columns"
         address = address_at(k, row.body, row.index, start, store)
         if address is not None:
@@ -160,7 +143,7 @@ def _begins_line(e: FunctionEmitter, address: Reg) -> Reg:
 
 
 def address_at(
-    k: KernelScope, body: Sequence[Statement], index: Var, value: Reg, access: Load | Store
+    k: KernelScope, body: Sequence[Statement], index: Var, value: Reg, access: Access
 ) -> Reg | None:
     """Where a load or store of the body is at a value of its loop's index, as an integer."""
     e, size = k.e, access.buffer.type.dtype.bytes
@@ -175,8 +158,8 @@ def element_at(
     k: KernelScope, body: Sequence[Statement], index: Var, value: Reg, wanted: Var
 ) -> Reg | None:
     """A scalar of the body at a value of its loop's index, if only indices lead to it."""
-    definitions = {s.result: s for s in body if isinstance(s, (Apply, Const, DimValue))}
-    others = {s.result for s in body if isinstance(s, (Load, Cast, Check))}
+    definitions = {s.results[0]: s for s in body if s.is_arithmetic}
+    others = {s.results[0] for s in body if s.is_scalar and not s.is_arithmetic}
     needed: set[Var] = set()
     stack = [wanted]
     while stack:
@@ -188,15 +171,12 @@ def element_at(
             if var in others or k.uniform(var) is None:
                 return None
             continue
-        if statement.result.dtype.is_float:
+        if var.dtype.is_float:
             return None
         needed.add(var)
-        if isinstance(statement, Apply):
-            stack.extend(statement.operands)
+        stack.extend(statement.operands)
     k.bind(index, value)
-    k.statements(
-        [s for s in body if isinstance(s, (Apply, Const, DimValue)) and s.result in needed]
-    )
+    k.statements([s for var, s in definitions.items() if var in needed])
     return k.uniform(wanted)
 
 

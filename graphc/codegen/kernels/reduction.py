@@ -16,16 +16,9 @@ from graphc.codegen.kernels.scope import KernelScope
 from graphc.codegen.llvm.emitter import I64, FunctionEmitter, LType, Reg, element_of, ltype
 from graphc.ir.dtypes import int64
 from graphc.kernel.cascade import by_words, cascades, level_count, parts_of
-from graphc.kernel.ir import (
-    CHUNK,
-    Apply,
-    Load,
-    Reduce,
-    Reducer,
-    joining,
-    lanes,
-)
+from graphc.kernel.ir import CHUNK, Block, joining, lanes
 from graphc.kernel.reference_reductions import combine_nothing, neutral_element
+from graphc.kernel.statements.base import Reducer
 
 Accumulator = tuple[Reg, ...]
 """One register, or value and position for argmin and argmax; for extremes of floats three words.
@@ -128,7 +121,7 @@ def grouped(reducers: Sequence[Reducer], regs: Sequence[Reg]) -> State:
     return result
 
 
-def emit_whole_reduce(k: KernelScope, statement: Reduce) -> None:
+def emit_whole_reduce(k: KernelScope, statement: Block) -> None:
     """Emits a reduction, whatever its condition, and binds its results."""
     state = (_lanes_reduce if statement.order == "lanes" else _chain_reduce)(k, statement)
     bind_results(k, statement, state, k.size(statement.extent))
@@ -209,7 +202,7 @@ def cascade(
     return level(level_count(reducers, known_steps) - 1, e.const(0, I64), steps)
 
 
-def _chain_reduce(k: KernelScope, statement: Reduce) -> State:
+def _chain_reduce(k: KernelScope, statement: Block) -> State:
     e, reducers = k.e, statement.reducers
     extent = k.size(statement.extent)
 
@@ -223,7 +216,7 @@ def _chain_reduce(k: KernelScope, statement: Reduce) -> State:
     return cascade(k, reducers, extent, known, body)
 
 
-def _lanes_reduce(k: KernelScope, statement: Reduce) -> State:
+def _lanes_reduce(k: KernelScope, statement: Block) -> State:
     assert k.lanes == 1, "lane reductions stand in scalar loops"
     e, reducers = k.e, statement.reducers
     width = max(lanes(reducer.term.dtype) for reducer in reducers)
@@ -269,7 +262,7 @@ def _lanes_reduce(k: KernelScope, statement: Reduce) -> State:
     return state
 
 
-def _most_at_once(k: KernelScope, statement: Reduce) -> int:
+def _most_at_once(k: KernelScope, statement: Block) -> int:
     """How many lanes a step may have: as many registers of what is computed for the terms as of
     these.
 
@@ -277,16 +270,13 @@ def _most_at_once(k: KernelScope, statement: Reduce) -> int:
     256: 32 registers for each value. LLVM took 0.58 s for that in place of 0.09, and the rows a
     fifth longer.
     """
-    floats = [
-        s.result.dtype.bits
-        for s in statement.body
-        if isinstance(s, Apply) and s.result.dtype.is_float
-    ]
+    computed = [var.dtype for s in statement.body if s.primitive for var in s.results]
+    floats = [dtype.bits for dtype in computed if dtype.is_float]
     return k.tuning.free_registers * k.target.vector_bits // max(floats, default=8)
 
 
 def last_terms(
-    k: KernelScope, statement: Reduce, lower: Reg, upper: Reg, width: int, left: int | None
+    k: KernelScope, statement: Block, lower: Reg, upper: Reg, width: int, left: int | None
 ) -> State:
     """The terms from ``lower`` to ``upper``, fewer than ``width``: ``left``, if that is known."""
     e, reducers = k.e, statement.reducers
@@ -314,14 +304,14 @@ def last_terms(
     return grouped(reducers, loop.results)
 
 
-def _is_best_alone(statement: Reduce) -> bool:
+def _is_best_alone(statement: Block) -> bool:
     """Whether terms are taken one by one: they are as soon read so as from the stack, where order
     matters and nothing is computed for them; and positions of extremes are."""
     reducers = statement.reducers
     if any(reducer.combine.startswith("arg") for reducer in reducers):
         return True
     reads = all(
-        isinstance(s, Load) or (isinstance(s, Apply) and s.result.dtype is int64)
+        bool(s.reads) or (s.primitive is not None and s.results[0].dtype is int64)
         for s in statement.body
     )
     return reads and any(map(cascades, reducers))
@@ -406,7 +396,7 @@ def _part(e: FunctionEmitter, reg: Reg, start: int, count: int) -> Reg:
     return e.assign(target, f"shufflevector {reg}, {reg.type} poison, <{count} x i32> <{order}>")
 
 
-def bind_results(k: KernelScope, statement: Reduce, state: State, extent: Reg) -> None:
+def bind_results(k: KernelScope, statement: Block, state: State, extent: Reg) -> None:
     """Says what the results of a reduction are."""
     e = k.e
     for reducer, accumulator in zip(statement.reducers, state, strict=True):

@@ -10,15 +10,16 @@ from graphc.codegen.kernels.loops import emit_vector_loop
 from graphc.codegen.kernels.nontemporal_stores import start_of_lines
 from graphc.codegen.kernels.scope import KernelScope
 from graphc.codegen.llvm.emitter import I64
-from graphc.kernel.ir import Loop
+from graphc.kernel.ir import Block
 from graphc.kernel.schedule.kinds import RowBlocked
 
 
-def emit_shared_rows(k: KernelScope, rows: Loop, schedule: RowBlocked) -> None:
+def emit_shared_rows(k: KernelScope, rows: Block, schedule: RowBlocked) -> None:
     """Emits a loop over rows."""
-    *before, row = rows.body
+    *before, last_of_row = rows.body
+    row = last_of_row.block
     e, zero, block = k.e, k.e.const(0, I64), schedule.columns
-    assert isinstance(row, Loop) and isinstance(row.extent, int), "so legality says"
+    assert row is not None and isinstance(row.extent, int), "so legality says"
     count = row.extent // block
     lower, upper = k.bounds(rows)
     with e.loop(lower, upper, schedule.rows) as some:

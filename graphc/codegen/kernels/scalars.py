@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from graphc.codegen.kernels.lane_values import Binding, Linear, is_literal
 from graphc.codegen.kernels.primitives import emit_cast, emit_primitive
-from graphc.codegen.kernels.scope import KernelScope
+from graphc.codegen.kernels.scope import EmitterTable, KernelScope
 from graphc.codegen.llvm.emitter import I64, PTR, FunctionEmitter, Reg, element_of, ltype
 from graphc.codegen.llvm.lanes import any_lane, first_lane
-from graphc.kernel.ir import Apply, Cast, Check, Const, DimValue
+from graphc.kernel.statements.scalars import Apply, Cast, Check, Const, DimValue
 from graphc.plan.abi import INDEX_ERROR
 
 
@@ -86,6 +86,9 @@ def emit_conversion(k: KernelScope, statement: Cast) -> None:
 
 def emit_check(k: KernelScope, statement: Check) -> None:
     """Binds an index that is inside, or reports it and binds 0."""
+    if not k.reports:
+        k.bind(statement.result, _place(k, statement))
+        return
     e = k.e
     index = k.uniform(statement.index)
     if index is None:
@@ -110,6 +113,17 @@ def emit_check(k: KernelScope, statement: Check) -> None:
     k.bind(statement.result, e.select(bad, zero, wrapped))
 
 
+def _place(k: KernelScope, check: Check) -> Reg:
+    """The place that a number says, wherever that is."""
+    e = k.e
+    number = k.uniform(check.index)
+    assert number is not None, "one number for all lanes"
+    if not check.wraps:
+        return number
+    from_end = e.binary("add", number, k.dim(check.bound))
+    return e.select(e.icmp("slt", number, e.const(0, I64)), from_end, number)
+
+
 def _report(k: KernelScope, code: int, site: int, value: Reg, bound: Reg) -> None:
     """Fills the status record unless something failed before."""
     e = k.e
@@ -120,4 +134,13 @@ def _report(k: KernelScope, code: int, site: int, value: Reg, bound: Reg) -> Non
             e.store(item, e.element_pointer(status, e.const(position, I64), "i64"), 8)
 
 
-__all__ = ["emit_apply", "emit_check", "emit_const", "emit_conversion", "emit_dim_value"]
+EMITTERS: EmitterTable = {
+    Apply: emit_apply,
+    Const: emit_const,
+    Cast: emit_conversion,
+    DimValue: emit_dim_value,
+    Check: emit_check,
+}
+"""What emits scalars."""
+
+__all__ = ["EMITTERS"]

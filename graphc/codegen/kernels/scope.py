@@ -6,9 +6,10 @@ scope is told (``graphc.codegen.kernels.kernel``), so that no module here import
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from graphc.base.lazily import once
 from graphc.base.target import Target
@@ -19,7 +20,11 @@ from graphc.codegen.llvm.dims import DimRegs
 from graphc.codegen.llvm.emitter import I64, FunctionEmitter, ModuleEmitter, Reg, ltype
 from graphc.ir.dims.expressions import Dim
 from graphc.kernel.analysis.index_range import Affine, index_forms
-from graphc.kernel.ir import Buffer, Kernel, Load, Loop, Size, Statement, Store, Var
+from graphc.kernel.ir import Block, Buffer, Kernel, Size, Statement, Var
+from graphc.kernel.statements.base import Access
+
+EmitterTable: TypeAlias = Mapping[type[Statement], Callable[["KernelScope", Any], None]]
+"""What emits each class of statements, told a scope and the statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +32,11 @@ class Emitters:
     """Who emits what.
 
     Attributes:
-        statements: the function of each class of statements, of a scope and the statement.
+        statements: the function of each class of statements.
         iteration: emits a body of whose scalars nothing behind it reads any.
     """
 
-    statements: Mapping[type, Callable[[KernelScope, Any], None]]
+    statements: EmitterTable
     iteration: Callable[[KernelScope, Sequence[Statement]], None]
 
 
@@ -47,6 +52,7 @@ class KernelScope:
         streaming: the stores of the present loop that are, and under which condition.
         tiles: where elements lie that a tile has read already.
         ranges: what of each loop is to be run.
+        reports: whether checks report indices that are out of range.
     """
 
     def __init__(
@@ -70,8 +76,9 @@ class KernelScope:
         self._pointers: dict[Buffer, Reg] = {}
         self.dims = DimRegs(self.e)
         self.streamed: dict[Buffer, Reg] = {}
-        self.streaming: dict[Store, Reg] = {}
-        self.tiles: dict[Load, Reg] = {}
+        self.streaming: dict[Access, Reg] = {}
+        self.tiles: dict[Statement, Reg] = {}
+        self.reports = True
         self.ranges = Ranges(self.e, kernel, self.dim)
 
     @once
@@ -127,7 +134,7 @@ class KernelScope:
         """A dim as an i64 register or literal."""
         return self.dims.of(dim)
 
-    def bounds(self, statement: Loop) -> tuple[Reg, Reg]:
+    def bounds(self, statement: Block) -> tuple[Reg, Reg]:
         """The iterations to run: those in the range, or all of a loop that is not cut."""
         if self.ranges.cuts(statement):
             return self.ranges.bounds(statement)
@@ -140,6 +147,13 @@ class KernelScope:
         functions = self._emitters.statements
         for statement in body:
             functions[type(statement)](self, statement)
+
+    @contextmanager
+    def unreported(self) -> Iterator[None]:
+        """Inside, checks give the places that numbers say, and report none: their turn comes."""
+        self.reports = False
+        yield
+        self.reports = True
 
     def iteration(self, body: Sequence[Statement]) -> None:
         """Emits a body of whose scalars nothing behind it reads any."""

@@ -39,31 +39,24 @@ from graphc.codegen.kernels.reduction import (
 from graphc.codegen.kernels.scope import KernelScope
 from graphc.codegen.llvm.emitter import I8, I64, PTR, Reg, element_of, ltype
 from graphc.codegen.llvm.prefetch import LINE, prefetch
-from graphc.kernel.ir import (
-    Buffer,
-    Load,
-    Loop,
-    Reduce,
-    Store,
-    Var,
-)
+from graphc.kernel.ir import Block, Buffer, Var
 from graphc.kernel.schedule.kinds import Pipelined, Prefetched
 from graphc.kernel.schedule.row_stages import (
     Scalars,
-    Stage,
     columns_of,
     following_the_row,
     fresh_loads,
     handed_on,
     makers,
-    results_of,
     rooms,
     stages_of,
     width_of,
 )
+from graphc.kernel.statements.base import Access
+from graphc.kernel.statements.bodies import accesses_in, stores_in
 
 
-def emit_staggered(k: KernelScope, rows: Loop, schedule: Pipelined) -> None:
+def emit_staggered(k: KernelScope, rows: Block, schedule: Pipelined) -> None:
     """Emits a loop over rows whose stages run at the same time."""
     _Staggered(k, rows, *stages_of(rows)).emit()
 
@@ -72,12 +65,12 @@ class _Staggered:
     """The code of one loop."""
 
     def __init__(
-        self, k: KernelScope, rows: Loop, stages: Sequence[Stage], once: Sequence[Scalars]
+        self, k: KernelScope, rows: Block, stages: Sequence[Block], once: Sequence[Scalars]
     ) -> None:
         self.k = k
         self.rows, self.stages = rows, stages
         follows = following_the_row(rows, stages)
-        self.indices = [s for group in once for s in group if follows.intersection(results_of(s))]
+        self.indices = [s for group in once for s in group if follows.intersection(s.results)]
         self.once = [[s for s in group if s not in self.indices] for group in once]
         self.made = makers(stages, once, follows)
         self.handed = handed_on(stages, once, follows)
@@ -123,9 +116,9 @@ class _Staggered:
                 known.append(self._begin(number, row, handed))
             for number, state in enumerate(self._columns(known, active)):
                 stage = self.stages[number]
-                if isinstance(stage, Reduce):
+                if stage.reducers:
                     bind_results(k, stage, state, k.size(stage.extent))
-                    known[number] |= {var: k.binding(var) for var in results_of(stage)}
+                    known[number] |= {var: k.binding(var) for var in stage.results}
             self._recall(known[-1])
             with e.when(active[-1]):
                 k.statements(self.once[-1])
@@ -140,17 +133,17 @@ class _Staggered:
         k, e = self.k, self.k.e
         k.bind(self.rows.index, row)
         k.statements(self.indices)
-        stores = [s for s in self.stages[-1].body if isinstance(s, Store)]
+        stores = stores_in(self.stages[-1].body)
         read, written = self._address(0, self.fresh[0]), self._address(-1, stores)
         gap = e.binary("sub", read, written) if read and written else None
-        touched: list[Load | Store] = [*self.fresh[0], *stores]
+        touched = [*self.fresh[0], *stores]
         sizes = [s.buffer.type.dtype.bytes for s in touched] or [1]
         row_bytes = columns_of(self.stages) * sizes[0]
         step_bytes, rows = self.width * max(sizes), len(self.stages) - 1
         self.before = beginning(e, row_bytes, gap)
         self.ahead = turn(e, row_bytes, step_bytes, self.steps, rows, gap)
 
-    def _address(self, number: int, accesses: Sequence[Load] | Sequence[Store]) -> Reg | None:
+    def _address(self, number: int, accesses: Sequence[Access]) -> Reg | None:
         """Where a stage first touches the present row."""
         k, stage = self.k, self.stages[number]
         if not accesses:
@@ -160,7 +153,7 @@ class _Staggered:
     def _settle(self, number: int, row: Reg) -> None:
         """Says where a stage finds its rows in scratch: some by turns, as it lies in a page."""
         e = self.k.e
-        touched = {s.buffer for s in self.stages[number].body if isinstance(s, (Load, Store))}
+        touched = {access.buffer for access in accesses_in(self.stages[number].body)}
         used = [room for room in self.passed_on if room[0] in touched]
         read = self._address(0, self.fresh[0]) if used else None
         place = e.binary("sub", read or e.const(0, I64), self.before)
@@ -178,13 +171,13 @@ class _Staggered:
         self._recall(handed)
         k.statements(self.indices)
         k.statements(self.once[number])
-        if isinstance(stage, Loop):
+        if not stage.reducers:
             self.start = first_line(k, stage, self.rest)
             mark_whole_rows(k, stage, self.start)
         self._settle(number, row)
         visible = [self.rows.index, *handed]
         for statement in (*self.indices, *self.once[number]):
-            visible += results_of(statement)
+            visible += statement.results
         return {var: k.binding(var) for var in visible}
 
     def _recall(self, known: Mapping[Var, Binding]) -> None:
@@ -196,9 +189,9 @@ class _Staggered:
     ) -> list[State]:
         """One pass over the columns of all rows at work; gives each stage's sums."""
         k, e = self.k, self.k.e
-        counts = [len(s.reducers) if isinstance(s, Reduce) else 0 for s in self.stages]
+        counts = [len(stage.reducers) for stage in self.stages]
         bounds = list(pairwise(accumulate(counts, initial=0)))
-        reducers = [r for stage in self.stages if isinstance(stage, Reduce) for r in stage.reducers]
+        reducers = [reducer for stage in self.stages for reducer in stage.reducers]
 
         def all_stages(parts: list[State], one: Callable[[int, State], State]) -> list[State]:
             for position, part in enumerate(parts):
@@ -227,14 +220,14 @@ class _Staggered:
         """Where a step of a stage begins; what is written is some steps away from what is read."""
         e, steps = self.k.e, self.k.e.const(self.steps, I64)
         shift = e.const(self.width.bit_length() - 1, I64)
-        if isinstance(self.stages[number], Reduce):
+        if self.stages[number].reducers:
             return e.binary("shl", step, shift)
         later = e.binary("add", step, self.ahead)
         later = e.select(e.icmp("slt", later, steps), later, e.binary("sub", later, steps))
         column = e.binary("shl", later, shift)
         return e.binary("add", column, self.start) if self.rest else column
 
-    def _prefetch(self, load: Load, first: Reg | None, columns: int) -> None:
+    def _prefetch(self, load: Access, first: Reg | None, columns: int) -> None:
         """Fetches what will be read some rows further on, with an element and those behind it."""
         k, dtype = self.k, load.buffer.type.dtype
         schedule = k.kernel.schedule.get(load)
@@ -251,7 +244,7 @@ class _Staggered:
         """What becomes of a stage's state, if a row is in it."""
         stage = self.stages[number]
         regs = self.k.e.merged(active, flat(state), lambda: flat(one(number, state)), "stage")
-        return state if isinstance(stage, Loop) else grouped(stage.reducers, regs)
+        return grouped(stage.reducers, regs) if stage.reducers else state
 
     def _one(self, number: int, step: Reg, state: State) -> State:
         """One step of a stage."""
@@ -263,7 +256,7 @@ class _Staggered:
             index = k.binding(load.index)
             if isinstance(index, Linear) and is_literal(index.stride, 1):
                 self._prefetch(load, index.base, self.width)
-        if isinstance(stage, Loop):
+        if not stage.reducers:
             return state
         return combined(k, stage.reducers, state, terms(k, stage.reducers, column))
 
@@ -276,7 +269,7 @@ class _Staggered:
             first = element_at(k, stage.body, stage.index, whole, load.index)
             self._prefetch(load, first, self.rest)
         k.held = {}
-        if isinstance(stage, Reduce):
+        if stage.reducers:
             last = last_terms(k, stage, whole, past, self.width, self.rest)
             state = combined(k, stage.reducers, state, last)
         elif self.start.text == none.text:

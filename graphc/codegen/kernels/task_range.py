@@ -14,8 +14,8 @@ from contextlib import contextmanager
 
 from graphc.codegen.llvm.emitter import I64, FunctionEmitter, Reg
 from graphc.ir.dims.expressions import Dim, product
-from graphc.kernel.analysis.split import level_extent, split_levels
-from graphc.kernel.ir import Contract, Kernel, Loop
+from graphc.kernel.analysis.split import level_cut, split_levels
+from graphc.kernel.ir import Block, Kernel, Statement
 
 ALIGNED = 64
 """A multiple of every vector's lanes, and for bytes a cache line."""
@@ -30,31 +30,32 @@ class Ranges:
         self._dim = dim
         self._range = Reg("%begin", I64), Reg("%end", I64)
         levels = split_levels(kernel)
-        extents = [level_extent(level) for level in levels]
-        self._inside: dict[Loop | Contract, Dim] = {
+        extents = [level_cut(level).extent for level in levels]
+        self._inside: dict[Statement, Dim] = {
             level: product(extents[number + 1 :]) for number, level in enumerate(levels)
         }
         self._last = levels[-1] if levels else None
 
-    def cuts(self, level: Loop | Contract) -> bool:
+    def cuts(self, level: Statement) -> bool:
         """Whether a statement is a level of the range; others run as a whole."""
         return level in self._inside
 
-    def bounds(self, level: Loop | Contract) -> tuple[Reg, Reg]:
+    def bounds(self, level: Statement) -> tuple[Reg, Reg]:
         """The first iteration of a level and the one past the last, of those it is to run."""
         e, (begin, end) = self._e, self._range
         if level is not self._last:
             inside = self._count(self._inside[level])
             past = e.binary("add", end, e.binary("sub", inside, e.const(1, I64)))
             return e.binary("udiv", begin, inside), e.binary("udiv", past, inside)
-        if not isinstance(level, Loop) or level.kind == "parallel":
+        cut = level_cut(level)
+        if cut.is_parallel:
             return begin, end
         mask = e.const(-ALIGNED, I64)
-        is_end = e.icmp("eq", end, self._dim(level_extent(level)))
+        is_end = e.icmp("eq", end, self._dim(cut.extent))
         return e.binary("and", begin, mask), e.select(is_end, end, e.binary("and", end, mask))
 
     @contextmanager
-    def iteration(self, level: Loop, index: Reg) -> Iterator[None]:
+    def iteration(self, level: Block, index: Reg) -> Iterator[None]:
         """Inside, ranges are those of one iteration of the level."""
         if level is self._last or not self.cuts(level):
             yield

@@ -36,12 +36,14 @@ from graphc.codegen.llvm.prefetch import LINE, prefetch
 from graphc.codegen.llvm.transpose import transposed
 from graphc.ir.dims.expressions import Dim
 from graphc.kernel.analysis.index_range import loads_across
-from graphc.kernel.ir import Load, Loop, Store, Var
+from graphc.kernel.ir import Block, Var
 from graphc.kernel.schedule.kinds import Tiled
 from graphc.kernel.schedule.nest import tile_extent
+from graphc.kernel.statements.base import Access
+from graphc.kernel.statements.bodies import stores_in
 
 
-def emit_across(k: KernelScope, statement: Loop, schedule: Tiled) -> None:
+def emit_across(k: KernelScope, statement: Block, schedule: Tiled) -> None:
     """Emits the loop and the vector loop inside it by tiles."""
     _Tiling(k, statement, schedule).emit()
 
@@ -70,11 +72,12 @@ class _Skew:
 class _Tiling:
     """The code of one loop across another."""
 
-    def __init__(self, k: KernelScope, outer: Loop, schedule: Tiled) -> None:
+    def __init__(self, k: KernelScope, outer: Block, schedule: Tiled) -> None:
         self.k = k
         self.outer = outer
-        *self.before, inner = outer.body
-        assert isinstance(inner, Loop), "so legality says"
+        *self.before, last = outer.body
+        inner = last.block
+        assert inner is not None, "so legality says"
         assert not isinstance(outer.extent, Var) and not isinstance(inner.extent, Var)
         self.inner = inner
         self.body = (*self.before, *inner.body)
@@ -95,7 +98,7 @@ class _Tiling:
             past = skew = None
             k.streaming.clear()
         most = far[0] * (far[1] if skew is None else self._many + 2 * far[1])
-        room = [e.alloca(ltype(storage(load.result.dtype)), most) for load in self.loads]
+        room = [e.alloca(ltype(storage(load.value.dtype)), most) for load in self.loads]
         below, beyond = upper, right
         if past is not ALWAYS:
             for store in list(k.streaming):
@@ -179,7 +182,7 @@ class _Tiling:
             self._ask(asked[0], e.binary("add", column.index, asked[1]))
             across = e.binary("sub", column.index, begin)
             for load, tile in zip(self.loads, room, strict=True):
-                part = e.element_pointer(tile, across, storage(load.result.dtype))
+                part = e.element_pointer(tile, across, storage(load.value.dtype))
                 self._keep(load, base, column.index, part, pitch)
         with e.loop(*lines, 1) as line:
             row = e.binary("add", base, line.index)
@@ -222,13 +225,13 @@ class _Tiling:
     @property
     def _size(self) -> int:
         """Bytes of the largest element that is read."""
-        return max(load.result.dtype.bytes for load in self.loads)
+        return max(load.value.dtype.bytes for load in self.loads)
 
     def _top(self, lower: Reg, column: Reg) -> Reg:
         """Where tiles start so that they read whole lines, perhaps above the first row."""
         k, e = self.k, self.k.e
         load = self.loads[0]
-        size = load.result.dtype.bytes
+        size = load.value.dtype.bytes
         k.bind(self.outer.index, lower)
         first = element_at(k, self.body, self.inner.index, column, load.index)
         assert first is not None, "affine indices are made of indices"
@@ -276,7 +279,7 @@ class _Tiling:
             return None, None
         return e.intrinsic("smin", I64, left, right), None
 
-    def _pitch(self, store: Store) -> Dim | None:
+    def _pitch(self, store: Access) -> Dim | None:
         """By how many elements the rows of a result follow each other."""
         form = self.k.forms.get(store.index)
         return None if form is None else form.coefficient(self.outer.index)
@@ -312,9 +315,9 @@ class _Tiling:
         self.k.bind(self.outer.index, row)
         self.k.statements(self.before)
 
-    def _side(self, load: Load) -> int:
+    def _side(self, load: Access) -> int:
         """Rows and columns of what is transposed in registers."""
-        most = self.k.target.vector_bits // (8 * load.result.dtype.bytes)
+        most = self.k.target.vector_bits // (8 * load.value.dtype.bytes)
         return min(self.rows, self.columns, self.k.tuning.tile_side, max(2, most))
 
     def _tile(self, room: Sequence[Reg], row: Reg, column: Reg, lines: tuple[Reg, Reg]) -> None:
@@ -330,14 +333,14 @@ class _Tiling:
         """Runs the body for neighbours of a row, whose elements lie at a place of what was read."""
         k, e = self.k, self.k.e
         for load, tile in zip(self.loads, room, strict=True):
-            k.tiles[load] = e.element_pointer(tile, place, storage(load.result.dtype))
+            k.tiles[load] = e.element_pointer(tile, place, storage(load.value.dtype))
         k.lanes = self.columns
         k.bind(self.inner.index, Linear(column, e.const(1, I64)))
         k.statements(self.inner.body)
         k.lanes = 1
         k.tiles.clear()
 
-    def _place(self, load: Load, row: Reg, column: Reg) -> Reg:
+    def _place(self, load: Access, row: Reg, column: Reg) -> Reg:
         """The index of a tile's first element."""
         k = self.k
         k.bind(self.outer.index, row)
@@ -345,13 +348,13 @@ class _Tiling:
         assert first is not None, "affine indices are made of indices"
         return first
 
-    def _pointer(self, load: Load, place: Reg, line: int, top: int) -> Reg:
+    def _pointer(self, load: Access, place: Reg, line: int, top: int) -> Reg:
         """Where a line of a tile lies, a column of the loops, from some row on."""
         k, e = self.k, self.k.e
         stride = k.dim(k.forms[load.index].coefficient(self.inner.index))
         place = e.binary("add", place, e.binary("mul", stride, e.const(line, I64)))
         place = e.binary("add", place, e.const(top, I64))
-        return e.element_pointer(k.pointer(load.buffer), place, storage(load.result.dtype))
+        return e.element_pointer(k.pointer(load.buffer), place, storage(load.value.dtype))
 
     def _ask(self, row: Reg, column: Reg) -> None:
         """Asks for a tile: a line of each source."""
@@ -379,7 +382,7 @@ class _Tiling:
         results are written, 64 transposes of 96 x 128 took a tenth longer.
         """
         e = self.k.e
-        if any(isinstance(s, Store) and s.buffer.role != "scratch" for s in self.body):
+        if any(store.buffer.role != "scratch" for store in stores_in(self.body)):
             return
         for load in self.loads:
             size = load.buffer.type.bytes
@@ -389,17 +392,17 @@ class _Tiling:
             for line in range(self.columns):
                 prefetch(e, self._pointer(load, place, self.columns + line, 0), near=False)
 
-    def _square(self, load: Load, place: Reg, left: int, top: int) -> list[Reg]:
+    def _square(self, load: Access, place: Reg, left: int, top: int) -> list[Reg]:
         """A square of a tile, transposed."""
         e, side = self.k.e, self._side(load)
-        vector, align = ltype(storage(load.result.dtype), side), load.result.dtype.bytes
+        vector, align = ltype(storage(load.value.dtype), side), load.value.dtype.bytes
         pointers = [self._pointer(load, place, left + line, top) for line in range(side)]
         return transposed(e, [e.load(pointer, vector, align) for pointer in pointers])
 
-    def _keep(self, load: Load, row: Reg, column: Reg, tile: Reg, pitch: int) -> None:
+    def _keep(self, load: Access, row: Reg, column: Reg, tile: Reg, pitch: int) -> None:
         """Reads a tile along the outer loop and writes it to the stack along the inner one."""
         e, side = self.k.e, self._side(load)
-        element, align = storage(load.result.dtype), load.result.dtype.bytes
+        element, align = storage(load.value.dtype), load.value.dtype.bytes
         with self._parts(self.columns) as right, self._parts(self.rows) as down:
             place = self._place(load, e.binary("add", row, down), e.binary("add", column, right))
             start = e.binary("add", e.binary("mul", down, pitch), right)

@@ -17,7 +17,7 @@ from graphc.base.tuning.fusion import FUSION
 from graphc.codegen.llvm.emitter import FunctionEmitter, LType, ModuleEmitter, Reg
 from graphc.codegen.math import approx, f32, f64
 from graphc.codegen.math.common import FloatMath
-from graphc.kernel.ir import Apply, Contract, Kernel, Loop, Reduce, walk
+from graphc.kernel.ir import Kernel, walk
 
 _TABLES = {
     32: f32.FUNCTIONS | approx.SINGLE,
@@ -61,7 +61,7 @@ def calls_of(kernels: Sequence[Kernel], quick: bool = False) -> Calls:
     if quick:
         return Calls(True, (True,) * len(kernels))
     counts = [
-        sum(isinstance(part, Apply) and part.primitive in NAMES for part in walk(kernel.body))
+        sum(part.primitive in NAMES for part in walk(kernel.body))
         for kernel in kernels
     ]
     calls = max(counts, default=0) > FUSION.inlined_in_kernel
@@ -76,12 +76,13 @@ def is_glue(kernel: Kernel) -> bool:
     """
     calls = others = 0
     for part in walk(kernel.body):
-        if isinstance(part, (Reduce, Contract)):
-            return False
-        if isinstance(part, Loop):
-            if part.kind == "across" or part.carries:
+        block = part.block
+        if block is not None:
+            if block.reducers or block.carries or block.kind == "across":
                 return False
-        elif isinstance(part, Apply) and part.primitive in NAMES:
+        elif not part.is_scalar and part.access is None:
+            return False
+        elif part.primitive in NAMES:
             calls += 1
         else:
             others += 1

@@ -9,20 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphc.ir.dims.expressions import Dim
-from graphc.kernel.ir import (
-    Apply,
-    Buffer,
-    Contract,
-    Kernel,
-    Load,
-    Loop,
-    Reduce,
-    Size,
-    Statement,
-    Store,
-    Var,
-    walk,
-)
+from graphc.kernel.ir import Buffer, Kernel, Size, Statement, Var, walk
+from graphc.kernel.statements.base import Access
+from graphc.kernel.statements.bodies import blocks_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,29 +32,28 @@ def safe_pairs(kernel: Kernel, together: bool = False) -> list[tuple[int, int]]:
     number = {buffer: n for n, buffer in enumerate(kernel.buffers)}
     order = {id(statement): n for n, statement in enumerate(walk(kernel.body))}
     surroundings = _surroundings(kernel.body)
-    definitions = {s.result: s for s in walk(kernel.body) if isinstance(s, Apply)}
-    extents = {s.index: s.extent for s in walk(kernel.body) if isinstance(s, (Loop, Reduce))}
-    loads: dict[Buffer, list[Load]] = {}
+    sums = {s.results[0]: s.operands for s in walk(kernel.body) if s.primitive == "add"}
+    extents = {block.index: block.extent for block in blocks_in(walk(kernel.body))}
+    loads: dict[Buffer, list[Access]] = {}
     used: set[Buffer] = set()
-    stores: dict[Buffer, list[Store]] = {}
+    stores: dict[Buffer, list[Access]] = {}
     for statement in walk(kernel.body):
-        if isinstance(statement, Load):
-            loads.setdefault(statement.buffer, []).append(statement)
-        elif isinstance(statement, Contract):
+        access = statement.access
+        if access is not None:
+            kind = loads if access.reads else stores
+            kind.setdefault(access.buffer, []).append(access)
+        else:
             # blocks of a product read the whole of its operands
-            used |= {statement.a.buffer, statement.b.buffer}
-        elif isinstance(statement, Store):
-            stores.setdefault(statement.buffer, []).append(statement)
+            used.update(statement.reads)
 
     def place(index: Var) -> _Place:
-        definition = definitions.get(index)
-        if definition is not None and definition.primitive == "add":
-            base, position = definition.operands
+        if index in sums:
+            base, position = sums[index]
             if position in extents:
                 return _Place(base, extents[position], position)
         return _Place(None, extents.get(index, 0), index)
 
-    def harmless(load: Load, store: Store) -> bool:
+    def harmless(load: Access, store: Access) -> bool:
         """The load reads its place before the store writes it, in every iteration."""
         if order[id(load)] > order[id(store)]:
             return False
@@ -109,8 +97,9 @@ def _surroundings(
         block, indices = stack.pop()
         for statement in block:
             result[id(statement)] = block, indices
-            if isinstance(statement, (Loop, Reduce)):
-                stack.append((statement.body, (*indices, statement.index)))
+            inner = statement.block
+            if inner is not None:
+                stack.append((inner.body, (*indices, inner.index)))
     return result
 
 

@@ -19,24 +19,8 @@ from graphc.ir.dtypes import bool_, int64
 from graphc.ir.guard import Guard
 from graphc.ir.proof.facts import Assumed
 from graphc.ir.proof.prover import Prover
-from graphc.kernel.ir import (
-    Apply,
-    Buffer,
-    Cast,
-    Check,
-    Const,
-    Contract,
-    DimValue,
-    Kernel,
-    Load,
-    Loop,
-    MatrixOperand,
-    Reduce,
-    Size,
-    Statement,
-    Store,
-    Var,
-)
+from graphc.kernel.ir import Block, Buffer, Kernel, Size, Statement, Var
+from graphc.kernel.statements.base import Touch
 
 Condition = tuple[str, Dim, Dim]
 """A relation that holds of two dims: "lt", "le" or "eq"."""
@@ -130,20 +114,14 @@ class _Walk:
     def _body(self, body: Sequence[Statement]) -> None:
         # as deep as loops are nested
         for statement in body:
-            if isinstance(statement, (Loop, Reduce)):
-                self._loop(statement)
-            elif isinstance(statement, Load):
-                if statement.result.dtype is int64:
-                    self._values[statement.result] = self._unknown()
-                condition = statement.condition
-                holds = () if condition is None else self._conditions.get(condition, ())
-                self._access(statement, statement.buffer, self._values.get(statement.index), holds)
-            elif isinstance(statement, Store):
-                self._access(statement, statement.buffer, self._values.get(statement.index))
-            elif isinstance(statement, Contract):
-                self._contract(statement)
-            else:
+            block = statement.block
+            if block is not None:
+                self._loop(block)
+                continue
+            if statement.is_scalar:
                 self._scalar(statement)
+            for touch in statement.touches:
+                self._touch(statement, touch)
 
     def _unknown(self) -> DimExpr:
         """A symbol for a number that may be any."""
@@ -167,7 +145,7 @@ class _Walk:
     def _size(self, size: Size) -> Dim | None:
         return self._values.get(size) if isinstance(size, Var) else size
 
-    def _loop(self, statement: Loop | Reduce) -> None:
+    def _loop(self, statement: Block) -> None:
         extent = self._size(statement.extent)
         if extent is None:
             self._blind += 1
@@ -179,33 +157,30 @@ class _Walk:
         self._values[statement.index] = self._index(extent)
         self._body(statement.body)
         self._indices.pop()
-        if isinstance(statement, Reduce):
-            for reducer in statement.reducers:
-                if reducer.combine.startswith("arg"):
-                    # a position, 0 if there is none
-                    self._values[reducer.result] = self._position(expressions.dim_max(extent, 1))
-                elif reducer.result.dtype is int64:
-                    self._values[reducer.result] = self._unknown()
+        for reducer in statement.reducers:
+            if reducer.combine.startswith("arg"):
+                # a position, 0 if there is none
+                self._values[reducer.result] = self._position(expressions.dim_max(extent, 1))
+            elif reducer.result.dtype is int64:
+                self._values[reducer.result] = self._unknown()
 
     def _scalar(self, statement: Statement) -> None:
-        if isinstance(statement, Const):
-            if statement.result.dtype is int64:
-                self._values[statement.result] = int(statement.value)
-        elif isinstance(statement, DimValue):
-            self._values[statement.result] = statement.dim
-        elif isinstance(statement, Check):
+        (result,), primitive = statement.results, statement.primitive
+        if primitive is not None:
+            self._apply(primitive, statement.operands, result)
+            return
+        known, below, same = statement.known, statement.below, statement.same
+        if known is not None:
+            self._values[result] = known
+        elif below is not None:
             # with an axis of 0 elements there is no index, which a guard has seen to
-            self._values[statement.result] = self._position(statement.bound)
-        elif isinstance(statement, Cast):
-            if statement.operand.dtype is statement.result.dtype and (
-                statement.operand in self._values
-            ):
-                self._values[statement.result] = self._values[statement.operand]
-        elif isinstance(statement, Apply):
-            self._apply(statement)
+            self._values[result] = self._position(below)
+        elif same is not None and same in self._values:
+            self._values[result] = self._values[same]
+        elif statement.reads and result.dtype is int64:
+            self._values[result] = self._unknown()
 
-    def _apply(self, statement: Apply) -> None:
-        primitive, operands, result = statement.primitive, statement.operands, statement.result
+    def _apply(self, primitive: str, operands: Sequence[Var], result: Var) -> None:
         if result.dtype is bool_:
             if primitive == "and":
                 both = (self._conditions.get(operand, ()) for operand in operands)
@@ -239,65 +214,46 @@ class _Walk:
             except ZeroDivisionError:
                 return
 
-    def _contract(self, statement: Contract) -> None:
-        sizes = [self._size(size) for size in (statement.m, statement.n, statement.k)]
-        m, n, k = sizes
-        if 0 in (m, n):
-            return
-        extents = {"a": (m, k), "b": (k, n), "c": (m, n)}
-        for name, (rows, columns) in extents.items():
-            operand: MatrixOperand = getattr(statement, name)
-            if name == "b" and statement.template == "packed":
-                continue  # a constant in panels, of known sizes
-            offset = self._values.get(operand.offset)
-            strides = [self._size(size) for size in (operand.row_stride, operand.column_stride)]
-            if None in (rows, columns, offset, *strides):
-                self._found.append(self._overrun(statement, operand.buffer, None))
-                continue
-            assert rows is not None and columns is not None and offset is not None
-            row_stride, column_stride = strides
-            assert row_stride is not None and column_stride is not None
-            around = [rows, columns]
-            if name == "c":
-                first, last = self._index(rows), self._index(columns)
-                place = offset + first * row_stride + last * column_stride
-                self._access(statement, operand.buffer, place)
-                del self._indices[-2:]
-                continue
-            # without depth nothing is read
-            depth = around[1] if name == "a" else around[0]
-            if depth == 0:
-                continue
-            first, last = self._index(rows), self._index(columns)
-            place = offset + first * row_stride + last * column_stride
-            self._access(statement, operand.buffer, place)
-            del self._indices[-2:]
-
     # --- accesses --------------------------------------------------------------------------------
+
+    def _touch(self, statement: Statement, touch: Touch) -> None:
+        if 0 in map(self._size, touch.runs):
+            return
+        axes = [(self._size(extent), self._size(stride)) for extent, stride in touch.axes]
+        place, around = self._values.get(touch.place), len(self._indices)
+        for extent, stride in axes:
+            if place is None or extent is None or stride is None:
+                place = None
+                del self._indices[around:]
+                break
+            place = place + self._index(extent) * stride
+        holds = () if touch.condition is None else self._conditions.get(touch.condition, ())
+        self._access(statement, touch, place, holds)
+        del self._indices[around:]
 
     def _overrun(
         self,
         statement: Statement,
-        buffer: Buffer,
+        touch: Touch,
         place: Dim | None,
         ends: tuple[Dim, Dim] | None = None,
     ) -> Overrun:
         prover = Prover(self._assumed, [*self._checked, *self._indices], self._facts)
         most = [self._most(prover, extent) for _, extent in self._indices]
         runs = tuple(extent for extent in most if extent is not None)
-        conditional = isinstance(statement, Load) and statement.condition is not None
+        buffer, conditional = touch.buffer, touch.condition is not None
         return Overrun(statement, buffer, place, buffer.type.size, runs, ends, conditional)
 
     def _access(
         self,
         statement: Statement,
-        buffer: Buffer,
+        touch: Touch,
         place: Dim | None,
         holds: Iterable[Condition] = (),
     ) -> None:
-        size = buffer.type.size
+        size = touch.buffer.type.size
         if place is None or self._blind:
-            self._found.append(self._overrun(statement, buffer, None))
+            self._found.append(self._overrun(statement, touch, None))
             return
         conditions = tuple(holds)
         known = (place, size, conditions, tuple(self._indices))
@@ -309,7 +265,7 @@ class _Walk:
         )
         if prover.holds(place) and prover.holds(size - 1 - place):
             return
-        self._found.append(self._overrun(statement, buffer, place, self._ends(prover, place)))
+        self._found.append(self._overrun(statement, touch, place, self._ends(prover, place)))
 
     def _ends(self, prover: Prover, place: Dim) -> tuple[Dim, Dim] | None:
         """The least and the greatest place in terms of sizes; None where they are not known."""

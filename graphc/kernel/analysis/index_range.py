@@ -11,20 +11,9 @@ from dataclasses import dataclass
 
 from graphc.ir.dims.expressions import Dim, compare
 from graphc.ir.dtypes import int64
-from graphc.kernel.ir import (
-    Apply,
-    Const,
-    DimValue,
-    Kernel,
-    Load,
-    Loop,
-    Reduce,
-    Statement,
-    Store,
-    Var,
-    operands_of,
-    walk,
-)
+from graphc.kernel.ir import Kernel, Statement, Var, walk
+from graphc.kernel.statements.base import Access
+from graphc.kernel.statements.bodies import loads_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +75,20 @@ def note_form(forms: dict[Var, Affine], statement: Statement) -> None:
 
     Statements must come in order.
     """
-    if isinstance(statement, (Loop, Reduce)):
-        if not isinstance(statement.extent, Var):
-            forms[statement.index] = Affine.of_index(statement.index, statement.extent)
-    elif isinstance(statement, Const) and statement.result.dtype is int64:
-        forms[statement.result] = Affine.constant(int(statement.value))
-    elif isinstance(statement, DimValue):
-        forms[statement.result] = Affine.constant(statement.dim)
-    elif isinstance(statement, Apply) and statement.result.dtype is int64:
-        form = Affine.apply(statement.primitive, [forms.get(var) for var in statement.operands])
-        if form is not None:
-            forms[statement.result] = form
+    block, primitive = statement.block, statement.primitive
+    if block is not None:
+        if not isinstance(block.extent, Var):
+            forms[block.index] = Affine.of_index(block.index, block.extent)
+    elif primitive is not None:
+        (result,) = statement.results
+        if result.dtype is int64:
+            form = Affine.apply(primitive, [forms.get(var) for var in statement.operands])
+            if form is not None:
+                forms[result] = form
+    else:
+        known = statement.known
+        if known is not None:
+            forms[statement.results[0]] = Affine.constant(known)
 
 
 def index_forms(kernel: Kernel) -> dict[Var, Affine]:
@@ -109,16 +101,16 @@ def index_forms(kernel: Kernel) -> dict[Var, Affine]:
 
 def loads_across(
     forms: Mapping[Var, Affine], body: Sequence[Statement], outer: Var, inner: Var
-) -> list[Load]:
+) -> list[Access]:
     """The loads of a body that are neighbours along an outer loop, but not along the inner one."""
-    result: list[Load] = []
-    for statement in body:
-        if isinstance(statement, Load) and statement.condition is None:
-            form = forms.get(statement.index)
+    result: list[Access] = []
+    for load in loads_in(body):
+        if load.condition is None:
+            form = forms.get(load.index)
             if form is None or form.coefficient(outer) != 1:
                 continue
             if form.coefficient(inner) not in (0, 1, -1):
-                result.append(statement)
+                result.append(load)
     return result
 
 
@@ -126,13 +118,14 @@ def used_otherwise(statements: Iterable[Statement], forms: Mapping[Var, Affine])
     """Indices that more depends on than the places of loads and stores, as affine forms."""
     result: set[Var] = set()
     for statement in statements:
-        for operand in operands_of(statement):
+        access = statement.access
+        for operand in statement.operands:
             form = forms.get(operand)
             if form is None:
                 continue
-            if isinstance(statement, Apply) and statement.result in forms:
+            if statement.primitive is not None and statement.results[0] in forms:
                 continue
-            if isinstance(statement, (Load, Store)) and operand is statement.index:
+            if access is not None and operand is access.index:
                 continue
             result.update(form.terms)
     return result

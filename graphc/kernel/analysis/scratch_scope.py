@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphc.kernel.ir import Buffer, Contract, Kernel, Load, Loop, Reduce, Statement, Store, walk
+from graphc.kernel.ir import Block, Buffer, Kernel, Statement, walk
+from graphc.kernel.statements.bodies import blocks_in
 
-Owner = Loop | Reduce | None
+Owner = Block | None
 """A block, by the statement whose body it is; None is the kernel's own."""
 
 
@@ -32,7 +33,7 @@ def scratch_homes(kernel: Kernel) -> dict[Owner, list[Buffer]]:
             if not users:
                 continue
             if _independent(users):
-                work += [(s, s.body) for s, _ in users if isinstance(s, (Loop, Reduce))]
+                work += [(s, s.body) for s in blocks_in(user for user, _ in users)]
             else:
                 homes.setdefault(owner, []).append(buffer)
     return homes
@@ -40,11 +41,11 @@ def scratch_homes(kernel: Kernel) -> dict[Owner, list[Buffer]]:
 
 def _independent(users: Sequence[tuple[Statement, list[str]]]) -> bool:
     for statement, accesses in users:
-        if not isinstance(statement, (Loop, Reduce)):
+        if statement.block is None:
             return False
         fills = accesses[0] == "store"
         if len(users) == 1:
-            return fills or not (isinstance(statement, Loop) and statement.kind == "serial")
+            return fills or statement.loop("serial") is None
         if not fills or "load" not in accesses:
             return False
     return True
@@ -54,13 +55,8 @@ def _accesses(statement: Statement, buffer: Buffer) -> list[str]:
     """What a statement does with a buffer, in order."""
     result: list[str] = []
     for inner in walk((statement,)):
-        if isinstance(inner, Load) and inner.buffer is buffer:
-            result.append("load")
-        elif isinstance(inner, Store) and inner.buffer is buffer:
-            result.append("store")
-        elif isinstance(inner, Contract):
-            result += ["load"] * (buffer in (inner.a.buffer, inner.b.buffer))
-            result += ["store"] * (buffer is inner.c.buffer)
+        result += ["load"] * (buffer in inner.reads)
+        result += ["store"] * (buffer in inner.writes)
     return result
 
 

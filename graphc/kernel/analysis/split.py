@@ -14,92 +14,49 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, TypeAlias
 
 from graphc.base.tuning.sharing import SHARING
 from graphc.base.tuning.tasks import TASKS
-from graphc.ir.dims.expressions import Dim, at_hint, ceil_div, product
+from graphc.ir.dims.expressions import Dim, at_hint, product
 from graphc.kernel.analysis.cost import kernel_work
-from graphc.kernel.ir import (
-    Apply,
-    Check,
-    Contract,
-    Kernel,
-    Loop,
-    Reduce,
-    Split,
-    Statement,
-    Store,
-    Var,
-    walk,
-)
-from graphc.kernel.scalar import PRIMITIVES
-
-Level: TypeAlias = Loop | Contract
-
+from graphc.kernel.ir import Kernel, Split, Statement, walk
+from graphc.kernel.statements.base import Cut
+from graphc.kernel.statements.bodies import loops_in, reductions_in
 
 # --- levels --------------------------------------------------------------------------------------
 
 
-def split_levels(kernel: Kernel) -> tuple[Level, ...]:
+def split_levels(kernel: Kernel) -> tuple[Statement, ...]:
     """The levels that a range goes over, outermost first."""
     return possible_levels(kernel)[: kernel.split.levels] if kernel.split is not None else ()
 
 
-def possible_levels(kernel: Kernel) -> tuple[Level, ...]:
+def possible_levels(kernel: Kernel) -> tuple[Statement, ...]:
     """All levels that a range could go over."""
-    result: list[Level] = []
+    result: list[Statement] = []
     body: Sequence[Statement] = kernel.body
     while True:
-        effects = [s for s in body if isinstance(s, _EFFECTS)]
+        effects = [s for s in body if not s.is_scalar]
         if len(effects) != 1:
             return tuple(result)
-        if result and any(isinstance(s, Check) for s in body):
+        if result and any(s.can_fail for s in body):
             # an index is checked even if the loops inside have no iteration
             return tuple(result)
         (only,) = effects
-        if isinstance(only, Contract):
-            is_known = not isinstance(only.m, Var) and not isinstance(only.n, Var)
-            return (*result, only) if is_known else tuple(result)
-        if not isinstance(only, Loop) or only.kind == "serial":
-            return tuple(result)
-        if isinstance(only.extent, Var):
+        cut = only.cut
+        if cut is None:
             return tuple(result)
         result.append(only)
-        if only.kind != "parallel":
+        if not (cut.is_loop and cut.is_parallel):
             return tuple(result)
         body = only.body
 
 
-_EFFECTS = (Store, Loop, Reduce, Contract)
-
-
-def level_extent(level: Level) -> Dim:
-    """How many iterations a level has."""
-    if isinstance(level, Loop):
-        assert not isinstance(level.extent, Var), "levels have extents known before they run"
-        return level.extent
-    return ceil_div(*divided(level)[1:])
-
-
-def divided(statement: Contract) -> tuple[Literal["m", "n"], Dim, int]:
-    """The size of a product that ranges cut, its extent, and how much an iteration takes of it.
-
-    Columns, where there are enough of them: no part of the right operand is then packed twice.
-    """
-    n, m = statement.n, statement.m
-    assert not isinstance(n, Var) and not isinstance(m, Var), "so have products"
-    few_columns = isinstance(n, int) and n < 4 * SHARING.column_block
-    few_rows = isinstance(m, int) and m < 4 * SHARING.row_block
-    if few_columns and not few_rows:
-        return "m", m, SHARING.row_block
-    return "n", n, SHARING.column_block
-
-
-def is_streamed(statement: Contract) -> bool:
-    """Whether a product is known to have so few rows that it streams through its right operand."""
-    has_few_rows = isinstance(statement.m, int) and statement.m <= SHARING.few_rows
-    return has_few_rows and statement.template == "panel" and statement.b.column_stride == 1
+def level_cut(level: Statement) -> Cut:
+    """How a level is handed out."""
+    cut = level.cut
+    assert cut is not None, "levels are what may be handed out"
+    return cut
 
 
 def with_best_split(kernel: Kernel) -> Kernel:
@@ -117,38 +74,31 @@ def _with_split(kernel: Kernel, levels: int, work: Dim) -> Kernel:
     if levels == 0:
         return replace(kernel, split=None)
     cut = possible_levels(kernel)[:levels]
-    extent = product(level_extent(level) for level in cut)
+    extent = product(level_cut(level).extent for level in cut)
     split = Split(levels, extent, work, _least(cut[-1]))
     return replace(kernel, split=split)
 
 
-def _streams_down(level: Loop) -> bool:
+def _streams_down(level: Statement) -> bool:
     """Whether a level reads memory down its columns as fast as that gives it, and does no more.
 
     Positions of extremes, functions and what is written for each element take so long that narrow
     stripes cost nothing.
     """
-    if level.kind != "vector":
+    if level.loop("vector") is None:
         return False
-    reductions = [statement for statement in level.body if isinstance(statement, Reduce)]
+    reductions = reductions_in(level.body)
     return (
         bool(reductions)
-        and not any(isinstance(statement, Loop) for statement in level.body)
+        and not loops_in(level.body)
         and not any(r.combine.startswith("arg") for s in reductions for r in s.reducers)
-        and all(PRIMITIVES[s.primitive].exact for s in walk(reductions) if isinstance(s, Apply))
+        and all(s.is_exact for s in walk(reductions))
     )
 
 
-def _least(last: Level) -> int:
+def _least(last: Statement) -> int:
     """Iterations of the last level that a task has at least."""
-    if isinstance(last, Loop):
-        return SHARING.reduced_columns if _streams_down(last) else 1
-    axis, _, size = divided(last)
-    if axis != "n" or not is_streamed(last):
-        return 1
-    bytes_ = size * last.b.buffer.type.dtype.bytes
-    whole, count = SHARING.few_rows_bytes // bytes_, level_extent(last)
-    return max(1, min(whole, -(-count // 2)) if isinstance(count, int) else whole)
+    return SHARING.reduced_columns if _streams_down(last) else level_cut(last).least
 
 
 def _chosen_levels(kernel: Kernel, work: Dim) -> int:
@@ -158,13 +108,14 @@ def _chosen_levels(kernel: Kernel, work: Dim) -> int:
     iterations: Dim = 1
     count = 0
     for level in possible_levels(kernel):
-        extent = level_extent(level)
+        cut = level_cut(level)
+        extent = cut.extent
         if extent == 0:
             return 0
         if isinstance(iterations, int) and iterations >= SHARING.enough_iterations:
             break
         short = isinstance(extent, int) and extent < SHARING.long_loop
-        if count and short and isinstance(level, Loop) and level.kind != "parallel":
+        if count and short and not cut.is_parallel:
             break
         iterations = iterations * extent
         count += 1
@@ -180,11 +131,8 @@ def is_worth_sharing(kernel: Kernel) -> bool:
 
 
 __all__ = [
-    "Level",
-    "divided",
-    "is_streamed",
     "is_worth_sharing",
-    "level_extent",
+    "level_cut",
     "possible_levels",
     "split_levels",
     "with_best_split",

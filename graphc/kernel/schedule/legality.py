@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from graphc.ir.dtypes import bool_
 from graphc.kernel.analysis.index_range import loads_across, runs_as_one, used_otherwise
-from graphc.kernel.ir import Apply, Const, DimValue, Load, Loop, Reduce, Statement, Store, Var, walk
+from graphc.kernel.ir import Statement, Var, walk
 from graphc.kernel.schedule import row_stages
 from graphc.kernel.schedule.kinds import (
     Collapsed,
@@ -25,120 +25,123 @@ from graphc.kernel.schedule.kinds import (
     Tiled,
     Vector,
 )
-from graphc.kernel.schedule.nest import SCALARS, Nest, row_of
+from graphc.kernel.schedule.nest import Nest, row_of
 from graphc.kernel.schedule.picked_rows import picked_from
+from graphc.kernel.statements.bodies import accesses_in, blocks_in, reductions_in, stores_in
 
 
 def obstacle(nest: Nest, statement: Statement, schedule: Schedule) -> str | None:
     """What keeps a statement of a kernel from being carried out so; None if it can be."""
-    if isinstance(statement, Loop) and statement not in nest.loops:
+    if statement.loop() is not None and statement not in nest.loops:
         return "a loop inside a vector loop or a reduction in lanes has no schedule"
     return _OBSTACLES[type(schedule)](nest, statement, schedule)
 
 
 def vector_obstacle(nest: Nest, loop: Statement) -> str | None:
     """Why a loop can't run in vectors."""
-    return None if isinstance(loop, Loop) and loop.kind == "vector" else "it is no vector loop"
+    return None if loop.loop("vector") is not None else "it is no vector loop"
 
 
 def column_block_obstacle(nest: Nest, loop: Statement) -> str | None:
     """Why a vector loop around reductions can't go block by block of its columns."""
-    if not isinstance(loop, Loop) or loop.kind != "vector":
+    if loop.loop("vector") is None:
         return "it is no vector loop"
-    if not any(isinstance(s, Reduce) for s in loop.body):
+    reductions = reductions_in(loop.body)
+    if not reductions:
         return "nothing is reduced in it"
-    written, read = set(), set()
-    for inner in walk(loop.body):
-        if isinstance(inner, Loop) or (isinstance(inner, Reduce) and inner not in loop.body):
+    for inner in blocks_in(walk(loop.body)):
+        if inner not in reductions:
             return "a loop stands in it"
-        if isinstance(inner, Store):
-            written.add(inner.buffer)
-        elif isinstance(inner, Load):
-            read.add(inner.buffer)
-        elif isinstance(inner, Reduce):
-            if any(r.combine.startswith("arg") or r.term.dtype is bool_ for r in inner.reducers):
-                return "positions or truth values are reduced"
-            if any(isinstance(s, Store) for s in inner.body):
-                return "a reduction writes"
+        if any(r.combine.startswith("arg") or r.term.dtype is bool_ for r in inner.reducers):
+            return "positions or truth values are reduced"
+        if stores_in(inner.body):
+            return "a reduction writes"
+    inside = [*walk(loop.body)]
+    written = {buffer for s in inside for buffer in s.writes}
+    read = {buffer for s in inside for buffer in s.reads}
     return "what is written is read" if written & read else None
 
 
 def tile_obstacle(nest: Nest, outer: Statement) -> str | None:
     """Why a loop can't go by tiles of it and the vector loop inside."""
-    if not isinstance(outer, Loop) or outer.kind != "across":
+    across = outer.loop("across")
+    if across is None or not across.body:
         return "it is no loop across another"
-    *before, inner = outer.body
-    if not isinstance(inner, Loop) or inner.kind != "vector":
+    *before, last = across.body
+    inner = last.loop("vector")
+    if inner is None:
         return "no vector loop ends it"
-    if isinstance(outer.extent, Var) or isinstance(inner.extent, Var):
+    if isinstance(across.extent, Var) or isinstance(inner.extent, Var):
         return "an extent is a scalar"
-    if any(isinstance(other, (Loop, Reduce)) for other in (*before, *inner.body)):
+    if blocks_in((*before, *inner.body)):
         return "further loops stand in it"
-    if not loads_across(nest.forms, inner.body, outer.index, inner.index):
+    if not loads_across(nest.forms, inner.body, across.index, inner.index):
         return "nothing is read across the vector loop"
     return None
 
 
 def pipeline_obstacle(nest: Nest, rows: Statement) -> str | None:
     """Why rows can't be in different stages at the same time."""
-    return row_stages.obstacle(rows, nest.kernel) if isinstance(rows, Loop) else "it is no loop"
+    loop = rows.loop()
+    return "it is no loop" if loop is None else row_stages.obstacle(loop, nest.kernel)
 
 
 def row_block_obstacle(nest: Nest, rows: Statement) -> str | None:
     """Why several rows can't be gone through at a time."""
-    row = row_of(rows) if isinstance(rows, Loop) else None
-    if row is None or not isinstance(rows, Loop):
+    row = row_of(rows)
+    if row is None:
         return "it is no loop over rows"
     if not isinstance(row.extent, int) or row in nest.cut:
         return "how many columns run is known at run time only"
-    if not all(isinstance(s, SCALARS) for s in rows.body[:-1]):
+    if not all(s.is_scalar and s.is_plain for s in rows.body[:-1]):
         return "what is done once a row is more than scalars"
-    if not all(isinstance(s, (*SCALARS, Store)) for s in row.body):
+    if not all(s.is_plain for s in row.body):
         return "a row is more than scalars"
     return None
 
 
 def collapse_obstacle(nest: Nest, rows: Statement) -> str | None:
     """Why rows can't run as one loop over all of their elements."""
-    row = row_of(rows) if isinstance(rows, Loop) else None
-    if row is None or not isinstance(rows, Loop):
+    around, row = rows.block, row_of(rows)
+    if around is None or row is None:
         return "it is no loop over rows"
-    if not isinstance(row.extent, int) or isinstance(rows.extent, Var):
+    if not isinstance(row.extent, int) or isinstance(around.extent, Var):
         return "an extent is known at run time only"
     if rows in nest.cut:
         return "rows are handed out in ranges"
-    if not all(isinstance(s, (Apply, Const, DimValue)) for s in rows.body[:-1]):
+    if not all(s.is_arithmetic for s in rows.body[:-1]):
         return "what is done once a row is more than indices"
-    if not all(isinstance(s, (*SCALARS, Store)) for s in row.body):
+    if not all(s.is_plain for s in row.body):
         return "a row is more than scalars"
-    accesses = [s.index for s in row.body if isinstance(s, (Load, Store))]
+    accesses = [access.index for access in accesses_in(row.body)]
     if any(index not in nest.forms for index in accesses):
         return "a place is not affine"
-    if {rows.index, row.index} & used_otherwise(walk(rows.body), nest.forms):
+    if {around.index, row.index} & used_otherwise(walk(rows.body), nest.forms):
         return "an index is computed with"
     places = [nest.forms[index] for index in accesses]
-    if not runs_as_one(places, rows.index, row.index, row.extent):
+    if not runs_as_one(places, around.index, row.index, row.extent):
         return "rows do not follow each other in memory"
     return None
 
 
 def stream_obstacle(nest: Nest, store: Statement) -> str | None:
     """Why a store can't be non-temporal."""
-    if not isinstance(store, Store):
+    access = store.access
+    if access is None or not access.writes:
         return "it is no store"
-    if store.buffer.role not in ("out", "part") or not store.buffer.type.shape:
+    if access.buffer.role not in ("out", "part") or not access.buffer.type.shape:
         return "what it writes is no result of several elements"
     return None if store in nest.stores else "it stands in no vector loop"
 
 
 def prefetch_obstacle(nest: Nest, load: Statement) -> str | None:
     """Why what a load will read can't be prefetched; a condition is none, as no address faults."""
-    return None if isinstance(load, Load) else "it is no load"
+    return None if load.access is not None and load.reads else "it is no load"
 
 
 def gather_obstacle(nest: Nest, load: Statement) -> str | None:
     """Why the row of a later iteration can't be prefetched."""
-    if not isinstance(load, Load):
+    if load.access is None or not load.reads:
         return "it is no load"
     for loop in nest.loops:
         if any(picked.load is load for picked in picked_from(loop)):
@@ -165,16 +168,16 @@ def _is_power(number: int) -> bool:
 
 
 def _pipelined(nest: Nest, rows: Statement, schedule: Pipelined) -> str | None:
-    found = pipeline_obstacle(nest, rows)
-    if found is not None or not isinstance(rows, Loop):
+    found, loop = pipeline_obstacle(nest, rows), rows.loop()
+    if found is not None or loop is None:
         return found
-    count = len(row_stages.stages_of(rows)[0])
+    count = len(row_stages.stages_of(loop)[0])
     return None if schedule.stages == count else f"there are {count} stages"
 
 
 def _row_blocked(nest: Nest, rows: Statement, schedule: RowBlocked) -> str | None:
     found = row_block_obstacle(nest, rows)
-    row = row_of(rows) if isinstance(rows, Loop) else None
+    row = row_of(rows)
     if found is not None or row is None:
         return found
     if not isinstance(nest.kernel.schedule.get(row), Vector):

@@ -9,23 +9,8 @@ from graphc.base.target import Target
 from graphc.ir.dims.expressions import Dim
 from graphc.kernel.analysis.index_range import Affine, index_forms
 from graphc.kernel.analysis.split import split_levels
-from graphc.kernel.ir import (
-    Apply,
-    Cast,
-    Const,
-    Contract,
-    DimValue,
-    Kernel,
-    Load,
-    Loop,
-    Reduce,
-    Statement,
-    Store,
-    Var,
-)
-
-SCALARS = (Apply, Cast, Const, DimValue, Load)
-"""Statements that give a scalar and can't fail."""
+from graphc.kernel.ir import Block, Kernel, Statement, Var, walk
+from graphc.kernel.statements.base import Access
 
 
 class Nest:
@@ -43,34 +28,34 @@ class Nest:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.loops: list[Loop] = []
-        self.stores: list[Store] = []
-        self.loads: list[Load] = []
-        self.around: dict[Loop, Loop] = {}
+        self.loops: list[Block] = []
+        self.stores: list[Access] = []
+        self.loads: list[Access] = []
+        self.around: dict[Statement, Block] = {}
         self.reduces = False
-        self.cut: frozenset[Loop | Contract] = frozenset(split_levels(kernel))
+        self.cut: frozenset[Statement] = frozenset(split_levels(kernel))
         self._enter(kernel.body, None, False)
 
-    def _enter(self, body: Sequence[Statement], around: Loop | None, is_vector: bool) -> None:
+    def _enter(self, body: Sequence[Statement], around: Block | None, is_vector: bool) -> None:
         # as deep as loops are nested
         for statement in body:
-            kind = type(statement)
-            if kind is Apply:
-                continue
-            if isinstance(statement, Load):
-                self.loads.append(statement)
-            elif isinstance(statement, Store):
-                if around is not None and around.kind == "vector":
-                    self.stores.append(statement)
-            elif isinstance(statement, Loop):
-                if not is_vector:
-                    self.loops.append(statement)
-                    if around is not None:
-                        self.around[statement] = around
-                self._enter(statement.body, statement, is_vector or statement.kind == "vector")
-            elif isinstance(statement, Reduce):
-                self.reduces = True
-                self._enter(statement.body, around, is_vector or statement.order == "lanes")
+            access, block = statement.access, statement.block
+            if access is not None:
+                if access.reads:
+                    self.loads.append(access)
+                elif around is not None and around.kind == "vector":
+                    self.stores.append(access)
+            elif block is not None:
+                inside = around
+                if block.reducers:
+                    self.reduces = True
+                else:
+                    inside = block
+                    if not is_vector:
+                        self.loops.append(block)
+                        if around is not None:
+                            self.around[block] = around
+                self._enter(block.body, inside, is_vector or block.lanes_inside)
 
     @once
     def forms(self) -> Mapping[Var, Affine]:
@@ -78,27 +63,25 @@ class Nest:
         return index_forms(self.kernel)
 
 
-def row_of(rows: Loop) -> Loop | None:
+def row_of(rows: Statement) -> Block | None:
     """The one vector loop of a loop over rows, behind what is done once a row."""
-    row = rows.body[-1] if rows.body else None
-    if rows.kind != "parallel" or rows.carries or not isinstance(row, Loop):
+    around = rows.loop("parallel")
+    if around is None or around.carries or not around.body:
         return None
-    return row if row.kind == "vector" else None
+    return around.body[-1].loop("vector")
 
 
 def widest_bits(body: Sequence[Statement]) -> int:
     """The bits of the widest data in flight."""
-    widest, stack = 8, [body]
-    while stack:
-        for statement in stack.pop():
-            if isinstance(statement, Load):
-                widest = max(widest, statement.result.dtype.bits)
-            elif isinstance(statement, Store):
-                widest = max(widest, statement.value.dtype.bits)
-            elif isinstance(statement, (Apply, Cast)) and statement.result.dtype.is_float:
-                widest = max(widest, statement.result.dtype.bits)
-            elif isinstance(statement, (Loop, Reduce)):
-                stack.append(statement.body)
+    widest = 8
+    for statement in walk(body):
+        access = statement.access
+        if access is not None:
+            widest = max(widest, access.value.dtype.bits)
+        elif statement.is_scalar and statement.operands:
+            (result,) = statement.results
+            if result.dtype.is_float:
+                widest = max(widest, result.dtype.bits)
     return widest
 
 
@@ -117,4 +100,4 @@ def tile_extent(extent: Dim, most: int) -> int:
     return most
 
 
-__all__ = ["SCALARS", "Nest", "fitting", "row_of", "tile_extent", "widest_bits"]
+__all__ = ["Nest", "fitting", "row_of", "tile_extent", "widest_bits"]

@@ -8,20 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from graphc.kernel.ir import (
-    Apply,
-    Check,
-    Const,
-    DimValue,
-    Load,
-    Loop,
-    Reduce,
-    Statement,
-    Var,
-    operands_of,
-)
+from graphc.kernel.ir import Block, Statement, Var
+from graphc.kernel.statements.base import Access
+from graphc.kernel.statements.bodies import blocks_in, loads_in
 
-_SCALARS = (Apply, Check, Const, DimValue, Load)
+
+def _leads(statement: Statement) -> bool:
+    """Whether it may lead to a place: index arithmetic, a number that is read, or its check."""
+    return statement.is_arithmetic or statement.can_fail or bool(statement.reads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +28,30 @@ class Picked:
         needed: what leads to the place of the row's first element, in order.
     """
 
-    load: Load
-    inner: Loop | Reduce
+    load: Access
+    inner: Block
     needed: Sequence[Statement]
 
 
-def picked_from(loop: Loop) -> list[Picked]:
+def picked_from(loop: Block) -> list[Picked]:
     """The loads of inputs whose rows the iterations of a loop pick."""
     if loop.kind != "parallel":
         return []
     found = []
-    outer = {s.result: s for s in loop.body if isinstance(s, _SCALARS)}
-    for inner in loop.body:
-        if not isinstance(inner, (Loop, Reduce)):
-            continue
-        made = outer | {s.result: s for s in inner.body if isinstance(s, _SCALARS)}
-        for load in inner.body:
-            if isinstance(load, Load) and load.buffer.role == "in":
+    outer = _made(loop.body)
+    for inner in blocks_in(loop.body):
+        made = outer | _made(inner.body)
+        for load in loads_in(inner.body):
+            if load.buffer.role == "in":
                 needed = _needed(load.index, made)
                 if _is_picked(needed, made):
                     found.append(Picked(load, inner, needed))
     return found
+
+
+def _made(body: Sequence[Statement]) -> dict[Var, Statement]:
+    """What may lead to a place, by what it gives."""
+    return {s.results[0]: s for s in body if s.is_scalar and _leads(s)}
 
 
 def _needed(wanted: Var, made: Mapping[Var, Statement]) -> list[Statement]:
@@ -63,7 +60,7 @@ def _needed(wanted: Var, made: Mapping[Var, Statement]) -> list[Statement]:
     while stack:
         statement = made.get(stack.pop())
         if statement is not None:
-            new = [var for var in operands_of(statement) if var not in marked]
+            new = [var for var in statement.operands if var not in marked]
             marked.update(new)
             stack += new
     return [statement for var, statement in made.items() if var in marked]
@@ -71,12 +68,12 @@ def _needed(wanted: Var, made: Mapping[Var, Statement]) -> list[Statement]:
 
 def _is_picked(needed: Sequence[Statement], made: Mapping[Var, Statement]) -> bool:
     """Whether a place follows from a checked number that is read at a place known by itself."""
-    loads = [s for s in needed if isinstance(s, Load)]
-    checks = [s for s in needed if isinstance(s, Check)]
+    loads = loads_in(needed)
+    checks = [s for s in needed if s.can_fail]
     if not loads or not checks or any(load.condition is not None for load in loads):
         return False
     before = [s for load in loads for s in _needed(load.index, made)]
-    return not any(isinstance(s, (Check, Load)) for s in before)
+    return all(s.is_arithmetic for s in before)
 
 
 __all__ = ["Picked", "picked_from"]

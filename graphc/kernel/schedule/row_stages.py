@@ -11,24 +11,15 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from graphc.base.target import PAGE
-from graphc.kernel.ir import (
-    Apply,
-    Buffer,
-    Const,
-    Contract,
-    DimValue,
-    Kernel,
-    Load,
-    Loop,
-    Reduce,
-    Statement,
-    Store,
-    Var,
-    lanes,
-    operands_of,
-    walk,
+from graphc.kernel.ir import Block, Buffer, Kernel, Statement, Var, lanes, walk
+from graphc.kernel.statements.base import Access
+from graphc.kernel.statements.bodies import (
+    accesses_in,
+    blocks_in,
+    loads_in,
+    reductions_in,
+    stores_in,
 )
-from graphc.kernel.schedule.nest import SCALARS
 
 ASIDE = 8
 """Reductions over at most 1 / ASIDE of the columns are done before a stage, as those of leading
@@ -37,32 +28,38 @@ terms of a row."""
 MAX_STACK_BYTES = 128 << 10
 """How much of the stack the rows may take that stages pass on."""
 
-Stage: TypeAlias = Reduce | Loop
 Scalars: TypeAlias = tuple[Statement, ...]
 
 
-def stages_of(rows: Loop) -> tuple[tuple[Stage, ...], tuple[Scalars, ...]]:
+def stages_of(rows: Block) -> tuple[tuple[Block, ...], tuple[Scalars, ...]]:
     """The stages of a row, and what is done once a row before each of them and after the last.
 
     All stores of the latter come last: by then rows further on have read what they overwrite.
     """
-    stages: list[Stage] = []
+    stages: list[Block] = []
     once: list[list[Statement]] = [[]]
-    extents = [s.extent for s in rows.body if isinstance(s, (Reduce, Loop))]
+    extents = [block.extent for block in blocks_in(rows.body)]
     columns = max((extent for extent in extents if isinstance(extent, int)), default=0)
     for statement in rows.body:
-        if _is_aside(statement, columns):
-            once[-1].append(statement)
-        elif isinstance(statement, (Reduce, Loop)):
-            stages.append(statement)
+        block = statement.block
+        if block is None:
+            if not _is_store(statement):
+                once[-1].append(statement)
+        elif _is_aside(block, columns):
+            once[-1].append(block)
+        else:
+            stages.append(block)
             once.append([])
-        elif not isinstance(statement, Store):
-            once[-1].append(statement)
-    once[-1] += [statement for statement in rows.body if isinstance(statement, Store)]
+    once[-1] += stores_in(rows.body)
     return tuple(stages), tuple(map(tuple, once))
 
 
-def obstacle(rows: Loop, kernel: Kernel) -> str | None:
+def _is_store(statement: Statement) -> bool:
+    """Whether a statement stores an element."""
+    return statement.access is not None and bool(statement.writes)
+
+
+def obstacle(rows: Block, kernel: Kernel) -> str | None:
     """Why rows cannot be in different stages at the same time; None if they can."""
     if rows.kind != "parallel" or rows.carries:
         return "rows are not independent"
@@ -81,7 +78,7 @@ def obstacle(rows: Loop, kernel: Kernel) -> str | None:
     if not _keeps_order(rows, stages):
         return "a row could overwrite what a later one reads"
     follows = following_the_row(rows, stages)
-    if any(s.index not in follows for s in walk(rows.body) if isinstance(s, (Load, Store))):
+    if any(access.index not in follows for access in accesses_in(walk(rows.body))):
         return "a place depends on what is read"
     handed = {var for need in handed_on(stages, once, follows) for var in need}
     if not all(var.dtype.is_float or var.dtype.kind == "bool" for var in handed):
@@ -93,60 +90,58 @@ def obstacle(rows: Loop, kernel: Kernel) -> str | None:
     return None
 
 
-def _is_aside(statement: Statement, columns: int) -> bool:
+def _is_aside(block: Block, columns: int) -> bool:
     """True for a reduction over at most 1 / ASIDE of the columns, which is too short to be a stage
     of its own, and for one that few rows need."""
-    if not isinstance(statement, Reduce):
-        return False
-    extent = statement.extent
+    extent = block.extent
     is_short = isinstance(extent, int) and extent * ASIDE <= columns
-    return is_short or statement.condition is not None
+    return bool(block.reducers) and (is_short or block.condition is not None)
 
 
 def _is_done_once(statement: Statement) -> bool:
     """Whether a statement is a scalar or its store, or a reduction of few columns."""
-    if isinstance(statement, Reduce):
-        return _is_plain(statement) and not any(isinstance(s, Store) for s in statement.body)
-    return isinstance(statement, (*SCALARS, Store))
+    block = statement.block
+    if block is not None and block.reducers:
+        return _is_plain(block) and not stores_in(block.body)
+    return statement.is_plain
 
 
-def _is_plain(stage: Stage) -> bool:
+def _is_plain(stage: Block) -> bool:
     """Whether a stage is a loop over independent columns, or sums in lanes, of mere scalars."""
-    if isinstance(stage, Loop):
-        if stage.kind != "vector" or stage.carries:
-            return False
-    elif stage.order != "lanes" or any(r.combine.startswith("arg") for r in stage.reducers):
+    if not stage.lanes_inside or stage.carries:
         return False
-    return all(isinstance(statement, (*SCALARS, Store)) for statement in stage.body)
+    if any(r.combine.startswith("arg") for r in stage.reducers):
+        return False
+    return all(statement.is_plain for statement in stage.body)
 
 
-def width_of(stages: Sequence[Stage]) -> int | None:
+def width_of(stages: Sequence[Block]) -> int | None:
     """The columns of one step: the lanes of the reductions; None if these differ."""
-    reducers = [r for stage in stages if isinstance(stage, Reduce) for r in stage.reducers]
+    reducers = [r for stage in stages for r in stage.reducers]
     widths = {lanes(reducer.term.dtype) for reducer in reducers}
     return widths.pop() if len(widths) == 1 else None
 
 
-def is_one_step(stages: Sequence[Stage]) -> bool:
+def is_one_step(stages: Sequence[Block]) -> bool:
     """Whether rows have fewer columns than a step."""
     width = width_of(stages)
     return width is not None and columns_of(stages) < width
 
 
-def columns_of(stages: Sequence[Stage]) -> int:
+def columns_of(stages: Sequence[Block]) -> int:
     """How many columns rows have."""
     extent = stages[0].extent
     assert isinstance(extent, int), "so has it been found to be"
     return extent
 
 
-def passed_on(stages: Sequence[Stage]) -> list[Buffer]:
+def passed_on(stages: Sequence[Block]) -> list[Buffer]:
     """The scratch in which a stage leaves a row for the next, in order."""
-    stores = [s for stage in stages for s in stage.body if isinstance(s, Store)]
-    return list(dict.fromkeys(s.buffer for s in stores if s.buffer.role == "scratch"))
+    written = [buffer for stage in stages for s in stage.body for buffer in s.writes]
+    return list(dict.fromkeys(buffer for buffer in written if buffer.role == "scratch"))
 
 
-def rooms(stages: Sequence[Stage]) -> list[tuple[Buffer, int, int]]:
+def rooms(stages: Sequence[Block]) -> list[tuple[Buffer, int, int]]:
     """What stages pass on: how many rows of it are in use together, a power of two, and the bytes
     of one, wherever in a page it begins."""
     result = []
@@ -154,7 +149,7 @@ def rooms(stages: Sequence[Stage]) -> list[tuple[Buffer, int, int]]:
         touching = [
             number
             for number, stage in enumerate(stages)
-            if any(isinstance(s, (Load, Store)) and s.buffer is buffer for s in stage.body)
+            if any(access.buffer is buffer for access in accesses_in(stage.body))
         ]
         rows = 1 << (touching[-1] - touching[0]).bit_length()
         row = -(-columns_of(stages) * buffer.type.dtype.bytes // PAGE) * PAGE + PAGE
@@ -162,39 +157,37 @@ def rooms(stages: Sequence[Stage]) -> list[tuple[Buffer, int, int]]:
     return result
 
 
-def _is_private(buffers: Sequence[Buffer], kernel: Kernel, rows: Loop) -> bool:
+def _is_private(buffers: Sequence[Buffer], kernel: Kernel, rows: Block) -> bool:
     """Whether nothing but the loop over rows uses the buffers."""
     inside = set(walk(rows.body))
-    used: set[Buffer | None] = set()
+    used: set[Buffer] = set()
     for s in walk(kernel.body):
-        if isinstance(s, (Load, Store)) and s not in inside:
-            used.add(s.buffer)
-        elif isinstance(s, Contract):
-            used |= {s.a.buffer, s.b.buffer, s.c.buffer, s.workspace}
+        if s not in inside or s.access is None:
+            used.update(s.reads, s.writes, s.scratch)
     return used.isdisjoint(buffers)
 
 
-def buffers_read(stages: Sequence[Stage]) -> set[Buffer]:
+def buffers_read(stages: Sequence[Block]) -> set[Buffer]:
     """The arrays that the stages read."""
-    return {s.buffer for stage in stages for s in stage.body if isinstance(s, Load)}
+    return {load.buffer for stage in stages for load in loads_in(stage.body)}
 
 
-def fresh_loads(rows: Loop, stages: Sequence[Stage]) -> list[list[Load]]:
+def fresh_loads(rows: Block, stages: Sequence[Block]) -> list[list[Access]]:
     """For each stage the loads of rows that no stage before it reads."""
     of_the_row = {rows.index}
     for s in walk(rows.body):
-        if isinstance(s, Apply) and of_the_row.intersection(s.operands):
-            of_the_row.add(s.result)
-    seen: set[Buffer] = {s.buffer for stage in stages for s in stage.body if isinstance(s, Store)}
-    result: list[list[Load]] = []
+        if s.primitive is not None and of_the_row.intersection(s.operands):
+            of_the_row.update(s.results)
+    seen: set[Buffer] = {s.buffer for stage in stages for s in stores_in(stage.body)}
+    result: list[list[Access]] = []
     for stage in stages:
-        loads = [s for s in stage.body if isinstance(s, Load) and s.index in of_the_row]
+        loads = [load for load in loads_in(stage.body) if load.index in of_the_row]
         result.append([load for load in loads if load.buffer not in seen])
         seen |= {load.buffer for load in loads}
     return result
 
 
-def _keeps_order(rows: Loop, stages: Sequence[Stage]) -> bool:
+def _keeps_order(rows: Block, stages: Sequence[Block]) -> bool:
     """Whether no element is overwritten before a row that is further on has read it.
 
     A row in scratch may be read by the stages behind the one that writes it. Results, which may lie
@@ -202,60 +195,53 @@ def _keeps_order(rows: Loop, stages: Sequence[Stage]) -> bool:
     """
     writer: dict[Buffer, int] = {}
     for number, stage in enumerate(stages):
-        for s in stage.body:
-            if isinstance(s, Store) and writer.setdefault(s.buffer, number) != number:
+        for s in stores_in(stage.body):
+            if writer.setdefault(s.buffer, number) != number:
                 return False
     for number, stage in enumerate(stages):
-        for s in stage.body:
+        for s in accesses_in(stage.body):
             is_last = number == len(stages) - 1
-            if isinstance(s, Store) and s.buffer.role != "scratch" and not is_last:
+            if s.writes and s.buffer.role != "scratch" and not is_last:
                 return False
-            if not isinstance(s, (Load, Store)) or s.buffer not in writer:
+            if s.buffer not in writer:
                 continue
-            if isinstance(s, Load) and writer[s.buffer] >= number:
+            if s.reads and writer[s.buffer] >= number:
                 return False
             if s.buffer.role == "scratch" and s.index is not stage.index:
                 return False
-    aside = [s for s in rows.body if isinstance(s, Reduce) and s not in stages]
-    once = [s for s in (*rows.body, *walk(aside)) if isinstance(s, (Load, Store))]
-    read = {s.buffer for s in walk(rows.body) if isinstance(s, Load)}
-    return not any(s.buffer in (writer if isinstance(s, Load) else read) for s in once)
+    aside = [s for s in reductions_in(rows.body) if s not in stages]
+    once = accesses_in((*rows.body, *walk(aside)))
+    read = {load.buffer for load in loads_in(walk(rows.body))}
+    return not any(s.buffer in (writer if s.reads else read) for s in once)
 
 
-def following_the_row(rows: Loop, stages: Sequence[Stage]) -> set[Var]:
+def following_the_row(rows: Block, stages: Sequence[Block]) -> set[Var]:
     """Integers that follow from where the loops stand: places that are right for any row."""
-    inside = {result for statement in walk(rows.body) for result in results_of(statement)}
-    follows = {rows.index, *(s.index for s in rows.body if isinstance(s, (Reduce, Loop)))}
+    inside = {result for statement in walk(rows.body) for result in statement.results}
+    follows = {rows.index, *(block.index for block in blocks_in(rows.body))}
     for s in walk(rows.body):
-        operands = set(operands_of(s))
-        if isinstance(s, (Apply, Const, DimValue)) and not s.result.dtype.is_float:
+        operands, access = set(s.operands), s.access
+        if s.is_arithmetic and not s.results[0].dtype.is_float:
             if not (operands & inside) - follows and not any(v.dtype.is_float for v in operands):
-                follows.add(s.result)
-        elif isinstance(s, (Load, Store)) and s.index not in inside:
-            follows.add(s.index)
+                follows.update(s.results)
+        elif access is not None and access.index not in inside:
+            follows.add(access.index)
     return follows
 
 
-def results_of(statement: Statement) -> tuple[Var, ...]:
-    """The scalars of a row that a statement gives."""
-    if isinstance(statement, Reduce):
-        return tuple(reducer.result for reducer in statement.reducers)
-    return (statement.result,) if isinstance(statement, SCALARS) else ()
-
-
-def makers(stages: Sequence[Stage], once: Sequence[Scalars], follows: set[Var]) -> dict[Var, int]:
+def makers(stages: Sequence[Block], once: Sequence[Scalars], follows: set[Var]) -> dict[Var, int]:
     """The stage at which a row gets each of its scalars."""
     made: dict[Var, int] = {}
     for number, stage in enumerate(stages):
         for statement in (*once[number], stage):
-            made |= dict.fromkeys(results_of(statement), number)
+            made |= dict.fromkeys(statement.results, number)
     for var in follows:
         made.pop(var, None)
     return made
 
 
 def handed_on(
-    stages: Sequence[Stage], once: Sequence[Scalars], follows: set[Var]
+    stages: Sequence[Block], once: Sequence[Scalars], follows: set[Var]
 ) -> list[dict[Var, int]]:
     """For each stage the scalars of earlier ones that it needs, and how many rows ago they were."""
     made = makers(stages, once, follows)
@@ -264,7 +250,7 @@ def handed_on(
         groups = [*once[number], stage]
         if number == len(stages) - 1:
             groups += once[-1]
-        read = {var for statement in walk(groups) for var in operands_of(statement)}
+        read = {var for statement in walk(groups) for var in statement.operands}
         result.append(
             {var: number - made[var] for var in made if var in read and made[var] < number}
         )
