@@ -389,7 +389,7 @@ def clip_by_global_norm(gradients: Any, maximum: Number) -> tuple[Any, Value]:
     if not values:
         raise GraphError("there are no gradients to clip", where=caller())
     for value in values:
-        if not isinstance(value, Value) or not value.dtype.is_float:
+        if not isinstance(value, Value) or not value.dtype.is_differentiable:
             raise DTypeError(f"{value!r} is not a gradient, a float value", where=caller())
     if not isinstance(maximum, Value):
         maximum = number(maximum, "the largest norm")

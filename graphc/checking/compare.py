@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphc.ir.attributes import Array
+from graphc.ir.dtypes import floating
 
 SLACK = 1000
 """How many units in the last place of an array's largest element class R and T may differ by."""
@@ -45,12 +46,12 @@ def same_bits(left: Array, right: Array) -> Array:
     bits = f"u{left.dtype.itemsize}"
     same: Array = np.ascontiguousarray(left).view(bits) == np.ascontiguousarray(right).view(bits)
     same = same.reshape(left.shape)
-    return same | (np.isnan(left) & np.isnan(right)) if left.dtype.kind == "f" else same
+    return same | (np.isnan(left) & np.isnan(right)) if floating(left.dtype) else same
 
 
 def tolerance_of(dtype: np.dtype[Any]) -> float:
     """The relative tolerance for results that class R or T leaves open; 0 for what is no float."""
-    return SLACK * float(np.finfo(dtype).eps) if dtype.kind == "f" else 0.0
+    return SLACK * float(np.finfo(dtype).eps) if floating(dtype) else 0.0
 
 
 def difference(
@@ -78,7 +79,7 @@ def difference(
     same = same_bits(expected, given)
     if same.all():
         return None
-    if expected.dtype.kind == "f":
+    if floating(expected.dtype):
         with np.errstate(all="ignore"):
             regular = np.isfinite(expected)
             if tolerance or np.any(allowance):

@@ -27,6 +27,7 @@ from graphc.checking.reaction import Lookup, evaluated
 from graphc.interp import evaluate, resolve
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import dtype as as_dtype
+from graphc.ir.dtypes import floating
 from graphc.ir.graph import Graph, Node
 from graphc.ir.guard import without_guards
 from graphc.ir.value import Value
@@ -97,7 +98,7 @@ class Marking:
         if node.op.lowering.is_coarse:
             results = self._marked_parts(node, operands, results, sizes)
         find = _FINDERS.get(node.op.name)
-        if find is None or results[0].dtype.kind != "f":
+        if find is None or not floating(results[0].dtype):
             return results
         attrs = {name: resolve(a, sizes) for name, a in without_guards(node.attrs).items()}
         left, certain = find(*operands, **attrs)

@@ -16,6 +16,7 @@ import numpy as np
 from graphc.checking.compare import SLACK, same_bits
 from graphc.interp import Alter, Budget, evaluate_node
 from graphc.ir.attributes import Array
+from graphc.ir.dtypes import floating
 from graphc.ir.graph import Node
 from graphc.ir.value import Value
 
@@ -78,7 +79,7 @@ def reaction(
             if value not in moved:
                 continue
             other = ~same_bits(array, moved[value])
-            if array.dtype.kind != "f":
+            if not floating(array.dtype):
                 unstable[value] |= other
                 continue
             with np.errstate(all="ignore"):
@@ -115,7 +116,7 @@ def _nudged_in_turn(places: Iterator[int], bit: int, array: Array) -> Array:
 
 def _nudged(array: Array, up: Array | bool) -> Array:
     """Each float off by one unit in the last place, up or down."""
-    if array.dtype.kind != "f":
+    if not floating(array.dtype):
         return array
     with np.errstate(all="ignore"):
         toward = np.where(up, np.inf, -np.inf).astype(array.dtype)

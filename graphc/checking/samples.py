@@ -12,6 +12,7 @@ import numpy as np
 
 from graphc.ir.attributes import Array
 from graphc.ir.dims import expressions
+from graphc.ir.dtypes import floating
 from graphc.ir.graph import Graph
 from graphc.ir.types import TensorType
 
@@ -23,7 +24,7 @@ def specials(dtype: np.dtype[Any]) -> Array:
     """The special values of a dtype: zeros, infinities, NaN, the smallest and largest numbers."""
     if dtype.kind == "b":
         return np.array([False, True])
-    if dtype.kind == "f":
+    if floating(dtype):
         info = np.finfo(dtype)
         tiny = info.smallest_subnormal
         numbers: list[Any] = [0.0, 1.0, 0.5, 3.0, tiny, info.tiny, info.max, np.inf]
@@ -48,7 +49,7 @@ def random_array(
     """
     shape = tuple(expressions.evaluate(dim, sizes) for dim in type_.shape)
     dtype = np.dtype(type_.dtype.numpy)
-    if dtype.kind == "f":
+    if floating(dtype):
         array = random.uniform(*interval, shape).astype(dtype)
     else:
         array = random.integers(0, 2 if dtype.kind == "b" else 3, shape).astype(dtype)

@@ -16,6 +16,7 @@ import numpy as np
 from graphc.checking.long_double import FUNCTIONS
 from graphc.interp import Budget, bind_dims, evaluate_node, resolve
 from graphc.ir.attributes import Array
+from graphc.ir.dtypes import floating
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.control import cond_op, while_op
@@ -92,12 +93,12 @@ def true_values(
 
 
 def _exact(array: Array) -> Pair:
-    return array, array.astype(np.longdouble) if array.dtype.kind == "f" else array
+    return array, array.astype(np.longdouble) if floating(array.dtype) else array
 
 
 def _is_ordinary(array: Array) -> Array:
     """Where numbers neither overflowed nor underflowed on the way."""
-    if array.dtype.kind != "f":
+    if not floating(array.dtype):
         return np.ones(array.shape, bool)
     ordinary: Array = np.isfinite(array) & (np.abs(array) >= np.finfo(array.dtype).tiny)
     return ordinary
@@ -118,7 +119,7 @@ def _results(
             carried = _region(body, [*carried, *captured], sizes, budget)
         return carried
     plain = evaluate_node(node, [np.array(own) for own, _ in pairs], sizes, budget)
-    if not any(array.dtype.kind == "f" for array in plain):
+    if not any(floating(array.dtype) for array in plain):
         return [(array, array) for array in plain]
     if node.op.lowering.is_coarse:
         parts = decomposed_alone(node)

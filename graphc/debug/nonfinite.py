@@ -18,6 +18,7 @@ from graphc.base.source import Location
 from graphc.checking.partial_results import Marking
 from graphc.interp import bind_dims, evaluate_node, resolve
 from graphc.ir.attributes import Array
+from graphc.ir.dtypes import floating
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.fused import fused_op
@@ -42,7 +43,7 @@ class Origin:
 
 def is_finite(array: Array) -> bool:
     """Whether no element is NaN or infinite; other dtypes than floats always are."""
-    return array.dtype.kind != "f" or bool(np.isfinite(array).all())
+    return not floating(array.dtype) or bool(np.isfinite(array).all())
 
 
 def origin(graph: Graph, inputs: Sequence[Array], results: Sequence[Array]) -> Origin | None:
@@ -141,7 +142,7 @@ class _Search:
             return self._placed(node, index)
         for operand in node.inputs:
             array = self.values[operand]
-            if array.dtype.kind != "f":
+            if not floating(array.dtype):
                 continue
             if node.op.lowering.is_pointwise:
                 place = _broadcast_place(index, shape, array.shape)

@@ -241,7 +241,7 @@ def _leaves(structure: Any, what: str) -> list[Value]:
                 where=caller(),
                 hint="give values, or lists, tuples and dicts of them",
             )
-        if not leaf.dtype.is_float:
+        if not leaf.dtype.is_differentiable:
             raise DTypeError(
                 f"{what} holds the value {_name(leaf)} of dtype {leaf.dtype}, which has no "
                 "derivative",

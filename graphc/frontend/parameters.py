@@ -35,7 +35,7 @@ def trainable_variables(loss: Value) -> list[Variable]:
     return [
         value
         for value in _sources(loss)
-        if isinstance(value, Variable) and value.trainable and value.dtype.is_float
+        if isinstance(value, Variable) and value.trainable and value.dtype.is_differentiable
     ]
 
 
@@ -114,7 +114,7 @@ def checked_pairs(pairs: Iterable[tuple[Any, Variable]]) -> list[tuple[Value, Va
             raise ShapeError(
                 f"a gradient of type {gradient.type} does not fit {parameter!r}", where=caller()
             )
-        if gradient.dtype is not parameter.dtype or not parameter.dtype.is_float:
+        if gradient.dtype is not parameter.dtype or not parameter.dtype.is_differentiable:
             raise DTypeError(
                 f"a gradient of type {gradient.type} does not fit {parameter!r}",
                 where=caller(),

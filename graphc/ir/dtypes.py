@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -13,6 +13,58 @@ from graphc.base.source import caller
 from graphc.base.words import shown
 
 Kind = Literal["bool", "int", "uint", "float"]
+
+
+@dataclass(frozen=True, slots=True)
+class FloatFormat:
+    """A binary format of floating-point numbers: a sign, an exponent field, a fraction.
+
+    Attributes:
+        exponent: bits of the exponent field.
+        significand: bits of the significand, with the leading one, which is not stored.
+    """
+
+    exponent: int
+    significand: int
+
+    @property
+    def bits(self) -> int:
+        """Bits of a word that holds a number."""
+        return self.exponent + self.significand
+
+    @property
+    def fraction(self) -> int:
+        """Stored bits of the significand."""
+        return self.significand - 1
+
+    @property
+    def bias(self) -> int:
+        """The exponent field of 1, and the exponent of the largest numbers."""
+        return (1 << (self.exponent - 1)) - 1
+
+    @property
+    def infinity(self) -> int:
+        """The word of +inf: all bits of the exponent field."""
+        return ((1 << self.exponent) - 1) << self.fraction
+
+    @property
+    def largest(self) -> float:
+        """The largest finite number."""
+        return (2.0 - 2.0**-self.fraction) * 2.0**self.bias
+
+    @property
+    def smallest_normal(self) -> float:
+        """The smallest positive number with all bits of the significand."""
+        return 2.0 ** (1 - self.bias)
+
+    @property
+    def largest_whole(self) -> int:
+        """Whole numbers up to this magnitude are all numbers of the format."""
+        return 1 << self.significand
+
+    def holds(self, other: FloatFormat) -> bool:
+        """Whether every number of another format is one of this."""
+        return self.exponent >= other.exponent and self.significand >= other.significand
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,12 +76,14 @@ class DType:
         kind: bool, int (signed), uint or float.
         bits: storage width.
         numpy: the NumPy dtype, in native byte order.
+        float_format: of floats, how they are stored.
     """
 
     name: str
     kind: Kind
     bits: int
     numpy: np.dtype[np.generic]
+    float_format: FloatFormat | None = None
 
     @property
     def bytes(self) -> int:
@@ -41,9 +95,63 @@ class DType:
         return self.kind == "float"
 
     @property
+    def format(self) -> FloatFormat:
+        """How floats are stored; for other dtypes a bug."""
+        assert self.float_format is not None, f"{self} has no float format"
+        return self.float_format
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether arithmetic rounds, so that the order of a sum matters; integers wrap instead."""
+        return self.is_float
+
+    @property
+    def is_differentiable(self) -> bool:
+        """Whether there are derivatives of and with respect to its values."""
+        return self.is_float
+
+    @property
     def is_integer(self) -> bool:
         """Signed or unsigned integer; bool is not one."""
         return self.kind in ("int", "uint")
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether numbers below zero are among its values."""
+        return self.kind in ("int", "float")
+
+    @property
+    def digits(self) -> int:
+        """Binary digits of a whole number: each of at most as many is a value of the dtype."""
+        if self.float_format is not None:
+            return self.float_format.significand
+        return 1 if self.kind == "bool" else self.bits - self.is_signed
+
+    @property
+    def least(self) -> bool | int | float:
+        """The least value, -inf for floats."""
+        if self.is_float:
+            return -math.inf
+        if self.kind == "bool":
+            return False
+        return -(1 << self.digits) if self.is_signed else 0
+
+    @property
+    def greatest(self) -> bool | int | float:
+        """The greatest value, inf for floats."""
+        if self.is_float:
+            return math.inf
+        return True if self.kind == "bool" else (1 << self.digits) - 1
+
+    def holds(self, other: DType) -> bool:
+        """Whether every value of another dtype is a value of this."""
+        if self is other or other.kind == "bool":
+            return True
+        if self.kind == "bool" or (other.is_signed and not self.is_signed):
+            return False
+        if other.is_float:
+            return self.is_float and self.format.holds(other.format)
+        return self.digits >= other.digits
 
     @property
     def unwritten(self) -> int | float:
@@ -74,14 +182,15 @@ class DType:
         return (dtype, (self.name,))
 
 
-def _make(name: str, kind: Kind, bits: int) -> DType:
-    return DType(name, kind, bits, np.dtype(name))
+def _make(name: str, kind: Kind, bits: int, float_format: FloatFormat | None = None) -> DType:
+    return DType(name, kind, bits, np.dtype(name), float_format)
 
 
 bool_ = _make("bool", "bool", 8)
 int8, int16, int32, int64 = (_make(f"int{b}", "int", b) for b in (8, 16, 32, 64))
 uint8, uint16, uint32, uint64 = (_make(f"uint{b}", "uint", b) for b in (8, 16, 32, 64))
-float32, float64 = _make("float32", "float", 32), _make("float64", "float", 64)
+float32 = _make("float32", "float", 32, FloatFormat(exponent=8, significand=24))
+float64 = _make("float64", "float", 64, FloatFormat(exponent=11, significand=53))
 
 ALL: tuple[DType, ...] = (
     bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64,
@@ -122,6 +231,12 @@ def dtype(spec: DTypeLike) -> DType:
     return found
 
 
+def floating(element: np.dtype[Any]) -> bool:
+    """Whether arrays of NumPy's dtype hold floats, of a dtype of graphc or a wider one."""
+    found = _BY_NUMPY.get(element)
+    return element.kind == "f" if found is None else found.is_float
+
+
 def named(name: str) -> DType | None:
     """The dtype of exactly this name."""
     return _BY_NAME.get(name)
@@ -159,12 +274,10 @@ def promote_weak(strong: DType, value: bool | int | float) -> DType:
     if isinstance(value, int):
         if strong is bool_:
             return int64
-        if strong.is_integer:
-            info = np.iinfo(strong.numpy)  # type: ignore[type-var]
-            if not info.min <= value <= info.max:
-                raise DTypeError(
-                    f"Python integer {value} is out of bounds for {strong}",
-                    hint="cast the tensor, or write the number as an array of a wider dtype",
-                )
+        if strong.is_integer and not strong.least <= value <= strong.greatest:
+            raise DTypeError(
+                f"Python integer {value} is out of bounds for {strong}",
+                hint="cast the tensor, or write the number as an array of a wider dtype",
+            )
         return strong
     return strong if strong.is_float else float64

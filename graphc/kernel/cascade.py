@@ -14,7 +14,7 @@ and the greatest as unsigned."""
 
 def cascades(reducer: Reducer) -> bool:
     """Whether partial results go from level to level."""
-    return reducer.combine in CASCADED and reducer.term.dtype.is_float
+    return reducer.combine in CASCADED and reducer.term.dtype.is_rounded
 
 
 def by_words(reducer: Reducer) -> bool:

@@ -43,7 +43,7 @@ def lanes(dtype: DType) -> int:
 
     Term i goes to lane i mod this; lanes are combined by halves at the end.
     """
-    return 16 if dtype.bits == 64 else 32
+    return 1024 // max(dtype.bits, 32)
 
 
 CHUNK = 16

@@ -7,14 +7,13 @@ NaN wins in minima and maxima, +0 is above -0, and of equal bests the first has 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from graphc.ir.attributes import Array
-from graphc.ir.dtypes import DType
+from graphc.ir.dtypes import DType, floating
 from graphc.ir.lowering import Combine
 from graphc.kernel.fused_multiply_add import fma
 from graphc.kernel.ir import CHUNK, LEVELS, Order, lanes
@@ -32,17 +31,8 @@ def neutral_element(combine: Combine, term: DType) -> bool | int | float:
     if combine in ("squares", "or"):
         return 0
     if combine == "and":
-        return -1 if term.kind == "int" else _extreme(term, largest=True)
-    return _extreme(term, largest=combine in ("minimum", "argmin"))
-
-
-def _extreme(dtype: DType, *, largest: bool) -> bool | int | float:
-    if dtype.is_float:
-        return math.inf if largest else -math.inf
-    if dtype.kind == "bool":
-        return largest
-    info = np.iinfo(dtype.numpy.name)
-    return int(info.max if largest else info.min)
+        return -1 if term.is_signed else term.greatest
+    return term.greatest if combine in ("minimum", "argmin") else term.least
 
 
 def combine_nothing(combine: Combine, term: DType, result: DType) -> Array:
@@ -82,7 +72,7 @@ def combine_terms(
         if combine == "or":
             return np.asarray(np.bitwise_or.reduce(terms, axis=-1))
         ufunc = np.multiply if combine == "multiply" else np.add
-        if not dtype.is_float:
+        if not dtype.is_rounded:
             return np.asarray(ufunc.reduce(terms, axis=-1, dtype=terms.dtype))
         neutral = terms.dtype.type(neutral_element(combine, dtype))
 
@@ -116,7 +106,7 @@ def extreme(combine: Literal["minimum", "maximum"], terms: Array, **options: Any
     """The least or largest terms; ``options`` are those of np.min: the axes, and ``keepdims``."""
     minimum = combine == "minimum"
     best = np.asarray((np.minimum if minimum else np.maximum).reduce(terms, **options))
-    if terms.dtype.kind != "f" or not np.any(best == 0):
+    if not floating(terms.dtype) or not np.any(best == 0):
         return best
     # NumPy leaves the sign of a zero open.
     decisive = np.any((terms == 0) & (np.signbit(terms) == minimum), **options)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from graphc.ir.dtypes import DType, bool_
+from graphc.ir.dtypes import DType, bool_, floating
 from graphc.kernel.fused_multiply_add import fma
 
 ResultRule = Literal["same", "bool", "second"]
@@ -99,7 +99,7 @@ def _integer_power(base: Any, exponent: Any) -> Any:
 def _minimum(a: Any, b: Any) -> Any:
     """NaN from either side; -0 below +0."""
     result = np.minimum(a, b)
-    if np.asarray(a).dtype.kind == "f":
+    if floating(np.asarray(a).dtype):
         zeros = (a == 0) & (b == 0)
         result = np.where(zeros, np.where(np.signbit(a), a, b), result)
     return result
@@ -108,7 +108,7 @@ def _minimum(a: Any, b: Any) -> Any:
 def _maximum(a: Any, b: Any) -> Any:
     """NaN from either side; +0 above -0."""
     result = np.maximum(a, b)
-    if np.asarray(a).dtype.kind == "f":
+    if floating(np.asarray(a).dtype):
         zeros = (a == 0) & (b == 0)
         result = np.where(zeros, np.where(np.signbit(a), b, a), result)
     return result
@@ -200,7 +200,7 @@ def cast(array: Any, dtype: DType) -> Any:
     array = np.asarray(array)
     target = dtype.numpy
     with np.errstate(all="ignore"):
-        if dtype.is_integer and array.dtype.kind == "f":
+        if dtype.is_integer and floating(array.dtype):
             info = np.iinfo(target)  # type: ignore[type-var]
             whole = np.trunc(array)
             # the largest float not above the maximum; the maximum itself may round up

@@ -257,7 +257,7 @@ class _Verifier:
             # Code runs all reducers with as many lanes as the widest needs.
             self._require(
                 owner.order == "chain"
-                or not (dtype.is_float and combine in CASCADED)
+                or not (dtype.is_rounded and combine in CASCADED)
                 or lanes(dtype) == width,
                 f"a lanes reduction of {dtype} beside one that has {width} lanes",
             )
@@ -302,8 +302,7 @@ class _Verifier:
         elif dtype is bool_:
             right = type(value) is bool
         else:
-            info = np.iinfo(dtype.numpy.name)
-            right = type(value) is int and info.min <= value <= info.max
+            right = type(value) is int and dtype.least <= value <= dtype.greatest
         self._require(right, f"{value!r} is not a literal of {dtype}")
         self._define(statement.result)
 

@@ -206,13 +206,12 @@ def misfit(given: Array | DType, dtype: DType) -> tuple[str, str] | None:
         return f"dtype {element}", "compare it, for example with != 0"
     if isinstance(given, DType) or not given.size or element == dtype.numpy:
         return None
-    info = np.iinfo(dtype.numpy)  # type: ignore[type-var]
     low, high = int(given.min()), int(given.max())
-    if info.min <= low and high <= info.max:
+    if dtype.least <= low and high <= dtype.greatest:
         return None
     return (
         f"values from {low} to {high}",
-        f"{dtype} holds {info.min} to {info.max}: wrap them with .astype('{dtype}')",
+        f"{dtype} holds {dtype.least} to {dtype.greatest}: wrap them with .astype('{dtype}')",
     )
 
 

@@ -90,7 +90,7 @@ class _Sweep:
             return
         with differentiating(self._editor, node):
             for value, tangent in zip(node.outputs, self._pushed(node, tangents), strict=True):
-                if tangent is not None and value.dtype.is_float:
+                if tangent is not None and value.dtype.is_differentiable:
                     self._add(value, tangent, node)
 
     def _pushed(self, node: Node, tangents: Sequence[Value | None]) -> Sequence[Value | None]:
@@ -111,7 +111,7 @@ class _Sweep:
             zeros_like = surface_function("zeros_like")
             operands: list[Value] = []
             for position, (value, tangent) in enumerate(zip(inputs, tangents, strict=True)):
-                if position in rule.fixed or not value.dtype.is_float:
+                if position in rule.fixed or not value.dtype.is_differentiable:
                     operands.append(value)
                 else:
                     operands.append(zeros_like(value) if tangent is None else tangent)

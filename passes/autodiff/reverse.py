@@ -66,7 +66,7 @@ def reverse(
             sweep.visit(entry)
     gradients: list[Value | None] = []
     for x in xs:
-        if x not in tape.needed or not x.dtype.is_float:
+        if x not in tape.needed or not x.dtype.is_differentiable:
             gradients.append(None)
         else:
             gradients.append(sweep.gradient(x))

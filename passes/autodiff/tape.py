@@ -44,7 +44,7 @@ class Tape:
 def record(editor: GraphEditor, graph: Graph, ys: Sequence[Value], xs: Sequence[Value]) -> Tape:
     """The tape from xs to ys; decompositions it needs are added to the editor."""
     needed, useful = _read_by(graph, ys)
-    active = {x for x in xs if x.dtype.is_float}
+    active = {x for x in xs if x.dtype.is_differentiable}
     entries: list[Node | Alias] = []
     for node in graph.nodes:
         if not any(value in useful for value in node.outputs):
@@ -61,7 +61,7 @@ def record(editor: GraphEditor, graph: Graph, ys: Sequence[Value], xs: Sequence[
                 if isinstance(entry.op.derivative, ThroughDecomposition):
                     pending.extend(reversed(_decomposed(editor, entry)))
                 else:
-                    active.update(value for value in entry.outputs if value.dtype.is_float)
+                    active.update(value for value in entry.outputs if value.dtype.is_differentiable)
                     entries.append(entry)
     return Tape(entries, active, needed)
 
@@ -73,14 +73,14 @@ def flowing(node: Node) -> Iterator[Value]:
         return
     fixed = derivative.fixed if isinstance(derivative, Linear) else ()
     for position, value in enumerate(node.inputs):
-        if value.dtype.is_float and position not in fixed:
+        if value.dtype.is_differentiable and position not in fixed:
             yield value
 
 
 def _read_by(graph: Graph, ys: Iterable[Value]) -> tuple[set[Value], set[Value]]:
     """The values that ys depend on: in any way, and differentiably."""
     needed = set(ys)
-    useful = {y for y in needed if y.dtype.is_float}
+    useful = {y for y in needed if y.dtype.is_differentiable}
     for node in reversed(graph.nodes):
         if not any(value in needed for value in node.outputs):
             continue

@@ -28,6 +28,7 @@ from graphc.checking.true_values import true_values
 from graphc.checking.unexplained import unexplained
 from graphc.interp import Budget, OutOfBudget
 from graphc.ir.attributes import Array
+from graphc.ir.dtypes import floating
 from graphc.ir.edit import topological
 from graphc.ir.graph import Graph, Node
 from graphc.ir.text.printer import symbols_in
@@ -122,7 +123,7 @@ class _Comparison:
         for old, new in pairs:
             given = made[new] if new in made else self.base[new]
             loose = inexact or old in open_ or new in open_ or old in precomputed
-            if special and loose and not (inexact and old.dtype.is_float):
+            if special and loose and not (inexact and old.dtype.is_rounded):
                 continue
             found = self._difference(old, given, loose, inexact, old in precomputed)
             if found is not None:
@@ -150,7 +151,7 @@ class _Comparison:
         nodes = self.replaced if local else self.before.nodes
         operands = self.kept if local else self.given
         accepted: Array | bool = False
-        if inexact and expected.dtype.kind == "f":
+        if inexact and floating(expected.dtype):
             kept = {v: array for v, array in self.kept.items() if v is not value}
             kept = {} if from_inputs else kept
             budget = Budget(ELEMENTS)
@@ -160,7 +161,7 @@ class _Comparison:
             if found is None:
                 return None
         # what class T gives must be a number where it can, whatever the spelling leaves open
-        judged = np.isfinite(given) if inexact and expected.dtype.kind == "f" else False
+        judged = np.isfinite(given) if inexact and floating(expected.dtype) else False
         return unexplained(
             nodes, operands, self.sizes, value, expected, given,
             accepted=accepted, judged=judged,

@@ -23,6 +23,7 @@ import numpy as np
 
 from graphc.ir.attributes import Array
 from graphc.ir.builder import apply
+from graphc.ir.dtypes import dtype
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
@@ -221,7 +222,7 @@ def _scaled(weights: Array, rows: Array | None, columns: Array, transposed: bool
             given = np.broadcast_to(rows, weights.shape[-1 if transposed else -2])
             factors = factors * (given if transposed else given[:, None])
         result = _rounded(weights.astype(np.float64) * factors, weights.dtype)
-    normal = np.isfinite(result) & (np.abs(result) >= np.finfo(weights.dtype).tiny)
+    normal = np.isfinite(result) & (np.abs(result) >= dtype(weights.dtype).format.smallest_normal)
     # A weight or a factor may be 0; whatever else became 0 or subnormal has lost its digits.
     zero = ((weights == 0) | (factors == 0)) & (result == 0)
     return result if (normal | zero).all() else None

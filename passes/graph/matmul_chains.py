@@ -59,7 +59,7 @@ def matmul_chains(graph: Graph, context: PassContext) -> Graph:
         node
         for node in graph.nodes
         if (node.op is contract_op or node.op is reduce_sum_op)
-        and (takes_floats or not node.output.dtype.is_float)
+        and (takes_floats or not node.output.dtype.is_rounded)
     ]
     editor = GraphEditor(graph, "matmul_chains")
     for node in roots:

@@ -82,7 +82,7 @@ def payload_array(node: Node) -> Array:
 def is_exact(node: Node) -> bool:
     """Whether the reference gives the bits of compiled code: class E, or no floats in it."""
     return node.op.numerics == "E" or not any(
-        value.dtype.is_float for value in (*node.inputs, *node.outputs)
+        value.dtype.is_rounded for value in (*node.inputs, *node.outputs)
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from graphc.ir.dtypes import DType, bool_, int8, int64, uint16
+from graphc.ir.dtypes import DType, int8, int64, uint16
 from graphc.ir.value import Value
 from graphc.ops.declare import BITS, NUMBERS
 from graphc.ops.pointwise.logic import (
@@ -25,24 +25,6 @@ from passes.rewriting.pattern import Rule, rule
 from passes.rules.common import Function, is_one, is_zero
 from passes.rules.logic import COMPARISONS
 
-_MANTISSA = {32: 24, 64: 53}
-
-
-def keeps(source: DType, target: DType) -> bool:
-    """Whether every value of one dtype is a value of the other."""
-    if source is target or source is bool_:
-        return True
-    if target is bool_:
-        return False
-    if source.is_float:
-        return target.is_float and target.bits >= source.bits
-    digits = source.bits - (source.kind == "int")
-    if target.is_float:
-        return digits <= _MANTISSA[target.bits]
-    return digits <= target.bits - (target.kind == "int") and not (
-        source.kind == "int" and target.kind == "uint"
-    )
-
 
 def _chain_is_one(x: Value, middle: DType, last: DType) -> bool:
     """Whether converting by way of ``middle`` is converting at once.
@@ -52,15 +34,15 @@ def _chain_is_one(x: Value, middle: DType, last: DType) -> bool:
     """
     if x.dtype.is_integer and middle.is_integer and last.is_integer and last.bits <= middle.bits:
         return True
-    if not keeps(x.dtype, middle):
+    if not middle.holds(x.dtype):
         return False
     saturates = middle.is_float and x.dtype.is_integer and last.is_integer
-    return not saturates or keeps(x.dtype, last)
+    return not saturates or last.holds(x.dtype)
 
 
 def _both_kept(x: Value, y: Value, to: DType) -> bool:
     """x and y have one dtype, whose values the other has too."""
-    return x.dtype is y.dtype and keeps(x.dtype, to)
+    return x.dtype is y.dtype and to.holds(x.dtype)
 
 
 def _same_dtype(c: Value, x: Value, y: Value, to: DType) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphc.ir.attributes import Array
-from graphc.ir.dtypes import FLOATS, INTEGERS, DType
+from graphc.ir.dtypes import FLOATS, INTEGERS, DType, dtype, floating
 from graphc.ir.value import Value
 from graphc.ops.convert import broadcast_shapes
 from graphc.ops.move.shape import broadcast_to
@@ -54,7 +54,7 @@ def is_one(c: Known, **others: object) -> bool:
 
 def powers_of_two(array: Array) -> bool:
     """Whether all are powers of two; of floats also negative ones and those below 1."""
-    if array.dtype.kind == "f":
+    if floating(array.dtype):
         mantissa, _ = np.frexp(array)
         return bool(np.all(np.abs(mantissa) == 0.5))
     return bool(np.all((array > 0) & ((array & (array - array.dtype.type(1))) == 0)))
@@ -63,4 +63,4 @@ def powers_of_two(array: Array) -> bool:
 def normal(array: Any) -> bool:
     """Whether all floats are finite, and neither 0 nor subnormal."""
     size = np.abs(array)
-    return bool(np.all((size >= np.finfo(array.dtype).tiny) & np.isfinite(array)))
+    return bool(np.all((size >= dtype(array.dtype).format.smallest_normal) & np.isfinite(array)))

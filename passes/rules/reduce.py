@@ -14,7 +14,7 @@ import numpy as np
 
 from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, equal, less, product, symbol
-from graphc.ir.dtypes import ALL, FLOATS, INTEGERS, DType, bool_
+from graphc.ir.dtypes import ALL, FLOATS, INTEGERS, DType, bool_, dtype
 from graphc.ir.op import OpDef
 from graphc.ir.value import Value
 from graphc.ops.convert import size_beside
@@ -216,9 +216,6 @@ def _of_broadcast(op: OpDef, dtypes: tuple[DType, ...], suffix: str = "", **deta
     )
 
 
-_LARGEST_EXACT = {32: 2**24, 64: 2**53}
-
-
 def _is_counted(c: Known, shape: tuple[Dim, ...], axes: Axes, keep: bool) -> bool:
     """Whether every partial sum of as many ``c`` as ``axes`` have elements is an integer of the
     dtype."""
@@ -228,7 +225,7 @@ def _is_counted(c: Known, shape: tuple[Dim, ...], axes: Axes, keep: bool) -> boo
     number = float(c.array.reshape(()))
     if not number.is_integer() or number == 0:
         return False
-    return abs(number) * count <= _LARGEST_EXACT[c.array.dtype.itemsize * 8]
+    return abs(number) * count <= dtype(c.array.dtype).format.largest_whole
 
 
 def _counted(c: Value, shape: tuple[Dim, ...], axes: Axes, keep: bool) -> tuple[Value, Value]:

@@ -21,7 +21,8 @@ from graphc.codegen.gemm import (
     reads_transpose_in_place,
 )
 from graphc.codegen.gemm.builder import Builder
-from graphc.codegen.llvm.emitter import ModuleEmitter, element_of, ltype
+from graphc.codegen.llvm.emitter import ModuleEmitter, ltype
+from graphc.codegen.llvm.storage import element_of
 from graphc.ir.dtypes import FLOATS, DType, bool_
 from graphc.kernel.panels import depth_limit, even_depth, pack, panel_width
 from graphc.runtime.jit import Library, compile_object

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
 
@@ -32,11 +30,11 @@ class Costs(NamedTuple):
     scalar: int = 300
     """What a statement outside of vectors takes at least."""
 
-    float_product: Mapping[int, int] = MappingProxyType({32: 25, 64: 50})
-    """A multiply-add of a float product, by bits; others run outside of tiles."""
+    float_product: int = 25
+    """A multiply-add of a product of floats of 32 bits; of 64 it takes two of these."""
 
     other_product: int = 250
-    """A multiply-add of another product."""
+    """A multiply-add of another product, which runs outside of tiles."""
 
     operand_byte: int = 8
     """A byte of a product's operands, which those of few rows take as long to read as to

@@ -28,6 +28,7 @@ from graphc.compiling.compiled import Compiled
 from graphc.compiling.compiler import compile_graph
 from graphc.extract import Extraction
 from graphc.ir.attributes import Array
+from graphc.ir.dtypes import floating
 from passes.infra.base import Decision
 from passes.pipeline import INEXACT
 
@@ -173,7 +174,7 @@ def _changed(one: Array, other: Array) -> int:
     """In how many elements two arrays differ, NaN being NaN and 0 not -0."""
     with np.errstate(all="ignore"):
         different: Any = one != other
-        if one.dtype.kind == "f":
+        if floating(one.dtype):
             different &= ~(np.isnan(one) & np.isnan(other))
             different |= (one == 0) & (other == 0) & (np.signbit(one) != np.signbit(other))
     return int(np.count_nonzero(different))

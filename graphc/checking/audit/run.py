@@ -20,6 +20,7 @@ from graphc.checking.audit.report import Event, LineError
 from graphc.checking.audit.shadow import Shadow, Wide, is_float, sum_of_magnitudes
 from graphc.interp import bind_dims
 from graphc.ir.attributes import Array
+from graphc.ir.dtypes import floating
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.control import cond_op, while_op
@@ -66,7 +67,7 @@ class ShadowRun:
 
     def pair(self, array: Array) -> Pair:
         """An array that is exact by definition."""
-        is_wide = array.dtype.kind == "f"
+        is_wide = floating(array.dtype)
         return Pair(array, self._shadow.widen(array) if is_wide else None)
 
     # --- walking ---------------------------------------------------------------------------------

@@ -20,9 +20,9 @@ from graphc.codegen.llvm.emitter import (
     FunctionEmitter,
     ModuleEmitter,
     Reg,
-    element_of,
     ltype,
 )
+from graphc.codegen.llvm.storage import element_of, from_storage, storage, to_storage
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import DType, bool_
 from graphc.kernel.scalar import PRIMITIVES
@@ -65,19 +65,13 @@ class Loops:
         with e.loop(e.const(0, I64), Reg("%count", I64), lanes) as loop:
             inputs = []
             for (_, pointer), dtype in zip(pointers, operands, strict=True):
-                memory = "i8" if dtype.kind == "bool" else element_of(dtype)
-                address = e.element_pointer(Reg(pointer, PTR), loop.index, memory)
-                value = e.load(address, ltype(memory, lanes), 1)
-                if dtype.kind == "bool":
-                    value = e.icmp("ne", value, e.const(0, value.type))
-                inputs.append(value)
+                address = e.element_pointer(Reg(pointer, PTR), loop.index, storage(dtype))
+                value = e.load(address, ltype(storage(dtype), lanes), 1)
+                inputs.append(from_storage(e, value, dtype))
             value = body(e, inputs)
             assert value.type == ltype(element_of(result), lanes)
-            memory = "i8" if result.kind == "bool" else element_of(result)
-            if result.kind == "bool":
-                value = e.convert("zext", value, memory)
-            address = e.element_pointer(Reg("%out", PTR), loop.index, memory)
-            e.store(value, address, 1)
+            address = e.element_pointer(Reg("%out", PTR), loop.index, storage(result))
+            e.store(to_storage(e, value, result), address, 1)
         e.finish()
         self._symbols[symbol] = result.numpy
 

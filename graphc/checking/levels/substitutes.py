@@ -17,9 +17,10 @@ import numpy as np
 from graphc.base.target import Target
 from graphc.checking.levels.loops import FUNCTIONS, Loops
 from graphc.codegen.gemm.builder import Builder
-from graphc.codegen.llvm.emitter import ModuleEmitter, element_of, ltype
+from graphc.codegen.llvm.emitter import ModuleEmitter, ltype
+from graphc.codegen.llvm.storage import element_of
 from graphc.ir.attributes import Array
-from graphc.ir.dtypes import DType, dtype
+from graphc.ir.dtypes import DType, dtype, floating
 from graphc.kernel.fused_multiply_add import fma
 from graphc.runtime import jit
 
@@ -62,7 +63,7 @@ class Substitutes:
 
     def product(self, a: Array, b: Array) -> Array:
         """Matrix products of which every element is one chain in ascending order."""
-        if a.dtype.kind != "f":
+        if not floating(a.dtype):
             return np.asarray(np.matmul(a, b))
         element = dtype(a.dtype)
         if element not in self._chains:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphc.codegen.kernels.lane_values import storage
 from graphc.codegen.kernels.scope import KernelScope
 from graphc.codegen.llvm.emitter import I64, PTR, Reg
 from graphc.codegen.llvm.prefetch import LINE, prefetch
+from graphc.codegen.llvm.storage import storage
 from graphc.kernel.ir import Block
 from graphc.kernel.schedule.kinds import Gathered
 from graphc.kernel.schedule.picked_rows import Picked, picked_from

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graphc.codegen.llvm.emitter import Reg, element_of
-from graphc.ir.dtypes import DType
+from graphc.codegen.llvm.emitter import Reg
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +21,6 @@ Binding = Reg | Linear
 def is_literal(reg: Reg, value: int) -> bool:
     """True if the register is this number."""
     return reg.text == str(value)
-
-
-def storage(dtype: DType) -> str:
-    """LLVM's name for an element in memory; bool takes a byte."""
-    return "i8" if dtype.kind == "bool" else element_of(dtype)
 
 
 @dataclass(frozen=True, slots=True)

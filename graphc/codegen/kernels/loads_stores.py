@@ -7,26 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphc.codegen.kernels.lane_values import Held, Linear, is_literal, storage
+from graphc.codegen.kernels.lane_values import Held, Linear, is_literal
 from graphc.codegen.kernels.nontemporal_stores import ALWAYS
 from graphc.codegen.kernels.scope import EmitterTable, KernelScope
 from graphc.codegen.llvm.emitter import I64, PTR, FunctionEmitter, Reg, ltype
 from graphc.codegen.llvm.masked import every_lane, first_lanes, load_lanes, store_lanes
 from graphc.codegen.llvm.prefetch import LINE, prefetch
-from graphc.ir.dtypes import DType
+from graphc.codegen.llvm.storage import from_storage, storage, to_storage
 from graphc.kernel.ir import Statement, Var
 from graphc.kernel.schedule.kinds import Prefetched
 from graphc.kernel.statements.base import Access
 from graphc.kernel.statements.bodies import accesses_in, loads_in
 from graphc.kernel.statements.memory import Load, Store
-
-
-def _to_register(e: FunctionEmitter, raw: Reg, dtype: DType) -> Reg:
-    return e.icmp("ne", raw, e.const(0, raw.type)) if dtype.kind == "bool" else raw
-
-
-def _to_storage(e: FunctionEmitter, value: Reg, dtype: DType) -> Reg:
-    return e.convert("zext", value, "i8") if dtype.kind == "bool" else value
 
 
 def emit_load(k: KernelScope, statement: Load) -> None:
@@ -41,13 +33,13 @@ def _loaded(k: KernelScope, statement: Load) -> Reg:
     align = dtype.bytes
     tile = k.tiles.get(statement)
     if tile is not None:
-        return _to_register(e, e.load(tile, ltype(element, k.lanes), align), dtype)
+        return from_storage(e, e.load(tile, ltype(element, k.lanes), align), dtype)
     index = k.binding(statement.index)
     scalar_index = k.uniform(statement.index)
     guarded = statement.condition is not None
     if scalar_index is not None and not guarded:
         pointer = e.element_pointer(base, scalar_index, element)
-        return _to_register(e, e.load(pointer, ltype(element), align), dtype)
+        return from_storage(e, e.load(pointer, ltype(element), align), dtype)
     if k.lanes == 1 or (scalar_index is not None and _all_uniform(k, statement)):
         return _guarded_scalar(k, statement, base, element)
     vector = ltype(element, k.lanes)
@@ -57,13 +49,13 @@ def _loaded(k: KernelScope, statement: Load) -> Reg:
     if not guarded and k.mask is None and isinstance(index, Linear):
         if is_literal(index.stride, 1):
             pointer = e.element_pointer(base, index.base, element)
-            return _to_register(e, e.load(pointer, vector, align), dtype)
+            return from_storage(e, e.load(pointer, vector, align), dtype)
         if is_literal(index.stride, -1):
             lowest = e.binary("add", index.base, e.const(1 - k.lanes, I64))
             raw = e.load(e.element_pointer(base, lowest, element), vector, align)
-            return _to_register(e, _reversed(e, raw), dtype)
+            return from_storage(e, _reversed(e, raw), dtype)
         if index.stride in k.dims.zero_or_one:
-            return _to_register(e, _broadcast_lanes(k, index, base, element), dtype)
+            return from_storage(e, _broadcast_lanes(k, index, base, element), dtype)
     mask, through = k.mask or every_lane(k.lanes), Reg("poison", vector)
     if k.mask is not None:
         # of one, functions have no rare case
@@ -71,12 +63,12 @@ def _loaded(k: KernelScope, statement: Load) -> Reg:
     if statement.condition is not None and statement.other is not None:
         condition = k.spread(statement.condition)
         mask = condition if k.mask is None else e.binary("and", condition, k.mask)
-        through = _to_storage(e, k.spread(statement.other), dtype)
+        through = to_storage(e, k.spread(statement.other), dtype)
     if isinstance(index, Linear) and is_literal(index.stride, 1):
         place = e.element_pointer(base, index.base, element)
     else:
         place = _addresses(k, statement.index, base, element)
-    return _to_register(e, load_lanes(e, place, vector, mask, through), dtype)
+    return from_storage(e, load_lanes(e, place, vector, mask, through), dtype)
 
 
 def _broadcast_lanes(k: KernelScope, index: Linear, base: Reg, element: str) -> Reg:
@@ -140,7 +132,7 @@ def _guarded_scalar(k: KernelScope, statement: Load, base: Reg, element: str) ->
 
     def read() -> list[Reg]:
         raw = e.load(e.element_pointer(base, index, element), ltype(element), dtype.bytes)
-        return [_to_register(e, raw, dtype)]
+        return [from_storage(e, raw, dtype)]
 
     (result,) = e.merged(condition, (other,), read, "read")
     return result
@@ -170,10 +162,10 @@ def emit_store(k: KernelScope, statement: Store) -> None:
         value = k.uniform(statement.value)
         assert value is not None, "lanes that differ need places that differ"
         pointer = e.element_pointer(base, scalar_index, element)
-        e.store(_to_storage(e, value, dtype), pointer, dtype.bytes)
+        e.store(to_storage(e, value, dtype), pointer, dtype.bytes)
         return
     index = k.binding(statement.index)
-    value = _to_storage(e, k.spread(statement.value), dtype)
+    value = to_storage(e, k.spread(statement.value), dtype)
     if isinstance(index, Linear) and is_literal(index.stride, 1):
         pointer = e.element_pointer(base, index.base, element)
         if k.mask is None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from graphc.base.errors import UnsupportedError
 from graphc.codegen.gemm import columns_before, gemm_library
-from graphc.codegen.kernels.lane_values import storage
 from graphc.codegen.kernels.scope import EmitterTable, KernelScope
 from graphc.codegen.llvm.emitter import I64, PTR, Reg
+from graphc.codegen.llvm.storage import storage
 from graphc.kernel.ir import Size
 from graphc.kernel.panels import panel_width
 from graphc.kernel.statements.products import Contract, MatrixOperand

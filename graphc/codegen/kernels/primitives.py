@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from graphc.codegen.llvm.emitter import I1, FunctionEmitter, Reg, element_of
+from graphc.codegen.llvm.emitter import I1, FunctionEmitter, Reg
 from graphc.codegen.llvm.lanes import any_lane
+from graphc.codegen.llvm.storage import element_of
 from graphc.codegen.math.calls import NAMES, emit_function
 from graphc.codegen.math.common import INFINITY, NAN, FloatMath
 from graphc.codegen.math.fmod import emit_remainder

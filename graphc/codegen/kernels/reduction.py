@@ -13,7 +13,8 @@ from graphc.codegen.kernels.lane_values import Linear
 from graphc.codegen.kernels.loop_tail import lanes_for, some_lanes
 from graphc.codegen.kernels.primitives import emit_primitive
 from graphc.codegen.kernels.scope import KernelScope
-from graphc.codegen.llvm.emitter import I64, FunctionEmitter, LType, Reg, element_of, ltype
+from graphc.codegen.llvm.emitter import I64, FunctionEmitter, LType, Reg, ltype
+from graphc.codegen.llvm.storage import element_of
 from graphc.ir.dtypes import int64
 from graphc.kernel.cascade import by_words, cascades, level_count, parts_of
 from graphc.kernel.ir import CHUNK, Block, joining, lanes
@@ -23,9 +24,6 @@ from graphc.kernel.statements.base import Reducer
 Accumulator = tuple[Reg, ...]
 """One register, or value and position for argmin and argmax; for extremes of floats three words.
 Terms that are products, as of squares, are two factors."""
-
-_SIGNIFICAND = {32: 23, 64: 52}
-
 
 _EXTREMES = ("smax", "smin", "umax")
 """Which words of floats are kept: the greatest and the least as signed integers, and the greatest
@@ -39,7 +37,7 @@ def _extreme(e: FunctionEmitter, reducer: Reducer, accumulator: Accumulator) -> 
     greatest, least, unsigned = accumulator
     kind = greatest.type
     zero = e.const(0, kind)
-    infinity = ((1 << (kind.bits - 1 - _SIGNIFICAND[kind.bits])) - 1) << _SIGNIFICAND[kind.bits]
+    infinity = reducer.term.dtype.format.infinity
     if reducer.combine == "maximum":
         # a negative NaN lies beyond the word of -inf
         is_nan = e.icmp("ugt", unsigned, e.const(infinity - (1 << (kind.bits - 1)), kind))

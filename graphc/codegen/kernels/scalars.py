@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from graphc.codegen.kernels.lane_values import Binding, Linear, is_literal
 from graphc.codegen.kernels.primitives import emit_cast, emit_primitive
 from graphc.codegen.kernels.scope import EmitterTable, KernelScope
-from graphc.codegen.llvm.emitter import I64, PTR, FunctionEmitter, Reg, element_of, ltype
+from graphc.codegen.llvm.emitter import I64, PTR, FunctionEmitter, Reg, ltype
 from graphc.codegen.llvm.lanes import any_lane, first_lane
+from graphc.codegen.llvm.storage import element_of
 from graphc.kernel.statements.scalars import Apply, Cast, Check, Const, DimValue
 from graphc.plan.abi import INDEX_ERROR
 

@@ -16,7 +16,7 @@ from itertools import accumulate, pairwise
 
 from graphc.base.target import PAGE
 from graphc.codegen.kernels.aliasing_4k import beginning, turn
-from graphc.codegen.kernels.lane_values import Binding, Linear, is_literal, storage
+from graphc.codegen.kernels.lane_values import Binding, Linear, is_literal
 from graphc.codegen.kernels.loop_tail import emit_leftover
 from graphc.codegen.kernels.nontemporal_stores import (
     address_at,
@@ -37,9 +37,14 @@ from graphc.codegen.kernels.reduction import (
     terms,
 )
 from graphc.codegen.kernels.scope import KernelScope
-from graphc.codegen.llvm.emitter import I8, I64, PTR, Reg, element_of, ltype
+from graphc.codegen.llvm.emitter import I8, I64, PTR, Reg, ltype
 from graphc.codegen.llvm.prefetch import LINE, prefetch
-from graphc.kernel.ir import Block, Buffer, Var
+from graphc.codegen.llvm.storage import element_of, storage
+from graphc.kernel.ir import (
+    Block,
+    Buffer,
+    Var,
+)
 from graphc.kernel.schedule.kinds import Pipelined, Prefetched
 from graphc.kernel.schedule.row_stages import (
     Scalars,

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
-from graphc.codegen.kernels.lane_values import Linear, storage
+from graphc.codegen.kernels.lane_values import Linear
 from graphc.codegen.kernels.nontemporal_stores import (
     ALWAYS,
     address_at,
@@ -33,6 +33,7 @@ from graphc.codegen.kernels.nontemporal_stores import (
 from graphc.codegen.kernels.scope import KernelScope
 from graphc.codegen.llvm.emitter import I64, FunctionEmitter, Reg, ltype
 from graphc.codegen.llvm.prefetch import LINE, prefetch
+from graphc.codegen.llvm.storage import storage
 from graphc.codegen.llvm.transpose import transposed
 from graphc.ir.dims.expressions import Dim
 from graphc.kernel.analysis.index_range import loads_across

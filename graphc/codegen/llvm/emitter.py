@@ -16,9 +16,9 @@ from functools import cache
 from typing import Final
 
 from graphc.base.target import Target
-from graphc.ir.dtypes import DType
+from graphc.ir.dtypes import FloatFormat, float32, float64
 
-_FLOATS = {"float": 32, "double": 64}
+_FLOATS = {"float": float32.format, "double": float64.format}
 
 
 class LType:
@@ -47,7 +47,13 @@ class LType:
         """Width of one element."""
         if self.element == "ptr":
             return 64
-        return _FLOATS.get(self.element) or int(self.element[1:])
+        found = _FLOATS.get(self.element)
+        return int(self.element[1:]) if found is None else found.bits
+
+    @property
+    def format(self) -> FloatFormat:
+        """How float elements are stored."""
+        return _FLOATS[self.element]
 
     @property
     def suffix(self) -> str:
@@ -79,15 +85,6 @@ F32, F64 = ltype("float"), ltype("double")
 
 POINTER_ALIGN = 4
 """Alignment of pointers in memory on every target; those of wasm32 take four bytes."""
-
-
-def element_of(dtype: DType) -> str:
-    """LLVM's name for the *register* type of a dtype; bool is i1 (and i8 in memory)."""
-    if dtype.kind == "bool":
-        return "i1"
-    if dtype.is_float:
-        return "float" if dtype.bits == 32 else "double"
-    return f"i{dtype.bits}"
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -137,9 +134,10 @@ class ModuleEmitter:
     def constant_table(self, name: str, element: str, values: Sequence[int | float]) -> Reg:
         """A private constant array, 64-byte aligned; equal names must mean equal content."""
         if name not in self._globals:
-            bits = _FLOATS.get(element)
+            found = _FLOATS.get(element)
             items = ", ".join(
-                f"{element} {float_literal(float(v), bits) if bits else int(v)}" for v in values
+                f"{element} {float_literal(float(v), found.bits) if found else int(v)}"
+                for v in values
             )
             self._globals[name] = (
                 f"@{name} = private unnamed_addr constant "

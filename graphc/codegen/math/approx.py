@@ -25,7 +25,8 @@ _EXPM1_64 = (
     0.16666666666666588, 0.5000000000000006,
 )  # fmt: skip
 # ln 2 in two parts; the high one times an exponent is exact
-_LN2_PARTS = {32: (0.693145752, 1.42860677e-6), 64: (0.6931471803691238, 1.9082149292705877e-10)}
+_LN2_32 = (0.693145752, 1.42860677e-6)
+_LN2_64 = (0.6931471803691238, 1.9082149292705877e-10)
 # (ln(1+f) - f) / f² for f in [-1/3, 1/3]
 _LOG_32 = (
     -0.15266668796539307, 0.16990558803081512, -0.1644083708524704, 0.19818168878555298,
@@ -72,15 +73,15 @@ _ERFC_32 = (
 _TANH_END, _ERF_END = 8.9, 3.92
 
 
-def _half_scale_and_rest(m: FloatMath, y: Reg, sign: float = 1.0) -> tuple[Reg, Reg]:
-    """2^(n-1) and r such that e^(sign·y) is 2^n·e^(sign·r)."""
-    single = m.bits == 32
-    magic = m.magic + (126 if single else 1022)
+def _half_scale_and_rest(
+    m: FloatMath, y: Reg, ln2: Sequence[float], sign: float = 1.0
+) -> tuple[Reg, Reg]:
+    """2^(n-1) and r such that e^(sign·y) is 2^n·e^(sign·r); ``ln2`` is ln 2 in parts."""
+    magic = m.magic + (m.format.bias - 1)
     sum_ = m.fma(y, LOG2_E * sign, magic)
     n = m.sub(sum_, magic)
     r = y
-    # with FMA, ln 2 of one part is near enough for the magnitudes of float32
-    for part in (_LN2,) if single and m.has_fma else _LN2_PARTS[m.bits]:
+    for part in ln2:
         r = m.fma(n, -part * sign, r)
     return m.power_of_two(m.to_word(sum_)), r
 
@@ -91,7 +92,9 @@ def _sigmoid_32(m: FloatMath, x: Reg) -> Reg:
     The polynomial gives twice e^-r: with it a power of two of half the size suffices, which is a
     number.
     """
-    half, r = _half_scale_and_rest(m, m.clamp(x, -89.0, 60.0), -1.0)
+    # with FMA, ln 2 of one part is near enough for the magnitudes of float32
+    ln2 = (_LN2,) if m.has_fma else _LN2_32
+    half, r = _half_scale_and_rest(m, m.clamp(x, -89.0, 60.0), ln2, -1.0)
     coefficients = (*_EXP_32, 1.0, 1.0)
     top = len(coefficients) - 1
     signed = [2.0 * c * (-1.0) ** (top - i) for i, c in enumerate(coefficients)]
@@ -101,7 +104,7 @@ def _sigmoid_32(m: FloatMath, x: Reg) -> Reg:
 def _tanh_64(m: FloatMath, x: Reg) -> Reg:
     """(e^2t - 1) / (e^2t + 1), t the magnitude."""
     t = m.clamp(m.abs(x), high=22.0)
-    half, r = _half_scale_and_rest(m, m.add(t, t))
+    half, r = _half_scale_and_rest(m, m.add(t, t), _LN2_64)
     curve = m.polynomial(r, [2.0 * c for c in _EXPM1_64])
     reduced = m.fma(curve, m.mul(r, r), m.add(r, r))
     top = m.fma(reduced, half, m.add(m.add(half, half), -1.0))
@@ -153,12 +156,13 @@ def _log_64(m: FloatMath, x: Reg) -> Reg:
     return f64.log_specials(m, m.fma(exponent, _LN2, near), x)
 
 
-def _sine(m: FloatMath, x: Reg, shift: float) -> Reg:
+def _sine(
+    m: FloatMath, x: Reg, shift: float, pi: Sequence[float], coefficients: Sequence[float]
+) -> Reg:
     """sin(x + shift·pi) for |x| below ``HUGE_ANGLE``: of the distance to the nearest zero.
 
     Without FMA the multiples of pi would be rounded; there the accurate function does it.
     """
-    pi, coefficients = (_PI_32, _SIN_32) if m.bits == 32 else (_PI_64, _SIN_64)
     turns: Reg = m.value(_ONE_OVER_PI)
     sum_ = m.fma(x, turns, m.magic) if not shift else m.add(m.fma(x, turns, shift), m.magic)
     n = m.sub(sum_, m.magic)
@@ -174,12 +178,14 @@ def _sine(m: FloatMath, x: Reg, shift: float) -> Reg:
     return m.from_word(m.integers("xor", m.to_word(sine), sign))
 
 
-def _angle(name: str, shift: float) -> Callable[[FloatMath, Reg], Reg]:
-    """sin (no shift) or cos (half a turn of pi)."""
-
-    def accurate(m: FloatMath, x: Reg) -> Reg:
-        table = f32.FUNCTIONS if m.bits == 32 else f64.FUNCTIONS
-        return table[name](m, x)
+def _angle(
+    name: str,
+    shift: float,
+    pi: Sequence[float],
+    coefficients: Sequence[float],
+    accurate: Callable[..., Reg],
+) -> Callable[[FloatMath, Reg], Reg]:
+    """sin (no shift) or cos (half a turn of pi); ``accurate`` is the function for huge angles."""
 
     def cold(m: FloatMath, operands: Sequence[Reg]) -> Reg:
         return accurate(m, *operands)
@@ -188,7 +194,7 @@ def _angle(name: str, shift: float) -> Callable[[FloatMath, Reg], Reg]:
         if not m.has_fma:
             return accurate(m, x)
         huge = m.compare("oge", m.abs(x), HUGE_ANGLE)
-        return m.patch(huge, _sine(m, x, shift), f"any_{name}", cold, (x,))
+        return m.patch(huge, _sine(m, x, shift, pi, coefficients), f"any_{name}", cold, (x,))
 
     return emit
 
@@ -199,8 +205,8 @@ SINGLE: dict[str, Callable[..., Reg]] = {
     "sigmoid_approx": _sigmoid_32,
     "erf_approx": _quotient(_ERF_TOP, _ERF_BOTTOM, _ERF_END),
     "erfc_approx": _erfc_32,
-    "sin_approx": _angle("sin", 0.0),
-    "cos_approx": _angle("cos", 0.5),
+    "sin_approx": _angle("sin", 0.0, _PI_32, _SIN_32, f32.FUNCTIONS["sin"]),
+    "cos_approx": _angle("cos", 0.5, _PI_32, _SIN_32, f32.FUNCTIONS["cos"]),
 }
 
 DOUBLE: dict[str, Callable[..., Reg]] = {
@@ -209,6 +215,6 @@ DOUBLE: dict[str, Callable[..., Reg]] = {
     "sigmoid_approx": f64.FUNCTIONS["sigmoid"],
     "erf_approx": f64.FUNCTIONS["erf"],
     "erfc_approx": f64.FUNCTIONS["erfc"],
-    "sin_approx": _angle("sin", 0.0),
-    "cos_approx": _angle("cos", 0.5),
+    "sin_approx": _angle("sin", 0.0, _PI_64, _SIN_64, f64.FUNCTIONS["sin"]),
+    "cos_approx": _angle("cos", 0.5, _PI_64, _SIN_64, f64.FUNCTIONS["cos"]),
 }

@@ -14,16 +14,16 @@ from functools import cache
 
 from graphc.base.target import Target
 from graphc.base.tuning.fusion import FUSION
-from graphc.codegen.llvm.emitter import FunctionEmitter, LType, ModuleEmitter, Reg
+from graphc.codegen.llvm.emitter import F32, F64, FunctionEmitter, LType, ModuleEmitter, Reg
 from graphc.codegen.math import approx, f32, f64
 from graphc.codegen.math.common import FloatMath
 from graphc.kernel.ir import Kernel, walk
 
 _TABLES = {
-    32: f32.FUNCTIONS | approx.SINGLE,
-    64: f64.FUNCTIONS | approx.DOUBLE,
+    F32.format: f32.FUNCTIONS | approx.SINGLE,
+    F64.format: f64.FUNCTIONS | approx.DOUBLE,
 }
-NAMES = frozenset(_TABLES[32])
+NAMES = frozenset(_TABLES[F32.format])
 """The primitives that are elementary functions."""
 
 
@@ -91,7 +91,7 @@ def is_glue(kernel: Kernel) -> bool:
 
 def _inlined(e: FunctionEmitter, name: str, operands: Sequence[Reg]) -> Reg:
     type_ = operands[0].type
-    return _TABLES[type_.bits][name](FloatMath(e, type_), *operands)
+    return _TABLES[type_.format][name](FloatMath(e, type_), *operands)
 
 
 @cache

@@ -73,16 +73,18 @@ class FloatMath:
         e: the function under emission.
         type: the lanes' float type.
         bits: width of one lane.
+        format: of the lanes' numbers.
         has_fma: whether ``fma`` rounds once.
         scales: whether ``scale`` may be used.
     """
 
-    __slots__ = ("bits", "e", "has_fma", "integer", "scales", "type")
+    __slots__ = ("bits", "e", "format", "has_fma", "integer", "scales", "type")
 
     def __init__(self, e: FunctionEmitter, type_: LType) -> None:
         self.e = e
         self.type = type_
         self.bits = type_.bits
+        self.format = type_.format
         self.integer = type_.of(f"i{type_.bits}")
         self.has_fma = e.module.target.has_fma
         self.scales = e.module.target.scales and type_.lanes * type_.bits % _SCALED_BITS == 0
@@ -154,7 +156,7 @@ class FloatMath:
         return high, self.add(error, self.mul(a_low, b_low))
 
     def _halves(self, a: Reg) -> tuple[Reg, Reg]:
-        dropped = 27 if self.bits == 64 else 12
+        dropped = (self.format.significand + 1) // 2
         high = self.top_bits(a, dropped)
         return high, self.sub(a, high)
 
@@ -214,19 +216,15 @@ class FloatMath:
     # --- rounding to integers --------------------------------------------------------------------
 
     @property
-    def mantissa(self) -> int:
-        """Stored bits of the significand."""
-        return 23 if self.bits == 32 else 52
-
-    @property
     def magic(self) -> float:
-        """1.5·2^mantissa: adding it leaves round(x) in the low bits of the sum."""
-        return 1.5 * 2.0**self.mantissa
+        """1.5·2^fraction: adding it leaves round(x) in the low bits of the sum."""
+        return 1.5 * 2.0**self.format.fraction
 
     @property
     def magic_word(self) -> int:
         """The bits of ``magic``."""
-        return 0x4B400000 if self.bits == 32 else 0x4338000000000000
+        fraction = self.format.fraction
+        return ((self.format.bias + fraction) << fraction) + (1 << (fraction - 1))
 
     def small_integer(self, word: Reg) -> Reg:
         """Integer lanes of small magnitude as floats (AVX2 has no 64-bit conversion)."""
@@ -236,7 +234,7 @@ class FloatMath:
 
     def power_of_two(self, biased: Reg) -> Reg:
         """The float whose exponent field is the low bits of ``biased``."""
-        return self.from_word(self.integers("shl", biased, self.mantissa))
+        return self.from_word(self.integers("shl", biased, self.format.fraction))
 
     def pick(self, name: str, table: Sequence[float], word: Reg) -> Reg:
         """In each lane that of 16 float32 numbers which the low four bits of a word say."""

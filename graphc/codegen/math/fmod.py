@@ -28,34 +28,35 @@ def emit_remainder(e: FunctionEmitter, a: Reg, b: Reg) -> Reg:
     that was rounded up shows as a negative remainder.
     """
     m = FloatMath(e, a.type)
-    if m.bits == 64 and not m.has_fma:
+    if m.bits == F64.bits and not m.has_fma:
         lanes = define_lanes(e.module, "remainder", a.type, _long_remainder, 2)
         return e.call(lanes, a.type, a, b)
     wide = m.of("double")
     dividend, divisor = m.abs(a), m.abs(b)
     limit = 2.0**_FRACTION
-    if m.bits == 32:
+    if m.bits < wide.bits:
         dividend, divisor = (e.convert("fpext", x, "double") for x in (dividend, divisor))
-        limit = 2.0**29
+        limit = 2.0 ** (wide.format.significand - m.format.significand)
     quotient = wide.trunc(wide.div(dividend, divisor))
     rest = wide.fma(wide.neg(quotient), divisor, dividend)
     too_many = m.logical(
         "or", wide.compare("uge", quotient, limit), wide.compare("uno", rest, rest)
     )
     rest = wide.select(wide.compare("olt", rest, 0.0), wide.add(rest, divisor), rest)
-    if m.bits == 32:
-        rest = e.convert("fptrunc", rest, "float")
+    if m.bits < wide.bits:
+        rest = e.convert("fptrunc", rest, a.type.element)
     common = m.copysign(rest, a)
     return m.patch(too_many, common, "remainder", _long_remainder, (a, b))
 
 
 def _long_remainder(m: FloatMath, operands: Sequence[Reg]) -> Reg:
     e, (a, b) = m.e, operands
-    if m.bits == 32:
+    element, narrow = a.type.element, m.bits < F64.bits
+    if narrow:
         a, b = (e.convert("fpext", x, "double") for x in (a, b))
     result = e.call(_define_long_division(e.module), F64, a, b)
-    # less than b and a multiple of its last bit, so float32 holds it
-    return e.convert("fptrunc", result, "float") if m.bits == 32 else result
+    # less than b and a multiple of its last bit, so b's format holds it
+    return e.convert("fptrunc", result, element) if narrow else result
 
 
 def _define_long_division(module: ModuleEmitter) -> str:

@@ -10,23 +10,23 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphc.ir.attributes import Array
-from graphc.ir.dtypes import DType
+from graphc.ir.dtypes import DType, FloatFormat, float64
 
 _HEXADECIMAL = re.compile(r"-?0x[0-9a-f]")
 _LONGEST = 400
 
 
-def nan_bits(token: str, width: int) -> int | None:
-    """The bits that ``nan:0x…`` gives, in a float of that many bits; None for other numbers.
+def nan_bits(token: str, format_: FloatFormat) -> int | None:
+    """The bits that ``nan:0x…`` gives, in a float of that format; None for other numbers.
 
     Raises:
-        ValueError: if these bits are not a NaN of that width.
+        ValueError: if these bits are not a NaN of that format.
     """
     if not token.startswith("nan:0x"):
         return None
     bits = int(token[6:], 16) if len(token) <= 6 + 16 else 1 << 64
-    exponent = 0x7F800000 if width == 32 else 0x7FF0000000000000
-    if bits >> width or bits & exponent != exponent or not bits & ((exponent & -exponent) - 1):
+    width, infinity = format_.bits, format_.infinity
+    if bits >> width or bits & infinity != infinity or not bits & ((1 << format_.fraction) - 1):
         raise ValueError(f"{token} is not a NaN of {width} bits")
     return bits
 
@@ -37,7 +37,7 @@ def float_of(token: str) -> float:
     Raises:
         ValueError: if the number is finite but too large, or ill-formed.
     """
-    bits = nan_bits(token, 64)
+    bits = nan_bits(token, float64.format)
     if bits is not None:
         return float(struct.unpack("<d", struct.pack("<Q", bits))[0])
     if len(token) > _LONGEST:
@@ -57,7 +57,7 @@ def _float_array(tokens: Sequence[str], dtype: DType) -> Array:
     for place, token in enumerate(tokens):
         if token in ("True", "False"):
             raise ValueError(f"{token} is not a {dtype}")
-        bits = nan_bits(token, dtype.bits)
+        bits = nan_bits(token, dtype.format)
         if bits is not None:
             bits_view[place] = bits
             continue
@@ -88,9 +88,8 @@ def array_of(tokens: Sequence[str], dtype: DType, shape: tuple[int, ...]) -> Arr
             continue
         if not re.fullmatch(r"-?[0-9]{1,20}", token):
             raise ValueError(f"{token:.40} is not an {dtype}")
-        info = np.iinfo(dtype.numpy.name)
         number = int(token)
-        if not info.min <= number <= info.max:
+        if not dtype.least <= number <= dtype.greatest:
             raise ValueError(f"{token} is not an {dtype}")
         values.append(number)
     return np.array(values, dtype.numpy).reshape(shape)

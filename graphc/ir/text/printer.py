@@ -21,7 +21,7 @@ from graphc.base.source import Location
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.dims import expressions
 from graphc.ir.dims.expressions import DimExpr
-from graphc.ir.dtypes import DType
+from graphc.ir.dtypes import DType, floating
 
 if TYPE_CHECKING:
     from graphc.ir.graph import Graph, Node, Provenance
@@ -65,7 +65,7 @@ def float_text(value: float) -> str:
 
 
 def _elements(array: Array) -> str:
-    if array.dtype.kind == "f":
+    if floating(array.dtype):
         bits = np.ascontiguousarray(array).reshape(-1).view(f"u{array.itemsize}").tolist()
         digits = 2 * array.itemsize
         texts = [

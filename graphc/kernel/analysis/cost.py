@@ -94,7 +94,7 @@ class _Estimator:
         """A matrix product."""
         each = COSTS.other_product
         if dtype.is_float:
-            each = COSTS.float_product.get(dtype.bits, each)
+            each = COSTS.float_product * dtype.bits // 32
         rows, columns, depth = (self.size(size) for size in (m, n, k))
         read = COSTS.operand_byte * dtype.bytes * depth * (rows + columns)
         return each * product((rows, columns, depth)) + read

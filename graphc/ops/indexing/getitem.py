@@ -28,7 +28,7 @@ from graphc.ir.dims.expressions import (
     product,
     select,
 )
-from graphc.ir.dtypes import bool_
+from graphc.ir.dtypes import bool_, floating
 from graphc.ir.guard import Data
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
@@ -101,7 +101,7 @@ def _array_of(items: list[Any]) -> Any:
     if any(isinstance(item, Value) for item in items):
         return surface_function("stack")(items)
     array = np.asarray(items)
-    return array.astype(np.int64) if array.size == 0 and array.dtype.kind == "f" else array
+    return array.astype(np.int64) if array.size == 0 and floating(array.dtype) else array
 
 
 def _known_mask(mask: Value) -> Any:

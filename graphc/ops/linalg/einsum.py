@@ -24,7 +24,7 @@ from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, at_hint, compare, equal, product
-from graphc.ir.dtypes import ALL, DType, bool_, int64
+from graphc.ir.dtypes import ALL, DType, bool_, floating, int64
 from graphc.ir.guard import Data
 from graphc.ir.lowering import Decompose
 from graphc.ir.op import Domain, OpDef, ThroughDecomposition, register
@@ -375,7 +375,7 @@ def _einsum_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[Tensor
 def _einsum_reference(*arrays: Any, subscripts: str, guards: Any = ()) -> Any:
     """np.einsum in the arrays' dtype; float32 is computed in float64 and rounded once."""
     dtype = arrays[0].dtype
-    wide = np.float64 if dtype.kind == "f" else dtype
+    wide = np.float64 if floating(dtype) else dtype
     axes = _axes(subscripts, [array.shape for array in arrays])
     with np.errstate(all="ignore"):
         if 0 in axes.dims.values():

@@ -16,7 +16,7 @@ from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import compare
-from graphc.ir.dtypes import FLOATS, INTEGERS, DType
+from graphc.ir.dtypes import FLOATS, INTEGERS, DType, floating
 from graphc.ir.lowering import Decompose, Element, ElementBuilder, Scalar
 from graphc.ir.op import Custom, Domain, Flat, OpDef, register
 from graphc.ir.surface import surface, surface_function
@@ -125,7 +125,7 @@ def _entropy_rule(inputs: Sequence[Value], attrs: Attributes) -> Value:
 def _entropy(logits: Any, labels: Any) -> Any:
     with np.errstate(all="ignore"):
         logarithms = log_softmax_reference(np.asarray(logits, np.float64), (logits.ndim - 1,))
-        if labels.dtype.kind == "f":
+        if floating(labels.dtype):
             terms = np.where(labels == 0, 0, labels * logarithms)
             return np.asarray(0 - np.sum(terms, axis=-1)).astype(logits.dtype)
         places = _class_reference(labels, classes=logits.shape[-1], axis=logits.ndim - 1)

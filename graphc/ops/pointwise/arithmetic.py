@@ -14,7 +14,7 @@ import numpy as np
 
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
-from graphc.ir.dtypes import FLOATS, DType, bool_, float64
+from graphc.ir.dtypes import FLOATS, DType, bool_, float64, floating
 from graphc.ir.lowering import Decompose, ElementBuilder, Pointwise, Scalar
 from graphc.ir.op import Algebra, Linear
 from graphc.ir.surface import surface, surface_function
@@ -244,7 +244,7 @@ def _power_partials(
 def _power(base: Any, exponent: Any, **attrs: Any) -> Any:
     x, n = np.asarray(base), np.asarray(exponent)
     with np.errstate(all="ignore"):
-        if x.dtype.kind == "f":
+        if floating(x.dtype):
             # an exponent array keeps NumPy from its short cuts, which differ at -0 and -inf
             x, n = np.broadcast_arrays(x, n)
             wide = np.power(x.astype(np.float64), n.astype(np.float64).copy())

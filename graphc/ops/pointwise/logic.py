@@ -60,9 +60,9 @@ def _compare(op: OpDef, x: Any, y: Any) -> Value:
     """Promotes as NumPy does, except where that would lose bits or refuse a Python int."""
     for operand, other, name in ((x, y, op.name), (y, x, _MIRRORED[op.name])):
         if isinstance(operand, Value) and type(other) is int and operand.dtype.is_integer:
-            info = np.iinfo(operand.dtype.name)
-            if not info.min <= other <= info.max:
-                return _always(operand, _outside(name, above=other > info.max))
+            least, greatest = operand.dtype.least, operand.dtype.greatest
+            if not least <= other <= greatest:
+                return _always(operand, _outside(name, above=other > greatest))
     if _is_array(x) or _is_array(y):
         left, right = as_value(x, _beside(y)), as_value(y, _beside(x))
         if left.dtype is uint64 and right.dtype.kind == "int":
@@ -352,7 +352,7 @@ def _astype_transpose(
     cotangent: Value, inputs: Sequence[Value], output: Value, attrs: Attributes
 ) -> Sequence[Value | None]:
     source = inputs[0].dtype
-    return (converted(cotangent, source),) if source.is_float else (None,)
+    return (converted(cotangent, source),) if source.is_differentiable else (None,)
 
 
 def _astype_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
-from graphc.ir.dtypes import FLOATS
+from graphc.ir.dtypes import FLOATS, DType
 from graphc.ir.lowering import Decompose
 from graphc.ir.op import Algebra, OpDef
 from graphc.ir.surface import surface, surface_function
@@ -242,8 +242,13 @@ def logaddexp(x: Any, y: Any) -> Value:
 # --- arctan2 -------------------------------------------------------------------------------------
 
 _PI = math.pi
-_PI_REST = {32: math.pi - float(np.float32(math.pi)), 64: 1.2246467991473532e-16}
-"""What π has beyond the nearest number of a dtype."""
+_PI_REST = 1.2246467991473532e-16
+"""What π has beyond the nearest float64."""
+
+
+def _pi_rest(dtype: DType) -> float:
+    """What π has beyond the nearest number of a dtype."""
+    return _PI - float(np.asarray(_PI, dtype.numpy)) + _PI_REST
 
 
 def _is_negative(x: Value) -> Value:
@@ -264,7 +269,7 @@ def _arctan2_rule(inputs: Sequence[Value], attrs: Attributes) -> Value:
     height, width = surface_function("abs")(y), surface_function("abs")(x)
     diagonal = where(equal(height, 0), like(0, y), like(1, y))
     acute = arctan(where(equal(height, width), diagonal, height / width))
-    obtuse = like(_PI, y) - (acute - like(_PI_REST[y.dtype.bits], y))
+    obtuse = like(_PI, y) - (acute - like(_pi_rest(y.dtype), y))
     angle = where(_is_negative(x), obtuse, acute)
     result: Value = where(_is_negative(y), -angle, angle)
     return result

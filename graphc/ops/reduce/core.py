@@ -17,7 +17,7 @@ from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, compare
-from graphc.ir.dtypes import ALL, FLOATS, INTEGERS, DType, bool_, int64
+from graphc.ir.dtypes import ALL, FLOATS, INTEGERS, DType, bool_, floating, int64
 from graphc.ir.guard import Data
 from graphc.ir.lowering import Combine, Reduction, Scan
 from graphc.ir.op import Derivative, Domain, Flat, Linear, Numerics, OpDef, register
@@ -79,7 +79,7 @@ def require_dtype(name: str, operand: TensorType, dtypes: Sequence[DType]) -> No
 def sum_reference(array: Any, **options: Any) -> Any:
     """np.sum in the array's dtype; float32 is summed in float64 and rounded once."""
     with np.errstate(all="ignore"):
-        wide = np.float64 if array.dtype.kind == "f" else array.dtype
+        wide = np.float64 if floating(array.dtype) else array.dtype
         return np.asarray(np.sum(array, dtype=wide, **options)).astype(array.dtype)
 
 
@@ -90,7 +90,7 @@ def product_reference(array: Any, axis: Any, keepdims: bool = False) -> Any:
     the range, and rounded once.
     """
     with np.errstate(all="ignore"):
-        if array.dtype.kind != "f":
+        if not floating(array.dtype):
             return np.asarray(np.prod(array, axis=axis, dtype=array.dtype, keepdims=keepdims))
         axes = (axis,) if isinstance(axis, int) else tuple(axis)
         last = np.moveaxis(array.astype(np.float64), axes, range(-len(axes), 0))

@@ -19,7 +19,7 @@ import numpy as np
 
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
-from graphc.ir.dtypes import FLOATS, DType
+from graphc.ir.dtypes import FLOATS, DType, float32, float64
 from graphc.ir.lowering import Decompose
 from graphc.ir.op import Algebra
 from graphc.ir.surface import surface, surface_function
@@ -48,14 +48,14 @@ class Scales:
 
 
 _SCALES = {
-    32: Scales(2.0**-80, 2.0**-60, 2.0**100, 2.0**-103),
-    64: Scales(2.0**-560, 2.0**-500, 2.0**600, 2.0**-970),
+    float32: Scales(2.0**-80, 2.0**-60, 2.0**100, 2.0**-103),
+    float64: Scales(2.0**-560, 2.0**-500, 2.0**600, 2.0**-970),
 }
 
 
 def scales(element: DType) -> Scales:
     """The scales for a float type."""
-    return _SCALES[element.bits]
+    return _SCALES[element]
 
 
 def root_of_squares(

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphc.ir.attributes import Attributes
 from graphc.ir.dims.expressions import Dim, dim_max, product
-from graphc.ir.dtypes import FLOATS, DType, float32, float64
+from graphc.ir.dtypes import FLOATS, DType, float64
 from graphc.ir.op import ThroughDecomposition
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
@@ -210,7 +210,7 @@ def finite_shift(largest: Value) -> Value:
     that is -inf throughout stays.
     """
     where, equal = surface_function("where"), surface_function("equal")
-    top = float(np.finfo(np.float32 if largest.dtype is float32 else np.float64).max)
+    top = largest.dtype.format.largest
     bounded = where(surface_function("isfinite")(largest), largest, like(0, largest))
     result: Value = where(equal(largest, math.inf), like(top, largest), bounded)
     return result

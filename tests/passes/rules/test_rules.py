@@ -27,7 +27,6 @@ from passes.infra.base import PassContext
 from passes.rewriting.pattern import Rule, rule
 from passes.rewriting.rewrite import RuleSet, rewrite
 from passes.rules import ALGEBRA, RULE_SETS
-from passes.rules.casts import keeps
 
 RULES = [
     pytest.param(rules, rule, dtype, id=f"{rule.name}-{dtype}")
@@ -81,7 +80,7 @@ def test_conversions(source: DType) -> None:
             result = simplify(graph, context)
             fired += len(context.decisions)
             narrows = all(d.is_integer for d in (source, middle, last)) and last.bits <= middle.bits
-            assert bool(context.decisions) <= (keeps(source, middle) or narrows)
+            assert bool(context.decisions) <= (middle.holds(source) or narrows)
             array = specials(np.dtype(source.numpy))
             with np.errstate(all="ignore"):
                 assert_same_bits(evaluate(graph, [array])[0], evaluate(result, [array])[0])

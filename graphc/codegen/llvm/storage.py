@@ -1,0 +1,37 @@
+"""Elements in memory and in registers: the type of each, and how one becomes the other.
+
+The two differ for bool, which takes a byte in memory and is a truth value in a register. Code
+that loads and stores elements goes through here.
+"""
+
+from __future__ import annotations
+
+from graphc.codegen.llvm.emitter import F32, F64, FunctionEmitter, Reg
+from graphc.ir.dtypes import DType
+
+_FLOATS = {type_.format: type_.element for type_ in (F32, F64)}
+
+
+def element_of(dtype: DType) -> str:
+    """LLVM's name for an element in a register."""
+    if dtype.kind == "bool":
+        return "i1"
+    return _FLOATS[dtype.format] if dtype.is_float else f"i{dtype.bits}"
+
+
+def storage(dtype: DType) -> str:
+    """LLVM's name for an element in memory."""
+    return "i8" if dtype.kind == "bool" else element_of(dtype)
+
+
+def from_storage(e: FunctionEmitter, raw: Reg, dtype: DType) -> Reg:
+    """Elements that were loaded, as registers hold them."""
+    return e.icmp("ne", raw, e.const(0, raw.type)) if dtype.kind == "bool" else raw
+
+
+def to_storage(e: FunctionEmitter, value: Reg, dtype: DType) -> Reg:
+    """Elements as they are stored."""
+    return e.convert("zext", value, "i8") if dtype.kind == "bool" else value
+
+
+__all__ = ["element_of", "from_storage", "storage", "to_storage"]
