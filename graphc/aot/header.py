@@ -14,13 +14,6 @@ _STATUS = (
     "NO_WORKSPACE",
 )  # fmt: skip
 
-_C_TYPES = {
-    "bool": "bool", "int8": "int8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t",
-    "uint8": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t",
-    "float32": "float", "float64": "double", "float16": "uint16_t (IEEE half)",
-    "bfloat16": "uint16_t (bfloat16)",
-}  # fmt: skip
-
 
 def header_text(content: Content, design: Design, hosted: bool) -> str:
     """The header."""
@@ -80,7 +73,7 @@ def _places(upper: str, kind: str, names: Sequence[str]) -> list[str]:
 
 def _arrays(kind: str, tensors: Sequence[Tensor]) -> list[str]:
     lines = [
-        f"   {number}: {_comment(tensor.name)}, {_C_TYPES[tensor.type.dtype.name]}"
+        f"   {number}: {_comment(tensor.name)}, {tensor.type.dtype.c_type}"
         f"[{', '.join(_comment(str(dim)) for dim in tensor.type.shape)}]"
         for number, tensor in enumerate(tensors)
     ]

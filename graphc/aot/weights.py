@@ -11,12 +11,7 @@ from collections.abc import Sequence
 
 from graphc.aot.library import Weights
 from graphc.aot.native.records import ALIGNMENT
-
-_NAMES = {
-    "bool": "BOOL", "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64", "uint8": "U8",
-    "uint16": "U16", "uint32": "U32", "uint64": "U64", "float16": "F16", "float32": "F32",
-    "float64": "F64", "bfloat16": "BF16",
-}  # fmt: skip
+from graphc.ir.dtypes import dtype
 
 METADATA, PADDING = "__metadata__", ".padding"
 """What no array may be called, and what no array's name may end in."""
@@ -36,7 +31,7 @@ def weights_file(weights: Weights, names: Sequence[str]) -> tuple[bytes, bytes]:
     for name, array, start, end in zip(names, weights.arrays, weights.offsets, ends, strict=True):
         stop = start + array.nbytes
         entries[name] = {
-            "dtype": _NAMES[array.dtype.name],
+            "dtype": dtype(array.dtype).safetensors,
             "shape": list(array.shape),
             "data_offsets": [start, stop],
         }

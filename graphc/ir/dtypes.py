@@ -76,6 +76,7 @@ class DType:
         kind: bool, int (signed), uint or float.
         bits: storage width.
         numpy: the NumPy dtype, in native byte order.
+        c_type: what C calls it.
         float_format: of floats, how they are stored.
     """
 
@@ -83,6 +84,7 @@ class DType:
     kind: Kind
     bits: int
     numpy: np.dtype[np.generic]
+    c_type: str
     float_format: FloatFormat | None = None
 
     @property
@@ -114,6 +116,11 @@ class DType:
     def is_integer(self) -> bool:
         """Signed or unsigned integer; bool is not one."""
         return self.kind in ("int", "uint")
+
+    @property
+    def safetensors(self) -> str:
+        """What files of variables and weights call it: ``BOOL``, ``I8``, ``U8``, ``F32``."""
+        return "BOOL" if self.kind == "bool" else f"{self.kind[0].upper()}{self.bits}"
 
     @property
     def is_signed(self) -> bool:
@@ -182,15 +189,21 @@ class DType:
         return (dtype, (self.name,))
 
 
-def _make(name: str, kind: Kind, bits: int, float_format: FloatFormat | None = None) -> DType:
-    return DType(name, kind, bits, np.dtype(name), float_format)
+def _make(
+    name: str, kind: Kind, bits: int, c_type: str, float_format: FloatFormat | None = None
+) -> DType:
+    return DType(name, kind, bits, np.dtype(name), c_type, float_format)
 
 
-bool_ = _make("bool", "bool", 8)
-int8, int16, int32, int64 = (_make(f"int{b}", "int", b) for b in (8, 16, 32, 64))
-uint8, uint16, uint32, uint64 = (_make(f"uint{b}", "uint", b) for b in (8, 16, 32, 64))
-float32 = _make("float32", "float", 32, FloatFormat(exponent=8, significand=24))
-float64 = _make("float64", "float", 64, FloatFormat(exponent=11, significand=53))
+def _integer(kind: Literal["int", "uint"], bits: int) -> DType:
+    return _make(f"{kind}{bits}", kind, bits, f"{kind}{bits}_t")
+
+
+bool_ = _make("bool", "bool", 8, "bool")
+int8, int16, int32, int64 = (_integer("int", bits) for bits in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (_integer("uint", bits) for bits in (8, 16, 32, 64))
+float32 = _make("float32", "float", 32, "float", FloatFormat(exponent=8, significand=24))
+float64 = _make("float64", "float", 64, "double", FloatFormat(exponent=11, significand=53))
 
 ALL: tuple[DType, ...] = (
     bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64,

@@ -25,15 +25,11 @@ from graphc.base.paths import FileUse, check_writable
 from graphc.base.source import caller
 from graphc.base.words import plural, shown
 from graphc.ir.attributes import Array
+from graphc.ir.dtypes import ALL
 from graphc.ir.recorder import Recorder
 from graphc.ir.value import Value
 
-_DTYPES = {
-    "BOOL": "bool",
-    "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64",
-    "U8": "uint8", "U16": "uint16", "U32": "uint32", "U64": "uint64",
-    "F32": "float32", "F64": "float64",
-}  # fmt: skip
+_DTYPES = {dtype.safetensors: dtype.name for dtype in ALL}
 """What the format calls the dtypes that variables have."""
 
 _RESERVED = "__metadata__"
