@@ -15,7 +15,7 @@ from graphc.base.errors import DTypeError
 from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.dtypes import ALL, FLOATS, INTEGERS, DType, bool_, float32, float64, int8
-from graphc.ir.lowering import Lowering, Pointwise
+from graphc.ir.lowering import Decompose, Lowering, PartsRule, Pointwise, PointwiseRule
 from graphc.ir.op import Algebra, Derivative, Domain, Flat, Numerics, OpDef, Partials, register
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
@@ -121,7 +121,8 @@ def pointwise(
     partials: PartialsRule | None = None,
     derivative: Derivative | None = None,
     primitive: str | None = None,
-    lowering: Lowering | None = None,
+    scalars: PointwiseRule | None = None,
+    parts: PartsRule | None = None,
     reference: Callable[..., Any] | None = None,
     arity: int = 0,
     result: Literal["same", "bool"] = "same",
@@ -135,9 +136,14 @@ def pointwise(
 ) -> OpDef:
     """Declares and registers a pointwise op over operands of one dtype.
 
-    It is Flat unless ``partials`` or ``derivative`` says otherwise, and lowers to the scalar
-    primitive of its own name unless ``primitive`` or ``lowering`` does, which then needs ``arity``.
+    It is Flat unless ``partials`` or ``derivative`` says otherwise. It becomes the scalar primitive
+    of its own name, or the one that ``primitive`` names, or what ``scalars`` build for an element;
+    with ``parts`` it is coarse, and that is what it stands for. The last two need ``arity`` or an
+    ``example``.
     """
+    lowering: Lowering = Pointwise(scalars or primitive or name)
+    if parts is not None:
+        lowering = Decompose(parts)
     spelled = primitive or name
     rule: Derivative = derivative or (Partials(partials) if partials is not None else Flat())
     return register(
@@ -147,7 +153,7 @@ def pointwise(
             infer=type_rule(name, dtypes, result),
             reference=reference or primitive_reference(spelled),
             derivative=rule,
-            lowering=lowering or Pointwise(spelled),
+            lowering=lowering,
             numerics=numerics,
             algebra=algebra or Algebra(),
             domain=Domain(

@@ -54,7 +54,7 @@ relu_op = pointwise(
     "maximum(x, 0); NaN stays. The derivative at 0 is 0.",
     NUMBERS,
     partials=lambda inputs, output, attrs: (inputs[0] > 0,),
-    lowering=Decompose(lambda inputs, attrs: maximum(inputs[0], 0)),
+    parts=lambda inputs, attrs: maximum(inputs[0], 0),
     reference=lambda x, **attrs: PRIMITIVES["maximum"].reference(x, np.zeros((), x.dtype)),
     arity=1,
     differentiable=(0.5, 4.0),
@@ -77,9 +77,7 @@ leaky_relu_op = pointwise(
     partials=lambda inputs, output, attrs: (
         _select(inputs[0] > 0, like(1, inputs[0]), like(attrs["slope"], inputs[0])),
     ),
-    lowering=Decompose(
-        lambda inputs, attrs: _select(inputs[0] > 0, inputs[0], inputs[0] * attrs["slope"])
-    ),
+    parts=lambda inputs, attrs: _select(inputs[0] > 0, inputs[0], inputs[0] * attrs["slope"]),
     reference=lambda x, slope: np.where(x > 0, x, x * x.dtype.type(slope)),
     example=_slope_example,
 )
@@ -115,7 +113,7 @@ gelu_op = pointwise(
     "x times the normal distribution function of x, or, with attrs approximate, its tanh form.",
     FLOATS,
     derivative=ThroughDecomposition(),
-    lowering=Decompose(_gelu_rule),
+    parts=_gelu_rule,
     reference=_gelu,
     numerics="R",
     example=_gelu_example,
@@ -125,7 +123,7 @@ silu_op = pointwise(
     "x * sigmoid(x).",
     FLOATS,
     derivative=ThroughDecomposition(),
-    lowering=Decompose(lambda inputs, attrs: inputs[0] * sigmoid(inputs[0])),
+    parts=lambda inputs, attrs: inputs[0] * sigmoid(inputs[0]),
     reference=through_float64(lambda x: x * PRIMITIVES["sigmoid"].reference(x)),
     arity=1,
     numerics="R",
@@ -135,7 +133,7 @@ softplus_op = pointwise(
     "log(1 + exp(x)) without overflow.",
     FLOATS,
     partials=lambda inputs, output, attrs: (sigmoid(inputs[0]),),
-    lowering=Decompose(lambda inputs, attrs: logaddexp(inputs[0], 0)),
+    parts=lambda inputs, attrs: logaddexp(inputs[0], 0),
     reference=through_float64(lambda x: np.logaddexp(x, 0)),
     arity=1,
     numerics="R",

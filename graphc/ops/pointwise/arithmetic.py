@@ -15,7 +15,7 @@ import numpy as np
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dtypes import FLOATS, DType, bool_, float64, floating
-from graphc.ir.lowering import Decompose, ElementBuilder, Pointwise, Scalar
+from graphc.ir.lowering import ElementBuilder, Scalar
 from graphc.ir.op import Algebra, Linear
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
@@ -86,7 +86,7 @@ guarded_multiply_op = pointwise(
     "product (guarded in turn), so that second derivatives are right where x is 0.",
     FLOATS,
     partials=lambda inputs, output, attrs: (inputs[1], inputs[0]),
-    lowering=Pointwise(_guarded_multiply_rule),
+    scalars=_guarded_multiply_rule,
     arity=2,
     reference=_guarded_multiply,
 )
@@ -286,7 +286,7 @@ power_op = pointwise(
     "exponent gives the truncated quotient: 1 or -1 for those bases, else 0.",
     NUMBERS,
     partials=_power_partials,
-    lowering=Pointwise(_power_rule),
+    scalars=_power_rule,
     reference=_power,
     numerics="R",
     max_ulp=3.0,
@@ -344,7 +344,7 @@ rsqrt_op = pointwise(
     "1 / sqrt(x), two correctly rounded steps.",
     FLOATS,
     partials=lambda inputs, output, attrs: (like(-0.5, output) * output / inputs[0],),
-    lowering=Decompose(lambda inputs, attrs: like(1, inputs[0]) / sqrt(inputs[0])),
+    parts=lambda inputs, attrs: like(1, inputs[0]) / sqrt(inputs[0]),
     reference=_rsqrt,
     arity=1,
     low=0.1,

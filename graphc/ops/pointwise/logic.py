@@ -25,7 +25,7 @@ from graphc.ir.dtypes import (
     dtype,
     uint64,
 )
-from graphc.ir.lowering import Decompose, Pointwise
+from graphc.ir.lowering import Pointwise
 from graphc.ir.op import Algebra, Domain, Flat, Linear, OpDef, register
 from graphc.ir.surface import surface
 from graphc.ir.types import TensorType
@@ -392,7 +392,7 @@ stop_gradient_op = pointwise(
     "x, whose derivative counts as zero.",
     ANY,
     derivative=Flat(),
-    lowering=Decompose(lambda inputs, attrs: inputs[0]),
+    parts=lambda inputs, attrs: inputs[0],
     reference=lambda x, **attrs: np.asarray(x),
     arity=1,
 )

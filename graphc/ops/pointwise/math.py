@@ -15,7 +15,6 @@ import numpy as np
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dtypes import FLOATS, DType
-from graphc.ir.lowering import Decompose
 from graphc.ir.op import Algebra, OpDef
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
@@ -224,7 +223,7 @@ logaddexp_op = pointwise(
     "of log 2, since its terms cancel.",
     FLOATS,
     partials=_logaddexp_partials,
-    lowering=Decompose(_logaddexp_rule),
+    parts=_logaddexp_rule,
     reference=through_float64(np.logaddexp),
     arity=2,
     numerics="R",
@@ -291,7 +290,7 @@ arctan2_op = pointwise(
     "The angle of the point (x, y), in [-pi, pi]; signed zeros choose the side of the cut.",
     FLOATS,
     partials=_arctan2_partials,
-    lowering=Decompose(_arctan2_rule),
+    parts=_arctan2_rule,
     reference=through_float64(np.arctan2),
     arity=2,
     numerics="R",

@@ -14,7 +14,6 @@ from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dtypes import FLOATS, bool_
-from graphc.ir.lowering import Decompose
 from graphc.ir.op import Algebra, Partials
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
@@ -182,7 +181,7 @@ clip_op = pointwise(
     "bound taken.",
     ANY,
     derivative=Partials(_clip_partials),
-    lowering=Decompose(lambda inputs, attrs: minimum(maximum(inputs[0], inputs[1]), inputs[2])),
+    parts=lambda inputs, attrs: minimum(maximum(inputs[0], inputs[1]), inputs[2]),
     reference=_clip,
     arity=3,
 )

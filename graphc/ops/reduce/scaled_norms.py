@@ -20,7 +20,6 @@ import numpy as np
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dtypes import FLOATS, DType, float32, float64
-from graphc.ir.lowering import Decompose
 from graphc.ir.op import Algebra
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
@@ -131,7 +130,7 @@ hypot_op = pointwise(
     "sqrt(x * x + y * y) without overflow or underflow on the way; inf beside NaN is inf.",
     FLOATS,
     partials=_hypot_partials,
-    lowering=Decompose(_hypot_rule),
+    parts=_hypot_rule,
     reference=through_float64(np.hypot),
     arity=2,
     numerics="R",
