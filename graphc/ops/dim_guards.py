@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from graphc.ir.dims.atoms import DIVIDING, Atom, atoms_in_order, terms_of
+from graphc.ir.dims.algebra import DIVIDING, Atom, terms_of
 from graphc.ir.dims.compare import RELATIONS
 from graphc.ir.dims.expressions import Dim, DimExpr, equal
+from graphc.ir.dims.walks import atoms_in_order
 from graphc.ir.graph import Node
 from graphc.ir.guard import ATTRIBUTE, Data, Guard, data_of, may_demand
 from graphc.ir.types import TensorType

@@ -1,8 +1,10 @@
-"""The algebra of symbolic dimensions: canonical polynomials, and what bends with one integer.
+"""The algebra of symbolic dimensions: canonical polynomials over symbols and calls.
 
-Role: the inside of ``graphc.ir.dims.expressions``, which is what other modules import.  An
-expression is a sum of coefficient * product of atom**power, where an atom is a bounded symbol or a
-floor division, remainder, minimum, maximum or selection ("eq" or "lt") of other dims.
+Role: the nouns of ``graphc.ir.dims.expressions``, which is what other modules import, and their
+sums and products.  An expression is a sum of coefficient * product of atom**power, where an atom is
+a bounded symbol or a floor division, remainder, maximum, selection ("eq" or "lt") or broadcast of
+other dims.  Dims are made of atoms and atoms of dims, so both are defined here.  Operators find
+what is written in this algebra (bounds, division, comparison, text) in ``LATER``.
 
 Invariant: every ``DimExpr`` is canonical and interned, so equal polynomials are one object and
 ``is`` decides equality; a value known to be constant is always a plain ``int``.  All reasoning
@@ -11,38 +13,73 @@ assumes that symbols stay within their bounds and that divisors of evaluated div
 
 from __future__ import annotations
 
+import hashlib
 import math
 import operator
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import FrameType
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, ClassVar, NoReturn, TypeAlias
 
 import numpy as np
 
 from graphc.base.forks import lock
 from graphc.base.weak import WeakTable
-from graphc.ir.dims.atoms import (
-    Atom,
-    Monomial,
-    Table,
-    Terms,
-    call_interval,
-    extreme_arms,
-    flatten,
-    interval_of,
-    linear_atom,
-    multiple_in,
-    multiply_monomials,
-    term_order,
-    terms_interval,
-    terms_of,
-)
-from graphc.ir.dims.format import format_dim
 from graphc.ir.dims.interval import Interval
 from graphc.ir.dims.numbers import Size, asked_within, mixed, refuse
-from graphc.ir.dims.piecewise_linear import Pieces, positive_part
 from graphc.ir.surface import functions
+
+Monomial: TypeAlias = "tuple[tuple[Atom, int], ...]"
+Terms: TypeAlias = "tuple[tuple[Monomial, int], ...]"
+Table: TypeAlias = "dict[Monomial, int]"
+
+UNKNOWN = object()
+"""Stands for a value that nobody has worked out yet."""
+
+
+DIVIDING = ("floordiv", "mod")
+"""The kinds of atoms that have no value where their second argument is 0."""
+
+
+class Atom:
+    """A symbol or call, interned; ``key`` orders atoms the same way in every process.
+
+    ``at_hint`` is its value where every symbol has the size that is planned for, once it was asked
+    for: None if it divides by zero.
+
+    Attributes:
+        divide: whether an atom of this process divides by what is no number. Most programs have
+            none that does, and look for none then.
+    """
+
+    divide: ClassVar[bool] = False
+
+    __slots__ = ("__weakref__", "_hash", "arguments", "at_hint", "interval", "key", "kind", "name")
+
+    def __init__(self, kind: str, name: str, arguments: tuple[Dim, ...], interval: Interval):
+        self.kind = kind
+        self.name = name
+        self.arguments = arguments
+        self.interval = interval
+        self.at_hint: Any = UNKNOWN
+        if kind in DIVIDING and not isinstance(arguments[1], int):
+            Atom.divide = True
+        content = [repr((kind, name, interval if kind == "symbol" else None))]
+        depth = 0
+        for argument in arguments:
+            content.append("|")
+            for monomial, coefficient in terms_of(argument):
+                content.append(str(coefficient))
+                for atom, power in monomial:
+                    depth = max(depth, atom.key[0] + 1)
+                    content.append(f"*{atom.key[3]}^{power}")
+                content.append(";")
+        digest = hashlib.blake2b("".join(content).encode("utf-8", "surrogatepass"), digest_size=16)
+        self.key: tuple[int, str, str, str] = (depth, name, kind, digest.hexdigest())
+        self._hash = int.from_bytes(digest.digest()[:7], "big")
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 class DimExpr(Size):
@@ -74,12 +111,13 @@ class DimExpr(Size):
         """Its bounds, found when they are first asked for: most sums are terms of another one."""
         found = self._interval
         if found is None:
-            found = terms_interval(self.terms)
+            found = LATER["interval"](self.terms)
             object.__setattr__(self, "_interval", found)
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_restored, flatten(self))
+        reduced: tuple[Any, ...] = LATER["reduced"](self)
+        return reduced
 
     def __add__(self, other: object) -> Any:
         operand = _operand(other)
@@ -112,7 +150,7 @@ class DimExpr(Size):
         return self
 
     def __abs__(self) -> Dim:
-        return combine(multiply(2, positive(self)), self, -1)
+        return combine(multiply(2, LATER["positive"](self)), self, -1)
 
     def __mul__(self, other: object) -> Any:
         operand = _operand(other)
@@ -219,7 +257,8 @@ class DimExpr(Size):
         return super().__array_ufunc__(ufunc, method, *inputs, **options)
 
     def __str__(self) -> str:
-        return format_dim(self)
+        text: str = LATER["text"](self)
+        return text
 
     __repr__ = __str__
 
@@ -227,8 +266,8 @@ class DimExpr(Size):
 Dim: TypeAlias = int | DimExpr
 
 
-# Division and comparison are written in the arithmetic of this module and put themselves here.
 LATER: dict[str, Callable[..., Any]] = {}
+"""Functions of modules above by name; ``graphc.ir.dims.expressions`` enters them."""
 
 # Comparisons: of floats, by NumPy's and graphc's name, and with the sides exchanged.
 _SIGNS: Mapping[str, Callable[[float, float], bool]] = {
@@ -253,6 +292,47 @@ _ATOMS: WeakTable[tuple[Any, ...], Atom] = WeakTable()
 _EXPRESSIONS: WeakTable[Terms, DimExpr] = WeakTable()
 
 
+def terms_of(value: Dim) -> Terms:
+    if isinstance(value, int):
+        return (((), value),) if value else ()
+    return value.terms
+
+
+def term_order(term: tuple[Monomial, int]) -> tuple[Any, ...]:
+    """Graded lexicographic, constant last; long division needs this to be a monomial order."""
+    monomial = term[0]
+    degree = 0
+    keys = []
+    for atom, power in monomial:
+        degree -= power
+        keys.append((atom.key, -power))
+    return degree, keys
+
+
+def multiply_monomials(a: Monomial, b: Monomial) -> Monomial:
+    if not a or not b:
+        return a or b
+    powers = dict(a)
+    for atom, power in b:
+        powers[atom] = powers.get(atom, 0) + power
+    return tuple(sorted(powers.items(), key=lambda factor: factor[0].key))
+
+
+def linear_atom(monomial: Monomial, *kinds: str) -> Atom | None:
+    """The atom that the monomial consists of, if it is of one of the kinds (any if none)."""
+    if len(monomial) == 1 and monomial[0][1] == 1 and (not kinds or monomial[0][0].kind in kinds):
+        return monomial[0][0]
+    return None
+
+
+def lone_atom(value: Dim, *kinds: str) -> Atom | None:
+    """The atom that the value consists of, if it is of one of the kinds (any if none is named)."""
+    terms = terms_of(value)
+    if len(terms) != 1 or terms[0][1] != 1:
+        return None
+    return linear_atom(terms[0][0], *kinds)
+
+
 def intern_terms(terms: Terms) -> DimExpr:
     """The one expression with these canonical, sorted, non-constant terms."""
     found = _EXPRESSIONS.get(terms)
@@ -273,7 +353,7 @@ def intern_atom(
     found = _ATOMS.get(key)
     if found is not None:
         return found
-    made = Atom(kind, name, arguments, interval or call_interval(kind, arguments))
+    made = Atom(kind, name, arguments, interval or LATER["call_interval"](kind, arguments))
     with _LOCK:
         return _ATOMS.setdefault(key, made)
 
@@ -347,24 +427,6 @@ def multiply(a: Dim, b: Dim) -> Dim:
     return build(table)
 
 
-def substituted(value: Dim, known: Mapping[Atom, Dim]) -> Dim:
-    """The polynomial with dims in the place of some atoms, outside of calls."""
-    table: Table = {}
-    for monomial, coefficient in terms_of(value):
-        product: Dim = 1
-        rest: Monomial = ()
-        for atom, power in monomial:
-            other = known.get(atom)
-            if other is None:
-                rest = (*rest, (atom, power))
-            else:
-                product = multiply(product, power_of(other, power))
-        for factor, number in terms_of(product):
-            made = multiply_monomials(rest, factor)
-            table[made] = table.get(made, 0) + coefficient * number
-    return build(table)
-
-
 def power_of(base: Dim, exponent: int) -> Dim:
     result: Dim = 1
     square = base
@@ -375,114 +437,3 @@ def power_of(base: Dim, exponent: int) -> Dim:
         if exponent:
             square = multiply(square, square)
     return result
-
-
-def extreme_of(value: DimExpr) -> tuple[str, Dim, Dim] | None:
-    """The two dims whose "min" or "max" the value is, if that says the same with fewer terms."""
-    arms = extreme_arms(value.terms)
-    return None if arms is None else (arms[0], build(dict(arms[1])), build(dict(arms[2])))
-
-
-def lone_atom(value: Dim, *kinds: str) -> Atom | None:
-    """The atom that the value consists of, if it is of one of the kinds (any if none is named)."""
-    terms = terms_of(value)
-    if len(terms) != 1 or terms[0][1] != 1:
-        return None
-    return linear_atom(terms[0][0], *kinds)
-
-
-def content_of(value: Dim) -> int:
-    """The greatest common divisor of the coefficients of all terms but the constant."""
-    return math.gcd(*(coefficient for monomial, coefficient in terms_of(value) if monomial))
-
-
-def constant_of(value: Dim) -> int:
-    """The constant term."""
-    terms = terms_of(value)
-    return terms[-1][1] if terms and not terms[-1][0] else 0
-
-
-def excludes_zero(value: Dim) -> bool:
-    """Whether the bounds prove that the value isn't zero."""
-    low, high = interval_of(value)
-    return low > 0 or high < 0
-
-
-def as_pieces(value: DimExpr) -> tuple[DimExpr, Pieces]:
-    """The value as a function of one integer, its unit: that of its maxima, if they have one.
-
-    Otherwise the unit is what is left without the constant and the common factor.
-    """
-    hinges = [atom for m, _ in value.terms if (atom := linear_atom(m, "max")) is not None]
-    if hinges:
-        # The deepest come last: the others may be in its unit.
-        unit = hinges[-1].arguments[0]
-        pieces = pieces_over(unit, value)
-        if pieces is not None and isinstance(unit, DimExpr):
-            return unit, pieces
-    factor = content_of(value)
-    if value.terms[0][1] < 0:
-        factor = -factor
-    whole = build({m: c // factor for m, c in value.terms if m})
-    assert isinstance(whole, DimExpr)
-    return whole, Pieces(constant_of(value), factor)
-
-
-def pieces_over(unit: Dim, value: Dim) -> Pieces | None:
-    """The value as a function of the unit, if it is one."""
-    table = {monomial: c for monomial, c in terms_of(value) if monomial}
-    bends: list[tuple[int, int]] = []
-    for monomial in [*table]:
-        atom = linear_atom(monomial, "max")
-        if atom is not None and atom.arguments[0] is unit:
-            place = atom.arguments[1]
-            assert isinstance(place, int)
-            bends.append((place, table.pop(monomial)))
-    unit_terms = terms_of(unit)
-    slope = multiple_in(table, unit_terms)
-    if slope is None or len(table) > (len(unit_terms) if slope else 0):
-        return None
-    return Pieces(constant_of(value), slope, tuple(sorted(bends)))
-
-
-def of_pieces(unit: DimExpr, pieces: Pieces) -> Dim:
-    """The dim that is this function of the unit."""
-    table: Table = {monomial: pieces.slope * c for monomial, c in unit.terms}
-    table[()] = pieces.constant
-    for place, bend in pieces.bends:
-        table[((intern_atom("max", "", (unit, place), None), 1),)] = bend
-    return build(table)
-
-
-def positive(value: Dim) -> Dim:
-    """``max(value, 0)``, of which all minima and maxima are made."""
-    low, high = interval_of(value)
-    if low >= 0:
-        return value
-    if high <= 0 or isinstance(value, int):
-        return 0
-    unit, pieces = as_pieces(value)
-    return of_pieces(unit, positive_part(pieces, unit.interval))
-
-
-def restored(table: Iterable[Sequence[Any]], roots: Iterable[Sequence[Any]]) -> list[Dim]:
-    """Intern again what ``flatten`` wrote, tuples or lists."""
-    atoms: list[Atom] = []
-
-    def polynomial(flat: Sequence[Any]) -> Dim:
-        return build(
-            {
-                tuple((atoms[place], power) for place, power in monomial): coefficient
-                for monomial, coefficient in flat
-            }
-        )
-
-    for kind, name, arguments, interval in table:
-        parts = tuple(polynomial(argument) for argument in arguments)
-        atoms.append(intern_atom(kind, name, parts, interval and tuple(interval)))
-    return [polynomial(root) for root in roots]
-
-
-def _restored(table: Iterable[Sequence[Any]], roots: Iterable[Sequence[Any]]) -> Dim:
-    (value,) = restored(table, roots)
-    return value

@@ -11,21 +11,24 @@ from graphc.ir.dims.algebra import (
     Dim,
     DimExpr,
     as_dim,
-    as_pieces,
     build,
     call,
     combine,
+    lone_atom,
+    term_order,
+    terms_of,
+)
+from graphc.ir.dims.bounds import excludes_zero
+from graphc.ir.dims.compare import RELATIONS, compare, equal, less_equal
+from graphc.ir.dims.division import floor_divide
+from graphc.ir.dims.pieces import (
+    as_pieces,
     constant_of,
     content_of,
-    excludes_zero,
-    lone_atom,
     of_pieces,
     pieces_over,
     positive,
 )
-from graphc.ir.dims.atoms import term_order, terms_of
-from graphc.ir.dims.compare import RELATIONS, compare, equal, less_equal
-from graphc.ir.dims.division import floor_divide
 from graphc.ir.dims.piecewise_linear import chosen
 
 

@@ -9,20 +9,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 
-from graphc.ir.dims.algebra import (
-    LATER,
-    Dim,
-    DimExpr,
-    as_dim,
-    build,
-    combine,
-    constant_of,
-    content_of,
-    excludes_zero,
-    power_of,
-)
-from graphc.ir.dims.atoms import Atom, interval_of, terms_of
+from graphc.ir.dims.algebra import Atom, Dim, DimExpr, as_dim, build, combine, power_of, terms_of
+from graphc.ir.dims.bounds import excludes_zero, interval_of
 from graphc.ir.dims.division import floor_divide
+from graphc.ir.dims.pieces import constant_of, content_of
 from graphc.ir.dims.text import RELATION_TEXT
 
 RELATIONS: Mapping[str, Callable[[int, int], bool]] = {
@@ -59,14 +49,11 @@ def compare(relation: str, a: Dim, b: Dim) -> bool | None:
     return same if same is None or relation == "eq" else not same
 
 
-def _holds(sign: str, a: Dim, b: Dim) -> bool | None:
+def holds(sign: str, a: Dim, b: Dim) -> bool | None:
     """``compare`` by Python's sign, which may be ``>`` or ``>=`` too."""
     if sign in (">", ">="):
         a, b, sign = b, a, "<" if sign == ">" else "<="
     return compare({text: name for name, text in RELATION_TEXT.items()}[sign], a, b)
-
-
-LATER["holds"] = _holds
 
 
 def equal(a: Dim, b: Dim) -> bool | None:

@@ -9,22 +9,21 @@ from __future__ import annotations
 import math
 
 from graphc.ir.dims.algebra import (
-    LATER,
     Dim,
     DimExpr,
-    as_pieces,
+    Monomial,
+    Table,
     build,
     call,
     combine,
-    constant_of,
-    content_of,
-    excludes_zero,
     expression,
+    linear_atom,
     lone_atom,
     multiply,
-    positive,
+    terms_of,
 )
-from graphc.ir.dims.atoms import Monomial, Table, interval_of, linear_atom, terms_of
+from graphc.ir.dims.bounds import excludes_zero, interval_of
+from graphc.ir.dims.pieces import as_pieces, constant_of, content_of, positive
 
 
 def _divide_terms(value: Dim, divisor: int) -> Dim:
@@ -217,6 +216,3 @@ def modulo(a: Dim, b: Dim) -> Dim:
 def _pull_exactly(value: Dim, factor: Dim) -> Dim:
     """The quotient by a factor known to divide."""
     return _divide_terms(value, factor) if isinstance(factor, int) else _pull(value, factor)[0]
-
-
-LATER.update(floordiv=floor_divide, mod=modulo)

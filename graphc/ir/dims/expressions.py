@@ -20,26 +20,31 @@ from typing import Any
 from graphc.ir.dims import choice
 from graphc.ir.dims.algebra import (
     LARGEST_POWER,
+    LATER,
+    UNKNOWN,
+    Atom,
     Dim,
     DimExpr,
     as_dim,
     combine,
     expression,
-    extreme_of,
     intern_atom,
     lone_atom,
     multiply,
     power_of,
-    restored,
+    terms_of,
 )
-from graphc.ir.dims.atoms import UNKNOWN, Atom, atoms_in_order, flatten, interval_of, terms_of
+from graphc.ir.dims.bounds import call_interval, interval_of, terms_interval
 from graphc.ir.dims.choice import broadcasts_to, may_be
-from graphc.ir.dims.compare import RELATIONS, compare, equal, less, less_equal
+from graphc.ir.dims.compare import RELATIONS, compare, equal, holds, less, less_equal
 from graphc.ir.dims.division import floor_divide, modulo
+from graphc.ir.dims.format import format_dim
 from graphc.ir.dims.interval import INFINITY
 from graphc.ir.dims.numbers import Size, SizeNumber, asked_within
+from graphc.ir.dims.pieces import extreme_of, positive
 from graphc.ir.dims.read_sizes import ReadDim, Sources, flat, read_off, through, together
 from graphc.ir.dims.text import Instruction, parse_program
+from graphc.ir.dims.walks import atoms_in_order, flatten, restored
 
 __all__ = [
     "HINT",
@@ -84,6 +89,22 @@ __all__ = [
     "symbols_of",
     "together",
 ]
+
+
+def _reduced(dim: DimExpr) -> tuple[Any, ...]:
+    """How a dim is pickled."""
+    return _from_flat, flatten(dim)
+
+
+def _from_flat(table: Iterable[Sequence[Any]], roots: Iterable[Sequence[Any]]) -> Dim:
+    (value,) = restored(table, roots)
+    return value
+
+
+LATER.update(
+    interval=terms_interval, call_interval=call_interval, positive=positive, floordiv=floor_divide,
+    mod=modulo, holds=holds, text=format_dim, reduced=_reduced,
+)  # fmt: skip
 
 broadcast = through(choice.broadcast)
 dim_max = through(choice.dim_max)

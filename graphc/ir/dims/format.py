@@ -8,20 +8,10 @@ where the terms are one; what a large dim mentions several times is defined once
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from graphc.ir.dims.atoms import (
-    Atom,
-    Terms,
-    atoms_in_order,
-    extreme_arms,
-    linear_atom,
-    terms_of,
-)
+from graphc.ir.dims.algebra import Atom, Dim, Terms, linear_atom, terms_of
+from graphc.ir.dims.pieces import extreme_arms
 from graphc.ir.dims.text import RELATION_TEXT, AtomText, format_name, format_polynomial
-
-if TYPE_CHECKING:
-    from graphc.ir.dims.algebra import Dim
+from graphc.ir.dims.walks import atoms_in_order
 
 # A dim of at most this many atoms is printed without definitions, each atom where it stands.
 _LARGEST_PLAIN = 40

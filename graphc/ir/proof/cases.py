@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from graphc.ir.dims import expressions as dims
-from graphc.ir.dims.algebra import expression, intern_atom, lone_atom
-from graphc.ir.dims.atoms import Atom, terms_of
+from graphc.ir.dims.algebra import Atom, expression, intern_atom, lone_atom, terms_of
 from graphc.ir.dims.division import floor_divide
 from graphc.ir.dims.expressions import Dim, DimExpr
 from graphc.ir.proof.facts import contradict

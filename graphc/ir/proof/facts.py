@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from math import gcd
 from typing import TypeAlias
 
-from graphc.ir.dims.algebra import build, expression
-from graphc.ir.dims.atoms import Atom, Monomial, Table, interval_of, terms_of
+from graphc.ir.dims.algebra import Atom, Monomial, Table, build, expression, terms_of
+from graphc.ir.dims.bounds import interval_of
 from graphc.ir.dims.expressions import Dim
 from graphc.ir.guard import Guard
 from graphc.ir.proof.parts import parts_in

@@ -9,8 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from graphc.ir.dims.algebra import build, expression, lone_atom, power_of, substituted
-from graphc.ir.dims.atoms import Atom, Table, hinge_arms, interval_of, linear_atom, terms_of
+from graphc.ir.dims.algebra import (
+    Atom,
+    Monomial,
+    Table,
+    build,
+    expression,
+    linear_atom,
+    lone_atom,
+    multiply,
+    multiply_monomials,
+    power_of,
+    terms_of,
+)
+from graphc.ir.dims.bounds import hinge_arms, interval_of
 from graphc.ir.dims.division import floor_divide
 from graphc.ir.dims.expressions import Dim, DimExpr, apply_call
 
@@ -93,10 +105,28 @@ def replaced(dim: Dim, new: Mapping[Atom, Dim]) -> Dim:
     for atom in found:
         if atom in known or atom.kind in ("symbol", "broadcast"):
             continue
-        arguments = [substituted(argument, known) for argument in atom.arguments]
+        arguments = [_substituted(argument, known) for argument in atom.arguments]
         if any(one is not other for one, other in zip(arguments, atom.arguments, strict=True)):
             known[atom] = apply_call(atom.kind, arguments)
-    return substituted(dim, known)
+    return _substituted(dim, known)
+
+
+def _substituted(value: Dim, known: Mapping[Atom, Dim]) -> Dim:
+    """The polynomial with dims in the place of some atoms, outside of calls."""
+    table: Table = {}
+    for monomial, coefficient in terms_of(value):
+        product: Dim = 1
+        rest: Monomial = ()
+        for atom, power in monomial:
+            other = known.get(atom)
+            if other is None:
+                rest = (*rest, (atom, power))
+            else:
+                product = multiply(product, power_of(other, power))
+        for factor, number in terms_of(product):
+            made = multiply_monomials(rest, factor)
+            table[made] = table.get(made, 0) + coefficient * number
+    return build(table)
 
 
 def scaled(goal: Dim, symbol: DimExpr, value: Dim, divisor: int) -> Dim | None:

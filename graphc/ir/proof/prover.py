@@ -18,9 +18,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from graphc.ir.dims import expressions
-from graphc.ir.dims.algebra import extreme_of, lone_atom
-from graphc.ir.dims.atoms import Atom, terms_of
+from graphc.ir.dims.algebra import Atom, lone_atom, terms_of
 from graphc.ir.dims.expressions import Dim, DimExpr
+from graphc.ir.dims.pieces import extreme_of
 from graphc.ir.proof.cases import (
     CHOICES,
     Case,
