@@ -12,11 +12,14 @@ from itertools import chain, compress
 
 from graphc.base.errors import FeedError, GraphError
 from graphc.base.source import caller
+from graphc.ir.belonging import how_to_run
 from graphc.ir.builder import make_node
 from graphc.ir.dims.expressions import DimExpr, is_symbol, symbols_of
+from graphc.ir.equal import structure
 from graphc.ir.graph import Graph, Node
-from graphc.ir.guard import Guard, demands, lifted
-from graphc.ir.recorder import Recorder, how_to_run
+from graphc.ir.guard import Guard
+from graphc.ir.node_guards import demands, lifted
+from graphc.ir.recorder import Recorder, producer_of
 from graphc.ir.value import Value
 from graphc.ops.control import demand_op
 from graphc.ops.dim_guards import symbolic, with_sizes_asked
@@ -89,7 +92,7 @@ def relied(nodes: Sequence[Node], stop: Collection[Value] = ()) -> list[Node]:
         value = stack.pop()
         if stop and value in stop:
             continue
-        node = value.graph.producer(value) if value.graph is not None else None
+        node = producer_of(value)
         if node is not None and node.outputs[0] not in known:
             known.add(node.outputs[0])
             found[node.outputs[0]] = node
@@ -118,12 +121,13 @@ def _leading_to_guards(nodes: Sequence[Node]) -> list[Node]:
 def _position(node: Node) -> tuple[int, int]:
     """Where a node stands, after all that are outside of its branch or body."""
     value = node.outputs[0]
-    if value.graph is None:
+    owner: Recorder | None = value.graph
+    if owner is None:
         return 0, 0
-    depth, level = 0, value.graph.parent
+    depth, level = 0, owner.parent
     while level is not None:
         depth, level = depth + 1, level.parent
-    return depth, value.graph.positions[value]
+    return depth, owner.positions[value]
 
 
 def parted(
@@ -156,8 +160,9 @@ def parted(
 def _relied(node: Node, seen: set[int] | None = None) -> Iterator[Value]:
     """What a node relies on directly, without what is in tuples that were seen before."""
     for value in node.outputs:
-        if value.graph is not None and value.graph.relies:
-            yield from value.graph.relied_on(value, seen)
+        owner: Recorder | None = value.graph
+        if owner is not None and owner.relies:
+            yield from owner.relied_on(value, seen)
 
 
 def without_assignments(nodes: Sequence[Node]) -> tuple[list[Node], dict[Value, Value]]:
@@ -399,7 +404,7 @@ def missing_feed(value: Value, recorder: Recorder) -> FeedError:
 def program_key(extraction: Extraction) -> Hashable:
     """Equal for extractions that one program serves."""
     graph, states = extraction.graph, len(extraction.states)
-    return graph.structure, _lines(extraction), states, extraction.renewed
+    return structure(graph), _lines(extraction), states, extraction.renewed
 
 
 def _lines(extraction: Extraction) -> tuple[tuple[str, int] | None, ...]:

@@ -15,9 +15,10 @@ from typing import Any, Literal
 from graphc.base.errors import DTypeError, GradientError, GraphError
 from graphc.base.source import caller
 from graphc.frontend.structure import leaves, rebuild
+from graphc.ir.belonging import origin
 from graphc.ir.builder import apply, builder_for
 from graphc.ir.graph import Graph, Node
-from graphc.ir.recorder import Recorder, origin
+from graphc.ir.recorder import Recorder, producer_of
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.convert import PYTHON_SCALARS, as_value
@@ -161,7 +162,7 @@ class _Scope:
         stack = [*ys, *others]
         while stack:
             value = stack.pop()
-            owner = value.graph
+            owner: Recorder | None = value.graph
             node = owner.producer(value) if owner is not None else None
             if owner is None or node is None:
                 sources[value] = None
@@ -223,7 +224,7 @@ def _name(value: Value) -> str:
 
 
 def _no_path(x: Value) -> GradientError:
-    node = x.graph.producer(x) if x.graph is not None else None
+    node = producer_of(x)
     built = f" (built at {node.provenance.where})" if node is not None else ""
     return GradientError(
         f"no path leads from the value {_name(x)}{built} to ys, so it has no gradient",

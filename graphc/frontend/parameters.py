@@ -69,7 +69,7 @@ def _sources(loss: Value) -> list[Value]:
     stack = [loss]
     while stack:
         value = stack.pop()
-        graph = value.graph
+        graph: Recorder | None = value.graph
         if value in seen or graph is None:
             continue
         seen.add(value)

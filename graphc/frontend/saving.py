@@ -102,11 +102,12 @@ def _recorder_of(flat: Sequence[Any]) -> Recorder:
                 "session=session); values of variables alone are written by session.save(path)",
             )
         for value in leaf.values if isinstance(leaf, Effect) else (leaf,):
-            if value.graph is None or value.graph.parent is not None:
+            owner: Recorder | None = value.graph
+            if owner is None or owner.parent is not None:
                 raise GraphError(f"{value!r} belongs to a branch or a loop body", where=caller())
-            if recorder is not None and value.graph is not recorder:
+            if recorder is not None and owner is not recorder:
                 raise GraphError("the fetches belong to several graphs", where=caller())
-            recorder = value.graph
+            recorder = owner
     return recorder if recorder is not None else Recorder("graph")
 
 

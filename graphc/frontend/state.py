@@ -142,8 +142,9 @@ def _recorder_of(variable: Variable) -> Recorder:
     builder = current()
     if isinstance(builder, Recorder) and builder.parent is not None and builder.encloses(variable):
         return builder
-    assert variable.graph is not None
-    return variable.graph
+    recorder: Recorder | None = variable.graph
+    assert recorder is not None
+    return recorder
 
 
 def latest_value(recorder: Recorder, variable: Variable) -> Value:

@@ -17,7 +17,8 @@ from graphc.base.errors import VerifyError
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import building, make_node
 from graphc.ir.graph import UNKNOWN, Graph, Node, Provenance
-from graphc.ir.guard import Guard, bare, may_demand, merged
+from graphc.ir.guard import Guard, merged
+from graphc.ir.node_guards import bare, may_demand
 from graphc.ir.op import OpDef
 from graphc.ir.value import Value
 

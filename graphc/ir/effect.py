@@ -6,12 +6,9 @@ Invariant: an effect is no value; it stands beside the graph and names values of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from graphc.ir.value import Value, checked_name
-
-if TYPE_CHECKING:
-    from graphc.ir.recorder import Recorder
 
 
 class Effect:
@@ -29,8 +26,8 @@ class Effect:
         self.name = checked_name(name)
 
     @property
-    def graph(self) -> Recorder | None:
-        """The graph of its values, as a session wants it."""
+    def graph(self) -> Any:
+        """The ``gx.Graph`` of its values, as a session wants it; None if it has none."""
         return self.values[0].graph if self.values else None
 
     def __repr__(self) -> str:

@@ -12,20 +12,17 @@ import hashlib
 import sys
 from array import array
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from graphc.base.errors import VerifyError
 from graphc.ir import attributes
-from graphc.ir.dims.expressions import digest
+from graphc.ir.dims.expressions import Dim, digest
+from graphc.ir.graph import Graph, Node
+from graphc.ir.guard import Guard
+from graphc.ir.op import OpDef
 from graphc.ir.text.printer import attrs_text, guard_text, quote, symbol_order, symbols_of
-
-if TYPE_CHECKING:
-    from graphc.ir.dims.expressions import Dim
-    from graphc.ir.graph import Graph, Node
-    from graphc.ir.guard import Guard
-    from graphc.ir.op import OpDef
-    from graphc.ir.types import TensorType
-    from graphc.ir.value import Value
+from graphc.ir.types import TensorType
+from graphc.ir.value import Value
 
 _VERSION = "graph 7"
 
@@ -116,24 +113,41 @@ class _Numbered:
 
 
 def structure(graph: Graph) -> Structure:
-    """A key that is equal for equal graphs.
+    """A key, equal for graphs that are the same up to names of values and source lines.
+
+    A graph keeps it.
 
     Raises:
         VerifyError: if a node reads a value that is not defined before it.
     """
+    found: Structure | None = graph._structure
+    if found is None:
+        found = graph._structure = _structure(graph)
+    return found
+
+
+def structural_hash(graph: Graph) -> str:
+    """32 hexadecimal digits that are the same in every process; equal for equal graphs.
+
+    A graph keeps them.
+
+    Raises:
+        VerifyError: if a node reads a value that is not defined before it.
+    """
+    if graph._hash is None:
+        graph._hash = _structural_hash(graph)
+    return graph._hash
+
+
+def _structure(graph: Graph) -> Structure:
     content = _Numbered(graph)
-    regions = tuple([region.structure for region in content.regions])
+    regions = tuple([structure(region) for region in content.regions])
     tables = tuple(content.kinds), tuple(content.types), tuple(content.attrs)
     guards = tuple([(guard.condition, guard.message, guard.shown) for guard in graph.guards])
     return Structure((content.words.tobytes(), *tables, regions, guards))
 
 
-def structural_hash(graph: Graph) -> str:
-    """32 hexadecimal digits; equal for equal graphs.
-
-    Raises:
-        VerifyError: if a node reads a value that is not defined before it.
-    """
+def _structural_hash(graph: Graph) -> str:
     content = _Numbered(graph)
     symbols = symbols_of(tuple(type_.shape for type_ in content.types))
     parts = [_VERSION]
@@ -143,7 +157,7 @@ def structural_hash(graph: Graph) -> str:
     for _, node in content.attrs.values():
         parts.append(_attrs_text(node))
         symbols |= symbols_of(tuple(node.attrs.values()))
-    parts += (f"region {region.structural_hash}" for region in content.regions)
+    parts += (f"region {structural_hash(region)}" for region in content.regions)
     parts += map(_guard_digest, graph.guards)
     symbols |= symbols_of(tuple({dim for guard in graph.guards for dim in guard.dims}))
     parts += (str(symbol_order(symbol)) for symbol in sorted(symbols, key=symbol_order))

@@ -10,18 +10,15 @@ import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, starmap
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from graphc.base.source import Location
 from graphc.ir.attributes import Attributes
-from graphc.ir.draw import methods
+from graphc.ir.dtypes import DType
 from graphc.ir.guard import Guard, merged
 from graphc.ir.op import OpDef
+from graphc.ir.showing import to_dot, to_html, to_networkx, to_svg, to_text
 from graphc.ir.value import Value
-
-if TYPE_CHECKING:
-    from graphc.ir.dtypes import DType
-    from graphc.ir.equal import Structure
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +133,9 @@ class Graph:
         self.outputs = tuple(outputs)
         self.guards = tuple(guards)
         self._producers: dict[Value, Node] | None = None
+        # found, and read, by ``graphc.ir.equal``
         self._hash: str | None = None
-        self._structure: Structure | None = None
+        self._structure: Any = None
         self._has_regions: bool | None = None
         self._dtypes: tuple[DType, ...] | None = None
 
@@ -218,33 +216,11 @@ class Graph:
             for region in reversed(node.regions):
                 stack.append(iter(region.nodes))
 
-    @property
-    def structure(self) -> Structure:
-        """A key, equal for graphs that are the same up to names of values and source lines."""
-        if self._structure is None:
-            from graphc.ir.equal import structure
-
-            self._structure = structure(self)
-        return self._structure
-
-    @property
-    def structural_hash(self) -> str:
-        """``structure`` as a text that is the same in every process."""
-        if self._hash is None:
-            from graphc.ir.equal import structural_hash
-
-            self._hash = structural_hash(self)
-        return self._hash
-
-    to_networkx = methods.to_networkx
-    to_dot = methods.to_dot
-    to_svg = methods.to_svg
-    _repr_html_ = methods.to_html
-
-    def __str__(self) -> str:
-        from graphc.ir.text.printer import print_graph
-
-        return print_graph(self)
+    to_networkx = to_networkx
+    to_dot = to_dot
+    to_svg = to_svg
+    _repr_html_ = to_html
+    __str__ = to_text
 
     def __repr__(self) -> str:
         return f"<Graph {self.name!r}: {len(self.inputs)} inputs, {len(self.nodes)} nodes>"

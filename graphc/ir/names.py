@@ -7,7 +7,7 @@ value. Effects have names apart from those of values.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
 from graphc.base.errors import NameLookupError
 from graphc.base.forks import lock
@@ -15,13 +15,18 @@ from graphc.base.source import caller
 from graphc.base.words import known_names, shown
 from graphc.ir.builder import default
 from graphc.ir.effect import Effect
+from graphc.ir.graph import Node
 from graphc.ir.value import Value
 
-if TYPE_CHECKING:
-    from graphc.ir.graph import Node
-    from graphc.ir.recorder import Recorder
-
 _Named = TypeVar("_Named", Value, Value | Effect)
+
+
+class Named(Protocol):
+    """What errors tell of the recorder whose names these are."""
+
+    name: str
+
+    def producer(self, value: Value) -> Node | None: ...
 
 
 class Names:
@@ -89,7 +94,7 @@ class Names:
         self._numbers[stem] = number
         return name
 
-    def value(self, name: str, recorder: Recorder) -> Value:
+    def value(self, name: str, recorder: Named) -> Value:
         """The value of that name in the recorder.
 
         Raises:
@@ -99,7 +104,7 @@ class Names:
         found = self._values.get(name, ()) if isinstance(name, str) else ()
         return _only(recorder, name, found, "value", self._values)
 
-    def value_or_effect(self, name: str, recorder: Recorder) -> Value | Effect:
+    def value_or_effect(self, name: str, recorder: Named) -> Value | Effect:
         """The value or the effect of that name in the recorder.
 
         Raises:
@@ -118,7 +123,7 @@ class Names:
 
 
 def _only(
-    recorder: Recorder, name: str, found: Sequence[_Named], kind: str, known: Iterable[str]
+    recorder: Named, name: str, found: Sequence[_Named], kind: str, known: Iterable[str]
 ) -> _Named:
     if len(found) == 1:
         return found[0]
@@ -131,7 +136,7 @@ def _only(
             "gx.Session(graph) runs another graph",
         )
     values = [item.values[0] if isinstance(item, Effect) else item for item in found]
-    makers = [recorder.nodes[recorder.positions[value]] for value in values]
+    makers = filter(None, map(recorder.producer, values))
     lines = ", ".join(str(node.provenance.where) for node in makers)
     what = "values" if all(isinstance(item, Value) for item in found) else "values or effects"
     again = "gx.reset_default_graph()" if recorder is default() else "a new gx.Graph()"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from graphc.base.errors import UnsupportedError
 from graphc.ir.attributes import Attributes
@@ -21,9 +21,7 @@ from graphc.ir.dtypes import DType
 from graphc.ir.lowering import Lowering
 from graphc.ir.surface import load_families
 from graphc.ir.types import TensorType
-
-if TYPE_CHECKING:
-    from graphc.ir.value import Value
+from graphc.ir.value import Value
 
 # --- derivatives ---------------------------------------------------------------------------------
 #

@@ -15,6 +15,7 @@ from graphc.base.errors import GraphcError, GraphError
 from graphc.base.forks import lock
 from graphc.base.source import caller, location_of, user_frame
 from graphc.ir.attributes import Attributes, SharedAttributes, bare
+from graphc.ir.belonging import how_to_join, leaked, origin
 from graphc.ir.builder import (
     building,
     current,
@@ -24,13 +25,13 @@ from graphc.ir.builder import (
     install_default,
 )
 from graphc.ir.dims.expressions import Dim, ReadDim, Sources, flat, symbol
-from graphc.ir.draw import methods
 from graphc.ir.effect import Effect
 from graphc.ir.failing import Failing
 from graphc.ir.graph import UNKNOWN, Graph, Node, Provenance
-from graphc.ir.guard import demands, guards_within, lifted
 from graphc.ir.names import Names
+from graphc.ir.node_guards import demands, guards_within, lifted
 from graphc.ir.op import OpDef
+from graphc.ir.showing import to_dot, to_html, to_networkx, to_svg
 from graphc.ir.types import Shape, TensorType
 from graphc.ir.value import Value, checked_name
 
@@ -76,7 +77,7 @@ class Recorder:
         self.relies: dict[Value, Sources] = {}
         self.has_guards = False
         self.may_run_guards: bool = parent is not None and parent.may_run_guards
-        self.failing = Failing()
+        self.failing = Failing(self.nodes, self.relies)
         self.written: dict[Value, Value] = {}
         self._positions: dict[Value, int] = {}
         self._placed = 0
@@ -236,9 +237,9 @@ class Recorder:
         before = self.relies.get(value)
         self.relies[value] = found if before is None else (*before, found)
         self.has_guards = True
-        if self.may_run_guards and self.failing.by_running(found, self):
+        if self.may_run_guards and self.failing.by_running(found):
             around = filter(self.encloses, dict.fromkeys(flat(found)))
-            self.require(value, [v for v in around if self.failing.by_running((v,), self)])
+            self.require(value, [v for v in around if self.failing.by_running((v,))])
 
     def relied_on(self, value: Value, seen: set[int] | None = None) -> Iterator[Value]:
         """What a value relies on directly, without what is in tuples that were seen before."""
@@ -253,12 +254,12 @@ class Recorder:
             return self.captures[value]
         if self.parent is None or not self.encloses(value):
             if value._graph.parent is not None:
-                raise _leaked(value)
+                raise leaked(value)
             raise GraphError(
                 f"value {value.name or value.type} belongs to another graph: it is of "
                 f"{origin(value)}, the operation of graph {self.name!r}",
                 where=caller(),
-                hint=_how_to_join(self, value._graph),
+                hint=how_to_join(self, value._graph),
             )
         outer = self.parent.local(value)
         if outer in self.captures:
@@ -299,10 +300,11 @@ class Recorder:
         """
         if self.parent is None:
             for value in inputs:
-                if value._graph is not None:
-                    if value._graph.parent is not None:
-                        raise _leaked(value)
-                    return value._graph
+                owner: Recorder | None = value._graph
+                if owner is not None:
+                    if owner.parent is not None:
+                        raise leaked(value)
+                    return owner
         return self
 
     # --- reading ---------------------------------------------------------------------------------
@@ -338,6 +340,21 @@ class Recorder:
             position = self.positions.get(value)
         return None if position is None else self.nodes[position]
 
+    def may_be_missing(self, value: Value) -> bool:
+        """Whether there is no such value where sizes do not fit."""
+        return self.failing.by_running((value,)) is not None
+
+    def settle_names(self) -> None:
+        """Gives names to the values that are always called something."""
+        self.names.settle()
+
+    def rename(self, value: Value, name: str | None) -> None:
+        """Gives a value another name, or none."""
+        if value in self.positions:
+            self.names.change(value, name)
+        else:
+            value._name = name
+
     def find(self, name: str) -> Value:
         """The value of that name.
 
@@ -367,10 +384,10 @@ class Recorder:
 
     # --- showing ---------------------------------------------------------------------------------
 
-    to_networkx = methods.to_networkx
-    to_dot = methods.to_dot
-    to_svg = methods.to_svg
-    _repr_html_ = methods.to_html
+    to_networkx = to_networkx
+    to_dot = to_dot
+    to_svg = to_svg
+    _repr_html_ = to_html
 
     def __repr__(self) -> str:
         parts = [f"{len(self.nodes)} nodes"]
@@ -397,7 +414,7 @@ class Recorder:
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._lock = lock()
-        self.failing = Failing()
+        self.failing = Failing(self.nodes, self.relies)
         self._positions = {}
         self._placed = 0
         self._places = {}
@@ -405,54 +422,16 @@ class Recorder:
         self._inferred = {}
 
 
-def origin(value: Value) -> str:
-    """The graph of a value and the line it was built at, as errors name them."""
-    graph = value.graph
-    if graph is None:
-        return "no graph of a user"
-    node = graph.producer(value)
-    where = node.provenance.where if node is not None else None
-    return f"graph {graph.name!r}" + (f", built at {where}" if where is not None else "")
-
-
-def _how_to_join(recorder: Recorder, other: Recorder) -> str:
-    """How two graphs that meet in an operation could have been one."""
-    if default() is recorder or default() is other:
-        return _JOINS
-    return "build all operands of an operation in one graph"
-
-
-def how_to_run(value: Value) -> str:
-    """What to do with a value that a session of another graph is given."""
-    graph = value.graph
-    if graph is not None and graph.parent is not None:
-        return _RETURN_IT
-    if default() is graph:
-        return f"{_JOINS} or make a session of the default graph"
-    return "make a session of the graph the value was built in, gx.Session(value.graph)"
-
-
-_RETURN_IT = (
-    "return it from the function given to gx.cond or gx.while_loop and use what those give back"
-)
-_JOINS = (
-    "what has no operands, as gx.placeholder or gx.zeros, joins the graph that is entered, "
-    "or else the default graph: build all inside of one 'with graph:'"
-)
-
-
-def _leaked(value: Value) -> GraphError:
-    """The error for a value of a region that is used where the region has not been entered."""
-    label = f"{value.name!r} " if value.name is not None else ""
-    return GraphError(
-        f"value {label}of type {value.type} is of {origin(value)}, a branch or loop body that "
-        "does not enclose this operation: outside of it there is no such value",
-        where=caller(),
-        hint=_RETURN_IT,
-    )
-
-
 install_default(Recorder("default"))
+
+
+def producer_of(value: Value) -> Node | None:
+    """The node by which the user built a value.
+
+    None for values that passes made, and for inputs of regions.
+    """
+    owner: Recorder | None = value._graph
+    return None if owner is None else owner.producer(value)
 
 
 def default_graph() -> Recorder:

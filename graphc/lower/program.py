@@ -14,7 +14,7 @@ from graphc.base.errors import UnsupportedError
 from graphc.base.source import Location
 from graphc.base.target import Target
 from graphc.ir.attributes import Array, Payload
-from graphc.ir.equal import Structure
+from graphc.ir.equal import Structure, structure
 from graphc.ir.graph import Graph, Node
 from graphc.ir.guard import Guard
 from graphc.ir.op import OpDef
@@ -312,7 +312,7 @@ class _Planner:
         Errors of checks name a user's line, which is of the kernel: where there are checks, kernels
         are shared only if their lines are the same, so equal regions don't settle it.
         """
-        region = node.regions[0].structure
+        region = structure(node.regions[0])
         known = self._launches_of_region.get(region)
         if known is not None:
             return known

@@ -21,6 +21,7 @@ from graphc.ir.dtypes import ALL, DType, DTypeLike, bool_, float32, float64, int
 from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.lowering import Element, ElementBuilder, Scalar
 from graphc.ir.op import Domain, Flat, OpDef, register
+from graphc.ir.recorder import Recorder
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
@@ -120,8 +121,9 @@ def full_like(x: Any, value: Any, dtype: DTypeLike | None = None) -> Value:
     element = like.dtype if dtype is None else as_dtype(dtype)
     filled = in_dtype(value, element, like)
     result: Value = surface_function("broadcast_to")(filled, like.shape)
-    if result.graph is not None and result is not filled:
-        result.graph.rely(result, [like])
+    owner: Recorder | None = result.graph
+    if owner is not None and result is not filled:
+        owner.rely(result, [like])
     return result
 
 

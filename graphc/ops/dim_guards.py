@@ -16,7 +16,8 @@ from graphc.ir.dims.compare import RELATIONS
 from graphc.ir.dims.expressions import Dim, DimExpr, equal
 from graphc.ir.dims.walks import atoms_in_order
 from graphc.ir.graph import Node
-from graphc.ir.guard import ATTRIBUTE, Data, Guard, data_of, may_demand
+from graphc.ir.guard import ATTRIBUTE, Data, Guard, data_of
+from graphc.ir.node_guards import may_demand
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.guards import nonempty_pair

@@ -184,7 +184,8 @@ def constant_beside(value: Any, dtype_: DType, beside: Value) -> Value:
         attrs = {"value": _converted(value, dtype_)}
     builder = current()
     if builder is None or (isinstance(builder, Recorder) and builder.parent is None):
-        builder = beside.graph or current_recorder()
+        owner: Recorder | None = beside.graph
+        builder = owner or current_recorder()
     return builder.add(constant_op, (), attrs).output
 
 
@@ -192,9 +193,8 @@ def built_beside(op: OpDef, attrs: Mapping[str, Any], beside: Value | None = Non
     """A node without operands in the graph of ``beside``, or in the current one."""
     builder = current()
     foreign = builder is None or (isinstance(builder, Recorder) and builder.parent is None)
-    if foreign and beside is not None and beside.graph is not None:
-        builder = beside.graph
-    return (builder or current_recorder()).add(op, (), attrs).output
+    owner: Recorder | None = beside.graph if foreign and beside is not None else None
+    return (owner or builder or current_recorder()).add(op, (), attrs).output
 
 
 dim_op = register(

@@ -17,6 +17,7 @@ from graphc.base.source import caller
 from graphc.base.words import known_names, plural, shown
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import DType
+from graphc.ir.recorder import producer_of
 from graphc.ir.value import Value
 from graphc.ops.source import placeholder_op
 
@@ -249,15 +250,13 @@ def _misshapen(value: Value, array: Array, given: Any) -> FeedError:
 
 
 def _is_placeholder(value: Value) -> bool:
-    node = value.graph.producer(value) if value.graph is not None else None
+    node = producer_of(value)
     return node is not None and node.op is placeholder_op
 
 
 def _wrong(value: Value, what: str, given: Any, hint: str | None = None) -> FeedError:
-    built, called = None, caller()
-    if value.graph is not None:
-        node = value.graph.producer(value)
-        built = node.provenance.where if node is not None else None
+    node, called = producer_of(value), caller()
+    built = None if node is None else node.provenance.where
     return FeedError(
         f"feed for {value.name or 'an unnamed value'}: expected {value.type.brief()}, given {what}",
         where=built or called,

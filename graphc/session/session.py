@@ -27,9 +27,10 @@ from graphc.extract import Extraction, extract, missing_feed, program_key
 from graphc.frontend.state import Variable
 from graphc.frontend.structure import leaves, rebuild
 from graphc.ir.attributes import Array, Payload
+from graphc.ir.belonging import how_to_run, origin
 from graphc.ir.dims.expressions import Size
 from graphc.ir.effect import Effect
-from graphc.ir.recorder import Recorder, current_recorder, how_to_run, origin
+from graphc.ir.recorder import Recorder, current_recorder
 from graphc.ir.value import Value
 from graphc.ops.arguments import switch
 from graphc.ops.source import placeholder_op

@@ -18,6 +18,7 @@ from collections.abc import Hashable
 
 from graphc.ir import attributes
 from graphc.ir.edit import topological
+from graphc.ir.equal import structure
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.source import placeholder_op
@@ -110,7 +111,7 @@ class _Regions:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Regions) and all(
-            a is b or a.structure == b.structure
+            a is b or structure(a) == structure(b)
             for a, b in zip(self._regions, other._regions, strict=True)
         )
 

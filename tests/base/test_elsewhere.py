@@ -18,7 +18,7 @@ import graphc as gx
 from graphc.base import elsewhere as data
 from graphc.base.elsewhere import FORMULAS, elsewhere
 from graphc.base.words import close_names
-from graphc.ir.operators import _RENAMED
+from graphc.ir.symbolic import _RENAMED
 
 NAMES = [*FORMULAS, *(name for _, names in data._ANSWERS for name in names.split())]
 TEXTS = [*FORMULAS.values(), *(answer for answer, _ in data._ANSWERS)]

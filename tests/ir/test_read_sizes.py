@@ -22,7 +22,7 @@ from guard_programs import SIZES, unknown
 from guard_sweep import Report, run_program
 
 import graphc as gx
-from graphc.ir.guard import demands, guards_within
+from graphc.ir.node_guards import demands, guards_within
 from graphc.ir.op import OpDef, all_ops
 
 CONTEXTS = (

@@ -16,7 +16,7 @@ from graphc.base.errors import DTypeError, ShapeError
 from graphc.interp import evaluate
 from graphc.ir.dtypes import ALL, DType
 from graphc.ir.graph import Graph
-from graphc.ir.guard import lifted
+from graphc.ir.node_guards import lifted
 from graphc.ir.recorder import Recorder
 from graphc.ir.surface import surface_function
 

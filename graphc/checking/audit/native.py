@@ -18,7 +18,7 @@ from graphc.extract import Extraction
 from graphc.interp import resolve
 from graphc.ir.attributes import Array
 from graphc.ir.dims.expressions import DimExpr
-from graphc.ir.equal import Structure
+from graphc.ir.equal import Structure, structure
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.source import constant_op
@@ -135,9 +135,9 @@ class Native:
         graph = Graph("part", inputs, nodes, outputs)
         # The audited program has checked guards and indices of the same numbers before, so no
         # error can arise that would have to name the right one of several equal parts.
-        known = self._programs.get(graph.structure)
+        known = self._programs.get(structure(graph))
         if known is None:
             extraction = Extraction(graph, inputs, (), ())
             known = compile_graph(extraction, self._options, self._target).program
-            self._programs[graph.structure] = known
+            self._programs[structure(graph)] = known
         return Part(tuple(nodes), known, inputs, outputs, dying)

@@ -18,6 +18,7 @@ from graphc.base.options import Options
 from graphc.base.source import LOADED_NANOSECONDS, PACKAGE_ROOTS, Location
 from graphc.base.target import Target
 from graphc.extract import Extraction
+from graphc.ir.equal import structural_hash
 from graphc.ir.graph import Graph
 from graphc.ir.op import is_own
 from graphc.ir.value import names_of
@@ -105,7 +106,7 @@ def program_key(extraction: Extraction, options: Options, labels: Labels, level:
     ]
     chosen.append(["level", level])
     content = [
-        graph.structural_hash, graph.name, len(extraction.states), extraction.renewed,
+        structural_hash(graph), graph.name, len(extraction.states), extraction.renewed,
         chosen, labels.names, labels.numbers,
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -15,8 +15,8 @@ import numpy as np
 
 from graphc.base.errors import ConcreteValueError
 from graphc.base.source import caller
-from graphc.ir.operators import Operators
 from graphc.ir.surface import functions
+from graphc.ir.symbolic import Symbolic
 
 
 def refuse(what: str, instead: str) -> NoReturn:
@@ -75,7 +75,7 @@ class Size:
         refuse(f"{self} is no int", "what takes dims, as gx.arange, gx.zeros and gx.reshape do")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        return Operators.__array_ufunc__(self, ufunc, method, *inputs, **options)  # type: ignore[arg-type]
+        return Symbolic.__array_ufunc__(self, ufunc, method, *inputs, **options)  # type: ignore[arg-type]
 
 
 class SizeNumber(Size):

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from graphc.ir.draw.picture import Kind, described, picture_of
 from graphc.ir.draw.svg import COLOURS, box_of
+from graphc.ir.graph import Graph
+from graphc.ir.recorder import Recorder
+from graphc.ir.showing import shows
 
 if TYPE_CHECKING:
     import networkx
-
-    from graphc.ir.graph import Graph
-    from graphc.ir.recorder import Recorder
 
 _DOT_SHAPES: dict[Kind, str] = {
     "input": "oval",
@@ -26,6 +26,7 @@ _DOT_SHAPES: dict[Kind, str] = {
 }
 
 
+@shows("networkx")
 def networkx_of(graph: Graph | Recorder) -> networkx.MultiDiGraph[int]:
     """The graph for networkx.
 
@@ -60,6 +61,7 @@ def networkx_of(graph: Graph | Recorder) -> networkx.MultiDiGraph[int]:
     return result
 
 
+@shows("dot")
 def dot_of(graph: Graph | Recorder) -> str:
     """The graph in Graphviz's language."""
     picture = picture_of(graph)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from graphc.ir.draw.svg import svg_of, text
-
-if TYPE_CHECKING:
-    from graphc.ir.graph import Graph
-    from graphc.ir.recorder import Recorder
+from graphc.ir.graph import Graph
+from graphc.ir.recorder import Recorder
+from graphc.ir.showing import shows
 
 LARGEST = 300
 """Graphs of more nodes are not drawn in notebooks."""
 
 
+@shows("html")
 def html_of(graph: Graph | Recorder) -> str:
     """A heading and the drawing, in a box that scrolls."""
     parts = [f"<div><code>{text(repr(graph))}</code>"]

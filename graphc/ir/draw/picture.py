@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from graphc.base.source import Location
+from graphc.ir.graph import Graph, Node
+from graphc.ir.recorder import Recorder, producer_of
 from graphc.ir.text.printer import attrs_text
-
-if TYPE_CHECKING:
-    from graphc.ir.graph import Graph, Node
-    from graphc.ir.recorder import Recorder
-    from graphc.ir.value import Value
+from graphc.ir.value import Value
 
 Kind = Literal["input", "parameter", "constant", "operation", "fused", "control"]
 
@@ -106,7 +104,7 @@ def picture_of(graph: Graph | Recorder) -> Picture:
     made_by: dict[Value, int] = {}
     for value in graph.inputs:
         made_by[value] = len(vertices)
-        origin = origin_of(value)
+        origin = producer_of(value)
         kind = _SOURCES.get(origin.op.name, "input") if origin is not None else "input"
         where = origin.provenance.where if origin is not None else None
         title = value.name or "input"
@@ -122,11 +120,6 @@ def picture_of(graph: Graph | Recorder) -> Picture:
             made_by[value] = number
         vertices.append(_vertex(node, numbers(node.outputs)))
     return Picture(graph.name, tuple(vertices), tuple(edges))
-
-
-def origin_of(value: Value) -> Node | None:
-    """The node by which the user built a value; None for values that passes made."""
-    return value.graph.producer(value) if value.graph is not None else None
 
 
 def kind_of(node: Node) -> Kind:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from graphc.ir.draw.layout import HEIGHT, Placement, layered
 from graphc.ir.draw.picture import (
@@ -19,10 +18,9 @@ from graphc.ir.draw.picture import (
     picture_of,
     shortened,
 )
-
-if TYPE_CHECKING:
-    from graphc.ir.graph import Graph
-    from graphc.ir.recorder import Recorder
+from graphc.ir.graph import Graph
+from graphc.ir.recorder import Recorder
+from graphc.ir.showing import shows
 
 SHAPES: dict[Kind, str] = {
     "input": "M26 0 LW-26 0 AR26 0 0 1 W-26 52 L26 52 AR26 0 0 1 26 0 Z",
@@ -85,6 +83,7 @@ def text(value: str) -> str:
     )
 
 
+@shows("svg")
 def svg_of(graph: Graph | Recorder) -> str:
     """The drawing of a graph, with a legend; hovering a shape tells more about it."""
     picture = picture_of(graph)

@@ -12,7 +12,7 @@ import json
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,12 +22,11 @@ from graphc.ir.attributes import Array, Payload
 from graphc.ir.dims import expressions
 from graphc.ir.dims.expressions import DimExpr
 from graphc.ir.dtypes import DType, floating
-
-if TYPE_CHECKING:
-    from graphc.ir.graph import Graph, Node, Provenance
-    from graphc.ir.guard import Guard
-    from graphc.ir.types import TensorType
-    from graphc.ir.value import Value
+from graphc.ir.graph import Graph, Node, Provenance
+from graphc.ir.guard import Guard
+from graphc.ir.showing import shows
+from graphc.ir.types import TensorType
+from graphc.ir.value import Value
 
 # Constants of at most this many elements are written out.
 INLINE_ELEMENTS = 16
@@ -277,6 +276,7 @@ def attrs_text(node: Node, *, inline: bool = True) -> str:
     return f" {{{', '.join(items)}}}"
 
 
+@shows("text")
 def print_graph(graph: Graph, *, provenance: bool = False) -> str:
     """The text of a graph, ending in a newline; ``parse_graph`` reads it back.
 

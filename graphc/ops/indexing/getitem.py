@@ -30,6 +30,7 @@ from graphc.ir.dims.expressions import (
 )
 from graphc.ir.dtypes import bool_, floating
 from graphc.ir.guard import Data
+from graphc.ir.recorder import producer_of
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value, common_shape
@@ -105,7 +106,7 @@ def _array_of(items: list[Any]) -> Any:
 
 
 def _known_mask(mask: Value) -> Any:
-    producer = mask.graph.producer(mask) if mask.graph is not None else None
+    producer = producer_of(mask)
     if producer is not None and producer.op is constant_op:
         return producer.attrs["value"].array
     raise UnsupportedError(

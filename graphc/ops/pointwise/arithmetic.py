@@ -17,6 +17,7 @@ from graphc.ir.builder import apply
 from graphc.ir.dtypes import FLOATS, DType, bool_, float64, floating
 from graphc.ir.lowering import ElementBuilder, Scalar
 from graphc.ir.op import Algebra, Linear
+from graphc.ir.recorder import producer_of
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value, converted, promoted
@@ -319,7 +320,7 @@ def _known(operand: Any) -> Any:
     """The elements of what was given, or of a constant of a user's graph; else None."""
     if not isinstance(operand, Value):
         return np.asarray(operand)
-    node = operand.graph.producer(operand) if operand.graph is not None else None
+    node = producer_of(operand)
     return node.attrs["value"].array if node is not None and node.op is constant_op else None
 
 

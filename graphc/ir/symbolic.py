@@ -1,0 +1,161 @@
+"""What is told a number by a run only: what Python and NumPy want of it, and cannot have yet.
+
+Role: below ``Value``, and shared with sizes (``graphc.ir.dims.numbers``). NumPy's own functions are
+led to graphc's, by name; what needs the number itself is refused, naming what to do instead. The
+mixin knows no operation.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from graphc.base.elsewhere import elsewhere, instead_of
+from graphc.base.errors import ConcreteValueError, UnsupportedError
+from graphc.base.source import caller
+from graphc.ir.surface import functions, surface_names
+
+_RENAMED = {
+    "absolute": "abs", "amax": "max", "amin": "min", "true_divide": "divide",
+    "remainder": "mod", "invert": "bitwise_not", "rint": "round",
+}  # fmt: skip
+"""What NumPy calls otherwise."""
+
+
+def refuse(what: str, hint: str) -> NoReturn:
+    """Says that there is no such thing of a value before it is computed.
+
+    Raises:
+        ConcreteValueError: naming what to do instead.
+    """
+    raise ConcreteValueError(
+        f"a symbolic value has no {what}: it is computed only by session.run",
+        where=caller(),
+        hint=hint,
+    )
+
+
+class Symbolic:
+    """What a tensor that is not computed yet says to Python, and does for NumPy."""
+
+    __slots__ = ()
+    __array_priority__ = 1000
+
+    # --- what Python would want a number for -----------------------------------------------------
+
+    def __bool__(self) -> NoReturn:
+        refuse("truth value", "use gx.cond or gx.where to decide inside the graph")
+
+    def __int__(self) -> NoReturn:
+        refuse("int()", "fetch it with session.run; in the graph .astype converts")
+
+    def __float__(self) -> NoReturn:
+        refuse(
+            "float()",
+            "fetch it with session.run; in the graph .astype converts, and gx.sin is math.sin",
+        )
+
+    def __complex__(self) -> NoReturn:
+        refuse("complex()", "there are no complex numbers: fetch it with session.run")
+
+    def __bytes__(self) -> NoReturn:
+        refuse("bytes", "fetch it with session.run, and take .tobytes() of the array")
+
+    def __index__(self) -> NoReturn:
+        refuse("index", "fetch it with session.run, or use gx.take in the graph")
+
+    def __contains__(self, item: object) -> NoReturn:
+        refuse("membership", "use gx.any(x == item)")
+
+    def __array__(self, *arguments: object, **options: object) -> NoReturn:
+        refuse("array", "fetch it with session.run")
+
+    def __format__(self, specification: str) -> str:
+        if specification:
+            what = f"number to format as {specification!r}"
+            refuse(what, "fetch it with session.run and format the result")
+        return str(self)
+
+    def __setitem__(self, key: Any, new: Any) -> NoReturn:
+        raise UnsupportedError(
+            "a symbolic value cannot be assigned to: values are immutable",
+            where=caller(),
+            hint="build a new one: with gx.where of a mask, as gx.arange(n) == i, with "
+            "gx.scatter_add, or with gx.concatenate of the parts",
+        )
+
+    def _missing(self, name: str) -> NoReturn:
+        """Says what to do instead of what values don't have."""
+        problem = f"a symbolic value has no attribute {name!r}"
+        if not name.startswith("_"):
+            if name in surface_names():
+                problem += f": use gx.{name}"
+            else:
+                known = [each for each in dir(type(self)) if not each.startswith("_")]
+                problem += instead_of(name, {each: f".{each}" for each in known})
+        raise AttributeError(problem, name=name, obj=self)
+
+    if not TYPE_CHECKING:
+        __getattr__ = _missing
+
+    # --- NumPy's own functions -------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if options.pop("out", None) is not None:
+            raise _no_out(f"np.{ufunc.__name__}")
+        if method != "__call__" or options:
+            raise UnsupportedError(
+                f"np.{ufunc.__name__}.{method} with {sorted(options)} of a symbolic value",
+                where=caller(),
+                hint="build it from graphc's own functions",
+            )
+        if ufunc.__name__ == "divmod":
+            return tuple(functions[name](*inputs) for name in ("floor_divide", "mod"))
+        return _numpy_function(ufunc.__name__)(*inputs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        name = function.__name__
+        if name in ("shape", "ndim", "size"):
+            return _measure(name, *args, **kwargs)
+        full = f"{function.__module__}.{name}".replace("numpy", "np", 1)
+        if kwargs.get("out") is not None:
+            raise _no_out(full)
+        kwargs = {key: given for key, given in kwargs.items() if key != "out"}
+        chosen = _numpy_function(name, full)
+        try:
+            inspect.signature(chosen).bind(*args, **kwargs)
+        except TypeError as error:
+            raise UnsupportedError(
+                f"{full} of a symbolic value: {error}",
+                where=caller(),
+                hint=f"gx.{chosen.__name__.rstrip('_')}{inspect.signature(chosen)} is what there "
+                "is; convert with astype before or after",
+            ) from None
+        return chosen(*args, **kwargs)
+
+
+def _measure(name: str, a: Any, axis: int | None = None) -> Any:
+    """np.shape, np.ndim and np.size: dims, which need no run."""
+    if name == "size" and axis is not None:
+        return a.shape[axis]
+    return getattr(a, name)
+
+
+def _no_out(function: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{function} of a symbolic value with out=: there is no array to write to yet",
+        where=caller(),
+        hint="leave out= away; session.run gives the result as an array",
+    )
+
+
+def _numpy_function(name: str, full: str | None = None) -> Any:
+    try:
+        return functions[_RENAMED.get(name, name)]
+    except KeyError:
+        raise UnsupportedError(
+            f"{full or 'np.' + name} of a symbolic value",
+            where=caller(),
+            hint=elsewhere(name)
+            or "graphc has no op of that name: fetch the value, and call it on the array",
+        ) from None
