@@ -16,12 +16,15 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.kernel.ir import Statement
 from graphc.kernel.schedule.kinds import Schedule
+from graphc.kernel.verify import verify_kernel
 from graphc.plan.ir import ConcurrentGroup, Launch, Plan
+from graphc.plan.verify import verify_plan
+from graphc.plan.verify_bounds import verify_bounds
 from passes.checks.copies import check_copies
 from passes.infra.base import Decision, PassContext
 from passes.infra.manager import PassRecord, stage
 from passes.kernels.pipeline import scheduled
-from passes.memory.arena import place, place_quickly
+from passes.memory.arena import check_layout, place, place_quickly
 from passes.plan.concurrent_steps import CONCURRENT_STEPS, side_by_side, task_rooms
 from passes.plan.copy_elision import without_copies
 from passes.plan.in_place import INPLACE, commit_step, inplace_groups
@@ -207,11 +210,21 @@ it is known what runs at the same time, and laid out once it is known what is sh
 def run_plan_pipeline(
     state: PlanState, context: PassContext, records: list[PassRecord]
 ) -> PlanState:
-    """The plan after all passes of the table, each of which is recorded."""
+    """The plan after all passes of the table, each of which is recorded; verified on request.
+
+    Raises:
+        VerifyError: if kernels or the plan don't keep their invariants.
+    """
     for step in PLAN_PIPELINE:
         if step.level <= context.options.optimize:
             with stage(step.name, state.graph, context, records):
                 state = step.run(state, context)
+    if context.options.verify:
+        for kernel in state.plan.kernels:
+            verify_kernel(kernel)
+        verify_plan(state.plan)
+        verify_bounds(state.plan)
+        check_layout(state.plan)
     return state
 
 

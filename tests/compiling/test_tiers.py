@@ -24,6 +24,7 @@ from tools import FORKING
 import graphc as gx
 import graphc.compiling.compiler
 from graphc.base.errors import GraphError
+from graphc.compiling.compiler import Prepared
 from graphc.runtime.program import Program
 
 
@@ -33,18 +34,18 @@ class Gate:
     def __init__(self, patch: pytest.MonkeyPatch, error: Exception | None = None) -> None:
         self.reached, self.open = threading.Event(), threading.Event()
         self.calls = 0
-        finish = graphc.compiling.compiler.finished_in_background
+        go_on = Prepared.in_background
 
-        def waiting(given: Any, poll: Callable[[], None]) -> Any:
+        def waiting(given: Prepared, poll: Callable[[], None]) -> Prepared:
             self.calls += 1
             self.reached.set()
             while not self.open.wait(0.005):
                 poll()
             if error is not None:
                 raise error
-            return finish(given, poll)
+            return go_on(given, poll)
 
-        patch.setattr(graphc.compiling.compiler, "finished_in_background", waiting)
+        patch.setattr(Prepared, "in_background", waiting)
 
 
 @pytest.fixture
@@ -406,7 +407,7 @@ def held(given, poll):
         poll()
         time.sleep(0.005)
 
-graphc.compiling.compiler.finished_in_background = held
+graphc.compiling.compiler.Prepared.in_background = held
 """
 """Compiling in the background never ends, so that the process ends first however slow it is."""
 

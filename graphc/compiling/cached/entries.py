@@ -38,7 +38,7 @@ _LENGTHS = struct.Struct("<QQ")
 
 def content_of(compiled: Compiled, labels: Labels) -> bytes:
     """The entry of a program; its machine code has entries of its own."""
-    from graphc.compiling.compiler import walker_text
+    from graphc.compiling.loading import walker_text
 
     plan, text = compiled.plan, compiled.levels.text
     known = large_payloads(compiled.source)

@@ -82,13 +82,13 @@ class _Job:
         known = None if self.entries is None else self.entries.find(0, MOST_BASELINE_BYTES)[0]
         if known is not None:
             return Tiers(known, f"{self.reason}; the first program was there", self._from_graph)
-        from graphc.compiling.compiler import Prepared, baseline, finished_in_background, prepared
+        from graphc.compiling.compiler import Prepared, finished, prepared
 
         @uncollected
         def begun() -> tuple[Prepared, Compiled]:
             with caching(self.options.cache):
                 given = prepared(self.extraction, self.options, self.target)
-                return given, baseline(given)
+                return given, finished(given.at_baseline())
 
         given, first = begun()
 
@@ -96,18 +96,18 @@ class _Job:
             with caching(self.options.cache):
                 if self.entries is not None:
                     self.entries.keep(first, 0)
-                compiled = finished_in_background(given, poll)
+                compiled = finished(given.in_background(poll))
                 return compiled, self._kept(compiled)
 
         return Tiers(first, self.reason, later)
 
     def _from_graph(self, poll: Poll) -> tuple[Compiled, str]:
         """The full program where only the first one was in the cache."""
-        from graphc.compiling.compiler import finished_in_background, prepared
+        from graphc.compiling.compiler import finished, prepared
 
         with caching(self.options.cache):
             given = prepared(self.extraction, self.options, self.target)
-            compiled = finished_in_background(given, poll)
+            compiled = finished(given.in_background(poll))
             return compiled, self._kept(compiled)
 
     def _kept(self, compiled: Compiled) -> str:
