@@ -110,12 +110,12 @@ def lower_product_rows(region: Graph, form: Form, target: Target) -> Kernel:
 def _rows_of_blocks(m: Dim, n: Dim, dtype: DType, masked: bool) -> Blocks:
     """Blocks of rows of n elements."""
     row = n * dtype.bytes
-    usual = PRODUCTS.row_block_bytes
+    usual = PRODUCTS.product_rows_bytes
     if isinstance(row, int) and not masked and PRODUCTS.masked_rows * row <= usual:
         return blocks(m, usual // row, 8)
     size: Dim = 8
     for rows in (16, PRODUCTS.masked_rows):
-        size = select("lt", PRODUCTS.long_row_block_bytes, rows * row, size, rows)
+        size = select("lt", PRODUCTS.long_product_rows_bytes, rows * row, size, rows)
     return blocks(m, size, 8) if isinstance(size, int) else Blocks(ceil_div(m, size), size, m)
 
 

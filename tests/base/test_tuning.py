@@ -25,7 +25,7 @@ from graphc.extract import extract
 from graphc.kernel.ir import CHUNK
 from graphc.plan.printer import print_plan
 
-RECORDS = (TASKS, COSTS, SHARING, CONCURRENCY, FUSION, MEMORY)
+RECORDS = (TASKS, COSTS, SHARING, CONCURRENCY, FUSION, MEMORY, PRODUCTS)
 
 
 def test_modules_have_no_tuned_constants_of_their_own() -> None:
@@ -41,9 +41,7 @@ def test_what_is_explained_is_there() -> None:
 
 
 def test_a_name_has_one_meaning() -> None:
-    tunings = Tuning._fields
-    counts = Counter(name for record in RECORDS for name in record._fields)
-    counts.update(tunings)
+    counts = Counter([*Tuning._fields, *(name for record in RECORDS for name in record._fields)])
     assert [name for name, count in counts.items() if count > 1] == []
 
 

@@ -38,10 +38,10 @@ class Products(NamedTuple):
 
     # --- products with reductions of their rows, as attention ---
 
-    row_block_bytes: int = 192 * 1024
+    product_rows_bytes: int = 192 * 1024
     """Bytes of a block of rows: beside it the operands of both products stay in the cache too."""
 
-    long_row_block_bytes: int = 1024 * 1024
+    long_product_rows_bytes: int = 1024 * 1024
     """Of long rows, or those of symbolic length, there are ``masked_rows`` in a block if they fit
     into as many bytes, else fewer: the second-level cache holds little else then, but the right
     operand is passed over less often."""
