@@ -30,7 +30,6 @@ from graphc.ir.value import Value
 from graphc.ops.source import constant_op
 from graphc.plan.tables import PlanTables
 from graphc.session.executable import Export
-from passes.plan.concurrent_steps import CONCURRENT_STEPS
 
 DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
@@ -166,9 +165,7 @@ def content_of(exported: Export, design: Design) -> Content:
     if freezes:
         kept = set(extraction.written)
         extraction = _frozen(extraction, {v: a for v, a in values.items() if v not in kept})
-    # the native run time runs steps one after the other
-    off = exported.options.off | {CONCURRENT_STEPS}
-    options = replace(exported.options, threads=MAX_THREADS if design.threads else 1, off=off)
+    options = replace(exported.options, threads=MAX_THREADS if design.threads else 1)
     levels = [levels_of(extraction, options, target) for _, _, target in design.family.programs]
     inputs, outputs, variables = _tensors(exported, extraction)
     feed_of = {value: n for n, value in enumerate(extraction.feeds)}

@@ -27,6 +27,7 @@ from graphc.base.tuning.tasks import TASKS
 from graphc.ir.dims.expressions import HINT, Dim, at_hint
 from graphc.ir.graph import Node
 from graphc.kernel.analysis.cost import kernel_work
+from graphc.plan.abi import POOL_THREADS
 from graphc.plan.ir import Branch, ConcurrentGroup, Jump, Launch, Plan, Step
 from passes.memory.arena import SCALES
 from passes.plan.fork_join import Task, Work, fork_join
@@ -68,7 +69,7 @@ def side_by_side(
         plan: without a layout and a commit step; whoever reads the old value of a variable comes
             before the new one.
         launches: the steps of each node.
-        threads: how many there are.
+        threads: how many there are; ``POOL_THREADS`` where only a run tells.
         judge: decides about each group.
     """
     unchanged = plan, dict(launches)
@@ -79,7 +80,9 @@ def side_by_side(
     pieces = [units for units in _pieces(plan, starts, commit) if len(units) > 1]
     if not pieces:
         return unchanged
-    costs = _Costs(plan, min(threads, CONCURRENCY.most_threads))
+    is_known = threads < POOL_THREADS
+    most = CONCURRENCY.most_threads if is_known else CONCURRENCY.unknown_threads
+    costs = _Costs(plan, min(threads, most))
     same = {new: old for old, new in plan.renewed if old is not None}
     memory: _Memory | None = None
     best: _Attempt | None = None

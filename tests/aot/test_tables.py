@@ -7,6 +7,7 @@ sizes and with any number of threads both have the same steps, sizes and places.
 from __future__ import annotations
 
 import ctypes
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,16 @@ from libraries import library_of
 from random_programs import Recipe, build, recipes
 
 import graphc as gx
+from graphc.aot.native import binding
+from graphc.aot.native import module as library_module
 from graphc.aot.native.records import CONTEXT, WORD
-from graphc.plan.abi import GROUP, STEP_WORDS
+from graphc.base.target import host
+from graphc.codegen.llvm.emitter import I64, PTR, ModuleEmitter
+from graphc.codegen.llvm.routine import Routine
+from graphc.kernel.analysis.task_size import span_beside
+from graphc.native.plan_walker import emit_walker
+from graphc.plan.abi import GROUP, POOL_THREADS, STEP_WORDS
+from graphc.runtime.jit import load
 from graphc.runtime.program import Program
 from graphc.runtime.tables import BoundTables
 
@@ -133,3 +142,86 @@ def test_guards_of_branches(tmp_path: Path) -> None:
         [normal(0), normal(3), np.array(wrong)],
     ]
     agrees(exe, tmp_path / "guards", feeds, 2)
+
+
+@pytest.mark.usefixtures("small_groups")
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_groups_at_many_sizes(tmp_path: Path, threads: int) -> None:
+    """Small launches run side by side; large ones are shared one after the other."""
+    with gx.Graph() as graph:
+        x = gx.placeholder(("n", 64), "float32")
+        weights = [gx.constant(normal(64, 32 + n)) for n in range(7)]
+        y = [gx.tanh(x @ w).sum(axis=1) for w in weights]
+    exe = gx.Session(graph, threads=2).compile(y, [x])
+    last = agrees(exe, tmp_path / "small", [[normal(n, 64)] for n in (0, 3, 24, 130)], threads)
+    assert (GROUP in last.steps[:, 0]) == (threads > 1)
+    assert sum(kind == GROUP for kind, *_ in last.steps) <= 1
+
+
+def test_the_span_of_tasks_is_that_of_a_session() -> None:
+    module = ModuleEmitter(host())
+    binding._emit_span(module)
+    parameters = {"sizes": PTR, "numbers": PTR, "tasks": I64, "seats": I64}
+    routine = Routine(module, "span", parameters, I64, linkage="")
+    routine.finish(routine.call("graphc_span", I64, *routine.parameters))
+    word, pointer = ctypes.c_int64, ctypes.c_void_p
+    library = load(module.text(), ("span",))
+    native = library.function("span", pointer, pointer, word, word, result=word)
+    random = np.random.default_rng(0)
+    for _ in range(500):
+        tasks = int(random.integers(2, 150))
+        seats = int(random.integers(1, min(tasks, 16) + 1))
+        sizes = (10 ** random.uniform(0, 9, 200)).astype(np.int64)
+        numbers = random.integers(0, 200, tasks).astype(np.int32)
+        expected = span_beside(sizes[numbers].tolist(), seats)
+        assert native(sizes.ctypes.data, numbers.ctypes.data, tasks, seats) == expected
+
+
+def counting(patch: pytest.MonkeyPatch) -> Array:
+    """Has libraries count the tasks of groups by the thread that runs them, 0 for the caller."""
+    counts = np.zeros(POOL_THREADS, np.int64)
+    counted = f"""
+    define internal void @graphc_counted(
+        ptr %group, ptr %begins, ptr %status, i64 %begin, i64 %end, i64 %seat
+    ) {{
+      %at = getelementptr i64, ptr inttoptr (i64 {counts.ctypes.data} to ptr), i64 %seat
+      %count = sub i64 %end, %begin
+      %before = atomicrmw add ptr %at, i64 %count monotonic
+      call void @graphc_run_steps(
+        ptr %group, ptr %begins, ptr %status, i64 %begin, i64 %end, i64 %seat)
+      ret void
+    }}
+    """
+
+    def emit(*arguments: Any) -> str:
+        text = emit_walker(*arguments)
+        code = "ptrtoint ptr @graphc_run_steps to"
+        assert code in text
+        return text.replace(code, "ptrtoint ptr @graphc_counted to") + textwrap.dedent(counted)
+
+    patch.setattr(library_module, "emit_walker", emit)
+    return counts
+
+
+def test_threads_of_the_pool_run_tasks_of_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with gx.Graph() as graph:
+        x = gx.placeholder(("n", 64), "float32")
+        y = [gx.tanh(x @ gx.constant(normal(64, 64 + n))).sum(axis=1) for n in range(12)]
+    exe = gx.Session(graph, threads=2).compile(y, [x])
+    counts = counting(monkeypatch)
+    one = library_of(exe, tmp_path / "groups", 1)
+    feed = normal(64, 64)
+    expected = [array.tobytes() for array in exe(feed)]
+    assert [array.tobytes() for array in one(feed)] == expected
+    assert not counts.any(), "one thread runs no groups"
+    two = type(one)(2)
+    tasks = 0
+    for run in range(1, 5000):
+        assert [array.tobytes() for array in two(feed)] == expected
+        tasks = tasks or counts.sum()
+        assert tasks > 1 and counts.sum() == run * tasks
+        if counts[1]:
+            break
+    assert counts[1] and not counts[2:].any()

@@ -24,6 +24,8 @@ from graphc.codegen.llvm.routine import Record, Routine, Table, Word
 from graphc.plan.abi import (
     CUT_FIELDS,
     FAIL,
+    GROUP,
+    GROUP_FIELDS,
     GUARD_FIELDS,
     IDLE_FIELDS,
     LAUNCH,
@@ -51,6 +53,9 @@ def emit_binding(module: ModuleEmitter, pool: str | None) -> None:
     _emit_digits(module)
     _emit_say(module)
     _emit_offsets(module)
+    if pool is not None:
+        _emit_span(module)
+        _emit_groups(module, pool)
     _emit_steps(module, pool)
     _emit_guards(module)
     _emit_bind(module)
@@ -267,6 +272,8 @@ def _emit_steps(module: ModuleEmitter, pool: str | None) -> None:
             steps[step + 5] = grain
             steps[step + 6] = r.choose(work < TASKS.wake_work, r.word(0) - seats, seats)
             steps[step + 7] = r.number_of(r.symbol(pool))
+    if pool is not None:
+        r.call("graphc_groups", None, at)
     idle, idle_sizes = program.table("idle_at", I32), program.table("idle_sizes_at", I32)
     with r.loop(program["idle"]) as n:
         total, row = r.cell(0), n * IDLE_FIELDS
@@ -275,6 +282,68 @@ def _emit_steps(module: ModuleEmitter, pool: str | None) -> None:
         with r.when(total.value.equals(0)):
             steps[idle[row] * STEP_WORDS] = SKIP
     r.finish()
+
+
+def _emit_groups(module: ModuleEmitter, pool: str) -> None:
+    """``graphc_groups(context)``: which groups of steps are handed out, as ``write_tasks`` says."""
+    r = Routine(module, "graphc_groups", {"context": PTR})
+    (at,) = r.parameters
+    context = Record(CONTEXT, at)
+    program, threads = program_of(context), context["threads"]
+    sizes, steps = context.table("sizes_at"), context.table("steps_at")
+    rows, cuts = program.table("groups_at", I32), program.table("cuts_at", I32)
+    works = program.table("works_at", I32)
+    with r.loop(program["groups"]) as n:
+        step, place, tasks, first, cut, within = (rows[n * GROUP_FIELDS + k] for k in range(6))
+        seats = r.least(tasks, threads)
+        total, shared = r.cell(0), r.cell(0)
+        with r.loop(tasks) as k:
+            total.value = total.value + sizes[works[first + k]]
+        with r.loop(within) as k:
+            row = (cut + k) * CUT_FIELDS
+            with r.when(steps[cuts[row] * STEP_WORDS].equals(PARALLEL)):
+                sharing = r.least(cuts[row + 3], threads)
+                saved = sizes[cuts[row + 2]] * (sharing - 1) // sharing - TASKS.group_work // 2
+                shared.value = shared.value + saved
+        span = r.call("graphc_span", I64, sizes.at(0), works.at(first), tasks, seats)
+        pays = total.value - span - TASKS.group_work > shared.value
+        with r.when((seats > 1) & pays):
+            row = step * STEP_WORDS
+            steps[row] = GROUP
+            steps[row + 5] = r.number_of(program.table("group_bounds_at").at(place))
+            asleep = total.value < TASKS.wake_work
+            steps[row + 6] = r.choose(asleep, r.word(0) - seats, seats)
+            steps[row + 7] = r.number_of(r.symbol(pool))
+    r.finish()
+
+
+def _emit_span(module: ModuleEmitter) -> None:
+    """``i64 graphc_span(sizes, numbers, tasks, seats)``: ``task_size.span_beside`` in native code.
+
+    ``numbers`` are those of what the tasks take. The longest one that is left goes to the seat that
+    has least to do.
+    """
+    r = Routine(
+        module, "graphc_span", {"sizes": PTR, "numbers": PTR, "tasks": I64, "seats": I64}, I64
+    )
+    sizes, numbers = Table(r.parameters[0]), Table(r.parameters[1], I32)
+    tasks, seats = r.parameters[2:]
+    works, loads = r.room_for(tasks), r.room_for(seats)
+    with r.loop(tasks) as k:
+        works[k] = sizes[numbers[k]]
+    r.clear(loads.at(0), seats * 8)
+    span = r.cell(0)
+    with r.loop(tasks):
+        longest, lightest = r.cell(0), r.cell(0)
+        with r.loop(tasks) as k, r.when(works[k] > works[longest.value]):
+            longest.value = k
+        with r.loop(seats) as k, r.when(loads[k] < loads[lightest.value]):
+            lightest.value = k
+        load = loads[lightest.value] + works[longest.value]
+        loads[lightest.value] = load
+        works[longest.value] = -1
+        span.value = r.most(span.value, load)
+    r.finish(span.value)
 
 
 def grain_of(r: Routine, work: Word, extent: Word, seats: Word, least: Word) -> Word:

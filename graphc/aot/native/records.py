@@ -11,7 +11,7 @@ from graphc.aot.tables import SLOT_FIELDS, LibraryTables
 from graphc.base.target import CACHE_LINE
 from graphc.codegen.llvm.emitter import I64, PTR
 from graphc.codegen.llvm.routine import Layout
-from graphc.plan.abi import CUT_FIELDS, IDLE_FIELDS, STEP_FIELDS, STEP_WORDS
+from graphc.plan.abi import CUT_FIELDS, GROUP_FIELDS, IDLE_FIELDS, STEP_FIELDS, STEP_WORDS
 
 OK, BAD_ARGUMENT, BAD_DIMS, BAD_INDEX, NO_MEMORY, BAD_CPU, BAD_WEIGHTS, NO_WORKSPACE = range(8)
 """What functions of a library give."""
@@ -38,15 +38,15 @@ STATUS_WORDS = 4
 
 _COUNTS = (
     "symbols", "sizes", "slots", "steps", "entries", "cells", "buffers", "roots", "variables",
-    "guards", "cuts", "idle", "inputs", "outputs", "commit",
+    "guards", "cuts", "groups", "idle", "inputs", "outputs", "commit",
 )  # fmt: skip
 
 _TABLES = (
     "evaluate", "kernels", "bounds_at", "symbol_messages_at", "slots_at", "entries_at", "cells_at",
     "steps_at", "idle_at", "idle_sizes_at", "buffers_at", "copies_at", "roots_at", "alignments_at",
-    "order_at", "starts_at", "below_at", "guards_at", "shown_at", "cuts_at", "sites_at",
-    "messages_at", "constants_at", "input_bytes_at", "output_bytes_at", "variables_at",
-    "shapes_at",
+    "order_at", "starts_at", "below_at", "guards_at", "shown_at", "cuts_at", "groups_at",
+    "works_at", "group_bounds_at", "sites_at", "messages_at", "constants_at", "input_bytes_at",
+    "output_bytes_at", "variables_at", "shapes_at",
 )  # fmt: skip
 
 PROGRAM = Layout(
@@ -102,6 +102,7 @@ def counts_of(tables: LibraryTables, inputs: int, outputs: int, variables: int) 
         "variables": variables,
         "guards": plan.checked,
         "cuts": len(plan.cuts) // CUT_FIELDS,
+        "groups": len(plan.groups) // GROUP_FIELDS,
         "idle": len(plan.idle) // IDLE_FIELDS,
         "inputs": inputs,
         "outputs": outputs,

@@ -104,6 +104,12 @@ class Concurrency(NamedTuple):
     most_threads: int = 16
     """Threads that groups are made for: more find no work in them."""
 
+    unknown_threads: int = 2
+    """Threads that groups are made for where only a run tells how many there are, as in a library;
+    it then decides with those that it has. More expect less of groups and leave few of them: of 16
+    chains of two products, 64 x 64 each, those for two threads have all 32 launches, those for 3 to
+    8 the first 16, and for 16 threads none is made."""
+
     most_tasks: int = 256
     """Units that a group starts from at most."""
 
