@@ -35,7 +35,7 @@ from random_spellings import JOINING, MORE
 from random_states import STATEFUL
 
 FEW = settings(
-    max_examples=70,
+    max_examples=40,
     deadline=None,
     database=None,
     derandomize=True,
@@ -120,7 +120,7 @@ def test_random_programs_stay_finite_and_near(recipe: Recipe) -> None:
     check_stability(recipe)
 
 
-@settings(FEW, max_examples=150)
+@settings(FEW, max_examples=70)
 @given(recipes(steps=GROUPED, special=False, most=9))
 def test_random_groups_are_what_lowering_takes(recipe: Recipe) -> None:
     """Fault 6."""

@@ -152,7 +152,7 @@ def test_many_loops_have_the_liveness_that_their_definition_gives() -> None:
 
 
 def test_liveness_takes_time_in_proportion_to_the_number_of_loops() -> None:
-    assert_linear(lambda count: partial(live_intervals, plan_of_loops(count)), 200, times=16)
+    assert_linear(lambda count: partial(live_intervals, plan_of_loops(count)), 40, times=16)
 
 
 def test_wide_structures_of_feeds_and_fetches() -> None:
