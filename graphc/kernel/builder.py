@@ -181,7 +181,7 @@ class KernelBuilder:
         return None
 
     def _rejoined(self, high: Var, low: Var) -> Var | None:
-        """``(f // m) * m + f % m`` is ``f``: what a reshape splits, the next offset joins."""
+        """``(f // m) * m + f % m`` is ``f``: a reshape splits an offset, the next one joins it."""
         product, remainder = self._applied.get(high), self._applied.get(low)
         if product is None or remainder is None:
             return None
@@ -211,10 +211,10 @@ class KernelBuilder:
     ) -> Var:
         """An element of a buffer, guarded if a condition is given.
 
-        A buffer without elements is read in loops that don't run, and only there: what an index
-        that is the same in all iterations would move out of them must not read. What stands for the
-        element stays there too, and with it the check of an index that it would be. Where it is
-        guarded, no index lies in it. In a loop of no trips the same goes for a buffer that may have
+        A buffer without elements is read only in loops that don't run. A load from it with a
+        loop-invariant index must not be hoisted out of them, so a stand-in takes its place in the
+        open block, and a check of an index that it would be stays there too. A guarded load has no
+        index within such a buffer. In a loop of no trips the same goes for a buffer that may have
         no elements.
         """
         size = buffer.type.size
@@ -378,8 +378,8 @@ class KernelBuilder:
 def handing(
     taken: Mapping[Var, Buffer], given: Mapping[Var, Buffer]
 ) -> tuple[list[Statement], list[Statement]]:
-    """What goes before and behind statements that take scalars from buffers of one element, and
-    give scalars to such."""
+    """Loads and stores around statements that take scalars from buffers of one element, and give
+    scalars to such."""
     zero = Var(int64)
     before: list[Statement] = [Const(zero, 0)] if taken or given else []
     before += [Load(var, buffer, zero) for var, buffer in taken.items()]

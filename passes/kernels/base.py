@@ -1,4 +1,4 @@
-"""What a pass over kernels is, and what it is told."""
+"""The interface of passes over kernels: their answer, and their context."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from graphc.kernel.schedule.kinds import Schedule
 from graphc.kernel.schedule.nest import Nest
 
 Choice: TypeAlias = Schedule | Mapping[Statement, Schedule] | str | None
-"""A schedule of the statement, or some of what is in it, or why there is none; None where there is
-nothing of the kind that the pass is for."""
+"""A schedule of the statement, or schedules of statements in it, or the reason for none; None where
+the pass does not apply."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelContext:
-    """What passes are told of a kernel.
+    """The context of passes over one kernel.
 
     Attributes:
         nest: its loops, loads and stores.

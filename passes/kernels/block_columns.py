@@ -1,4 +1,4 @@
-"""Reductions down the columns of a vector loop: a few rows at a time over a wide block of columns.
+"""Column blocking: reductions down columns take a few rows at a time over a wide block of columns.
 
 One vector of columns at a time would touch a new page with each row. The rows of a block are read
 in streams instead, while the levels of every column's cascade lie on the stack.

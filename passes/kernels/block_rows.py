@@ -1,8 +1,8 @@
-"""Rows that read the same vectors, as x + bias does: some rows at a time, a few lines of each.
+"""Row blocking for rows that read the same vectors, as x + bias does.
 
-Vectors as long as a row don't stay in the nearest cache while rows stream through it, so each row
-would read them from the second, which takes as long as what comes from memory. Here a few lines of
-them are read by several rows while they are near.
+Vectors as long as a row don't stay in the nearest cache while rows stream through it. Each row
+would read them from the second-level cache, which takes as long as the rows from memory. With
+blocks of some rows and a few lines of each, rows share lines that are in the nearest cache.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from passes.kernels.base import Choice, KernelContext
 
 
 def block_rows(statement: Statement, context: KernelContext) -> Choice:
-    """Several rows at a time, where all of them read what a cache would lose."""
+    """Several rows at a time, where all of them read lines that the cache would evict."""
     rows, row = statement.block, row_of(statement)
     if rows is None or row is None:
         return None
@@ -48,7 +48,7 @@ def _always_streams(store: Access, context: KernelContext) -> bool:
 
 
 def _loss(rows: Block, row: Block, stores: Sequence[Access], context: KernelContext) -> str | None:
-    """Why rows have nothing in common that a cache would lose, or begin anywhere in a line."""
+    """Why it doesn't pay: rows share no lines that a cache would evict, or begin within a line."""
     forms = context.nest.forms
 
     def steps(access: Access) -> tuple[Dim | None, Dim | None]:

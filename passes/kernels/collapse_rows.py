@@ -1,8 +1,8 @@
-"""Rows that follow each other in memory, run through as one where they are no whole vectors.
+"""Collapsed rows: rows that follow each other in memory, as one loop if they are no whole vectors.
 
-Maps are lowered so; what stands behind a matrix product is a loop over the rows of a block. Rows
-that are written where they were read would wait for each other otherwise: a load of some lanes
-waits for the store of some lanes before it, whichever they are.
+Maps are lowered so already. Work behind a matrix product is a loop over the rows of a block. Rows
+that are written in place would wait for each other: a masked load waits for the masked store before
+it, whichever lanes they have, because it can't be store-forwarded.
 """
 
 from __future__ import annotations

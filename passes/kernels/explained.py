@@ -1,4 +1,4 @@
-"""What the passes over kernels did to one kernel, and why they did no more, as text."""
+"""The schedules of one kernel, and why passes gave no others, as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from passes.kernels.vectorize import runs_as_around
 
 
 def schedule_lines(kernel: Kernel, target: Target, is_glue: bool = False) -> list[str]:
-    """A line for each loop of a kernel and for whatever else has a schedule, each followed by the
+    """A line for each loop of a kernel and each other statement with a schedule, followed by the
     passes that gave it none, and why."""
     reasons: dict[Statement, list[str]] = {}
     for answer in considered(kernel, target, is_glue):

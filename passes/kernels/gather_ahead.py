@@ -1,7 +1,8 @@
-"""Rows that are picked by number from a large table, prefetched some iterations before their turn.
+"""Prefetches of gathered rows from a large table, some iterations before their turn.
 
-Where such a row lies is known only when its number has been read, and no processor guesses it: each
-row would be waited for. Of the numbers only those are read that a later iteration reads anyway.
+The address of such a row is known only when its number has been read, and the hardware prefetcher
+can't predict it, so each row would take a full memory latency. Only numbers that a later iteration
+reads anyway are read in advance.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ class KernelStep:
 
     Attributes:
         run: the pass.
-        of: what it is asked of: stores, or loops of a kind that have no schedule yet.
-        again: it is asked of loops that have one, too, since it adds to it.
+        of: the statements it gets: stores, or loops of a kind that have no schedule yet.
+        again: it gets loops that have one too, because it adds to it.
     """
 
     run: KernelPass
@@ -55,13 +55,13 @@ STEPS: tuple[KernelStep, ...] = (
     KernelStep(gather_ahead, "parallel"),
     KernelStep(prefetch, "loops", again=True),
 )
-"""Loops are given to the first pass that has a schedule for them: what is done to whole rows comes
-before what is done to one. Stores come first, since rows are blocked only if all of what they write
-is non-temporal, and rows in vectors before them, of which blocks consist; prefetches last, since
-how far ahead pays depends on how a loop runs."""
+"""A loop belongs to the first pass that has a schedule for it. Passes over whole rows come before
+those over one row. Stores come first, because rows are blocked only if all of their stores are
+non-temporal. Vectors come before row blocking, because blocks consist of them. Prefetches come
+last, because the distance depends on how a loop runs."""
 
 NAMES = frozenset(step.name for step in STEPS)
-"""What can be switched off."""
+"""Names that ``off=`` may have."""
 
 Decide = Callable[[str, Mapping[Statement, Schedule]], bool]
 """Whether a pass of that name may give these schedules."""
@@ -73,7 +73,7 @@ class Considered:
 
     Attributes:
         name: of the pass.
-        statement: what it was asked of.
+        statement: the statement that it got.
         reason: why it gave no schedule; None if it gave one.
     """
 
@@ -97,7 +97,7 @@ def scheduled(
 
 
 def considered(kernel: Kernel, target: Target, is_glue: bool = False) -> list[Considered]:
-    """What each pass answered when the kernel got its schedule, in order."""
+    """The answers of the passes when the kernel got its schedule, in order."""
 
     def was_made(name: str, chosen: Mapping[Statement, Schedule]) -> bool:
         return all(kernel.schedule.get(statement) == one for statement, one in chosen.items())

@@ -1,9 +1,6 @@
-"""Software-pipelined rows: a row is in one stage, the next in that before.
+"""Software-pipelined rows: while row r is in stage s, row r + 1 is in stage s - 1.
 
-The stages of one row wait for each other: nothing can be normalised before the sum is known. Those
-of neighbouring rows do not, so one loop over the columns runs all stages, each on a row of its own.
-Loads, divisions and multiply-adds of different stages then keep the processor busy at the same
-time, and the end of a sum is waited for while other rows go on.
+``graphc.codegen.kernels.software_pipelined_rows`` says what that gains.
 """
 
 from __future__ import annotations
@@ -41,7 +38,7 @@ def pipeline_rows(statement: Statement, context: KernelContext) -> Choice:
 
 
 def _few(stages: Sequence[Block], context: KernelContext) -> str | None:
-    """Told first, since it is asked of every loop."""
+    """The reason that comes first, because every loop is asked for it."""
     if len(stages) < 2:
         return "a row has one stage"
     if len(stages) > context.tuning.pipeline_stages:
@@ -50,7 +47,7 @@ def _few(stages: Sequence[Block], context: KernelContext) -> str | None:
 
 
 def _loss(rows: Block, stages: Sequence[Block], context: KernelContext) -> str | None:
-    """Why rows are done sooner one by one, by what was measured."""
+    """Why rows are faster one by one, by measurements."""
     tuning, width = context.tuning, width_of(stages)
     assert width is not None, "so it was found to be"
     one_step = is_one_step(stages)
@@ -77,7 +74,7 @@ def _loss(rows: Block, stages: Sequence[Block], context: KernelContext) -> str |
 
 
 def _bytes_at_work(stages: Sequence[Block]) -> int:
-    """What all stages together read and write of their rows."""
+    """The bytes of rows that all stages read and write together."""
     rows = {
         (access.buffer, number)
         for number, stage in enumerate(stages)
@@ -87,7 +84,7 @@ def _bytes_at_work(stages: Sequence[Block]) -> int:
 
 
 def is_near(stages: Sequence[Block], size: int) -> bool:
-    """Whether what the stages read is known to be no larger than that."""
+    """Whether the arrays that the stages read are known to be of at most ``size`` bytes."""
     sizes = _sizes_read(stages)
     known = [bytes_ for bytes_ in sizes if isinstance(bytes_, int)]
     return known == sizes and sum(known) <= size

@@ -1,4 +1,4 @@
-"""Prefetches of what loops read in streams: processors read ahead up to the end of a page only."""
+"""Prefetches of streams: the hardware prefetcher reads ahead to the end of a page only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from passes.kernels.pipeline_rows import is_near
 
 
 def prefetch(statement: Statement, context: KernelContext) -> Choice:
-    """Prefetches of what a loop that has a schedule reads in streams."""
+    """Prefetches of the streams that a loop with a schedule reads."""
     loop, schedule = statement.loop(), context.chosen.get(statement)
     loads: Iterable[Access] = ()
     tuning = context.tuning
@@ -58,8 +58,8 @@ def prefetch(statement: Statement, context: KernelContext) -> Choice:
 def _streamed(loop: Block, context: KernelContext) -> Iterator[Access]:
     """The loads of a loop with non-temporal stores, of arrays as long as those written.
 
-    Or of what may well be as long where sizes are unknown: a row that every row of the result reads
-    lies in a cache already, as does what the kernel has read before.
+    With unknown sizes, also loads of arrays that may be as long. A row that every row of the result
+    reads is cached already, and so are arrays that the kernel has read before.
     """
     stores = stores_in(loop.body)
     written = {s.buffer.type.shape for s in stores if isinstance(context.chosen.get(s), Streaming)}

@@ -1,8 +1,6 @@
 """Non-temporal stores for results so large that they leave the caches before they are used.
 
-An ordinary store first reads the line it writes to; a non-temporal one does not, which saves a
-third of the traffic of a kernel that reads one array and writes another. It needs whole aligned
-lines, so vector loops start at the first element of a line. Values are the same either way.
+``graphc.codegen.kernels.nontemporal_stores`` says what that gains and needs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Tiles for loops "across" the vector loop inside them: transposes and what is fused with them.
+"""Tiles for ``across`` loops around a vector loop: transposes with their fused work.
 
-Along the vector loop such a kernel would read single elements of lines that lie far apart. A tile
-is read along the outer loop instead, where they are neighbours, and transposed in registers.
+Along the vector loop such a kernel would gather single elements of lines that lie far apart. A
+tile is read along the outer loop instead, where its elements are neighbours, and transposed in
+registers.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from graphc.kernel.schedule.nest import Nest, fitting, widest_bits
 from passes.kernels.base import Choice, KernelContext
 
 _WITH_LANES = (Collapsed, Pipelined, Tiled)
-"""What has lanes for the loops inside."""
+"""Schedules that set the lanes of the loops inside."""
 
 
 def runs_as_around(loop: Statement, nest: Nest, schedule: Mapping[Statement, Schedule]) -> bool:

@@ -49,7 +49,7 @@ class Overrun:
 
     Attributes:
         statement: the load, store or product.
-        buffer: what it touches.
+        buffer: the buffer that it accesses.
         place: the element that it touches, in terms of indices; None where that is not known.
         size: how many elements the buffer has.
         runs: the most iterations of loops around: with one that is 0 nothing is touched.
@@ -66,7 +66,7 @@ class Overrun:
     conditional: bool = False
 
     def guard(self, kernel: str, where: Location | None) -> Guard | None:
-        """What has to hold of sizes for the access to be right.
+        """The guard under which the access is within its buffer.
 
         None where that is not known, and under a condition, which not all iterations meet.
         """
@@ -92,7 +92,7 @@ def overruns(kernel: Kernel, guards: Sequence[Guard] = ()) -> list[Overrun]:
 
 
 class _Walk:
-    """One walk over the statements; ``values`` has what is known of scalars."""
+    """One walk over the statements; ``_values`` has scalars as dims, where they are known."""
 
     def __init__(self, kernel: Kernel, guards: Sequence[Guard]) -> None:
         self._kernel = kernel

@@ -19,12 +19,12 @@ _DIVISIONS = frozenset({"divide", "floor_divide", "mod", "sqrt", "fmod"})
 
 
 def kernel_work(kernel: Kernel) -> Dim:
-    """An estimate of what one launch takes on one thread, in picoseconds."""
+    """The estimated time of one launch on one thread, in picoseconds."""
     return _Estimator(_likely_sizes(kernel)).body(kernel.body, False)
 
 
 def _likely_sizes(kernel: Kernel) -> dict[Var, Dim]:
-    """What scalars that are sizes mostly are: a block is a whole one, or all there is."""
+    """Likely values of scalars that are sizes: a block is a whole one, or the whole extent."""
     result: dict[Var, Dim] = {}
     for statement in walk(kernel.body):
         known, primitive = statement.known, statement.primitive
@@ -45,14 +45,14 @@ def _likely_sizes(kernel: Kernel) -> dict[Var, Dim]:
 
 
 class _Estimator:
-    """What statements ask of the costs of work (``statements.base.Estimator``)."""
+    """The costs that statements estimate with (``statements.base.Estimator``)."""
 
     def __init__(self, sizes: Mapping[Var, Dim]) -> None:
         self._sizes = sizes
         self._vectors = False
 
     def size(self, size: Size) -> Dim:
-        """What a size likely is."""
+        """The likely value of a size."""
         return self._sizes.get(size, COSTS.unknown_trips) if isinstance(size, Var) else size
 
     def body(self, body: Sequence[Statement], is_vector: bool) -> Dim:
@@ -87,7 +87,7 @@ class _Estimator:
         return self._element(COSTS.check)
 
     def combination(self, count: int) -> int:
-        """One term of each of so many reducers."""
+        """One term of each of ``count`` reducers."""
         return count * COSTS.scalar // 16
 
     def product(self, dtype: DType, m: Size, n: Size, k: Size) -> Dim:

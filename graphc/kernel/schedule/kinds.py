@@ -1,4 +1,4 @@
-"""Schedules: how the loops, loads and stores of a kernel are carried out, and nothing of what.
+"""Schedules: how the loops, loads and stores of a kernel are carried out, never what they compute.
 
 A schedule is data beside the statements (``Kernel.schedule``). Kernel passes choose it
 (``passes/kernels/``), ``graphc.kernel.schedule.legality`` says what is right, code generation
@@ -25,7 +25,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Vector(Schedule):
-    """A vector loop in vectors; what is left is one masked vector, or runs element by element.
+    """A vector loop in vectors; its tail is one masked vector, or runs element by element.
 
     Attributes:
         lanes: elements of a vector, a power of two.
@@ -119,7 +119,7 @@ class Streaming(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class Prefetched(Schedule):
-    """A load that is followed by a prefetch of what later iterations read.
+    """A load with a prefetch of the elements that later iterations read.
 
     Attributes:
         distance: bytes further along the row.
@@ -133,7 +133,7 @@ class Prefetched(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class Gathered(Schedule):
-    """A load from rows that are picked by number: a later iteration's row is prefetched.
+    """A load from gathered rows, with a prefetch of a later iteration's row.
 
     Attributes:
         iterations: of the loop around, how much later.

@@ -31,7 +31,7 @@ from graphc.kernel.statements.bodies import accesses_in, blocks_in, reductions_i
 
 
 def obstacle(nest: Nest, statement: Statement, schedule: Schedule) -> str | None:
-    """What keeps a statement of a kernel from being carried out so; None if it can be."""
+    """Why a statement of a kernel can't have a schedule; None if it can."""
     if statement.loop() is not None and statement not in nest.loops:
         return "a loop inside a vector loop or a reduction in lanes has no schedule"
     return _OBSTACLES[type(schedule)](nest, statement, schedule)
@@ -135,7 +135,7 @@ def stream_obstacle(nest: Nest, store: Statement) -> str | None:
 
 
 def prefetch_obstacle(nest: Nest, load: Statement) -> str | None:
-    """Why what a load will read can't be prefetched; a condition is none, as no address faults."""
+    """Why a load can't be prefetched. A condition is no reason: a prefetch never faults."""
     return None if load.access is not None and load.reads else "it is no load"
 
 

@@ -14,16 +14,16 @@ from graphc.kernel.statements.base import Access
 
 
 class Nest:
-    """What a kernel consists of.
+    """The loops, loads and stores of a kernel.
 
     Attributes:
         kernel: the kernel.
         loops: those that no vector loop and no reduction in lanes is around, outer ones first.
         stores: those that stand in vector loops, in order.
         loads: all of them, in order.
-        around: of each of the loops the one around it, if there is one.
+        around: for each of the loops the loop around it, if there is one.
         reduces: whether there is a reduction.
-        cut: what runs a range of its iterations, as the kernel is split.
+        cut: the levels of which a task runs a range of iterations.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -64,7 +64,7 @@ class Nest:
 
 
 def row_of(rows: Statement) -> Block | None:
-    """The one vector loop of a loop over rows, behind what is done once a row."""
+    """The one vector loop of a loop over rows, behind statements that run once a row."""
     around = rows.loop("parallel")
     if around is None or around.carries or not around.body:
         return None

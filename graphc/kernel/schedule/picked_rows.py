@@ -25,7 +25,7 @@ class Picked:
     Attributes:
         load: the load.
         inner: the loop or reduction over the row.
-        needed: what leads to the place of the row's first element, in order.
+        needed: the statements that compute the place of the row's first element, in order.
     """
 
     load: Access
@@ -50,12 +50,12 @@ def picked_from(loop: Block) -> list[Picked]:
 
 
 def _made(body: Sequence[Statement]) -> dict[Var, Statement]:
-    """What may lead to a place, by what it gives."""
+    """The statements that may compute a place, by their results."""
     return {s.results[0]: s for s in body if s.is_scalar and _leads(s)}
 
 
 def _needed(wanted: Var, made: Mapping[Var, Statement]) -> list[Statement]:
-    """What a scalar follows from, in order; what is not made here counts as known."""
+    """The statements of ``made`` that a scalar depends on, in order."""
     marked, stack = {wanted}, [wanted]
     while stack:
         statement = made.get(stack.pop())

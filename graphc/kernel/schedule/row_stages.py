@@ -26,13 +26,13 @@ ASIDE = 8
 terms of a row."""
 
 MAX_STACK_BYTES = 128 << 10
-"""How much of the stack the rows may take that stages pass on."""
+"""Bytes of the stack that rows passed on between stages may take."""
 
 Scalars: TypeAlias = tuple[Statement, ...]
 
 
 def stages_of(rows: Block) -> tuple[tuple[Block, ...], tuple[Scalars, ...]]:
-    """The stages of a row, and what is done once a row before each of them and after the last.
+    """The stages of a row, and the statements that run once a row before each and after the last.
 
     All stores of the latter come last: by then rows further on have read what they overwrite.
     """
@@ -142,8 +142,8 @@ def passed_on(stages: Sequence[Block]) -> list[Buffer]:
 
 
 def rooms(stages: Sequence[Block]) -> list[tuple[Buffer, int, int]]:
-    """What stages pass on: how many rows of it are in use together, a power of two, and the bytes
-    of one, wherever in a page it begins."""
+    """The scratch that stages pass on, each buffer with the number of its rows in use together, a
+    power of two, and the bytes of one row, wherever in a page it begins."""
     result = []
     for buffer in passed_on(stages):
         touching = [

@@ -1,7 +1,7 @@
-"""What every statement of a kernel says of itself.
+"""The base of all statements of kernels: the traits that analyses go by.
 
-Analyses, schedules, printer and parser ask these things and name no class. A trait has the answer
-of most statements here; a class overrides those that it answers differently.
+Analyses, schedules, printer and parser read these traits and name no class. Each trait has the
+value of most statements here; a class overrides the traits that differ.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Touch(NamedTuple):
     Attributes:
         buffer: the buffer.
         place: the first element.
-        axes: extents and strides of what lies from there on; none for one element.
+        axes: extents and strides of the elements from there on; none for one element.
         runs: with one of these sizes 0 nothing is touched.
         condition: where it fails, nothing is touched.
     """
@@ -57,7 +57,7 @@ class Cut(NamedTuple):
 
     Attributes:
         extent: how many there are.
-        is_loop: they are those of a loop, so what is in it may be handed out too.
+        is_loop: they are those of a loop, so levels inside it may be handed out too.
         is_parallel: they may be cut anywhere; the cuts of others are aligned to vectors and tiles.
         least: how many a task has at least.
     """
@@ -85,10 +85,10 @@ class Names(Protocol):
 
 
 class Estimator(Protocol):
-    """What work takes, in picoseconds of one core; ``graphc.kernel.analysis.cost``."""
+    """Costs of work, in picoseconds of one core; ``graphc.kernel.analysis.cost``."""
 
     def size(self, size: Size) -> Dim:
-        """What a size likely is."""
+        """The likely value of a size."""
 
     def body(self, body: Sequence[Statement], is_vector: bool) -> Dim:
         """One iteration, of vectors or not."""
@@ -106,7 +106,7 @@ class Estimator(Protocol):
         """A check of an index."""
 
     def combination(self, count: int) -> int:
-        """One term of each of so many reducers."""
+        """One term of each of ``count`` reducers."""
 
     def product(self, dtype: DType, m: Size, n: Size, k: Size) -> Dim:
         """A matrix product."""
@@ -115,8 +115,8 @@ class Estimator(Protocol):
 class Statement:
     """One statement; compares by identity.
 
-    A class whose dataclass has a field of a trait's name says ``= field()``: what stands here would
-    be the field's default otherwise.
+    A dataclass with a field of a trait's name says ``= field()``: otherwise the value here would be
+    the field's default.
     """
 
     __slots__ = ()
@@ -126,7 +126,7 @@ class Statement:
     is_plain: ClassVar[bool] = False
     """It is about one element and can't fail: a scalar, or a store."""
     is_arithmetic: ClassVar[bool] = False
-    """It is what indices are made of: a literal, a size, or a primitive of such."""
+    """It is index arithmetic: a literal, a size, or a primitive of such."""
     can_fail: ClassVar[bool] = False
     """It may report an index that is out of range."""
 
@@ -240,13 +240,13 @@ class Statement:
         return None
 
     def cost(self, estimator: Estimator) -> Dim:
-        """What it takes."""
+        """Its estimated cost."""
         return 0
 
     # --- text ---
 
     def text(self, names: Names) -> str:
-        """Its text, of one with a body the head; names what it defines, but what its body does."""
+        """Its text, or the head of one with a body. Defines names of its results."""
         return f"{type(self).__name__}?"
 
     def end(self, names: Names) -> str | None:
@@ -266,7 +266,7 @@ class Scalar(Statement):
 
         @property
         def result(self) -> Var:
-            """What it gives."""
+            """The scalar that it defines."""
 
     @property
     def results(self) -> tuple[Var, ...]:
@@ -278,7 +278,7 @@ class Scalar(Statement):
         return f"{names.define(self.result)} = {text}"
 
     def expression(self, names: Names) -> str:
-        """The text of what it computes."""
+        """The text of its right side."""
         raise NotImplementedError
 
 
@@ -288,9 +288,9 @@ class Access(Statement):
     Attributes:
         buffer: where the element lies.
         index: its place.
-        value: what is read or written.
+        value: the scalar that is read or written.
         condition: where it fails, nothing is read.
-        other: what the value is there.
+        other: the value where the condition fails.
     """
 
     __slots__ = ()
@@ -349,13 +349,13 @@ class Block(Statement):
     """A statement that repeats a body: a loop or a reduction.
 
     Attributes:
-        index: which iteration it is.
-        extent: how many there are.
+        index: the number of the iteration.
+        extent: how many iterations there are.
         kind: of a loop.
-        carries: what a loop hands from one iteration to the next.
-        reducers: what a reduction combines, something; nothing for a loop.
-        order: in which a reduction combines it.
-        condition: where it fails, a reduction gives what it gives of no terms.
+        carries: the values that a loop hands from one iteration to the next.
+        reducers: the results of a reduction, at least one; none for a loop.
+        order: the order in which a reduction combines terms.
+        condition: where it fails, a reduction has the results of no terms.
         lanes_inside: whether iterations run in the lanes of vectors.
     """
 

@@ -138,8 +138,8 @@ class Loop(Block):
 class Reduce(Block):
     """Combines one term per reducer and iteration. An empty sum is 0, an empty product 1.
 
-    With a condition, which holds seldom, the results where it fails are those of no terms. The body
-    has no effects then, so it may run nevertheless: for all lanes of a vector if one needs it.
+    With a condition, which seldom holds, the results where it fails are those of no terms. Its body
+    has no effects, so it may run nevertheless: for all lanes of a vector if one needs it.
     """
 
     index: Var

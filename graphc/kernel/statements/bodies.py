@@ -1,6 +1,6 @@
-"""What stands in a body: blocks, loads and stores among statements, in order.
+"""Blocks, loads and stores among the statements of a body, in order.
 
-Given ``walk(body)``, they look at all levels.
+Given ``walk(body)``, these functions look at all levels.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class MatrixOperand:
 
 
 MAX_NEAR = 4
-"""Matrices that a product brings near while it is computed."""
+"""The most matrices that a product prefetches while it is computed."""
 
 
 @statement(("contract",), "none")
@@ -59,8 +59,8 @@ class Contract(Statement):
     lies in panels (``graphc.kernel.panels``): its buffer is [blocks, panels, depth, width], with
     the strides (width, 1) inside a panel. It may start at any panel of the first block.
 
-    ``near`` are at most ``MAX_NEAR`` matrices of m × n that what follows reads, with elements as
-    large as those of c. They are brought near meanwhile, which means nothing for the result.
+    ``near`` are at most ``MAX_NEAR`` matrices of m × n that later statements read, with elements as
+    large as those of c. They are prefetched meanwhile, which doesn't change the result.
     """
 
     template: Literal["panel", "packed"]
@@ -163,7 +163,7 @@ class Contract(Statement):
 
     @property
     def is_streamed(self) -> bool:
-        """Whether it is known to have so few rows that it streams through its right operand."""
+        """Whether its rows are known to be few, so that it streams through its right operand."""
         has_few_rows = isinstance(self.m, int) and self.m <= SHARING.few_rows
         return has_few_rows and self.template == "panel" and self.b.column_stride == 1
 

@@ -1,4 +1,4 @@
-"""The table of statements, and what their text is read with."""
+"""The table of statements, and the reader of their text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphc.kernel.statements.base import Size, Statement, Var
 
 
 class Reader(Scanner):
-    """What statements are read with; ``graphc.kernel.parser``."""
+    """The reader of statements; ``graphc.kernel.parser``."""
 
     def read(self) -> Var:
         """A scalar that is defined."""
@@ -33,7 +33,7 @@ class Head:
 
     Attributes:
         word: its first word.
-        defined: what its body knows: names, where they stand, scalars; the index first.
+        defined: names, their places and scalars that its body knows; the index first.
         item: reads one item of what its body yields; None if it yields nothing.
         close: makes the statement, of its body and the items; one for each result.
     """
@@ -53,12 +53,12 @@ class Parsed(Protocol):
     ) -> Statement | Head:
         """Reads it behind its first word, which began at ``start``; of one with a body the head.
 
-        ``results`` are the names of what it gives.
+        ``results`` are the names of its results.
         """
 
 
 class Word(NamedTuple):
-    """What reads a statement.
+    """How a statement is read.
 
     Attributes:
         parse: reads it.
@@ -70,7 +70,7 @@ class Word(NamedTuple):
 
 
 WORDS: dict[tuple[str, bool], Word] = {}
-"""What reads a statement, by its first word and whether results stand before it."""
+"""How statements are read, by the first word and whether results stand before it."""
 
 STATEMENTS: list[type] = []
 """All classes of statements."""
