@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 
 from graphc.base.target import LEVELS, OSXSAVE
-from graphc.codegen.llvm.emitter import I32, I64, ModuleEmitter
-from graphc.codegen.llvm.routine import Routine, Word
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.routine import Routine
+from graphc.codegen.llvm.types import I32, I64
 
 _REGISTERS = ("eax", "ebx", "ecx", "edx")
 _EXTENDED = 0x80000000
@@ -36,29 +38,29 @@ def emit_cpu_level(module: ModuleEmitter, symbol: str) -> None:
     r.finish(len(LEVELS))
 
 
-def _cpuid(r: Routine, leaf: int) -> dict[str, Word]:
+def _cpuid(r: Routine, leaf: int) -> dict[str, Reg]:
     """The registers that the instruction fills in, as numbers without sign."""
     result = "{ i32, i32, i32, i32 }"
-    whole = r.e.fresh("cpuid")
+    whole = r.fresh("cpuid")
     places = '"={ax},={bx},={cx},={dx},{ax},{cx}"'
-    r.e.line(f'{whole} = call {result} asm sideeffect "cpuid", {places}(i32 {leaf}, i32 0)')
+    r.line(f'{whole} = call {result} asm sideeffect "cpuid", {places}(i32 {leaf}, i32 0)')
     return {
         name: _wide(r, f"extractvalue {result} {whole}, {n}") for n, name in enumerate(_REGISTERS)
     }
 
 
-def _kept(r: Routine) -> Word:
+def _kept(r: Routine) -> Reg:
     """The registers that the system keeps for each thread: ``xgetbv``."""
-    whole = r.e.fresh("kept")
-    r.e.line(
+    whole = r.fresh("kept")
+    r.line(
         f'{whole} = call {{ i32, i32 }} asm sideeffect ".byte 0x0f, 0x01, 0xd0", '
         '"={ax},={dx},{cx}"(i32 0)'
     )
     return _wide(r, f"extractvalue {{ i32, i32 }} {whole}, 0")
 
 
-def _wide(r: Routine, text: str) -> Word:
-    return Word(r, r.e.convert("zext", r.e.assign(I32, text), "i64"))
+def _wide(r: Routine, text: str) -> Reg:
+    return r.convert("zext", r.assign(I32, text), "i64")
 
 
 __all__ = ["emit_cpu_level"]

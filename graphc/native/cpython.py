@@ -23,8 +23,10 @@ from graphc.base.object_layouts import (
     PLAIN,
     WRITEABLE,
 )
-from graphc.codegen.llvm.emitter import I1, I32, I64, PTR, LType, ModuleEmitter
-from graphc.codegen.llvm.routine import Layout, Record, Routine, Table, Word
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.routine import Layout, Record, Routine, Table
+from graphc.codegen.llvm.types import I1, I32, I64, PTR, LType
 
 OBJECT = Layout("object", {"type": PTR}, {"type": OBJECT_TYPE})
 
@@ -59,29 +61,28 @@ class Interpreter:
     def __init__(self, r: Routine) -> None:
         self._r = r
 
-    def object(self, name: str) -> Word:
+    def object(self, name: str) -> Reg:
         """The address of a function or an object."""
         return Table(self._r.symbol(ENTRY_IMPORTS), PTR)[(*FUNCTIONS, *OBJECTS).index(name)]
 
-    def call(self, name: str, result: LType | None, *operands: Word | int) -> Word:
+    def call(self, name: str, result: LType | None, *operands: Reg | int) -> Reg:
         """Calls a function."""
-        words = (self._r.word(operand) for operand in operands)
-        return self._r.call_at(self.object(name), result, *words)
+        return self._r.call_at(self.object(name), result, *operands)
 
-    def item(self, of: Word, number: Word | int) -> Word:
+    def item(self, of: Reg, number: Reg | int) -> Reg:
         """An item of a tuple, borrowed."""
         return self.call("PyTuple_GetItem", PTR, of, number)
 
-    def hold(self, item: Word) -> None:
+    def hold(self, item: Reg) -> None:
         """Takes a reference."""
         self.call("Py_IncRef", None, item)
 
-    def drop(self, item: Word) -> None:
+    def drop(self, item: Reg) -> None:
         """Gives one back."""
         self.call("Py_DecRef", None, item)
 
 
-def data_of(array: Word) -> Word:
+def data_of(array: Reg) -> Reg:
     """Where an array's elements start."""
     return Record(_ARRAY, array)["data"]
 
@@ -99,7 +100,7 @@ def _emit_point(module: ModuleEmitter) -> None:
     array, pointers, table, entries = r.parameters
     data, into = data_of(array), Table(pointers, PTR)
     places = Table(Table(table).at(Table(entries)[0]))
-    with r.loop(Table(entries)[1]) as n:
+    with r.each(Table(entries)[1]) as n:
         into[places[n]] = data
     r.finish()
 
@@ -108,21 +109,21 @@ def _emit_fits(module: ModuleEmitter) -> None:
     r = Routine(module, FITS, dict.fromkeys(("object", "row", "dims"), PTR), I1)
     found, row, dims = r.parameters
     with r.region() as leave_if:
-        array = _described(found, Table(row), PLAIN, leave_if)
+        array = _described(r, found, Table(row), PLAIN, leave_if)
         own, into = Table(array["dims"]), Table(dims)
-        with r.loop(array["rank"]) as axis:
+        with r.each(array["rank"]) as axis:
             into[axis] = own[axis]
         r.give(True)
     r.finish(False)
 
 
 def _described(
-    found: Word, row: Table, flags: int, leave_if: Callable[[Word], None]
+    r: Routine, found: Reg, row: Table, flags: int, leave_if: Callable[[Reg], None]
 ) -> Record:
     """An object as an array with these flags and what a row says beside dims; leaves if it is not.
     """
     array = Record(_ARRAY, found)
-    leave_if(array["type"].differs(Interpreter(found.routine).object("PyArray_Type")))
+    leave_if(array["type"].differs(Interpreter(r).object("PyArray_Type")))
     dtype = Record(_DTYPE, array["dtype"])
     has_layout = array["rank"].equals(row[RANK]) & (array["flags"] & flags).equals(flags)
     has_dtype = dtype["kind"].equals(row[KIND]) & dtype["size"].equals(row[SIZE])
@@ -133,16 +134,16 @@ def _described(
 def _emit_equal(module: ModuleEmitter) -> None:
     r = Routine(module, EQUAL, {"a": PTR, "b": PTR, "count": I64}, I1)
     a, b, count = r.parameters
-    with r.loop(count) as n, r.when(Table(a)[n].differs(Table(b)[n])):
+    with r.each(count) as n, r.when(Table(a)[n].differs(Table(b)[n])):
         r.give(False)
     r.finish(True)
 
 
-def _range(r: Routine, array: Record) -> tuple[Word, Word]:
+def _range(r: Routine, array: Record) -> tuple[Reg, Reg]:
     """The addresses of an array's first byte and of the one behind its last, as numbers."""
     size = r.cell(Record(_DTYPE, array["dtype"])["size"])
     dims = Table(array["dims"])
-    with r.loop(array["rank"]) as axis:
+    with r.each(array["rank"]) as axis:
         size.value = size.value * dims[axis]
     first = r.number_of(array["data"])
     return first, first + size.value
@@ -155,10 +156,10 @@ def _emit_takes(module: ModuleEmitter) -> None:
     )  # fmt: skip
     found, row, dims, others, count = r.parameters
     with r.region() as leave_if:
-        array = _described(found, Table(row), PLAIN | WRITEABLE, leave_if)
+        array = _described(r, found, Table(row), PLAIN | WRITEABLE, leave_if)
         leave_if(~r.call(EQUAL, I1, array["dims"], dims, array["rank"]))
         first, end = _range(r, array)
-        with r.loop(count) as n:
+        with r.each(count) as n:
             other_first, other_end = _range(r, Record(_ARRAY, Table(others, PTR)[n]))
             # end <= other_first or other_end <= first, of places that are not negative
             leave_if((end > other_first) & (other_end > first))

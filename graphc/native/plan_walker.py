@@ -13,17 +13,11 @@ from dataclasses import dataclass
 
 from graphc.base.target import Target
 from graphc.codegen.kernels.kernel import emit_kernel
-from graphc.codegen.llvm.emitter import (
-    I32,
-    I64,
-    POINTER_ALIGN,
-    PTR,
-    FunctionEmitter,
-    ModuleEmitter,
-    Reg,
-    ltype,
-)
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.routine import Layout, Record, Routine, Shared, Table
+from graphc.codegen.llvm.types import I32, I64, POINTER_ALIGN, PTR, ltype
 from graphc.codegen.math.calls import Calls, calls_of
 from graphc.native.thread_pool import RUN_TASKS, emit_pool
 from graphc.plan.abi import (
@@ -151,42 +145,39 @@ def emit_walker(target: Target, threads: bool = True) -> str:
     e = FunctionEmitter(
         module,
         WALKER,
-        (
-            ("ptr", "%steps"), ("i64", "%count"), ("ptr", "%pointers"), ("ptr", "%dims"),
-            ("ptr", "%status"), ("ptr", "%cancel"),
-        ),
-        "i64",
+        {
+            "steps": PTR, "count": I64, "pointers": PTR, "dims": PTR, "status": PTR, "cancel": PTR,
+        },
+        I64,
     )  # fmt: skip
-    steps, count, pointers, dims = (
-        Reg("%steps", PTR), Reg("%count", I64), Reg("%pointers", PTR), Reg("%dims", PTR),
-    )  # fmt: skip
+    steps, count, pointers, dims = e.given("steps", "count", "pointers", "dims")
     at = e.alloca(I64, 1, 8)
-    e.store(e.const(0, I64), at, 8)
+    e.store(e.const(0), at, 8)
     room = e.alloca(I64, 4, 8) if threads else at
     head, body, done = e.label("head"), e.label("body"), e.label("done")
     e.jump(head)
     e.start(head)
     position = e.load(at, I64, 8)
     poll = e.label("poll")
-    e.branch(e.icmp("slt", position, count), poll, done)
+    e.branch(position < count, poll, done)
     e.start(poll)
     flag = e.assign(I32, "load volatile i32, ptr %cancel, align 4")
     stopped = e.label("stopped")
-    e.branch(e.icmp("eq", flag, e.const(0, I32)), body, stopped)
+    e.branch(flag.equals(0), body, stopped)
     e.start(stopped)
     e.line("ret i64 -1")
     e.start(body)
-    first = e.binary("mul", position, e.const(STEP_WORDS, I64))
-    step = e.element_pointer(steps, first, "i64")
+    first = position * STEP_WORDS
+    step = e.at(steps, "i64", first)
 
     def word(number: int) -> Reg:
-        return e.load(e.element_pointer(step, e.const(number, I64), "i64"), I64, 8)
+        return e.load(e.at(step, "i64", number), I64, 8)
 
     kind, function, bufs, dim, goal = (word(number) for number in range(5))
-    buffers = e.element_pointer(pointers, bufs, "ptr")
-    sizes = e.element_pointer(dims, dim, "i64")
-    e.store(e.binary("add", position, e.const(1, I64)), at, 8)
-    operands = (function, buffers, sizes, Reg("%status", PTR), goal)
+    buffers = e.at(pointers, "ptr", bufs)
+    sizes = e.at(dims, "i64", dim)
+    e.store(position + 1, at, 8)
+    operands = (function, buffers, sizes, e.parameter("status"), goal)
     launch = e.label("launch")
     parallel = e.label("parallel") if threads else launch
     group = e.label("group") if threads else launch
@@ -198,7 +189,7 @@ def emit_walker(target: Target, threads: bool = True) -> str:
     cases = " ".join(f"i64 {number}, label %{label}" for number, label in labels.items())
     e.line(f"switch {kind}, label %{head} [ {cases} ]")
     e.start(launch)
-    _emit_call(e, function, buffers, sizes, e.const(0, I64), goal)
+    _emit_call(e, function, buffers, sizes, e.const(0), goal)
     _emit_end_of_launch(e, head, position)
     if threads:
         e.start(parallel)
@@ -207,18 +198,18 @@ def emit_walker(target: Target, threads: bool = True) -> str:
         e.start(group)
         bounds = e.assign(PTR, f"inttoptr {word(5)} to ptr")
         tasks = e.load(bounds, I64, 8)
-        begins = e.element_pointer(bounds, e.const(1, I64), "i64")
-        past = e.binary("add", position, e.load(e.element_pointer(begins, tasks, "i64"), I64, 8))
+        begins = e.at(bounds, "i64", 1)
+        past = position + e.load(e.at(begins, "i64", tasks), I64, 8)
         whole = e.label("whole")
-        e.branch(e.icmp("sle", past, count), whole, launch)
+        e.branch(past <= count, whole, launch)
         e.start(whole)
         e.store(past, at, 8)
-        given = step, pointers, dims, Reg("%cancel", PTR)
+        given = step, pointers, dims, e.parameter("cancel")
         for value, place in zip(given, _GROUP_PLACES.values(), strict=True):
-            e.store(value, e.element_pointer(room, e.const(place, I64), "i8"), POINTER_ALIGN)
+            e.store(value, e.at(room, "i8", place), POINTER_ALIGN)
         code = e.assign(I64, f"ptrtoint ptr @{_RUN_STEPS} to i64")
-        operands = (code, room, begins, Reg("%status", PTR), tasks)
-        _emit_tasks(e, word(7), operands, e.const(1, I64), word(6))
+        operands = (code, room, begins, e.parameter("status"), tasks)
+        _emit_tasks(e, word(7), operands, e.const(1), word(6))
         _emit_end_of_group(e, head, position)
     e.start(branch)
     _emit_branch(e, head, at, goal, buffers)
@@ -230,7 +221,7 @@ def emit_walker(target: Target, threads: bool = True) -> str:
     e.start(fail)
     e.line(f"ret {position}")
     e.start(done)
-    e.finish("ret i64 %count")
+    e.finish(count)
     if threads:
         _emit_run_steps(module)
         emit_pool(module)
@@ -267,7 +258,7 @@ def _emit_run_steps(module: ModuleEmitter) -> None:
         kind, function, buffers, sizes, goal = (steps[row + n] for n in range(5))
         at.value = number + 1
         with r.when(kind.differs(SKIP)):
-            given = pointers.at(buffers), dims.at(sizes), status_at, r.word(0), goal, r.word(0)
+            given = pointers.at(buffers), dims.at(sizes), status_at, 0, goal, 0
             r.call_at(r.address_of(function), None, *given)
         with r.when(status[0].differs(0)):
             status[0] = at.value
@@ -295,7 +286,7 @@ def _emit_tasks(
 def _emit_end_of_launch(e: FunctionEmitter, head: str, position: Reg) -> None:
     """Ends the block; a status that was filled in ends the run at this step."""
     failed = e.label("failed")
-    clear = e.icmp("eq", e.load(Reg("%status", PTR), I64, 8), e.const(0, I64))
+    clear = e.load(e.parameter("status"), I64, 8).equals(0)
     e.branch(clear, head, failed)
     e.start(failed)
     e.line(f"ret {position}")
@@ -304,15 +295,15 @@ def _emit_end_of_launch(e: FunctionEmitter, head: str, position: Reg) -> None:
 def _emit_end_of_group(e: FunctionEmitter, head: str, position: Reg) -> None:
     """Ends the block; a step that failed ends the run, and so does being told to stop."""
     failed, over, stopped = e.label("failed"), e.label("over"), e.label("stopped")
-    number = e.load(Reg("%status", PTR), I64, 8)
-    e.branch(e.icmp("eq", number, e.const(0, I64)), over, failed)
+    number = e.load(e.parameter("status"), I64, 8)
+    e.branch(number.equals(0), over, failed)
     e.start(failed)
-    before = e.binary("sub", position, e.const(1, I64))
-    e.line(f"ret {e.binary('add', before, number)}")
+    before = position - 1
+    e.line(f"ret {before + number}")
     e.start(over)
     # tasks leave steps out then, so it counts even behind the last step
     flag = e.assign(I32, "load volatile i32, ptr %cancel, align 4")
-    e.branch(e.icmp("eq", flag, e.const(0, I32)), head, stopped)
+    e.branch(flag.equals(0), head, stopped)
     e.start(stopped)
     e.line("ret i64 -1")
 
@@ -321,7 +312,7 @@ def _emit_branch(e: FunctionEmitter, head: str, at: Reg, goal: Reg, buffers: Reg
     """Goes to the goal if the bool in the first buffer is false."""
     predicate = e.load(e.load(buffers, PTR, POINTER_ALIGN), ltype("i8"), 1)
     taken = e.label("taken")
-    e.branch(e.icmp("eq", predicate, e.const(0, predicate.type)), taken, head)
+    e.branch(predicate.equals(0), taken, head)
     e.start(taken)
     e.store(goal, at, 8)
     e.jump(head)
@@ -330,9 +321,9 @@ def _emit_branch(e: FunctionEmitter, head: str, at: Reg, goal: Reg, buffers: Reg
 def _emit_copy(e: FunctionEmitter, head: str, buffers: Reg, sizes: Reg) -> None:
     """Copies the first buffer to the second, if they are two."""
     source = e.load(buffers, PTR, POINTER_ALIGN)
-    target = e.load(e.element_pointer(buffers, e.const(1, I64), "ptr"), PTR, POINTER_ALIGN)
+    target = e.load(e.at(buffers, "ptr", 1), PTR, POINTER_ALIGN)
     apart = e.label("apart")
-    e.branch(e.icmp("eq", source, target), head, apart)
+    e.branch(source.equals(target), head, apart)
     e.start(apart)
     size = e.load(sizes, I64, 8)
     e.copy_bytes(target, source, size)

@@ -14,8 +14,10 @@ from collections.abc import Callable
 
 from graphc.base.object_layouts import ENTRY, ENTRY_IMPORTS, FUNCTIONS, OBJECTS
 from graphc.base.target import Target
-from graphc.codegen.llvm.emitter import I1, I32, I64, PTR, ModuleEmitter
-from graphc.codegen.llvm.routine import Cell, Record, Routine, Table, Word
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.routine import Cell, Record, Routine, Table
+from graphc.codegen.llvm.types import I1, I32, I64, PTR
 from graphc.native.cpython import (
     EQUAL,
     FITS,
@@ -76,7 +78,7 @@ def _emit_binding(module: ModuleEmitter) -> None:
     r = Routine(module, _BINDING, {"recent": PTR, "dims": PTR, "count": I64}, PTR)
     recent, dims, count = r.parameters
     python = Interpreter(r)
-    with r.loop(python.call("PyList_Size", I64, recent)) as n:
+    with r.each(python.call("PyList_Size", I64, recent)) as n:
         bound = python.call("PyList_GetItem", PTR, recent, n)
         known = data_of(python.item(bound, _DIMS))
         with r.when(r.call(EQUAL, I1, known, dims, count)):
@@ -111,7 +113,7 @@ def _emit_result(module: ModuleEmitter) -> None:
     r.finish(python.call("PyArray_Empty", PTR, rank, dims, dtype, r.narrow(0)))
 
 
-def _lends(python: Interpreter, own: Word) -> Word:
+def _lends(python: Interpreter, own: Reg) -> Reg:
     """Whether a program writes variables in place."""
     return Table(data_of(python.item(own, _LENDS)))[0].differs(0)
 
@@ -123,16 +125,16 @@ def _emit_ran(module: ModuleEmitter) -> None:
     record = Table(r.parameters[0])
     python = Interpreter(r)
     steps, count, pointers, dims, status = (record[FRAME_WALKER + n] for n in range(1, 6))
-    releases, state = record[FRAME_RELEASES].differs(0), r.cell(r.word(0, PTR))
+    releases, state = record[FRAME_RELEASES].differs(0), r.cell(r.const(0, PTR))
     with r.when(releases):
         state.value = python.call("PyEval_SaveThread", PTR)
     walker = Table(record.at(FRAME_WALKER), PTR)[0]
-    never = Word(r, module.constant_table("never", "i32", [0]))
+    never = r.symbol(module.constant_table("never", "i32", [0]))
     stopped = r.call_at(walker, I64, steps, count, pointers, dims, status, never)
     with r.when(releases):
         python.call("PyEval_RestoreThread", None, state.value)
     with r.when(stopped.differs(count)):
-        r.clear(r.address_of(status), _STATUS_BYTES)
+        r.fill_bytes(r.address_of(status), 0, _STATUS_BYTES)
         r.give(False)
     r.finish(True)
 
@@ -160,7 +162,7 @@ def _emit_item(module: ModuleEmitter) -> None:
 class _Table:
     """The table of a program: its inputs and outputs."""
 
-    def __init__(self, at: Word) -> None:
+    def __init__(self, at: Reg) -> None:
         words = Table(at)
         self.at = at
         self.arguments, self.inputs, self.outputs, self.container, self.rank = (
@@ -170,11 +172,11 @@ class _Table:
         self._output_rows = words.at(words[5])
         self.in_place = words[6]
 
-    def input(self, number: Word) -> Table:
+    def input(self, number: Reg) -> Table:
         """The row of an input."""
         return Table(Table(self._input_rows).at(number * INPUT_WORDS))
 
-    def output(self, number: Word) -> Table:
+    def output(self, number: Reg) -> Table:
         """The row of a result."""
         return Table(Table(self._output_rows).at(number * OUTPUT_WORDS))
 
@@ -185,7 +187,7 @@ def _emit_call(module: ModuleEmitter) -> None:
         module, ENTRY, {"self": PTR, "args": PTR, "given": I64, "names": PTR}, PTR, linkage=""
     )
     own, args, given, names = r.parameters
-    python, null = Interpreter(r), r.word(0, PTR)
+    python, null = Interpreter(r), r.const(0, PTR)
     with r.region() as careful_if:
         table = _Table(data_of(python.item(own, _TABLE)))
         dims = r.room_for(table.rank)
@@ -212,7 +214,7 @@ def _emit_call(module: ModuleEmitter) -> None:
         record = Table(data_of(python.item(frame, 0)))
         pointers = r.address_of(record[FRAME_WALKER + 3])
         # from here on every object is held: others may drop theirs while the lock is released
-        with r.loop(table.inputs) as n:
+        with r.each(table.inputs) as n:
             python.hold(objects[n])
             r.call(POINT, None, objects[n], pointers, table.at, table.input(n).at(INPUT_WORDS - 2))
         result, again = r.cell(null), r.cell(0)
@@ -228,7 +230,7 @@ def _emit_call(module: ModuleEmitter) -> None:
             python.call("PyErr_Clear", None)
         python.drop(frame)
         python.drop(bound)
-        with r.loop(table.inputs) as n:
+        with r.each(table.inputs) as n:
             python.drop(objects[n])
         with r.when(again.value.equals(0)):
             r.give(result.value)
@@ -239,10 +241,10 @@ def _emit_call(module: ModuleEmitter) -> None:
 def _find_target(
     r: Routine,
     table: _Table,
-    call: tuple[Word, Word, Word],
+    call: tuple[Reg, Reg, Reg],
     target: Cell,
     container: Cell,
-    careful_if: Callable[[Word], None],
+    careful_if: Callable[[Reg], None],
 ) -> None:
     """The only name there may be is ``out``; its value stands behind the arguments. For several
     results that is a list or tuple of as many."""
@@ -256,24 +258,24 @@ def _find_target(
             type_ = Record(OBJECT, out)["type"]
             is_list = type_.equals(python.object("PyList_Type"))
             careful_if(~(is_list | type_.equals(python.object("PyTuple_Type"))))
-            container.value = r.choose(is_list, _LIST, _TUPLE)
+            container.value = r.select(is_list, _LIST, _TUPLE)
             careful_if(r.call(_SIZE, I64, out, container.value).differs(table.outputs))
 
 
 def _check_inputs(
     r: Routine,
     table: _Table,
-    sources: tuple[Word, Word],
+    sources: tuple[Reg, Reg],
     dims: Table,
     objects: Table,
-    careful_if: Callable[[Word], None],
+    careful_if: Callable[[Reg], None],
 ) -> None:
     """Finds the arrays that are read, and their dims."""
     python, (own, args) = Interpreter(r), sources
     at = r.cell(dims.at(0))
-    with r.loop(table.inputs) as n:
+    with r.each(table.inputs) as n:
         row = table.input(n)
-        source, found = row[0], r.cell(r.word(0, PTR))
+        source, found = row[0], r.cell(r.const(0, PTR))
         with r.when(source >= 0):
             found.value = Table(args, PTR)[source]
         with r.when(source < 0):
@@ -289,14 +291,14 @@ def _check_targets(
     r: Routine,
     table: _Table,
     given: tuple[Cell, Cell],
-    sizes: Word,
+    sizes: Reg,
     objects: Table,
-    careful_if: Callable[[Word], None],
+    careful_if: Callable[[Reg], None],
 ) -> None:
     """Puts arrays for results behind the inputs: later ones must not overlap them either."""
     target, container = given
     at = r.cell(sizes)
-    with r.loop(table.outputs) as n:
+    with r.each(table.outputs) as n:
         row, others = table.output(n), table.inputs + n
         into = r.call(_ITEM, PTR, target.value, container.value, n)
         fits = r.call(TAKES, I1, into, row.at(0), at.value, objects.at(0), others)
@@ -308,10 +310,10 @@ def _check_targets(
 def _make_results(
     r: Routine,
     table: _Table,
-    places: tuple[Word, Word, Word, Word, Word],
+    places: tuple[Reg, Reg, Reg, Reg, Reg],
     objects: Table,
     result: Cell,
-    release_if: Callable[[Word], None],
+    release_if: Callable[[Reg], None],
 ) -> None:
     """Makes arrays for the results, in their container; leaves without a result if there is no
     memory, for which NumPy has raised an error by then."""
@@ -321,8 +323,8 @@ def _make_results(
             result.value = python.call(make, PTR, table.outputs)
             release_if(result.value.is_null)
     at = r.cell(sizes)
-    with r.loop(table.outputs) as n:
-        row, made = table.output(n), r.cell(r.word(0, PTR))
+    with r.each(table.outputs) as n:
+        row, made = table.output(n), r.cell(r.const(0, PTR))
         with r.when(target.is_null):
             maker = python.item(makers, n)
             made.value = r.call(_RESULT, PTR, own, maker, row.at(0), at.value)

@@ -30,8 +30,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 
 from graphc.base.tuning.tasks import TASKS
-from graphc.codegen.llvm.emitter import I32, I64, PTR, LType, ModuleEmitter
-from graphc.codegen.llvm.routine import Layout, Record, Routine, Shared, Word
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.routine import Layout, Record, Routine, Shared
+from graphc.codegen.llvm.types import I32, I64, PTR, LType
 from graphc.native.linux import (
     ALL,
     CPU_UNKNOWN,
@@ -117,14 +119,14 @@ def emit_pool(module: ModuleEmitter) -> None:
     _emit_run_tasks(module)
 
 
-def _copy(r: Routine, target: Word, source: Word) -> None:
+def _copy(r: Routine, target: Reg, source: Reg) -> None:
     """Copies a status."""
-    r.copy(target, source, 8 * _STATUS_WORDS)
+    r.copy_bytes(target, source, 8 * _STATUS_WORDS)
 
 
-def _group(r: Routine, seat: Word) -> Word:
+def _group(r: Routine, seat: Reg) -> Reg:
     """The group of sleepers that a seat belongs to, as a bit."""
-    return r.word(1) << r.least(seat, _GROUPS)
+    return r.const(1) << r.least(seat, _GROUPS)
 
 
 # --- doing tasks ---------------------------------------------------------------------------------
@@ -142,7 +144,7 @@ def _emit_drain(module: ModuleEmitter) -> None:
     number = first >> TASK_BITS
     latest, did = r.cell(first), r.cell(0)
     is_even = (seat & 1).equals(0)
-    step = r.choose(is_even, 1, 1 << END_BITS)
+    step = r.select(is_even, 1, 1 << END_BITS)
     with r.region() as leave_if:
         leave_if(seat >= job["seats"])
         with r.repeat() as stop_if:
@@ -154,7 +156,7 @@ def _emit_drain(module: ModuleEmitter) -> None:
             found, is_mine = state.compare_exchange(present, present + step)
             latest.value = found
             with r.when(is_mine):
-                task = r.choose(is_even, lower, job["tasks"] - 1 - upper)
+                task = r.select(is_even, lower, job["tasks"] - 1 - upper)
                 begin = task * job["grain"]
                 end = r.least(begin + job["grain"], job["extent"])
                 status[0] = 0
@@ -194,8 +196,8 @@ def _emit_fail(module: ModuleEmitter) -> None:
 def _wait(
     r: Routine,
     place: Shared,
-    is_over: Callable[[Word], Word],
-    group: Word | int,
+    is_over: Callable[[Reg], Reg],
+    group: Reg | int,
     asleep: Callable[[], AbstractContextManager[None]],
 ) -> None:
     """Waits until the value of a place ends it: spins for a while, then sleeps.
@@ -239,14 +241,14 @@ def _emit_worker(module: ModuleEmitter) -> None:
         _wait(r, signal, lambda found: found.differs(seen), group, confined_and_counted)
         with r.when(confined.load("monotonic").differs(0)):
             confined.store(0, "monotonic")
-            anywhere = r.word(CPU_UNKNOWN)
+            anywhere = r.const(CPU_UNKNOWN)
             r.call("graphc_place", None, this_thread(r), caller.load("monotonic"), anywhere)
         last.value = signal.load("acquire")
         r.call("graphc_drain", None, at, seat)
     r.finish()
 
 
-def _wait_for_tasks(r: Routine, pool: Record, tasks: Word) -> None:
+def _wait_for_tasks(r: Routine, pool: Record, tasks: Reg) -> None:
     """Waits until ``tasks`` tasks of the job are done."""
 
     @contextmanager
@@ -260,9 +262,9 @@ def _wait_for_tasks(r: Routine, pool: Record, tasks: Word) -> None:
 # --- the owner's part ----------------------------------------------------------------------------
 
 
-def _worker(r: Routine, pool: Word, seat: Word) -> Word:
+def _worker(r: Routine, pool: Reg, seat: Reg) -> Reg:
     """Where the record of a thread lies."""
-    return r.moved(pool, seat * _WORKER_BYTES + POOL_WORKERS)
+    return r.at(pool, "i8", seat * _WORKER_BYTES + POOL_WORKERS)
 
 
 def _emit_staff(module: ModuleEmitter) -> None:
@@ -277,7 +279,7 @@ def _emit_staff(module: ModuleEmitter) -> None:
             pool[field] = 0
     wanted = r.least(seats, POOL_THREADS)
 
-    def are_enough() -> Word:
+    def are_enough() -> Reg:
         return (pool["count"] + 1 >= wanted) | pool["refused"].differs(0)
 
     with r.region() as leave_if:
@@ -292,7 +294,7 @@ def _emit_staff(module: ModuleEmitter) -> None:
             record["pool"], record["seat"] = at, seat
             record["seen"] = pool.shared("signal").load("acquire")
             handle, is_made = start_thread(r, pool["entry"], record_at)
-            pool["refused"] = r.choose(is_made, 0, 1)
+            pool["refused"] = r.select(is_made, 0, 1)
             with r.when(is_made):
                 record["handle"], pool["count"] = handle, seat
     r.finish()
@@ -315,7 +317,7 @@ def _emit_keep_apart(module: ModuleEmitter) -> None:
     pool.shared("caller").store(caller, "monotonic")
     with r.when(cpu.differs(avoided.load("monotonic"))):
         avoided.store(cpu, "monotonic")
-        with r.loop(pool["count"]) as n:
+        with r.each(pool["count"]) as n:
             record = Record(_WORKER, _worker(r, at, n + 1))
             r.call("graphc_place", None, record["handle"], caller, cpu)
             record.shared("confined").store(1, "monotonic")
@@ -328,7 +330,7 @@ def _emit_run_tasks(module: ModuleEmitter) -> None:
     r = Routine(module, RUN_TASKS, addresses | dict.fromkeys(("extent", "grain", "seats"), I64))
     at, kernel, buffers, dims, status, extent, grain, seats = r.parameters
     pool = Record(_POOL, at)
-    process, zero = process_number(r), r.word(0)
+    process, zero = process_number(r), r.const(0)
 
     def run_alone() -> None:
         r.call_at(kernel, None, buffers, dims, status, zero, extent, zero)
@@ -359,15 +361,15 @@ def _emit_run_tasks(module: ModuleEmitter) -> None:
     r.finish()
 
 
-def _is_put_off(r: Routine, pool: Record, is_short: Word) -> Word:
+def _is_put_off(r: Routine, pool: Record, is_short: Reg) -> Reg:
     """Whether a launch leaves threads asleep and runs alone."""
     before, sleepers = pool["put_off"], pool.shared("sleepers").load("monotonic")
     result = is_short & sleepers.equals(pool["count"]) & (before < TASKS.launches_alone)
-    pool["put_off"] = r.choose(result, before + 1, 0)
+    pool["put_off"] = r.select(result, before + 1, 0)
     return result
 
 
-def _publish(r: Routine, pool: Record, job: Mapping[str, Word]) -> None:
+def _publish(r: Routine, pool: Record, job: Mapping[str, Reg]) -> None:
     """Opens a job, and wakes those who may take part."""
     state = pool.shared("state")
     last = state.load("monotonic")
@@ -384,7 +386,7 @@ def _publish(r: Routine, pool: Record, job: Mapping[str, Word]) -> None:
     with r.when(pool.shared("sleepers").load("seq_cst").differs(0)):
         # all groups below that of the first seat too many; what is beyond the last shares it
         seats = job["seats"]
-        wake(r, signal.at, r.choose(seats > _GROUPS, ALL, _group(r, seats) - 1))
+        wake(r, signal.at, r.select(seats > _GROUPS, ALL, _group(r, seats) - 1))
 
 
 __all__ = ["RUN_TASKS", "emit_pool"]

@@ -19,8 +19,9 @@ import graphc as gx
 from graphc.aot.native import binding
 from graphc.base.target import host, named
 from graphc.checking.compare import difference
-from graphc.codegen.llvm.emitter import I64, ModuleEmitter
+from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.routine import Routine
+from graphc.codegen.llvm.types import I64
 from graphc.kernel.analysis import task_size
 from graphc.runtime.jit import load
 

@@ -22,8 +22,9 @@ from graphc.aot.native import binding
 from graphc.aot.native import module as library_module
 from graphc.aot.native.records import CONTEXT, WORD
 from graphc.base.target import host
-from graphc.codegen.llvm.emitter import I64, PTR, ModuleEmitter
+from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.routine import Routine
+from graphc.codegen.llvm.types import I64, PTR
 from graphc.kernel.analysis.task_size import span_beside
 from graphc.native.plan_walker import emit_walker
 from graphc.plan.abi import GROUP, POOL_THREADS, STEP_WORDS

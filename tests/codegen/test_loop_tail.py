@@ -16,7 +16,7 @@ from graphc.base.errors import IndexRangeError
 from graphc.base.target import Target, host, named, obstacle
 from graphc.checking.levels.kernels import KernelComparison
 from graphc.codegen.kernels.kernel import emit_kernel
-from graphc.codegen.llvm.emitter import ModuleEmitter
+from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.compiling.loading import load_code
 from graphc.ir.dtypes import float32, int64
 from graphc.ir.types import TensorType

@@ -14,7 +14,9 @@ import graphc as gx
 from graphc.base.target import PAGE, Target, host, named
 from graphc.base.tuning.machine import Tuning
 from graphc.codegen.kernels import aliasing_4k
-from graphc.codegen.llvm.emitter import I64, FunctionEmitter, ModuleEmitter, Reg
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.types import I64
 from graphc.runtime.jit import load
 
 pytestmark = pytest.mark.check_mode
@@ -242,13 +244,12 @@ def test_loads_do_not_wait_for_stores(row_bytes: int) -> None:
     """Whatever lies between the two, no store is shortly ahead of a load in its page."""
     steps = row_bytes // 128
     module = ModuleEmitter(host())
-    gap = Reg("%gap", I64)
     for name, choose in (
-        ("begin", lambda e: aliasing_4k.beginning(e, row_bytes, gap)),
-        ("ahead", lambda e: aliasing_4k.turn(e, row_bytes, 128, steps, 2, gap)),
+        ("begin", lambda e: aliasing_4k.beginning(e, row_bytes, e.parameter("gap"))),
+        ("ahead", lambda e: aliasing_4k.turn(e, row_bytes, 128, steps, 2, e.parameter("gap"))),
     ):
-        e = FunctionEmitter(module, name, (("i64", "%gap"),), "i64")
-        e.finish(f"ret {choose(e)}")
+        e = FunctionEmitter(module, name, {"gap": I64}, I64)
+        e.finish(choose(e))
     library = load(module.text(), ("begin", "ahead"), host())
     begin, ahead = (
         ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(library.addresses[name])

@@ -45,8 +45,10 @@ from graphc.base.target import (
     stand_in,
 )
 from graphc.codegen.llvm.dims import emit_dims
-from graphc.codegen.llvm.emitter import I64, PTR, FunctionEmitter, ModuleEmitter, Reg, ltype
+from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.lanes import any_lane, first_lane
+from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.types import I32, I64, PTR, ltype
 from graphc.ir.dims.expressions import symbol
 from graphc.native.plan_walker import emit_walker
 from graphc.runtime.jit import assembly, compile_object, load
@@ -279,14 +281,14 @@ def test_questions_about_lanes() -> None:
     for lanes in (1, 2, 16, 32):
         for target in (named("wasm32"), host()):
             module = ModuleEmitter(target)
-            e = FunctionEmitter(module, "ask", [("ptr", "%x"), ("ptr", "%first")], "i32")
-            values = e.load(Reg("%x", PTR), ltype("i32", lanes), 4)
-            condition = e.icmp("ne", values, e.const(0, values.type))
+            e = FunctionEmitter(module, "ask", {"x": PTR, "first": PTR}, I32)
+            values = e.load(e.parameter("x"), ltype("i32", lanes), 4)
+            condition = values.differs(0)
             found = any_lane(e, condition)
             if lanes > 1:
                 with e.when(found):
-                    e.store(first_lane(e, condition), Reg("%first", PTR), 8)
-            e.finish(f"ret {e.convert('zext', found, 'i32')}")
+                    e.store(first_lane(e, condition), e.parameter("first"), 8)
+            e.finish(e.convert("zext", found, "i32"))
             library = load(module.text(), ("ask",))
             ask = library.function("ask", *[ctypes.c_void_p] * 2, result=ctypes.c_int32)
             for marked in ([], [0], [lanes - 1], list(range(lanes // 2, lanes))):
@@ -302,10 +304,10 @@ def test_products_that_do_not_fit_are_found() -> None:
     edges = [0, 1, -1, 2, -3, 2**31, 3037000499, 3037000500, 2**62, 2**63 - 1, -(2**63)]
     for target in (named("wasm32"), host()):
         module = ModuleEmitter(target)
-        e = FunctionEmitter(module, "f", [("i64", "%a"), ("i64", "%b"), ("ptr", "%out")], "i32")
-        values = {size: Reg("%a", I64), other: Reg("%b", I64)}
-        over = emit_dims(e, [size * other], values, Reg("%out", PTR))
-        e.finish(f"ret {e.convert('zext', over, 'i32')}")
+        e = FunctionEmitter(module, "f", {"a": I64, "b": I64, "out": PTR}, I32)
+        values = {size: e.parameter("a"), other: e.parameter("b")}
+        over = emit_dims(e, [size * other], values, e.parameter("out"))
+        e.finish(e.convert("zext", over, "i32"))
         library = load(module.text(), ("f",))
         f = library.function("f", *[ctypes.c_int64] * 2, ctypes.c_void_p, result=ctypes.c_int32)
         out = ctypes.c_int64()

@@ -28,7 +28,9 @@ from graphc.aot.families import family_of
 from graphc.aot.library import Design, content_of, text_of
 from graphc.base.target import named
 from graphc.codegen.gemm import gemm_library
-from graphc.codegen.llvm.emitter import FunctionEmitter, LType, ModuleEmitter, Reg, ltype
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.types import LType, ltype
 from graphc.codegen.math.calls import NAMES, emit_function
 from graphc.compiling.compiler import levels_of
 from graphc.extract import Extraction, extract
@@ -150,8 +152,7 @@ def _of_products(column: str) -> Texts:
     texts: Texts = {}
     for dtype in ALL:
         for packed in (False, True) if dtype.is_float else (False,):
-            symbol, text = gemm_library(dtype, named(column), packed)
-            texts |= _labelled(symbol, text)
+            texts |= _labelled(*gemm_library(dtype, named(column), packed))
     return texts
 
 
@@ -166,10 +167,9 @@ def _of_functions(column: str) -> Texts:
 
 
 def _call(module: ModuleEmitter, name: str, type_: LType) -> None:
-    operands = [Reg(f"%x{n}", type_) for n in range(PRIMITIVES[name].arity)]
-    parameters = [(str(type_), operand.text) for operand in operands]
-    e = FunctionEmitter(module, f"caller_of_{name}_{type_.suffix}", parameters, str(type_))
-    e.finish(f"ret {emit_function(e, name, operands)}")
+    parameters = {f"x{n}": type_ for n in range(PRIMITIVES[name].arity)}
+    e = FunctionEmitter(module, f"caller_of_{name}_{type_.suffix}", parameters, type_)
+    e.finish(emit_function(e, name, e.given(*parameters)))
 
 
 @cache

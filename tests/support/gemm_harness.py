@@ -21,8 +21,9 @@ from graphc.codegen.gemm import (
     reads_transpose_in_place,
 )
 from graphc.codegen.gemm.builder import Builder
-from graphc.codegen.llvm.emitter import ModuleEmitter, ltype
+from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.storage import element_of
+from graphc.codegen.llvm.types import ltype
 from graphc.ir.dtypes import FLOATS, DType, bool_
 from graphc.kernel.panels import depth_limit, even_depth, pack, panel_width
 from graphc.runtime.jit import Library, compile_object
@@ -149,18 +150,18 @@ class Guarded:
 
 def _emit_chain(module: ModuleEmitter, dtype: DType) -> str:
     f = Builder(module, f"chain_{dtype}", "*a *b *c m n k a_row a_col b_row b_col", internal=False)
-    a, b, c, m, n, k = f.parameter("a", "b", "c", "m", "n", "k")
-    a_row, a_col, b_row, b_col = f.parameter("a_row", "a_col", "b_row", "b_col")
+    a, b, c, m, n, k = f.given("a", "b", "c", "m", "n", "k")
+    a_row, a_col, b_row, b_col = f.given("a_row", "a_col", "b_row", "b_col")
     element, size = element_of(dtype), dtype.bytes
     scalar = ltype(element)
-    with f.loop(f.i64(0), m, 1) as row, f.loop(f.i64(0), n, 1) as column:
-        left = f.at(a, element, f.mul(row.index, a_row))
-        right = f.at(b, element, f.mul(column.index, b_col))
-        with f.loop(f.i64(0), k, 1, [f.const(0.0, scalar)]) as step:
-            x = f.load(f.at(left, element, f.mul(step.index, a_col)), scalar, size)
-            y = f.load(f.at(right, element, f.mul(step.index, b_row)), scalar, size)
+    with f.loop(0, m) as row, f.loop(0, n) as column:
+        left = f.at(a, element, row.index * a_row)
+        right = f.at(b, element, column.index * b_col)
+        with f.loop(0, k, 1, [f.const(0.0, scalar)]) as step:
+            x = f.load(f.at(left, element, step.index * a_col), scalar, size)
+            y = f.load(f.at(right, element, step.index * b_row), scalar, size)
             step.yields = [f.fma(x, y, step.carries[0])]
-        place = f.at(c, element, f.mul(row.index, n), column.index)
+        place = f.at(c, element, row.index * n, column.index)
         f.store(step.results[0], place, size)
     f.finish()
     return f.name

@@ -19,8 +19,10 @@ from graphc.aot.native.records import (
 )
 from graphc.aot.tables import MARK
 from graphc.base.tuning.tasks import TASKS
-from graphc.codegen.llvm.emitter import I1, I8, I32, I64, PTR, ModuleEmitter
-from graphc.codegen.llvm.routine import Record, Routine, Table, Word
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.routine import Record, Routine, Table
+from graphc.codegen.llvm.types import I1, I8, I32, I64, PTR
 from graphc.plan.abi import (
     CUT_FIELDS,
     FAIL,
@@ -66,12 +68,12 @@ def program_of(context: Record) -> Record:
     return Record(PROGRAM, context["program"])
 
 
-def refuse(r: Routine, context: Word, text: Word, numbers: Sequence[Word], code: int) -> None:
+def refuse(r: Routine, context: Reg, text: Reg, numbers: Sequence[Reg], code: int) -> None:
     """Ends the routine with an error whose message names these numbers."""
     room = r.room(max(1, len(numbers)))
     for position, number in enumerate(numbers):
         room[position] = number
-    r.give(r.call(SAY, I64, context, text, room.at(0), r.word(code)))
+    r.give(r.call(SAY, I64, context, text, room.at(0), r.const(code)))
 
 
 # --- text ----------------------------------------------------------------------------------------
@@ -86,17 +88,17 @@ def _emit_digits(module: ModuleEmitter) -> None:
     with r.when(number < 0):
         room[out.value] = ord("-")
         out.value = out.value + 1
-        left.value = r.word(0) - number
+        left.value = r.const(0) - number
     digits, count = r.room(_DIGITS), r.cell(0)
     with r.forever():
         # unsigned, since the least int64 has no counterpart
         value = left.value
-        rest = Word(r, r.e.binary("udiv", value.reg, r.word(10).reg))
+        rest = value.udiv(10)
         digits[count.value] = value - rest * 10
         count.value = count.value + 1
         left.value = rest
         with r.when(rest.equals(0)):
-            with r.loop(count.value) as k:
+            with r.each(count.value) as k:
                 room[out.value + k] = digits[count.value - 1 - k] + ord("0")
             r.give(out.value + count.value)
     r.finish()
@@ -138,23 +140,21 @@ def _emit_bind(module: ModuleEmitter) -> None:
     program = program_of(context)
     count, sizes = program["symbols"], Table(given)
     known = context.table("symbols_at")
-    changed = r.cell(r.word(1) - context["bound"])
-    with r.loop(count) as i, r.when(sizes[i].differs(known[i])):
+    changed = r.cell(r.const(1) - context["bound"])
+    with r.each(count) as i, r.when(sizes[i].differs(known[i])):
         changed.value = 1
     with r.when(changed.value.equals(0)):
         r.give(OK)
     context["bound"] = 0
     bounds, messages = program.table("bounds_at"), program.table("symbol_messages_at", PTR)
-    with r.loop(count) as i:
+    with r.each(count) as i:
         size, lower, upper = sizes[i], bounds[i * 2], bounds[i * 2 + 1]
         with r.when((size < lower) | (size > upper)):
             refuse(r, at, messages[i], (size, lower, upper), BAD_DIMS)
         known[i] = size
-    evaluate = program["evaluate"].reg
-    overflow = r.e.assign(
-        I1, f"call i1 {evaluate.text}({known.at(0).reg}, {context['sizes_at'].reg})"
-    )
-    with r.when(Word(r, overflow)):
+    evaluate = program["evaluate"]
+    overflow = r.call_at(evaluate, I1, known.at(0), context["sizes_at"])
+    with r.when(overflow):
         text = r.text("these sizes are too large: a number of bytes exceeds 64 bits")
         refuse(r, at, text, (), BAD_DIMS)
     code = r.call("graphc_guards", I64, at)
@@ -173,7 +173,7 @@ def _emit_guards(module: ModuleEmitter) -> None:
     r = Routine(module, "graphc_guards", {"context": PTR}, I64)
     (at,) = r.parameters
     guards = program_of(Record(CONTEXT, at))["guards"]
-    with r.loop(guards) as n, r.when(r.call(_HOLDS, I64, at, n).equals(0)):
+    with r.each(guards) as n, r.when(r.call(_HOLDS, I64, at, n).equals(0)):
         r.give(r.call(SAY_GUARD, I64, at, n))
     r.finish(OK)
 
@@ -186,7 +186,7 @@ def _emit_holds(module: ModuleEmitter) -> None:
     row = guard * GUARD_FIELDS
     left, right = sizes[rows[row]], sizes[rows[row + 1]]
     may = rows[row + 2].differs(0) & left.equals(1)
-    r.finish(r.choose(left.equals(right) | may, r.word(1), 0))
+    r.finish(r.select(left.equals(right) | may, r.const(1), 0))
 
 
 def _emit_say_guard(module: ModuleEmitter) -> None:
@@ -197,10 +197,10 @@ def _emit_say_guard(module: ModuleEmitter) -> None:
     sizes, rows = context.table("sizes_at"), program.table("guards_at", I32)
     shown, numbers = program.table("shown_at", I32), r.room(SHOWN)
     row = guard * GUARD_FIELDS
-    with r.loop(rows[row + 5]) as k:
+    with r.each(rows[row + 5]) as k:
         numbers[k] = sizes[shown[rows[row + 4] + k]]
     text = program.table("messages_at", PTR)[rows[row + 3]]
-    r.finish(r.call(SAY, I64, at, text, numbers.at(0), r.word(BAD_DIMS)))
+    r.finish(r.call(SAY, I64, at, text, numbers.at(0), r.const(BAD_DIMS)))
 
 
 def _emit_offsets(module: ModuleEmitter) -> None:
@@ -212,8 +212,8 @@ def _emit_offsets(module: ModuleEmitter) -> None:
     sizes, count = context.table("sizes_at"), program["buffers"]
     extents, offsets = context.table("extents_at"), context.table("offsets_at")
     roots, copies = program.table("roots_at", I32), program.table("copies_at", I32)
-    r.clear(extents.at(0), count * 8)
-    with r.loop(count) as b:
+    r.fill_bytes(extents.at(0), 0, count * 8)
+    with r.each(count) as b:
         size = r.most(sizes[program.table("buffers_at", I32)[b]], 0)
         # a buffer of each thread, as far as there are threads
         size = size * r.least(copies[b], context["threads"])
@@ -221,18 +221,18 @@ def _emit_offsets(module: ModuleEmitter) -> None:
         extents[root] = r.most(extents[root], size)
     starts, below = program.table("starts_at", I32), program.table("below_at", I32)
     peak = r.cell(0)
-    with r.loop(program["roots"]) as n:
+    with r.each(program["roots"]) as n:
         root = program.table("order_at", I32)[n]
         end = r.cell(0)
         first = starts[root]
-        with r.loop(starts[root + 1] - first) as k:
+        with r.each(starts[root + 1] - first) as k:
             under = below[first + k]
             end.value = r.most(end.value, offsets[under] + extents[under])
         alignment = program.table("alignments_at", I32)[root]
-        offset = (end.value + alignment - 1) & (r.word(0) - alignment)
+        offset = (end.value + alignment - 1) & (r.const(0) - alignment)
         offsets[root] = offset
         peak.value = r.most(peak.value, offset + extents[root])
-    with r.loop(count) as b:
+    with r.each(count) as b:
         offsets[b] = offsets[roots[b]]
     context["peak"] = peak.value
     r.finish()
@@ -246,21 +246,21 @@ def _emit_steps(module: ModuleEmitter, pool: str | None) -> None:
     program = program_of(context)
     sizes, symbols = context.table("sizes_at"), context.table("symbols_at")
     cells, sources = context.table("cells_at"), program.table("cells_at", I32)
-    with r.loop(program["cells"]) as n:
+    with r.each(program["cells"]) as n:
         source = sources[n]
         with r.when(source < 0):
-            cells[n] = sizes[r.word(-1) - source]
+            cells[n] = sizes[r.const(-1) - source]
         with r.when(source >= 0):
             cells[n] = symbols[source]
     steps, rows = context.table("steps_at"), program.table("steps_at", I32)
-    with r.loop(program["steps"]) as n:
+    with r.each(program["steps"]) as n:
         kind = rows[n * STEP_FIELDS]
         steps[n * STEP_WORDS] = kind
         with r.when(kind.equals(FAIL)):
             holds = r.call(_HOLDS, I64, at, rows[n * STEP_FIELDS + 1])
-            steps[n * STEP_WORDS] = r.choose(holds.differs(0), r.word(SKIP), FAIL)
+            steps[n * STEP_WORDS] = r.select(holds.differs(0), r.const(SKIP), FAIL)
     cuts = program.table("cuts_at", I32)
-    with r.loop(program["cuts"]) as n:
+    with r.each(program["cuts"]) as n:
         row = n * CUT_FIELDS
         step = cuts[row] * STEP_WORDS
         extent, work = sizes[cuts[row + 1]], sizes[cuts[row + 2]]
@@ -268,16 +268,16 @@ def _emit_steps(module: ModuleEmitter, pool: str | None) -> None:
         if pool is not None:
             seats = r.least(cuts[row + 3], context["threads"])
             grain = grain_of(r, work, extent, seats, cuts[row + 4])
-            steps[step] = r.choose(grain > 0, r.word(PARALLEL), LAUNCH)
+            steps[step] = r.select(grain > 0, r.const(PARALLEL), LAUNCH)
             steps[step + 5] = grain
-            steps[step + 6] = r.choose(work < TASKS.wake_work, r.word(0) - seats, seats)
+            steps[step + 6] = r.select(work < TASKS.wake_work, r.const(0) - seats, seats)
             steps[step + 7] = r.number_of(r.symbol(pool))
     if pool is not None:
         r.call("graphc_groups", None, at)
     idle, idle_sizes = program.table("idle_at", I32), program.table("idle_sizes_at", I32)
-    with r.loop(program["idle"]) as n:
+    with r.each(program["idle"]) as n:
         total, row = r.cell(0), n * IDLE_FIELDS
-        with r.loop(idle[row + 2]) as k:
+        with r.each(idle[row + 2]) as k:
             total.value = total.value + sizes[idle_sizes[idle[row + 1] + k]]
         with r.when(total.value.equals(0)):
             steps[idle[row] * STEP_WORDS] = SKIP
@@ -293,13 +293,13 @@ def _emit_groups(module: ModuleEmitter, pool: str) -> None:
     sizes, steps = context.table("sizes_at"), context.table("steps_at")
     rows, cuts = program.table("groups_at", I32), program.table("cuts_at", I32)
     works = program.table("works_at", I32)
-    with r.loop(program["groups"]) as n:
+    with r.each(program["groups"]) as n:
         step, place, tasks, first, cut, within = (rows[n * GROUP_FIELDS + k] for k in range(6))
         seats = r.least(tasks, threads)
         total, shared = r.cell(0), r.cell(0)
-        with r.loop(tasks) as k:
+        with r.each(tasks) as k:
             total.value = total.value + sizes[works[first + k]]
-        with r.loop(within) as k:
+        with r.each(within) as k:
             row = (cut + k) * CUT_FIELDS
             with r.when(steps[cuts[row] * STEP_WORDS].equals(PARALLEL)):
                 sharing = r.least(cuts[row + 3], threads)
@@ -312,7 +312,7 @@ def _emit_groups(module: ModuleEmitter, pool: str) -> None:
             steps[row] = GROUP
             steps[row + 5] = r.number_of(program.table("group_bounds_at").at(place))
             asleep = total.value < TASKS.wake_work
-            steps[row + 6] = r.choose(asleep, r.word(0) - seats, seats)
+            steps[row + 6] = r.select(asleep, r.const(0) - seats, seats)
             steps[row + 7] = r.number_of(r.symbol(pool))
     r.finish()
 
@@ -329,15 +329,15 @@ def _emit_span(module: ModuleEmitter) -> None:
     sizes, numbers = Table(r.parameters[0]), Table(r.parameters[1], I32)
     tasks, seats = r.parameters[2:]
     works, loads = r.room_for(tasks), r.room_for(seats)
-    with r.loop(tasks) as k:
+    with r.each(tasks) as k:
         works[k] = sizes[numbers[k]]
-    r.clear(loads.at(0), seats * 8)
+    r.fill_bytes(loads.at(0), 0, seats * 8)
     span = r.cell(0)
-    with r.loop(tasks):
+    with r.each(tasks):
         longest, lightest = r.cell(0), r.cell(0)
-        with r.loop(tasks) as k, r.when(works[k] > works[longest.value]):
+        with r.each(tasks) as k, r.when(works[k] > works[longest.value]):
             longest.value = k
-        with r.loop(seats) as k, r.when(loads[k] < loads[lightest.value]):
+        with r.each(seats) as k, r.when(loads[k] < loads[lightest.value]):
             lightest.value = k
         load = loads[lightest.value] + works[longest.value]
         loads[lightest.value] = load
@@ -346,21 +346,21 @@ def _emit_span(module: ModuleEmitter) -> None:
     r.finish(span.value)
 
 
-def grain_of(r: Routine, work: Word, extent: Word, seats: Word, least: Word) -> Word:
+def grain_of(r: Routine, work: Reg, extent: Reg, seats: Reg, least: Reg) -> Reg:
     """``graphc.kernel.analysis.task_size.grain_of`` in native code."""
     most = r.least(work // TASKS.task_work, seats * TASKS.tasks_per_thread)
     wanted = r.least(most, extent // least)
     tasks = r.most(wanted, 1)
 
-    def longest(grain: Word) -> Word:
+    def longest(grain: Reg) -> Reg:
         rounds = (extent + grain - 1) // grain
         return (rounds + seats - 1) // seats * grain
 
     coarse = r.most((extent + tasks - 1) // tasks, 1)
     fine = r.most(extent // tasks, least)
-    best = r.choose(longest(fine) < longest(coarse), fine, coarse)
+    best = r.select(longest(fine) < longest(coarse), fine, coarse)
     serial = (work < TASKS.serial_work) | (seats < 2) | (tasks < 2)
-    return r.choose(serial, r.word(0), best)
+    return r.select(serial, r.const(0), best)
 
 
 __all__ = ["BIND", "SAY", "SAY_GUARD", "SHOWN", "emit_binding", "grain_of", "program_of", "refuse"]

@@ -37,8 +37,10 @@ from graphc.aot.native.records import PROGRAM as PROGRAM_LAYOUT
 from graphc.aot.native.running import INITIALISE, MOVE, NEED, RUN
 from graphc.aot.tables import MAX_THREADS
 from graphc.base.object_layouts import ENTRY, ENTRY_IMPORTS
-from graphc.codegen.llvm.emitter import I32, I64, PTR, LType, ModuleEmitter
-from graphc.codegen.llvm.routine import Record, Routine, Table, Word
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.routine import Record, Routine, Table
+from graphc.codegen.llvm.types import I32, I64, PTR, LType
 from graphc.plan.abi import POOL_ENTRY, WALKER, WORKER
 from graphc.runtime.interrupt import FLAG, HANDLER
 
@@ -129,11 +131,11 @@ def _function(
 def _emit_chosen(module: ModuleEmitter, interface: Interface) -> None:
     r = Routine(module, CHOSEN, {}, PTR)
     needs_level = any(level for _, level in interface.programs)
-    level = r.call(CPU_LEVEL, I64) if needs_level else r.word(0)
+    level = r.call(CPU_LEVEL, I64) if needs_level else r.const(0)
     for symbol, needed in interface.programs:
         with r.when(level >= needed):
             r.give(r.symbol(symbol))
-    r.finish(r.word(0, PTR))
+    r.finish(r.const(0, PTR))
 
 
 def _emit_threads(module: ModuleEmitter, interface: Interface) -> None:
@@ -147,13 +149,13 @@ def _emit_threads(module: ModuleEmitter, interface: Interface) -> None:
         r.give(r.least(wanted, MAX_THREADS))
     if interface.is_linux:
         mask = r.room(_MASK_WORDS)
-        r.clear(mask.at(0), 8 * _MASK_WORDS)
-        size = r.word(8 * _MASK_WORDS)
+        r.fill_bytes(mask.at(0), 0, 8 * _MASK_WORDS)
+        size = r.const(8 * _MASK_WORDS)
         r.external("sched_getaffinity", I32, r.narrow(0), size, mask.at(0))
         total = r.cell(0)
-        with r.loop(_MASK_WORDS) as n:
-            ones = r.e.intrinsic("ctpop", I64, mask[n].reg)
-            total.value = total.value + Word(r, ones)
+        with r.each(_MASK_WORDS) as n:
+            ones = r.intrinsic("ctpop", I64, mask[n])
+            total.value = total.value + ones
         r.give(r.most(r.least(total.value, MAX_THREADS), 1))
     r.finish(1)
 
@@ -177,11 +179,11 @@ def _emit_begin(module: ModuleEmitter, interface: Interface) -> None:
     with r.when(program.is_null):
         r.give(BAD_CPU)
     if interface.pool is not None:
-        Table(r.moved(r.symbol(interface.pool), POOL_ENTRY), PTR)[0] = r.symbol(WORKER)
+        Table(r.at(r.symbol(interface.pool), "i8", POOL_ENTRY), PTR)[0] = r.symbol(WORKER)
     count = r.call("graphc_threads", I64, threads)
     r.call(INITIALISE, None, memory, program, weights, count)
     context = Record(CONTEXT, memory)
-    context["memory"] = r.word(0, PTR)
+    context["memory"] = r.const(0, PTR)
     context["mapped"] = 0
     r.finish(OK)
     r = _function(
@@ -207,7 +209,7 @@ def _emit_create(module: ModuleEmitter, interface: Interface) -> None:
     with r.when(out.is_null):
         r.give(BAD_ARGUMENT)
     Table(out, PTR)[0] = 0
-    room = r.external("malloc", PTR, r.word(interface.context_bytes + ALIGNMENT))
+    room = r.external("malloc", PTR, r.const(interface.context_bytes + ALIGNMENT))
     with r.when(room.is_null):
         r.give(NO_MEMORY)
     memory = r.address_of((r.number_of(room) + 1).up_to(ALIGNMENT))
@@ -217,13 +219,13 @@ def _emit_create(module: ModuleEmitter, interface: Interface) -> None:
         with r.when(found.is_null):
             r.external("free", None, room)
             r.give(BAD_WEIGHTS)
-        weights = r.moved(found, interface.weights_start)
+        weights = r.at(found, "i8", interface.weights_start)
     else:
-        found, weights = r.word(0, PTR), r.symbol(interface.weights)
+        found, weights = r.const(0, PTR), r.symbol(interface.weights)
     code = r.call("graphc_begin", I64, memory, weights, threads)
     with r.when(code.differs(OK)):
         if interface.weights is None:
-            r.external("munmap", I32, found, r.word(interface.weights_bytes))
+            r.external("munmap", I32, found, r.const(interface.weights_bytes))
         r.external("free", None, room)
         r.give(code)
     context = Record(CONTEXT, memory)
@@ -242,28 +244,28 @@ def _emit_mapped(module: ModuleEmitter, interface: Interface) -> None:
     r = Routine(module, "graphc_mapped", {"path": PTR}, PTR)
     (path,) = r.parameters
     with r.when(path.is_null):
-        r.give(r.word(0, PTR))
+        r.give(r.const(0, PTR))
     flags = _CLOSED_IN_CHILDREN if interface.is_linux else 0
     opened = r.external_variadic("open", I32, 2, path, r.narrow(flags))
     with r.when(opened < 0):
-        r.give(r.word(0, PTR))
+        r.give(r.const(0, PTR))
     file = r.narrow(opened)
-    size = r.external("lseek", I64, file, r.word(0), r.narrow(2))
+    size = r.external("lseek", I64, file, r.const(0), r.narrow(2))
     right = size.equals(interface.weights_bytes)
     with r.when(right.equals(0)):
         r.external("close", I32, file)
-        r.give(r.word(0, PTR))
+        r.give(r.const(0, PTR))
     # for reading, and private: 1 and 2 on all systems that have it
     rights = r.narrow(1), r.narrow(2)
-    found = r.external("mmap", PTR, r.word(0, PTR), size, *rights, file, r.word(0))
+    found = r.external("mmap", PTR, r.const(0, PTR), size, *rights, file, r.const(0))
     r.external("close", I32, file)
     with r.when(r.number_of(found).equals(-1)):
-        r.give(r.word(0, PTR))
+        r.give(r.const(0, PTR))
     head = module.octets(interface.weights_head)
-    same = r.external("memcmp", I32, found, Word(r, head), r.word(len(interface.weights_head)))
+    same = r.external("memcmp", I32, found, r.symbol(head), r.const(len(interface.weights_head)))
     with r.when(same.differs(0)):
         r.external("munmap", I32, found, size)
-        r.give(r.word(0, PTR))
+        r.give(r.const(0, PTR))
     r.finish(found)
 
 
@@ -281,7 +283,7 @@ def _emit_destroy(module: ModuleEmitter, interface: Interface) -> None:
     with r.when(room.is_null):
         r.give()
     if interface.weights is None:
-        start = r.moved(context["weights"], -interface.weights_start)
+        start = r.at(context["weights"], "i8", -interface.weights_start)
         r.external("munmap", I32, start, context["mapped"])
     r.external("free", None, room)
     r.finish()
@@ -342,7 +344,7 @@ def _emit_calls(module: ModuleEmitter, interface: Interface) -> None:
         )  # fmt: skip
         at, variable, memory, size = r.parameters
         _require(r, at)
-        r.finish(r.call(MOVE, I64, at, variable, memory, size, r.word(writes)))
+        r.finish(r.call(MOVE, I64, at, variable, memory, size, r.const(writes)))
 
     _emit_shape(module, interface)
 
@@ -359,7 +361,7 @@ def _emit_shape(module: ModuleEmitter, interface: Interface) -> None:
     context = Record(CONTEXT, at)
     program = program_of(context)
     first = r.cell(-1)
-    start = r.word(0)
+    start = r.const(0)
     for position, count in enumerate(("inputs", "outputs", "variables")):
         fits = group.equals(position) & (number >= 0) & (number < program[count])
         with r.when(fits):
@@ -370,25 +372,25 @@ def _emit_shape(module: ModuleEmitter, interface: Interface) -> None:
     rows, sizes = program.table("shapes_at", I32), context.table("sizes_at")
     begin = rows[first.value]
     shape = Table(out)
-    with r.loop(rows[first.value + 1] - begin) as axis:
+    with r.each(rows[first.value + 1] - begin) as axis:
         shape[axis] = sizes[rows[begin + axis]]
     r.finish(OK)
 
 
-def _require(r: Routine, *addresses: Word) -> None:
+def _require(r: Routine, *addresses: Reg) -> None:
     """Ends the routine if an address is null."""
     for address in addresses:
         with r.when(address.is_null):
             r.give(BAD_ARGUMENT)
 
 
-def _require_dims(r: Routine, at: Word, dims: Word) -> None:
+def _require_dims(r: Routine, at: Reg, dims: Reg) -> None:
     symbolic = program_of(Record(CONTEXT, at))["symbols"].differs(0)
     with r.when(dims.is_null & symbolic):
         refuse(r, at, r.text("dims is NULL"), (), BAD_ARGUMENT)
 
 
-def _bind(r: Routine, at: Word, dims: Word) -> None:
+def _bind(r: Routine, at: Reg, dims: Reg) -> None:
     _require_dims(r, at, dims)
     code = r.call(BIND, I64, at, dims)
     with r.when(code.differs(OK)):
@@ -410,17 +412,17 @@ def _emit_internal(module: ModuleEmitter, interface: Interface) -> None:
         with r.when(what.equals(number)):
             r.give(r.symbol(symbol))
     with r.when(what.equals(DIGEST)):
-        r.give(Word(r, module.octets(interface.digest)))
+        r.give(r.symbol(module.octets(interface.digest)))
     chosen = r.call(CHOSEN, PTR)
     with r.when(chosen.is_null):
         r.give(chosen)
     with r.when(what.equals(PROGRAM)):
         for place, (symbol, _) in enumerate(interface.programs):
             with r.when(chosen.equals(r.symbol(symbol))):
-                r.give(r.address_of(r.word(place + 1)))
+                r.give(r.address_of(r.const(place + 1)))
     with r.when(what.equals(KERNELS)):
         r.give(Record(PROGRAM_LAYOUT, chosen)["kernels"])
-    r.finish(r.word(0, PTR))
+    r.finish(r.const(0, PTR))
 
 
 __all__ = ["CHOSEN", "CPU_LEVEL", "VERSION", "Interface", "emit_interface"]

@@ -20,8 +20,11 @@ from graphc.aot.native.running import emit_running
 from graphc.aot.tables import MARK, LibraryTables, symbol_names
 from graphc.base.target import Target
 from graphc.codegen.llvm.dims import emit_dims
-from graphc.codegen.llvm.emitter import I64, PTR, FunctionEmitter, ModuleEmitter, Reg
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.routine import words
+from graphc.codegen.llvm.types import I1, I64, PTR
 from graphc.ir.dims.expressions import DimExpr
 from graphc.native.cpuid import emit_cpu_level
 from graphc.native.plan_walker import ProgramText, emit_walker, joined_modules
@@ -138,7 +141,7 @@ def _program_text(variant: Variant, kernels: Sequence[str]) -> str:
     assert all(numbers <= SHOWN for numbers in plan.guards[GUARD_FIELDS - 1 :: GUARD_FIELDS])
     content: dict[str, str] = {
         "bounds_at": words([bound for pair in variant.bounds for bound in pair], 64),
-        "symbol_messages_at": _addresses(name.text for name in names),
+        "symbol_messages_at": _addresses(names),
         "slots_at": words(tables.slots),
         "entries_at": words(plan.entries),
         "cells_at": words(plan.cells),
@@ -159,13 +162,13 @@ def _program_text(variant: Variant, kernels: Sequence[str]) -> str:
         "works_at": words(plan.works),
         "group_bounds_at": words(plan.bounds, 64),
         "sites_at": words(tables.sites),
-        "messages_at": _addresses(message.text for message in messages),
+        "messages_at": _addresses(messages),
         "constants_at": words(variant.constants, 64),
         "input_bytes_at": words(variant.input_bytes),
         "output_bytes_at": words(variant.output_bytes),
         "variables_at": words([word for row in variant.variables for word in row], 64),
         "shapes_at": words(shapes),
-        "kernels": _addresses(f"@{kernel}" for kernel in kernels),
+        "kernels": _addresses(kernels),
     }
     lines = [
         f"@{label}.table.{name} = internal constant {text}, align 8"
@@ -184,19 +187,19 @@ def _program_text(variant: Variant, kernels: Sequence[str]) -> str:
 
 
 def _addresses(symbols: Iterable[str]) -> str:
-    items = [f"ptr {symbol}" for symbol in symbols]
+    items = [f"ptr @{symbol}" for symbol in symbols]
     return f"[{len(items)} x ptr] [{', '.join(items)}]"
 
 
 def _emit_sizes(module: ModuleEmitter, symbol: str, tables: PlanTables) -> None:
     """``i1 symbol(symbols, sizes)``: the values of all dims; true where one exceeds an int64."""
-    e = FunctionEmitter(module, symbol, (("ptr", "%symbols"), ("ptr", "%sizes")), "i1")
+    e = FunctionEmitter(module, symbol, {"symbols": PTR, "sizes": PTR}, I1)
     known: dict[DimExpr, Reg] = {}
     for number, dim in enumerate(tables.symbols):
-        at = e.element_pointer(Reg("%symbols", PTR), e.const(number, I64), "i64")
+        at = e.at(e.parameter("symbols"), "i64", number)
         known[dim] = e.load(at, I64, 8)
-    flags = emit_dims(e, tables.dims, known, Reg("%sizes", PTR))
-    e.finish(f"ret {flags}")
+    flags = emit_dims(e, tables.dims, known, e.parameter("sizes"))
+    e.finish(flags)
 
 
 # --- text ----------------------------------------------------------------------------------------
@@ -244,19 +247,20 @@ def signature_text(
         return f"ptr @graphc_signature.{name}"
 
     dims = [
-        f"{{ {module.string(name)}, i64 {lower}, i64 {upper} }}" for name, lower, upper in symbols
+        f"{{ ptr @{module.string(name)}, i64 {lower}, i64 {upper} }}"
+        for name, lower, upper in symbols
     ]
     tables = [listed("dim", dims, "{ ptr, i64, i64 }")]
     counts = [f"i32 {len(symbols)}"]
     for kind, infos in tensors.items():
         rows = [
-            f"{{ {module.string(name)}, {module.string(', '.join(shape))}, i32 {dtype}, "
+            f"{{ ptr @{module.string(name)}, ptr @{module.string(', '.join(shape))}, i32 {dtype}, "
             f"i32 {len(shape)} }}"
             for name, dtype, shape in infos
         ]
         tables.append(listed(kind, rows, "{ ptr, ptr, i32, i32 }"))
         counts.append(f"i32 {len(infos)}")
-    fields = [*counts, *tables, str(module.string(target))]
+    fields = [*counts, *tables, f"ptr @{module.string(target)}"]
     types = ", ".join(["i32"] * len(counts) + ["ptr"] * (len(tables) + 1))
     lines.append(f"@graphc_signature = internal constant {{ {types} }} {{ {', '.join(fields)} }}")
     return "\n".join((module.text(), *lines))

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from graphc.aot.tables import SLOT_FIELDS, LibraryTables
 from graphc.base.target import CACHE_LINE
-from graphc.codegen.llvm.emitter import I64, PTR
 from graphc.codegen.llvm.routine import Layout
+from graphc.codegen.llvm.types import I64, PTR
 from graphc.plan.abi import CUT_FIELDS, GROUP_FIELDS, IDLE_FIELDS, STEP_FIELDS, STEP_WORDS
 
 OK, BAD_ARGUMENT, BAD_DIMS, BAD_INDEX, NO_MEMORY, BAD_CPU, BAD_WEIGHTS, NO_WORKSPACE = range(8)

@@ -35,8 +35,10 @@ from graphc.aot.tables import (
     TEMPORARY,
     VARIABLE,
 )
-from graphc.codegen.llvm.emitter import I32, I64, PTR, ModuleEmitter
-from graphc.codegen.llvm.routine import Record, Routine, Table, Word
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.routine import Record, Routine, Table
+from graphc.codegen.llvm.types import I32, I64, PTR
 from graphc.plan.abi import FAIL, LAUNCH, STEP_FIELDS, STEP_WORDS, WALKER
 
 INITIALISE, RUN, NEED, MOVE = (
@@ -67,22 +69,22 @@ def _emit_initialise(module: ModuleEmitter) -> None:
     context, program = Record(CONTEXT, at), Record(PROGRAM, plan)
     context["program"], context["weights"], context["threads"] = plan, weights, threads
     context["bound"] = 0
-    place = r.moved(at, HEAD_BYTES)
+    place = r.at(at, "i8", HEAD_BYTES)
     context["status"] = place
-    r.clear(place, WORD * STATUS_WORDS)
-    place = r.moved(place, WORD * STATUS_WORDS)
+    r.fill_bytes(place, 0, WORD * STATUS_WORDS)
+    place = r.at(place, "i8", WORD * STATUS_WORDS)
     context["message"] = place
     Table(place)[0] = 0
-    place = r.moved(place, MESSAGE_BYTES)
+    place = r.at(place, "i8", MESSAGE_BYTES)
     for area, count in areas().items():
         context[f"{area}_at"] = place
-        place = r.moved(place, program[count] * (WORD * words_of(area)))
-    r.clear(context["symbols_at"], program["symbols"] * WORD)
+        place = r.at(place, "i8", program[count] * (WORD * words_of(area)))
+    r.fill_bytes(context["symbols_at"], 0, program["symbols"] * WORD)
     steps, rows = context.table("steps_at"), program.table("steps_at", I32)
     kernels = program.table("kernels", PTR)
-    with r.loop(program["steps"]) as n:
+    with r.each(program["steps"]) as n:
         step, row = n * STEP_WORDS, n * STEP_FIELDS
-        r.clear(steps.at(step), WORD * STEP_WORDS)
+        r.fill_bytes(steps.at(step), 0, WORD * STEP_WORDS)
         steps[step + 2], steps[step + 3] = rows[row + 2], rows[row + 3]
         steps[step + 4] = rows[row + 4]
         # a program need not have any kernel
@@ -90,18 +92,18 @@ def _emit_initialise(module: ModuleEmitter) -> None:
             steps[step + 1] = r.number_of(kernels[rows[row + 1]])
     current, spare = context.table("current_at", PTR), context.table("spare_at", PTR)
     variables = program.table("variables_at")
-    with r.loop(program["variables"]) as n:
+    with r.each(program["variables"]) as n:
         row = n * VARIABLE_FIELDS
-        initial = r.moved(weights, variables[row])
+        initial = r.at(weights, "i8", variables[row])
         current[n] = initial
         spare[n] = initial
         second = variables[row + 3]
         # what a run writes needs memory of its own from the start
         with r.when(second.differs(0)):
-            block = r.moved(at, variables[row + 2])
-            r.copy(block, initial, variables[row + 1])
+            block = r.at(at, "i8", variables[row + 2])
+            r.copy_bytes(block, initial, variables[row + 1])
             current[n] = block
-            spare[n] = r.moved(at, second)
+            spare[n] = r.at(at, "i8", second)
     r.finish()
 
 
@@ -109,7 +111,7 @@ def _emit_need(module: ModuleEmitter) -> None:
     r = Routine(module, NEED, {"context": PTR}, I64)
     peak = Record(CONTEXT, r.parameters[0])["peak"]
     # room to begin on a cache line
-    r.finish(r.choose(peak.equals(0), peak, peak + ALIGNMENT))
+    r.finish(r.select(peak.equals(0), peak, peak + ALIGNMENT))
 
 
 def _emit_addresses(module: ModuleEmitter) -> None:
@@ -121,22 +123,22 @@ def _emit_addresses(module: ModuleEmitter) -> None:
     context = Record(CONTEXT, at)
     program = program_of(context)
     slots, addresses = program.table("slots_at", I32), context.table("addresses_at", PTR)
-    places: dict[int, Callable[[Word], Word]] = {
+    places: dict[int, Callable[[Reg], Reg]] = {
         INPUT: lambda n: Table(inputs, PTR)[n],
         OUTPUT: lambda n: Table(outputs, PTR)[n],
         VARIABLE: lambda n: context.table("current_at", PTR)[n],
         RENEWED: lambda n: context.table("spare_at", PTR)[n],
-        TEMPORARY: lambda n: r.moved(base, context.table("offsets_at")[n]),
-        CONSTANT: lambda n: r.moved(context["weights"], program.table("constants_at")[n]),
+        TEMPORARY: lambda n: r.at(base, "i8", context.table("offsets_at")[n]),
+        CONSTANT: lambda n: r.at(context["weights"], "i8", program.table("constants_at")[n]),
     }
-    with r.loop(program["slots"]) as slot:
+    with r.each(program["slots"]) as slot:
         kind, number = slots[slot * SLOT_FIELDS], slots[slot * SLOT_FIELDS + 1]
         with r.when(number >= 0):
             for wanted, place in places.items():
                 with r.when(kind.equals(wanted)):
                     addresses[slot] = place(number)
     pointers, entries = context.table("pointers_at", PTR), program.table("entries_at", I32)
-    with r.loop(program["entries"]) as n:
+    with r.each(program["entries"]) as n:
         pointers[n] = addresses[entries[n]]
     r.finish()
 
@@ -151,7 +153,7 @@ def _emit_missing(module: ModuleEmitter) -> None:
     )
     at, arrays, count, numbers, text = r.parameters
     sizes = Record(CONTEXT, at).table("sizes_at")
-    with r.loop(count) as n:
+    with r.each(count) as n:
         some = sizes[Table(numbers, I32)[n]].differs(0)
         missing = arrays.is_null
         with r.when(missing & some):
@@ -209,7 +211,7 @@ def _exchange(r: Routine, context: Record, program: Record) -> None:
     """Gives the variables that were written their new blocks."""
     current, spare = context.table("current_at", PTR), context.table("spare_at", PTR)
     rows = program.table("variables_at")
-    with r.loop(program["variables"]) as n, r.when(rows[n * VARIABLE_FIELDS + 3].differs(0)):
+    with r.each(program["variables"]) as n, r.when(rows[n * VARIABLE_FIELDS + 3].differs(0)):
         old = current[n]
         current[n] = spare[n]
         spare[n] = old
@@ -228,7 +230,7 @@ def _emit_failure(module: ModuleEmitter) -> None:
         r.give(r.call(SAY_GUARD, I64, at, kernel))
     message = program.table("sites_at", I32)[kernel] + status[1]
     numbers = (status[2], status[3])
-    r.clear(status.at(0), WORD * STATUS_WORDS)
+    r.fill_bytes(status.at(0), 0, WORD * STATUS_WORDS)
     refuse(r, at, program.table("messages_at", PTR)[message], numbers, BAD_INDEX)
     r.finish()
 
@@ -255,13 +257,13 @@ def _emit_move(module: ModuleEmitter) -> None:
         refuse(r, at, r.text(f"the memory for variable {MARK} is NULL"), (variable,), BAD_ARGUMENT)
     current = context.table("current_at", PTR)
     with r.when(writes.equals(0)):
-        r.copy(memory, current[variable], size)
+        r.copy_bytes(memory, current[variable], size)
         r.give(OK)
     # what the library only reads is still where the weights are
     with r.when(rows[row + 3].equals(0)):
-        current[variable] = r.moved(at, rows[row + 2])
-    r.copy(current[variable], memory, size)
+        current[variable] = r.at(at, "i8", rows[row + 2])
+    r.copy_bytes(current[variable], memory, size)
     r.finish(OK)
 
 
-__all__ = ["INITIALISE", "MOVE", "NEED", "RUN", "SAY", "Word", "emit_running"]
+__all__ = ["INITIALISE", "MOVE", "NEED", "RUN", "SAY", "Reg", "emit_running"]

@@ -14,15 +14,11 @@ import numpy as np
 
 from graphc.base.target import Target
 from graphc.codegen.kernels.primitives import emit_primitive
-from graphc.codegen.llvm.emitter import (
-    I64,
-    PTR,
-    FunctionEmitter,
-    ModuleEmitter,
-    Reg,
-    ltype,
-)
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.storage import element_of, from_storage, storage, to_storage
+from graphc.codegen.llvm.types import I64, PTR, ltype
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import DType, bool_
 from graphc.kernel.scalar import PRIMITIVES
@@ -58,19 +54,18 @@ class Loops:
         body: Callable[[FunctionEmitter, list[Reg]], Reg],
     ) -> None:
         """A loop over arrays whose length is a multiple of ``lanes``."""
-        pointers = [("ptr", f"%in{index}") for index in range(len(operands))]
-        e = FunctionEmitter(
-            self._module, symbol, [*pointers, ("ptr", "%out"), ("i64", "%count")]
-        )
-        with e.loop(e.const(0, I64), Reg("%count", I64), lanes) as loop:
+        pointers = [f"in{index}" for index in range(len(operands))]
+        parameters = dict.fromkeys((*pointers, "out"), PTR) | {"count": I64}
+        e = FunctionEmitter(self._module, symbol, parameters)
+        with e.loop(0, e.parameter("count"), lanes) as loop:
             inputs = []
-            for (_, pointer), dtype in zip(pointers, operands, strict=True):
-                address = e.element_pointer(Reg(pointer, PTR), loop.index, storage(dtype))
+            for pointer, dtype in zip(pointers, operands, strict=True):
+                address = e.at(e.parameter(pointer), storage(dtype), loop.index)
                 value = e.load(address, ltype(storage(dtype), lanes), 1)
                 inputs.append(from_storage(e, value, dtype))
             value = body(e, inputs)
             assert value.type == ltype(element_of(result), lanes)
-            address = e.element_pointer(Reg("%out", PTR), loop.index, storage(result))
+            address = e.at(e.parameter("out"), storage(result), loop.index)
             e.store(to_storage(e, value, result), address, 1)
         e.finish()
         self._symbols[symbol] = result.numpy

@@ -17,8 +17,9 @@ import numpy as np
 from graphc.base.target import Target
 from graphc.checking.levels.loops import FUNCTIONS, Loops
 from graphc.codegen.gemm.builder import Builder
-from graphc.codegen.llvm.emitter import ModuleEmitter, ltype
+from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.storage import element_of
+from graphc.codegen.llvm.types import ltype
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import DType, dtype, floating
 from graphc.kernel.fused_multiply_add import fma
@@ -90,15 +91,15 @@ def _chain(element: DType, target: Target) -> Any:
     """``void (ptr a, ptr b, ptr c, i64 m, i64 n, i64 k)`` of packed arrays; n in whole vectors."""
     module = ModuleEmitter(target)
     f = Builder(module, "chain", "*a *b *c m n k", internal=False)
-    a, b, c, m, n, k = f.parameter("a", "b", "c", "m", "n", "k")
+    a, b, c, m, n, k = f.given("a", "b", "c", "m", "n", "k")
     kind, size = element_of(element), element.bytes
     vector = ltype(kind, _CHAIN_LANES)
-    with f.loop(f.i64(0), m, 1) as row, f.loop(f.i64(0), n, _CHAIN_LANES) as column:
-        with f.loop(f.i64(0), k, 1, [f.const(0.0, vector)]) as step:
-            x = f.load(f.at(a, kind, f.mul(row.index, k), step.index), ltype(kind), size)
-            y = f.load(f.at(b, kind, f.mul(step.index, n), column.index), vector, size)
+    with f.loop(0, m) as row, f.loop(0, n, _CHAIN_LANES) as column:
+        with f.loop(0, k, 1, [f.const(0.0, vector)]) as step:
+            x = f.load(f.at(a, kind, row.index * k, step.index), ltype(kind), size)
+            y = f.load(f.at(b, kind, step.index * n, column.index), vector, size)
             step.yields = [f.fma(f.splat(x, _CHAIN_LANES), y, step.carries[0])]
-        f.store(step.results[0], f.at(c, kind, f.mul(row.index, n), column.index), size)
+        f.store(step.results[0], f.at(c, kind, row.index * n, column.index), size)
     f.finish()
     library = jit.load(module.text(), ("chain",), target)
     function = library.function("chain", *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)

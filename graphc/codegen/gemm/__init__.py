@@ -23,7 +23,7 @@ from graphc.codegen.gemm.blocking import (
 from graphc.codegen.gemm.driver import emit_float_gemm, emit_float_gemm_packed
 from graphc.codegen.gemm.gemv import columns_before
 from graphc.codegen.gemm.integer import emit_integer_gemm
-from graphc.codegen.llvm.emitter import ModuleEmitter
+from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.ir.dtypes import DType
 
 __all__ = [

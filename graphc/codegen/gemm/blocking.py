@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from graphc.base.target import Target
 from graphc.base.tuning.sharing import SHARING
-from graphc.codegen.llvm.emitter import LType, ltype
 from graphc.codegen.llvm.storage import element_of
+from graphc.codegen.llvm.types import LType, ltype
 from graphc.ir.dtypes import DType
 from graphc.kernel.panels import depth_limit, panel_width, vector_bits
 

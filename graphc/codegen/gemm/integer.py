@@ -7,7 +7,8 @@ from graphc.base.tuning.products import PRODUCTS
 from graphc.codegen.gemm.builder import Builder
 from graphc.codegen.gemm.packing import emit_zero
 from graphc.codegen.gemm.streaming_kernel import Stream, emit_stream
-from graphc.codegen.llvm.emitter import ModuleEmitter, ltype
+from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.types import ltype
 from graphc.ir.dtypes import DType
 
 
@@ -27,38 +28,38 @@ def emit_integer_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> st
         "*a *b *c m n k a_row a_col b_row b_col c_row *workspace *near near_count",
         internal=False,
     )
-    a, b, c, m, n, k = f.parameter("a", "b", "c", "m", "n", "k")
-    a_row, a_col, b_row, b_col, c_row = f.parameter("a_row", "a_col", "b_row", "b_col", "c_row")
-    f.leave_if(f.either(f.compare("slt", m, 1), f.compare("slt", n, 1)))
+    a, b, c, m, n, k = f.given("a", "b", "c", "m", "n", "k")
+    a_row, a_col, b_row, b_col, c_row = f.given("a_row", "a_col", "b_row", "b_col", "c_row")
+    f.leave_if((m < 1) | (n < 1))
     scalar = ltype(element)
 
-    contiguous = f.compare("eq", b_col, 1)
+    contiguous = b_col.equals(1)
     with f.when(contiguous):
-        f.run(zero, c, m, n, c_row)
+        f.call(zero, None, c, m, n, c_row)
         with (
             f.blocks(n, PRODUCTS.integer_block_bytes // size) as (column, columns),
             f.blocks(k, PRODUCTS.integer_depth) as (start, depth),
             f.blocks(m, PRODUCTS.integer_rows) as (row, rows),
         ):
-            left = f.at(a, element, f.mul(row, a_row), f.mul(start, a_col))
-            right = f.at(b, element, f.mul(start, b_row), column)
-            result = f.at(c, element, f.mul(row, c_row), column)
-            operands = (left, a_row, a_col, right, b_row, result, c_row, f.i64(lanes))
-            f.run(stream, *operands, f.i64(0), columns, depth, rows)
+            left = f.at(a, element, row * a_row, start * a_col)
+            right = f.at(b, element, start * b_row, column)
+            result = f.at(c, element, row * c_row, column)
+            operands = (left, a_row, a_col, right, b_row, result, c_row, f.const(lanes))
+            f.call(stream, None, *operands, 0, columns, depth, rows)
     f.leave_if(contiguous)
 
-    with f.loop(f.i64(0), m, 1) as row, f.loop(f.i64(0), n, 1) as column:
-        left = f.at(a, element, f.mul(row.index, a_row))
-        right = f.at(b, element, f.mul(column.index, b_col))
-        with f.loop(f.i64(0), k, 1, [f.const(0, scalar)]) as step:
-            x = f.load(f.at(left, element, f.mul(step.index, a_col)), scalar, size)
-            y = f.load(f.at(right, element, f.mul(step.index, b_row)), scalar, size)
+    with f.loop(0, m) as row, f.loop(0, n) as column:
+        left = f.at(a, element, row.index * a_row)
+        right = f.at(b, element, column.index * b_col)
+        with f.loop(0, k, 1, [f.const(0, scalar)]) as step:
+            x = f.load(f.at(left, element, step.index * a_col), scalar, size)
+            y = f.load(f.at(right, element, step.index * b_row), scalar, size)
             total = step.carries[0]
             if boolean:
-                step.yields = [f.binary("or", total, f.binary("and", x, y))]
+                step.yields = [total | (x & y)]
             else:
-                step.yields = [f.binary("add", total, f.binary("mul", x, y))]
-        place = f.at(c, element, f.mul(row.index, c_row), column.index)
+                step.yields = [total + x * y]
+        place = f.at(c, element, row.index * c_row, column.index)
         f.store(step.results[0], place, size)
     f.finish()
     return name

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphc.codegen.gemm.blocking import Blocking
-from graphc.codegen.gemm.builder import Builder, edge_mask, masked_load, masked_store, phi
+from graphc.codegen.gemm.builder import Builder, edge_mask, masked_load, masked_store
 from graphc.codegen.gemm.prefetch_plan import emit_request
-from graphc.codegen.llvm.emitter import ModuleEmitter, Reg
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.prefetch import prefetch
 
 
@@ -30,20 +31,20 @@ def emit_tile(
         return name
     last_parameter = " columns" if edge else ""
     f = Builder(module, name, f"k *a a_row a_col *b b_row *c c_row rows resume{last_parameter}")
-    k, a, a_row, a_col, b, b_row = f.parameter("k", "a", "a_row", "a_col", "b", "b_row")
-    c, c_row, rows, resume = f.parameter("c", "c_row", "rows", "resume")
-    last = f.sub(rows, 1)
-    clamped = [f.minimum(f.i64(row), last) for row in range(tile_rows)]
+    k, a, a_row, a_col, b, b_row = f.given("k", "a", "a_row", "a_col", "b", "b_row")
+    c, c_row, rows, resume = f.given("c", "c_row", "rows", "resume")
+    last = rows - 1
+    clamped = [f.least(f.const(row), last) for row in range(tile_rows)]
     left = _rows(f, sizes, a, a_row, clamped)
     mask = None
     if edge:
-        (columns,) = f.parameter("columns")
-        mask = edge_mask(f, f.sub(columns, (vectors - 1) * sizes.lanes), sizes.lanes)
+        (columns,) = f.given("columns")
+        mask = edge_mask(f, columns - (vectors - 1) * sizes.lanes, sizes.lanes)
     chains = _Chains(f, sizes, left, (a_col, b_row), vectors, mask)
     places = chains.places(_rows(f, sizes, c, c_row, clamped))
     _ask_for_result(f, sizes, places[::vectors], vectors, c_row)
     start = _start_of_chains(f, sizes, places, resume, chains.masks * tile_rows)
-    chains.store(chains.steps(k, [*start, f.i64(0), b]), places)
+    chains.store(chains.steps(k, [*start, f.const(0), b]), places)
     f.finish()
     return name
 
@@ -58,25 +59,25 @@ def emit_strip(module: ModuleEmitter, sizes: Blocking) -> str:
     if module.has(name):
         return name
     f = Builder(module, name, "k *a a_row a_col *b b_row *c c_row tiles resume *requests count")
-    k, a, a_row, a_col, b, b_row = f.parameter("k", "a", "a_row", "a_col", "b", "b_row")
-    c, c_row, tiles, resume = f.parameter("c", "c_row", "tiles", "resume")
-    table, count = f.parameter("requests", "count")
-    distance = f.quotient(k, f.add(count, 1))
-    rest = f.sub(k, f.mul(distance, count))
-    numbers = [f.i64(row) for row in range(sizes.tile_rows)]
+    k, a, a_row, a_col, b, b_row = f.given("k", "a", "a_row", "a_col", "b", "b_row")
+    c, c_row, tiles, resume = f.given("c", "c_row", "tiles", "resume")
+    table, count = f.given("requests", "count")
+    distance = k.udiv(count + 1)
+    rest = k - distance * count
+    numbers = [f.const(row) for row in range(sizes.tile_rows)]
     vectors = sizes.tile_columns // sizes.lanes
-    with f.loop(f.i64(0), tiles, 1, [a, c]) as tile:
+    with f.loop(0, tiles, 1, [a, c]) as tile:
         left, result = tile.carries
         chains = _Chains(f, sizes, _rows(f, sizes, left, a_row, numbers), (a_col, b_row), vectors)
         places = chains.places(_rows(f, sizes, result, c_row, numbers))
         _ask_for_result(f, sizes, places[::vectors], vectors, c_row)
         start = _start_of_chains(f, sizes, places, resume)
-        with f.loop(f.i64(0), count, 1, [*start, f.i64(0), b]) as loop:
+        with f.loop(0, count, 1, [*start, f.const(0), b]) as loop:
             loop.yields = chains.steps(distance, loop.carries)
             emit_request(f, sizes, table, loop.index)
         chains.store(chains.steps(rest, loop.results), places)
         tile.yields = [
-            f.at(place, sizes.element, f.mul(row, sizes.tile_rows))
+            f.at(place, sizes.element, row * sizes.tile_rows)
             for place, row in ((left, a_row), (result, c_row))
         ]
     f.finish()
@@ -99,7 +100,7 @@ class _Chains:
         ``mask`` the columns that there are in the last vector."""
         self._f, self._sizes, self._left, self._vectors = f, sizes, left, vectors
         self.masks = [*[None] * (vectors - 1), mask]
-        self._a_step, self._b_step = (f.mul(stride, sizes.size) for stride in strides)
+        self._a_step, self._b_step = (stride * sizes.size for stride in strides)
 
     def places(self, rows: Sequence[Reg]) -> list[Reg]:
         """Where the vectors of C are that begin in these rows."""
@@ -108,7 +109,7 @@ class _Chains:
     def steps(self, length: Reg, carries: Sequence[Reg]) -> Sequence[Reg]:
         """So many steps of all chains; carries the sums and where A and B are read."""
         f = self._f
-        with f.loop(f.i64(0), length, 1, carries) as loop:
+        with f.loop(0, length, 1, carries) as loop:
             loop.yields = self._step(loop.carries)
         return loop.results
 
@@ -130,22 +131,22 @@ class _Chains:
             for v in columns:
                 chain = number * self._vectors + v
                 sums[chain] = f.fma(left, right[v], sums[chain])
-        return [*sums, f.add(a_offset, self._a_step), f.at(b_place, "i8", self._b_step)]
+        return [*sums, a_offset + self._a_step, f.at(b_place, "i8", self._b_step)]
 
     def _beside(self, place: Reg, vector: int) -> Reg:
         f, sizes = self._f, self._sizes
-        return f.at(place, sizes.element, f.i64(vector * sizes.lanes))
+        return f.at(place, sizes.element, vector * sizes.lanes)
 
 
 def _rows(f: Builder, sizes: Blocking, base: Reg, stride: Reg, numbers: Sequence[Reg]) -> list[Reg]:
-    return [f.at(base, sizes.element, f.mul(number, stride)) for number in numbers]
+    return [f.at(base, sizes.element, number * stride) for number in numbers]
 
 
 def _ask_for_result(
     f: Builder, sizes: Blocking, rows: Sequence[Reg], vectors: int, c_row: Reg
 ) -> None:
     """Asks for what will be written, unless rows of C are short: it is in a cache then."""
-    with f.when(f.compare("sge", c_row, sizes.far_row)):
+    with f.when(c_row >= sizes.far_row):
         for row in rows:
             prefetch(f, row, vectors * sizes.lanes * sizes.size, write=True)
 
@@ -160,24 +161,24 @@ def emit_row(module: ModuleEmitter, sizes: Blocking, rows: int, panels: int) -> 
     if module.has(name):
         return name
     f = Builder(module, name, "k *a a_row a_col *b b_step *c c_row resume")
-    k, a, a_row, a_col, b, b_step = f.parameter("k", "a", "a_row", "a_col", "b", "b_step")
-    c, c_row, resume = f.parameter("c", "c_row", "resume")
+    k, a, a_row, a_col, b, b_step = f.given("k", "a", "a_row", "a_col", "b", "b_step")
+    c, c_row, resume = f.given("c", "c_row", "resume")
     vector, element, lanes, width = sizes.vector, sizes.element, sizes.lanes, sizes.tile_columns
-    bases = [f.at(b, element, f.mul(b_step, panel)) for panel in range(panels)]
-    a_rows = [f.at(a, element, f.mul(a_row, row)) for row in range(rows)]
+    bases = [f.at(b, element, b_step * panel) for panel in range(panels)]
+    a_rows = [f.at(a, element, a_row * row) for row in range(rows)]
     offsets = range(0, width, lanes)
     places = [
-        f.at(c, element, f.mul(c_row, row), f.i64(panel * width + offset))
+        f.at(c, element, c_row * row, panel * width + offset)
         for row in range(rows)
         for panel in range(panels)
         for offset in offsets
     ]
     start = _start_of_chains(f, sizes, places, resume)
-    with f.loop(f.i64(0), k, 1, start) as loop:
-        across, down = f.mul(loop.index, a_col), f.mul(loop.index, width)
+    with f.loop(0, k, 1, start) as loop:
+        across, down = loop.index * a_col, loop.index * width
         lefts = [f.load(f.at(row, element, across), sizes.scalar, sizes.size) for row in a_rows]
         rights = [
-            f.load(f.at(base, element, down, f.i64(offset)), vector, sizes.size)
+            f.load(f.at(base, element, down, offset), vector, sizes.size)
             for base in bases
             for offset in offsets
         ]
@@ -201,7 +202,7 @@ def _start_of_chains(
 ) -> list[Reg]:
     """Zeros, or what C holds at these places, and within masks, if ``resume`` is not 0."""
     entry, load, body = f.block, f.label("resume"), f.label("start")
-    f.branch(f.compare("ne", resume, 0), load, body)
+    f.branch(resume.differs(0), load, body)
     f.start(load)
     held = [
         masked_load(f, place, sizes.vector, mask)
@@ -209,5 +210,5 @@ def _start_of_chains(
     ]
     f.jump(body)
     f.start(body)
-    zero = Reg("zeroinitializer", sizes.vector)
-    return [phi(f, sizes.vector, [(zero, entry), (value, load)]) for value in held]
+    zero = f.zeros(sizes.vector)
+    return [f.phi(sizes.vector, [(zero, entry), (value, load)]) for value in held]

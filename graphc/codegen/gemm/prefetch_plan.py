@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from graphc.base.tuning.products import PRODUCTS
 from graphc.codegen.gemm.blocking import Blocking
 from graphc.codegen.gemm.builder import Builder
-from graphc.codegen.llvm.emitter import I64, PTR, Reg
+from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.prefetch import prefetch
+from graphc.codegen.llvm.types import I64, PTR
 from graphc.kernel.statements.products import MAX_NEAR
 
 # Numbers of an entry.
 _WORDS = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Near:
@@ -50,54 +52,54 @@ class Requests:
         rows = sizes.tile_rows
         self.f, self.sizes, self.near = f, sizes, near
         self.table = f.alloca(I64, _WORDS * (PRODUCTS.panel_requests + MAX_NEAR))
-        pieces = f.quotient(f.add(k, rows - 1), rows)
-        tiles = f.quotient(f.add(m, rows - 1), rows)
-        share = f.quotient(f.add(pieces, f.sub(tiles, 1)), tiles)
-        self._share = f.minimum(share, f.i64(PRODUCTS.panel_requests))
-        self._stride = f.mul(b_row, sizes.size)
-        self._piece = f.mul(self._stride, rows)
-        self._last = f.mul(self._piece, f.sub(pieces, 1))
-        is_far = f.compare("sge", f.mul(k, n), PRODUCTS.kept_bytes // sizes.size)
+        pieces = (k + (rows - 1)).udiv(rows)
+        tiles = (m + (rows - 1)).udiv(rows)
+        share = (pieces + (tiles - 1)).udiv(tiles)
+        self._share = f.least(share, PRODUCTS.panel_requests)
+        self._stride = b_row * sizes.size
+        self._piece = self._stride * rows
+        self._last = self._piece * (pieces - 1)
+        is_far = k * n >= PRODUCTS.kept_bytes // sizes.size
         # panels that were packed just now are near, others follow each other in memory
-        self._is_apart = f.both(is_far, f.compare("ne", b_row, sizes.tile_columns))
+        self._is_apart = is_far & b_row.differs(sizes.tile_columns)
         self._n = n
 
     def write(self, column: Reg, next_panel: Reg) -> Reg:
         """Fills the table for the first tile of the panel from a column on; gives the number of
         entries."""
         f, near = self.f, self.near
-        has_next = f.compare("sle", f.add(column, 2 * self.sizes.tile_columns), self._n)
-        share = f.select(f.both(self._is_apart, has_next), self._share, f.i64(0))
+        has_next = column + 2 * self.sizes.tile_columns <= self._n
+        share = f.select(self._is_apart & has_next, self._share, 0)
         panel = f.convert("ptrtoint", next_panel, "i64")
-        last, step = f.add(panel, self._last), f.mul(self._piece, share)
-        with f.loop(f.i64(0), share, 1) as loop:
-            first = f.add(panel, f.mul(loop.index, self._piece))
+        last, step = panel + self._last, self._piece * share
+        with f.loop(0, share) as loop:
+            first = panel + loop.index * self._piece
             self._store(loop.index, first, self._stride, step, last)
-        across = f.mul(f.add(near.column, column), self.sizes.size)
-        with f.loop(f.i64(0), near.count, 1) as loop:
-            place = f.mul(loop.index, 2)
-            base = f.load(f.element_pointer(near.table, place, "i64"), PTR, 8)
-            stride = f.load(f.element_pointer(near.table, f.add(place, 1), "i64"), I64, 8)
-            down = f.mul(near.row, stride)
+        across = (near.column + column) * self.sizes.size
+        with f.loop(0, near.count) as loop:
+            place = loop.index * 2
+            base = f.load(f.at(near.table, "i64", place), PTR, 8)
+            stride = f.load(f.at(near.table, "i64", place + 1), I64, 8)
+            down = near.row * stride
             first = f.convert("ptrtoint", f.at(base, "i8", down, across), "i64")
-            step = f.mul(stride, self.sizes.tile_rows)
-            self._store(f.add(share, loop.index), first, stride, step, f.i64(-1))
-        return f.add(share, near.count)
+            step = stride * self.sizes.tile_rows
+            self._store(share + loop.index, first, stride, step, f.const(-1))
+        return share + near.count
 
     def _store(self, entry: Reg, *words: Reg) -> None:
-        f, place = self.f, self.f.mul(entry, _WORDS)
+        f, place = self.f, entry * _WORDS
         for number, word in enumerate(words):
-            f.store(word, f.element_pointer(self.table, f.add(place, number), "i64"), 8)
+            f.store(word, f.at(self.table, "i64", place + number), 8)
 
 
 def emit_request(f: Builder, sizes: Blocking, table: Reg, entry: Reg) -> None:
     """Asks for all rows of an entry, into the second cache, and moves it to the tile below."""
-    first = f.mul(entry, _WORDS)
-    places = [f.element_pointer(table, f.add(first, word), "i64") for word in range(_WORDS)]
+    first = entry * _WORDS
+    places = [f.at(table, "i64", first + word) for word in range(_WORDS)]
     start, stride, step, last = (f.load(place, I64, 8) for place in places)
     address = f.convert("inttoptr", start, "ptr")
     for _ in range(sizes.tile_rows):
         prefetch(f, address, sizes.tile_columns * sizes.size, near=False)
         address = f.at(address, "i8", stride)
-    following = f.intrinsic("umin", I64, f.add(start, step), last)
+    following = f.intrinsic("umin", I64, start + step, last)
     f.store(following, places[0], 8)

@@ -12,7 +12,8 @@ from graphc.base.tuning.products import PRODUCTS
 from graphc.codegen.gemm.blocking import Blocking
 from graphc.codegen.gemm.builder import Builder
 from graphc.codegen.gemm.transpose import load_transposed, square_lanes
-from graphc.codegen.llvm.emitter import ModuleEmitter, Reg
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.prefetch import LINE
 
 
@@ -35,40 +36,40 @@ class _Kernel:
 
     def __init__(self, f: Builder, sizes: Blocking) -> None:
         self.f, self.sizes = f, sizes
-        self.a, self.a_row, self.a_col = f.parameter("a", "a_row", "a_col")
-        self.b, self.b_col, self.c, self.c_row = f.parameter("b", "b_col", "c", "c_row")
-        self.m, self.n, self.k = f.parameter("m", "n", "k")
+        self.a, self.a_row, self.a_col = f.given("a", "a_row", "a_col")
+        self.b, self.b_col, self.c, self.c_row = f.given("b", "b_col", "c", "c_row")
+        self.m, self.n, self.k = f.given("m", "n", "k")
 
     def emit(self) -> None:
         """Defines the function."""
         f, sizes, element = self.f, self.sizes, self.sizes.element
         square = square_lanes(sizes)
         line = max(square, LINE // sizes.size)
-        last, askew = f.sub(self.n, sizes.lanes), self._askew()
+        last, askew = self.n - sizes.lanes, self._askew()
         # One vector of columns at a time: columns powers of two apart share a cache set, and of
         # more of them lines are evicted before they have been read.
         with f.blocks(self.n, sizes.lanes) as (start, _):
-            first = f.minimum(start, last)
-            right = f.at(self.b, element, f.mul(first, self.b_col))
+            first = f.least(start, last)
+            right = f.at(self.b, element, first * self.b_col)
             result = f.at(self.c, element, first)
-            with f.loop(f.i64(0), self.m, 1) as row:
-                place = f.at(result, element, f.mul(row.index, self.c_row))
+            with f.loop(0, self.m) as row:
+                place = f.at(result, element, row.index * self.c_row)
                 f.store(f.const(0.0, sizes.vector), place, sizes.size)
-            done = f.binary("and", askew, f.i64(square - 1))
-            self._single_steps(right, result, f.i64(0), done)
+            done = askew & (square - 1)
+            self._single_steps(right, result, f.const(0), done)
             total = f.load(result, sizes.vector, sizes.size)
             # whole lines, as they may be evicted between two visits, and squares on both sides
-            sides = f.select(f.compare("sge", askew, square), f.i64(2), f.i64(1))
-            with f.loop(f.i64(0), sides, 1, [done, total]) as side:
-                is_last = f.compare("eq", f.add(side.index, 1), sides)
+            sides = f.select(askew >= square, 2, 1)
+            with f.loop(0, sides, 1, [done, total]) as side:
+                is_last = (side.index + 1).equals(sides)
                 done, total = side.carries
                 for steps, before in ((line, done), (square, askew)):
                     end = f.select(is_last, self.k, before)
-                    parts = f.quotient(f.sub(end, done), steps)
-                    with f.loop(f.i64(0), parts, 1, [total]) as part:
-                        start = f.add(done, f.mul(part.index, steps))
+                    parts = (end - done).udiv(steps)
+                    with f.loop(0, parts, 1, [total]) as part:
+                        start = done + part.index * steps
                         part.yields = [self._steps(right, start, steps, result, part.carries[0])]
-                    done, total = f.add(done, f.mul(parts, steps)), part.results[0]
+                    done, total = done + parts * steps, part.results[0]
                 side.yields = [done, total]
             done, total = side.results
             f.store(total, result, sizes.size)
@@ -78,21 +79,21 @@ class _Kernel:
     def _askew(self) -> Reg:
         """Steps before the first whole line of each column, if all columns lie in lines alike."""
         f, size = self.f, self.sizes.size
-        before = f.sub(f.i64(0), f.convert("ptrtoint", self.b, "i64"))
-        before = f.binary("and", before, f.i64(LINE - 1))
-        stride = f.binary("and", f.mul(self.b_col, size), f.i64(LINE - 1))
-        is_long = f.compare("sge", self.k, PRODUCTS.transposed_aligned_steps)
-        is_alike = f.both(f.compare("eq", stride, 0), is_long)
-        return f.select(is_alike, f.quotient(before, size), f.i64(0))
+        before = 0 - f.convert("ptrtoint", self.b, "i64")
+        before = before & (LINE - 1)
+        stride = (self.b_col * size) & (LINE - 1)
+        is_long = self.k >= PRODUCTS.transposed_aligned_steps
+        is_alike = stride.equals(0) & is_long
+        return f.select(is_alike, before.udiv(size), 0)
 
     def _steps(self, right: Reg, start: Reg, count: int, result: Reg, total: Reg) -> Reg:
         """Some steps of a vector of columns, for all rows; gives the sum of the first one."""
         f, sizes, square = self.f, self.sizes, square_lanes(self.sizes)
         place = f.at(right, sizes.element, start)
         values = load_transposed(f, place, self.b_col, sizes.vector, square, count // square)
-        total = self._sum(values, total, f.i64(0), start)
-        with f.loop(f.i64(1), self.m, 1) as row:
-            place = f.at(result, sizes.element, f.mul(row.index, self.c_row))
+        total = self._sum(values, total, f.const(0), start)
+        with f.loop(1, self.m) as row:
+            place = f.at(result, sizes.element, row.index * self.c_row)
             other = f.load(place, sizes.vector, sizes.size)
             f.store(self._sum(values, other, row.index, start), place, sizes.size)
         return total
@@ -101,17 +102,17 @@ class _Kernel:
         """Some steps of a vector of columns in one row."""
         f, lanes = self.f, self.sizes.lanes
         for step, value in enumerate(values):
-            total = f.fma(f.splat(self._factor(row, f.add(start, step)), lanes), value, total)
+            total = f.fma(f.splat(self._factor(row, start + step), lanes), value, total)
         return total
 
     def _single_steps(self, right: Reg, result: Reg, start: Reg, end: Reg) -> None:
         """Steps of a vector of columns, for all rows, column by column."""
         f, sizes = self.f, self.sizes
-        with f.loop(f.i64(0), self.m, 1) as row, f.loop(start, end, 1) as step:
+        with f.loop(0, self.m) as row, f.loop(start, end) as step:
             factor = self._factor(row.index, step.index)
-            sums = f.at(result, sizes.element, f.mul(row.index, self.c_row))
-            with f.loop(f.i64(0), f.i64(sizes.lanes), 1) as column:
-                place = f.at(right, sizes.element, f.mul(column.index, self.b_col), step.index)
+            sums = f.at(result, sizes.element, row.index * self.c_row)
+            with f.loop(0, sizes.lanes) as column:
+                place = f.at(right, sizes.element, column.index * self.b_col, step.index)
                 value = f.load(place, sizes.scalar, sizes.size)
                 place = f.at(sums, sizes.element, column.index)
                 total = f.load(place, sizes.scalar, sizes.size)
@@ -119,5 +120,5 @@ class _Kernel:
 
     def _factor(self, row: Reg, step: Reg) -> Reg:
         f, sizes = self.f, self.sizes
-        place = f.at(self.a, sizes.element, f.mul(row, self.a_row), f.mul(step, self.a_col))
+        place = f.at(self.a, sizes.element, row * self.a_row, step * self.a_col)
         return f.load(place, sizes.scalar, sizes.size)

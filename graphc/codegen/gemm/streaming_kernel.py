@@ -18,8 +18,10 @@ from typing import Literal, TypeAlias
 
 from graphc.base.tuning.products import PRODUCTS
 from graphc.codegen.gemm.builder import Builder, edge_mask, masked_load, masked_store
-from graphc.codegen.llvm.emitter import I64, LType, ModuleEmitter, Reg, ltype
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.prefetch import LINE, prefetch
+from graphc.codegen.llvm.types import LType, ltype
 
 Asks: TypeAlias = Literal["nothing", "all", "starts"]
 """What a kernel asks for while it goes through some rows of B: of those that follow nothing, all in
@@ -127,28 +129,28 @@ class _Kernel:
         self.scalar = ltype(stream.element)
         self.vector = ltype(stream.element, stream.lanes)
         self.size = self.scalar.bits // 8
-        a, a_row, self.a_col, self.b, self.b_row = f.parameter("a", "a_row", "a_col", "b", "b_row")
-        self.c, c_row, self.c_step = f.parameter("c", "c_row", "c_step")
-        self.first, self.end, self.k, count = f.parameter("first", "end", "k", "count")
+        a, a_row, self.a_col, self.b, self.b_row = f.given("a", "a_row", "a_col", "b", "b_row")
+        self.c, c_row, self.c_step = f.given("c", "c_row", "c_step")
+        self.first, self.end, self.k, count = f.given("first", "end", "k", "count")
         # the whole tiles
-        low = f.quotient(f.add(self.first, stream.width - 1), stream.width)
-        self.high = f.quotient(self.end, stream.width)
-        self.low = f.minimum(low, self.high)
-        last = f.sub(count, 1)
-        clamped = [f.minimum(f.i64(row), last) for row in range(stream.rows)]
-        self.a_rows = [f.at(a, stream.element, f.mul(row, a_row)) for row in clamped]
-        self.c_rows = [f.mul(row, c_row) for row in clamped]
-        self.depth = f.i64(stream.depth)
+        low = (self.first + (stream.width - 1)).udiv(stream.width)
+        self.high = self.end.udiv(stream.width)
+        self.low = f.least(low, self.high)
+        last = count - 1
+        clamped = [f.least(f.const(row), last) for row in range(stream.rows)]
+        self.a_rows = [f.at(a, stream.element, row * a_row) for row in clamped]
+        self.c_rows = [row * c_row for row in clamped]
+        self.depth = f.const(stream.depth)
         if stream.single_depth is not None:
-            is_single = f.compare("sle", f.sub(self.high, self.low), stream.side)
-            self.depth = f.select(is_single, f.i64(stream.single_depth), self.depth)
+            is_single = self.high - self.low <= stream.side
+            self.depth = f.select(is_single, stream.single_depth, self.depth)
         self.held = f.alloca(self.scalar, stream.rows * stream.depth) if stream.rows > 1 else None
 
     def emit(self) -> str:
         """Defines the function and returns its name."""
         f, stream = self.f, self.stream
         with f.blocks(self.k, self.depth) as (start, depth):
-            base = f.at(self.b, stream.element, f.mul(start, self.b_row))
+            base = f.at(self.b, stream.element, start * self.b_row)
             steps = _Steps(depth, base, *self._left(start, depth))
             if stream.asks == "nothing":
                 self._tiles(steps, self.low, self.high)
@@ -163,58 +165,58 @@ class _Kernel:
     def _following(self, start: Reg, base: Reg) -> Reg:
         """The rows of B behind those from ``start`` on."""
         f, stream = self.f, self.stream
-        is_last = f.compare("sge", f.add(start, self.depth), self.k)
-        following = f.at(base, stream.element, f.mul(self.b_row, self.depth))
-        return f.select(is_last, f.parameter("next")[0], following)
+        is_last = start + self.depth >= self.k
+        following = f.at(base, stream.element, self.b_row * self.depth)
+        return f.select(is_last, f.given("next")[0], following)
 
     def _left(self, start: Reg, depth: Reg) -> tuple[Reg, Reg]:
         """Where steps find their factors, and how far apart: of several rows in a small copy."""
         f, stream = self.f, self.stream
-        offset = f.mul(start, self.a_col)
+        offset = start * self.a_col
         if self.held is None:
             return f.at(self.a_rows[0], stream.element, offset), self.a_col
-        with f.loop(f.i64(0), depth, 1) as step:
-            across = f.add(offset, f.mul(step.index, self.a_col))
-            to = f.at(self.held, stream.element, f.mul(step.index, stream.rows))
+        with f.loop(0, depth) as step:
+            across = offset + step.index * self.a_col
+            to = f.at(self.held, stream.element, step.index * stream.rows)
             for row in range(stream.rows):
                 place = f.at(self.a_rows[row], stream.element, across)
                 value = f.load(place, self.scalar, self.size)
-                f.store(value, f.at(to, stream.element, f.i64(row)), self.size)
-        return self.held, f.i64(stream.rows)
+                f.store(value, f.at(to, stream.element, row), self.size)
+        return self.held, f.const(stream.rows)
 
     def _asking(self, steps: _Steps, following: Reg) -> None:
         """All tiles; each part of them asks for one of the rows that follow, in its order."""
         f, stream = self.f, self.stream
-        tiles = f.sub(self.high, self.low)
-        is_short = f.compare("slt", tiles, stream.depth)
-        parts = f.select(is_short, f.i64(1), f.i64(stream.depth))
-        length = f.quotient(f.add(tiles, f.sub(parts, 1)), parts)
-        with f.loop(f.i64(0), parts, 1) as part:
-            first = f.add(self.low, f.mul(part.index, length))
-            last = f.minimum(f.add(first, length), self.high)
-            row = f.at(following, stream.element, f.mul(part.index, self.b_row))
-            with f.loop(first, last, 1) as tile:
-                place = f.mul(f.sub(tile.index, first), stream.width * stream.depth)
+        tiles = self.high - self.low
+        is_short = tiles < stream.depth
+        parts = f.select(is_short, 1, stream.depth)
+        length = (tiles + (parts - 1)).udiv(parts)
+        with f.loop(0, parts) as part:
+            first = self.low + part.index * length
+            last = f.least(first + length, self.high)
+            row = f.at(following, stream.element, part.index * self.b_row)
+            with f.loop(first, last) as tile:
+                place = (tile.index - first) * (stream.width * stream.depth)
                 here = f.at(row, stream.element, place)
-                self._tile(steps, tile.index, _Wanted(here, f.i64(stream.width), near=False))
+                self._tile(steps, tile.index, _Wanted(here, f.const(stream.width), near=False))
 
     def _asking_for_starts(self, steps: _Steps, following: Reg) -> None:
         """All tiles; each of the last ones asks for one of the first of the rows that follow."""
         f, stream = self.f, self.stream
         wide = stream.side * stream.width
         count = max(1, PRODUCTS.next_rows_bytes // (wide * self.size)) * stream.side
-        (after,) = f.parameter("next")
-        is_asking = f.compare("ne", f.convert("ptrtoint", after, "i64"), 0)
-        whole = f.add(self.low, f.rounded_down(f.sub(self.high, self.low), stream.side))
-        before = f.sub(whole, f.select(is_asking, f.i64(count), f.i64(0)))
-        middle = f.intrinsic("smax", I64, self.low, before)
+        (after,) = f.given("next")
+        is_asking = f.convert("ptrtoint", after, "i64").differs(0)
+        whole = self.low + (self.high - self.low).down_to(stream.side)
+        before = whole - f.select(is_asking, count, 0)
+        middle = f.most(self.low, before)
         self._tiles(steps, self.low, middle)
-        first = f.sub(middle, self.low)
+        first = middle - self.low
         with f.loop(middle, whole, stream.side) as tile:
-            place = f.mul(f.sub(tile.index, first), stream.width)
+            place = (tile.index - first) * stream.width
             here = f.at(following, stream.element, place)
             self._tile(steps, tile.index, _Wanted(here, self.b_row, near=True), stream.side)
-        with f.loop(whole, self.high, 1) as tile:
+        with f.loop(whole, self.high) as tile:
             self._tile(steps, tile.index, None)
 
     def _tiles(self, steps: _Steps, first: Reg, past: Reg) -> None:
@@ -226,26 +228,26 @@ class _Kernel:
     def _tile(self, steps: _Steps, tile: Reg, wanted: _Wanted | None, side: int = 1) -> None:
         """All steps for a whole tile, or for several side by side."""
         f, stream = self.f, self.stream
-        sums_at = f.at(self.c, stream.element, f.mul(tile, self.c_step))
+        sums_at = f.at(self.c, stream.element, tile * self.c_step)
         vectors = side * stream.vectors
-        span = _Span(f.mul(tile, stream.width), sums_at, vectors, self.vector, None)
+        span = _Span(tile * stream.width, sums_at, vectors, self.vector, None)
         self._add(steps, span, wanted)
 
     def _edges(self, steps: _Steps) -> None:
         """All steps for the columns before and behind whole tiles, which are parts of one tile."""
         f, stream = self.f, self.stream
-        low, high = (f.mul(tile, stream.width) for tile in (self.low, self.high))
-        with f.loop(f.i64(0), f.i64(2), 1) as side:
-            is_behind = f.compare("ne", side.index, 0)
-            behind = f.intrinsic("smax", I64, high, self.first)
-            begin = f.select(is_behind, behind, f.minimum(self.first, low))
+        low, high = (tile * stream.width for tile in (self.low, self.high))
+        with f.loop(0, 2) as side:
+            is_behind = side.index.differs(0)
+            behind = f.most(high, self.first)
+            begin = f.select(is_behind, behind, f.least(self.first, low))
             end = f.select(is_behind, self.end, low)
-            outside = f.rounded_down(begin, stream.width)
-            tile, inside = f.binary("sdiv", outside, f.i64(stream.width)), f.sub(begin, outside)
-            base = f.at(self.c, stream.element, f.mul(tile, self.c_step), inside)
-            with self._spans(f.sub(end, begin)) as (column, type_, mask):
+            outside = begin.down_to(stream.width)
+            tile, inside = outside // stream.width, begin - outside
+            base = f.at(self.c, stream.element, tile * self.c_step, inside)
+            with self._spans(end - begin) as (column, type_, mask):
                 sums_at = f.at(base, stream.element, column)
-                self._add(steps, _Span(f.add(begin, column), sums_at, 1, type_, mask), None)
+                self._add(steps, _Span(begin + column, sums_at, 1, type_, mask), None)
 
     @contextmanager
     def _spans(self, rest: Reg) -> Iterator[tuple[Reg, LType, Reg | None]]:
@@ -255,14 +257,14 @@ class _Kernel:
             with f.blocks(rest, lanes) as (column, columns):
                 yield column, self.vector, edge_mask(f, columns, lanes)
         else:
-            with f.loop(f.i64(0), rest, 1) as loop:
+            with f.loop(0, rest) as loop:
                 yield loop.index, self.scalar, None
 
     def _add(self, steps: _Steps, span: _Span, wanted: _Wanted | None) -> None:
         """All steps for some columns."""
         f, stream, element = self.f, self.stream, self.stream.element
         type_, mask = span.type, span.mask
-        vectors = [f.i64(v * stream.lanes) for v in range(span.vectors)]
+        vectors = [f.const(v * stream.lanes) for v in range(span.vectors)]
         places = [f.at(span.sums, element, row, v) for row in self.c_rows for v in vectors]
         sums = [masked_load(f, place, type_, mask) for place in places]
         pointers = [f.at(steps.right, element, span.column), steps.left]
@@ -270,12 +272,12 @@ class _Kernel:
         if wanted is not None:
             pointers.append(wanted.place)
             strides.append(wanted.step)
-        with f.loop(f.i64(0), steps.count, 1, [*sums, *pointers]) as loop:
+        with f.loop(0, steps.count, 1, [*sums, *pointers]) as loop:
             sums, pointers = list(loop.carries[: len(places)]), list(loop.carries[len(places) :])
             right_at, left_at, *wanted_at = pointers
             right: list[Reg] = []
             for row in range(stream.rows):
-                factor = f.load(f.at(left_at, element, f.i64(row)), self.scalar, self.size)
+                factor = f.load(f.at(left_at, element, row), self.scalar, self.size)
                 left = f.splat(factor, type_.lanes)
                 for number, offset in enumerate(vectors):
                     if row == 0:
@@ -294,12 +296,12 @@ class _Kernel:
         """Asks for the line that begins with a vector, counted from ``first`` on, if any does."""
         offset = number * self.stream.lanes * self.size
         if offset % LINE == 0:
-            place = self.f.at(first, "i8", self.f.i64(offset))
+            place = self.f.at(first, "i8", self.f.const(offset))
             prefetch(self.f, place, self.stream.lanes * self.size, near=near)
 
     def _accumulate(self, left: Reg, right: Reg, total: Reg) -> Reg:
         if self.stream.boolean:
-            return self.f.binary("or", total, self.f.binary("and", left, right))
+            return total | (left & right)
         if total.type.is_float:
             return self.f.fma(left, right, total)
-        return self.f.binary("add", total, self.f.binary("mul", left, right))
+        return total + left * right

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from graphc.codegen.gemm.blocking import Blocking
 from graphc.codegen.gemm.builder import Builder
-from graphc.codegen.llvm.emitter import LType, Reg, ltype
+from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.transpose import shuffled, transposed
+from graphc.codegen.llvm.types import LType, ltype
 
 
 def square_lanes(sizes: Blocking) -> int:
@@ -25,7 +26,7 @@ def load_transposed(
     parts: list[list[Reg]] = [[] for _ in range(count)]
     for _ in range(vector.lanes):
         for number, loaded in enumerate(parts):
-            place = f.at(source, vector.element, f.i64(number * square)) if number else source
+            place = f.at(source, vector.element, number * square) if number else source
             loaded.append(f.load(place, part, size))
         source = f.at(source, vector.element, stride)
     return [value for loaded in parts for value in transposed(f, _side_by_side(f, loaded, vector))]

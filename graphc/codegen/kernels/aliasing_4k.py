@@ -14,7 +14,9 @@ from collections.abc import Callable, Sequence
 
 from graphc.base.target import PAGE
 from graphc.base.tuning.machine import Tuning
-from graphc.codegen.llvm.emitter import I1, I64, FunctionEmitter, Reg
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.types import I1
 
 
 def beginning(e: FunctionEmitter, row_bytes: int, gap: Reg | None) -> Reg:
@@ -26,7 +28,7 @@ def beginning(e: FunctionEmitter, row_bytes: int, gap: Reg | None) -> Reg:
     tuning = Tuning.of(e.module.target)
     clear = tuning.alias_free_bytes
     choices = [at for at in tuning.alias_beginnings if (row_bytes + at) % PAGE < clear]
-    return _first(e, choices, lambda place: [] if gap is None else [e.binary("sub", gap, place)])
+    return _first(e, choices, lambda place: [] if gap is None else [gap - place])
 
 
 def turn(
@@ -45,7 +47,7 @@ def turn(
     def to_reads(count: int) -> list[Reg]:
         if gap is None:
             return []
-        return [e.binary("add", gap, place - count * step_bytes) for place in sorted(distances)]
+        return [gap + (place - count * step_bytes) for place in sorted(distances)]
 
     return _first(e, choices or [min(turns)], to_reads)
 
@@ -55,12 +57,12 @@ def _first(
 ) -> Reg:
     """The first choice that leaves all distances clear, or the last one."""
     clear = Tuning.of(e.module.target).alias_free_bytes
-    chosen = e.const(choices[-1], I64)
+    chosen = e.const(choices[-1])
     for choice in reversed(choices[:-1]):
-        fits = Reg("true", I1)
+        fits = e.const(True, I1)
         for distance in distances(choice):
-            inside = e.binary("and", distance, e.const(PAGE - 1, I64))
-            is_clear = e.icmp("ult", inside, e.const(clear, I64))
-            fits = e.binary("and", fits, is_clear)
-        chosen = e.select(fits, e.const(choice, I64), chosen)
+            inside = distance & (PAGE - 1)
+            is_clear = e.icmp("ult", inside, clear)
+            fits = fits & is_clear
+        chosen = e.select(fits, choice, chosen)
     return chosen

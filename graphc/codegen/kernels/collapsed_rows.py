@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from graphc.codegen.kernels.loops import emit_vector_loop
 from graphc.codegen.kernels.scope import KernelScope
-from graphc.codegen.llvm.emitter import I64
 from graphc.ir.dims.expressions import product
 from graphc.kernel.ir import Block, Var
 from graphc.kernel.schedule.kinds import Collapsed
@@ -16,7 +15,7 @@ def emit_flat_rows(k: KernelScope, rows: Block, schedule: Collapsed) -> None:
     row = last.block
     assert row is not None, "so legality says"
     assert not isinstance(rows.extent, Var) and not isinstance(row.extent, Var)
-    k.bind(rows.index, k.e.const(0, I64))
+    k.bind(rows.index, k.e.const(0))
     k.statements(before)
     emit_vector_loop(k, row.over(product((rows.extent, row.extent))), schedule)
 

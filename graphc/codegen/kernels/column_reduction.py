@@ -26,7 +26,8 @@ from graphc.codegen.kernels.reduction import (
     terms,
 )
 from graphc.codegen.kernels.scope import KernelScope
-from graphc.codegen.llvm.emitter import I64, Reg, ltype
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.types import ltype
 from graphc.kernel.cascade import levels_of
 from graphc.kernel.ir import CHUNK, Block, Statement
 from graphc.kernel.schedule.kinds import ColumnBlocked
@@ -48,7 +49,7 @@ class _Stripes:
         self.k = k
         self.statement = statement
         self.width, self.columns = schedule.lanes, schedule.columns
-        self.lower = self.upper = k.e.const(0, I64)
+        self.lower = self.upper = k.e.const(0)
         self._results: dict[Statement, Sequence[Reg]] = {}
 
     def emit(self) -> None:
@@ -93,19 +94,19 @@ class _Stripes:
     def _over(self, body: Callable[[Reg], None]) -> None:
         """Runs ``body(place in the stripe)`` for vectors of columns, then for single ones."""
         k, e, lower, upper = self.k, self.k.e, self.lower, self.upper
-        count = e.binary("and", e.binary("sub", upper, lower), e.const(-self.width, I64))
-        whole = e.binary("add", lower, count)
+        count = (upper - lower) & -self.width
+        whole = lower + count
         k.lanes = self.width
         with e.loop(lower, whole, self.width) as loop:
-            k.bind(self.statement.index, Linear(loop.index, e.const(1, I64)))
-            body(e.binary("sub", loop.index, lower))
+            k.bind(self.statement.index, Linear(loop.index, e.const(1)))
+            body(loop.index - lower)
         k.lanes = 1
         extent = self.statement.extent
         if isinstance(extent, int) and extent % self.width == 0:
             return
-        with e.loop(whole, upper, 1) as loop:
+        with e.loop(whole, upper) as loop:
             k.bind(self.statement.index, loop.index)
-            body(e.binary("sub", loop.index, lower))
+            body(loop.index - lower)
 
     def _run(self, body: Sequence[Statement], place: Reg) -> None:
         """Statements of the loop's body; of reductions the results, which lie in their room."""
@@ -127,7 +128,7 @@ class _Stripes:
         kept = self._kept(reduction)
         regs = iter(
             e.load(
-                e.element_pointer(room, place, part.type.element),
+                e.at(room, part.type.element, place),
                 ltype(part.type.element, lanes),
                 max(1, part.type.bits // 8),
             )
@@ -138,25 +139,25 @@ class _Stripes:
     def _write(self, level: Sequence[Reg], place: Reg, state: State) -> None:
         e = self.k.e
         for room, reg in zip(level, flat(state), strict=True):
-            pointer = e.element_pointer(room, place, reg.type.element)
+            pointer = e.at(room, reg.type.element, place)
             e.store(reg, pointer, max(1, reg.type.bits // 8))
 
     def _level(self, room: Room, number: Reg) -> list[Reg]:
         """Where a level lies: levels of a stripe follow each other."""
         e = self.k.e
-        start = e.binary("mul", number, e.const(self.columns, I64))
-        return [e.element_pointer(first, start, element) for first, element in room]
+        start = number * self.columns
+        return [e.at(first, element, start) for first, element in room]
 
     def _top(self, reduction: Block) -> Reg:
         """The number of the last level, from 0, that rows reach."""
         k, e = self.k, self.k.e
         count = levels_of(reduction)
         if count == 1 or isinstance(reduction.extent, int):
-            return e.const(count - 1, I64)
-        top = e.const(1, I64)
+            return e.const(count - 1)
+        top = e.const(1)
         for depth in range(2, count):
-            more = e.icmp("sgt", k.size(reduction.extent), e.const(CHUNK**depth, I64))
-            top = e.binary("add", top, e.convert("zext", more, "i64"))
+            more = k.size(reduction.extent) > CHUNK**depth
+            top = top + e.convert("zext", more, "i64")
         return top
 
     def _reduction(self, reduction: Block, room: Room, ahead: Sequence[Statement]) -> None:
@@ -164,12 +165,12 @@ class _Stripes:
         k, e, reducers = self.k, self.k.e, reduction.reducers
         side = k.tuning.column_block_streams
         rows, top = k.size(reduction.extent), self._top(reduction)
-        first, second = (self._level(room, e.const(number, I64)) for number in (0, 1))
+        first, second = (self._level(room, e.const(number)) for number in (0, 1))
         cascades = levels_of(reduction) > 1
-        with e.loop(e.const(int(cascades), I64), e.binary("add", top, e.const(1, I64)), 1) as level:
+        with e.loop(int(cascades), top + 1) as level:
             place = self._level(room, level.index)
             self._over(lambda at: self._write(place, at, neutral_state(e, reducers, k.lanes)))
-        with e.loop(e.const(0, I64), rows, CHUNK if cascades else side) as block:
+        with e.loop(0, rows, CHUNK if cascades else side) as block:
             middle = self._end(block.index, side, rows)
             end = self._end(block.index, CHUNK, rows)
 
@@ -210,7 +211,7 @@ class _Stripes:
 
     def _end(self, start: Reg, size: int, upper: Reg) -> Reg:
         e = self.k.e
-        return e.intrinsic("smin", I64, e.binary("add", start, e.const(size, I64)), upper)
+        return e.least(start + size, upper)
 
     def _carry(self, reduction: Block, room: Room, start: Reg, end: Reg, top: Reg) -> None:
         """Levels from the second on that are full go into the next and start anew; after the last
@@ -219,15 +220,15 @@ class _Stripes:
         A level that is empty then adds its neutral element, which changes no bits.
         """
         k, e, reducers = self.k, self.k.e, reduction.reducers
-        done = e.binary("add", start, e.const(CHUNK, I64))
-        is_last = e.icmp("eq", end, k.size(reduction.extent))
-        with e.loop(e.const(1, I64), top, 1) as loop:
-            after = e.binary("add", loop.index, e.const(1, I64))
-            bits = e.binary("mul", after, e.const(CHUNK.bit_length() - 1, I64))
-            size = e.binary("shl", e.const(1, I64), bits)
-            rest = e.binary("and", done, e.binary("sub", size, e.const(1, I64)))
-            full = e.icmp("eq", rest, e.const(0, I64))
-            with e.when(e.binary("or", is_last, full)):
+        done = start + CHUNK
+        is_last = end.equals(k.size(reduction.extent))
+        with e.loop(1, top) as loop:
+            after = loop.index + 1
+            bits = after * (CHUNK.bit_length() - 1)
+            size = e.const(1) << bits
+            rest = done & (size - 1)
+            full = rest.equals(0)
+            with e.when(is_last | full):
                 lower, upper = self._level(room, loop.index), self._level(room, after)
 
                 def each(place: Reg) -> None:

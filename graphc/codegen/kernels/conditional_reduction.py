@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from graphc.codegen.kernels.lane_values import Binding
 from graphc.codegen.kernels.reduction import emit_whole_reduce, results_of_nothing
 from graphc.codegen.kernels.scope import KernelScope
-from graphc.codegen.llvm.emitter import I1, Reg
+from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.lanes import any_lane
+from graphc.codegen.llvm.types import I1
 from graphc.kernel.ir import Block, Statement, Var
 
 
@@ -90,7 +91,7 @@ def _some_lane(k: KernelScope, condition: Var) -> Reg:
     if alone is not None:
         return alone
     needed = k.spread(condition)
-    return any_lane(k.e, needed if k.mask is None else k.e.binary("and", needed, k.mask))
+    return any_lane(k.e, needed if k.mask is None else needed & k.mask)
 
 
 def _needed(

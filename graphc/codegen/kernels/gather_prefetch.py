@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphc.codegen.kernels.scope import KernelScope
-from graphc.codegen.llvm.emitter import I64, PTR, Reg
+from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.prefetch import LINE, prefetch
 from graphc.codegen.llvm.storage import storage
+from graphc.codegen.llvm.types import PTR
 from graphc.kernel.ir import Block
 from graphc.kernel.schedule.kinds import Gathered
 from graphc.kernel.schedule.picked_rows import Picked, picked_from
@@ -38,12 +39,12 @@ def prefetch_rows(
 ) -> None:
     """Prefetches the rows of a later iteration, and leaves its scalars bound."""
     e = k.e
-    last = e.binary("sub", upper, e.const(1, I64))
-    ahead = e.const(rows[0][1].iterations, I64)
-    later = e.intrinsic("smin", I64, e.binary("add", index, ahead), last)
+    last = upper - 1
+    ahead = e.const(rows[0][1].iterations)
+    later = e.least(index + ahead, last)
     for picked, schedule in rows:
         k.bind(loop.index, later)
-        k.bind(picked.inner.index, e.const(0, I64))
+        k.bind(picked.inner.index, e.const(0))
         with k.unreported():
             k.statements(picked.needed)
         place = k.uniform(picked.load.index)

@@ -30,7 +30,9 @@ from graphc.codegen.kernels.scalars import EMITTERS as SCALARS
 from graphc.codegen.kernels.scope import Emitters, KernelScope
 from graphc.codegen.kernels.software_pipelined_rows import emit_staggered
 from graphc.codegen.kernels.tiled_transpose import emit_across
-from graphc.codegen.llvm.emitter import I64, POINTER_ALIGN, PTR, FunctionEmitter, ModuleEmitter, Reg
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.types import I64, POINTER_ALIGN, PTR
 from graphc.ir.dims.expressions import ceil_div
 from graphc.kernel.ir import Block, Kernel
 from graphc.kernel.schedule.kinds import (
@@ -50,10 +52,9 @@ around calls: each vector in one line of the cache. Else one now and then lies a
 a page, by where the system puts the stack: a chain of functions took five times as long in one
 process of twenty."""
 
-_PARAMETERS = (
-    ("ptr noalias", "%buffers"), ("ptr noalias", "%dims"), ("ptr", "%status"),
-    ("i64", "%begin"), ("i64", "%end"), ("i64", "%seat"),
-)  # fmt: skip
+_PARAMETERS = {
+    "buffers": PTR, "dims": PTR, "status": PTR, "begin": I64, "end": I64, "seat": I64,
+}  # fmt: skip
 
 _LOOPS: Mapping[type[Schedule], Callable[[KernelScope, Block, Any], None]] = {
     Vector: emit_vector_loop,
@@ -88,19 +89,21 @@ EMITTERS = Emitters(
 
 def emit_kernel(module: ModuleEmitter, kernel: Kernel, symbol: str, target: Target) -> None:
     """Defines a kernel's function in a module, as the kernel's schedule says."""
-    e = FunctionEmitter(module, symbol, _PARAMETERS, attributes=ATTRIBUTES)
+    e = FunctionEmitter(
+        module, symbol, _PARAMETERS, attributes=ATTRIBUTES, noalias=("buffers", "dims")
+    )
     k = KernelScope(module, e, kernel, target, EMITTERS)
     for position, buffer in enumerate(kernel.buffers):
-        slot = e.element_pointer(Reg("%buffers", PTR), e.const(position, I64), "ptr")
+        slot = e.at(e.parameter("buffers"), "ptr", position)
         k.place(buffer, e.load(slot, PTR, POINTER_ALIGN))
     for position, part in enumerate(kernel.sizes):
-        slot = e.element_pointer(Reg("%dims", PTR), e.const(position, I64), "i64")
+        slot = e.at(e.parameter("dims"), "i64", position)
         k.dims.given[part] = e.load(slot, I64, 8)
     for buffer in kernel.buffers:
         if buffer.role == "scratch" and kernel.split is not None:
             lines = k.dim(ceil_div(buffer.type.bytes, CACHE_LINE) * CACHE_LINE)
-            copy = e.binary("mul", lines, Reg("%seat", I64))
-            k.place(buffer, e.element_pointer(k.pointer(buffer), copy, "i8"))
+            copy = lines * e.parameter("seat")
+            k.place(buffer, e.at(k.pointer(buffer), "i8", copy))
     k.streamed = streamed_buffers(k, kernel)
     k.iteration(kernel.body)
     finish_stores(k)

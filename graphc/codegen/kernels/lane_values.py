@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graphc.codegen.llvm.emitter import Reg
+from graphc.codegen.llvm.instructions import Reg, is_literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +16,6 @@ class Linear:
 
 
 Binding = Reg | Linear
-
-
-def is_literal(reg: Reg, value: int) -> bool:
-    """True if the register is this number."""
-    return reg.text == str(value)
 
 
 @dataclass(frozen=True, slots=True)

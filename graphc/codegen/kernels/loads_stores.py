@@ -7,18 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphc.codegen.kernels.lane_values import Held, Linear, is_literal
-from graphc.codegen.kernels.nontemporal_stores import ALWAYS
+from graphc.codegen.kernels.lane_values import Held, Linear
+from graphc.codegen.kernels.nontemporal_stores import is_always
 from graphc.codegen.kernels.scope import EmitterTable, KernelScope
-from graphc.codegen.llvm.emitter import I64, PTR, FunctionEmitter, Reg, ltype
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.instructions import Reg, is_literal
 from graphc.codegen.llvm.masked import every_lane, first_lanes, load_lanes, store_lanes
 from graphc.codegen.llvm.prefetch import LINE, prefetch
 from graphc.codegen.llvm.storage import from_storage, storage, to_storage
+from graphc.codegen.llvm.types import PTR, ltype
 from graphc.kernel.ir import Statement, Var
 from graphc.kernel.schedule.kinds import Prefetched
 from graphc.kernel.statements.base import Access
 from graphc.kernel.statements.bodies import accesses_in, loads_in
 from graphc.kernel.statements.memory import Load, Store
+
+
+def _mask(k: KernelScope) -> Reg:
+    """The lanes there are."""
+    return every_lane(k.e, k.lanes) if k.mask is None else k.mask
 
 
 def emit_load(k: KernelScope, statement: Load) -> None:
@@ -38,7 +45,7 @@ def _loaded(k: KernelScope, statement: Load) -> Reg:
     scalar_index = k.uniform(statement.index)
     guarded = statement.condition is not None
     if scalar_index is not None and not guarded:
-        pointer = e.element_pointer(base, scalar_index, element)
+        pointer = e.at(base, element, scalar_index)
         return from_storage(e, e.load(pointer, ltype(element), align), dtype)
     if k.lanes == 1 or (scalar_index is not None and _all_uniform(k, statement)):
         return _guarded_scalar(k, statement, base, element)
@@ -48,24 +55,24 @@ def _loaded(k: KernelScope, statement: Load) -> Reg:
         return held.value
     if not guarded and k.mask is None and isinstance(index, Linear):
         if is_literal(index.stride, 1):
-            pointer = e.element_pointer(base, index.base, element)
+            pointer = e.at(base, element, index.base)
             return from_storage(e, e.load(pointer, vector, align), dtype)
         if is_literal(index.stride, -1):
-            lowest = e.binary("add", index.base, e.const(1 - k.lanes, I64))
-            raw = e.load(e.element_pointer(base, lowest, element), vector, align)
+            lowest = index.base + (1 - k.lanes)
+            raw = e.load(e.at(base, element, lowest), vector, align)
             return from_storage(e, _reversed(e, raw), dtype)
         if index.stride in k.dims.zero_or_one:
             return from_storage(e, _broadcast_lanes(k, index, base, element), dtype)
-    mask, through = k.mask or every_lane(k.lanes), Reg("poison", vector)
+    mask, through = _mask(k), e.poison(vector)
     if k.mask is not None:
         # of one, functions have no rare case
         through = e.const(1, vector)
     if statement.condition is not None and statement.other is not None:
         condition = k.spread(statement.condition)
-        mask = condition if k.mask is None else e.binary("and", condition, k.mask)
+        mask = condition if k.mask is None else condition & k.mask
         through = to_storage(e, k.spread(statement.other), dtype)
     if isinstance(index, Linear) and is_literal(index.stride, 1):
-        place = e.element_pointer(base, index.base, element)
+        place = e.at(base, element, index.base)
     else:
         place = _addresses(k, statement.index, base, element)
     return from_storage(e, load_lanes(e, place, vector, mask, through), dtype)
@@ -75,11 +82,11 @@ def _broadcast_lanes(k: KernelScope, index: Linear, base: Reg, element: str) -> 
     """Lanes of an array that is read in order, or one element of it in all of them: which, only
     the run tells. Much cheaper than a gather."""
     e = k.e
-    moves = e.icmp("eq", index.stride, e.const(1, I64))
-    mask = e.select(moves, every_lane(k.lanes), first_lanes(e, 1, k.lanes))
+    moves = index.stride.equals(1)
+    mask = e.select(moves, every_lane(e, k.lanes), first_lanes(e, 1, k.lanes))
     vector = ltype(element, k.lanes)
-    place = e.element_pointer(base, index.base, element)
-    lanes = load_lanes(e, place, vector, mask, Reg("poison", vector))
+    place = e.at(base, element, index.base)
+    lanes = load_lanes(e, place, vector, mask, e.poison(vector))
     alone = e.assign(ltype(element), f"extractelement {lanes}, i64 0")
     return e.select(moves, lanes, e.splat(alone, k.lanes))
 
@@ -96,7 +103,7 @@ def prefetch_streams(k: KernelScope, body: Sequence[Statement], width: int) -> N
     loads = [load for load in loads_in(body) if isinstance(schedule.get(load), Prefetched)]
     if not loads:
         return
-    if conditions[0] is ALWAYS:
+    if is_always(conditions[0]):
         prefetch_loads(k, loads, width)
         return
     with k.e.when(conditions[0]):
@@ -111,7 +118,7 @@ def prefetch_loads(k: KernelScope, loads: Sequence[Access], width: int) -> None:
             continue
         if is_literal(place.stride, 1) or place.stride in k.dims.zero_or_one:
             size = load.buffer.type.dtype.bytes
-            far = k.e.binary("add", place.base, k.e.const(schedule.distance // size, I64))
+            far = place.base + schedule.distance // size
             base, element = k.pointer(load.buffer), storage(load.buffer.type.dtype)
             address = k.e.assign(PTR, f"getelementptr {element}, {base}, {far}")
             prefetch(k.e, address, width * size, near=schedule.level == 1)
@@ -131,7 +138,7 @@ def _guarded_scalar(k: KernelScope, statement: Load, base: Reg, element: str) ->
     assert condition is not None and other is not None and index is not None
 
     def read() -> list[Reg]:
-        raw = e.load(e.element_pointer(base, index, element), ltype(element), dtype.bytes)
+        raw = e.load(e.at(base, element, index), ltype(element), dtype.bytes)
         return [from_storage(e, raw, dtype)]
 
     (result,) = e.merged(condition, (other,), read, "read")
@@ -161,13 +168,13 @@ def emit_store(k: KernelScope, statement: Store) -> None:
     if scalar_index is not None:
         value = k.uniform(statement.value)
         assert value is not None, "lanes that differ need places that differ"
-        pointer = e.element_pointer(base, scalar_index, element)
+        pointer = e.at(base, element, scalar_index)
         e.store(to_storage(e, value, dtype), pointer, dtype.bytes)
         return
     index = k.binding(statement.index)
     value = to_storage(e, k.spread(statement.value), dtype)
     if isinstance(index, Linear) and is_literal(index.stride, 1):
-        pointer = e.element_pointer(base, index.base, element)
+        pointer = e.at(base, element, index.base)
         if k.mask is None:
             _contiguous(e, value, pointer, dtype.bytes, k.streaming.get(statement))
         else:
@@ -176,7 +183,7 @@ def emit_store(k: KernelScope, statement: Store) -> None:
                 k.held[statement.buffer] = Held(base, index, k.mask, k.spread(statement.value))
         return
     places = _addresses(k, statement.index, base, element)
-    store_lanes(e, value, places, k.mask or every_lane(k.lanes))
+    store_lanes(e, value, places, _mask(k))
 
 
 def _contiguous(
@@ -186,7 +193,7 @@ def _contiguous(
     lines = min(LINE, value.type.lanes * align)
     if streams is None:
         e.store(value, pointer, align)
-    elif streams is ALWAYS:
+    elif is_always(streams):
         e.store_streamed(value, pointer, lines)
     else:
         past, through, done = e.label("past"), e.label("through"), e.label("done")

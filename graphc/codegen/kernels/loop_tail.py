@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from graphc.codegen.kernels.lane_values import Linear
 from graphc.codegen.kernels.scope import KernelScope
-from graphc.codegen.llvm.emitter import I64, Reg
+from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.masked import first_lanes
 from graphc.kernel.ir import Block
 from graphc.kernel.schedule.nest import fitting
@@ -45,17 +45,17 @@ def emit_leftover(
     """Runs a vector loop from ``lower`` to ``upper``, over ``left`` elements if that is known."""
     e, lanes = k.e, lanes_for(k, width, left)
     if lanes == 1:
-        with e.loop(lower, upper, 1) as single:
+        with e.loop(lower, upper) as single:
             k.bind(loop.index, single.index)
             k.iteration(loop.body)
     elif left is not None:
-        k.bind(loop.index, Linear(lower, e.const(1, I64)))
+        k.bind(loop.index, Linear(lower, e.const(1)))
         with some_lanes(k, left, lanes):
             k.iteration(loop.body)
     else:
         with e.loop(lower, upper, lanes) as several:
-            k.bind(loop.index, Linear(several.index, e.const(1, I64)))
-            with some_lanes(k, e.binary("sub", upper, several.index), lanes):
+            k.bind(loop.index, Linear(several.index, e.const(1)))
+            with some_lanes(k, upper - several.index, lanes):
                 k.iteration(loop.body)
 
 

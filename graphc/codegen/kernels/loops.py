@@ -11,7 +11,7 @@ from graphc.codegen.kernels.loads_stores import prefetch_streams
 from graphc.codegen.kernels.loop_tail import emit_leftover
 from graphc.codegen.kernels.nontemporal_stores import start_of_lines
 from graphc.codegen.kernels.scope import KernelScope
-from graphc.codegen.llvm.emitter import I64, Reg
+from graphc.codegen.llvm.instructions import Reg
 from graphc.kernel.ir import Block
 from graphc.kernel.schedule.kinds import Collapsed, Schedule, Vector
 
@@ -54,26 +54,26 @@ def emit_vector_loop(
     k.streaming.clear()
     start = start_of_lines(k, statement.body, statement.index, extent, lower)
     if start is not None:
-        start = e.intrinsic("smin", I64, start, upper)
-        rest = e.binary("and", e.binary("sub", upper, start), e.const(-width, I64))
-        whole = e.binary("add", start, rest)
+        start = e.least(start, upper)
+        rest = (upper - start) & -width
+        whole = start + rest
     elif isinstance(extent, int) and not cut:
-        whole = e.const(extent - extent % width, I64)
+        whole = e.const(extent - extent % width)
     else:
-        count = e.binary("sub", upper, lower)
-        whole = e.binary("add", lower, e.binary("and", count, e.const(-width, I64)))
+        count = upper - lower
+        whole = lower + (count & -width)
     k.lanes = width
-    with e.loop(start or lower, whole, width) as loop:
-        k.bind(statement.index, Linear(loop.index, e.const(1, I64)))
+    with e.loop(lower if start is None else start, whole, width) as loop:
+        k.bind(statement.index, Linear(loop.index, e.const(1)))
         k.iteration(statement.body)
         prefetch_streams(k, statement.body, width)
     k.lanes = 1
     k.streaming.clear()
     if start is not None:
         # what lies before the first line and after the last, by one piece of code
-        zero = e.const(0, I64)
-        with e.loop(zero, e.const(2, I64), 1) as part:
-            before = e.icmp("eq", part.index, zero)
+        zero = e.const(0)
+        with e.loop(zero, 2) as part:
+            before = part.index.equals(zero)
             first = e.select(before, lower, whole)
             past = e.select(before, start, upper)
             emit_leftover(k, statement, first, past, width, None)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from graphc.base.errors import UnsupportedError
 from graphc.codegen.gemm import columns_before, gemm_library
 from graphc.codegen.kernels.scope import EmitterTable, KernelScope
-from graphc.codegen.llvm.emitter import I64, PTR, Reg
+from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.storage import storage
+from graphc.codegen.llvm.types import I64, PTR
 from graphc.kernel.ir import Size
 from graphc.kernel.panels import panel_width
 from graphc.kernel.statements.products import Contract, MatrixOperand
@@ -34,16 +35,12 @@ def emit_contract(k: KernelScope, statement: Contract) -> None:
     else:
         strides += [k.size(statement.b.row_stride), k.size(statement.b.column_stride)]
     strides.append(k.size(statement.c.row_stride))
-    room = (
-        k.pointer(statement.workspace)
-        if statement.workspace is not None
-        else Reg("null", PTR)
-    )
+    room = k.pointer(statement.workspace) if statement.workspace is not None else k.e.const(0, PTR)
     near = [_matrix(k, matrix) for matrix in statement.near]
     if k.ranges.cuts(statement):
         a, b, c, near, m, n = _part_of_product(k, statement, a, b, c, near, m, n)
     table = _near(k, statement, near)
-    operands = (a, b, c, m, n, depth, *strides, room, table, e.const(len(near), I64))
+    operands = (a, b, c, m, n, depth, *strides, room, table, e.const(len(near)))
     k.module.declare(symbol, "void", ", ".join(str(operand.type) for operand in operands))
     e.call(symbol, None, *operands)
 
@@ -56,18 +53,18 @@ def _part_of_product(
     name, size, block = statement.divided
     element = storage(statement.c.buffer.type.dtype)
     bounds = k.ranges.bounds(statement)
-    first, past = (e.binary("mul", bound, e.const(block, I64)) for bound in bounds)
+    first, past = (bound * block for bound in bounds)
     if name == "n" and statement.is_streamed:
-        zero, end = e.const(0, I64), k.size(size)
+        zero, end = e.const(0), k.size(size)
         before = columns_before(e, b, statement.b.buffer.type.dtype.bytes)
-        is_end = e.icmp("sge", past, end)
-        first = e.intrinsic("smax", I64, e.binary("sub", first, before), zero)
-        past = e.select(is_end, end, e.binary("sub", past, before))
-    count = e.binary("sub", e.intrinsic("smin", I64, past, k.size(size)), first)
+        is_end = past >= end
+        first = e.most(first - before, zero)
+        past = e.select(is_end, end, past - before)
+    count = e.least(past, k.size(size)) - first
 
     def at(base: Reg, stride: Size) -> Reg:
-        offset = e.binary("mul", first, k.size(stride))
-        return e.element_pointer(base, offset, element)
+        offset = first * k.size(stride)
+        return e.at(base, element, offset)
 
     if name == "m":
         rows = (statement.a.row_stride, statement.c.row_stride)
@@ -83,14 +80,14 @@ def _part_of_product(
 def _near(k: KernelScope, statement: Contract, near: list[Reg]) -> Reg:
     """A table of what to bring near: addresses and the bytes from one row to the next."""
     if not near:
-        return Reg("null", PTR)
+        return k.e.const(0, PTR)
     e = k.e
     table = e.alloca(I64, 2 * len(near))
     for number, (place, matrix) in enumerate(zip(near, statement.near, strict=True)):
-        size = e.const(matrix.buffer.type.dtype.bytes, I64)
-        stride = e.binary("mul", k.size(matrix.row_stride), size)
+        size = e.const(matrix.buffer.type.dtype.bytes)
+        stride = k.size(matrix.row_stride) * size
         for offset, value in enumerate((place, stride)):
-            entry = e.element_pointer(table, e.const(2 * number + offset, I64), "i64")
+            entry = e.at(table, "i64", 2 * number + offset)
             e.store(value, entry, 8)
     return table
 
@@ -98,9 +95,7 @@ def _near(k: KernelScope, statement: Contract, near: list[Reg]) -> Reg:
 def _matrix(k: KernelScope, operand: MatrixOperand) -> Reg:
     offset = k.uniform(operand.offset)
     assert offset is not None, "matrix products stand in scalar loops"
-    return k.e.element_pointer(
-        k.pointer(operand.buffer), offset, storage(operand.buffer.type.dtype)
-    )
+    return k.e.at(k.pointer(operand.buffer), storage(operand.buffer.type.dtype), offset)
 
 
 EMITTERS: EmitterTable = {Contract: emit_contract}

@@ -11,15 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from graphc.codegen.kernels.scope import KernelScope
-from graphc.codegen.llvm.emitter import I1, I64, FunctionEmitter, Reg
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.instructions import Reg, is_literal
 from graphc.codegen.llvm.prefetch import LINE
+from graphc.codegen.llvm.types import I1, I64
 from graphc.ir.dims.expressions import Dim, product
 from graphc.kernel.ir import Block, Buffer, Kernel, Size, Statement, Var
 from graphc.kernel.schedule.kinds import Streaming
 from graphc.kernel.statements.base import Access
 from graphc.kernel.statements.bodies import accesses_in
 
-ALWAYS = Reg("true", I1)
+
+def is_always(condition: Reg | None) -> bool:
+    """Whether a condition under which stores are non-temporal is known to hold."""
+    return condition is not None and condition.value is not None
 
 
 def streamed_buffers(k: KernelScope, kernel: Kernel) -> dict[Buffer, Reg]:
@@ -51,15 +56,15 @@ def _streaming(k: KernelScope, body: Sequence[Statement]) -> Iterator[tuple[Acce
 def at_least(k: KernelScope, size: Dim, bound: int) -> Reg | None:
     """Whether a size reaches a bound; None if it is known not to."""
     if isinstance(size, int):
-        return ALWAYS if size >= bound else None
-    return k.e.icmp("sge", k.dim(size), k.e.const(bound, I64))
+        return k.e.const(True, I1) if size >= bound else None
+    return k.dim(size) >= bound
 
 
 def both(k: KernelScope, a: Reg, b: Reg) -> Reg:
     """The conjunction of two conditions."""
-    if a is ALWAYS:
+    if is_always(a):
         return b
-    return a if b is ALWAYS else k.e.binary("and", a, b)
+    return a if is_always(b) else a & b
 
 
 def start_of_lines(
@@ -89,20 +94,20 @@ def start_of_lines(
         address = address_at(k, body, index, lower, store)
         if address is None:
             continue
-        if short and long is not ALWAYS:
+        if short and not is_always(long):
             begins = _begins_line(e, address)
-            long = begins if long is None else e.binary("or", long, begins)
+            long = begins if long is None else long | begins
         assert long is not None, "short rows are left out, or begin with a line"
         condition = both(k, k.streamed[store.buffer], long)
         if start is None:
             start = _to_line(e, address, size)
-            if condition is not ALWAYS:
-                start = e.select(condition, start, e.const(0, I64))
+            if not is_always(condition):
+                start = e.select(condition, start, 0)
         else:
-            place = e.binary("add", address, e.binary("mul", start, e.const(size, I64)))
+            place = address + start * size
             condition = both(k, condition, _begins_line(e, place))
         k.streaming[store] = condition
-    return start if start is None or lower.text == "0" else e.binary("add", lower, start)
+    return start if start is None or is_literal(lower, 0) else lower + start
 
 
 def first_line(k: KernelScope, row: Block, room: int) -> Reg:
@@ -110,13 +115,13 @@ def first_line(k: KernelScope, row: Block, room: int) -> Reg:
 
     It is 0 if there is no such store, or that column is not among the first ``room``.
     """
-    e, none = k.e, k.e.const(0, I64)
+    e, none = k.e, k.e.const(0)
     for store, _ in _streaming(k, row.body if room else ()):
         address = address_at(k, row.body, row.index, none, store)
         if address is not None:
             size = store.buffer.type.dtype.bytes
             gap = _to_line(e, address, size)
-            return e.select(e.icmp("sle", gap, e.const(room, I64)), gap, none)
+            return e.select(gap <= room, gap, none)
     return none
 
 
@@ -134,12 +139,12 @@ def mark_whole_rows(k: KernelScope, row: Block, start: Reg) -> None:
 
 def _to_line(e: FunctionEmitter, address: Reg, size: int) -> Reg:
     """How many elements lie before the next line."""
-    gap = e.binary("and", e.binary("sub", e.const(0, I64), address), e.const(LINE - 1, I64))
-    return e.binary("udiv", gap, e.const(size, I64))
+    gap = (0 - address) & (LINE - 1)
+    return gap.udiv(size)
 
 
 def _begins_line(e: FunctionEmitter, address: Reg) -> Reg:
-    return e.icmp("eq", e.binary("and", address, e.const(LINE - 1, I64)), e.const(0, I64))
+    return (address & (LINE - 1)).equals(0)
 
 
 def address_at(
@@ -151,7 +156,7 @@ def address_at(
     if first is None:
         return None
     base = e.assign(I64, f"ptrtoint {k.pointer(access.buffer)} to i64")
-    return e.binary("add", base, e.binary("mul", first, e.const(size, I64)))
+    return base + first * size
 
 
 def element_at(
@@ -187,9 +192,9 @@ def finish_stores(k: KernelScope) -> None:
     k.module.declare("llvm.x86.sse.sfence", "void", "")
     condition = next(iter(k.streamed.values()))
     for other in k.streamed.values():
-        if condition is not ALWAYS:
-            condition = other if other is ALWAYS else k.e.binary("or", condition, other)
-    if condition is ALWAYS:
+        if not is_always(condition):
+            condition = other if is_always(other) else condition | other
+    if is_always(condition):
         k.e.call("llvm.x86.sse.sfence", None)
         return
     with k.e.when(condition):

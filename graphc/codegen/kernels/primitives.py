@@ -6,12 +6,13 @@ input: nothing here traps or is poison, whatever the operands hold. bool is i1 i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
-from graphc.codegen.llvm.emitter import I1, FunctionEmitter, Reg
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.lanes import any_lane
 from graphc.codegen.llvm.storage import element_of
+from graphc.codegen.llvm.types import I1
 from graphc.codegen.math.calls import NAMES, emit_function
 from graphc.codegen.math.common import INFINITY, NAN, FloatMath
 from graphc.codegen.math.fmod import emit_remainder
@@ -38,8 +39,7 @@ def emit_cast(e: FunctionEmitter, operand: Reg, source: DType, target: DType) ->
         return operand
     element = element_of(target)
     if target.kind == "bool":
-        zero = e.const(0, operand.type)
-        return e.fcmp("une", operand, zero) if source.is_float else e.icmp("ne", operand, zero)
+        return operand.differs(0)
     if source.is_float:
         if target.is_float:
             return e.convert("fpext" if target.bits > source.bits else "fptrunc", operand, element)
@@ -95,7 +95,7 @@ def _extreme(least: bool) -> Emitter:
 
 def _negative(e: FunctionEmitter, operands: Sequence[Reg], dtype: DType) -> Reg:
     (x,) = operands
-    return e.fneg(x) if dtype.is_float else e.binary("sub", e.const(0, x.type), x)
+    return -x
 
 
 def _abs(e: FunctionEmitter, operands: Sequence[Reg], dtype: DType) -> Reg:
@@ -104,20 +104,20 @@ def _abs(e: FunctionEmitter, operands: Sequence[Reg], dtype: DType) -> Reg:
         return e.intrinsic("fabs", x.type, x)
     if dtype.kind == "uint":
         return x
-    return e.intrinsic("abs", x.type, x, Reg("false", I1))
+    return e.intrinsic("abs", x.type, x, e.const(False, I1))
 
 
 def _sign(e: FunctionEmitter, operands: Sequence[Reg], dtype: DType) -> Reg:
     (x,) = operands
     zero = e.const(0, x.type)
     if dtype.is_float:
-        result = e.select(e.fcmp("oeq", x, zero), zero, x)
-        result = e.select(e.fcmp("ogt", x, zero), e.const(1, x.type), result)
-        return e.select(e.fcmp("olt", x, zero), e.const(-1, x.type), result)
-    positive = e.convert("zext", e.icmp("ne", x, zero), x.type.element)
+        result = e.select(x.equals(zero), zero, x)
+        result = e.select(x > zero, 1, result)
+        return e.select(x < zero, -1, result)
+    positive = e.convert("zext", x.differs(zero), x.type.element)
     if dtype.kind == "uint":
         return positive
-    return e.select(e.icmp("slt", x, zero), e.const(-1, x.type), positive)
+    return e.select(x < zero, -1, positive)
 
 
 def _intrinsic(name: str) -> Emitter:
@@ -132,10 +132,10 @@ def _intrinsic(name: str) -> Emitter:
 
 def _safe_divisor(e: FunctionEmitter, b: Reg, signed: bool) -> tuple[Reg, Reg, Reg]:
     """A divisor that cannot trap (1 for 0 and -1), and where b is 0 and -1."""
-    zero = e.icmp("eq", b, e.const(0, b.type))
-    minus = e.icmp("eq", b, e.const(-1, b.type)) if signed else e.const(False, zero.type)
-    unsafe = e.binary("or", zero, minus) if signed else zero
-    return e.select(unsafe, e.const(1, b.type), b), zero, minus
+    zero = b.equals(0)
+    minus = b.equals(-1) if signed else e.const(False, zero.type)
+    unsafe = zero | minus if signed else zero
+    return e.select(unsafe, 1, b), zero, minus
 
 
 def _quotient(e: FunctionEmitter, a: Reg, b: Reg, signed: bool) -> Reg:
@@ -148,7 +148,7 @@ def _quotient(e: FunctionEmitter, a: Reg, b: Reg, signed: bool) -> Reg:
         return e.binary("sdiv" if signed else "udiv", a, b)
     element = "double" if a.type.bits == 32 else "float"
     to_float, from_float = ("sitofp", "fptosi") if signed else ("uitofp", "fptoui")
-    quotient = e.fdiv(e.convert(to_float, a, element), e.convert(to_float, b, element))
+    quotient = e.convert(to_float, a, element) / e.convert(to_float, b, element)
     return e.convert(from_float, quotient, a.type.element)
 
 
@@ -161,20 +161,20 @@ def _integer_division(part: str) -> Emitter:
         zero = e.const(0, a.type)
         divisor, by_zero, by_minus_one = _safe_divisor(e, b, signed)
         quotient = _quotient(e, a, divisor, signed)
-        remainder = e.binary("sub", a, e.binary("mul", quotient, divisor))
+        remainder = a - quotient * divisor
         if signed and part != "fmod":
-            uneven = e.icmp("ne", remainder, zero)
-            opposed = e.icmp("slt", e.binary("xor", remainder, divisor), zero)
-            down = e.binary("and", uneven, opposed)
+            uneven = remainder.differs(zero)
+            opposed = (remainder ^ divisor) < zero
+            down = uneven & opposed
             if part == "mod":
-                remainder = e.binary("add", remainder, e.select(down, divisor, zero))
+                remainder = remainder + e.select(down, divisor, zero)
             else:
-                quotient = e.binary("add", quotient, e.convert("sext", down, a.type.element))
+                quotient = quotient + e.convert("sext", down, a.type.element)
         if part != "floor_divide":
             # the remainder by 1 is 0 already where -1 was replaced
             return e.select(by_zero, zero, remainder)
         if signed:
-            quotient = e.select(by_minus_one, e.binary("sub", zero, a), quotient)
+            quotient = e.select(by_minus_one, zero - a, quotient)
         return e.select(by_zero, zero, quotient)
 
     return emit
@@ -184,12 +184,12 @@ def _float_mod(e: FunctionEmitter, a: Reg, b: Reg) -> tuple[Reg, Reg]:
     """Python's remainder and the quotient that goes with it, before rounding; b is not 0."""
     m = FloatMath(e, a.type)
     remainder = emit_remainder(e, a, b)
-    quotient = m.div(m.sub(a, remainder), b)
-    uneven = m.compare("une", remainder, 0.0)
-    opposed = m.logical("xor", m.compare("olt", b, 0.0), m.compare("olt", remainder, 0.0))
-    adjust = m.logical("and", uneven, opposed)
-    quotient = m.select(adjust, m.sub(quotient, 1.0), quotient)
-    remainder = m.select(adjust, m.add(remainder, b), remainder)
+    quotient = (a - remainder) / b
+    uneven = remainder.differs(0.0)
+    opposed = (b < 0.0) ^ (remainder < 0.0)
+    adjust = uneven & opposed
+    quotient = m.select(adjust, quotient - 1.0, quotient)
+    remainder = m.select(adjust, remainder + b, remainder)
     remainder = m.select(uneven, remainder, m.copysign(m.value(0.0), b))
     return remainder, quotient
 
@@ -199,7 +199,7 @@ def _mod(e: FunctionEmitter, operands: Sequence[Reg], dtype: DType) -> Reg:
         return _integer_mod(e, operands, dtype)
     a, b = operands
     m = FloatMath(e, a.type)
-    return m.select(m.compare("oeq", b, 0.0), NAN, _float_mod(e, a, b)[0])
+    return m.select(b.equals(0.0), NAN, _float_mod(e, a, b)[0])
 
 
 def _floor_divide(e: FunctionEmitter, operands: Sequence[Reg], dtype: DType) -> Reg:
@@ -209,11 +209,11 @@ def _floor_divide(e: FunctionEmitter, operands: Sequence[Reg], dtype: DType) -> 
     m = FloatMath(e, a.type)
     _, quotient = _float_mod(e, a, b)
     floor = e.intrinsic("floor", a.type, quotient)
-    above = m.compare("ogt", m.sub(quotient, floor), 0.5)
-    floor = m.select(above, m.add(floor, 1.0), floor)
-    plain = m.div(a, b)
-    floor = m.select(m.compare("oeq", quotient, 0.0), m.copysign(m.value(0.0), plain), floor)
-    return m.select(m.compare("oeq", b, 0.0), plain, floor)
+    above = quotient - floor > 0.5
+    floor = m.select(above, floor + 1.0, floor)
+    plain = a / b
+    floor = m.select(quotient.equals(0.0), m.copysign(m.value(0.0), plain), floor)
+    return m.select(b.equals(0.0), plain, floor)
 
 
 def _fmod(e: FunctionEmitter, operands: Sequence[Reg], dtype: DType) -> Reg:
@@ -230,40 +230,33 @@ _integer_fmod = _integer_division("fmod")
 # --- powers of integers --------------------------------------------------------------------------
 
 
-def _literal(register: Reg) -> int | None:
-    """The value of an integer literal (one lane or a splat), else None."""
-    found = re.fullmatch(r"(?:splat \(i\d+ )?(-?\d+)\)?", register.text)
-    return int(found[1]) if found else None
-
-
 def _fixed_power(e: FunctionEmitter, base: Reg, exponent: int) -> Reg:
     """Squarings and products for an exponent known now."""
     result: Reg | None = None
     while exponent:
         if exponent & 1:
-            result = base if result is None else e.binary("mul", result, base)
+            result = base if result is None else result * base
         exponent >>= 1
         if exponent:
-            base = e.binary("mul", base, base)
+            base = base * base
     return e.const(1, base.type) if result is None else result
 
 
 def _integer_power(e: FunctionEmitter, operands: Sequence[Reg], dtype: DType) -> Reg:
     """Repeated squaring, wrapping. A negative exponent gives 0, but ±1 for a base of ±1."""
     base, exponent = operands
-    fixed = _literal(exponent)
-    if fixed is not None and fixed >= 0:
-        return _fixed_power(e, base, fixed)
+    if exponent.value is not None and exponent.value >= 0:
+        return _fixed_power(e, base, int(exponent.value))
     one, zero = e.const(1, base.type), e.const(0, base.type)
     if dtype.kind == "uint":
         return _power_loop(e, base, exponent)
-    negative = e.icmp("slt", exponent, zero)
+    negative = exponent < zero
     # for a base of ±1 the parity of the exponent, its low bit, decides
-    parity = e.binary("and", exponent, one)
+    parity = exponent & one
     result = _power_loop(e, base, e.select(negative, parity, exponent))
-    below, above = e.icmp("slt", base, e.const(-1, base.type)), e.icmp("sgt", base, one)
-    other = e.binary("or", e.binary("or", below, above), e.icmp("eq", base, zero))
-    return e.select(e.binary("and", negative, other), zero, result)
+    below, above = base < -1, base > one
+    other = below | above | base.equals(zero)
+    return e.select(negative & other, zero, result)
 
 
 def _power_loop(e: FunctionEmitter, base: Reg, exponent: Reg) -> Reg:
@@ -278,10 +271,10 @@ def _power_loop(e: FunctionEmitter, base: Reg, exponent: Reg) -> Reg:
         e.assign(type_, f"phi {type_} [ {first.text}, %{before} ], [ {name}, %{body} ]")
         for first, name in zip((one, base, exponent), names, strict=True)
     )
-    e.branch(any_lane(e, e.icmp("ne", left, zero)), body, done)
+    e.branch(any_lane(e, left.differs(zero)), body, done)
     e.start(body)
-    odd = e.icmp("ne", e.binary("and", left, one), zero)
-    product = e.binary("mul", result, square)
+    odd = (left & one).differs(zero)
+    product = result * square
     e.line(f"{names[0]} = select {odd}, {product}, {result}")
     e.line(f"{names[1]} = mul {square}, {square.text}")
     e.line(f"{names[2]} = lshr {left}, {one.text}")
@@ -308,7 +301,7 @@ def _classify(predicate: str) -> Emitter:
     def emit(e: FunctionEmitter, operands: Sequence[Reg], dtype: DType) -> Reg:
         (x,) = operands
         magnitude = e.intrinsic("fabs", x.type, x)
-        return e.fcmp(predicate, magnitude, e.const(INFINITY, x.type))
+        return e.fcmp(predicate, magnitude, INFINITY)
 
     return emit
 
@@ -330,7 +323,7 @@ def _bits(operation: str) -> Emitter:
 
 def _not(e: FunctionEmitter, operands: Sequence[Reg], dtype: DType) -> Reg:
     (x,) = operands
-    return e.binary("xor", x, e.const(True if dtype.kind == "bool" else -1, x.type))
+    return ~x
 
 
 def _shift(left: bool) -> Emitter:
@@ -340,9 +333,9 @@ def _shift(left: bool) -> Emitter:
         # as unsigned, negative amounts are too far too
         near = e.intrinsic("umin", value.type, amount, last)
         if not left and dtype.kind == "int":
-            return e.binary("ashr", value, near)
+            return value.ashr(near)
         shifted = e.binary("shl" if left else "lshr", value, near)
-        return e.select(e.icmp("ugt", amount, last), e.const(0, value.type), shifted)
+        return e.select(e.icmp("ugt", amount, last), 0, shifted)
 
     return emit
 

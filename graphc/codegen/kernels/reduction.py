@@ -13,8 +13,10 @@ from graphc.codegen.kernels.lane_values import Linear
 from graphc.codegen.kernels.loop_tail import lanes_for, some_lanes
 from graphc.codegen.kernels.primitives import emit_primitive
 from graphc.codegen.kernels.scope import KernelScope
-from graphc.codegen.llvm.emitter import I64, FunctionEmitter, LType, Reg, ltype
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.storage import element_of
+from graphc.codegen.llvm.types import LType, ltype
 from graphc.ir.dtypes import int64
 from graphc.kernel.cascade import by_words, cascades, level_count, parts_of
 from graphc.kernel.ir import CHUNK, Block, joining, lanes
@@ -40,12 +42,12 @@ def _extreme(e: FunctionEmitter, reducer: Reducer, accumulator: Accumulator) -> 
     infinity = reducer.term.dtype.format.infinity
     if reducer.combine == "maximum":
         # a negative NaN lies beyond the word of -inf
-        is_nan = e.icmp("ugt", unsigned, e.const(infinity - (1 << (kind.bits - 1)), kind))
-        word = e.select(e.icmp("sge", greatest, zero), greatest, least)
+        is_nan = e.icmp("ugt", unsigned, infinity - (1 << (kind.bits - 1)))
+        word = e.select(greatest >= zero, greatest, least)
         word = e.select(is_nan, unsigned, word)
     else:
-        is_nan = e.icmp("sgt", greatest, e.const(infinity, kind))
-        word = e.select(e.icmp("slt", least, zero), unsigned, least)
+        is_nan = greatest > infinity
+        word = e.select(least < zero, unsigned, least)
         word = e.select(is_nan, greatest, word)
     return e.convert("bitcast", word, element_of(reducer.term.dtype))
 
@@ -82,13 +84,13 @@ def _combine(
         term_nan, best_nan = e.fcmp("uno", term, term), e.fcmp("uno", best, best)
         no_nan = e.const(False, best_nan.type)
         first_nan = e.select(best_nan, no_nan, term_nan)
-        better = e.binary("or", better, first_nan)
+        better = better | first_nan
     if not ordered:
         same = emit_primitive(e, "equal", (term, best), dtype)
         if dtype.is_float:
-            same = e.binary("or", same, e.binary("and", term_nan, best_nan))
-        earlier = e.icmp("slt", position, place)
-        better = e.binary("or", better, e.binary("and", same, earlier))
+            same = same | (term_nan & best_nan)
+        earlier = position < place
+        better = better | (same & earlier)
     return (e.select(better, term, best), e.select(better, position, place))
 
 
@@ -191,13 +193,13 @@ def cascade(
             if depth == 0:
                 state = body(loop.index, state)
             else:
-                end = e.binary("add", loop.index, e.const(size, I64))
-                end = e.intrinsic("smin", I64, end, upper)
+                end = loop.index + size
+                end = e.least(end, upper)
                 state = combined(k, reducers, state, level(depth - 1, loop.index, end))
             loop.yields = flat(state)
         return grouped(reducers, loop.results)
 
-    return level(level_count(reducers, known_steps) - 1, e.const(0, I64), steps)
+    return level(level_count(reducers, known_steps) - 1, e.const(0), steps)
 
 
 def _chain_reduce(k: KernelScope, statement: Block) -> State:
@@ -233,18 +235,18 @@ def _lanes_reduce(k: KernelScope, statement: Block) -> State:
     if known is not None and known < width:
         # no full step: a plain chain
         state = neutral_state(e, reducers, 1)
-        whole = e.const(0, I64)
+        whole = e.const(0)
     else:
         shift = width.bit_length() - 1
         if known is not None:
-            full, whole = e.const(known // width, I64), e.const(known - known % width, I64)
+            full, whole = e.const(known // width), e.const(known - known % width)
         else:
-            full = e.binary("lshr", extent, e.const(shift, I64))
-            whole = e.binary("shl", full, e.const(shift, I64))
+            full = extent >> shift
+            whole = full << shift
 
         def body(step: Reg, state: State) -> State:
-            start = e.binary("shl", step, e.const(shift, I64))
-            k.bind(statement.index, Linear(start, e.const(1, I64)))
+            start = step << shift
+            k.bind(statement.index, Linear(start, e.const(1)))
             k.statements(statement.body)
             position = k.spread(statement.index)
             return combined(k, reducers, state, terms(k, reducers, position))
@@ -281,7 +283,7 @@ def last_terms(
     start = neutral_state(e, reducers, 1)
     lanes = 1 if _is_best_alone(statement) else lanes_for(k, width, left)
     if left is not None and lanes > 1:
-        k.bind(statement.index, Linear(lower, e.const(1, I64)))
+        k.bind(statement.index, Linear(lower, e.const(1)))
         with some_lanes(k, left, lanes):
             k.statements(statement.body)
             return _added(k, reducers, start, terms(k, reducers, lower), left)
@@ -292,9 +294,9 @@ def last_terms(
             k.statements(statement.body)
             state = combined(k, reducers, state, terms(k, reducers, loop.index))
         else:
-            k.bind(statement.index, Linear(loop.index, e.const(1, I64)))
-            count = e.binary("sub", upper, loop.index)
-            count = e.intrinsic("smin", I64, count, e.const(lanes, I64))
+            k.bind(statement.index, Linear(loop.index, e.const(1)))
+            count = upper - loop.index
+            count = e.least(count, lanes)
             with some_lanes(k, count, lanes):
                 k.statements(statement.body)
                 state = _added(k, reducers, state, terms(k, reducers, loop.index), count)
@@ -350,7 +352,7 @@ def _added(
     def one(lane: Reg, sums: State) -> State:
         parts: State = [
             tuple(
-                e.load(e.element_pointer(place, lane, type_.element), type_, type_.bits // 8)
+                e.load(e.at(place, type_.element, lane), type_, type_.bits // 8)
                 for place, type_ in places
             )
             for _, places in chained
@@ -363,10 +365,10 @@ def _added(
     sums = [state[number] for number, _ in chained]
     if isinstance(count, int):
         for lane in range(count):
-            sums = one(e.const(lane, I64), sums)
+            sums = one(e.const(lane), sums)
     else:
         kept = [reducers[number] for number, _ in chained]
-        with e.loop(e.const(0, I64), count, 1, flat(sums)) as loop:
+        with e.loop(0, count, 1, flat(sums)) as loop:
             loop.yields = flat(one(loop.index, grouped(kept, loop.carries)))
         sums = grouped(kept, loop.results)
     for (number, _), total in zip(chained, sums, strict=True):
@@ -403,10 +405,8 @@ def bind_results(k: KernelScope, statement: Block, state: State, extent: Reg) ->
             result = _extreme(e, reducer, accumulator)
         if reducer.combine == "add" and reducer.term.dtype.is_float:
             if not isinstance(statement.extent, int):
-                empty = e.icmp("eq", extent, e.const(0, I64))
-                result = e.select(
-                    e.splat(empty, result.type.lanes), e.const(0.0, result.type), result
-                )
+                empty = extent.equals(0)
+                result = e.select(e.splat(empty, result.type.lanes), 0.0, result)
             elif statement.extent == 0:
                 result = e.const(0.0, result.type)
         k.bind(reducer.result, result)

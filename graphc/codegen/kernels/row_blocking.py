@@ -9,7 +9,6 @@ from __future__ import annotations
 from graphc.codegen.kernels.loops import emit_vector_loop
 from graphc.codegen.kernels.nontemporal_stores import start_of_lines
 from graphc.codegen.kernels.scope import KernelScope
-from graphc.codegen.llvm.emitter import I64
 from graphc.kernel.ir import Block
 from graphc.kernel.schedule.kinds import RowBlocked
 
@@ -18,25 +17,26 @@ def emit_shared_rows(k: KernelScope, rows: Block, schedule: RowBlocked) -> None:
     """Emits a loop over rows."""
     *before, last_of_row = rows.body
     row = last_of_row.block
-    e, zero, block = k.e, k.e.const(0, I64), schedule.columns
+    e, zero, block = k.e, k.e.const(0), schedule.columns
     assert row is not None and isinstance(row.extent, int), "so legality says"
     count = row.extent // block
     lower, upper = k.bounds(rows)
     with e.loop(lower, upper, schedule.rows) as some:
-        last = e.intrinsic("smin", I64, e.binary("add", some.index, schedule.rows), upper)
+        last = e.least(some.index + schedule.rows, upper)
         k.bind(rows.index, some.index)
         k.statements(before)
         # the first block begins with the row and the last ends with it; others are whole lines
-        line = start_of_lines(k, row.body, row.index, row.extent, zero) or zero
+        found = start_of_lines(k, row.body, row.index, row.extent, zero)
+        line = zero if found is None else found
         k.streaming.clear()
-        with e.loop(zero, e.const(count, I64), 1) as part:
-            first = e.binary("add", line, e.binary("mul", part.index, e.const(block, I64)))
-            past = e.binary("add", first, e.const(block, I64))
-            is_first = e.icmp("eq", part.index, zero)
-            is_last = e.icmp("eq", part.index, e.const(count - 1, I64))
+        with e.loop(zero, count) as part:
+            first = line + part.index * block
+            past = first + block
+            is_first = part.index.equals(zero)
+            is_last = part.index.equals(count - 1)
             begin = e.select(is_first, zero, first)
-            end = e.select(is_last, e.const(row.extent, I64), past)
-            with e.loop(some.index, last, 1) as one:
+            end = e.select(is_last, row.extent, past)
+            with e.loop(some.index, last) as one:
                 k.bind(rows.index, one.index)
                 k.statements(before)
                 emit_vector_loop(k, row, k.kernel.schedule.get(row), (begin, end))

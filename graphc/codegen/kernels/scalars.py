@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphc.codegen.kernels.lane_values import Binding, Linear, is_literal
+from graphc.codegen.kernels.lane_values import Binding, Linear
 from graphc.codegen.kernels.primitives import emit_cast, emit_primitive
 from graphc.codegen.kernels.scope import EmitterTable, KernelScope
-from graphc.codegen.llvm.emitter import I64, PTR, FunctionEmitter, Reg, ltype
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.instructions import Reg, is_literal
 from graphc.codegen.llvm.lanes import any_lane, first_lane
 from graphc.codegen.llvm.storage import element_of
+from graphc.codegen.llvm.types import I64, ltype
 from graphc.kernel.statements.scalars import Apply, Cast, Check, Const, DimValue
 from graphc.plan.abi import INDEX_ERROR
 
@@ -50,16 +52,16 @@ def _linear(k: KernelScope, primitive: str, operands: Sequence[Binding]) -> Line
             return None
     if primitive in ("add", "subtract"):
         name = "add" if primitive == "add" else "sub"
-        left = a if isinstance(a, Linear) else Linear(a, e.const(0, I64))
-        right = b if isinstance(b, Linear) else Linear(b, e.const(0, I64))
+        left = a if isinstance(a, Linear) else Linear(a, e.const(0))
+        right = b if isinstance(b, Linear) else Linear(b, e.const(0))
         return Linear(
             e.binary(name, left.base, right.base), _fold(e, name, left.stride, right.stride)
         )
     if primitive == "multiply":
         if isinstance(a, Linear) and isinstance(b, Reg):
-            return Linear(e.binary("mul", a.base, b), _fold(e, "mul", a.stride, b))
+            return Linear(a.base * b, _fold(e, "mul", a.stride, b))
         if isinstance(b, Linear) and isinstance(a, Reg):
-            return Linear(e.binary("mul", b.base, a), _fold(e, "mul", b.stride, a))
+            return Linear(b.base * a, _fold(e, "mul", b.stride, a))
     return None
 
 
@@ -68,12 +70,11 @@ def _fold(e: FunctionEmitter, name: str, a: Reg, b: Reg) -> Reg:
     unit = int(name == "mul")
     if is_literal(b, unit) or (name != "sub" and is_literal(a, unit)):
         return a if is_literal(b, unit) else b
-    try:
-        x, y = int(a.text), int(b.text)
-    except ValueError:
+    if a.value is None or b.value is None:
         return e.binary(name, a, b)
+    x, y = int(a.value), int(b.value)
     value = x + y if name == "add" else x - y if name == "sub" else x * y
-    return e.const(value, I64)
+    return e.const(value)
 
 
 def emit_conversion(k: KernelScope, statement: Cast) -> None:
@@ -100,10 +101,10 @@ def emit_check(k: KernelScope, statement: Check) -> None:
     zero = e.const(0, index.type)
     wrapped = index
     if statement.wraps:
-        wrapped = e.select(e.icmp("slt", index, zero), e.binary("add", index, bound), index)
+        wrapped = e.select(index < zero, index + bound, index)
     bad = e.icmp("uge", wrapped, bound)
     if k.mask is not None and lanes > 1:
-        bad = e.binary("and", bad, k.mask)
+        bad = bad & k.mask
     some, first = bad, index
     if lanes > 1:
         some = any_lane(e, bad)
@@ -121,18 +122,18 @@ def _place(k: KernelScope, check: Check) -> Reg:
     assert number is not None, "one number for all lanes"
     if not check.wraps:
         return number
-    from_end = e.binary("add", number, k.dim(check.bound))
-    return e.select(e.icmp("slt", number, e.const(0, I64)), from_end, number)
+    from_end = number + k.dim(check.bound)
+    return e.select(number < 0, from_end, number)
 
 
 def _report(k: KernelScope, code: int, site: int, value: Reg, bound: Reg) -> None:
     """Fills the status record unless something failed before."""
     e = k.e
-    status = Reg("%status", PTR)
-    clear = e.icmp("eq", e.load(status, I64, 8), e.const(0, I64))
+    status = e.parameter("status")
+    clear = e.load(status, I64, 8).equals(0)
     with e.when(clear):
-        for position, item in enumerate((e.const(code, I64), e.const(site, I64), value, bound)):
-            e.store(item, e.element_pointer(status, e.const(position, I64), "i64"), 8)
+        for position, item in enumerate((e.const(code), e.const(site), value, bound)):
+            e.store(item, e.at(status, "i64", position), 8)
 
 
 EMITTERS: EmitterTable = {

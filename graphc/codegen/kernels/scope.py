@@ -14,10 +14,13 @@ from typing import Any, TypeAlias
 from graphc.base.lazily import once
 from graphc.base.target import Target
 from graphc.base.tuning.machine import Tuning
-from graphc.codegen.kernels.lane_values import Binding, Held, Linear, is_literal
+from graphc.codegen.kernels.lane_values import Binding, Held, Linear
 from graphc.codegen.kernels.task_range import Ranges
 from graphc.codegen.llvm.dims import DimRegs
-from graphc.codegen.llvm.emitter import I64, FunctionEmitter, ModuleEmitter, Reg, ltype
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.instructions import Reg, is_literal
+from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.types import ltype
 from graphc.ir.dims.expressions import Dim
 from graphc.kernel.analysis.index_range import Affine, index_forms
 from graphc.kernel.ir import Block, Buffer, Kernel, Size, Statement, Var
@@ -110,8 +113,8 @@ class KernelScope:
             e, vector = self.e, ltype("i64", self.lanes)
             offsets = e.iota(vector)
             if not is_literal(found.stride, 1):
-                offsets = e.binary("mul", offsets, e.splat(found.stride, self.lanes))
-            return e.binary("add", e.splat(found.base, self.lanes), offsets)
+                offsets = offsets * e.splat(found.stride, self.lanes)
+            return e.splat(found.base, self.lanes) + offsets
         return self.e.splat(found, self.lanes)
 
     def pointer(self, buffer: Buffer) -> Reg:
@@ -138,7 +141,7 @@ class KernelScope:
         """The iterations to run: those in the range, or all of a loop that is not cut."""
         if self.ranges.cuts(statement):
             return self.ranges.bounds(statement)
-        return self.e.const(0, I64), self.size(statement.extent)
+        return self.e.const(0), self.size(statement.extent)
 
     # --- statements ------------------------------------------------------------------------------
 

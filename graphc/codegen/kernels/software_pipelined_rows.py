@@ -16,7 +16,7 @@ from itertools import accumulate, pairwise
 
 from graphc.base.target import PAGE
 from graphc.codegen.kernels.aliasing_4k import beginning, turn
-from graphc.codegen.kernels.lane_values import Binding, Linear, is_literal
+from graphc.codegen.kernels.lane_values import Binding, Linear
 from graphc.codegen.kernels.loop_tail import emit_leftover
 from graphc.codegen.kernels.nontemporal_stores import (
     address_at,
@@ -37,9 +37,10 @@ from graphc.codegen.kernels.reduction import (
     terms,
 )
 from graphc.codegen.kernels.scope import KernelScope
-from graphc.codegen.llvm.emitter import I8, I64, PTR, Reg, ltype
+from graphc.codegen.llvm.instructions import Reg, is_literal
 from graphc.codegen.llvm.prefetch import LINE, prefetch
 from graphc.codegen.llvm.storage import element_of, storage
+from graphc.codegen.llvm.types import I8, PTR, ltype
 from graphc.kernel.ir import (
     Block,
     Buffer,
@@ -89,14 +90,14 @@ class _Staggered:
         assert width is not None, "so has it been found to be"
         self.width = width
         self.steps, self.rest = divmod(columns_of(stages), width)
-        self.start = k.e.const(0, I64)
+        self.start = k.e.const(0)
 
     def emit(self) -> None:
         """The loop over rows, which goes on until the last row has been in all stages."""
         k, e = self.k, self.k.e
         lower, upper = k.bounds(self.rows)
-        past = e.binary("add", upper, e.const(len(self.stages) - 1, I64))
-        past = e.select(e.icmp("slt", lower, upper), past, lower)
+        past = upper + (len(self.stages) - 1)
+        past = e.select(lower < upper, past, lower)
         slots = sorted(
             # in an order that is the same in every process
             dict.fromkeys(
@@ -111,12 +112,12 @@ class _Staggered:
             earlier = dict(zip(slots, loop.carries, strict=True))
             known: list[dict[Var, Binding]] = []
             active: list[Reg] = []
-            last = e.binary("sub", upper, e.const(1, I64))
+            last = upper - 1
             for number, need in enumerate(self.handed):
-                row = e.binary("sub", loop.index, e.const(number, I64))
-                started, ended = e.icmp("sge", row, lower), e.icmp("slt", row, upper)
-                active.append(e.binary("and", started, ended))
-                row = e.intrinsic("smin", I64, e.intrinsic("smax", I64, row, lower), last)
+                row = loop.index - number
+                started, ended = row >= lower, row < upper
+                active.append(started & ended)
+                row = e.least(e.most(row, lower), last)
                 handed = {var: earlier[var, count - 1] for var, count in need.items()}
                 known.append(self._begin(number, row, handed))
             for number, state in enumerate(self._columns(known, active)):
@@ -140,7 +141,7 @@ class _Staggered:
         k.statements(self.indices)
         stores = stores_in(self.stages[-1].body)
         read, written = self._address(0, self.fresh[0]), self._address(-1, stores)
-        gap = e.binary("sub", read, written) if read and written else None
+        gap = None if read is None or written is None else read - written
         touched = [*self.fresh[0], *stores]
         sizes = [s.buffer.type.dtype.bytes for s in touched] or [1]
         row_bytes = columns_of(self.stages) * sizes[0]
@@ -153,7 +154,7 @@ class _Staggered:
         k, stage = self.k, self.stages[number]
         if not accesses:
             return None
-        return address_at(k, stage.body, stage.index, k.e.const(0, I64), accesses[0])
+        return address_at(k, stage.body, stage.index, k.e.const(0), accesses[0])
 
     def _settle(self, number: int, row: Reg) -> None:
         """Says where a stage finds its rows in scratch: some by turns, as it lies in a page."""
@@ -161,13 +162,13 @@ class _Staggered:
         touched = {access.buffer for access in accesses_in(self.stages[number].body)}
         used = [room for room in self.passed_on if room[0] in touched]
         read = self._address(0, self.fresh[0]) if used else None
-        place = e.binary("sub", read or e.const(0, I64), self.before)
-        place = e.binary("and", place, e.const(PAGE - LINE, I64))
+        place = (e.const(0) if read is None else read) - self.before
+        place = place & (PAGE - LINE)
         self.pointers.append([])
         for buffer, base, count, size in used:
-            turn_of_row = e.binary("and", row, e.const(count - 1, I64))
-            offset = e.binary("add", e.binary("mul", turn_of_row, e.const(size, I64)), place)
-            self.pointers[-1].append((buffer, e.element_pointer(base, offset, "i8")))
+            turn_of_row = row & (count - 1)
+            offset = turn_of_row * size + place
+            self.pointers[-1].append((buffer, e.at(base, "i8", offset)))
 
     def _begin(self, number: int, row: Reg, handed: dict[Var, Reg]) -> dict[Var, Binding]:
         """What a stage knows of the row that is in it."""
@@ -215,7 +216,7 @@ class _Staggered:
             sums = neutral_state(e, reducers, 1)
         else:
             k.lanes = self.width
-            vectors = cascade(k, reducers, e.const(self.steps, I64), self.steps, step)
+            vectors = cascade(k, reducers, e.const(self.steps), self.steps, step)
             k.lanes = 1
             sums = [folded(e, r, acc) for r, acc in zip(reducers, vectors, strict=True)]
         parts = [sums[start:end] for start, end in bounds]
@@ -223,14 +224,14 @@ class _Staggered:
 
     def _column(self, number: int, step: Reg) -> Reg:
         """Where a step of a stage begins; what is written is some steps away from what is read."""
-        e, steps = self.k.e, self.k.e.const(self.steps, I64)
-        shift = e.const(self.width.bit_length() - 1, I64)
+        e, steps = self.k.e, self.k.e.const(self.steps)
+        shift = e.const(self.width.bit_length() - 1)
         if self.stages[number].reducers:
-            return e.binary("shl", step, shift)
-        later = e.binary("add", step, self.ahead)
-        later = e.select(e.icmp("slt", later, steps), later, e.binary("sub", later, steps))
-        column = e.binary("shl", later, shift)
-        return e.binary("add", column, self.start) if self.rest else column
+            return step << shift
+        later = step + self.ahead
+        later = e.select(later < steps, later, later - steps)
+        column = later << shift
+        return column + self.start if self.rest else column
 
     def _prefetch(self, load: Access, first: Reg | None, columns: int) -> None:
         """Fetches what will be read some rows further on, with an element and those behind it."""
@@ -238,7 +239,7 @@ class _Staggered:
         schedule = k.kernel.schedule.get(load)
         if first is None or not isinstance(schedule, Prefetched):
             return
-        place = k.e.binary("add", first, k.e.const(schedule.distance // dtype.bytes, I64))
+        place = first + schedule.distance // dtype.bytes
         start = f"getelementptr {storage(dtype)}, {k.pointer(load.buffer)}, {place}"
         near = schedule.level == 1
         prefetch(k.e, k.e.assign(PTR, start), columns * dtype.bytes, near=near)
@@ -255,7 +256,7 @@ class _Staggered:
         """One step of a stage."""
         k, stage = self.k, self.stages[number]
         column = self._column(number, step)
-        k.bind(stage.index, Linear(column, k.e.const(1, I64)))
+        k.bind(stage.index, Linear(column, k.e.const(1)))
         k.statements(stage.body)
         for load in self.fresh[number]:
             index = k.binding(load.index)
@@ -268,8 +269,8 @@ class _Staggered:
     def _last_columns(self, number: int, state: State) -> State:
         """The columns of a stage that are no whole step."""
         k, e, stage = self.k, self.k.e, self.stages[number]
-        none, whole = e.const(0, I64), e.const(self.steps * self.width, I64)
-        past = e.const(columns_of(self.stages), I64)
+        none, whole = e.const(0), e.const(self.steps * self.width)
+        past = e.const(columns_of(self.stages))
         for load in self.fresh[number]:
             first = element_at(k, stage.body, stage.index, whole, load.index)
             self._prefetch(load, first, self.rest)
@@ -277,12 +278,12 @@ class _Staggered:
         if stage.reducers:
             last = last_terms(k, stage, whole, past, self.width, self.rest)
             state = combined(k, stage.reducers, state, last)
-        elif self.start.text == none.text:
+        elif is_literal(self.start, 0):
             emit_leftover(k, stage, whole, past, self.width, self.rest)
         else:
-            with e.loop(none, e.const(2, I64), 1) as part:
-                before = e.icmp("eq", part.index, none)
-                lower = e.select(before, none, e.binary("add", whole, self.start))
+            with e.loop(none, 2) as part:
+                before = part.index.equals(none)
+                lower = e.select(before, none, whole + self.start)
                 upper = e.select(before, self.start, past)
                 emit_leftover(k, stage, lower, upper, self.width, None)
         k.held = {}

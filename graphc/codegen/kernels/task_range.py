@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from graphc.codegen.llvm.emitter import I64, FunctionEmitter, Reg
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.instructions import Reg
 from graphc.ir.dims.expressions import Dim, product
 from graphc.kernel.analysis.split import level_cut, split_levels
 from graphc.kernel.ir import Block, Kernel, Statement
@@ -28,7 +29,7 @@ class Ranges:
         """``dim`` gives the register of a dim."""
         self._e = e
         self._dim = dim
-        self._range = Reg("%begin", I64), Reg("%end", I64)
+        self._range = e.given("begin", "end")
         levels = split_levels(kernel)
         extents = [level_cut(level).extent for level in levels]
         self._inside: dict[Statement, Dim] = {
@@ -45,14 +46,14 @@ class Ranges:
         e, (begin, end) = self._e, self._range
         if level is not self._last:
             inside = self._count(self._inside[level])
-            past = e.binary("add", end, e.binary("sub", inside, e.const(1, I64)))
-            return e.binary("udiv", begin, inside), e.binary("udiv", past, inside)
+            past = end + (inside - 1)
+            return begin.udiv(inside), past.udiv(inside)
         cut = level_cut(level)
         if cut.is_parallel:
             return begin, end
-        mask = e.const(-ALIGNED, I64)
-        is_end = e.icmp("eq", end, self._dim(cut.extent))
-        return e.binary("and", begin, mask), e.select(is_end, end, e.binary("and", end, mask))
+        mask = e.const(-ALIGNED)
+        is_end = end.equals(self._dim(cut.extent))
+        return begin & mask, e.select(is_end, end, end & mask)
 
     @contextmanager
     def iteration(self, level: Block, index: Reg) -> Iterator[None]:
@@ -62,11 +63,11 @@ class Ranges:
             return
         e, outer = self._e, self._range
         inside = self._count(self._inside[level])
-        before = e.binary("mul", index, inside)
-        begin, end = (e.binary("sub", bound, before) for bound in outer)
+        before = index * inside
+        begin, end = (bound - before for bound in outer)
         self._range = (
-            e.intrinsic("smax", I64, begin, e.const(0, I64)),
-            e.intrinsic("smin", I64, end, inside),
+            e.most(begin, 0),
+            e.least(end, inside),
         )
         yield
         self._range = outer
@@ -76,7 +77,7 @@ class Ranges:
         count = self._dim(inside)
         if isinstance(inside, int):
             return count
-        return self._e.intrinsic("smax", I64, count, self._e.const(1, I64))
+        return self._e.most(count, 1)
 
 
 __all__ = ["ALIGNED", "Ranges"]

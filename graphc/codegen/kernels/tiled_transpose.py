@@ -23,18 +23,20 @@ from dataclasses import dataclass
 
 from graphc.codegen.kernels.lane_values import Linear
 from graphc.codegen.kernels.nontemporal_stores import (
-    ALWAYS,
     address_at,
     at_least,
     both,
     element_at,
+    is_always,
     start_of_lines,
 )
 from graphc.codegen.kernels.scope import KernelScope
-from graphc.codegen.llvm.emitter import I64, FunctionEmitter, Reg, ltype
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.instructions import Reg, is_literal
 from graphc.codegen.llvm.prefetch import LINE, prefetch
 from graphc.codegen.llvm.storage import storage
 from graphc.codegen.llvm.transpose import transposed
+from graphc.codegen.llvm.types import I64, ltype
 from graphc.ir.dims.expressions import Dim
 from graphc.kernel.analysis.index_range import loads_across
 from graphc.kernel.ir import Block, Var
@@ -65,9 +67,9 @@ class _Skew:
 
     def first_line(self, e: FunctionEmitter, row: Reg) -> Reg:
         """The column of a row from which on it consists of whole lines."""
-        address = e.binary("add", self.start, e.binary("mul", row, self.pitch * self.size))
-        rest = e.binary("and", e.binary("sub", e.const(0, I64), address), e.const(LINE - 1, I64))
-        return e.binary("udiv", rest, e.const(self.size, I64))
+        address = self.start + row * (self.pitch * self.size)
+        rest = (0 - address) & (LINE - 1)
+        return rest.udiv(self.size)
 
 
 class _Tiling:
@@ -89,26 +91,26 @@ class _Tiling:
     def emit(self) -> None:
         """Tiles first, then what is left at the borders, element by element."""
         k, e = self.k, self.k.e
-        zero, right = e.const(0, I64), k.dim(self.width)
+        zero, right = e.const(0), k.dim(self.width)
         lower, upper = k.bounds(self.outer)
         left, skew = self._left(right)
-        first = left or zero
+        first = zero if left is None else left
         far = self._whole_lines()
         past, streaming = self._goes_by_blocks(*far), dict(k.streaming)
-        if skew is not None and past is not ALWAYS:
+        if skew is not None and not is_always(past):
             past = skew = None
             k.streaming.clear()
         most = far[0] * (far[1] if skew is None else self._many + 2 * far[1])
         room = [e.alloca(ltype(storage(load.value.dtype)), most) for load in self.loads]
         below, beyond = upper, right
-        if past is not ALWAYS:
+        if not is_always(past):
             for store in list(k.streaming):
                 if store.buffer.type.dtype.bytes * self.columns % LINE:
                     del k.streaming[store]
-            whole = e.const(0, I64), e.const(self.rows, I64)
+            whole = e.const(0), e.const(self.rows)
             below = self._last(self.height, upper, lower, self.rows)
             beyond = self._last(self.width, right, first, self.columns)
-            with nullcontext() if past is None else e.when(e.binary("xor", past, 1)):
+            with nullcontext() if past is None else e.when(past ^ 1):
                 columns = e.loop(first, beyond, self.columns)
                 with columns as column, e.loop(lower, below, self.rows) as row:
                     self._ask_beside(row.index, column.index)
@@ -117,12 +119,12 @@ class _Tiling:
             self.rows, self.columns = far
             k.streaming.update(streaming)
             end = self._last(self.width, right, first, self.columns)
-            with nullcontext() if past is ALWAYS else e.when(past):
+            with nullcontext() if is_always(past) else e.when(past):
                 if skew is not None:
-                    end = e.binary("sub", end, self.columns)
+                    end = end - self.columns
                 self._by_blocks(room, (lower, upper), (first, end), skew)
-            below = upper if past is ALWAYS else e.select(past, upper, below)
-            beyond = end if past is ALWAYS else e.select(past, end, beyond)
+            below = upper if is_always(past) else e.select(past, upper, below)
+            beyond = end if is_always(past) else e.select(past, end, beyond)
         k.streaming.clear()
         if left is not None or skew is not None or not self._all_fit():
             self._borders((lower, below, upper), right, first, beyond, skew)
@@ -152,20 +154,20 @@ class _Tiling:
         """Tiles along the columns of a block, block by block."""
         e, (lower, last), (first, beyond) = self.k.e, rows, columns
         top = self._top(lower, first)
-        height = e.binary("sub", last, top)
+        height = last - top
         with e.loop(first, beyond, self._many) as block:
-            past = e.binary("add", block.index, e.const(self._many, I64))
-            end = e.intrinsic("smin", I64, past, beyond)
-            others = e.binary("sub", beyond, end)
-            with e.loop(e.const(0, I64), height, self.rows) as strip:
-                base, lines = self._placed(e.binary("add", top, strip.index), lower, last)
+            past = block.index + self._many
+            end = e.least(past, beyond)
+            others = beyond - end
+            with e.loop(0, height, self.rows) as strip:
+                base, lines = self._placed(top + strip.index, lower, last)
                 later, shift = self._later(strip.index, height, others)
-                asked = self._inside(e.binary("add", top, later))
+                asked = self._inside(top + later)
                 if skew is not None:
                     self._strip(room, (base, lines), (block.index, end), (asked, shift), skew)
                 else:
                     with e.loop(block.index, end, self.columns) as column:
-                        self._ask(asked, e.binary("add", column.index, shift))
+                        self._ask(asked, column.index + shift)
                         self._tile(room, base, column.index, lines)
 
     def _strip(
@@ -179,21 +181,21 @@ class _Tiling:
         """Reads the tiles of a strip and one more, then writes each row from its first line on."""
         e, (base, lines), (begin, end) = self.k.e, rows, columns
         pitch = self._many + self.columns
-        with e.loop(begin, e.binary("add", end, self.columns), self.columns) as column:
-            self._ask(asked[0], e.binary("add", column.index, asked[1]))
-            across = e.binary("sub", column.index, begin)
+        with e.loop(begin, end + self.columns, self.columns) as column:
+            self._ask(asked[0], column.index + asked[1])
+            across = column.index - begin
             for load, tile in zip(self.loads, room, strict=True):
-                part = e.element_pointer(tile, across, storage(load.value.dtype))
+                part = e.at(tile, storage(load.value.dtype), across)
                 self._keep(load, base, column.index, part, pitch)
         with e.loop(*lines, 1) as line:
-            row = e.binary("add", base, line.index)
+            row = base + line.index
             self._enter(row)
             shift = skew.first_line(e, row)
-            start = e.binary("add", e.binary("mul", line.index, pitch), shift)
+            start = line.index * pitch + shift
             with e.loop(begin, end, self.columns) as column:
-                across = e.binary("sub", column.index, begin)
-                place = e.binary("add", start, across)
-                self._write(room, place, e.binary("add", column.index, shift))
+                across = column.index - begin
+                place = start + across
+                self._write(room, place, column.index + shift)
 
     def _later(self, strip: Reg, height: Reg, others: Reg) -> tuple[Reg, Reg]:
         """Which strip comes some way after another, and by how many columns further right.
@@ -201,12 +203,12 @@ class _Tiling:
         After the end of a block that is the next one's top, as far as there are ``others``.
         """
         e = self.k.e
-        strips = e.binary("and", e.binary("add", height, self.rows - 1), -self.rows)
-        further = e.binary("add", strip, self.k.tuning.tile_prefetch_bytes // self._size)
-        over = e.binary("sub", further, strips)
-        starts = e.icmp("sge", over, e.const(0, I64))
-        right = e.intrinsic("smin", I64, others, e.const(self._many, I64))
-        return e.select(starts, over, further), e.select(starts, right, e.const(0, I64))
+        strips = (height + (self.rows - 1)) & -self.rows
+        further = strip + self.k.tuning.tile_prefetch_bytes // self._size
+        over = further - strips
+        starts = over >= 0
+        right = e.least(others, self._many)
+        return e.select(starts, over, further), e.select(starts, right, 0)
 
     def _goes_by_blocks(self, rows: int, columns: int) -> Reg | None:
         """The condition under which such tiles go by blocks: results stream, in long rows or from
@@ -237,21 +239,21 @@ class _Tiling:
         first = element_at(k, self.body, self.inner.index, column, load.index)
         assert first is not None, "affine indices are made of indices"
         base = e.assign(I64, f"ptrtoint {k.pointer(load.buffer)} to i64")
-        place = e.binary("add", e.binary("udiv", base, e.const(size, I64)), first)
-        return e.binary("sub", lower, e.binary("and", place, e.const(self.rows - 1, I64)))
+        place = base.udiv(size) + first
+        return lower - (place & (self.rows - 1))
 
     def _placed(self, row: Reg, lower: Reg, last: Reg) -> tuple[Reg, tuple[Reg, Reg]]:
         """The row at which to read a tile that lies inside, and which of its lines to write."""
         e, base = self.k.e, self._inside(row)
-        begin = e.intrinsic("smax", I64, row, lower)
-        end = e.intrinsic("smin", I64, e.binary("add", row, self.rows), last)
-        return base, (e.binary("sub", begin, base), e.binary("sub", end, base))
+        begin = e.most(row, lower)
+        end = e.least(row + self.rows, last)
+        return base, (begin - base, end - base)
 
     def _inside(self, row: Reg) -> Reg:
         """The nearest row whose tile lies inside."""
         k, e = self.k, self.k.e
-        lowest = e.binary("sub", k.dim(self.height), self.rows)
-        return e.intrinsic("smin", I64, e.intrinsic("smax", I64, row, e.const(0, I64)), lowest)
+        lowest = k.dim(self.height) - self.rows
+        return e.least(e.most(row, 0), lowest)
 
     def _left(self, right: Reg) -> tuple[Reg | None, _Skew | None]:
         """Where tiles start so that they write whole lines past the caches; None if they don't.
@@ -260,8 +262,8 @@ class _Tiling:
         """
         k, e = self.k, self.k.e
         k.streaming.clear()
-        k.bind(self.outer.index, e.const(0, I64))
-        zero = e.const(0, I64)
+        k.bind(self.outer.index, e.const(0))
+        zero = e.const(0)
         left = start_of_lines(k, self.body, self.inner.index, self.width, zero, short=True)
         skew = self._skew()
         if skew is not None:
@@ -273,12 +275,12 @@ class _Tiling:
             if pitch is None or (isinstance(pitch, int) and pitch * size % LINE):
                 del k.streaming[store]
             elif not isinstance(pitch, int):
-                rest = e.binary("and", k.dim(pitch * size), e.const(LINE - 1, I64))
-                aligned = e.icmp("eq", rest, e.const(0, I64))
+                rest = k.dim(pitch * size) & (LINE - 1)
+                aligned = rest.equals(0)
                 k.streaming[store] = both(k, condition, aligned)
         if left is None or not k.streaming:
             return None, None
-        return e.intrinsic("smin", I64, left, right), None
+        return e.least(left, right), None
 
     def _pitch(self, store: Access) -> Dim | None:
         """By how many elements the rows of a result follow each other."""
@@ -294,12 +296,12 @@ class _Tiling:
         pitch, size = self._pitch(first), first.buffer.type.dtype.bytes
         if not isinstance(pitch, int) or pitch * size % LINE == 0:
             return None
-        if condition is not k.streamed[first.buffer]:
+        if not is_always(condition) and condition is not k.streamed[first.buffer]:
             return None
         for other in k.streaming:
             if self._pitch(other) != pitch or other.buffer.type.dtype.bytes != size:
                 return None
-        zero = k.e.const(0, I64)
+        zero = k.e.const(0)
         k.bind(self.outer.index, zero)
         start = address_at(k, self.body, self.inner.index, zero, first)
         return None if start is None else _Skew(start, pitch, size)
@@ -307,10 +309,10 @@ class _Tiling:
     def _last(self, extent: Dim, upper: Reg, lower: Reg, size: int) -> Reg:
         """The end of the whole tiles that start at ``lower``."""
         e = self.k.e
-        if isinstance(extent, int) and lower.text == "0":
-            return e.const(extent - extent % size, I64)
-        count = e.binary("and", e.binary("sub", upper, lower), e.const(-size, I64))
-        return e.binary("add", lower, count)
+        if isinstance(extent, int) and is_literal(lower, 0):
+            return e.const(extent - extent % size)
+        count = (upper - lower) & -size
+        return lower + count
 
     def _enter(self, row: Reg) -> None:
         self.k.bind(self.outer.index, row)
@@ -327,16 +329,16 @@ class _Tiling:
         for load, tile in zip(self.loads, room, strict=True):
             self._keep(load, row, column, tile, self.columns)
         with e.loop(*lines, 1) as line:
-            self._enter(e.binary("add", row, line.index))
-            self._write(room, e.binary("mul", line.index, self.columns), column)
+            self._enter(row + line.index)
+            self._write(room, line.index * self.columns, column)
 
     def _write(self, room: Sequence[Reg], place: Reg, column: Reg) -> None:
         """Runs the body for neighbours of a row, whose elements lie at a place of what was read."""
         k, e = self.k, self.k.e
         for load, tile in zip(self.loads, room, strict=True):
-            k.tiles[load] = e.element_pointer(tile, place, storage(load.value.dtype))
+            k.tiles[load] = e.at(tile, storage(load.value.dtype), place)
         k.lanes = self.columns
-        k.bind(self.inner.index, Linear(column, e.const(1, I64)))
+        k.bind(self.inner.index, Linear(column, e.const(1)))
         k.statements(self.inner.body)
         k.lanes = 1
         k.tiles.clear()
@@ -353,26 +355,26 @@ class _Tiling:
         """Where a line of a tile lies, a column of the loops, from some row on."""
         k, e = self.k, self.k.e
         stride = k.dim(k.forms[load.index].coefficient(self.inner.index))
-        place = e.binary("add", place, e.binary("mul", stride, e.const(line, I64)))
-        place = e.binary("add", place, e.const(top, I64))
-        return e.element_pointer(k.pointer(load.buffer), place, storage(load.value.dtype))
+        place = place + stride * line
+        place = place + top
+        return e.at(k.pointer(load.buffer), storage(load.value.dtype), place)
 
     def _ask(self, row: Reg, column: Reg) -> None:
         """Asks for a tile: a line of each source."""
         for load in self.loads:
             with self._parts(self.columns) as part:
-                place = self._place(load, row, self.k.e.binary("add", column, part))
+                place = self._place(load, row, column + part)
                 for line in range(min(self.columns, self.k.tuning.tile_side)):
                     prefetch(self.k.e, self._pointer(load, place, line, 0), near=False)
 
     @contextmanager
     def _parts(self, extent: int) -> Iterator[Reg]:
         """Where the parts of a large tile start, each by the same code."""
-        e, zero, side = self.k.e, self.k.e.const(0, I64), self.k.tuning.tile_side
+        e, zero, side = self.k.e, self.k.e.const(0), self.k.tuning.tile_side
         if extent <= side:
             yield zero
             return
-        with e.loop(zero, e.const(extent, I64), side) as part:
+        with e.loop(zero, extent, side) as part:
             yield part.index
 
     def _ask_beside(self, row: Reg, column: Reg) -> None:
@@ -405,14 +407,14 @@ class _Tiling:
         e, side = self.k.e, self._side(load)
         element, align = storage(load.value.dtype), load.value.dtype.bytes
         with self._parts(self.columns) as right, self._parts(self.rows) as down:
-            place = self._place(load, e.binary("add", row, down), e.binary("add", column, right))
-            start = e.binary("add", e.binary("mul", down, pitch), right)
-            part = e.element_pointer(tile, start, element)
+            place = self._place(load, row + down, column + right)
+            start = down * pitch + right
+            part = e.at(tile, element, start)
             for left in range(0, min(self.columns, self.k.tuning.tile_side), side):
                 for top in range(0, min(self.rows, self.k.tuning.tile_side), side):
                     for line, register in enumerate(self._square(load, place, left, top)):
-                        at = e.const((top + line) * pitch + left, I64)
-                        e.store(register, e.element_pointer(part, at, element), align)
+                        at = e.const((top + line) * pitch + left)
+                        e.store(register, e.at(part, element, at), align)
 
     def _borders(
         self,
@@ -428,20 +430,18 @@ class _Tiling:
         write starts ``skew`` further right in each row.
         """
         lower, below, upper = rows
-        k, e, zero = self.k, self.k.e, self.k.e.const(0, I64)
-        with e.loop(zero, e.const(3, I64), 1) as part:
-            is_left, is_below = (
-                e.icmp("eq", part.index, e.const(number, I64)) for number in (0, 2)
-            )
+        k, e, zero = self.k, self.k.e, self.k.e.const(0)
+        with e.loop(zero, 3) as part:
+            is_left, is_below = (part.index.equals(number) for number in (0, 2))
             top, bottom = e.select(is_below, below, lower), e.select(is_below, upper, below)
-            start = e.select(e.binary("or", is_left, is_below), zero, beyond)
+            start = e.select(is_left | is_below, zero, beyond)
             end = e.select(is_left, left, right)
-            with e.loop(top, bottom, 1) as row:
+            with e.loop(top, bottom) as row:
                 self._enter(row.index)
                 if skew is not None:
                     shift = skew.first_line(e, row.index)
-                    start = e.select(is_left, zero, e.binary("add", beyond, shift))
+                    start = e.select(is_left, zero, beyond + shift)
                     end = e.select(is_left, shift, right)
-                with e.loop(start, end, 1) as column:
+                with e.loop(start, end) as column:
                     k.bind(self.inner.index, column.index)
                     k.statements(self.inner.body)

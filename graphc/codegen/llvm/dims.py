@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from graphc.codegen.kernels.primitives import emit_primitive
-from graphc.codegen.llvm.emitter import I1, I64, FunctionEmitter, Reg
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.types import I1, I64
 from graphc.ir.dims.expressions import Dim, DimExpr, bounds, program
 from graphc.ir.dtypes import int64
 
@@ -53,7 +55,7 @@ def _emit(
     values: list[Reg] = []
     for kind, *operands in steps:
         if kind == "const":
-            values.append(e.const(operands[0], I64))
+            values.append(e.const(operands[0]))
         elif kind == "given":
             values.append(known[operands[0]])
         elif kind == "select":
@@ -86,17 +88,15 @@ def _arithmetic(
     return e.assign(I64, f"extractvalue {{ i64, i1 }} {both}, 0")
 
 
-def _checked_product(
-    e: FunctionEmitter, left: Reg, right: Reg, overflows: list[Reg]
-) -> Reg:
+def _checked_product(e: FunctionEmitter, left: Reg, right: Reg, overflows: list[Reg]) -> Reg:
     """A product that is checked by division: LLVM's own way is a call into the C library."""
-    product = e.binary("mul", left, right)
-    is_minus = e.icmp("eq", left, e.const(-1, I64))
-    is_plain = e.icmp("ugt", e.binary("add", left, e.const(1, I64)), e.const(1, I64))
-    divisor = e.select(is_plain, left, e.const(1, I64))
-    differs = e.icmp("ne", e.binary("sdiv", product, divisor), right)
-    least = e.icmp("eq", right, e.const(-(2**63), I64))
-    wrong = e.select(is_plain, differs, e.binary("and", is_minus, least))
+    product = left * right
+    is_minus = left.equals(-1)
+    is_plain = e.icmp("ugt", left + 1, 1)
+    divisor = e.select(is_plain, left, 1)
+    differs = (product // divisor).differs(right)
+    least = right.equals(-(2**63))
+    wrong = e.select(is_plain, differs, is_minus & least)
     overflows.append(wrong)
     return product
 
@@ -108,9 +108,9 @@ def emit_dims(
     overflow = e.const(False, I1)
     flags: list[Reg] = []
     for number, value in enumerate(_emit(e, dims, symbols, flags)):
-        e.store(value, e.element_pointer(out, e.const(number, I64), "i64"), 8)
+        e.store(value, e.at(out, "i64", number), 8)
     for flag in flags:
-        overflow = e.binary("or", overflow, flag)
+        overflow = overflow | flag
     return overflow
 
 

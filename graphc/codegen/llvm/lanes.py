@@ -6,7 +6,9 @@ there the lanes are words first.
 
 from __future__ import annotations
 
-from graphc.codegen.llvm.emitter import I1, FunctionEmitter, Reg, ltype
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.types import I1, ltype
 
 
 def any_lane(e: FunctionEmitter, condition: Reg) -> Reg:
@@ -16,7 +18,7 @@ def any_lane(e: FunctionEmitter, condition: Reg) -> Reg:
     if e.module.target.packs_conditions:
         return e.intrinsic("vector.reduce.or", I1, condition)
     words = e.convert("sext", condition, "i32")
-    return e.icmp("ne", e.intrinsic("vector.reduce.or", _WORD, words), e.const(0, _WORD))
+    return e.intrinsic("vector.reduce.or", _WORD, words).differs(0)
 
 
 def first_lane(e: FunctionEmitter, condition: Reg) -> Reg:
@@ -31,7 +33,7 @@ def first_lane(e: FunctionEmitter, condition: Reg) -> Reg:
         place = e.assign(mask.type, f"call i{bits} @llvm.cttz.i{bits}({mask}, i1 true)")
         return place if bits == 64 else e.convert("trunc", place, "i64")
     words = ltype("i32", lanes)
-    places = e.select(condition, e.iota(words), e.const(lanes, words))
+    places = e.select(condition, e.iota(words), lanes)
     return e.convert("zext", e.intrinsic("vector.reduce.umin", _WORD, places), "i64")
 
 

@@ -5,21 +5,23 @@ Lanes outside of a mask read and write nothing. Places are aligned to elements o
 
 from __future__ import annotations
 
-from graphc.codegen.llvm.emitter import FunctionEmitter, LType, Reg, ltype
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.types import LType, ltype
 
 
-def every_lane(lanes: int) -> Reg:
+def every_lane(e: FunctionEmitter, lanes: int) -> Reg:
     """The mask that leaves none out."""
-    return Reg("splat (i1 true)", ltype("i1", lanes))
+    return e.const(True, ltype("i1", lanes))
 
 
 def first_lanes(e: FunctionEmitter, count: Reg | int, lanes: int) -> Reg:
     """The mask of the first ``count`` lanes, an i64; with more than there are, of all."""
     if isinstance(count, int):
         items = ", ".join(f"i1 {str(lane < count).lower()}" for lane in range(lanes))
-        return Reg(f"<{items}>", ltype("i1", lanes))
+        return Reg(e, f"<{items}>", ltype("i1", lanes))
     words = ltype("i32", lanes)
-    return e.icmp("slt", e.iota(words), e.splat(e.convert("trunc", count, "i32"), lanes))
+    return e.iota(words) < e.splat(e.convert("trunc", count, "i32"), lanes)
 
 
 def load_lanes(e: FunctionEmitter, place: Reg, type_: LType, mask: Reg, other: Reg) -> Reg:

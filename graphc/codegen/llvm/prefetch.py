@@ -6,7 +6,9 @@ Invariant: a prefetch changes nothing but caches, so its address need not be val
 from __future__ import annotations
 
 from graphc.base.target import CACHE_LINE
-from graphc.codegen.llvm.emitter import PTR, FunctionEmitter, Reg
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.types import PTR
 
 LINE = CACHE_LINE
 

@@ -6,7 +6,9 @@ that loads and stores elements goes through here.
 
 from __future__ import annotations
 
-from graphc.codegen.llvm.emitter import F32, F64, FunctionEmitter, Reg
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.types import F32, F64
 from graphc.ir.dtypes import DType
 
 _FLOATS = {type_.format: type_.element for type_ in (F32, F64)}
@@ -26,7 +28,7 @@ def storage(dtype: DType) -> str:
 
 def from_storage(e: FunctionEmitter, raw: Reg, dtype: DType) -> Reg:
     """Elements that were loaded, as registers hold them."""
-    return e.icmp("ne", raw, e.const(0, raw.type)) if dtype.kind == "bool" else raw
+    return raw.differs(0) if dtype.kind == "bool" else raw
 
 
 def to_storage(e: FunctionEmitter, value: Reg, dtype: DType) -> Reg:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from graphc.codegen.llvm.emitter import FunctionEmitter, Reg, ltype
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.types import ltype
 
 _PART_BITS = 128
 """Processors move elements within parts of this size by one instruction, and whole parts by
@@ -49,10 +51,19 @@ def _within_parts(e: FunctionEmitter, lines: Sequence[Reg]) -> list[Reg]:
     """
     inner, lanes = len(lines), lines[0].type.lanes
     half = inner // 2
-    orders = [
-        [n for lane in range(lanes) if lane % inner // half == side for n in (lane, lane + lanes)]
-        for side in (0, 1)
-    ] if half else []
+    orders = (
+        [
+            [
+                n
+                for lane in range(lanes)
+                if lane % inner // half == side
+                for n in (lane, lane + lanes)
+            ]
+            for side in (0, 1)
+        ]
+        if half
+        else []
+    )
     current = list(lines)
     for _ in range(inner.bit_length() - 1):
         pairs = zip(current[:half], current[half:], strict=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from graphc.codegen.llvm.emitter import Reg
+from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.math import f32, f64
 from graphc.codegen.math.common import HUGE_ANGLE, LOG2_E, FloatMath
 
@@ -79,7 +79,7 @@ def _half_scale_and_rest(
     """2^(n-1) and r such that e^(sign·y) is 2^n·e^(sign·r); ``ln2`` is ln 2 in parts."""
     magic = m.magic + (m.format.bias - 1)
     sum_ = m.fma(y, LOG2_E * sign, magic)
-    n = m.sub(sum_, magic)
+    n = sum_ - magic
     r = y
     for part in ln2:
         r = m.fma(n, -part * sign, r)
@@ -98,17 +98,17 @@ def _sigmoid_32(m: FloatMath, x: Reg) -> Reg:
     coefficients = (*_EXP_32, 1.0, 1.0)
     top = len(coefficients) - 1
     signed = [2.0 * c * (-1.0) ** (top - i) for i, c in enumerate(coefficients)]
-    return m.div(1.0, m.fma(m.polynomial(r, signed), half, 1.0))
+    return 1.0 / m.fma(m.polynomial(r, signed), half, 1.0)
 
 
 def _tanh_64(m: FloatMath, x: Reg) -> Reg:
     """(e^2t - 1) / (e^2t + 1), t the magnitude."""
     t = m.clamp(m.abs(x), high=22.0)
-    half, r = _half_scale_and_rest(m, m.add(t, t), _LN2_64)
+    half, r = _half_scale_and_rest(m, t + t, _LN2_64)
     curve = m.polynomial(r, [2.0 * c for c in _EXPM1_64])
-    reduced = m.fma(curve, m.mul(r, r), m.add(r, r))
-    top = m.fma(reduced, half, m.add(m.add(half, half), -1.0))
-    return m.or_sign(m.div(top, m.add(top, 2.0)), x)
+    reduced = m.fma(curve, r * r, r + r)
+    top = m.fma(reduced, half, half + half + -1.0)
+    return m.or_sign(top / (top + 2.0), x)
 
 
 def _bounded(m: FloatMath, result: Reg) -> Reg:
@@ -123,8 +123,8 @@ def _quotient(
 
     def emit(m: FloatMath, x: Reg) -> Reg:
         y = m.clamp(x, -end, end)
-        z = m.mul(y, y)
-        return _bounded(m, m.div(m.mul(m.polynomial(z, top), y), m.polynomial(z, bottom)))
+        z = y * y
+        return _bounded(m, m.polynomial(z, top) * y / m.polynomial(z, bottom))
 
     return emit
 
@@ -132,27 +132,27 @@ def _quotient(
 def _erfc_32(m: FloatMath, x: Reg) -> Reg:
     """e^(-t²)·u·P(2u - 1), t = |x|, u = 1/(1 + t), or 2 minus that."""
     t = m.clamp(m.abs(x), high=10.1)
-    u = m.div(1.0, m.add(t, 1.0))
-    curve = m.mul(u, m.polynomial(m.fma(u, 2.0, -1.0), _ERFC_32))
+    u = 1.0 / (t + 1.0)
+    curve = u * m.polynomial(m.fma(u, 2.0, -1.0), _ERFC_32)
     square, lost = m.product(t, t)
-    factor = m.fma(m.neg(lost), curve, curve)
-    tail = f32.exp_times(m, m.neg(square), factor, _EXP_32)
-    return m.select(m.compare("olt", x, 0.0), m.sub(2.0, tail), tail)
+    factor = m.fma(-lost, curve, curve)
+    tail = f32.exp_times(m, -square, factor, _EXP_32)
+    return m.select(x < 0.0, 2.0 - tail, tail)
 
 
 def _log_32(m: FloatMath, x: Reg) -> Reg:
     f, exponent = f32.log_split(m, x)
-    near = m.fma(m.polynomial(f, _LOG_32), m.mul(f, f), f)
+    near = m.fma(m.polynomial(f, _LOG_32), f * f, f)
     return f32.log_specials(m, m.fma(exponent, _LN2, near), x)
 
 
 def _log_64(m: FloatMath, x: Reg) -> Reg:
     """2·artanh(f / (2 + f))."""
     f, exponent = f64.log_split(m, x)
-    q = m.div(f, m.add(f, 2.0))
-    z = m.mul(q, q)
-    twice = m.add(q, q)
-    near = m.fma(m.mul(m.polynomial(z, _ARTANH_64), z), twice, twice)
+    q = f / (f + 2.0)
+    z = q * q
+    twice = q + q
+    near = m.fma(m.polynomial(z, _ARTANH_64) * z, twice, twice)
     return f64.log_specials(m, m.fma(exponent, _LN2, near), x)
 
 
@@ -164,18 +164,18 @@ def _sine(
     Without FMA the multiples of pi would be rounded; there the accurate function does it.
     """
     turns: Reg = m.value(_ONE_OVER_PI)
-    sum_ = m.fma(x, turns, m.magic) if not shift else m.add(m.fma(x, turns, shift), m.magic)
-    n = m.sub(sum_, m.magic)
+    sum_ = m.fma(x, turns, m.magic) if not shift else m.fma(x, turns, shift) + m.magic
+    n = sum_ - m.magic
     if shift:
-        n = m.sub(n, shift)
+        n = n - shift
     r = x
     for part in pi:
         r = m.fma(n, -part, r)
-    z = m.mul(r, r)
+    z = r * r
     # a product and no sum at last, so that the sign of zero stays
-    sine = _bounded(m, m.mul(r, m.polynomial(z, (*coefficients, 1.0))))
-    sign = m.integers("shl", m.to_word(sum_), m.bits - 1)
-    return m.from_word(m.integers("xor", m.to_word(sine), sign))
+    sine = _bounded(m, r * m.polynomial(z, (*coefficients, 1.0)))
+    sign = m.to_word(sum_) << (m.bits - 1)
+    return m.from_word(m.to_word(sine) ^ sign)
 
 
 def _angle(
@@ -193,7 +193,7 @@ def _angle(
     def emit(m: FloatMath, x: Reg) -> Reg:
         if not m.has_fma:
             return accurate(m, x)
-        huge = m.compare("oge", m.abs(x), HUGE_ANGLE)
+        huge = m.abs(x) >= HUGE_ANGLE
         return m.patch(huge, _sine(m, x, shift, pi, coefficients), f"any_{name}", cold, (x,))
 
     return emit

@@ -14,7 +14,10 @@ from functools import cache
 
 from graphc.base.target import Target
 from graphc.base.tuning.fusion import FUSION
-from graphc.codegen.llvm.emitter import F32, F64, FunctionEmitter, LType, ModuleEmitter, Reg
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.types import F32, F64, LType
 from graphc.codegen.math import approx, f32, f64
 from graphc.codegen.math.common import FloatMath
 from graphc.kernel.ir import Kernel, walk
@@ -60,10 +63,7 @@ def calls_of(kernels: Sequence[Kernel], quick: bool = False) -> Calls:
     """
     if quick:
         return Calls(True, (True,) * len(kernels))
-    counts = [
-        sum(part.primitive in NAMES for part in walk(kernel.body))
-        for kernel in kernels
-    ]
+    counts = [sum(part.primitive in NAMES for part in walk(kernel.body)) for kernel in kernels]
     calls = max(counts, default=0) > FUSION.inlined_in_kernel
     calls = calls or sum(counts) > FUSION.inlined_in_program
     return Calls(calls, tuple(calls and is_glue(kernel) for kernel in kernels))
@@ -99,8 +99,7 @@ def _library(name: str, type_: LType, arity: int, target: Target) -> tuple[str, 
     """A function as a module of its own: its symbol and its text."""
     module = ModuleEmitter(target)
     symbol = f"graphc_{name}_of_{type_.suffix}"
-    operands = [Reg(f"%x{index}", type_) for index in range(arity)]
-    parameters = [(str(type_), operand.text) for operand in operands]
-    e = FunctionEmitter(module, symbol, parameters, str(type_))
-    e.finish(f"ret {_inlined(e, name, operands)}")
+    parameters = {f"x{index}": type_ for index in range(arity)}
+    e = FunctionEmitter(module, symbol, parameters, type_)
+    e.finish(_inlined(e, name, e.given(*parameters)))
     return symbol, module.text()

@@ -10,15 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from graphc.codegen.llvm.emitter import (
-    I64,
-    FunctionEmitter,
-    LType,
-    ModuleEmitter,
-    Reg,
-    ltype,
-)
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.lanes import any_lane
+from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.types import LType, ltype
 
 # Documented accuracy, in units in the last place of the exact result, on every target. The measured
 # maxima are somewhat lower; without FMA a few tenths higher than with it.
@@ -67,7 +63,7 @@ Operand = Reg | float
 
 
 class FloatMath:
-    """Arithmetic on float32 or float64 lanes; Python floats are accepted as operands.
+    """What float32 or float64 lanes have no operator for; Python floats are operands of their type.
 
     Attributes:
         e: the function under emission.
@@ -97,26 +93,7 @@ class FloatMath:
         """A register as it is, a number as a literal."""
         return operand if isinstance(operand, Reg) else self.e.const(operand, self.type)
 
-    def word(self, operand: Reg | int) -> Reg:
-        """The same for integer lanes of the floats' width."""
-        return operand if isinstance(operand, Reg) else self.e.const(operand, self.integer)
-
     # --- arithmetic ------------------------------------------------------------------------------
-
-    def add(self, a: Operand, b: Operand) -> Reg:
-        return self.e.fadd(self.value(a), self.value(b))
-
-    def sub(self, a: Operand, b: Operand) -> Reg:
-        return self.e.fsub(self.value(a), self.value(b))
-
-    def mul(self, a: Operand, b: Operand) -> Reg:
-        return self.e.fmul(self.value(a), self.value(b))
-
-    def div(self, a: Operand, b: Operand) -> Reg:
-        return self.e.fdiv(self.value(a), self.value(b))
-
-    def neg(self, a: Reg) -> Reg:
-        return self.e.fneg(a)
 
     def fma(self, a: Operand, b: Operand, c: Operand) -> Reg:
         """a·b + c; rounds twice on targets without FMA."""
@@ -140,34 +117,31 @@ class FloatMath:
 
     def sum_error(self, a: Reg, b: Operand, total: Reg) -> Reg:
         """What ``total = a + b`` lost, exactly (Knuth's two-sum)."""
-        virtual = self.sub(total, a)
-        return self.add(self.sub(a, self.sub(total, virtual)), self.sub(b, virtual))
+        virtual = total - a
+        return a - (total - virtual) + (b - virtual)
 
     def product(self, a: Reg, b: Reg) -> tuple[Reg, Reg]:
         """a·b and what its rounding lost; without FMA, to about twice the precision (Dekker)."""
-        high = self.mul(a, b)
+        high = a * b
         if self.has_fma:
-            return high, self.fma(a, b, self.neg(high))
+            return high, self.fma(a, b, -high)
         a_high, a_low = self._halves(a)
         b_high, b_low = self._halves(b)
-        error = self.sub(self.mul(a_high, b_high), high)
-        error = self.add(error, self.mul(a_high, b_low))
-        error = self.add(error, self.mul(a_low, b_high))
-        return high, self.add(error, self.mul(a_low, b_low))
+        error = a_high * b_high - high
+        error = error + a_high * b_low
+        error = error + a_low * b_high
+        return high, error + a_low * b_low
 
     def _halves(self, a: Reg) -> tuple[Reg, Reg]:
         dropped = (self.format.significand + 1) // 2
         high = self.top_bits(a, dropped)
-        return high, self.sub(a, high)
+        return high, a - high
 
     def top_bits(self, a: Reg, dropped: int) -> Reg:
         """``a`` with its lowest ``dropped`` bits of significand cleared."""
-        return self.from_word(self.integers("and", self.to_word(a), -(1 << dropped)))
+        return self.from_word(self.to_word(a) & -(1 << dropped))
 
     # --- comparisons and selection ---------------------------------------------------------------
-
-    def compare(self, predicate: str, a: Operand, b: Operand) -> Reg:
-        return self.e.fcmp(predicate, self.value(a), self.value(b))
 
     def select(self, condition: Reg, a: Operand, b: Operand) -> Reg:
         return self.e.select(condition, self.value(a), self.value(b))
@@ -175,16 +149,10 @@ class FloatMath:
     def clamp(self, x: Reg, low: float | None = None, high: float | None = None) -> Reg:
         """x within the bounds; NaN passes."""
         if high is not None:
-            x = self.select(self.compare("ogt", x, high), high, x)
+            x = self.select(x > high, high, x)
         if low is not None:
-            x = self.select(self.compare("olt", x, low), low, x)
+            x = self.select(x < low, low, x)
         return x
-
-    def logical(self, operation: str, a: Reg, b: Reg) -> Reg:
-        return self.e.binary(operation, a, b)
-
-    def invert(self, a: Reg) -> Reg:
-        return self.e.binary("xor", a, self.e.const(True, a.type))
 
     # --- bits ------------------------------------------------------------------------------------
 
@@ -194,24 +162,18 @@ class FloatMath:
     def from_word(self, a: Reg) -> Reg:
         return self.e.convert("bitcast", a, self.type.element)
 
-    def integers(self, operation: str, a: Reg | int, b: Reg | int) -> Reg:
-        return self.e.binary(operation, self.word(a), self.word(b))
-
-    def compare_words(self, predicate: str, a: Reg, b: int) -> Reg:
-        return self.e.icmp(predicate, a, self.word(b))
-
     def negative_word(self, x: Reg) -> Reg:
         """Where the sign bit is set."""
-        return self.compare_words("slt", self.to_word(x), 0)
+        return self.to_word(x) < 0
 
     def or_sign(self, magnitude: Reg, x: Reg) -> Reg:
         """The sign bit of x put onto a value that is not negative or already of that sign."""
-        sign = self.integers("and", self.to_word(x), -(1 << (self.bits - 1)))
-        return self.from_word(self.integers("or", self.to_word(magnitude), sign))
+        sign = self.to_word(x) & -(1 << (self.bits - 1))
+        return self.from_word(self.to_word(magnitude) | sign)
 
     def keep_zero(self, result: Reg, x: Reg) -> Reg:
         """x where it is a zero (with its sign), else the result."""
-        return self.select(self.compare("oeq", x, 0.0), x, result)
+        return self.select(x.equals(0.0), x, result)
 
     # --- rounding to integers --------------------------------------------------------------------
 
@@ -230,30 +192,30 @@ class FloatMath:
         """Integer lanes of small magnitude as floats (AVX2 has no 64-bit conversion)."""
         if self.bits == 32:
             return self.e.convert("sitofp", word, self.type.element)
-        return self.sub(self.from_word(self.integers("add", word, self.magic_word)), self.magic)
+        return self.from_word(word + self.magic_word) - self.magic
 
     def power_of_two(self, biased: Reg) -> Reg:
         """The float whose exponent field is the low bits of ``biased``."""
-        return self.from_word(self.integers("shl", biased, self.format.fraction))
+        return self.from_word(biased << self.format.fraction)
 
     def pick(self, name: str, table: Sequence[float], word: Reg) -> Reg:
         """In each lane that of 16 float32 numbers which the low four bits of a word say."""
         e, lanes = self.e, self.type.lanes
         assert self.bits == 32 and len(table) == 16
-        address = e.module.constant_table(f"graphc_{name}", "float", table)
+        address = e.symbol(e.module.constant_table(f"graphc_{name}", "float", table))
         permuted = e.module.target.permuted_bits
         if lanes % 16 == 0 and permuted == 512:
             return self._in_parts(word, 16, lambda part: self._permuted(address, part))
         if lanes % 8 == 0 and permuted:
             return self._in_parts(word, 8, lambda part: self._permuted_halves(address, part))
-        places = e.binary("and", word, e.const(15, word.type))
+        places = word & 15
         if lanes == 1:
             place = e.convert("zext", places, "i64")
-            return e.load(e.element_pointer(address, place, "float"), self.type, 4)
-        result = Reg("poison", self.type)
+            return e.load(e.at(address, "float", place), self.type, 4)
+        result = e.poison(self.type)
         for lane in range(lanes):
             place = e.assign(ltype("i32"), f"extractelement {places}, i64 {lane}")
-            pointer = e.element_pointer(address, e.convert("zext", place, "i64"), "float")
+            pointer = e.at(address, "float", e.convert("zext", place, "i64"))
             value = e.load(pointer, ltype("float"), 4)
             result = e.assign(self.type, f"insertelement {result}, {value}, i64 {lane}")
         return result
@@ -272,14 +234,11 @@ class FloatMath:
         e, one = self.e, ltype("float", 8)
         name = "llvm.x86.avx2.permps"
         e.module.declare(name, str(one), f"{one}, {word.type}")
-        halves = [
-            e.load(e.element_pointer(address, e.const(first, I64), "float"), one, 32)
-            for first in (0, 8)
-        ]
+        halves = [e.load(e.at(address, "float", first), one, 32) for first in (0, 8)]
         low, high = (e.assign(one, f"call {one} @{name}({half}, {word})") for half in halves)
         # the bit that chooses a half where blending looks for it, at the sign
-        choice = e.binary("shl", word, e.const(28, word.type))
-        return e.select(e.icmp("slt", choice, e.const(0, word.type)), high, low)
+        choice = word << 28
+        return e.select(choice < 0, high, low)
 
     def scale(self, a: Reg, exponents: Reg) -> Reg:
         """a·2^exponents, whole floats, rounded once even where it is denormal."""
@@ -304,7 +263,7 @@ class FloatMath:
         if a.type.lanes == lanes:
             return [a]
         return [
-            self._shuffled(a, Reg("poison", a.type), range(first, first + lanes))
+            self._shuffled(a, self.e.poison(a.type), range(first, first + lanes))
             for first in range(0, a.type.lanes, lanes)
         ]
 
@@ -352,14 +311,12 @@ def define_lanes(
     full = f"graphc_{name}_{type_.suffix}"
     if module.has(full):
         return full
-    parameters = [(str(type_), f"%x{index}") for index in range(arity)]
-    e = FunctionEmitter(
-        module, full, parameters, str(type_), linkage="internal", attributes=COLD
-    )
-    inputs = [Reg(text, type_) for _, text in parameters]
+    parameters = {f"x{index}": type_ for index in range(arity)}
+    e = FunctionEmitter(module, full, parameters, type_, linkage="internal", attributes=COLD)
+    inputs = e.given(*parameters)
     if type_.lanes == 1:
         result = scalar(FloatMath(e, one), inputs)
-        e.finish(f"ret {result}")
+        e.finish(result)
         return full
     inner = define_lanes(module, name, one, scalar, arity)
     slots = [e.alloca(type_) for _ in range(arity)]
@@ -367,10 +324,10 @@ def define_lanes(
         e.store(register, slot, 64)
     element = one.element
     align = one.bits // 8
-    with e.loop(e.const(0, I64), e.const(type_.lanes, I64), 1) as loop:
-        pointers = [e.element_pointer(slot, loop.index, element) for slot in slots]
+    with e.loop(0, type_.lanes) as loop:
+        pointers = [e.at(slot, element, loop.index) for slot in slots]
         lanes = [e.load(pointer, one, align) for pointer in pointers]
         e.store(e.call(inner, one, *lanes), pointers[0], align)
     result = e.load(slots[0], type_, 64)
-    e.finish(f"ret {result}")
+    e.finish(result)
     return full

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from graphc.codegen.llvm.emitter import Reg
+from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.math.common import (
     HUGE_ANGLE,
     INFINITY,
@@ -86,8 +86,8 @@ def _exp_reduced(
 ) -> tuple[Reg, Reg, Reg]:
     """n + magic, n and r such that e^(sign·times·x) is 2^n·e^(sign·r)."""
     sum_ = m.fma(x, LOG2_E * sign * times, magic)
-    n = m.sub(sum_, magic)
-    scaled = x if times == 1.0 else m.mul(x, times)
+    n = sum_ - magic
+    scaled = x if times == 1.0 else x * times
     r = m.fma(n, -_LN2_HIGH * sign, scaled)
     return sum_, n, m.fma(n, -_LN2_LOW * sign, r)
 
@@ -100,9 +100,7 @@ def _exp_parts(
     return m.power_of_two(m.to_word(sum_)), r
 
 
-def _exp_polynomial(
-    m: FloatMath, r: Reg, sign: float = 1.0, curve: Sequence[float] = _EXP
-) -> Reg:
+def _exp_polynomial(m: FloatMath, r: Reg, sign: float = 1.0, curve: Sequence[float] = _EXP) -> Reg:
     coefficients = (*curve, 1.0, 1.0)
     top = len(coefficients) - 1
     return m.polynomial(r, [c * sign ** (top - i) for i, c in enumerate(coefficients)])
@@ -124,7 +122,7 @@ def _sixteenths(
     added to n in the word.
     """
     sum_ = m.fma(x, LOG2_E * sign, magic)
-    n = m.sub(sum_, magic)
+    n = sum_ - magic
     r = m.fma(n, -_LN2_SHORT * sign, x)
     return m.to_word(sum_), n, m.fma(n, -_LN2_REST * sign, r)
 
@@ -138,15 +136,15 @@ def _curve(m: FloatMath, r: Reg, sign: float = 1.0) -> Reg:
 def _step(m: FloatMath, word: Reg) -> Reg:
     """2 to the sixteenths of a word."""
     step = m.pick("powers", _POWERS_BELOW, word)
-    exponent = m.integers("shl", word, 19)
-    return m.from_word(m.integers("add", m.to_word(step), exponent))
+    exponent = word << 19
+    return m.from_word(m.to_word(step) + exponent)
 
 
 def _raised(m: FloatMath, x: Reg, magic: Reg | float) -> Reg:
     """e^x times the power of two that ``magic`` adds, both normal."""
     word, _, r = _sixteenths(m, x, magic)
     step = _step(m, word)
-    return m.fma(m.mul(step, r), _curve(m, r), step)
+    return m.fma(step * r, _curve(m, r), step)
 
 
 def _exp(m: FloatMath, x: Reg) -> Reg:
@@ -154,14 +152,14 @@ def _exp(m: FloatMath, x: Reg) -> Reg:
     if m.scales:
         word, n, r = _sixteenths(m, x, magic)
         step = m.pick("sixteenths", _SIXTEENTHS, word)
-        y = m.to_word(m.fma(m.mul(step, r), _curve(m, r), step))
+        y = m.to_word(m.fma(step * r, _curve(m, r), step))
         # n says what is beyond all bounds, NaN too, if y then is any number at all above 0
-        y = m.integers("or", m.integers("and", y, 0x3FFFFFFF), 0x3F000000)
+        y = (y & 0x3FFFFFFF) | 0x3F000000
         return m.scale(m.from_word(y), n)
     x = m.clamp(x, -104.5, 89.0)
     negative = m.negative_word(x)
     raised = _raised(m, x, m.select(negative, magic + 64, magic - 1))
-    return m.mul(raised, m.select(negative, 2.0**-64, 2.0))
+    return raised * m.select(negative, 2.0**-64, 2.0)
 
 
 def exp_times(m: FloatMath, x: Reg, factor: Reg, curve: Sequence[float] = _EXP) -> Reg:
@@ -171,32 +169,32 @@ def exp_times(m: FloatMath, x: Reg, factor: Reg, curve: Sequence[float] = _EXP) 
     """
     if m.scales:
         _, n, r = _exp_reduced(m, x, m.magic)
-        return m.scale(m.mul(_exp_polynomial(m, r, curve=curve), factor), n)
+        return m.scale(_exp_polynomial(m, r, curve=curve) * factor, n)
     # the first product stays normal for factors of 2^-20, so that one rounding is denormal
     sum_, _, r = _exp_reduced(m, x, m.magic + 177)
-    product = m.mul(_exp_polynomial(m, r, curve=curve), factor)
-    return m.mul(m.mul(product, m.power_of_two(m.to_word(sum_))), 2.0**-50)
+    product = _exp_polynomial(m, r, curve=curve) * factor
+    return product * m.power_of_two(m.to_word(sum_)) * 2.0**-50
 
 
 def _exp2(m: FloatMath, x: Reg) -> Reg:
     y = m.clamp(x, -150.5, 128.5)
     magic, factor = _split_scale(m, y)
-    sum_ = m.add(y, magic)
-    r = m.sub(y, m.sub(sum_, magic))
+    sum_ = y + magic
+    r = y - (sum_ - magic)
     scale = m.power_of_two(m.to_word(sum_))
-    return m.mul(m.mul(m.polynomial(r, (*_EXP2, 1.0)), scale), factor)
+    return m.polynomial(r, (*_EXP2, 1.0)) * scale * factor
 
 
 def _expm1_reduced(m: FloatMath, r: Reg) -> Reg:
-    return m.fma(m.polynomial(r, _EXPM1), m.mul(r, r), r)
+    return m.fma(m.polynomial(r, _EXPM1), r * r, r)
 
 
 def _expm1(m: FloatMath, x: Reg) -> Reg:
     y = m.clamp(x, -17.5, 89.0)
     scale, r = _exp_parts(m, y, m.magic + 126)
     # the products with a power of two are exact, so one rounding is left
-    half = m.fma(_expm1_reduced(m, r), scale, m.add(scale, -0.5))
-    return m.or_sign(m.add(half, half), x)
+    half = m.fma(_expm1_reduced(m, r), scale, scale + -0.5)
+    return m.or_sign(half + half, x)
 
 
 def _sigmoid(m: FloatMath, x: Reg) -> Reg:
@@ -205,72 +203,72 @@ def _sigmoid(m: FloatMath, x: Reg) -> Reg:
     word, _, r = _sixteenths(m, y, m.magic / 16 - 24, sign=-1.0)
     power = _step(m, word)
     # one of both is small beside the other part of the sum, so its rounding counts little
-    rest = m.fma(m.mul(power, r), _curve(m, r, -1.0), unit)
-    return m.div(unit, m.add(power, rest))
+    rest = m.fma(power * r, _curve(m, r, -1.0), unit)
+    return unit / (power + rest)
 
 
 def _tanh(m: FloatMath, x: Reg) -> Reg:
     """(e^2t - 1) / (e^2t + 1), with the rounding of the denominator put right."""
     t = m.clamp(m.abs(x), high=9.1)
     scale, r = _exp_parts(m, t, m.magic + 127, times=2.0)
-    numerator = m.fma(_expm1_reduced(m, r), scale, m.add(scale, -1.0))
-    denominator = m.add(numerator, 2.0)
-    quotient = m.div(numerator, denominator)
-    lost = m.sub(numerator, m.sub(denominator, 2.0))
-    lost = m.select(m.compare("olt", numerator, 2.0**22), lost, 0.0)
-    correction = m.mul(lost, m.fma(quotient, -0.5, 0.5))
-    return m.or_sign(m.fma(m.neg(quotient), correction, quotient), x)
+    numerator = m.fma(_expm1_reduced(m, r), scale, scale + -1.0)
+    denominator = numerator + 2.0
+    quotient = numerator / denominator
+    lost = numerator - (denominator - 2.0)
+    lost = m.select(numerator < 2.0**22, lost, 0.0)
+    correction = lost * m.fma(quotient, -0.5, 0.5)
+    return m.or_sign(m.fma(-quotient, correction, quotient), x)
 
 
 def _sinh(m: FloatMath, x: Reg) -> Reg:
     t = m.abs(x)
     scale, r = _exp_parts(m, m.clamp(t, high=90.0), m.magic + 125)
-    quarter = m.mul(_exp_polynomial(m, r), scale)
-    half = m.sub(quarter, m.div(0.0625, quarter))
-    z = m.mul(x, x)
-    small = m.fma(m.mul(m.polynomial(z, _SINH), z), t, t)
-    large = m.add(half, half)
-    return m.copysign(m.select(m.compare("olt", t, 1.0), small, large), x)
+    quarter = _exp_polynomial(m, r) * scale
+    half = quarter - 0.0625 / quarter
+    z = x * x
+    small = m.fma(m.polynomial(z, _SINH) * z, t, t)
+    large = half + half
+    return m.copysign(m.select(t < 1.0, small, large), x)
 
 
 def _cosh(m: FloatMath, x: Reg) -> Reg:
     quarter = _raised(m, m.clamp(m.abs(x), high=90.0), m.magic / 16 - 2)
-    half = m.add(quarter, m.div(0.0625, quarter))
-    return m.add(half, half)
+    half = quarter + 0.0625 / quarter
+    return half + half
 
 
 def _log_tail(m: FloatMath, f: Reg) -> Reg:
     """ln(1+f) - f + f²/2."""
-    z = m.mul(f, f)
+    z = f * f
     even = m.fma(_LOG_TOP[0], f, _LOG_TOP[1])
     odd = m.fma(_LOG_TOP[2], f, _LOG_TOP[3])
     top = m.fma(even, z, odd)
-    return m.mul(m.polynomial(f, (top, *_LOG)), m.mul(f, z))
+    return m.polynomial(f, (top, *_LOG)) * (f * z)
 
 
 def log_split(m: FloatMath, x: Reg) -> tuple[Reg, Reg]:
     """f in [-1/3, 1/3) and the exponent, as a float: x = 2^exponent·(1 + f), denormals too."""
-    tiny = m.compare("olt", x, 2.0**-126)
-    scaled = m.select(tiny, m.mul(x, 2.0**23), x)
+    tiny = x < 2.0**-126
+    scaled = m.select(tiny, x * 2.0**23, x)
     adjust = m.select(tiny, -23.0, 0.0)
     word = m.to_word(scaled)
-    exponent = m.integers("ashr", m.integers("sub", word, _TWO_THIRDS_WORD), 23)
-    significand = m.from_word(m.integers("sub", word, m.integers("shl", exponent, 23)))
-    return m.sub(significand, 1.0), m.add(m.small_integer(exponent), adjust)
+    exponent = (word - _TWO_THIRDS_WORD).ashr(23)
+    significand = m.from_word(word - (exponent << 23))
+    return significand - 1.0, m.small_integer(exponent) + adjust
 
 
 def log_specials(m: FloatMath, result: Reg, x: Reg, zero: float = 0.0) -> Reg:
     """+inf and NaN as they are, -inf at the pole, NaN below it."""
-    result = m.select(m.compare("olt", x, INFINITY), result, x)
-    result = m.select(m.compare("olt", x, zero), NAN, result)
-    return m.select(m.compare("oeq", x, zero), -INFINITY, result)
+    result = m.select(x < INFINITY, result, x)
+    result = m.select(x < zero, NAN, result)
+    return m.select(x.equals(zero), -INFINITY, result)
 
 
 def _log_sum(m: FloatMath, f: Reg, exponent: Reg) -> Reg:
     """exponent·ln 2 + ln(1+f)."""
-    half_square = m.mul(m.mul(f, f), 0.5)
-    low = m.fma(exponent, _LN2_LOW, m.sub(_log_tail(m, f), half_square))
-    return m.fma(exponent, _LN2_HIGH, m.add(f, low))
+    half_square = f * f * 0.5
+    low = m.fma(exponent, _LN2_LOW, _log_tail(m, f) - half_square)
+    return m.fma(exponent, _LN2_HIGH, f + low)
 
 
 def _log(m: FloatMath, x: Reg) -> Reg:
@@ -281,23 +279,23 @@ def _log(m: FloatMath, x: Reg) -> Reg:
 def _log2(m: FloatMath, x: Reg) -> Reg:
     """The leading part of ln(1+f) has 12 bits, so that its product with 1/ln 2 is exact."""
     f, exponent = log_split(m, x)
-    half_square = m.mul(m.mul(f, f), 0.5)
-    high = m.top_bits(m.sub(f, half_square), 12)
-    low = m.add(m.sub(m.sub(f, high), half_square), _log_tail(m, f))
-    rest = m.fma(low, _INV_LN2_HIGH, m.mul(m.add(low, high), _INV_LN2_LOW))
-    lead = m.mul(high, _INV_LN2_HIGH)
-    total = m.add(exponent, lead)
-    rest = m.add(rest, m.sum_error(exponent, lead, total))
-    return log_specials(m, m.add(total, rest), x)
+    half_square = f * f * 0.5
+    high = m.top_bits(f - half_square, 12)
+    low = f - high - half_square + _log_tail(m, f)
+    rest = m.fma(low, _INV_LN2_HIGH, (low + high) * _INV_LN2_LOW)
+    lead = high * _INV_LN2_HIGH
+    total = exponent + lead
+    rest = rest + m.sum_error(exponent, lead, total)
+    return log_specials(m, total + rest, x)
 
 
 def _log1p(m: FloatMath, x: Reg) -> Reg:
     """x is scaled by the power of two that belongs to 1 + x; f then has one rounding."""
-    word = m.to_word(m.add(x, 1.0))
-    exponent = m.integers("and", m.integers("sub", word, _TWO_THIRDS_WORD), -(1 << 23))
-    four_scaled = m.from_word(m.integers("sub", 0x40800000, exponent))
-    f = m.fma(m.mul(x, four_scaled), 0.25, m.fma(four_scaled, 0.25, -1.0))
-    n = m.small_integer(m.integers("ashr", exponent, 23))
+    word = m.to_word(x + 1.0)
+    exponent = (word - _TWO_THIRDS_WORD) & -(1 << 23)
+    four_scaled = m.from_word(0x40800000 - exponent)
+    f = m.fma(x * four_scaled, 0.25, m.fma(four_scaled, 0.25, -1.0))
+    n = m.small_integer(exponent.ashr(23))
     result = log_specials(m, _log_sum(m, f, n), x, -1.0)
     return m.keep_zero(result, x)
 
@@ -307,7 +305,7 @@ def _reduce(m: FloatMath, x: Reg) -> tuple[Reg, Reg]:
     d = m.of("double")
     wide = m.e.convert("fpext", x, "double")
     sum_ = d.fma(wide, TWO_OVER_PI, d.magic)
-    n = d.sub(sum_, d.magic)
+    n = sum_ - d.magic
     # pi/2 in 33 bits, so that n times it is exact, and the rest
     r = d.fma(n, -1.57079632673412561417e00, wide)
     r = d.fma(n, -6.07710050650619224932e-11, r)
@@ -322,24 +320,24 @@ def _reduce_any(m: FloatMath, x: Reg) -> tuple[Reg, Reg]:
 
 
 def _sin_kernel(m: FloatMath, r: Reg, quadrant: Reg) -> Reg:
-    z = m.mul(r, r)
-    sine = m.fma(m.polynomial(z, _SIN), m.mul(r, z), r)
+    z = r * r
+    sine = m.fma(m.polynomial(z, _SIN), r * z, r)
     cosine = m.fma(m.polynomial(z, _COS), z, 1.0)
-    even = m.compare_words("eq", m.integers("and", quadrant, 1), 0)
-    sign = m.integers("shl", m.integers("and", quadrant, 2), 30)
-    word = m.integers("xor", m.to_word(m.select(even, sine, cosine)), sign)
+    even = (quadrant & 1).equals(0)
+    sign = (quadrant & 2) << 30
+    word = m.to_word(m.select(even, sine, cosine)) ^ sign
     return m.from_word(word)
 
 
 def _cos_kernel(m: FloatMath, r: Reg, quadrant: Reg) -> Reg:
-    return _sin_kernel(m, r, m.integers("add", quadrant, 1))
+    return _sin_kernel(m, r, quadrant + 1)
 
 
 def _tan_kernel(m: FloatMath, r: Reg, quadrant: Reg) -> Reg:
-    z = m.mul(r, r)
-    tangent = m.fma(m.mul(m.polynomial(z, _TAN), z), r, r)
-    odd = m.compare_words("ne", m.integers("and", quadrant, 1), 0)
-    return m.div(m.select(odd, -1.0, tangent), m.select(odd, tangent, 1.0))
+    z = r * r
+    tangent = m.fma(m.polynomial(z, _TAN) * z, r, r)
+    odd = (quadrant & 1).differs(0)
+    return m.select(odd, -1.0, tangent) / m.select(odd, tangent, 1.0)
 
 
 def _angle(
@@ -350,13 +348,13 @@ def _angle(
     def cold(m: FloatMath, operands: Sequence[Reg]) -> Reg:
         (x,) = operands
         result = kernel(m, *_reduce_any(m, x))
-        return m.select(m.compare("olt", m.abs(x), INFINITY), result, NAN)
+        return m.select(m.abs(x) < INFINITY, result, NAN)
 
     def emit(m: FloatMath, x: Reg) -> Reg:
         common = kernel(m, *_reduce(m, x))
         if is_odd:
             common = m.keep_zero(common, x)
-        huge = m.compare("oge", m.abs(x), HUGE_ANGLE)
+        huge = m.abs(x) >= HUGE_ANGLE
         return m.patch(huge, common, f"huge_{name}", cold, (x,))
 
     return emit
@@ -364,37 +362,37 @@ def _angle(
 
 def _arctan(m: FloatMath, x: Reg) -> Reg:
     t = m.abs(x)
-    large = m.compare("ogt", t, 1.0)
-    u = m.div(m.select(large, -1.0, t), m.select(large, t, 1.0))
-    z = m.mul(u, u)
+    large = t > 1.0
+    u = m.select(large, -1.0, t) / m.select(large, t, 1.0)
+    z = u * u
     offset = m.select(large, 1.57079637, 0.0)
     rest = m.select(large, -4.37113883e-8, 0.0)
-    tail = m.fma(m.mul(m.polynomial(z, _ARCTAN), z), u, rest)
-    return m.or_sign(m.add(offset, m.add(u, tail)), x)
+    tail = m.fma(m.polynomial(z, _ARCTAN) * z, u, rest)
+    return m.or_sign(offset + (u + tail), x)
 
 
 def _erf(m: FloatMath, x: Reg) -> Reg:
     t = m.abs(x)
-    z = m.mul(x, x)
+    z = x * x
     y = m.clamp(t, high=4.5)
     exponent = m.polynomial(y, _ERF_LARGE)
-    exponent = m.fma(exponent, y, m.neg(y))
-    large = m.copysign(m.sub(1.0, _raised(m, exponent, m.magic / 16)), x)
+    exponent = m.fma(exponent, y, -y)
+    large = m.copysign(1.0 - _raised(m, exponent, m.magic / 16), x)
     small = m.fma(m.polynomial(z, _ERF_SMALL), x, x)
-    return m.select(m.compare("ogt", t, 0.927734375), large, small)
+    return m.select(t > 0.927734375, large, small)
 
 
 def _erfc(m: FloatMath, x: Reg) -> Reg:
     """1 - erf x near 0; else e^(-t²)·u·P(2u - 1), t = |x|, u = 1/(1 + t), or 2 minus that."""
     t = m.clamp(m.abs(x), high=10.1)
-    u = m.div(1.0, m.add(t, 1.0))
-    curve = m.mul(u, m.polynomial(m.fma(u, 2.0, -1.0), _ERFC))
+    u = 1.0 / (t + 1.0)
+    curve = u * m.polynomial(m.fma(u, 2.0, -1.0), _ERFC)
     square, lost = m.product(t, t)
-    tail = exp_times(m, m.neg(square), m.fma(m.neg(lost), curve, curve))
-    large = m.select(m.compare("olt", x, 0.0), m.sub(2.0, tail), tail)
-    z = m.mul(x, x)
-    small = m.sub(1.0, m.fma(m.polynomial(z, _ERF_SMALL), x, x))
-    return m.select(m.compare("olt", t, 0.8125), small, large)
+    tail = exp_times(m, -square, m.fma(-lost, curve, curve))
+    large = m.select(x < 0.0, 2.0 - tail, tail)
+    z = x * x
+    small = 1.0 - m.fma(m.polynomial(z, _ERF_SMALL), x, x)
+    return m.select(t < 0.8125, small, large)
 
 
 def _power(m: FloatMath, x: Reg, y: Reg) -> Reg:
@@ -403,40 +401,40 @@ def _power(m: FloatMath, x: Reg, y: Reg) -> Reg:
     base = m.e.convert("fpext", m.abs(x), "double")
     exponent = m.e.convert("fpext", y, "double")
     word = d.to_word(base)
-    n = d.integers("ashr", d.integers("sub", word, 0x3FE6A09E667F3BCD), 52)
-    significand = d.from_word(d.integers("sub", word, d.integers("shl", n, 52)))
-    q = d.div(d.sub(significand, 1.0), d.add(significand, 1.0))
-    series = d.polynomial(d.mul(q, q), [2 / k for k in range(13, 0, -2)])
-    log2 = d.fma(d.mul(series, q), LOG2_E, d.small_integer(n))
-    t = d.clamp(d.mul(exponent, log2), -400.0, 400.0)
-    sum_ = d.add(t, d.magic + 1023)
-    r = d.mul(d.sub(t, d.sub(sum_, d.magic + 1023)), 0.69314718055994530942)
+    n = (word - 0x3FE6A09E667F3BCD).ashr(52)
+    significand = d.from_word(word - (n << 52))
+    q = (significand - 1.0) / (significand + 1.0)
+    series = d.polynomial(q * q, [2 / k for k in range(13, 0, -2)])
+    log2 = d.fma(series * q, LOG2_E, d.small_integer(n))
+    t = d.clamp(exponent * log2, -400.0, 400.0)
+    sum_ = t + (d.magic + 1023)
+    r = (t - (sum_ - (d.magic + 1023))) * 0.69314718055994530942
     factorials = [1.0]
     for k in range(1, 10):
         factorials.append(factorials[-1] / k)
-    raised = d.mul(d.polynomial(r, factorials[::-1]), d.power_of_two(d.to_word(sum_)))
+    raised = d.polynomial(r, factorials[::-1]) * d.power_of_two(d.to_word(sum_))
     return power_specials(m, m.e.convert("fptrunc", raised, "float"), x, y)
 
 
 def power_specials(m: FloatMath, magnitude: Reg, x: Reg, y: Reg) -> Reg:
     """x^y from |x|^y of finite positive |x|: the sign, and C's special values."""
     size = m.abs(x)
-    whole = m.compare("oeq", m.trunc(y), y)
-    half = m.mul(y, 0.5)
-    odd = m.logical("and", whole, m.compare("one", m.trunc(half), half))
-    falling = m.compare("olt", y, 0.0)
-    endless = m.compare("oeq", m.abs(y), INFINITY)
-    grows = m.logical("xor", m.compare("ogt", size, 1.0), falling)
-    result = m.select(m.compare("oeq", size, 0.0), m.select(falling, INFINITY, 0.0), magnitude)
-    result = m.select(m.compare("oeq", size, INFINITY), m.select(falling, 0.0, INFINITY), result)
+    whole = m.trunc(y).equals(y)
+    half = y * 0.5
+    odd = whole & m.e.fcmp("one", m.trunc(half), half)
+    falling = y < 0.0
+    endless = m.abs(y).equals(INFINITY)
+    grows = (size > 1.0) ^ falling
+    result = m.select(size.equals(0.0), m.select(falling, INFINITY, 0.0), magnitude)
+    result = m.select(size.equals(INFINITY), m.select(falling, 0.0, INFINITY), result)
     result = m.select(endless, m.select(grows, INFINITY, 0.0), result)
-    result = m.select(m.compare("oeq", size, 1.0), 1.0, result)
+    result = m.select(size.equals(1.0), 1.0, result)
     result = m.copysign(result, m.select(odd, x, 1.0))
-    finite_base = m.compare("one", size, INFINITY)
-    undefined = m.logical("and", m.compare("olt", x, 0.0), m.invert(whole))
-    result = m.select(m.logical("and", undefined, finite_base), NAN, result)
-    result = m.select(m.compare("uno", x, y), NAN, result)
-    one = m.logical("or", m.compare("oeq", y, 0.0), m.compare("oeq", x, 1.0))
+    finite_base = m.e.fcmp("one", size, INFINITY)
+    undefined = (x < 0.0) & ~whole
+    result = m.select(undefined & finite_base, NAN, result)
+    result = m.select(m.e.fcmp("uno", x, y), NAN, result)
+    one = y.equals(0.0) | x.equals(1.0)
     return m.select(one, 1.0, result)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from graphc.codegen.llvm.emitter import Reg
+from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.math.common import (
     HUGE_ANGLE,
     INFINITY,
@@ -99,10 +99,10 @@ def _exp_reduced(
 ) -> tuple[Reg, Reg, Reg]:
     """n + magic, n and r such that e^(sign·(x + low)) is 2^n·e^(sign·r)."""
     sum_ = m.fma(x, LOG2_E * sign, magic)
-    n = m.sub(sum_, magic)
+    n = sum_ - magic
     r = m.fma(n, -_LN2_HIGH * sign, x)
     last = -_LN2_LOW * sign
-    r = m.fma(n, last, r) if low is None else m.add(r, m.fma(n, last, low))
+    r = m.fma(n, last, r) if low is None else r + m.fma(n, last, low)
     return sum_, n, r
 
 
@@ -120,7 +120,7 @@ def _exp_of(m: FloatMath, y: Reg, low: Reg | None = None) -> Reg:
     magic, factor = _split_scale(m, y)
     sum_, _, r = _exp_reduced(m, y, magic, low=low)
     scale = m.power_of_two(m.to_word(sum_))
-    return m.mul(m.mul(_exp_polynomial(m, r), scale), factor)
+    return _exp_polynomial(m, r) * scale * factor
 
 
 def _exp_polynomial(m: FloatMath, r: Reg, sign: float = 1.0) -> Reg:
@@ -144,24 +144,24 @@ def _exp_times(m: FloatMath, x: Reg, factor: Reg) -> Reg:
     """e^x·factor, for x from 0 down to where that is 0 with a factor of up to 1."""
     if m.scales:
         _, n, r = _exp_reduced(m, x, m.magic)
-        return m.scale(m.mul(_exp_polynomial(m, r), factor), n)
+        return m.scale(_exp_polynomial(m, r) * factor, n)
     # the first product stays normal for factors of 2^-20, so that one rounding is denormal
     sum_, _, r = _exp_reduced(m, x, m.magic + 1123)
-    product = m.mul(_exp_polynomial(m, r), factor)
-    return m.mul(m.mul(product, m.power_of_two(m.to_word(sum_))), 2.0**-100)
+    product = _exp_polynomial(m, r) * factor
+    return product * m.power_of_two(m.to_word(sum_)) * 2.0**-100
 
 
 def _exp2(m: FloatMath, x: Reg) -> Reg:
     """The polynomial of exp, its coefficients multiplied by powers of ln 2."""
     y = m.clamp(x, -1076.0, 1025.0)
     magic, factor = _split_scale(m, y)
-    sum_ = m.add(y, magic)
-    r = m.sub(y, m.sub(sum_, magic))
+    sum_ = y + magic
+    r = y - (sum_ - magic)
     coefficients = (*_EXP, 1.0, 1.0)
     top = len(coefficients) - 1
     scaled = [c * _LN2 ** (top - i) for i, c in enumerate(coefficients)]
     scale = m.power_of_two(m.to_word(sum_))
-    return m.mul(m.mul(m.polynomial(r, scaled), scale), factor)
+    return m.polynomial(r, scaled) * scale * factor
 
 
 def _expm1(m: FloatMath, x: Reg) -> Reg:
@@ -169,93 +169,91 @@ def _expm1(m: FloatMath, x: Reg) -> Reg:
     y = m.clamp(x, -38.0, 710.0)
     magic = m.magic + 1022
     sum_ = m.fma(y, LOG2_E, magic)
-    n = m.sub(sum_, magic)
-    high, low = m.fma(n, -_LN2_HIGH, y), m.mul(n, _LN2_LOW)
-    r = m.sub(high, low)
-    lost = m.sub(m.sub(high, r), low)
+    n = sum_ - magic
+    high, low = m.fma(n, -_LN2_HIGH, y), n * _LN2_LOW
+    r = high - low
+    lost = high - r - low
     curve = m.fma(m.polynomial(r, _EXPM1), r, 0.5)
-    reduced = m.add(r, m.fma(curve, m.mul(r, r), lost))
+    reduced = r + m.fma(curve, r * r, lost)
     # the products with a power of two are exact, so one rounding is left
     scale = m.power_of_two(m.to_word(sum_))
-    half = m.fma(reduced, scale, m.add(scale, -0.5))
-    return m.or_sign(m.add(half, half), x)
+    half = m.fma(reduced, scale, scale + -0.5)
+    return m.or_sign(half + half, x)
 
 
 def _sigmoid(m: FloatMath, x: Reg) -> Reg:
     unit = 2.0**-54
     y = m.clamp(x, -746.0, 60.0)
     scale, r = _exp_parts(m, y, m.magic + 1023 - 54, sign=-1.0)
-    return m.div(unit, m.fma(_exp_polynomial(m, r, -1.0), scale, unit))
+    return unit / m.fma(_exp_polynomial(m, r, -1.0), scale, unit)
 
 
 def _tanh(m: FloatMath, x: Reg) -> Reg:
     """t + t·P(t²)/Q(t²) below 0.625, 1 - 2/(e^2t + 1) from there on, with one division."""
     t = m.abs(x)
-    z = m.mul(x, x)
+    z = x * x
     y = m.clamp(t, high=22.0)
-    scale, r = _exp_parts(m, m.add(y, y), m.magic + 1023)
-    raised = m.mul(_exp_polynomial(m, r), scale)
-    small = m.compare("olt", t, 0.625)
-    top = m.select(small, m.mul(m.polynomial(z, _TANH_TOP), z), -2.0)
-    bottom = m.select(small, m.polynomial(z, _TANH_BOTTOM), m.add(raised, 1.0))
+    scale, r = _exp_parts(m, y + y, m.magic + 1023)
+    raised = _exp_polynomial(m, r) * scale
+    small = t < 0.625
+    top = m.select(small, m.polynomial(z, _TANH_TOP) * z, -2.0)
+    bottom = m.select(small, m.polynomial(z, _TANH_BOTTOM), raised + 1.0)
     base = m.select(small, t, 1.0)
-    return m.or_sign(m.fma(base, m.div(top, bottom), base), x)
+    return m.or_sign(m.fma(base, top / bottom, base), x)
 
 
 def _sinh(m: FloatMath, x: Reg) -> Reg:
     t = m.abs(x)
     scale, r = _exp_parts(m, m.clamp(t, high=711.0), m.magic + 1021)
-    quarter = m.mul(_exp_polynomial(m, r), scale)
-    half = m.sub(quarter, m.div(0.0625, quarter))
-    z = m.mul(x, x)
+    quarter = _exp_polynomial(m, r) * scale
+    half = quarter - 0.0625 / quarter
+    z = x * x
     series = m.polynomial(z, [1 / math.factorial(2 * k + 1) for k in range(9, 0, -1)])
-    small = m.fma(m.mul(series, z), t, t)
-    large = m.add(half, half)
-    return m.copysign(m.select(m.compare("olt", t, 1.0), small, large), x)
+    small = m.fma(series * z, t, t)
+    large = half + half
+    return m.copysign(m.select(t < 1.0, small, large), x)
 
 
 def _cosh(m: FloatMath, x: Reg) -> Reg:
     scale, r = _exp_parts(m, m.clamp(m.abs(x), high=711.0), m.magic + 1021)
-    quarter = m.mul(_exp_polynomial(m, r), scale)
-    half = m.add(quarter, m.div(0.0625, quarter))
-    return m.add(half, half)
+    quarter = _exp_polynomial(m, r) * scale
+    half = quarter + 0.0625 / quarter
+    return half + half
 
 
 def log_split(m: FloatMath, x: Reg) -> tuple[Reg, Reg]:
     """f and the exponent, as a float: x = 2^exponent·(1 + f), denormals too."""
-    tiny = m.compare("olt", x, 2.0**-1022)
-    scaled = m.select(tiny, m.mul(x, 2.0**54), x)
+    tiny = x < 2.0**-1022
+    scaled = m.select(tiny, x * 2.0**54, x)
     adjust = m.select(tiny, -54.0, 0.0)
     word = m.to_word(scaled)
-    exponent = m.integers("ashr", m.integers("sub", word, _ROOT_HALF_WORD), 52)
-    significand = m.from_word(m.integers("sub", word, m.integers("shl", exponent, 52)))
-    return m.sub(significand, 1.0), m.add(m.small_integer(exponent), adjust)
+    exponent = (word - _ROOT_HALF_WORD).ashr(52)
+    significand = m.from_word(word - (exponent << 52))
+    return significand - 1.0, m.small_integer(exponent) + adjust
 
 
 def _log_parts(m: FloatMath, f: Reg) -> tuple[Reg, Reg]:
     """f²/2 and ln(1+f) - f + f²/2."""
-    half_square = m.mul(m.mul(f, f), 0.5)
-    q = m.div(f, m.add(f, 2.0))
-    z = m.mul(q, q)
-    w = m.mul(z, z)
-    series = m.add(
-        m.mul(w, m.polynomial(w, _LOG_EVEN)), m.mul(z, m.polynomial(w, _LOG_ODD))
-    )
-    return half_square, m.mul(q, m.add(half_square, series))
+    half_square = f * f * 0.5
+    q = f / (f + 2.0)
+    z = q * q
+    w = z * z
+    series = w * m.polynomial(w, _LOG_EVEN) + z * m.polynomial(w, _LOG_ODD)
+    return half_square, q * (half_square + series)
 
 
 def log_specials(m: FloatMath, result: Reg, x: Reg, zero: float = 0.0) -> Reg:
     """+inf and NaN as they are, -inf at the pole, NaN below it."""
-    result = m.select(m.compare("olt", x, INFINITY), result, x)
-    result = m.select(m.compare("olt", x, zero), NAN, result)
-    return m.select(m.compare("oeq", x, zero), -INFINITY, result)
+    result = m.select(x < INFINITY, result, x)
+    result = m.select(x < zero, NAN, result)
+    return m.select(x.equals(zero), -INFINITY, result)
 
 
 def _log_sum(m: FloatMath, f: Reg, exponent: Reg) -> Reg:
     """exponent·ln 2 + ln(1+f)."""
     half_square, rest = _log_parts(m, f)
     low = m.fma(exponent, _LN2_LOW, rest)
-    return m.fma(exponent, _LN2_HIGH, m.sub(f, m.sub(half_square, low)))
+    return m.fma(exponent, _LN2_HIGH, f - (half_square - low))
 
 
 def _log(m: FloatMath, x: Reg) -> Reg:
@@ -267,22 +265,22 @@ def _log2(m: FloatMath, x: Reg) -> Reg:
     """The leading part of ln(1+f) is short, so that its product with 1/ln 2 is exact."""
     f, exponent = log_split(m, x)
     half_square, rest = _log_parts(m, f)
-    high = m.top_bits(m.sub(f, half_square), 32)
-    low = m.add(m.sub(m.sub(f, high), half_square), rest)
-    lead = m.mul(high, _INV_LN2_HIGH)
-    tail = m.fma(low, _INV_LN2_HIGH, m.mul(m.add(low, high), _INV_LN2_LOW))
-    total = m.add(exponent, lead)
-    tail = m.add(tail, m.sum_error(exponent, lead, total))
-    return log_specials(m, m.add(total, tail), x)
+    high = m.top_bits(f - half_square, 32)
+    low = f - high - half_square + rest
+    lead = high * _INV_LN2_HIGH
+    tail = m.fma(low, _INV_LN2_HIGH, (low + high) * _INV_LN2_LOW)
+    total = exponent + lead
+    tail = tail + m.sum_error(exponent, lead, total)
+    return log_specials(m, total + tail, x)
 
 
 def _log1p(m: FloatMath, x: Reg) -> Reg:
     """x is scaled by the power of two that belongs to 1 + x; f then has one rounding."""
-    word = m.to_word(m.add(x, 1.0))
-    exponent = m.integers("and", m.integers("sub", word, _ROOT_HALF_WORD), -(1 << 52))
-    four_scaled = m.from_word(m.integers("sub", 0x4010000000000000, exponent))
-    f = m.fma(m.mul(x, four_scaled), 0.25, m.fma(four_scaled, 0.25, -1.0))
-    n = m.small_integer(m.integers("ashr", exponent, 52))
+    word = m.to_word(x + 1.0)
+    exponent = (word - _ROOT_HALF_WORD) & -(1 << 52)
+    four_scaled = m.from_word(0x4010000000000000 - exponent)
+    f = m.fma(x * four_scaled, 0.25, m.fma(four_scaled, 0.25, -1.0))
+    n = m.small_integer(exponent.ashr(52))
     result = log_specials(m, _log_sum(m, f, n), x, -1.0)
     return m.keep_zero(result, x)
 
@@ -290,59 +288,59 @@ def _log1p(m: FloatMath, x: Reg) -> Reg:
 def _reduce(m: FloatMath, x: Reg) -> tuple[Reg, Reg, Reg]:
     """Remainder by pi/2 in two parts, and quadrant, for |x| < 2^20."""
     sum_ = m.fma(x, TWO_OVER_PI, m.magic)
-    n = m.sub(sum_, m.magic)
+    n = sum_ - m.magic
     if m.has_fma:
         first = m.fma(n, -1.57079632679489655800e00, x)
         product, lost = m.product(n, m.value(6.12323399573676603587e-17))
-        minus = m.neg(product)
-        high = m.add(first, minus)
-        low = m.sub(m.sum_error(first, minus, high), lost)
+        minus = -product
+        high = first + minus
+        low = m.sum_error(first, minus, high) - lost
         low = m.fma(n, 1.4973849048591833e-33, low)
     else:
         # 33 bits of pi/2 a time, so that products with n are exact
-        first = m.sub(x, m.mul(n, 1.57079632673412561417e00))
-        second = m.neg(m.mul(n, 6.07710050630396597660e-11))
-        partial = m.add(first, second)
+        first = x - n * 1.57079632673412561417e00
+        second = -(n * 6.07710050630396597660e-11)
+        partial = first + second
         low = m.sum_error(first, second, partial)
-        third = m.neg(m.mul(n, 2.02226624871116645580e-21))
-        high = m.add(partial, third)
-        low = m.add(low, m.sum_error(partial, third, high))
-        low = m.sub(low, m.mul(n, 8.47842766036889956997e-32))
-        total = m.add(high, low)
-        low = m.sub(low, m.sub(total, high))
+        third = -(n * 2.02226624871116645580e-21)
+        high = partial + third
+        low = low + m.sum_error(partial, third, high)
+        low = low - n * 8.47842766036889956997e-32
+        total = high + low
+        low = low - (total - high)
         high = total
     return high, low, m.to_word(sum_)
 
 
 def _sin_cos(m: FloatMath, r: Reg, low: Reg) -> tuple[Reg, Reg]:
     """Sine and cosine of r + low, |r| up to pi/4."""
-    z = m.mul(r, r)
-    cube = m.mul(z, r)
-    inner = m.fma(m.neg(cube), m.polynomial(z, _SIN), m.mul(low, 0.5))
-    sine = m.sub(r, m.sub(m.fma(z, inner, m.neg(low)), m.mul(cube, _SIN_FIRST)))
-    half = m.mul(z, 0.5)
-    lead = m.sub(1.0, half)
-    lost = m.sub(m.sub(1.0, lead), half)
-    tail = m.fma(z, m.mul(m.polynomial(z, _COS), z), m.neg(m.mul(r, low)))
-    return sine, m.add(lead, m.add(lost, tail))
+    z = r * r
+    cube = z * r
+    inner = m.fma(-cube, m.polynomial(z, _SIN), low * 0.5)
+    sine = r - (m.fma(z, inner, -low) - cube * _SIN_FIRST)
+    half = z * 0.5
+    lead = 1.0 - half
+    lost = 1.0 - lead - half
+    tail = m.fma(z, m.polynomial(z, _COS) * z, -(r * low))
+    return sine, lead + (lost + tail)
 
 
 def _sin_kernel(m: FloatMath, r: Reg, low: Reg, quadrant: Reg) -> Reg:
     sine, cosine = _sin_cos(m, r, low)
-    even = m.compare_words("eq", m.integers("and", quadrant, 1), 0)
-    sign = m.integers("shl", m.integers("and", quadrant, 2), 62)
-    return m.from_word(m.integers("xor", m.to_word(m.select(even, sine, cosine)), sign))
+    even = (quadrant & 1).equals(0)
+    sign = (quadrant & 2) << 62
+    return m.from_word(m.to_word(m.select(even, sine, cosine)) ^ sign)
 
 
 def _cos_kernel(m: FloatMath, r: Reg, low: Reg, quadrant: Reg) -> Reg:
-    return _sin_kernel(m, r, low, m.integers("add", quadrant, 1))
+    return _sin_kernel(m, r, low, quadrant + 1)
 
 
 def _tan_kernel(m: FloatMath, r: Reg, low: Reg, quadrant: Reg) -> Reg:
     sine, cosine = _sin_cos(m, r, low)
-    odd = m.compare_words("ne", m.integers("and", quadrant, 1), 0)
-    top = m.select(odd, m.neg(cosine), sine)
-    return m.div(top, m.select(odd, sine, cosine))
+    odd = (quadrant & 1).differs(0)
+    top = m.select(odd, -cosine, sine)
+    return top / m.select(odd, sine, cosine)
 
 
 def _angle(
@@ -353,13 +351,13 @@ def _angle(
     def cold(m: FloatMath, operands: Sequence[Reg]) -> Reg:
         (x,) = operands
         result = kernel(m, *reduce_huge(m.e, x))
-        return m.select(m.compare("olt", m.abs(x), INFINITY), result, NAN)
+        return m.select(m.abs(x) < INFINITY, result, NAN)
 
     def emit(m: FloatMath, x: Reg) -> Reg:
         common = kernel(m, *_reduce(m, x))
         if is_odd:
             common = m.keep_zero(common, x)
-        huge = m.compare("oge", m.abs(x), HUGE_ANGLE)
+        huge = m.abs(x) >= HUGE_ANGLE
         return m.patch(huge, common, f"huge_{name}", cold, (x,))
 
     return emit
@@ -368,80 +366,80 @@ def _angle(
 def _arctan(m: FloatMath, x: Reg) -> Reg:
     """Below 7/16 directly; up to 39/16 about 1; beyond, of the reciprocal."""
     t = m.abs(x)
-    middle = m.compare("oge", t, 0.4375)
-    large = m.compare("ogt", t, 2.4375)
-    top = m.select(middle, m.sub(t, 1.0), t)
-    bottom = m.select(middle, m.add(t, 1.0), 1.0)
-    u = m.div(m.select(large, -1.0, top), m.select(large, t, bottom))
+    middle = t >= 0.4375
+    large = t > 2.4375
+    top = m.select(middle, t - 1.0, t)
+    bottom = m.select(middle, t + 1.0, 1.0)
+    u = m.select(large, -1.0, top) / m.select(large, t, bottom)
     offset = m.select(large, 1.5707963267948966, m.select(middle, 0.7853981633974483, 0.0))
     rest = m.select(large, 6.123233995736766e-17, m.select(middle, 3.061616997868383e-17, 0.0))
-    z = m.mul(u, u)
-    tail = m.fma(m.mul(m.polynomial(z, _ARCTAN), z), u, m.neg(rest))
-    return m.or_sign(m.add(offset, m.sub(u, tail)), x)
+    z = u * u
+    tail = m.fma(m.polynomial(z, _ARCTAN) * z, u, -rest)
+    return m.or_sign(offset + (u - tail), x)
 
 
 def _erf(m: FloatMath, x: Reg) -> Reg:
     t = m.abs(x)
-    z = m.mul(x, x)
-    small = m.fma(t, m.polynomial(m.sub(z, _ERF_SMALL_AT), _ERF_SMALL), t)
+    z = x * x
+    small = m.fma(t, m.polynomial(z - _ERF_SMALL_AT, _ERF_SMALL), t)
     y = m.clamp(t, high=5.95)
-    g = m.polynomial(m.sub(y, _ERF_LARGE_AT), _ERF_LARGE)
+    g = m.polynomial(y - _ERF_LARGE_AT, _ERF_LARGE)
     square, lost = m.product(y, y)
-    exponent = m.add(square, g)
-    low = m.add(m.sub(g, m.sub(exponent, square)), lost)
-    scale, r = _exp_parts(m, m.neg(exponent), m.magic + 1023)
-    raised = m.mul(_exp_polynomial(m, r), scale)
-    raised = m.fma(raised, m.neg(low), raised)
-    large = m.sub(1.0, raised)
-    return m.or_sign(m.select(m.compare("olt", t, 1.0), small, large), x)
+    exponent = square + g
+    low = g - (exponent - square) + lost
+    scale, r = _exp_parts(m, -exponent, m.magic + 1023)
+    raised = _exp_polynomial(m, r) * scale
+    raised = m.fma(raised, -low, raised)
+    large = 1.0 - raised
+    return m.or_sign(m.select(t < 1.0, small, large), x)
 
 
 def _erfc(m: FloatMath, x: Reg) -> Reg:
     """1 - erf x near 0; else e^(-t²)·u·P(4u - 1), t = |x|, u = 1/(2 + t), or 2 minus that."""
     t = m.clamp(m.abs(x), high=27.3)
-    u = m.div(1.0, m.add(t, 2.0))
-    curve = m.mul(u, m.polynomial(m.fma(u, 4.0, -1.0), _ERFC))
+    u = 1.0 / (t + 2.0)
+    curve = u * m.polynomial(m.fma(u, 4.0, -1.0), _ERFC)
     square, lost = m.product(t, t)
-    tail = _exp_times(m, m.neg(square), m.fma(m.neg(lost), curve, curve))
-    large = m.select(m.compare("olt", x, 0.0), m.sub(2.0, tail), tail)
-    z = m.mul(x, x)
-    small = m.sub(1.0, m.fma(x, m.polynomial(m.sub(z, _ERF_SMALL_AT), _ERF_SMALL), x))
-    return m.select(m.compare("olt", t, 0.8125), small, large)
+    tail = _exp_times(m, -square, m.fma(-lost, curve, curve))
+    large = m.select(x < 0.0, 2.0 - tail, tail)
+    z = x * x
+    small = 1.0 - m.fma(x, m.polynomial(z - _ERF_SMALL_AT, _ERF_SMALL), x)
+    return m.select(t < 0.8125, small, large)
 
 
 def _power(m: FloatMath, x: Reg, y: Reg) -> Reg:
     """e^(y·ln|x|) with the logarithm to twice the precision, then C's special values."""
     f, exponent = log_split(m, m.abs(x))
     # ln(1+f) = 2(s + s³/3 + s^5/5 + ...), s = f/(2+f) in two parts
-    g = m.add(f, 2.0)
-    g_low = m.sub(f, m.sub(g, 2.0))
-    inverse = m.div(1.0, g)
-    s = m.mul(f, inverse)
+    g = f + 2.0
+    g_low = f - (g - 2.0)
+    inverse = 1.0 / g
+    s = f * inverse
     # the remainder f - s·(g + g_low), to twice the precision
     back, back_low = m.product(s, g)
-    remainder = m.sub(m.sub(m.sub(f, back), back_low), m.mul(s, g_low))
-    s_low = m.mul(inverse, remainder)
+    remainder = f - back - back_low - s * g_low
+    s_low = inverse * remainder
     z, z_low = m.product(s, s)
-    z_low = m.fma(m.add(s, s), s_low, z_low)
-    series = m.mul(z, m.polynomial(z, [2 / k for k in range(25, 3, -2)]))
+    z_low = m.fma(s + s, s_low, z_low)
+    series = z * m.polynomial(z, [2 / k for k in range(25, 3, -2)])
     two_thirds = 2 / 3
-    p = m.add(series, two_thirds)
-    p_low = m.add(m.sub(series, m.sub(p, two_thirds)), float.fromhex("0x1.5555555555555p-55"))
+    p = series + two_thirds
+    p_low = series - (p - two_thirds) + float.fromhex("0x1.5555555555555p-55")
     v, v_low = m.product(z, p)
     v_low = m.fma(z, p_low, m.fma(z_low, p, v_low))
     w, w_low = m.product(s, v)
     w_low = m.fma(s_low, v, m.fma(s, v_low, w_low))
-    double = m.add(s, s)
-    high = m.add(double, w)
-    low = m.fma(s_low, 2.0, m.add(m.sub(w, m.sub(high, double)), w_low))
-    lead = m.mul(exponent, _LN2_HIGH)
-    total = m.add(lead, high)
-    low = m.add(m.add(m.sum_error(lead, high, total), m.mul(exponent, _LN2_LOW)), low)
-    log = m.add(total, low)
-    log_low = m.sub(low, m.sub(log, total))
+    double = s + s
+    high = double + w
+    low = m.fma(s_low, 2.0, w - (high - double) + w_low)
+    lead = exponent * _LN2_HIGH
+    total = lead + high
+    low = m.sum_error(lead, high, total) + exponent * _LN2_LOW + low
+    log = total + low
+    log_low = low - (log - total)
     t, t_low = m.product(y, log)
     t_low = m.fma(y, log_low, t_low)
-    t_low = m.select(m.compare("olt", m.abs(t), 800.0), t_low, 0.0)
+    t_low = m.select(m.abs(t) < 800.0, t_low, 0.0)
     raised = _exp_of(m, m.clamp(t, -746.0, 710.0), t_low)
     return power_specials(m, raised, x, y)
 

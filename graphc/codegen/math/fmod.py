@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphc.codegen.llvm.emitter import F64, I1, I64, FunctionEmitter, ModuleEmitter, Reg
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.types import F64, I1, I64
 from graphc.codegen.math.common import COLD, INFINITY, NAN, FloatMath, define_lanes
 
 _STEP = 11
@@ -37,12 +40,10 @@ def emit_remainder(e: FunctionEmitter, a: Reg, b: Reg) -> Reg:
     if m.bits < wide.bits:
         dividend, divisor = (e.convert("fpext", x, "double") for x in (dividend, divisor))
         limit = 2.0 ** (wide.format.significand - m.format.significand)
-    quotient = wide.trunc(wide.div(dividend, divisor))
-    rest = wide.fma(wide.neg(quotient), divisor, dividend)
-    too_many = m.logical(
-        "or", wide.compare("uge", quotient, limit), wide.compare("uno", rest, rest)
-    )
-    rest = wide.select(wide.compare("olt", rest, 0.0), wide.add(rest, divisor), rest)
+    quotient = wide.trunc(dividend / divisor)
+    rest = e.fma(-quotient, divisor, dividend)
+    too_many = e.fcmp("uge", quotient, limit) | e.fcmp("uno", rest, rest)
+    rest = e.select(rest < 0.0, rest + divisor, rest)
     if m.bits < wide.bits:
         rest = e.convert("fptrunc", rest, a.type.element)
     common = m.copysign(rest, a)
@@ -65,36 +66,32 @@ def _define_long_division(module: ModuleEmitter) -> str:
     if module.has(name):
         return name
     e = FunctionEmitter(
-        module, name, [("double", "%a"), ("double", "%b")], "double",
+        module, name, {"a": F64, "b": F64}, F64,
         linkage="internal", attributes=COLD,
     )  # fmt: skip
     m = FloatMath(e, F64)
-    a, b = Reg("%a", F64), Reg("%b", F64)
+    a, b = e.given("a", "b")
     dividend, divisor = m.abs(a), m.abs(b)
-    undefined = m.logical(
-        "or", m.compare("uno", a, b),
-        m.logical("or", m.compare("oeq", b, 0.0), m.compare("oeq", dividend, INFINITY)),
-    )  # fmt: skip
+    undefined = e.fcmp("uno", a, b) | (b.equals(0.0) | dividend.equals(INFINITY))
     slot = e.alloca(F64, align=8)
     e.store(m.select(undefined, NAN, a), slot, 8)
     # an infinite divisor is among those that are larger
-    divides = m.logical("and", m.invert(undefined), m.compare("oge", dividend, divisor))
+    divides = ~undefined & (dividend >= divisor)
     with e.when(divides):
         first, first_exponent = _parts(e, m.to_word(dividend))
         second, exponent = _parts(e, m.to_word(divisor))
-        left = e.binary("sub", first_exponent, exponent)
-        steps = e.binary("add", left, e.const(_STEP - 1, I64))
-        steps = e.binary("udiv", steps, e.const(_STEP, I64))
-        with e.loop(e.const(0, I64), steps, 1, [first, left]) as loop:
+        left = first_exponent - exponent
+        steps = (left + (_STEP - 1)).udiv(_STEP)
+        with e.loop(0, steps, 1, [first, left]) as loop:
             rest, left = loop.carries
-            bits = e.intrinsic("umin", I64, left, e.const(_STEP, I64))
-            rest = e.binary("shl", e.binary("urem", rest, second), bits)
-            loop.yields = [rest, e.binary("sub", left, bits)]
+            bits = e.intrinsic("umin", I64, left, e.const(_STEP))
+            rest = e.binary("urem", rest, second) << bits
+            loop.yields = [rest, left - bits]
         rest = e.binary("urem", loop.results[0], second)
         word = _assembled(e, rest, exponent)
-        sign = e.binary("and", m.to_word(a), e.const(_SIGN, I64))
-        e.store(m.from_word(e.binary("or", word, sign)), slot, 8)
-    e.finish(f"ret {e.load(slot, F64, 8)}")
+        sign = m.to_word(a) & _SIGN
+        e.store(m.from_word(word | sign), slot, 8)
+    e.finish(e.load(slot, F64, 8))
     return name
 
 
@@ -103,37 +100,37 @@ def _parts(e: FunctionEmitter, word: Reg) -> tuple[Reg, Reg]:
 
     Those of denormals are shifted up, to exponents below 1.
     """
-    one = e.const(1, I64)
-    field = e.binary("lshr", word, e.const(_FRACTION, I64))
-    fraction = e.binary("and", word, e.const((1 << _FRACTION) - 1, I64))
+    one = e.const(1)
+    field = word >> _FRACTION
+    fraction = word & ((1 << _FRACTION) - 1)
     gap = _leading_gap(e, fraction)
-    raised = e.binary("shl", fraction, gap)
-    below = e.binary("sub", one, gap)
-    whole = e.binary("or", fraction, e.const(1 << _FRACTION, I64))
-    denormal = e.icmp("eq", field, e.const(0, I64))
+    raised = fraction << gap
+    below = one - gap
+    whole = fraction | (1 << _FRACTION)
+    denormal = field.equals(0)
     return e.select(denormal, raised, whole), e.select(denormal, below, field)
 
 
 def _assembled(e: FunctionEmitter, rest: Reg, exponent: Reg) -> Reg:
     """The word of the double rest·2^exponent, in the terms of ``_parts``; rest may be 0."""
-    zero, one = e.const(0, I64), e.const(1, I64)
+    zero, one = e.const(0), e.const(1)
     gap = _leading_gap(e, rest)
-    raised = e.binary("shl", rest, gap)
-    field = e.binary("sub", exponent, gap)
-    fraction = e.binary("and", raised, e.const((1 << _FRACTION) - 1, I64))
-    normal = e.binary("or", fraction, e.binary("shl", field, e.const(_FRACTION, I64)))
+    raised = rest << gap
+    field = exponent - gap
+    fraction = raised & ((1 << _FRACTION) - 1)
+    normal = fraction | (field << _FRACTION)
     # what is shifted out is zero: the rest is a multiple of the least denormal
-    amount = e.intrinsic("umin", I64, e.binary("sub", one, field), e.const(63, I64))
-    denormal = e.binary("lshr", raised, amount)
-    word = e.select(e.icmp("slt", field, one), denormal, normal)
-    return e.select(e.icmp("eq", rest, zero), zero, word)
+    amount = e.intrinsic("umin", I64, one - field, e.const(63))
+    denormal = raised >> amount
+    word = e.select(field < one, denormal, normal)
+    return e.select(rest.equals(zero), zero, word)
 
 
 def _leading_gap(e: FunctionEmitter, significand: Reg) -> Reg:
     """By how much to shift so that the highest of 53 bits is set; 0 for 0."""
-    zeros = e.intrinsic("ctlz", I64, significand, Reg("false", I1))
-    gap = e.binary("sub", zeros, e.const(63 - _FRACTION, I64))
-    return e.select(e.icmp("eq", significand, e.const(0, I64)), e.const(0, I64), gap)
+    zeros = e.intrinsic("ctlz", I64, significand, e.const(False, I1))
+    gap = zeros - (63 - _FRACTION)
+    return e.select(significand.equals(0), 0, gap)
 
 
 __all__ = ["emit_remainder"]

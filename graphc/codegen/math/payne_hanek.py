@@ -8,7 +8,10 @@ from __future__ import annotations
 from functools import cache
 from itertools import pairwise
 
-from graphc.codegen.llvm.emitter import F64, I1, I64, PTR, FunctionEmitter, ModuleEmitter, Reg
+from graphc.codegen.llvm.emitter import FunctionEmitter
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.types import F64, I1, I64, PTR
 from graphc.codegen.math.common import COLD
 
 # 2/pi is kept to this many fraction bits: 192 beyond the last one that double's range can skip
@@ -56,14 +59,9 @@ class _Words:
     def __init__(self, e: FunctionEmitter) -> None:
         self.e = e
 
-    def op(self, operation: str, a: Reg | int, b: Reg | int) -> Reg:
-        left, right = (x if isinstance(x, Reg) else self.e.const(x, I64) for x in (a, b))
-        return self.e.binary(operation, left, right)
-
     def shift_left(self, high: Reg, low: Reg, count: Reg | int) -> Reg:
         """The high word of the pair, shifted by less than 64."""
-        amount = count if isinstance(count, Reg) else self.e.const(count, I64)
-        return self.e.intrinsic("fshl", I64, high, low, amount)
+        return self.e.intrinsic("fshl", I64, high, low, self.e.like(count))
 
     def product(self, a: Reg, b: Reg, *carries: Reg) -> tuple[Reg, Reg]:
         """a·b + carries as high and low word, of which the high one must not overflow.
@@ -71,22 +69,22 @@ class _Words:
         Where no instruction gives both, LLVM would call a function of the C library.
         """
         if self.e.module.target.has_wide_products:
-            wide = self.e.binary("mul", self._widened(a), self._widened(b))
+            wide = self._widened(a) * self._widened(b)
             for carry in carries:
-                wide = self.e.binary("add", wide, self._widened(carry))
-            shifted = self.e.binary("lshr", wide, self.e.const(64, wide.type))
+                wide = wide + self._widened(carry)
+            shifted = wide >> 64
             return self.e.convert("trunc", shifted, "i64"), self.e.convert("trunc", wide, "i64")
         (a_high, a_low), (b_high, b_low) = self._halves(a), self._halves(b)
-        lowest = self.op("mul", a_low, b_low)
+        lowest = a_low * b_low
         upper, rest = self._halves(lowest)
-        cross, middle = self._halves(self.op("add", self.op("mul", a_high, b_low), upper))
-        other, middle = self._halves(self.op("add", self.op("mul", a_low, b_high), middle))
-        low = self.op("or", self.op("shl", middle, 32), rest)
-        high = self.op("add", self.op("mul", a_high, b_high), self.op("add", cross, other))
+        cross, middle = self._halves(a_high * b_low + upper)
+        other, middle = self._halves(a_low * b_high + middle)
+        low = (middle << 32) | rest
+        high = a_high * b_high + (cross + other)
         for carry in carries:
-            low = self.op("add", low, carry)
+            low = low + carry
             over = self.e.convert("zext", self.e.icmp("ult", low, carry), "i64")
-            high = self.op("add", high, over)
+            high = high + over
         return high, low
 
     def _widened(self, word: Reg) -> Reg:
@@ -94,7 +92,7 @@ class _Words:
 
     def _halves(self, word: Reg) -> tuple[Reg, Reg]:
         """The upper and the lower 32 bits."""
-        return self.op("lshr", word, 32), self.op("and", word, 0xFFFFFFFF)
+        return word >> 32, word & 0xFFFFFFFF
 
 
 def define_reduce_huge(module: ModuleEmitter) -> str:
@@ -108,53 +106,47 @@ def define_reduce_huge(module: ModuleEmitter) -> str:
     if module.has(name):
         return name
     e = FunctionEmitter(
-        module, name, [("double", "%x"), ("ptr", "%r")], "i64", linkage="internal", attributes=COLD
+        module, name, {"x": F64, "r": PTR}, I64, linkage="internal", attributes=COLD
     )
     w = _Words(e)
-    bits = e.convert("bitcast", Reg("%x", F64), "i64")
-    exponent = w.op("and", w.op("lshr", bits, 52), 0x7FF)
-    significand = w.op("or", w.op("and", bits, (1 << 52) - 1), 1 << 52)
+    bits = e.convert("bitcast", e.parameter("x"), "i64")
+    exponent = (bits >> 52) & 0x7FF
+    significand = (bits & ((1 << 52) - 1)) | (1 << 52)
     # bits of 2/pi whose product with x is a multiple of 4 are skipped: exponent - 1077 of them
-    position = w.op("sub", _TABLE_BITS - _WINDOW + 1077, exponent)
-    table = module.constant_table("graphc_two_over_pi", "i64", _two_over_pi())
-    first, offset = w.op("lshr", position, 6), w.op("and", position, 63)
-    loaded = [
-        e.load(e.element_pointer(table, w.op("add", first, index), "i64"), I64, 8)
-        for index in range(4)
-    ]
-    window = [
-        e.intrinsic("fshr", I64, high, low, offset)
-        for low, high in pairwise(loaded)
-    ]
+    position = _TABLE_BITS - _WINDOW + 1077 - exponent
+    table = e.symbol(module.constant_table("graphc_two_over_pi", "i64", _two_over_pi()))
+    first, offset = position >> 6, position & 63
+    loaded = [e.load(e.at(table, "i64", first + index), I64, 8) for index in range(4)]
+    window = [e.intrinsic("fshr", I64, high, low, offset) for low, high in pairwise(loaded)]
     carry, low = w.product(window[0], significand)
     carry, middle = w.product(window[1], significand, carry)
-    top = w.op("add", w.op("mul", window[2], significand), carry)
+    top = window[2] * significand + carry
     # two integer bits, then the fraction; from one half on it belongs to the next quadrant
-    fraction = (w.shift_left(top, middle, 2), w.shift_left(middle, low, 2), w.op("shl", low, 2))
-    below = w.op("ashr", fraction[0], 63)
-    quadrant = w.op("sub", w.op("lshr", top, 62), below)
-    a, b, c = (w.op("xor", word, below) for word in fraction)
+    fraction = (w.shift_left(top, middle, 2), w.shift_left(middle, low, 2), low << 2)
+    below = fraction[0].ashr(63)
+    quadrant = (top >> 62) - below
+    a, b, c = (word ^ below for word in fraction)
     # no double is so close to a multiple of pi/2 that the first word vanishes
-    zeros = e.intrinsic("ctlz", I64, a, Reg("false", I1))
+    zeros = e.intrinsic("ctlz", I64, a, e.const(False, I1))
     a, b = w.shift_left(a, b, zeros), w.shift_left(b, c, zeros)
-    half_pi_low, half_pi = (e.const(word, I64) for word in _signed_words(_pi(126), 2))
+    half_pi_low, half_pi = (e.const(word) for word in _signed_words(_pi(126), 2))
     crosses = w.product(a, half_pi_low)[0], w.product(b, half_pi)[0]
     top, low = w.product(a, half_pi, *crosses)
-    high = w.op("and", top, -(1 << 11))
+    high = top & -(1 << 11)
     rest = w.shift_left(top, low, 64 - 11)
     # the remainder is negative where exactly one of x and the fraction is
-    sign = w.op("and", w.op("xor", bits, below), -(1 << 63))
-    field = w.op("shl", w.op("sub", 1023 - 63, zeros), 52)
-    scale = e.convert("bitcast", w.op("or", field, sign), "double")
-    lead = e.fmul(e.convert("uitofp", high, "double"), scale)
-    tail = e.fmul(e.convert("uitofp", rest, "double"), e.const(2.0**-53, F64))
-    tail = e.fmul(tail, scale)
-    total = e.fadd(lead, tail)
-    e.store(total, Reg("%r", PTR), 8)
-    second = e.element_pointer(Reg("%r", PTR), e.const(1, I64), "double")
-    e.store(e.fsub(tail, e.fsub(total, lead)), second, 8)
-    minus = e.icmp("slt", bits, e.const(0, I64))
-    e.finish(f"ret {e.select(minus, w.op('sub', 0, quadrant), quadrant)}")
+    sign = (bits ^ below) & -(1 << 63)
+    field = (1023 - 63 - zeros) << 52
+    scale = e.convert("bitcast", field | sign, "double")
+    lead = e.convert("uitofp", high, "double") * scale
+    tail = e.convert("uitofp", rest, "double") * 2.0**-53
+    tail = tail * scale
+    total = lead + tail
+    e.store(total, e.parameter("r"), 8)
+    second = e.at(e.parameter("r"), "double", 1)
+    e.store(tail - (total - lead), second, 8)
+    minus = bits < 0
+    e.finish(e.select(minus, 0 - quadrant, quadrant))
     return name
 
 
@@ -166,7 +158,7 @@ def reduce_huge(e: FunctionEmitter, x: Reg) -> tuple[Reg, Reg, Reg]:
     name = define_reduce_huge(e.module)
     slot = e.alloca(F64, 2, 16)
     quadrant = e.call(name, I64, x, slot)
-    low = e.load(e.element_pointer(slot, e.const(1, I64), "double"), F64, 8)
+    low = e.load(e.at(slot, "double", 1), F64, 8)
     return e.load(slot, F64, 16), low, quadrant
 
 
