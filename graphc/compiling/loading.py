@@ -19,7 +19,7 @@ def load_code(text: ProgramText, target: Target) -> Code:
         libraries = [_shared(walker_text(), (WALKER, WORKER), host())]
         imports: dict[str, int] = {}
         for symbol, library in text.libraries.items():
-            found = _shared(library, (symbol,), target)
+            found = _shared(library.text, (symbol,), target)
             libraries.append(found)
             imports |= found.addresses
         for module in text.modules:
@@ -33,7 +33,7 @@ def load_code(text: ProgramText, target: Target) -> Code:
 @cache
 def walker_text() -> str:
     """The LLVM text of the native loop, which serves every program."""
-    return emit_walker(host())
+    return emit_walker(host()).text
 
 
 def _shared(text: str, symbols: tuple[str, ...], target: Target) -> Library:

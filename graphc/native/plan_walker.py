@@ -7,7 +7,6 @@ group is such a launch, of a kernel that runs steps.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +14,7 @@ from graphc.base.target import Target
 from graphc.codegen.kernels.kernel import emit_kernel
 from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg
-from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.module import Module, ModuleEmitter, joined, symbol
 from graphc.codegen.llvm.routine import Layout, Record, Routine, Shared, Table
 from graphc.codegen.llvm.types import I32, I64, POINTER_ALIGN, PTR, ltype
 from graphc.codegen.math.calls import Calls, calls_of
@@ -38,17 +37,22 @@ from graphc.plan.ir import Plan
 
 @dataclass(frozen=True, slots=True)
 class KernelModule:
-    """LLVM text of some kernels.
+    """Some kernels.
 
     Attributes:
-        text: the module.
+        module: what they are defined in.
         symbols: the kernels it defines.
         glue: whether all of them are glue, which is translated as it stands.
     """
 
-    text: str
+    module: Module
     symbols: tuple[str, ...]
     glue: bool = False
+
+    @property
+    def text(self) -> str:
+        """The LLVM text of the module."""
+        return self.module.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class ProgramText:
 
     modules: tuple[KernelModule, ...]
     symbols: tuple[str, ...]
-    libraries: Mapping[str, str]
+    libraries: Mapping[str, Module]
 
     def is_glue(self, number: int) -> bool:
         """Whether a kernel calls elementary functions and does little else."""
@@ -73,44 +77,13 @@ class ProgramText:
 
     @property
     def kernels(self) -> str:
-        """All kernels as one module."""
-        return joined_modules([module.text for module in self.modules])
+        """The text of all kernels as one module."""
+        return joined([each.module for each in self.modules]).text
 
-    def joined(self, *further: str) -> str:
+    def joined(self, *further: Module) -> Module:
         """Everything as one module, with further modules."""
-        kernels = (module.text for module in self.modules)
-        return joined_modules([*self.libraries.values(), *kernels, *further])
-
-
-def joined_modules(texts: Sequence[str]) -> str:
-    """Several modules as one.
-
-    Several modules may define or declare one symbol, all alike; it stands once.
-    """
-    if len(texts) == 1:
-        return texts[0]
-    defined = {name for text in texts for name in _DEFINED.findall(text)}
-    seen: set[str] = set()
-    lines: list[str] = []
-    for text in texts:
-        skipping = False
-        for line in text.splitlines():
-            if skipping:
-                skipping = line != "}"
-                continue
-            found = _NAMED.match(line)
-            if found is not None:
-                kind, name = found.groups()
-                if name in seen or (kind == "declare" and name in defined):
-                    skipping = kind == "define"
-                    continue
-                seen.add(name)
-            lines.append(line)
-    return "\n".join((*lines, ""))
-
-
-_NAMED = re.compile(r"^(?:(declare|define) [^@\n]*)?(@[A-Za-z0-9_.]+|!\d+)(?:\(| = )")
-_DEFINED = re.compile(r"^define [^@\n]*(@[A-Za-z0-9_.]+)\(", re.MULTILINE)
+        kernels = (each.module for each in self.modules)
+        return joined([*self.libraries.values(), *kernels, *further])
 
 
 def emit_program(plan: Plan, target: Target, calls: Calls | None = None) -> ProgramText:
@@ -118,7 +91,7 @@ def emit_program(plan: Plan, target: Target, calls: Calls | None = None) -> Prog
     calls = calls_of(plan.kernels) if calls is None else calls
     symbols = kernel_symbols(len(plan.kernels))
     modules: list[KernelModule] = []
-    libraries: dict[str, str] = {}
+    libraries: dict[str, Module] = {}
     named = list(zip(symbols, plan.kernels, calls.glue, strict=True))
     for glue in (False, True):
         chosen = [(name, kernel) for name, kernel, sort in named if sort is glue]
@@ -127,12 +100,12 @@ def emit_program(plan: Plan, target: Target, calls: Calls | None = None) -> Prog
         module = ModuleEmitter(target, calls.all)
         for name, kernel in chosen:
             emit_kernel(module, kernel, name, target)
-        modules.append(KernelModule(module.text(), tuple(name for name, _ in chosen), glue))
+        modules.append(KernelModule(module.module(), tuple(name for name, _ in chosen), glue))
         libraries |= module.libraries
     return ProgramText(tuple(modules), symbols, libraries)
 
 
-def emit_walker(target: Target, threads: bool = True) -> str:
+def emit_walker(target: Target, threads: bool = True) -> Module:
     """``i64 graphc_walk(steps, count, pointers, dims, status, cancel)``.
 
     Gives the number of steps where it ran to the end; the step that failed where a kernel filled
@@ -207,7 +180,7 @@ def emit_walker(target: Target, threads: bool = True) -> str:
         given = step, pointers, dims, e.parameter("cancel")
         for value, place in zip(given, _GROUP_PLACES.values(), strict=True):
             e.store(value, e.at(room, "i8", place), POINTER_ALIGN)
-        code = e.assign(I64, f"ptrtoint ptr @{_RUN_STEPS} to i64")
+        code = e.assign(I64, f"ptrtoint ptr {symbol(_RUN_STEPS)} to i64")
         operands = (code, room, begins, e.parameter("status"), tasks)
         _emit_tasks(e, word(7), operands, e.const(1), word(6))
         _emit_end_of_group(e, head, position)
@@ -225,7 +198,7 @@ def emit_walker(target: Target, threads: bool = True) -> str:
     if threads:
         _emit_run_steps(module)
         emit_pool(module)
-    return module.text()
+    return module.module()
 
 
 _RUN_STEPS = "graphc_run_steps"

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from graphc.base.object_layouts import ENTRY, ENTRY_IMPORTS, FUNCTIONS, OBJECTS
 from graphc.base.target import Target
 from graphc.codegen.llvm.instructions import Reg
-from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.module import Module, ModuleEmitter
 from graphc.codegen.llvm.routine import Cell, Record, Routine, Table
 from graphc.codegen.llvm.types import I1, I32, I64, PTR
 from graphc.native.cpython import (
@@ -58,11 +58,11 @@ _BINDING, _RESULT, _RAN, _SIZE, _ITEM = (
 )
 
 
-def emit_entry(target: Target, linkage: str = "") -> str:
+def emit_entry(target: Target, linkage: str = "") -> Module:
     """The module; ``linkage`` is that of the table of imports."""
     count = len(FUNCTIONS + OBJECTS)
-    table = f"@{ENTRY_IMPORTS} = {linkage} global [{count} x ptr] zeroinitializer"
     module = ModuleEmitter(target)
+    module.constant(ENTRY_IMPORTS, f"{linkage} global [{count} x ptr] zeroinitializer, align 8")
     emit_array_functions(module)
     _emit_binding(module)
     _emit_result(module)
@@ -70,7 +70,7 @@ def emit_entry(target: Target, linkage: str = "") -> str:
     _emit_size(module)
     _emit_item(module)
     _emit_call(module)
-    return f"{table}, align 8\n{module.text()}"
+    return module.module()
 
 
 def _emit_binding(module: ModuleEmitter) -> None:

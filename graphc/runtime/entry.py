@@ -147,7 +147,7 @@ def _compiled() -> tuple[int, int, object]:
     from graphc.native.python_entry import emit_entry
     from graphc.runtime.jit import compile_object, key_of, shared_library
 
-    text = emit_entry(host())
+    text = emit_entry(host()).text
     # the same for threads that come at once: whichever result is kept here, all are called
     library = shared_library(
         (ENTRY, ENTRY_IMPORTS), key_of(text), host(), partial(compile_object, text)

@@ -13,9 +13,12 @@ import signal
 import threading
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from graphc.runtime.code import Glue
+
+if TYPE_CHECKING:
+    from graphc.codegen.llvm.module import Module
 
 _STRUCT_BYTES = 152
 """glibc's ``struct sigaction`` on x86-64: handler, mask of 128 bytes, flags, restorer."""
@@ -27,13 +30,17 @@ HANDLER, FLAG = "graphc_interrupt", "graphc_interrupted"
 """The symbols of the handler and of the flag that it sets and runs of the main thread poll."""
 
 
-def handler_text(linkage: str = "") -> str:
+def handler_module(linkage: str = "") -> Module:
     """``void handler(i32)`` that sets the flag; safe in a signal handler, unlike any Python."""
-    return (
-        f"@{FLAG} = {linkage} global i32 0\n"
-        f"define void @{HANDLER}(i32 %signal) nounwind {{\n"
-        f"  store volatile i32 1, ptr @{FLAG}, align 4\n"
-        "  ret void\n}\n"
+    from graphc.codegen.llvm.module import Function, Line, Module, pieces_of, symbol
+
+    flag = symbol(FLAG)
+    body = f"  store volatile i32 1, ptr {flag}, align 4\n  ret void"
+    return Module(
+        (
+            Line(FLAG, pieces_of(f"{flag} = {linkage} global i32 0")),
+            Function(HANDLER, "void", "i32 %signal", "nounwind", pieces_of(body)),
+        )
     )
 
 
@@ -62,7 +69,7 @@ def handler(glue: Glue | None) -> Handler:
 def _compiled() -> Handler:
     from graphc.runtime.jit import load
 
-    library = load(handler_text(), (HANDLER, FLAG))
+    library = load(handler_module().text, (HANDLER, FLAG))
     flag = ctypes.c_int32.from_address(library.addresses[FLAG])
     return Handler(library.addresses[HANDLER], flag, library)
 

@@ -233,7 +233,7 @@ def test_what_is_held_of_scratch_is_what_lies_there(kernel: Kernel) -> None:
     verify_kernel(kernel)
     module = ModuleEmitter(host())
     emit_kernel(module, scheduled(kernel, host()), "kernel", host())
-    modules = (KernelModule(module.text(), ("kernel",), False),)
+    modules = (KernelModule(module.module(), ("kernel",), False),)
     code = load_code(ProgramText(modules, ("kernel",), module.libraries), host())
     shapes = [(int(n) for n in buffer.type.shape) for buffer in kernel.buffers]
     arrays = [data(*shape, seed=seed) for seed, shape in enumerate(shapes)]

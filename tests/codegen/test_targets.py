@@ -339,7 +339,7 @@ def test_objects_need_next_to_nothing(program: str, target: str) -> None:
 
 @pytest.mark.parametrize("chosen", [ANYWHERE, *map(named, CROSS)], ids=["x86-64", *CROSS])
 def test_the_loop_over_steps_is_for_every_target(chosen: Target) -> None:
-    image = compile_object(emit_walker(chosen), chosen)
+    image = compile_object(emit_walker(chosen).text, chosen)
     expected = POOL if chosen.has_threads else set()
     assert undefined_symbols(image) - MEMORY == expected
 

@@ -29,7 +29,7 @@ from graphc.aot.library import Design, content_of, text_of
 from graphc.base.target import named
 from graphc.codegen.gemm import gemm_library
 from graphc.codegen.llvm.emitter import FunctionEmitter
-from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.module import Module, ModuleEmitter
 from graphc.codegen.llvm.types import LType, ltype
 from graphc.codegen.math.calls import NAMES, emit_function
 from graphc.compiling.compiler import levels_of
@@ -45,7 +45,7 @@ from graphc.native.plan_walker import KernelModule, emit_walker
 from graphc.native.python_entry import emit_entry
 from graphc.plan.ir import Plan
 from graphc.plan.printer import print_plan
-from graphc.runtime.interrupt import handler_text
+from graphc.runtime.interrupt import handler_module
 
 Texts = dict[str, str]
 
@@ -94,7 +94,7 @@ def _of_program(program: Program, column: str) -> Texts:
     for number, (symbol, kernel) in enumerate(zip(levels.text.symbols, plan.kernels, strict=True)):
         texts[f"kernel {number} {kernel.name}"] = kernel_key(kernel)
         texts[f"llvm {number} {kernel.name}"] = codes[symbol]
-    texts |= {f"library {symbol}": text for symbol, text in levels.text.libraries.items()}
+    texts |= {f"library {name}": made.text for name, made in levels.text.libraries.items()}
     return texts
 
 
@@ -130,8 +130,8 @@ _DEFINED = re.compile(r"define [^@]*@([A-Za-z0-9_.]+)\(")
 # --- what belongs to no program ------------------------------------------------------------------
 
 
-def _labelled(what: str, text: str) -> Texts:
-    functions, rest = _parts(text)
+def _labelled(what: str, made: Module | str) -> Texts:
+    functions, rest = _parts(made if isinstance(made, str) else made.text)
     texts = {f"{what} {symbol}": body for symbol, body in functions.items()}
     return {**texts, f"{what}, beside functions": rest}
 
@@ -140,7 +140,7 @@ def _of_run_time(column: str) -> Texts:
     target = named(column)
     texts = _labelled("loop over steps", emit_walker(target))
     texts |= _labelled("loop of one thread", emit_walker(target, threads=False))
-    texts |= _labelled("entry", emit_entry(target)) | _labelled("interrupts", handler_text())
+    texts |= _labelled("entry", emit_entry(target)) | _labelled("interrupts", handler_module())
     if target.architecture == "x86_64":
         module = ModuleEmitter(target)
         emit_cpu_level(module, "level")
@@ -163,7 +163,7 @@ def _of_functions(column: str) -> Texts:
     for name in sorted(NAMES):
         for type_ in (ltype("float"), ltype("float", 32), ltype("double"), ltype("double", 8)):
             _call(module, name, type_)
-    return dict(sorted(module.libraries.items()))
+    return {name: made.text for name, made in sorted(module.libraries.items())}
 
 
 def _call(module: ModuleEmitter, name: str, type_: LType) -> None:

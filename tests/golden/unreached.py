@@ -34,7 +34,6 @@ UNREACHED = {
     "graphc/codegen/kernels/nontemporal_stores.py start_of_lines": _PLACES,
     "graphc/native/plan_walker.py ProgramText.is_glue": "for people",
     "graphc/native/plan_walker.py ProgramText.kernels": "for people",
-    "graphc/native/plan_walker.py joined_modules": "for people",
     "graphc/lower/contraction.py lower_contraction": _BROKEN,
     "graphc/lower/evaluate.py Evaluator._pointwise": _BROKEN,
     "graphc/lower/evaluate.py Evaluator._step": _BROKEN,

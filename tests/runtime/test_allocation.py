@@ -247,9 +247,9 @@ def test_native_code_cannot_allocate(
     called = undefined_symbols(compile_object(text.kernels, compiled.target))
     assert called <= WITHOUT_MEMORY | text.libraries.keys()
     for module in text.libraries.values():
-        assert undefined_symbols(compile_object(module, compiled.target)) <= WITHOUT_MEMORY
+        assert undefined_symbols(compile_object(module.text, compiled.target)) <= WITHOUT_MEMORY
     # making a thread, once, takes a stack for it
-    called = undefined_symbols(compile_object(emit_walker(compiled.target), compiled.target))
+    called = undefined_symbols(compile_object(emit_walker(compiled.target).text, compiled.target))
     assert called <= WITHOUT_MEMORY | {
         "getpid", "pthread_create", "pthread_detach", "pthread_self", "pthread_setaffinity_np",
         "pthread_sigmask", "sched_getaffinity", "sched_getcpu", "syscall",

@@ -79,7 +79,7 @@ def build(program: Recorded, target: Target, options: Options) -> Built:
     effects = [value for effect in program.effects for value in effect.values]
     extraction = extract(program.graph, tuple(program.fetches.values()), effects)
     levels = levels_of(extraction, options, target)
-    text = levels.text.joined(emit_walker(target))
+    text = levels.text.joined(emit_walker(target)).text
     fresh = gx.Session(program.graph)
     given = [program.feeds[value] for value in extraction.feeds]
     given += [fresh.get(value) for value in extraction.states]

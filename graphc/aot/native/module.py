@@ -8,9 +8,8 @@ nothing in the text depends on the machine that it is written on.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 
 from graphc.aot.native.binding import SHOWN, emit_binding
@@ -22,16 +21,25 @@ from graphc.base.target import Target
 from graphc.codegen.llvm.dims import emit_dims
 from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg
-from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.module import (
+    EMPTY,
+    Function,
+    Line,
+    Module,
+    ModuleEmitter,
+    joined,
+    pieces_of,
+    symbol,
+)
 from graphc.codegen.llvm.routine import words
 from graphc.codegen.llvm.types import I1, I64, PTR
 from graphc.ir.dims.expressions import DimExpr
 from graphc.native.cpuid import emit_cpu_level
-from graphc.native.plan_walker import ProgramText, emit_walker, joined_modules
+from graphc.native.plan_walker import ProgramText, emit_walker
 from graphc.native.python_entry import emit_entry
 from graphc.plan.abi import GUARD_FIELDS, POOL_BYTES
 from graphc.plan.tables import PlanTables
-from graphc.runtime.interrupt import handler_text
+from graphc.runtime.interrupt import handler_module
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,9 +97,9 @@ def library_text(
         emit_cpu_level(module, CPU_LEVEL)
     heads = [CONTEXT.definition, PROGRAM.definition]
     attributes: list[str] = []
-    texts = [module.text(), emit_walker(base, interface.pool is not None)]
+    modules = [module.module(), emit_walker(base, interface.pool is not None)]
     for number, variant in enumerate(variants):
-        texts.append(_variant_text(variant, number))
+        modules += _variant_modules(variant, number)
         attributes.append(
             f"attributes #{number} = {{ nounwind "
             f'"target-cpu"="{variant.target.cpu}" "target-features"="{variant.target.features}" }}'
@@ -99,29 +107,34 @@ def library_text(
     if interface.pool is not None:
         heads.append(_pool_text(interface.pool))
     if interface.is_linux:
-        texts += [emit_entry(base, "internal"), handler_text("internal")]
-    whole = joined_modules(texts)
+        modules += [emit_entry(base, "internal"), handler_module("internal")]
     exported = set(interface.exported())
-    whole = _DEFINE.sub(lambda found: _hidden(found, exported), whole)
+    parts = [
+        part.hidden() if isinstance(part, Function) and part.name not in exported else part
+        for part in joined(modules).parts
+    ]
+    whole = Module(tuple(parts)).text
     return "\n".join((*heads, signature, weights, whole, *attributes, ""))
 
 
 # --- programs ------------------------------------------------------------------------------------
 
 
-def _variant_text(variant: Variant, number: int) -> str:
+def _variant_modules(variant: Variant, number: int) -> list[Module]:
     """The kernels of a program, and its tables, under symbols of their own."""
-    text = variant.text.joined()
-    own = {*_DEFINED.findall(text), *_GLOBAL.findall(text)}
-    text = _NAME.sub(
-        lambda found: f"@{variant.label}.{found[1]}" if found[1] in own else found[0], text
-    )
-    text = _OPENING.sub(lambda found: f"{found[1]} #{number} {{", text)
+    program = variant.text.joined()
+    own = program.renamed({name: f"{variant.label}.{name}" for name in program.symbols})
+    parts = [
+        replace(part, attributes=f"{part.attributes} #{number}")
+        if isinstance(part, Function)
+        else part
+        for part in own.parts
+    ]
     kernels = [f"{variant.label}.{symbol}" for symbol in variant.text.symbols]
-    return text + _program_text(variant, kernels)
+    return [Module(tuple(parts)), _program_module(variant, kernels)]
 
 
-def _program_text(variant: Variant, kernels: Sequence[str]) -> str:
+def _program_module(variant: Variant, kernels: Sequence[str]) -> Module:
     module = ModuleEmitter(variant.target)
     tables = variant.tables
     plan = tables.plan
@@ -170,30 +183,32 @@ def _program_text(variant: Variant, kernels: Sequence[str]) -> str:
         "shapes_at": words(shapes),
         "kernels": _addresses(kernels),
     }
-    lines = [
-        f"@{label}.table.{name} = internal constant {text}, align 8"
+    lines = {
+        f"{label}.table.{name}": f"internal constant {text}, align 8"
         for name, text in content.items()
-    ]
+    }
     fields = []
     for name, type_ in PROGRAM.fields.items():
         if type_ is I64:
             fields.append(f"i64 {counts[name]}")
         else:
-            fields.append(f"ptr @{evaluate if name == 'evaluate' else f'{label}.table.{name}'}")
-    lines.append(
-        f"@{variant.symbol} = internal constant %{PROGRAM.name} {{ {', '.join(fields)} }}"
+            target = evaluate if name == "evaluate" else f"{label}.table.{name}"
+            fields.append(f"ptr {symbol(target)}")
+    lines[variant.symbol] = f"internal constant %{PROGRAM.name} {{ {', '.join(fields)} }}"
+    defined = (
+        Line(name, pieces_of(f"{symbol(name)} = {text}")) for name, text in lines.items()
     )
-    return "\n".join((module.text(), *lines, ""))
+    return Module((*module.module().parts, EMPTY, *defined))
 
 
 def _addresses(symbols: Iterable[str]) -> str:
-    items = [f"ptr @{symbol}" for symbol in symbols]
+    items = [f"ptr {symbol(name)}" for name in symbols]
     return f"[{len(items)} x ptr] [{', '.join(items)}]"
 
 
-def _emit_sizes(module: ModuleEmitter, symbol: str, tables: PlanTables) -> None:
+def _emit_sizes(module: ModuleEmitter, name: str, tables: PlanTables) -> None:
     """``i1 symbol(symbols, sizes)``: the values of all dims; true where one exceeds an int64."""
-    e = FunctionEmitter(module, symbol, {"symbols": PTR, "sizes": PTR}, I1)
+    e = FunctionEmitter(module, name, {"symbols": PTR, "sizes": PTR}, I1)
     known: dict[DimExpr, Reg] = {}
     for number, dim in enumerate(tables.symbols):
         at = e.at(e.parameter("symbols"), "i64", number)
@@ -203,19 +218,6 @@ def _emit_sizes(module: ModuleEmitter, symbol: str, tables: PlanTables) -> None:
 
 
 # --- text ----------------------------------------------------------------------------------------
-
-_DEFINED = re.compile(r"^define [^@\n]*@([A-Za-z0-9_.]+)\(", re.MULTILINE)
-_GLOBAL = re.compile(r"^@([A-Za-z0-9_.]+) = ", re.MULTILINE)
-_NAME = re.compile(r"@([A-Za-z0-9_.]+)")
-_OPENING = re.compile(r"^(define [^{\n]*\)[^{\n]*?) ?\{$", re.MULTILINE)
-_DEFINE = re.compile(r"^define (internal |dllexport )?([^@\n]*@([A-Za-z0-9_.]+)\()", re.MULTILINE)
-
-
-def _hidden(found: re.Match[str], exported: set[str]) -> str:
-    """A definition, made internal unless it is of the interface."""
-    if found[3] in exported:
-        return found[0]
-    return f"define internal {found[2]}"
 
 
 def _pool_text(symbol: str) -> str:

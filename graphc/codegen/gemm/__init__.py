@@ -23,7 +23,7 @@ from graphc.codegen.gemm.blocking import (
 from graphc.codegen.gemm.driver import emit_float_gemm, emit_float_gemm_packed
 from graphc.codegen.gemm.gemv import columns_before
 from graphc.codegen.gemm.integer import emit_integer_gemm
-from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.module import Module, ModuleEmitter
 from graphc.ir.dtypes import DType
 
 __all__ = [
@@ -52,15 +52,15 @@ def emit_gemm(module: ModuleEmitter, dtype: DType, target: Target) -> str:
 
 
 @cache
-def gemm_library(dtype: DType, target: Target, packed: bool) -> tuple[str, str]:
-    """The product as a module of its own: its symbol and its text.
+def gemm_library(dtype: DType, target: Target, packed: bool) -> tuple[str, Module]:
+    """The product as a module of its own, and its symbol.
 
     One serves all programs of a target, so that its code is generated once.
     """
     module = ModuleEmitter(target)
     emit = emit_gemm_packed if packed else emit_gemm
     symbol = emit(module, dtype, target)
-    return symbol, module.text()
+    return symbol, module.module()
 
 
 def emit_gemm_packed(module: ModuleEmitter, dtype: DType, target: Target) -> str:

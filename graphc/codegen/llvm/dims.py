@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from graphc.codegen.kernels.primitives import emit_primitive
 from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.module import symbol
 from graphc.codegen.llvm.types import I1, I64
 from graphc.ir.dims.expressions import Dim, DimExpr, bounds, program
 from graphc.ir.dtypes import int64
@@ -83,7 +84,7 @@ def _arithmetic(
     name = f"llvm.s{kind}.with.overflow.i64"
     e.module.declare(name, "{ i64, i1 }", "i64, i64")
     both = e.fresh("both")
-    e.line(f"{both} = call {{ i64, i1 }} @{name}({left}, {right})")
+    e.line(f"{both} = call {{ i64, i1 }} {symbol(name)}({left}, {right})")
     overflows.append(e.assign(I1, f"extractvalue {{ i64, i1 }} {both}, 1"))
     return e.assign(I64, f"extractvalue {{ i64, i1 }} {both}, 0")
 

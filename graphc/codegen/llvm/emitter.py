@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from graphc.codegen.llvm.instructions import Instructions, Reg
-from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.module import Function, ModuleEmitter, pieces_of
 from graphc.codegen.llvm.types import LType
 
 Leave: TypeAlias = Callable[[Reg], None]
@@ -48,7 +48,7 @@ class FunctionEmitter(Instructions):
             for parameter, type_ in parameters.items()
         )
         kind = "void" if result is None else result.text
-        self._head = f"define {linkage} {kind} @{name}({head}) {attributes} {{"
+        self._head = f"{linkage} {kind}", head, attributes
         self.block = "entry"
 
     def parameter(self, name: str) -> Reg:
@@ -85,7 +85,8 @@ class FunctionEmitter(Instructions):
     def finish(self, value: Reg | float = 0) -> None:
         """Returns, ends the function and defines it in its module."""
         self._return(value)
-        self.module.define(self.name, "\n".join((self._head, *self._stack, *self._lines, "}")))
+        body = pieces_of("\n".join((*self._stack, *self._lines)))
+        self.module.define(Function(self.name, *self._head, body))
 
     def _return(self, value: Reg | float) -> None:
         if self.result is None:

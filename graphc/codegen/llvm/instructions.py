@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
-from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.module import ModuleEmitter, symbol
 from graphc.codegen.llvm.types import I8, I32, I64, PTR, LType, constant_text, ltype
 
 
@@ -205,7 +205,7 @@ class Instructions:
 
     def symbol(self, name: str) -> Reg:
         """The address of something that the module defines or declares."""
-        return Reg(self, f"@{name}", PTR)
+        return Reg(self, symbol(name), PTR)
 
     def splat(self, scalar: Reg, lanes: int) -> Reg:
         """A scalar in every lane."""
@@ -257,14 +257,14 @@ class Instructions:
         """An overloaded LLVM intrinsic of the operands' type, such as ``sqrt`` or ``fabs``."""
         full = f"llvm.{name}.{operands[0].type.suffix}"
         self.module.declare(full, str(result), ", ".join(str(o.type) for o in operands))
-        return self._call(f"@{full}", result, operands)
+        return self._call(symbol(full), result, operands)
 
     def call(self, name: str, result: LType | None, *operands: Reg | int) -> Reg:
         """Calls a declared or defined function; a number is an int64.
 
         What there is without a result means nothing.
         """
-        return self._call(f"@{name}", result, operands)
+        return self._call(symbol(name), result, operands)
 
     def call_at(self, code: Reg, result: LType | None, *operands: Reg | int) -> Reg:
         """Calls what is at an address."""
@@ -313,13 +313,13 @@ class Instructions:
         """Copies so many bytes between places that don't overlap."""
         name = "llvm.memcpy.p0.p0.i64"
         self.module.declare(name, "void", "ptr, ptr, i64, i1")
-        self.line(f"call void @{name}({target}, {source}, {self.like(size)}, i1 false)")
+        self.line(f"call void {symbol(name)}({target}, {source}, {self.like(size)}, i1 false)")
 
     def fill_bytes(self, target: Reg, value: int, size: Reg | int) -> None:
         """Sets so many bytes to a value."""
         name = "llvm.memset.p0.i64"
         self.module.declare(name, "void", "ptr, i8, i64, i1")
-        self.line(f"call void @{name}({target}, i8 {value}, {self.like(size)}, i1 false)")
+        self.line(f"call void {symbol(name)}({target}, i8 {value}, {self.like(size)}, i1 false)")
 
     def at(self, base: Reg, element: str, *offsets: Reg | int) -> Reg:
         """The address of an element of a packed array, ``base + sum(offsets)``."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.module import symbol
 from graphc.codegen.llvm.types import I1, ltype
 
 
@@ -29,8 +30,9 @@ def first_lane(e: FunctionEmitter, condition: Reg) -> Reg:
         mask = e.assign(ltype(f"i{lanes}"), f"bitcast {condition} to i{lanes}")
         if lanes < bits:
             mask = e.convert("zext", mask, "i64")
-        e.module.declare(f"llvm.cttz.i{bits}", f"i{bits}", f"i{bits}, i1")
-        place = e.assign(mask.type, f"call i{bits} @llvm.cttz.i{bits}({mask}, i1 true)")
+        name = f"llvm.cttz.i{bits}"
+        e.module.declare(name, f"i{bits}", f"i{bits}, i1")
+        place = e.assign(mask.type, f"call i{bits} {symbol(name)}({mask}, i1 true)")
         return place if bits == 64 else e.convert("trunc", place, "i64")
     words = ltype("i32", lanes)
     places = e.select(condition, e.iota(words), lanes)

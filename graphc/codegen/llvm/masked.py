@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.module import symbol
 from graphc.codegen.llvm.types import LType, ltype
 
 
@@ -29,7 +30,9 @@ def load_lanes(e: FunctionEmitter, place: Reg, type_: LType, mask: Reg, other: R
     kind, where = ("load", "p0") if place.type.lanes == 1 else ("gather", f"v{type_.lanes}p0")
     name = f"llvm.masked.{kind}.{type_.suffix}.{where}"
     e.module.declare(name, str(type_), f"{place.type}, {mask.type}, {type_}")
-    return e.assign(type_, f"call {type_} @{name}({_aligned(place, type_)}, {mask}, {other})")
+    return e.assign(
+        type_, f"call {type_} {symbol(name)}({_aligned(place, type_)}, {mask}, {other})"
+    )
 
 
 def store_lanes(e: FunctionEmitter, value: Reg, place: Reg, mask: Reg) -> None:
@@ -38,7 +41,7 @@ def store_lanes(e: FunctionEmitter, value: Reg, place: Reg, mask: Reg) -> None:
     kind, where = ("store", "p0") if place.type.lanes == 1 else ("scatter", f"v{type_.lanes}p0")
     name = f"llvm.masked.{kind}.{type_.suffix}.{where}"
     e.module.declare(name, "void", f"{type_}, {place.type}, {mask.type}")
-    e.line(f"call void @{name}({value}, {_aligned(place, type_)}, {mask})")
+    e.line(f"call void {symbol(name)}({value}, {_aligned(place, type_)}, {mask})")
 
 
 def _aligned(place: Reg, type_: LType) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from graphc.base.target import CACHE_LINE
 from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.module import symbol
 from graphc.codegen.llvm.types import PTR
 
 LINE = CACHE_LINE
@@ -21,7 +22,8 @@ def prefetch(
     They come to the nearest cache, or to the second where they had to make room for each other.
     """
     locality = 3 if near else 2
-    e.module.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
+    name = "llvm.prefetch.p0"
+    e.module.declare(name, "void", "ptr, i32, i32, i32")
     for offset in range(0, size, LINE):
         at = e.assign(PTR, f"getelementptr i8, {place}, i64 {offset}")
-        e.line(f"call void @llvm.prefetch.p0({at}, i32 {int(write)}, i32 {locality}, i32 1)")
+        e.line(f"call void {symbol(name)}({at}, i32 {int(write)}, i32 {locality}, i32 1)")

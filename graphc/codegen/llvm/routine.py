@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 
 from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg
-from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.module import ModuleEmitter, symbol
 from graphc.codegen.llvm.types import I1, I8, I32, I64, PTR, LType
 
 
@@ -256,7 +256,7 @@ class Routine(FunctionEmitter):
         types = ", ".join([*(operand.type.text for operand in given[:fixed]), "..."])
         self.module.declare(name, str(result), types)
         words = ", ".join(map(str, given))
-        return widened(self.assign(result, f"call {result} ({types}) @{name}({words})"))
+        return widened(self.assign(result, f"call {result} ({types}) {symbol(name)}({words})"))
 
 
 def words(values: Sequence[int], bits: int = 32) -> str:

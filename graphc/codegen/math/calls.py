@@ -16,7 +16,7 @@ from graphc.base.target import Target
 from graphc.base.tuning.fusion import FUSION
 from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg
-from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.module import Module, ModuleEmitter
 from graphc.codegen.llvm.types import F32, F64, LType
 from graphc.codegen.math import approx, f32, f64
 from graphc.codegen.math.common import FloatMath
@@ -35,8 +35,8 @@ def emit_function(e: FunctionEmitter, name: str, operands: Sequence[Reg]) -> Reg
     type_ = operands[0].type
     if not e.module.calls_functions:
         return _inlined(e, name, operands)
-    symbol, text = _library(name, type_, len(operands), e.module.target)
-    e.module.libraries[symbol] = text
+    symbol, library = _library(name, type_, len(operands), e.module.target)
+    e.module.libraries[symbol] = library
     types = ", ".join(str(operand.type) for operand in operands)
     e.module.declare(symbol, str(type_), types, "nounwind memory(none)")
     return e.call(symbol, type_, *operands)
@@ -95,11 +95,11 @@ def _inlined(e: FunctionEmitter, name: str, operands: Sequence[Reg]) -> Reg:
 
 
 @cache
-def _library(name: str, type_: LType, arity: int, target: Target) -> tuple[str, str]:
-    """A function as a module of its own: its symbol and its text."""
+def _library(name: str, type_: LType, arity: int, target: Target) -> tuple[str, Module]:
+    """A function as a module of its own, and its symbol."""
     module = ModuleEmitter(target)
     symbol = f"graphc_{name}_of_{type_.suffix}"
     parameters = {f"x{index}": type_ for index in range(arity)}
     e = FunctionEmitter(module, symbol, parameters, type_)
     e.finish(_inlined(e, name, e.given(*parameters)))
-    return symbol, module.text()
+    return symbol, module.module()

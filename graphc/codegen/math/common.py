@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.lanes import any_lane
-from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.module import ModuleEmitter, symbol
 from graphc.codegen.llvm.types import LType, ltype
 
 # Documented accuracy, in units in the last place of the exact result, on every target. The measured
@@ -228,14 +228,14 @@ class FloatMath:
         e, one = self.e, ltype("float", 16)
         name = "llvm.x86.avx512.permvar.sf.512"
         e.module.declare(name, str(one), f"{one}, {word.type}")
-        return e.assign(one, f"call {one} @{name}({e.load(address, one, 64)}, {word})")
+        return e.assign(one, f"call {one} {symbol(name)}({e.load(address, one, 64)}, {word})")
 
     def _permuted_halves(self, address: Reg, word: Reg) -> Reg:
         e, one = self.e, ltype("float", 8)
         name = "llvm.x86.avx2.permps"
         e.module.declare(name, str(one), f"{one}, {word.type}")
         halves = [e.load(e.at(address, "float", first), one, 32) for first in (0, 8)]
-        low, high = (e.assign(one, f"call {one} @{name}({half}, {word})") for half in halves)
+        low, high = (e.assign(one, f"call {one} {symbol(name)}({half}, {word})") for half in halves)
         # the bit that chooses a half where blending looks for it, at the sign
         choice = word << 28
         return e.select(choice < 0, high, low)
@@ -248,7 +248,7 @@ class FloatMath:
         self.e.module.declare(name, str(one), f"{one}, {one}, {one}, i{lanes}, i32")
         ending = f"{one} undef, i{lanes} -1, i32 4"
         parts = [
-            self.e.assign(one, f"call {one} @{name}({x}, {n}, {ending})")
+            self.e.assign(one, f"call {one} {symbol(name)}({x}, {n}, {ending})")
             for x, n in zip(self._parts(a, lanes), self._parts(exponents, lanes), strict=True)
         ]
         return self._whole(parts)

@@ -58,7 +58,7 @@ def content_of(compiled: Compiled, labels: Labels) -> bytes:
         "constants": arrays,
         "bytes": size,
         "walker": key_of(walker_text()),
-        "libraries": [[symbol, key_of(module)] for symbol, module in text.libraries.items()],
+        "libraries": [[symbol, key_of(module.text)] for symbol, module in text.libraries.items()],
         "modules": [[key_of(each.text), each.symbols, each.glue] for each in text.modules],
         "kernels": len(text.symbols),
     }

@@ -1,25 +1,11 @@
-"""Machine code kernel by kernel: a module's LLVM text and assembly cut into functions."""
+"""Machine code kernel by kernel: assembly cut into functions."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-_DEFINITION = re.compile(r"^define [^@\n]*@([\w.$]+)\(", re.MULTILINE)
 _INSTRUCTION = re.compile(r"^\t(\S+)(?:\t| |$)(.*)$")
-
-
-def functions_of_llvm(text: str, symbols: Sequence[str]) -> list[str]:
-    """The definition of each symbol in a module of LLVM text.
-
-    Raises:
-        KeyError: if one is not defined.
-    """
-    found: dict[str, str] = {}
-    for match in _DEFINITION.finditer(text):
-        end = text.index("\n}", match.start()) + 2
-        found[match[1]] = text[match.start() : end] + "\n"
-    return [found[symbol] for symbol in symbols]
 
 
 def functions_of_assembly(text: str, symbols: Sequence[str]) -> list[str]:

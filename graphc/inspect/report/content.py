@@ -10,7 +10,7 @@ from typing import Any
 
 from graphc.compiling.compiled import Compiled
 from graphc.inspect.profile import Profile
-from graphc.inspect.report.code import functions_of_assembly, functions_of_llvm
+from graphc.inspect.report.code import functions_of_assembly
 from graphc.inspect.report.memory import memory_data
 from graphc.inspect.report.tables import Tables
 from graphc.ir.draw.layout import LONGEST, ROW
@@ -86,7 +86,8 @@ def kernel_texts(compiled: Compiled) -> list[list[str]]:
     if not kernels:
         return []
     symbols = kernel_symbols(len(kernels))
-    llvm = functions_of_llvm(compiled.llvm_ir, symbols)
+    functions = compiled.levels.text.joined().functions
+    llvm = [f"{functions[symbol]}\n" for symbol in symbols]
     machine = functions_of_assembly(assembly(compiled.llvm_ir, compiled.target), symbols)
     said = ["\n".join(compiled.schedule_lines(number)) for number in range(len(kernels))]
     return [
