@@ -7,16 +7,15 @@ group is such a launch, of a kernel that runs steps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from graphc.base.target import Target
 from graphc.codegen.kernels.kernel import emit_kernel
-from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg
-from graphc.codegen.llvm.module import Module, ModuleEmitter, joined, symbol
+from graphc.codegen.llvm.module import Module, ModuleEmitter, joined
 from graphc.codegen.llvm.routine import Layout, Record, Routine, Shared, Table
-from graphc.codegen.llvm.types import I32, I64, POINTER_ALIGN, PTR, ltype
+from graphc.codegen.llvm.types import I8, I32, I64, PTR
 from graphc.codegen.math.calls import Calls, calls_of
 from graphc.native.thread_pool import RUN_TASKS, emit_pool
 from graphc.plan.abi import (
@@ -113,92 +112,118 @@ def emit_walker(target: Target, threads: bool = True) -> Module:
     non-zero. Without ``threads``, and on targets that have none, a launch in tasks is one like any
     other, and so is the first of a group. The latter also where ``count`` ends inside of the group.
     """
-    threads = threads and target.has_threads
     module = ModuleEmitter(target)
-    e = FunctionEmitter(
-        module,
-        WALKER,
-        {
-            "steps": PTR, "count": I64, "pointers": PTR, "dims": PTR, "status": PTR, "cancel": PTR,
-        },
-        I64,
-    )  # fmt: skip
-    steps, count, pointers, dims = e.given("steps", "count", "pointers", "dims")
-    at = e.alloca(I64, 1, 8)
-    e.store(e.const(0), at, 8)
-    room = e.alloca(I64, 4, 8) if threads else at
-    head, body, done = e.label("head"), e.label("body"), e.label("done")
-    e.jump(head)
-    e.start(head)
-    position = e.load(at, I64, 8)
-    poll = e.label("poll")
-    e.branch(position < count, poll, done)
-    e.start(poll)
-    flag = e.assign(I32, "load volatile i32, ptr %cancel, align 4")
-    stopped = e.label("stopped")
-    e.branch(flag.equals(0), body, stopped)
-    e.start(stopped)
-    e.line("ret i64 -1")
-    e.start(body)
-    first = position * STEP_WORDS
-    step = e.at(steps, "i64", first)
-
-    def word(number: int) -> Reg:
-        return e.load(e.at(step, "i64", number), I64, 8)
-
-    kind, function, bufs, dim, goal = (word(number) for number in range(5))
-    buffers = e.at(pointers, "ptr", bufs)
-    sizes = e.at(dims, "i64", dim)
-    e.store(position + 1, at, 8)
-    operands = (function, buffers, sizes, e.parameter("status"), goal)
-    launch = e.label("launch")
-    parallel = e.label("parallel") if threads else launch
-    group = e.label("group") if threads else launch
-    branch, jump, copy, fail = (e.label(name) for name in ("branch", "jump", "copy", "fail"))
-    labels = {
-        LAUNCH: launch, PARALLEL: parallel, GROUP: group, BRANCH: branch, JUMP: jump, COPY: copy,
-        FAIL: fail,
-    }  # fmt: skip
-    cases = " ".join(f"i64 {number}, label %{label}" for number, label in labels.items())
-    e.line(f"switch {kind}, label %{head} [ {cases} ]")
-    e.start(launch)
-    _emit_call(e, function, buffers, sizes, e.const(0), goal)
-    _emit_end_of_launch(e, head, position)
-    if threads:
-        e.start(parallel)
-        _emit_tasks(e, word(7), operands, word(5), word(6))
-        _emit_end_of_launch(e, head, position)
-        e.start(group)
-        bounds = e.assign(PTR, f"inttoptr {word(5)} to ptr")
-        tasks = e.load(bounds, I64, 8)
-        begins = e.at(bounds, "i64", 1)
-        past = position + e.load(e.at(begins, "i64", tasks), I64, 8)
-        whole = e.label("whole")
-        e.branch(past <= count, whole, launch)
-        e.start(whole)
-        e.store(past, at, 8)
-        given = step, pointers, dims, e.parameter("cancel")
-        for value, place in zip(given, _GROUP_PLACES.values(), strict=True):
-            e.store(value, e.at(room, "i8", place), POINTER_ALIGN)
-        code = e.assign(I64, f"ptrtoint ptr {symbol(_RUN_STEPS)} to i64")
-        operands = (code, room, begins, e.parameter("status"), tasks)
-        _emit_tasks(e, word(7), operands, e.const(1), word(6))
-        _emit_end_of_group(e, head, position)
-    e.start(branch)
-    _emit_branch(e, head, at, goal, buffers)
-    e.start(jump)
-    e.store(goal, at, 8)
-    e.jump(head)
-    e.start(copy)
-    _emit_copy(e, head, buffers, sizes)
-    e.start(fail)
-    e.line(f"ret {position}")
-    e.start(done)
-    e.finish(count)
-    if threads:
+    walk = _Walk(module, threads and target.has_threads)
+    walk.emit()
+    if walk.threads:
         _emit_run_steps(module)
         emit_pool(module)
     return module.module()
+
+
+class _Walk:
+    """The function of the loop."""
+
+    def __init__(self, module: ModuleEmitter, threads: bool) -> None:
+        self.threads = threads
+        names = ("steps", "count", "pointers", "dims", "status", "cancel")
+        parameters = dict.fromkeys(names, PTR) | {"count": I64}
+        self._r = r = Routine(module, WALKER, parameters, I64, linkage="")
+        steps, self._count, pointers, dims, self._status, self._cancel = r.parameters
+        self._steps, self._pointers, self._dims = Table(steps), Table(pointers, PTR), Table(dims)
+        self._at = r.cell(0)
+        self._room = r.room(len(_GROUP_PLACES)).at(0) if threads else None
+
+    def emit(self) -> None:
+        """All of it."""
+        r, at = self._r, self._at
+        with r.repeat() as stop_if:
+            position = at.value
+            stop_if(position >= self._count)
+            self._poll()
+            step = Table(self._steps.at(position * STEP_WORDS))
+            at.value = position + 1
+            with r.switch(step[0]) as case:
+                with case(LAUNCH, *(() if self.threads else (PARALLEL, GROUP))):
+                    self._launch(position, step)
+                if self.threads:
+                    with case(PARALLEL):
+                        function = r.address_of(step[1])
+                        operands = *self._operands(step), self._status, step[4]
+                        self._run_tasks(step, function, *operands, step[5])
+                        self._end_of_launch(position)
+                    with case(GROUP):
+                        self._group(position, step)
+                with case(BRANCH):
+                    predicate = Table(self._buffers(step)[0], I8)[0]
+                    with r.when(predicate.equals(0)):
+                        at.value = step[4]
+                with case(JUMP):
+                    at.value = step[4]
+                with case(COPY):
+                    self._copy(step)
+                with case(FAIL):
+                    r.give(position)
+        r.finish(self._count)
+
+    def _poll(self) -> None:
+        """Ends the run where it is told to stop."""
+        r = self._r
+        flag = r.assign(I32, f"load volatile i32, {self._cancel}, align 4")
+        with r.when(flag.differs(0)):
+            r.give(-1)
+
+    def _buffers(self, step: Table) -> Table:
+        return Table(self._pointers.at(step[2]), PTR)
+
+    def _operands(self, step: Table) -> tuple[Reg, Reg]:
+        """The buffers and sizes of a kernel."""
+        return self._buffers(step).at(0), self._dims.at(step[3])
+
+    def _launch(self, position: Reg, step: Table) -> None:
+        """Runs all iterations of a kernel."""
+        function, operands = self._r.address_of(step[1]), self._operands(step)
+        self._r.call_at(function, None, *operands, self._status, 0, step[4], 0)
+        self._end_of_launch(position)
+
+    def _run_tasks(self, step: Table, *operands: Reg | int) -> None:
+        """Has the thread pool run a kernel."""
+        self._r.call(RUN_TASKS, None, self._r.address_of(step[7]), *operands, step[6])
+
+    def _end_of_launch(self, position: Reg) -> None:
+        """A status that was filled in ends the run at this step."""
+        with self._r.when(Table(self._status)[0].differs(0)):
+            self._r.give(position)
+
+    def _group(self, position: Reg, step: Table) -> None:
+        """Has the thread pool run the steps of a group, all of which are to be run."""
+        r, room = self._r, self._room
+        assert room is not None, "only threads run groups"
+        bounds = Table(r.address_of(step[5]))
+        tasks, begins = bounds[0], bounds.at(1)
+        past = position + Table(begins)[tasks]
+        whole = past <= self._count
+        with r.when(whole):
+            self._at.value = past
+            common = Record(_GROUP, room)
+            given = step.at(0), *r.given("pointers", "dims", "cancel")
+            for name, value in zip(_GROUP_PLACES, given, strict=True):
+                common[name] = value
+            self._run_tasks(step, r.symbol(_RUN_STEPS), room, begins, self._status, tasks, 1)
+            number = Table(self._status)[0]
+            with r.when(number.differs(0)):
+                r.give(position - 1 + number)
+            # tasks leave steps out then, so it counts even behind the last step
+            self._poll()
+        with r.when(~whole):
+            self._launch(position, step)
+
+    def _copy(self, step: Table) -> None:
+        """Copies the first buffer to the second, if they are two."""
+        r, buffers = self._r, self._buffers(step)
+        source, target = buffers[0], buffers[1]
+        with r.when(source.differs(target)):
+            r.copy_bytes(target, source, Table(self._dims.at(step[3]))[0])
 
 
 _RUN_STEPS = "graphc_run_steps"
@@ -237,67 +262,3 @@ def _emit_run_steps(module: ModuleEmitter) -> None:
             status[0] = at.value
         stop_if(status[0].differs(0))
     r.finish()
-
-
-def _emit_call(
-    e: FunctionEmitter, function: Reg, buffers: Reg, sizes: Reg, begin: Reg, end: Reg
-) -> None:
-    """Calls a kernel for iterations [begin, end)."""
-    code = e.assign(PTR, f"inttoptr {function} to ptr")
-    e.line(f"call void {code.text}({buffers}, {sizes}, ptr %status, {begin}, {end}, i64 0)")
-
-
-def _emit_tasks(
-    e: FunctionEmitter, pool: Reg, operands: Sequence[Reg], grain: Reg, seats: Reg
-) -> None:
-    """Has the thread pool run a kernel."""
-    function, *others = operands
-    room, code = (e.assign(PTR, f"inttoptr {word} to ptr") for word in (pool, function))
-    e.call(RUN_TASKS, None, room, code, *others, grain, seats)
-
-
-def _emit_end_of_launch(e: FunctionEmitter, head: str, position: Reg) -> None:
-    """Ends the block; a status that was filled in ends the run at this step."""
-    failed = e.label("failed")
-    clear = e.load(e.parameter("status"), I64, 8).equals(0)
-    e.branch(clear, head, failed)
-    e.start(failed)
-    e.line(f"ret {position}")
-
-
-def _emit_end_of_group(e: FunctionEmitter, head: str, position: Reg) -> None:
-    """Ends the block; a step that failed ends the run, and so does being told to stop."""
-    failed, over, stopped = e.label("failed"), e.label("over"), e.label("stopped")
-    number = e.load(e.parameter("status"), I64, 8)
-    e.branch(number.equals(0), over, failed)
-    e.start(failed)
-    before = position - 1
-    e.line(f"ret {before + number}")
-    e.start(over)
-    # tasks leave steps out then, so it counts even behind the last step
-    flag = e.assign(I32, "load volatile i32, ptr %cancel, align 4")
-    e.branch(flag.equals(0), head, stopped)
-    e.start(stopped)
-    e.line("ret i64 -1")
-
-
-def _emit_branch(e: FunctionEmitter, head: str, at: Reg, goal: Reg, buffers: Reg) -> None:
-    """Goes to the goal if the bool in the first buffer is false."""
-    predicate = e.load(e.load(buffers, PTR, POINTER_ALIGN), ltype("i8"), 1)
-    taken = e.label("taken")
-    e.branch(predicate.equals(0), taken, head)
-    e.start(taken)
-    e.store(goal, at, 8)
-    e.jump(head)
-
-
-def _emit_copy(e: FunctionEmitter, head: str, buffers: Reg, sizes: Reg) -> None:
-    """Copies the first buffer to the second, if they are two."""
-    source = e.load(buffers, PTR, POINTER_ALIGN)
-    target = e.load(e.at(buffers, "ptr", 1), PTR, POINTER_ALIGN)
-    apart = e.label("apart")
-    e.branch(source.equals(target), head, apart)
-    e.start(apart)
-    size = e.load(sizes, I64, 8)
-    e.copy_bytes(target, source, size)
-    e.jump(head)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TypeAlias
 
 from graphc.codegen.llvm.instructions import Instructions, Reg
@@ -12,6 +12,9 @@ from graphc.codegen.llvm.types import LType
 
 Leave: TypeAlias = Callable[[Reg], None]
 """Leaves a block if a condition holds."""
+
+Case: TypeAlias = Callable[..., AbstractContextManager[None]]
+"""A block for some values of what is switched on."""
 
 
 class FunctionEmitter(Instructions):
@@ -166,6 +169,24 @@ class FunctionEmitter(Instructions):
             self.phi(a.type, [(b, before), (a, end)])
             for a, b in zip(results, otherwise, strict=True)
         ]
+
+    @contextmanager
+    def switch(self, value: Reg) -> Iterator[Case]:
+        """The block that is emitted for the value, of those that are emitted within; or none."""
+        done, mark, labels = self.label("done"), len(self._lines), dict[int, str]()
+
+        @contextmanager
+        def case(*numbers: int) -> Iterator[None]:
+            label = self.label("case")
+            labels.update(dict.fromkeys(numbers, label))
+            self.start(label)
+            yield
+            self.jump(done)
+
+        yield case
+        cases = " ".join([f"{value.type} {n}, label %{label}" for n, label in labels.items()])
+        self._lines.insert(mark, f"  switch {value}, label %{done} [ {cases} ]")
+        self.start(done)
 
     def phi(self, type_: LType, sources: Sequence[tuple[Reg, str]]) -> Reg:
         """Joins values that come from several blocks; only at a block's beginning."""
