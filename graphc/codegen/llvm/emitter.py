@@ -90,6 +90,9 @@ class FunctionEmitter(Instructions):
         self._return(value)
         body = pieces_of("\n".join((*self._stack, *self._lines)))
         self.module.define(Function(self.name, *self._head, body))
+        # operands refer to the function: without a circle all of it is freed at once
+        for known in (self._parameters, self._literals, self._opaque, self._lines, self._stack):
+            known.clear()
 
     def _return(self, value: Reg | float) -> None:
         if self.result is None:

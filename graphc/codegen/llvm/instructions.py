@@ -164,7 +164,7 @@ class Instructions:
         self.module = module
         self._stack: list[str] = ["entry:"]
         self._opaque: dict[str, Reg] = {}
-        self._integers: dict[float, Reg] = {}
+        self._literals: dict[tuple[float, LType], Reg] = {}
         self._lines: list[str] = []
         self._count = 0
 
@@ -188,11 +188,13 @@ class Instructions:
 
     def const(self, value: float, type_: LType = I64) -> Reg:
         """A literal, in all lanes; 0 as an address is null."""
-        if type_ is not I64:
+        if not value and type_.is_float:
+            # zeros of both signs are one key
             return Reg(self, constant_text(value, type_), type_, value)
-        known = self._integers.get(value)
+        known = self._literals.get((value, type_))
         if known is None:
-            known = self._integers[value] = Reg(self, str(int(value)), type_, int(value))
+            known = Reg(self, constant_text(value, type_), type_, value)
+            self._literals[value, type_] = known
         return known
 
     def poison(self, type_: LType) -> Reg:
@@ -256,7 +258,8 @@ class Instructions:
     def intrinsic(self, name: str, result: LType, *operands: Reg) -> Reg:
         """An overloaded LLVM intrinsic of the operands' type, such as ``sqrt`` or ``fabs``."""
         full = f"llvm.{name}.{operands[0].type.suffix}"
-        self.module.declare(full, str(result), ", ".join(str(o.type) for o in operands))
+        if not self.module.declares(full):
+            self.module.declare(full, result.text, ", ".join([o.type.text for o in operands]))
         return self._call(symbol(full), result, operands)
 
     def call(self, name: str, result: LType | None, *operands: Reg | int) -> Reg:
@@ -271,7 +274,8 @@ class Instructions:
         return self._call(code.text, result, operands)
 
     def _call(self, callee: str, result: LType | None, operands: Sequence[Reg | int]) -> Reg:
-        arguments = ", ".join([str(self.like(operand)) for operand in operands])
+        given = [self.like(operand) for operand in operands]
+        arguments = ", ".join([f"{operand.type.text} {operand.text}" for operand in given])
         if result is None:
             self.line(f"call void {callee}({arguments})")
             return Reg(self, "", I64)

@@ -171,6 +171,10 @@ class ModuleEmitter:
         if name not in self._declarations:
             self._declarations[name] = f"declare {result} {symbol(name)}({parameters}) {attributes}"
 
+    def declares(self, name: str) -> bool:
+        """True if a function of that name was declared."""
+        return name in self._declarations
+
     def constant(self, name: str, text: str) -> None:
         """Defines, once, a constant or variable; ``text`` is what stands behind ``name =``."""
         if name not in self._globals:
