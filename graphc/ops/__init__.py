@@ -7,7 +7,7 @@ from graphc.ops.linalg import einsum, matmul, panels
 from graphc.ops.move import joining, parts, placing, shape, slicing
 from graphc.ops.nn import attention, layers, losses
 from graphc.ops.pointwise import arithmetic, fast, logic, math, rounding
-from graphc.ops.reduce import axes, scaled_norms, statistics
+from graphc.ops.reduce import axes, scaled_norms, scans, statistics
 
 families_loaded()
 
@@ -35,6 +35,7 @@ __all__ = [
     "placing",
     "rounding",
     "scaled_norms",
+    "scans",
     "shape",
     "slicing",
     "source",

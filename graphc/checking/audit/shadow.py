@@ -20,7 +20,8 @@ from graphc.ir.value import Value
 from graphc.ops.pointwise.arithmetic import add_op, subtract_op
 from graphc.ops.pointwise.logic import astype_op
 from graphc.ops.reduce.axes import sum_op
-from graphc.ops.reduce.core import cumsum_op, reduce_sum_op
+from graphc.ops.reduce.core import reduce_sum_op
+from graphc.ops.reduce.scans import cumsum_op
 from graphc.ops.reduce.statistics import mean_op
 
 Wide: TypeAlias = Array
