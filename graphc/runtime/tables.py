@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from graphc.ir.dims.expressions import DimExpr, evaluate, symbol_name
+from graphc.ir.dims.expressions import Dim, DimExpr, evaluate, symbol_name
 from graphc.plan.abi import (
+    CUT_FIELDS,
     FAIL,
     GUARD_FIELDS,
     IDLE_FIELDS,
@@ -75,6 +76,7 @@ class Template:
             for position, (kind, guard, *_) in enumerate(tables.rows(tables.steps, STEP_FIELDS))
             if kind == FAIL
         ]
+        self._needed = self._dims_of_a_run()
         self._cells = np.array(tables.cells, np.int64)
         self._names = [symbol_name(symbol) for symbol in tables.symbols]
         self._bounds = np.array(tables.bounds, np.int64)
@@ -97,24 +99,41 @@ class Template:
         for position, guard in self._failing:
             steps[position, 0] = FAIL if guard in broken else SKIP
         write_tasks(steps, tables, values, self._threads, self._pool, address_of(self._bounds))
-        for position, first, count in tables.rows(tables.idle, IDLE_FIELDS) if 0 in values else ():
-            if not any(values[size] for size in tables.idle_sizes[first : first + count]):
+        amounts = [values[size] for size in tables.idle_sizes]
+        for position, first, count in () if all(amounts) else tables.rows(tables.idle, IDLE_FIELDS):
+            if not any(amounts[first : first + count]):
                 steps[position, 0] = SKIP
         return BoundTables(steps, cells, offsets, peak)
 
+    def _dims_of_a_run(self) -> list[tuple[int, Dim]]:
+        """The dims that tables point to, but for those that only guards of the whole plan mention.
+
+        Whoever bound the symbols has checked these, and not all of their parts need have a value.
+        """
+        tables = self.tables
+        numbers = {*tables.buffers, *tables.idle_sizes, *tables.works}
+        numbers.update(~cell for cell in tables.cells if cell < 0)
+        for _, extent, work, *_ in tables.rows(tables.cuts, CUT_FIELDS):
+            numbers |= {extent, work}
+        guards = [*tables.rows(tables.guards, GUARD_FIELDS)]
+        for _, guard in self._failing:
+            left, right, *_ = guards[guard]
+            numbers |= {left, right}
+        return [(number, dim) for number, dim in enumerate(tables.dims) if number in numbers]
+
     def _values(self, binding: Mapping[str, int]) -> tuple[list[int], set[int]]:
-        """The values of all dims by number, and which guards of steps do not hold.
+        """The values of dims by number, 0 for one that no run needs, and which guards of steps do
+        not hold.
 
         What would divide by zero, in a branch or body whose guards do not hold, is 0.
         """
-        tables, values = self.tables, list[int]()
+        tables, values = self.tables, [0] * len(self.tables.dims)
         undefined: dict[int, ZeroDivisionError] = {}
-        for number, dim in enumerate(tables.dims):
+        for number, dim in self._needed:
             try:
-                value = dim if isinstance(dim, int) else evaluate(dim, binding)
+                values[number] = dim if isinstance(dim, int) else evaluate(dim, binding)
             except ZeroDivisionError as error:
-                undefined[number], value = error, 0
-            values.append(value)
+                undefined[number] = error
         broken: set[int] = set()
         rows = [*tables.rows(tables.guards, GUARD_FIELDS)] if self._failing else []
         for _, guard in self._failing:
