@@ -35,8 +35,8 @@ from graphc.ops.declare import (
 )
 from graphc.ops.derive import of_one_input
 from graphc.ops.pointwise.arithmetic import guarded_multiply, rsqrt, square
-from graphc.ops.pointwise.math import erfc, exp, log, logaddexp, sigmoid, tanh
-from graphc.ops.pointwise.rounding import maximum
+from graphc.ops.pointwise.math import erfc, exp, expm1, log, log1p, logaddexp, sigmoid, tanh
+from graphc.ops.pointwise.rounding import abs_, maximum, minimum
 from graphc.ops.reduce.axes import max_op, sum_
 from graphc.ops.reduce.core import require_dtype
 from graphc.ops.reduce.scaled_norms import root_of_squares, scales, square_of
@@ -138,6 +138,37 @@ softplus_op = pointwise(
     arity=1,
     numerics="R",
 )
+
+
+def _logcosh(x: Any) -> Any:
+    small = np.log1p(2 * np.square(np.sinh(np.minimum(np.abs(x), 1) / 2)))
+    return np.where(np.abs(x) < 1, small, np.logaddexp(x, -x) - math.log(2))
+
+
+def _logcosh_parts(inputs: Sequence[Value], attrs: Attributes) -> Value:
+    """Below 1 as log1p of 2 sinh(x/2)^2, which keeps x^2 / 2 where x is tiny."""
+    size = abs_(inputs[0])
+    near = expm1(minimum(size, 1))
+    small = log1p(square(near) / (2 * (near + 1)))
+    return _select(size < 1, small, size + log1p(exp(size * -2)) - math.log(2))
+
+
+logcosh_op = pointwise(
+    "logcosh",
+    "log(cosh(x)) without overflow, and without cancellation near 0.",
+    FLOATS,
+    partials=lambda inputs, output, attrs: (tanh(inputs[0]),),
+    parts=_logcosh_parts,
+    reference=through_float64(_logcosh),
+    arity=1,
+    numerics="R",
+)
+
+
+@surface
+def logcosh(x: Any) -> Value:
+    """log(cosh(x)), a smooth form of abs(x) whose derivative is tanh(x)."""
+    return apply(logcosh_op, float_operand(x))
 
 
 @surface

@@ -1,4 +1,4 @@
-"""Running reductions along one axis: the core ops ``cumsum`` and ``cumprod``."""
+"""Running reductions along one axis: ``cumsum``, ``cumprod``, ``cummax`` and ``cummin``."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dtypes import DType, int64
 from graphc.ir.lowering import Combine, Scan
-from graphc.ir.op import Derivative, Domain, Linear, OpDef, register
+from graphc.ir.op import Derivative, Domain, Linear, Numerics, OpDef, register
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
+from graphc.kernel.scalar import PRIMITIVES
 from graphc.ops.convert import as_value, axis_of
 from graphc.ops.creation import iota_beside
 from graphc.ops.declare import like
 from graphc.ops.derive import of_one_input
+from graphc.ops.indexing.core import scatter_along_op
 from graphc.ops.reduce.core import NUMBERS, exclusive_product, require_dtype, sample, widened
 
 
@@ -84,29 +86,83 @@ def _scan_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, An
     return arrays, {"axis": attrs["axis"]}
 
 
-def _scan(name: str, doc: str, combine: Combine, function: Any, derivative: Derivative) -> OpDef:
+def _scan(
+    name: str,
+    doc: str,
+    combine: Combine,
+    reference: Callable[..., Any],
+    derivative: Derivative,
+    numerics: Numerics = "R",
+) -> OpDef:
     return register(
         OpDef(
             name=name,
             doc=doc,
             infer=_scan_type,
-            reference=_scan_reference(function),
+            reference=reference,
             derivative=derivative,
             lowering=Scan(combine),
-            numerics="R",
+            numerics=numerics,
             domain=Domain(NUMBERS, example=_scan_example),
         )
     )
 
 
 cumsum_op = _scan("cumsum", "Running sums along attrs axis, one after the other.", "add",
-                  np.cumsum, Linear(_cumsum_transpose))  # fmt: skip
+                  _scan_reference(np.cumsum), Linear(_cumsum_transpose))  # fmt: skip
 cumprod_op = _scan("cumprod", "Running products along attrs axis, one after the other.", "multiply",
-                   np.cumprod, of_one_input(_cumprod_jvp, _cumprod_vjp))  # fmt: skip
+                   _scan_reference(np.cumprod),
+                   of_one_input(_cumprod_jvp, _cumprod_vjp))  # fmt: skip
 
 
-def _scanned(op: OpDef, x: Any, axis: int | None) -> Value:
-    value = widened(as_value(x))
+def _extreme_reference(combine: Combine) -> Callable[..., Any]:
+    """NumPy's accumulate leaves open which of two zeros is the greater one; the primitive says."""
+
+    def reference(array: Any, axis: int) -> Any:
+        rows = np.moveaxis(np.array(array), axis, 0)
+        for n in range(1, len(rows)):
+            rows[n] = PRIMITIVES[combine].reference(rows[n - 1], rows[n])
+        return np.moveaxis(rows, 0, axis)
+
+    return reference
+
+
+def _holders(output: Value, axis: int) -> Value:
+    """Of each running extreme the place of the element that it is: the first of equal ones.
+
+    A record is where the extreme changes; the place of the last record is a running maximum.
+    """
+    size = output.shape[axis]
+    places = iota_beside(output.shape, axis, int64, output)
+    places_before = surface_function("maximum")(iota_beside((size,), 0, int64, output) - 1, 0)
+    before = surface_function("take")(output, places_before, axis)
+    # NaN stays the extreme, and is no new one
+    stays = (output == before) | ((output != output) & (before != before))
+    return cummax(surface_function("where")(stays, 0, places), axis)
+
+
+def _extreme_vjp(cotangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
+    axis = attrs["axis"]
+    zeros = surface_function("zeros_like")(value)
+    holders = _holders(output, axis)
+    return apply(scatter_along_op, zeros, holders, cotangent, axis=axis)
+
+
+def _extreme_jvp(tangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
+    axis = attrs["axis"]
+    result: Value = surface_function("take_along_axis")(tangent, _holders(output, axis), axis)
+    return result
+
+
+cummax_op = _scan("cummax", "The greatest element so far along attrs axis; NaN from the first on.",
+                  "maximum", _extreme_reference("maximum"),
+                  of_one_input(_extreme_jvp, _extreme_vjp), "E")  # fmt: skip
+cummin_op = _scan("cummin", "The least element so far along attrs axis; NaN from the first on.",
+                  "minimum", _extreme_reference("minimum"),
+                  of_one_input(_extreme_jvp, _extreme_vjp), "E")  # fmt: skip
+
+
+def _scanned(op: OpDef, value: Value, axis: int | None) -> Value:
     if axis is None:
         value, axis = surface_function("reshape")(value, (-1,)), 0
     return apply(op, value, axis=axis_of(axis, value.ndim))
@@ -118,7 +174,7 @@ def cumsum(x: Any, axis: int | None = None) -> Value:
 
     Small integers widen to 64 bits and wrap.
     """
-    return _scanned(cumsum_op, x, axis)
+    return _scanned(cumsum_op, widened(as_value(x)), axis)
 
 
 @surface
@@ -128,4 +184,24 @@ def cumprod(x: Any, axis: int | None = None) -> Value:
     Small integers widen to 64 bits and wrap. The derivative is right where elements are 0 and
     needs memory for the square of the axis.
     """
-    return _scanned(cumprod_op, x, axis)
+    return _scanned(cumprod_op, widened(as_value(x)), axis)
+
+
+@surface
+def cummax(x: Any, axis: int | None = None) -> Value:
+    """The greatest element so far, as ``np.maximum.accumulate``; keeps the dtype.
+
+    Args:
+        x: numbers.
+        axis: along which it runs; None for all elements in row-major order.
+
+    NaN stays from the first one on. The gradient goes to the element that is the greatest, to the
+    first of equal ones.
+    """
+    return _scanned(cummax_op, as_value(x), axis)
+
+
+@surface
+def cummin(x: Any, axis: int | None = None) -> Value:
+    """The least element so far, as ``np.minimum.accumulate``; see ``cummax``."""
+    return _scanned(cummin_op, as_value(x), axis)
