@@ -18,17 +18,16 @@ from libraries import library_of
 from random_programs import Recipe, build, recipes
 
 import graphc as gx
+from graphc.aot import write
 from graphc.aot.native import binding
-from graphc.aot.native import module as library_module
 from graphc.aot.native.records import CONTEXT, WORD
 from graphc.base.target import host
 from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.routine import Routine
 from graphc.codegen.llvm.types import I64, PTR
 from graphc.kernel.analysis.task_size import span_beside
-from graphc.native.plan_walker import emit_walker
 from graphc.plan.abi import GROUP, POOL_THREADS, STEP_WORDS
-from graphc.runtime.jit import load
+from graphc.runtime.jit import compile_object, load
 from graphc.runtime.program import Program
 from graphc.runtime.tables import BoundTables
 
@@ -194,13 +193,13 @@ def counting(patch: pytest.MonkeyPatch) -> Array:
     }}
     """
 
-    def emit(*arguments: Any) -> str:
-        text = emit_walker(*arguments)
-        code = "ptrtoint ptr @graphc_run_steps to"
+    def compiled(text: str, *arguments: Any) -> bytes:
+        code = ", ptr @graphc_run_steps,"
         assert code in text
-        return text.replace(code, "ptrtoint ptr @graphc_counted to") + textwrap.dedent(counted)
+        text = text.replace(code, ", ptr @graphc_counted,") + textwrap.dedent(counted)
+        return compile_object(text, *arguments)
 
-    patch.setattr(library_module, "emit_walker", emit)
+    patch.setattr(write, "compile_object", compiled)
     return counts
 
 

@@ -35,13 +35,9 @@ FACTS: dict[str, dict[str, str]] = {
         "_TILE_ROWS": "part of Blocking: the registers there are",
     },
     "graphc/codegen/gemm/prefetch_plan.py": {"_WORDS": "layout of an entry"},
-    "graphc/codegen/kernels/reduction.py": {"_SIGNIFICAND": "IEEE 754"},
     "graphc/codegen/kernels/task_range.py": {"ALIGNED": "a multiple of every vector's lanes"},
-    "graphc/codegen/llvm/emitter.py": {
-        "_FLOATS": "widths of LLVM's types",
-        "POINTER_ALIGN": "alignment on every target",
-    },
     "graphc/codegen/llvm/transpose.py": {"_PART_BITS": "what one instruction permutes"},
+    "graphc/codegen/llvm/types.py": {"POINTER_ALIGN": "alignment on every target"},
     "graphc/kernel/cascade.py": {"WORDS_OF_EXTREMES": "layout of a state"},
     "graphc/kernel/fused_multiply_add.py": {
         "_LARGEST": "where splitting is exact",
@@ -52,7 +48,6 @@ FACTS: dict[str, dict[str, str]] = {
     "graphc/kernel/ir.py": {
         "CHUNK": "order of sums, so bits depend on it",
         "LEVELS": "order of sums, so bits depend on it",
-        "MAX_NEAR": "limit of the form of a statement",
     },
     "graphc/kernel/panels.py": {"TILE_VECTORS": "layout of packed matrices"},
     "graphc/kernel/printer.py": {"MAXIMUM_NESTING": "limit of texts"},
@@ -60,6 +55,7 @@ FACTS: dict[str, dict[str, str]] = {
         "ASIDE": "what a stage is, so texts of kernels depend on it",
         "MAX_STACK_BYTES": "legality: limit of the stack",
     },
+    "graphc/kernel/statements/products.py": {"MAX_NEAR": "limit of the form of a statement"},
     "graphc/lower/contraction.py": {"_UNBOUNDED": "no limit"},
     "graphc/lower/shifted_variance.py": {
         "FEW": "order of sums, so bits depend on it",
