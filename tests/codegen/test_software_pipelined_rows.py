@@ -119,7 +119,8 @@ def test_the_same_code_each_time() -> None:
     array, options = sample(64, 256), gx.Options(cache="off")
     for function in (_scaled, _residual, _gradient):
         programs = [compiled(function, array, options=options) for _ in range(8)]
-        assert is_staggered(programs[0])
+        # the stages of the gradient have enough registers with AVX-512 alone
+        assert is_staggered(programs[0]) or (function is _gradient and not host().masks)
         assert len({program.llvm_ir() for program in programs}) == 1
 
 
