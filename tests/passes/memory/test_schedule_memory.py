@@ -276,7 +276,8 @@ def test_the_peak_of_a_training_step_is_near_its_bound() -> None:
     graph, _, _, _, fetches, step = training()
     memory = gx.Session(graph).compile([fetches, step]).memory
     assert memory.peak_bytes <= 1.1 * memory.lower_bound_bytes
-    assert memory.peak_bytes < 0.7 * memory.unplanned_bytes
+    # 0.75 for AVX2, below 0.7 for AVX-512: scratch of products depends on the target
+    assert memory.peak_bytes < 0.8 * memory.unplanned_bytes
 
 
 @pytest.mark.parametrize("poison", [0xFF, 0x7F, 0x00])
