@@ -217,8 +217,7 @@ def _of_broadcast(op: OpDef, dtypes: tuple[DType, ...], suffix: str = "", **deta
 
 
 def _is_counted(c: Known, shape: tuple[Dim, ...], axes: Axes, keep: bool) -> bool:
-    """Whether every partial sum of as many ``c`` as ``axes`` have elements is an integer of the
-    dtype."""
+    """Whether every partial sum of as many ``c`` as the axes have elements is exact."""
     count = product(shape[axis] for axis in axes)
     if not c.single or not isinstance(count, int) or count == 0:
         return False
