@@ -151,3 +151,12 @@ def test_idle_arenas_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert session.run(y, {x: fed}) == rows * 64
     program = session.compile(y, [x]).compiled.program
     assert program._idle_bytes() < 2 << 20
+
+
+def test_a_guard_of_the_plan_may_divide_by_what_is_zero_where_it_asks_nothing() -> None:
+    """Its parts have no value at an empty axis; the tables of a run do not need them."""
+    with gx.Graph() as graph:
+        x, w = (gx.placeholder((None, None), name=name) for name in "xw")
+        slope = gx.gradients(gx.sum(x * w), x)
+    empty = np.zeros((2, 0), np.float32)
+    assert gx.Session(graph).run(slope, {x: empty, w: empty}).shape == (2, 0)
