@@ -54,9 +54,7 @@ class Template:
         tables: of the plan.
     """
 
-    def __init__(
-        self, plan: Plan, symbols: Sequence[DimExpr], code: Code, threads: int
-    ) -> None:
+    def __init__(self, plan: Plan, symbols: Sequence[DimExpr], code: Code, threads: int) -> None:
         """``symbols`` are all that the plan mentions; ``threads`` may run a launch."""
         assert plan.layout is not None, "a plan is placed before it runs"
         self.tables = tables = tables_of(plan, symbols)
@@ -71,8 +69,10 @@ class Template:
             if code.entries:
                 entries = np.array(code.entries, np.uint64).view(np.int64)
                 self._steps[launches, 1] = entries[rows[launches, 1]]
-        self._failing = [
-            (position, guard)
+        guards = [*tables.rows(tables.guards, GUARD_FIELDS)]
+        # of each guard that is a step: where it stands, its sides, whether the left one may be 1
+        self._required = [
+            (position, *guards[guard][:3])
             for position, (kind, guard, *_) in enumerate(tables.rows(tables.steps, STEP_FIELDS))
             if kind == FAIL
         ]
@@ -96,8 +96,8 @@ class Template:
         numbers = [*(binding[name] for name in self._names), *reversed(values)]
         cells = np.array(numbers or [0], np.int64)[self._cells]
         steps = self._steps.copy()
-        for position, guard in self._failing:
-            steps[position, 0] = FAIL if guard in broken else SKIP
+        for position, *_ in self._required:
+            steps[position, 0] = FAIL if position in broken else SKIP
         write_tasks(steps, tables, values, self._threads, self._pool, address_of(self._bounds))
         amounts = [values[size] for size in tables.idle_sizes]
         for position, first, count in () if all(amounts) else tables.rows(tables.idle, IDLE_FIELDS):
@@ -115,19 +115,17 @@ class Template:
         numbers.update(~cell for cell in tables.cells if cell < 0)
         for _, extent, work, *_ in tables.rows(tables.cuts, CUT_FIELDS):
             numbers |= {extent, work}
-        guards = [*tables.rows(tables.guards, GUARD_FIELDS)]
-        for _, guard in self._failing:
-            left, right, *_ = guards[guard]
+        for _, left, right, _ in self._required:
             numbers |= {left, right}
         return [(number, dim) for number, dim in enumerate(tables.dims) if number in numbers]
 
     def _values(self, binding: Mapping[str, int]) -> tuple[list[int], set[int]]:
-        """The values of dims by number, 0 for one that no run needs, and which guards of steps do
-        not hold.
+        """The values of dims by number, 0 for one that no run needs, and the steps that are guards
+        which do not hold.
 
         What would divide by zero, in a branch or body whose guards do not hold, is 0.
         """
-        tables, values = self.tables, [0] * len(self.tables.dims)
+        values = [0] * len(self.tables.dims)
         undefined: dict[int, ZeroDivisionError] = {}
         for number, dim in self._needed:
             try:
@@ -135,12 +133,10 @@ class Template:
             except ZeroDivisionError as error:
                 undefined[number] = error
         broken: set[int] = set()
-        rows = [*tables.rows(tables.guards, GUARD_FIELDS)] if self._failing else []
-        for _, guard in self._failing:
-            left, right, may_be_one, *_ = rows[guard]
+        for position, left, right, may_be_one in self._required:
             holds = values[left] == values[right] or (may_be_one and values[left] == 1)
             if not holds or left in undefined or right in undefined:
-                broken.add(guard)
+                broken.add(position)
         if undefined and not broken:
             raise next(iter(undefined.values()))
         return values, broken
