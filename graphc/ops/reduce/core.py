@@ -168,13 +168,19 @@ def _extreme_jvp(tangent: Value, value: Value, output: Value, attrs: Attributes)
 EXTREME_DERIVATIVE = of_one_input(_extreme_jvp, _extreme_vjp)
 
 
+def previous(value: Value, axis: int) -> Value:
+    """Per element the one before it along the axis; the first one itself at the first."""
+    # gathered, not sliced and joined: the size stays the same expression where it is symbolic
+    number = iota_beside((value.shape[axis],), 0, int64, value)
+    before = surface_function("maximum")(number - 1, 0)
+    result: Value = surface_function("take")(value, before, axis)
+    return result
+
+
 def exclusive_product(value: Value, axis: int) -> Value:
     """Per element the product of all elements before it along the axis; 1 at the first."""
-    size = value.shape[axis]
-    # gathered, not sliced and joined: the size stays the same expression where it is symbolic
-    before = surface_function("maximum")(iota_beside((size,), 0, int64, value) - 1, 0)
-    shifted = surface_function("take")(value, before, axis)
-    along = tuple(size if place == axis else 1 for place in range(value.ndim))
+    shifted = previous(value, axis)
+    along = tuple(value.shape[axis] if place == axis else 1 for place in range(value.ndim))
     first = surface_function("equal")(iota_beside(along, axis, int64, value), 0)
     shares = surface_function("where")(first, 1, shifted)
     result: Value = surface_function("cumprod")(shares, axis)

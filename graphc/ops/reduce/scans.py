@@ -21,7 +21,14 @@ from graphc.ops.creation import iota_beside
 from graphc.ops.declare import like
 from graphc.ops.derive import of_one_input
 from graphc.ops.indexing.core import scatter_along_op
-from graphc.ops.reduce.core import NUMBERS, exclusive_product, require_dtype, sample, widened
+from graphc.ops.reduce.core import (
+    NUMBERS,
+    exclusive_product,
+    previous,
+    require_dtype,
+    sample,
+    widened,
+)
 
 
 def _scan_reference(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -132,10 +139,8 @@ def _holders(output: Value, axis: int) -> Value:
 
     A record is where the extreme changes; the place of the last record is a running maximum.
     """
-    size = output.shape[axis]
     places = iota_beside(output.shape, axis, int64, output)
-    places_before = surface_function("maximum")(iota_beside((size,), 0, int64, output) - 1, 0)
-    before = surface_function("take")(output, places_before, axis)
+    before = previous(output, axis)
     # NaN stays the extreme, and is no new one
     stays = (output == before) | ((output != output) & (before != before))
     return cummax(surface_function("where")(stays, 0, places), axis)
