@@ -100,7 +100,12 @@ def check_pass(
 
 
 def check_kernels(
-    before: str, after: str, *, target: str = "x86-64-v3", attrs: Mapping[str, Any] | None = None
+    before: str,
+    after: str,
+    *,
+    target: str = "x86-64-v3",
+    attrs: Mapping[str, Any] | None = None,
+    atol: float = 1e-6,
 ) -> None:
     """Checks what lowering makes of a graph that is one group: its kernels, in order.
 
@@ -109,6 +114,7 @@ def check_kernels(
         after: the text of the kernels.
         target: the name of what they are for.
         attrs: of the fused node.
+        atol: how far results may be from those of the graph, beside 1e-5 of what they are.
     """
     body = parse_graph(before)
     verify(body)
@@ -126,8 +132,7 @@ def check_kernels(
     sizes = {symbol_name(symbol): SIZE for symbol in symbols_in(body)}
     arrays = sample(body, np.random.default_rng(0), special=False)
     for one, other in zip(evaluate(body, arrays), run_plan(plan, arrays, sizes), strict=True):
-        # sums of 700 products are rounded as the BLAS of the machine orders them
-        np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(other, one, rtol=1e-5, atol=atol)
 
 
 def normal(graph: Graph) -> Graph:

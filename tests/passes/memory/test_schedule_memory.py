@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import graphc as gx
+from graphc.base.target import host
 from graphc.extract import extract
 from graphc.ir.graph import Graph
 from graphc.ir.verify import verify
@@ -276,8 +277,9 @@ def test_the_peak_of_a_training_step_is_near_its_bound() -> None:
     graph, _, _, _, fetches, step = training()
     memory = gx.Session(graph).compile([fetches, step]).memory
     assert memory.peak_bytes <= 1.1 * memory.lower_bound_bytes
-    # 0.75 for AVX2, below 0.7 for AVX-512: scratch of products depends on the target
-    assert memory.peak_bytes < 0.8 * memory.unplanned_bytes
+    # scratch of products depends on the target: with AVX2 it is 0.75
+    most = 0.7 if host().masks else 0.8
+    assert memory.peak_bytes < most * memory.unplanned_bytes
 
 
 @pytest.mark.parametrize("poison", [0xFF, 0x7F, 0x00])
