@@ -21,7 +21,6 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.control import cond_op, while_op
 from graphc.ops.fused import fused_op
-from graphc.ops.linalg.matmul import contract_op
 from graphc.ops.pointwise.arithmetic import guarded_multiply_op
 from graphc.ops.pointwise.logic import astype_op
 from passes.graph.decompose import decomposed_alone
@@ -49,8 +48,6 @@ _REDUCTIONS: dict[str, Callable[..., Any]] = {
     "reduce_max": np.max,
     "reduce_min": np.min,
     "reduce_deviations": _deviations,
-    "cumsum": np.cumsum,
-    "cumprod": np.cumprod,
 }
 
 
@@ -177,7 +174,8 @@ def _wide(node: Node, operands: Sequence[Array], sizes: Mapping[str, int]) -> Ar
         return np.asarray(_REDUCTIONS[op.name](operands[0], **attrs))
     if op is astype_op:
         return operands[0]
-    generic = op is contract_op or op.lowering.is_move or op.lowering.is_pointwise
+    kind = op.lowering
+    generic = kind.is_product or kind.is_move or kind.is_pointwise or kind.running is not None
     return np.asarray(op.reference(*operands, **attrs)) if generic else None
 
 

@@ -141,6 +141,11 @@ class Lowering:
         """Whether it is a matrix product."""
         return self.kernel == "product"
 
+    @property
+    def running(self) -> Combine | None:
+        """How a running reduction joins the next element to what it has; None for other kinds."""
+        return None
+
     def parts(self, inputs: Sequence[Value], attrs: Attributes) -> tuple[Value, ...]:
         """What a coarse op stands for, in the user's algebra: a value for each output.
 
@@ -228,6 +233,11 @@ class Scan(Lowering):
     kernel = "single"
     placed = "unshared"
     is_heavy = True
+
+    @property
+    def running(self) -> Combine:
+        """The combination."""
+        return self.combine
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,8 +110,20 @@ def reductions(names: str) -> None:
 
 
 reductions("all any argmax argmin max mean min prod std sum var logsumexp")
-for _name in ("cumsum", "cumprod"):
-    _function, _numpy = getattr(gx, _name), getattr(np, _name)
+
+
+def _accumulate(extreme: np.ufunc) -> Callable[..., Any]:
+    """Of all elements where the axis is None, as cumsum has it."""
+    return lambda x, axis=None: extreme.accumulate(x.ravel() if axis is None else x, axis or 0)
+
+
+for _name, _numpy in {
+    "cumsum": np.cumsum,
+    "cumprod": np.cumprod,
+    "cummax": _accumulate(np.maximum),
+    "cummin": _accumulate(np.minimum),
+}.items():
+    _function = getattr(gx, _name)
     call(_name, "ab", _function, _numpy)
     call(_name, "ab", lambda x, f=_function: f(x, axis=0), lambda x, f=_numpy: f(x, axis=0))
     call(_name, "ab b", lambda x, y, f=_function: f(x, axis=-1) + y)
@@ -206,6 +218,7 @@ call("softmax_cross_entropy", "ab i>b:a", gx.nn.softmax_cross_entropy)
 call("softmax_cross_entropy", "ab ab", gx.nn.softmax_cross_entropy)
 call("softmax_cross_entropy", "abc i>c:ab", gx.nn.softmax_cross_entropy)
 call("mse", "ab ab|a a", gx.nn.mse)
+call("logcosh", "ab", gx.nn.logcosh)
 call("layer_norm", "ab b b", lambda x, y, z: gx.nn.layer_norm(x, y, z))
 call("layer_norm", "ab", lambda x: gx.nn.layer_norm(x))
 call("layer_norm", "ab ab", lambda x, y: gx.nn.layer_norm(x, bias=y, axis=(0, 1)))

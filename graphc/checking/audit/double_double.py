@@ -192,8 +192,6 @@ _ARITHMETIC: dict[str, Callable[..., Wide]] = {
     ),
     "reduce_max": lambda x, axis, order: np.max(x, axis=axis),
     "reduce_min": lambda x, axis, order: np.min(x, axis=axis),
-    "cumsum": lambda x, axis: _running(add, x, axis),
-    "cumprod": lambda x, axis: _running(multiply, x, axis),
 }
 
 
@@ -261,6 +259,8 @@ class DoubleDoubleShadow:
             return operands[0]
         if op.name in _ARITHMETIC:
             return np.asarray(_ARITHMETIC[op.name](*operands, **attrs))
+        if op.lowering.running is not None:
+            return _running(_ARITHMETIC[op.lowering.running], operands[0], attrs["axis"])
         if op is contract_op:
             left, right = operands
             return _matrix_product(left, right, attrs["transpose_a"], attrs["transpose_b"])

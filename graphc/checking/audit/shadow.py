@@ -21,7 +21,6 @@ from graphc.ops.pointwise.arithmetic import add_op, subtract_op
 from graphc.ops.pointwise.logic import astype_op
 from graphc.ops.reduce.axes import sum_op
 from graphc.ops.reduce.core import reduce_sum_op
-from graphc.ops.reduce.scans import cumsum_op
 from graphc.ops.reduce.statistics import mean_op
 
 Wide: TypeAlias = Array
@@ -29,7 +28,7 @@ Wide: TypeAlias = Array
 
 Doubles: TypeAlias = NDArray[np.float64]
 
-_SUMS = frozenset({add_op, sum_op, mean_op, reduce_sum_op, cumsum_op})
+_SUMS = frozenset({add_op, sum_op, mean_op, reduce_sum_op})
 
 
 class Shadow(Protocol):
@@ -112,6 +111,7 @@ def sum_of_magnitudes(
     with np.errstate(all="ignore"):
         if node.op is subtract_op:
             return np.asarray(np.add(*magnitudes))
-        if node.op in _SUMS or node.op.lowering.is_product:
+        kind = node.op.lowering
+        if node.op in _SUMS or kind.is_product or kind.running == "add":
             return np.asarray(node.op.reference(*magnitudes, **numeric_attributes(node, sizes)))
     return None
