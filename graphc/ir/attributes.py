@@ -58,8 +58,10 @@ class Payload:
             or element is not array.dtype
         )
         if self._is_copy:
-            array = array.astype(element, "C", "unsafe", False)
-            array.flags.writeable = False
+            # copy and setflags take half the time of astype and an assignment to flags
+            is_plain = element is array.dtype and type(array) is np.ndarray
+            array = array.copy() if is_plain else array.astype(element, "C", "unsafe", False)
+            array.setflags(write=False)
         self._array: Array | None = array
         self._again: Callable[[], Array] | None = None
         self._digest: bytes | None = None

@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any, Protocol
 
 from graphc.base.errors import GraphcError
-from graphc.ir.attributes import Attributes, bare
+from graphc.ir.attributes import Attributes, SharedAttributes, bare
 from graphc.ir.dims.expressions import ReadDim
 from graphc.ir.graph import Graph, Node, Provenance
 from graphc.ir.op import OpDef
@@ -42,6 +42,9 @@ class Builder(Protocol):
 _TYPE = attrgetter("_type")
 
 _CURRENT: ContextVar[Builder | None] = ContextVar("graphc_current_builder", default=None)
+
+
+_NO_ATTRIBUTES: Attributes = SharedAttributes()
 
 
 _DEFAULT: list[Builder] = []
@@ -91,6 +94,14 @@ def apply(
 ) -> Value:
     """Adds a node with one output to the current builder; operands are already converted."""
     (value,) = builder_for(inputs).add(op, inputs, attrs, (), name).outputs
+    return value
+
+
+def apply_to(
+    op: OpDef, operands: Sequence[Value], attrs: Attributes = _NO_ATTRIBUTES
+) -> Value:
+    """``apply`` for operands and attributes that are at hand, which takes half the time."""
+    value: Value = builder_for(operands).add(op, operands, attrs).outputs[0]
     return value
 
 

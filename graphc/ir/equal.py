@@ -73,7 +73,7 @@ class _Numbered:
         known: dict[int, int] = {}
         shared: dict[int, int] = {}
         words = [len(graph.inputs), len(graph.nodes), len(graph.outputs)]
-        kinds, add = self.kinds, words.append
+        kinds, add, number_of = self.kinds, words.append, numbers.__getitem__
         for value in graph.inputs:
             number = known.get(id(value.type), -1)
             add(self._type(value.type, known) if number < 0 else number)
@@ -88,11 +88,14 @@ class _Numbered:
                 inputs, outputs, regions = node.inputs, node.outputs, node.regions
                 kind = node.op, number, len(inputs), len(outputs), len(regions)
                 add(kinds.setdefault(kind, len(kinds)))
-                for value in inputs:
-                    add(numbers[value])
+                if len(inputs) == 1:
+                    add(numbers[inputs[0]])
+                elif inputs:
+                    words += map(number_of, inputs)
                 for value in outputs:
-                    number = known.get(id(value.type), -1)
-                    add(self._type(value.type, known) if number < 0 else number)
+                    type_ = value._type
+                    number = known.get(id(type_), -1)
+                    add(self._type(type_, known) if number < 0 else number)
                     numbers[value] = len(numbers)
                 if regions:
                     self.regions += regions

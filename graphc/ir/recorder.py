@@ -151,8 +151,11 @@ class Recorder:
             attrs, read = bare(attrs)
         is_new = True
         if outputs is None:
-            signature = None if is_own or regions else _signature(op, inputs, attrs)
-            types = None if signature is None else self._inferred.get(signature)
+            if is_own or regions:
+                signature = types = None
+            else:
+                signature = _signature(op, inputs, attrs)
+                types = self._inferred.get(signature)
             is_new = types is None
             if types is None:
                 try:

@@ -16,6 +16,10 @@ from graphc.ir.types import TensorType
 Role = Literal["in", "out", "part", "update", "scratch"]
 
 
+RESULTS: Final = frozenset({"out", "part", "update"})
+"""The roles of buffers to which a kernel writes what outlives it."""
+
+
 @dataclass(slots=True, eq=False)
 class Buffer:
     """A packed array that a kernel is called with.
@@ -33,7 +37,7 @@ class Buffer:
     @property
     def is_result(self) -> bool:
         """Whether what the kernel writes there outlives it."""
-        return self.role in ("out", "part", "update")
+        return self.role in RESULTS
 
     @property
     def is_room(self) -> bool:

@@ -60,19 +60,20 @@ def promoted(*operands: Any, beside: Value | None = None) -> tuple[Value, ...]:
     Raises:
         DTypeError: for a Python int that the integer dtype cannot hold.
     """
-    first = operands[0]
-    if isinstance(first, Value):
-        for operand in operands:
-            if not isinstance(operand, Value) or operand._type.dtype is not first._type.dtype:
-                break
-        else:
-            return operands
+    # most have two operands: two values of one dtype, or a value and a float
     if len(operands) == 2:
         left, right = operands
-        if isinstance(left, Value) and type(right) is float and left._type.dtype.kind == "float":
-            return left, constant_beside(right, left._type.dtype, left)
-        if isinstance(right, Value) and type(left) is float and right._type.dtype.kind == "float":
-            return constant_beside(left, right._type.dtype, right), right
+        if isinstance(left, Value):
+            element = left._type.dtype
+            if isinstance(right, Value):
+                if right._type.dtype is element:
+                    return operands
+            elif type(right) is float and element.kind == "float":
+                return left, constant_beside(right, element, left)
+        elif type(left) is float and isinstance(right, Value):
+            element = right._type.dtype
+            if element.kind == "float":
+                return constant_beside(left, element, right), right
     for operand in operands:
         if isinstance(operand, Value):
             beside = operand

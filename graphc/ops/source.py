@@ -67,6 +67,8 @@ def payload_of(value: Any, dtype_: DTypeLike | None = None) -> Payload:
     Raises:
         DTypeError: for what is not an array of a supported dtype.
     """
+    if type(value) is np.ndarray and dtype_ is None and value.dtype.kind in "fiub":
+        return Payload(value)
     if isinstance(value, Value):
         raise DTypeError(
             "a symbolic value is not a constant",

@@ -14,6 +14,7 @@ from graphc.base.target import CACHE_LINE
 from graphc.ir.dims.expressions import Dim, DimExpr, ceil_div, is_symbol
 from graphc.ir.guard import Guard
 from graphc.ir.types import TensorType
+from graphc.kernel.signature import RESULTS
 from graphc.plan.abi import (
     BRANCH,
     COPY,
@@ -25,7 +26,7 @@ from graphc.plan.abi import (
     POOL_THREADS,
     SKIP,
 )
-from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require
+from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require, Slot
 
 
 class PlanTables(NamedTuple):
@@ -85,19 +86,22 @@ def tables_of(plan: Plan, symbols: Sequence[DimExpr]) -> PlanTables:
     for guard in plan.guards:
         _add_guard(tables, guard)
     _add_steps(tables, plan)
-    alone: dict[tuple[int, bool], int] = {}
-    for number in layout.slots:
-        slot = plan.slots[number]
-        alike = id(slot.type), slot.copies == 1
-        if alike not in alone:
-            size = slot.type.bytes
-            lines = size if alike[1] else ceil_div(size, CACHE_LINE) * CACHE_LINE
-            alone[alike] = tables.number(lines)
-        tables.buffers.append(alone[alike])
-        tables.copies.append(slot.copies)
+    _add_buffers(tables, [plan.slots[number] for number in layout.slots])
     _add_cuts(tables, plan)
     _add_groups(tables, plan)
     return tables
+
+
+def _add_buffers(tables: PlanTables, slots: Sequence[Slot]) -> None:
+    """The slots in the arena; copies begin on cache lines of their own."""
+    tables.copies.extend([slot.copies for slot in slots])
+    alike = [(id(slot.type), slot.copies == 1) for slot in slots]
+    known = {}
+    for key, slot in dict(zip(alike, slots, strict=True)).items():
+        size = slot.type.bytes
+        lines = size if slot.copies == 1 else ceil_div(size, CACHE_LINE) * CACHE_LINE
+        known[key] = tables.number(lines)
+    tables.buffers.extend(map(known.__getitem__, alike))
 
 
 def _add_steps(tables: PlanTables, plan: Plan) -> None:
@@ -106,12 +110,14 @@ def _add_steps(tables: PlanTables, plan: Plan) -> None:
     index = {symbol: place for place, symbol in enumerate(tables.symbols)}
     # where the results of each kernel stand among its arguments, if it can be left out
     places = [
-        None if kernel.sites else [n for n, buffer in enumerate(kernel.buffers) if buffer.is_result]
+        None if kernel.sites else [n for n, b in enumerate(kernel.buffers) if b.role in RESULTS]
         for kernel in plan.kernels
     ]
     # worked out once: the cells of a kernel, the bytes of a type
     passed: dict[int, list[int]] = {}
     known: dict[int, Dim] = {}
+    types = {id(slot.type): slot.type for slot in slots}
+    filled = {key for key, type_ in types.items() if _is_filled(type_)}
     for position, step in enumerate(plan.steps):
         kind, function, target = SKIP, 0, 0
         row = len(entries), len(cells)
@@ -127,8 +133,10 @@ def _add_steps(tables: PlanTables, plan: Plan) -> None:
                 ]
             cells += own
             if results is not None:
-                written = [_bytes(slots[arguments[place]].type, known) for place in results]
-                _add_idle(tables, position, written)
+                written = [slots[arguments[place]].type for place in results]
+                # most have a result that is known not to be empty
+                if not any([id(type_) in filled for type_ in written]):
+                    _add_idle(tables, position, [_bytes(type_, known) for type_ in written])
         elif isinstance(step, Copy):
             kind = COPY
             entries += (step.source, step.target)
@@ -150,11 +158,13 @@ def _bytes(type_: TensorType, known: dict[int, Dim]) -> Dim:
     return size
 
 
+def _is_filled(type_: TensorType) -> bool:
+    """Whether arrays of the type are known not to be empty."""
+    return all([isinstance(dim, int) and dim > 0 for dim in type_.shape])
+
+
 def _add_idle(tables: PlanTables, position: int, sizes: Sequence[Dim]) -> None:
     """A launch all of whose results are empty has nothing to do."""
-    for size in sizes:
-        if isinstance(size, int) and size > 0:
-            return
     tables.idle.extend((position, len(tables.idle_sizes), len(sizes)))
     tables.idle_sizes.extend(map(tables.number, sizes))
 
@@ -173,10 +183,11 @@ def _add_guard(tables: PlanTables, guard: Guard) -> int:
 
 def _add_cuts(tables: PlanTables, plan: Plan) -> None:
     """The launches of kernels that are split."""
-    rooms = [
-        [n for n, buffer in enumerate(kernel.buffers) if buffer.is_room] for kernel in plan.kernels
-    ]
     splits = [kernel.split for kernel in plan.kernels]
+    rooms = [
+        [n for n, buffer in enumerate(kernel.buffers) if buffer.is_room] if kernel.split else []
+        for kernel in plan.kernels
+    ]
     for position, step in enumerate(plan.steps):
         split = splits[step.kernel] if isinstance(step, Launch) else None
         if isinstance(step, Launch) and split is not None:

@@ -7,6 +7,7 @@ tables; ``tests/aot/test_tables.py`` compares the two.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import mul
 from typing import NamedTuple
 
 import numpy as np
@@ -59,7 +60,8 @@ class Template:
         assert plan.layout is not None, "a plan is placed before it runs"
         self.tables = tables = tables_of(plan, symbols)
         self._layout, self._threads = plan.layout, threads
-        self._copies = [min(copies, threads) for copies in tables.copies]
+        most = {copies: min(copies, threads) for copies in {*tables.copies}}
+        self._copies = [*map(most.__getitem__, tables.copies)]
         self._steps = np.zeros((max(1, len(plan.steps)), STEP_WORDS), np.int64)
         if tables.steps:
             rows = np.array(tables.steps, np.int64).reshape(-1, STEP_FIELDS)
@@ -72,8 +74,8 @@ class Template:
         guards = [*tables.rows(tables.guards, GUARD_FIELDS)]
         # of each guard that is a step: where it stands, its sides, whether the left one may be 1
         self._required = [
-            (position, *guards[guard][:3])
-            for position, (kind, guard, *_) in enumerate(tables.rows(tables.steps, STEP_FIELDS))
+            (position, *guards[tables.steps[STEP_FIELDS * position + 1]][:3])
+            for position, kind in enumerate(tables.steps[::STEP_FIELDS])
             if kind == FAIL
         ]
         self._needed = self._dims_of_a_run()
@@ -87,10 +89,8 @@ class Template:
         """The tables for these sizes, with which the guards of the plan hold."""
         tables = self.tables
         values, broken = self._values(binding)
-        sizes = [
-            max(values[size], 0) * copies
-            for size, copies in zip(tables.buffers, self._copies, strict=True)
-        ]
+        known = [size if size > 0 else 0 for size in values]
+        sizes = [*map(mul, map(known.__getitem__, tables.buffers), self._copies)]
         offsets, peak = self._layout.at(sizes)
         # from behind, since the entries of dims are ``~number``
         numbers = [*(binding[name] for name in self._names), *reversed(values)]

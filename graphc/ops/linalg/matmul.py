@@ -15,7 +15,7 @@ import numpy as np
 from graphc.base.errors import ShapeError
 from graphc.base.source import caller
 from graphc.ir.attributes import Attributes, SharedAttributes
-from graphc.ir.builder import apply_node, operation_text
+from graphc.ir.builder import apply_to, operation_text
 from graphc.ir.dims.expressions import equal, product
 from graphc.ir.dtypes import ALL, DType
 from graphc.ir.lowering import Contraction
@@ -127,7 +127,7 @@ def contracted(
     attrs = _FLAGS[transpose_a, transpose_b]
     if guards:
         attrs = {**attrs, **guarded(guards)}
-    return apply_node(contract_op, (a, b), attrs).output
+    return apply_to(contract_op, (a, b), attrs)
 
 
 @surface

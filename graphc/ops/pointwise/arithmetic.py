@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from graphc.ir.attributes import Attributes
-from graphc.ir.builder import apply
+from graphc.ir.builder import apply, apply_to
 from graphc.ir.dtypes import FLOATS, DType, bool_, float64, floating
 from graphc.ir.lowering import ElementBuilder, Scalar
 from graphc.ir.op import Algebra, Linear
@@ -96,7 +96,7 @@ guarded_multiply_op = pointwise(
 @surface
 def add(x: Any, y: Any) -> Value:
     """x + y element by element, broadcast and promoted as in NumPy; of bools logical or."""
-    return apply(add_op, *promoted(x, y))
+    return apply_to(add_op, promoted(x, y))
 
 
 @surface
@@ -109,19 +109,19 @@ def subtract(x: Any, y: Any) -> Value:
     operands = promoted(x, y)
     if operands[0].dtype is bool_:
         raise refuse("subtract does not take bool", "use gx.logical_xor, or convert with astype")
-    return apply(subtract_op, *operands)
+    return apply_to(subtract_op, operands)
 
 
 @surface
 def multiply(x: Any, y: Any) -> Value:
     """x * y element by element, broadcast and promoted as in NumPy; of bools logical and."""
-    return apply(multiply_op, *promoted(x, y))
+    return apply_to(multiply_op, promoted(x, y))
 
 
 @surface
 def guarded_multiply(factor: Any, other: Any) -> Value:
     """factor * other, but 0 wherever ``factor`` is 0, even if ``other`` is infinite or NaN."""
-    return apply(guarded_multiply_op, *promoted(factor, other))
+    return apply_to(guarded_multiply_op, promoted(factor, other))
 
 
 @surface

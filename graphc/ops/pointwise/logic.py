@@ -13,7 +13,7 @@ import numpy as np
 
 from graphc.base.errors import DTypeError
 from graphc.ir.attributes import Attributes
-from graphc.ir.builder import apply
+from graphc.ir.builder import apply, apply_to
 from graphc.ir.dims.expressions import Size
 from graphc.ir.dtypes import (
     ALL,
@@ -69,7 +69,7 @@ def _compare(op: OpDef, x: Any, y: Any) -> Value:
             return _mixed(_MIRRORED[op.name], right, left)
         if right.dtype is uint64 and left.dtype.kind == "int":
             return _mixed(op.name, left, right)
-    return apply(op, *promoted(x, y))
+    return apply_to(op, promoted(x, y))
 
 
 def _beside(operand: Any) -> Value | None:
@@ -93,7 +93,7 @@ def _always(value: Value, answer: bool) -> Value:
 
 def _mixed(name: str, signed: Value, unsigned: Value) -> Value:
     """Exact comparison of a signed integer with a uint64."""
-    negative = apply(less_op, *promoted(signed, 0))
+    negative = apply_to(less_op, promoted(signed, 0))
     op = {"equal": equal_op, "not_equal": not_equal_op, "less": less_op,
           "less_equal": less_equal_op, "greater": greater_op,
           "greater_equal": greater_equal_op}[name]  # fmt: skip

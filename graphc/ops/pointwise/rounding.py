@@ -12,7 +12,7 @@ from typing import Any
 from graphc.base.errors import UnsupportedError
 from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
-from graphc.ir.builder import apply
+from graphc.ir.builder import apply, apply_to
 from graphc.ir.dtypes import FLOATS, bool_
 from graphc.ir.op import Algebra, Partials
 from graphc.ir.surface import surface, surface_function
@@ -152,13 +152,13 @@ minimum_op = pointwise(
 @surface
 def maximum(x: Any, y: Any) -> Value:
     """The larger of x and y, element by element; NaN from either side."""
-    return apply(maximum_op, *promoted(x, y))
+    return apply_to(maximum_op, promoted(x, y))
 
 
 @surface
 def minimum(x: Any, y: Any) -> Value:
     """The smaller of x and y, element by element; NaN from either side."""
-    return apply(minimum_op, *promoted(x, y))
+    return apply_to(minimum_op, promoted(x, y))
 
 
 def _clip(x: Any, low: Any, high: Any, **attrs: Any) -> Any:
@@ -199,4 +199,4 @@ def clip(x: Any, low: Any = None, high: Any = None) -> Value:
         return minimum(x, high)
     if high is None:
         return maximum(x, low)
-    return apply(clip_op, *promoted(x, low, high))
+    return apply_to(clip_op, promoted(x, low, high))
