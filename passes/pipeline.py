@@ -31,7 +31,7 @@ from passes.graph.schedule import schedule
 from passes.graph.shapes import shapes
 from passes.graph.simplify import simplify
 from passes.infra.manager import Before, Needs, Step, check_levels, check_order, names_of
-from passes.kernels.pipeline import NAMES as KERNEL_PASSES
+from passes.kernels.pipeline import names as kernel_passes
 from passes.plan.concurrent_steps import CONCURRENT_STEPS
 from passes.plan.in_place import INPLACE
 from passes.rules import ALGEBRA, RELAXED, SHAPES
@@ -110,7 +110,7 @@ ORDER: tuple[Before | Needs, ...] = (
 check_order(PIPELINE, ORDER)
 check_levels(PIPELINE[SHARED:])
 
-BELOW = frozenset({CONCURRENT_STEPS, INPLACE}) | KERNEL_PASSES
+BELOW = frozenset({CONCURRENT_STEPS, INPLACE}) | kernel_passes()
 """Decisions that are taken below the graph and can be switched off too."""
 
 INEXACT = frozenset[str]().union(*(step.inexact for step in PIPELINE))

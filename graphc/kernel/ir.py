@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from graphc.base.errors import VerifyError
 from graphc.ir.dims.expressions import Dim, DimExpr, parts_of, product, symbol_name, symbols_of
 from graphc.ir.dtypes import DType
-from graphc.kernel.schedule.kinds import Schedule
+from graphc.kernel.schedule.base import Schedule
 from graphc.kernel.signature import Buffer as Buffer
 from graphc.kernel.signature import Role as Role
 from graphc.kernel.signature import Site as Site

@@ -31,7 +31,8 @@ from graphc.kernel.analysis.split import with_split
 from graphc.kernel.ir import Buffer, Kernel, Role, Site, Size, Statement, Var
 from graphc.kernel.printer import MAXIMUM_NESTING
 from graphc.kernel.scanner import NAME
-from graphc.kernel.schedule.kinds import SCHEDULES, Schedule, arity
+from graphc.kernel.schedule.base import Schedule
+from graphc.kernel.schedule.kind import arity, schedules
 from graphc.kernel.statements.words import WORDS, Head, Reader
 
 _ROLES: tuple[Role, ...] = get_args(Role)
@@ -261,9 +262,9 @@ class _Parser(Reader):
         if not self.accept("@"):
             return None
         start, name = self.position, self.match(NAME, "a schedule")
-        kind = SCHEDULES.get(name)
+        kind = schedules().get(name)
         if kind is None:
-            self.fail(f"expected one of {', '.join(SCHEDULES)}, found {name!r}", start)
+            self.fail(f"expected one of {', '.join(schedules())}, found {name!r}", start)
         self.expect("(")
         numbers: list[int] = []
         for place in range(arity(kind)):

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from graphc.ir.text.printer import bounds_clause, quote, symbol_order, where_text
 from graphc.kernel.ir import Buffer, Kernel, Site, Size, Statement, Var
-from graphc.kernel.schedule.kinds import Schedule
+from graphc.kernel.schedule.base import Schedule
 
 MAXIMUM_NESTING = 32
 """Loops and reductions may be nested this deep; the interpreter gives each an axis."""

@@ -34,7 +34,7 @@ from graphc.kernel.ir import (
 )
 from graphc.kernel.printer import MAXIMUM_NESTING, print_statement
 from graphc.kernel.scalar import PRIMITIVES
-from graphc.kernel.schedule.legality import obstacle
+from graphc.kernel.schedule.kind import refusal
 from graphc.kernel.schedule.nest import Nest
 from graphc.kernel.statements.blocks import Loop, Reduce, reduced_dtype
 from graphc.kernel.statements.memory import Load, Store
@@ -142,7 +142,7 @@ class _Verifier:
         for statement, chosen in schedule.items():
             self._require(statement in statements, f"{chosen} is of no statement of the kernel")
             self._current = statement
-            found = obstacle(nest, statement, chosen)
+            found = refusal(chosen, nest, statement)
             self._require(found is None, f"a statement can't be {chosen}: {found}")
         self._current = None
 

@@ -37,7 +37,7 @@ from graphc.plan.memory import MemorySolution
 
 if TYPE_CHECKING:
     from graphc.kernel.ir import Kernel, Statement
-    from graphc.kernel.schedule.kinds import Schedule
+    from graphc.kernel.schedule.base import Schedule
 
 _RECORDS: tuple[type, ...] = (
     Slot, Launch, Copy, Branch, Jump, Guard, ConcurrentGroup, Layout, MemorySolution, Buffer, Site,

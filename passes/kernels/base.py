@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from graphc.base.target import Target
 from graphc.base.tuning.machine import Tuning
 from graphc.kernel.ir import Statement
-from graphc.kernel.schedule.kinds import Schedule
+from graphc.kernel.schedule.base import Schedule
 from graphc.kernel.schedule.nest import Nest
 
 Choice: TypeAlias = Schedule | Mapping[Statement, Schedule] | str | None
@@ -39,6 +39,45 @@ class KernelContext:
         return Tuning.of(self.target)
 
 
+Asked = Literal["stores", "loops", "parallel", "across", "vector"]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelStep:
+    """A pass and its place in the order.
+
+    Attributes:
+        run: the pass.
+        of: the statements it gets: stores, or loops of a kind that have no schedule yet.
+        after: the names of passes that come before it.
+        again: it gets loops that have a schedule too, because it adds to it.
+    """
+
+    run: KernelPass
+    of: Asked
+    after: tuple[str, ...] = ()
+    again: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the pass."""
+        return self.run.__name__
+
+
+PASSES: list[KernelStep] = []
+"""Those that are loaded, in no order."""
+
+
+def kernel_pass(of: Asked, *after: str, again: bool = False) -> Callable[[KernelPass], KernelPass]:
+    """Decorator: enters a pass that comes after others; see ``KernelStep``."""
+
+    def enter(run: KernelPass) -> KernelPass:
+        PASSES.append(KernelStep(run, of, after, again))
+        return run
+
+    return enter
+
+
 class KernelPass(Protocol):
     """Chooses how a statement is carried out; its name is the name of the pass."""
 
@@ -48,4 +87,12 @@ class KernelPass(Protocol):
     def __call__(self, statement: Statement, context: KernelContext, /) -> Choice: ...
 
 
-__all__ = ["Choice", "KernelContext", "KernelPass"]
+__all__ = [
+    "PASSES",
+    "Asked",
+    "Choice",
+    "KernelContext",
+    "KernelPass",
+    "KernelStep",
+    "kernel_pass",
+]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from graphc.kernel.cascade import levels_of, parts_of
 from graphc.kernel.ir import Statement, walk
-from graphc.kernel.schedule.kinds import ColumnBlocked
-from graphc.kernel.schedule.legality import column_block_obstacle
+from graphc.kernel.schedule.column_blocked import ColumnBlocked
 from graphc.kernel.statements.bodies import reductions_in
-from passes.kernels.base import Choice, KernelContext
+from passes.kernels.base import Choice, KernelContext, kernel_pass
 from passes.kernels.vectorize import lanes_of
 
 
+@kernel_pass("vector", "collapse_rows")
 def block_columns(statement: Statement, context: KernelContext) -> Choice:
     """Blocks of columns for cheap reductions of many."""
     loop = statement.loop()
@@ -24,7 +24,7 @@ def block_columns(statement: Statement, context: KernelContext) -> Choice:
     tuning = context.tuning
     if isinstance(loop.extent, int) and loop.extent < tuning.column_block_columns:
         return "there are few columns"
-    obstacle = column_block_obstacle(context.nest, loop)
+    obstacle = ColumnBlocked.obstacle(context.nest, loop)
     if obstacle is not None:
         return obstacle
     if not all(s.is_exact for s in walk(loop.body)):

@@ -12,20 +12,22 @@ from collections.abc import Sequence
 from graphc.base.target import CACHE_LINE
 from graphc.ir.dims.expressions import Dim
 from graphc.kernel.ir import Block, Statement
-from graphc.kernel.schedule.kinds import RowBlocked, Streaming, Vector
-from graphc.kernel.schedule.legality import row_block_obstacle
 from graphc.kernel.schedule.nest import row_of
+from graphc.kernel.schedule.row_blocked import RowBlocked
+from graphc.kernel.schedule.streaming import Streaming
+from graphc.kernel.schedule.vector import Vector
 from graphc.kernel.statements.base import Access
 from graphc.kernel.statements.bodies import loads_in, stores_in
-from passes.kernels.base import Choice, KernelContext
+from passes.kernels.base import Choice, KernelContext, kernel_pass
 
 
+@kernel_pass("parallel", "vectorize")
 def block_rows(statement: Statement, context: KernelContext) -> Choice:
     """Several rows at a time, where all of them read lines that the cache would evict."""
     rows, row = statement.block, row_of(statement)
     if rows is None or row is None:
         return None
-    obstacle = row_block_obstacle(context.nest, rows)
+    obstacle = RowBlocked.obstacle(context.nest, rows)
     if obstacle is not None:
         return obstacle
     if not isinstance(context.chosen.get(row), Vector):

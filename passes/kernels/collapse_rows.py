@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from graphc.ir.dims.expressions import product
 from graphc.kernel.ir import Statement, Var
-from graphc.kernel.schedule.kinds import Collapsed
-from graphc.kernel.schedule.legality import collapse_obstacle
+from graphc.kernel.schedule.collapsed import Collapsed
 from graphc.kernel.schedule.nest import row_of
-from passes.kernels.base import Choice, KernelContext
+from passes.kernels.base import Choice, KernelContext, kernel_pass
 from passes.kernels.vectorize import lanes_of
 
 
+@kernel_pass("parallel", "pipeline_rows")
 def collapse_rows(statement: Statement, context: KernelContext) -> Choice:
     """A loop over rows as one over their elements."""
     rows, row = statement.block, row_of(statement)
@@ -23,7 +23,7 @@ def collapse_rows(statement: Statement, context: KernelContext) -> Choice:
         return None
     if isinstance(row.extent, int) and row.extent % context.tuning.whole_row == 0:
         return "rows have no loop tail"
-    obstacle = collapse_obstacle(context.nest, rows)
+    obstacle = Collapsed.obstacle(context.nest, rows)
     if obstacle is not None or isinstance(rows.extent, Var) or isinstance(row.extent, Var):
         return obstacle
     return Collapsed(lanes_of(row.body, product((rows.extent, row.extent)), context))

@@ -10,11 +10,13 @@ from __future__ import annotations
 from graphc.base.target import CACHE_LINE
 from graphc.base.tuning.machine import Tuning
 from graphc.kernel.ir import Statement
-from graphc.kernel.schedule.kinds import Gathered, Schedule
+from graphc.kernel.schedule.base import Schedule
+from graphc.kernel.schedule.gathered import Gathered
 from graphc.kernel.schedule.picked_rows import Picked, picked_from
-from passes.kernels.base import Choice, KernelContext
+from passes.kernels.base import Choice, KernelContext, kernel_pass
 
 
+@kernel_pass("parallel", "block_rows")
 def gather_ahead(statement: Statement, context: KernelContext) -> Choice:
     """Prefetches of rows that iterations pick from tables which the near caches may not hold."""
     loop = statement.loop()

@@ -1,67 +1,39 @@
-"""The table of passes over kernels, and the function that applies it."""
+"""The order of the passes over kernels, and the function that applies them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import cache
+from graphlib import TopologicalSorter
 
+from graphc.base.modules import load_all
 from graphc.base.target import Target
 from graphc.kernel.ir import Block, Kernel, Statement
-from graphc.kernel.schedule.kinds import Schedule
+from graphc.kernel.schedule.base import Schedule
 from graphc.kernel.schedule.nest import Nest
-from passes.kernels.base import KernelContext, KernelPass
-from passes.kernels.block_columns import block_columns
-from passes.kernels.block_rows import block_rows
-from passes.kernels.collapse_rows import collapse_rows
-from passes.kernels.gather_ahead import gather_ahead
-from passes.kernels.pipeline_rows import pipeline_rows
-from passes.kernels.prefetch import prefetch
-from passes.kernels.stream_stores import stream_stores
-from passes.kernels.tile import tile
-from passes.kernels.vectorize import vectorize
-
-Asked = Literal["stores", "loops", "parallel", "across", "vector"]
+from passes.kernels.base import PASSES, KernelContext, KernelStep
 
 
-@dataclass(frozen=True, slots=True)
-class KernelStep:
-    """One row of the table.
+@cache
+def steps() -> tuple[KernelStep, ...]:
+    """All passes, in the order that they ask for.
 
-    Attributes:
-        run: the pass.
-        of: the statements it gets: stores, or loops of a kind that have no schedule yet.
-        again: it gets loops that have one too, because it adds to it.
+    A loop belongs to the first pass that has a schedule for it. Passes over whole rows come before
+    those over one row. Stores come first, because rows are blocked only if all of their stores are
+    non-temporal. Vectors come before row blocking, because blocks consist of them. Prefetches come
+    last, because the distance depends on how a loop runs.
     """
-
-    run: KernelPass
-    of: Asked
-    again: bool = False
-
-    @property
-    def name(self) -> str:
-        """The name of the pass."""
-        return self.run.__name__
+    load_all("passes.kernels")
+    found = {step.name: step for step in PASSES}
+    order = TopologicalSorter({name: step.after for name, step in sorted(found.items())})
+    return tuple([found[name] for name in order.static_order()])
 
 
-STEPS: tuple[KernelStep, ...] = (
-    KernelStep(stream_stores, "stores"),
-    KernelStep(tile, "across"),
-    KernelStep(pipeline_rows, "parallel"),
-    KernelStep(collapse_rows, "parallel"),
-    KernelStep(block_columns, "vector"),
-    KernelStep(vectorize, "vector"),
-    KernelStep(block_rows, "parallel"),
-    KernelStep(gather_ahead, "parallel"),
-    KernelStep(prefetch, "loops", again=True),
-)
-"""A loop belongs to the first pass that has a schedule for it. Passes over whole rows come before
-those over one row. Stores come first, because rows are blocked only if all of their stores are
-non-temporal. Vectors come before row blocking, because blocks consist of them. Prefetches come
-last, because the distance depends on how a loop runs."""
+def names() -> frozenset[str]:
+    """Names that ``off=`` may have."""
+    return frozenset(step.name for step in steps())
 
-NAMES = frozenset(step.name for step in STEPS)
-"""Names that ``off=`` may have."""
 
 Decide = Callable[[str, Mapping[Statement, Schedule]], bool]
 """Whether a pass of that name may give these schedules."""
@@ -114,7 +86,7 @@ def _answers(
 ) -> Iterator[Considered]:
     nest = Nest(kernel)
     context = KernelContext(nest, target, is_glue, chosen)
-    for step in STEPS:
+    for step in steps():
         for statement in _asked(nest, step, chosen):
             choice = step.run(statement, context)
             if choice is None:
@@ -143,4 +115,4 @@ def _asked(
     ]
 
 
-__all__ = ["NAMES", "STEPS", "Considered", "KernelStep", "considered", "scheduled"]
+__all__ = ["Considered", "considered", "names", "scheduled", "steps"]

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from graphc.base.target import CACHE_LINE
 from graphc.ir.dims.expressions import Dim
 from graphc.kernel.ir import Block, Statement, walk
-from graphc.kernel.schedule.kinds import Pipelined
-from graphc.kernel.schedule.legality import pipeline_obstacle
+from graphc.kernel.schedule.pipelined import Pipelined
 from graphc.kernel.schedule.row_stages import (
     buffers_read,
     columns_of,
@@ -20,9 +19,10 @@ from graphc.kernel.schedule.row_stages import (
     width_of,
 )
 from graphc.kernel.statements.bodies import accesses_in
-from passes.kernels.base import Choice, KernelContext
+from passes.kernels.base import Choice, KernelContext, kernel_pass
 
 
+@kernel_pass("parallel", "tile")
 def pipeline_rows(statement: Statement, context: KernelContext) -> Choice:
     """Rows in several stages at the same time."""
     rows = statement.loop("parallel")
@@ -31,7 +31,7 @@ def pipeline_rows(statement: Statement, context: KernelContext) -> Choice:
     stages, _ = stages_of(rows)
     if not stages:
         return None
-    obstacle = _few(stages, context) or pipeline_obstacle(context.nest, rows)
+    obstacle = _few(stages, context) or Pipelined.obstacle(context.nest, rows)
     if obstacle is None:
         obstacle = _loss(rows, stages, context)
     return obstacle or Pipelined(len(stages))

@@ -9,23 +9,22 @@ from itertools import chain
 from graphc.ir.dims.expressions import may_be, product
 from graphc.ir.types import Shape
 from graphc.kernel.ir import Block, Statement
-from graphc.kernel.schedule.kinds import (
-    Collapsed,
-    ColumnBlocked,
-    Pipelined,
-    Prefetched,
-    RowBlocked,
-    Streaming,
-    Vector,
-)
+from graphc.kernel.schedule.collapsed import Collapsed
+from graphc.kernel.schedule.column_blocked import ColumnBlocked
 from graphc.kernel.schedule.nest import row_of
+from graphc.kernel.schedule.pipelined import Pipelined
+from graphc.kernel.schedule.prefetched import Prefetched
+from graphc.kernel.schedule.row_blocked import RowBlocked
 from graphc.kernel.schedule.row_stages import columns_of, fresh_loads, stages_of, width_of
+from graphc.kernel.schedule.streaming import Streaming
+from graphc.kernel.schedule.vector import Vector
 from graphc.kernel.statements.base import Access
 from graphc.kernel.statements.bodies import loads_in, reductions_in, stores_in
-from passes.kernels.base import Choice, KernelContext
+from passes.kernels.base import Choice, KernelContext, kernel_pass
 from passes.kernels.pipeline_rows import is_near
 
 
+@kernel_pass("loops", "gather_ahead", again=True)
 def prefetch(statement: Statement, context: KernelContext) -> Choice:
     """Prefetches of the streams that a loop with a schedule reads."""
     loop, schedule = statement.loop(), context.chosen.get(statement)

@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 from graphc.kernel.ir import Statement
-from graphc.kernel.schedule.kinds import Streaming
-from graphc.kernel.schedule.legality import stream_obstacle
-from passes.kernels.base import Choice, KernelContext
+from graphc.kernel.schedule.streaming import Streaming
+from passes.kernels.base import Choice, KernelContext, kernel_pass
 
 
+@kernel_pass("stores")
 def stream_stores(statement: Statement, context: KernelContext) -> Choice:
     """A non-temporal store of a large result."""
     store = statement.access
-    if store is None or stream_obstacle(context.nest, store) is not None:
+    if store is None or Streaming.obstacle(context.nest, store) is not None:
         return None
     if not context.target.streams:
         return "the target has no non-temporal stores of vectors"

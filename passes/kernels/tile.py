@@ -10,15 +10,15 @@ from __future__ import annotations
 from graphc.base.target import CACHE_LINE
 from graphc.kernel.analysis.index_range import loads_across
 from graphc.kernel.ir import Statement, Var
-from graphc.kernel.schedule.kinds import Tiled
-from graphc.kernel.schedule.legality import tile_obstacle
 from graphc.kernel.schedule.nest import tile_extent
-from passes.kernels.base import Choice, KernelContext
+from graphc.kernel.schedule.tiled import Tiled
+from passes.kernels.base import Choice, KernelContext, kernel_pass
 
 
+@kernel_pass("across", "stream_stores")
 def tile(statement: Statement, context: KernelContext) -> Choice:
     """Tiles of a loop and the vector loop inside it."""
-    obstacle, outer = tile_obstacle(context.nest, statement), statement.block
+    obstacle, outer = Tiled.obstacle(context.nest, statement), statement.block
     inner = None if outer is None or not outer.body else outer.body[-1].block
     if obstacle is not None or outer is None or inner is None:
         return obstacle

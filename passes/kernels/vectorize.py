@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from graphc.kernel.ir import Size, Statement
-from graphc.kernel.schedule.kinds import Collapsed, Pipelined, Schedule, Tiled, Vector
-from graphc.kernel.schedule.legality import vector_obstacle
+from graphc.kernel.schedule.base import Schedule
+from graphc.kernel.schedule.collapsed import Collapsed
 from graphc.kernel.schedule.nest import Nest, fitting, widest_bits
-from passes.kernels.base import Choice, KernelContext
+from graphc.kernel.schedule.pipelined import Pipelined
+from graphc.kernel.schedule.tiled import Tiled
+from graphc.kernel.schedule.vector import Vector
+from passes.kernels.base import Choice, KernelContext, kernel_pass
 
 _WITH_LANES = (Collapsed, Pipelined, Tiled)
 """Schedules that set the lanes of the loops inside."""
@@ -20,10 +23,11 @@ def runs_as_around(loop: Statement, nest: Nest, schedule: Mapping[Statement, Sch
     return around is not None and isinstance(schedule.get(around), _WITH_LANES)
 
 
+@kernel_pass("vector", "block_columns")
 def vectorize(statement: Statement, context: KernelContext) -> Choice:
     """Vectors for a vector loop."""
     loop = statement.loop()
-    if loop is None or vector_obstacle(context.nest, loop) is not None:
+    if loop is None or Vector.obstacle(context.nest, loop) is not None:
         return None
     if runs_as_around(loop, context.nest, context.chosen):
         return None

@@ -15,7 +15,7 @@ from graphc.base.target import Target
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.kernel.ir import Statement
-from graphc.kernel.schedule.kinds import Schedule
+from graphc.kernel.schedule.base import Schedule
 from graphc.kernel.verify import verify_kernel
 from graphc.plan.ir import ConcurrentGroup, Launch, Plan
 from graphc.plan.verify import verify_plan

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from graphc.codegen.kernels.loops import emit_vector_loop
 from graphc.codegen.kernels.scope import KernelScope
+from graphc.codegen.kernels.table import emits
 from graphc.ir.dims.expressions import product
 from graphc.kernel.ir import Block, Var
-from graphc.kernel.schedule.kinds import Collapsed
+from graphc.kernel.schedule.collapsed import Collapsed
 
 
+@emits(Collapsed)
 def emit_flat_rows(k: KernelScope, rows: Block, schedule: Collapsed) -> None:
     """Emits a loop over rows as one over their elements."""
     *before, last = rows.body

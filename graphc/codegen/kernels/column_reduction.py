@@ -26,17 +26,19 @@ from graphc.codegen.kernels.reduction import (
     terms,
 )
 from graphc.codegen.kernels.scope import KernelScope
+from graphc.codegen.kernels.table import emits
 from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.types import ltype
 from graphc.kernel.cascade import levels_of
 from graphc.kernel.ir import CHUNK, Block, Statement
-from graphc.kernel.schedule.kinds import ColumnBlocked
+from graphc.kernel.schedule.column_blocked import ColumnBlocked
 from graphc.kernel.statements.bodies import loads_in, reductions_in
 
 Room = Sequence[tuple[Reg, str]]
 """Per register of a state the first level of a stripe, and its element type."""
 
 
+@emits(ColumnBlocked)
 def emit_stripes(k: KernelScope, statement: Block, schedule: ColumnBlocked) -> None:
     """Emits a vector loop around reductions by blocks of columns."""
     _Stripes(k, statement, schedule).emit()

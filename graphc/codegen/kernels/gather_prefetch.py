@@ -14,7 +14,7 @@ from graphc.codegen.llvm.prefetch import LINE, prefetch
 from graphc.codegen.llvm.storage import storage
 from graphc.codegen.llvm.types import PTR
 from graphc.kernel.ir import Block
-from graphc.kernel.schedule.kinds import Gathered
+from graphc.kernel.schedule.gathered import Gathered
 from graphc.kernel.schedule.picked_rows import Picked, picked_from
 
 

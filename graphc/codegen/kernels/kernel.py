@@ -14,36 +14,20 @@ emitted in the plainest way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 from graphc.base.target import CACHE_LINE, Target
-from graphc.codegen.kernels.collapsed_rows import emit_flat_rows
-from graphc.codegen.kernels.column_reduction import emit_stripes
 from graphc.codegen.kernels.conditional_reduction import emit_iteration, emit_reduce
 from graphc.codegen.kernels.loads_stores import EMITTERS as ACCESSES
-from graphc.codegen.kernels.loops import emit_plain_loop, emit_vector_loop
+from graphc.codegen.kernels.loops import emit_plain_loop
 from graphc.codegen.kernels.matmul_calls import EMITTERS as PRODUCTS
 from graphc.codegen.kernels.nontemporal_stores import finish_stores, streamed_buffers
-from graphc.codegen.kernels.row_blocking import emit_shared_rows
 from graphc.codegen.kernels.scalars import EMITTERS as SCALARS
 from graphc.codegen.kernels.scope import Emitters, KernelScope
-from graphc.codegen.kernels.software_pipelined_rows import emit_staggered
-from graphc.codegen.kernels.tiled_transpose import emit_across
+from graphc.codegen.kernels.table import loop_emitters
 from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.types import I64, POINTER_ALIGN, PTR
 from graphc.ir.dims.expressions import ceil_div
-from graphc.kernel.ir import Block, Kernel
-from graphc.kernel.schedule.kinds import (
-    Collapsed,
-    ColumnBlocked,
-    Pipelined,
-    RowBlocked,
-    Schedule,
-    Tiled,
-    Vector,
-)
+from graphc.kernel.ir import Kernel
 from graphc.kernel.statements.blocks import Loop, Reduce
 
 ATTRIBUTES = "nounwind alignstack(64)"
@@ -56,23 +40,12 @@ _PARAMETERS = {
     "buffers": PTR, "dims": PTR, "status": PTR, "begin": I64, "end": I64, "seat": I64,
 }  # fmt: skip
 
-_LOOPS: Mapping[type[Schedule], Callable[[KernelScope, Block, Any], None]] = {
-    Vector: emit_vector_loop,
-    ColumnBlocked: emit_stripes,
-    Tiled: emit_across,
-    Pipelined: emit_staggered,
-    RowBlocked: emit_shared_rows,
-    Collapsed: emit_flat_rows,
-}
-"""What emits a loop of each schedule."""
-
-
 def _emit_loop(k: KernelScope, statement: Loop) -> None:
     schedule = k.kernel.schedule.get(statement) if k.lanes == 1 else None
     if schedule is None:
         emit_plain_loop(k, statement)
     else:
-        _LOOPS[type(schedule)](k, statement, schedule)
+        loop_emitters()[type(schedule)](k, statement, schedule)
 
 
 EMITTERS = Emitters(

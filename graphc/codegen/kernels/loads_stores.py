@@ -17,7 +17,7 @@ from graphc.codegen.llvm.prefetch import LINE, prefetch
 from graphc.codegen.llvm.storage import from_storage, storage, to_storage
 from graphc.codegen.llvm.types import PTR, ltype
 from graphc.kernel.ir import Statement, Var
-from graphc.kernel.schedule.kinds import Prefetched
+from graphc.kernel.schedule.prefetched import Prefetched
 from graphc.kernel.statements.base import Access
 from graphc.kernel.statements.bodies import accesses_in, loads_in
 from graphc.kernel.statements.memory import Load, Store

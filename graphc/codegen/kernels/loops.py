@@ -11,16 +11,21 @@ from graphc.codegen.kernels.loads_stores import prefetch_streams
 from graphc.codegen.kernels.loop_tail import emit_leftover
 from graphc.codegen.kernels.nontemporal_stores import start_of_lines
 from graphc.codegen.kernels.scope import KernelScope
+from graphc.codegen.kernels.table import emits
 from graphc.codegen.llvm.instructions import Reg
 from graphc.kernel.ir import Block
-from graphc.kernel.schedule.kinds import Collapsed, Schedule, Vector
+from graphc.kernel.schedule.base import Schedule
+from graphc.kernel.schedule.collapsed import Collapsed
+from graphc.kernel.schedule.vector import Vector
 
 
-def emit_plain_loop(k: KernelScope, statement: Block) -> None:
-    """Emits a loop iteration by iteration."""
+def emit_plain_loop(
+    k: KernelScope, statement: Block, bounds: tuple[Reg, Reg] | None = None
+) -> None:
+    """Emits a loop iteration by iteration, or a part of its iterations."""
     e = k.e
     initial = [k.spread(carry.initial) for carry in statement.carries]
-    lower, upper = k.bounds(statement)
+    lower, upper = bounds or k.bounds(statement)
     picked = gathered_rows(k, statement)
     k.held = {}
     with e.loop(lower, upper, 1, initial) as loop:
@@ -37,6 +42,7 @@ def emit_plain_loop(k: KernelScope, statement: Block) -> None:
         k.bind(carry.result, register)
 
 
+@emits(Vector)
 def emit_vector_loop(
     k: KernelScope,
     statement: Block,

@@ -17,7 +17,7 @@ from graphc.codegen.llvm.prefetch import LINE
 from graphc.codegen.llvm.types import I1, I64
 from graphc.ir.dims.expressions import Dim, product
 from graphc.kernel.ir import Block, Buffer, Kernel, Size, Statement, Var
-from graphc.kernel.schedule.kinds import Streaming
+from graphc.kernel.schedule.streaming import Streaming
 from graphc.kernel.statements.base import Access
 from graphc.kernel.statements.bodies import accesses_in
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 from graphc.codegen.kernels.loops import emit_vector_loop
 from graphc.codegen.kernels.nontemporal_stores import start_of_lines
 from graphc.codegen.kernels.scope import KernelScope
+from graphc.codegen.kernels.table import emits
 from graphc.kernel.ir import Block
-from graphc.kernel.schedule.kinds import RowBlocked
+from graphc.kernel.schedule.row_blocked import RowBlocked
 
 
+@emits(RowBlocked)
 def emit_shared_rows(k: KernelScope, rows: Block, schedule: RowBlocked) -> None:
     """Emits a loop over rows."""
     *before, last_of_row = rows.body

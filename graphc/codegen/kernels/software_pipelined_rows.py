@@ -37,6 +37,7 @@ from graphc.codegen.kernels.reduction import (
     terms,
 )
 from graphc.codegen.kernels.scope import KernelScope
+from graphc.codegen.kernels.table import emits
 from graphc.codegen.llvm.instructions import Reg, is_literal
 from graphc.codegen.llvm.prefetch import LINE, prefetch
 from graphc.codegen.llvm.storage import element_of, storage
@@ -46,7 +47,8 @@ from graphc.kernel.ir import (
     Buffer,
     Var,
 )
-from graphc.kernel.schedule.kinds import Pipelined, Prefetched
+from graphc.kernel.schedule.pipelined import Pipelined
+from graphc.kernel.schedule.prefetched import Prefetched
 from graphc.kernel.schedule.row_stages import (
     Scalars,
     columns_of,
@@ -62,6 +64,7 @@ from graphc.kernel.statements.base import Access
 from graphc.kernel.statements.bodies import accesses_in, stores_in
 
 
+@emits(Pipelined)
 def emit_staggered(k: KernelScope, rows: Block, schedule: Pipelined) -> None:
     """Emits a loop over rows whose stages run at the same time."""
     _Staggered(k, rows, *stages_of(rows)).emit()

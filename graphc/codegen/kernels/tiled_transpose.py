@@ -31,6 +31,7 @@ from graphc.codegen.kernels.nontemporal_stores import (
     start_of_lines,
 )
 from graphc.codegen.kernels.scope import KernelScope
+from graphc.codegen.kernels.table import emits
 from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg, is_literal
 from graphc.codegen.llvm.prefetch import LINE, prefetch
@@ -40,12 +41,13 @@ from graphc.codegen.llvm.types import I64, ltype
 from graphc.ir.dims.expressions import Dim
 from graphc.kernel.analysis.index_range import loads_across
 from graphc.kernel.ir import Block, Var
-from graphc.kernel.schedule.kinds import Tiled
 from graphc.kernel.schedule.nest import tile_extent
+from graphc.kernel.schedule.tiled import Tiled
 from graphc.kernel.statements.base import Access
 from graphc.kernel.statements.bodies import stores_in
 
 
+@emits(Tiled)
 def emit_across(k: KernelScope, statement: Block, schedule: Tiled) -> None:
     """Emits the loop and the vector loop inside it by tiles."""
     _Tiling(k, statement, schedule).emit()
