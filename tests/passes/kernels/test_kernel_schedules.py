@@ -133,6 +133,26 @@ def test_block_rows() -> None:
     )
 
 
+def test_interleave_rows() -> None:
+    assert schedule_of(lambda x: gx.cummax(x, 1), (8, 50)) == ["parallel @ interleaved(4)"]
+    assert schedule_of(lambda x: gx.cummax(x, 1), (None, None)) == ["parallel @ interleaved(4)"]
+    assert schedule_of(lambda x: gx.cummax(x, 1), (3, 50)) == []
+    assert schedule_of(lambda x: gx.cummax(x, 0), (50, 8)) == ["vector @ vector(8)"]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("shape", [(0, 5), (1, 5), (5, 0), (4, 1), (7, 33), (1003, 70), (3, 5, 9)])
+def test_interleaved_rows_are_those_of_numpy(shape: tuple[int, ...], threads: int) -> None:
+    x = sample(*shape)
+    x[x > 2] = np.nan
+    with gx.Graph() as graph:
+        fed = gx.placeholder((None,) * len(shape))
+        results = [gx.cummax(fed, -1), gx.cumprod(fed, -1)]
+    found = gx.Session(graph, threads=threads).run(results, {fed: x})
+    np.testing.assert_array_equal(found[0], np.maximum.accumulate(x, -1))
+    np.testing.assert_array_equal(found[1], np.multiply.accumulate(x, -1))
+
+
 def test_collapse_rows() -> None:
     found = schedule_of(lambda x, y: gx.tanh(x @ y), (300, 200), (200, 30))
     assert "parallel @ collapsed(32)" in found
@@ -165,6 +185,7 @@ EXAMPLES: dict[str, tuple[Function, list[Any]]] = {
     "collapse_rows": (lambda x, y: gx.tanh(x @ y), [sample(300, 200), sample(200, 30)]),
     "stream_stores": (lambda x: x * 2 + 1, [sample(12 * MIB // 4 + 5)]),
     "block_rows": (lambda x, b: (x + b) * 0.5, [sample(400, 8192), sample(8192)]),
+    "interleave_rows": (lambda x: gx.cummin(x, 1), [sample(203, 70)]),
     "prefetch": (lambda x: x * 2 + 1, [sample(12 * MIB // 4 + 5)]),
     "gather_ahead": (
         lambda t, i: gx.take(t, i, axis=0), [sample(9000, 64), np.arange(0, 8999, 7)]
@@ -175,6 +196,7 @@ GIVES = {
     "vectorize": "vector", "tile": "tiled", "pipeline_rows": "pipelined",
     "block_columns": "column_blocked", "collapse_rows": "collapsed", "stream_stores": "streaming",
     "block_rows": "row_blocked", "prefetch": "prefetched", "gather_ahead": "gathered",
+    "interleave_rows": "interleaved",
 }  # fmt: skip
 
 
@@ -249,6 +271,7 @@ def test_texts_of_schedules_are_read_back() -> None:
         ("tiled(8, 8, 384)", "it is no loop across another"),
         ("pipelined(2)", "rows are not independent"),
         ("row_blocked(8, 64)", "it is no loop over rows"),
+        ("interleaved(4)", "no chain of operations is a row"),
         ("collapsed(32)", "it is no loop over rows"),
         ("streaming(1, 1)", "it is no store"),
         ("prefetched(64, 1)", "it is no load"),
@@ -273,7 +296,7 @@ def test_the_verifier_refuses_a_schedule_of_what_is_not_there() -> None:
 @pytest.mark.parametrize(
     ("schedule", "problem"),
     [
-        ("fast(1)", "expected one of vector"),
+        ("fast(1)", "expected one of collapsed, column_blocked"),
         ("vector(1, 2)", "expected '\\)'"),
         ("vector(-1)", "not negative"),
     ],
