@@ -4,7 +4,7 @@ PYTHON ?= python3
 PYTHON_HERE = $(PYTHON)
 PIP_INSTALL = -m pip install --disable-pip-version-check
 
-.PHONY: help demo test test-all check-mode golden golden-diff ulp fuzz bench clean
+.PHONY: help demo test test-all check-mode golden golden-diff ulp fuzz slow bench clean
 
 help:
 	@echo 'make demo    train a network on real digits, export it, classify with the artifact'
@@ -14,6 +14,7 @@ help:
 	@echo 'make ulp     sweep every float32 input of the vector functions (long)'
 	@echo 'make check-mode  the programs of the tests, and random ones, under GRAPHC=check'
 	@echo 'make fuzz    long random tests'
+	@echo 'make slow    all tests that the suite leaves out, fuzzing among them (hours)'
 	@echo 'make golden  record the texts of the levels anew, by their hashes (tests/golden);'
 	@echo '             golden-diff PROGRAM=softmaxes: how texts differ from those recorded'
 	@echo 'make bench   compare with ten peers, on one thread and on two (an hour)'
@@ -57,6 +58,9 @@ golden: .venv/test/.installed
 
 golden-diff: .venv/test/.installed
 	$(GOLDEN) diff $(PROGRAM) $(BASE)
+
+slow: .venv/test/.installed
+	.venv/test/bin/python -m pytest -n 2 -m slow
 
 fuzz: .venv/test/.installed
 	.venv/test/bin/python -m pytest -m slow -k fuzz

@@ -35,7 +35,7 @@ from random_spellings import JOINING, MORE
 from random_states import STATEFUL
 
 FEW = settings(
-    max_examples=40,
+    max_examples=15,
     deadline=None,
     database=None,
     derandomize=True,
@@ -90,13 +90,13 @@ def test_random_tables_keep_their_bits(recipe: Recipe) -> None:
     check_exact_passes(recipe, build_of(recipe, CROSSING))
 
 
-@settings(FEW, max_examples=20)
+@settings(FEW, max_examples=8)
 @given(recipes(steps=STATEFUL, variables=4))
 def test_random_states_keep_their_bits(recipe: Recipe) -> None:
     check_states(recipe)
 
 
-@settings(FEW, max_examples=6)
+@settings(FEW, max_examples=3)
 @given(recipes(steps=STATEFUL, variables=4))
 def test_random_states_of_libraries(tmp_path: Path, recipe: Recipe) -> None:
     check_states_of_libraries(recipe, tmp_path / "library")
@@ -120,7 +120,7 @@ def test_random_programs_stay_finite_and_near(recipe: Recipe) -> None:
     check_stability(recipe)
 
 
-@settings(FEW, max_examples=70)
+@settings(FEW, max_examples=25)
 @given(recipes(steps=GROUPED, special=False, most=9))
 def test_random_groups_are_what_lowering_takes(recipe: Recipe) -> None:
     """Fault 6."""

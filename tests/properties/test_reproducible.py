@@ -62,7 +62,7 @@ def test_matrix_products(
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("width", [1, 3, 31, 32, 33, 100, 1000, 5000])
+@pytest.mark.parametrize("width", [1, 31, 33, 1000, 5000])
 @pytest.mark.parametrize(
     "function",
     [

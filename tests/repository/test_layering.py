@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 import networkx
+import pytest
 from tools import ROOT, child_environment
 
 PACKAGES = ("graphc", "passes")
@@ -268,6 +269,7 @@ def loaded_with(module: str) -> frozenset[str]:
     return frozenset(found)
 
 
+@pytest.mark.slow
 def test_each_module_imports_without_others() -> None:
     """Each module is imported where nothing of the product is, but what it imports itself.
 
