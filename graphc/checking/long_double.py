@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from graphc.kernel.scalar import PRIMITIVES
+
 IS_WIDE = np.finfo(np.longdouble).nmant > np.finfo(np.float64).nmant
 """Whether a long double has more bits than a float64."""
 
@@ -41,12 +43,15 @@ def erfc(x: Any) -> Any:
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2,
-    "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tan": np.tan, "sinh": np.sinh,
-    "cosh": np.cosh, "tanh": np.tanh, "arctan": np.arctan, "erf": erf, "erfc": erfc,
-    "power": np.power,
+    "log10": np.log10, "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tan": np.tan,
+    "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "arcsin": np.arcsin, "arccos": np.arccos,
+    "arctan": np.arctan, "erf": erf, "erfc": erfc, "power": np.power,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "floor": np.floor, "ceil": np.ceil,
     "round": np.rint, "trunc": np.trunc, "sign": np.sign, "mod": np.mod, "fmod": np.fmod,
-    "floor_divide": np.floor_divide,
+    "floor_divide": np.floor_divide, "copysign": np.copysign,
+    "ldexp": PRIMITIVES["ldexp"].reference,
+    "frexp_significand": PRIMITIVES["significand"].reference,
+    "frexp_exponent": PRIMITIVES["exponent"].reference,
 }  # fmt: skip
 """By the name of the op."""
 

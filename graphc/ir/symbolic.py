@@ -17,7 +17,7 @@ from graphc.ir.surface import functions, surface_names
 
 _RENAMED = {
     "absolute": "abs", "amax": "max", "amin": "min", "true_divide": "divide",
-    "remainder": "mod", "invert": "bitwise_not", "rint": "round",
+    "remainder": "mod", "invert": "bitwise_not",
 }  # fmt: skip
 """What NumPy calls otherwise."""
 
@@ -109,8 +109,6 @@ class Symbolic:
                 where=caller(),
                 hint="build it from graphc's own functions",
             )
-        if ufunc.__name__ == "divmod":
-            return tuple(functions[name](*inputs) for name in ("floor_divide", "mod"))
         return _numpy_function(ufunc.__name__)(*inputs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:

@@ -135,6 +135,24 @@ def _sigmoid(x: Any) -> Any:
     return result.astype(np.asarray(x).dtype)
 
 
+def _exponent(x: Any) -> Any:
+    """That of a significand in [1/2, 1), as a float; 0 where there is none."""
+    significand, exponent = np.frexp(x)
+    return np.where(np.isfinite(significand), exponent, 0).astype(np.asarray(x).dtype)
+
+
+def _ldexp(x: Any, exponent: Any) -> Any:
+    """x·2^exponent, rounded once; the exponent is rounded to a whole number before."""
+    # so far from 0 every number has overflowed or vanished
+    near = np.clip(np.where(np.isnan(exponent), 0, np.rint(exponent)), -5000, 5000).astype(np.int32)
+    return np.where(np.isnan(exponent), np.nan, np.ldexp(x, near)).astype(np.asarray(x).dtype)
+
+
+def _popcount(x: Any) -> Any:
+    """The ones among the bits, those of a negative number in two's complement."""
+    return np.bitwise_count(x.view(f"u{x.dtype.itemsize}")).astype(x.dtype)
+
+
 _name: str
 _function: Callable[..., Any]
 for _name, _function in (("add", np.add), ("multiply", np.multiply)):
@@ -161,12 +179,17 @@ for _name, _function in (
 ):
     _declare(_name, 1, _FLOAT, _function)
 _declare("copysign", 2, _FLOAT, np.copysign)
+_declare("nextafter", 2, _FLOAT, np.nextafter)
+_declare("significand", 1, _FLOAT, lambda x: np.frexp(x)[0])
+_declare("exponent", 1, _FLOAT, _exponent)
+_declare("ldexp", 2, _FLOAT, _ldexp)
 _declare("fma", 3, _FLOAT, fma)
 for _name, _function in (
     ("exp", np.exp), ("exp2", np.exp2), ("expm1", np.expm1), ("log", np.log), ("log2", np.log2),
-    ("log1p", np.log1p), ("sin", np.sin), ("cos", np.cos), ("tan", np.tan), ("tanh", np.tanh),
-    ("sinh", np.sinh), ("cosh", np.cosh), ("arctan", np.arctan), ("erf", _erf),
-    ("erfc", _erfc), ("sigmoid", _sigmoid),
+    ("log10", np.log10), ("log1p", np.log1p), ("sin", np.sin), ("cos", np.cos), ("tan", np.tan),
+    ("tanh", np.tanh), ("sinh", np.sinh), ("cosh", np.cosh), ("arcsin", np.arcsin),
+    ("arccos", np.arccos), ("arctan", np.arctan), ("erf", _erf), ("erfc", _erfc),
+    ("sigmoid", _sigmoid),
 ):  # fmt: skip
     _declare(_name, 1, _FLOAT, _function, exact=False)
 for _name in ("log", "tanh", "sigmoid", "erf", "erfc", "sin", "cos"):
@@ -190,6 +213,8 @@ _declare("and", 2, _BITS, np.bitwise_and)
 _declare("or", 2, _BITS, np.bitwise_or)
 _declare("xor", 2, _BITS, np.bitwise_xor)
 _declare("not", 1, _BITS, np.bitwise_not)
+_declare("popcount", 1, _INTEGER, _popcount)
+_declare("gcd", 2, _INTEGER, np.gcd)
 _declare("left_shift", 2, _INTEGER, _shift(left=True))
 _declare("right_shift", 2, _INTEGER, _shift(left=False))
 _declare("select", 3, _ANY, np.where, "second")

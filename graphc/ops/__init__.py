@@ -6,29 +6,47 @@ from graphc.ops.indexing import core, getitem, picking, unread
 from graphc.ops.linalg import einsum, matmul, panels
 from graphc.ops.move import joining, parts, placing, shape, slicing
 from graphc.ops.nn import attention, layers, losses
-from graphc.ops.pointwise import arithmetic, fast, logic, math, rounding
+from graphc.ops.pointwise import (
+    angles,
+    arithmetic,
+    divisors,
+    fast,
+    inverses,
+    logarithms,
+    logic,
+    math,
+    nearness,
+    rounding,
+    signs,
+    variants,
+)
 from graphc.ops.reduce import axes, scaled_norms, scans, statistics
 
 families_loaded()
 
 __all__ = [
+    "angles",
     "arithmetic",
     "attention",
     "axes",
     "control",
     "core",
     "creation",
+    "divisors",
     "einsum",
     "fast",
     "files",
     "fused",
     "getitem",
+    "inverses",
     "joining",
     "layers",
+    "logarithms",
     "logic",
     "losses",
     "math",
     "matmul",
+    "nearness",
     "panels",
     "parts",
     "picking",
@@ -37,9 +55,11 @@ __all__ = [
     "scaled_norms",
     "scans",
     "shape",
+    "signs",
     "slicing",
     "source",
     "state",
     "statistics",
     "unread",
+    "variants",
 ]

@@ -84,20 +84,17 @@ def test_fault_21_names_in_common_use_have_an_answer(name: str) -> None:
 
 X = np.array([0.9, -0.3, 0.0, 0.25])
 Y = np.array([-0.5, 0.3, 2.0, -0.0])
-LARGE = {"arccosh", "acosh"}
-MISSING = {"nanmax", "nanmean", "nanmin", "nanprod", "nansum", "fmax", "fmin"}
-OTHER = {"nan_to_num", "roll", "matrix_norm"}  # names that a formula leaves to its reader
+MISSING = {"nanmax", "nanmean", "nanmin", "nanprod", "nansum"}
+OTHER = {"roll", "matrix_norm"}  # names that a formula leaves to its reader
 
 
 @pytest.mark.parametrize("name", sorted(set(FORMULAS) - OTHER))
 def test_fault_21_formulas_compute_what_numpy_does(name: str) -> None:
     function = getattr(np, name, None) or getattr(np.linalg, name)
-    x = X * 3 + 5 if name in LARGE else X
+    x = X
     if name in MISSING:
         x = np.where(x == 0, np.nan, x)
-    y = np.array([1, -2, 3, 0]) if name == "ldexp" else Y
-    if name == "float_power":
-        x = np.abs(x) + 0.1
+    y = Y
     with gx.Graph():
         made = {"x": gx.placeholder((4,), "float64"), "y": gx.placeholder((4,), y.dtype)}
         formula = FORMULAS[name]
@@ -170,8 +167,8 @@ def test_fault_21_only_slips_of_the_hand_are_taken_for_another_name() -> None:
     [
         ("vstack", "gx.concatenate"), ("hstack", "gx.concatenate"), ("sort", "no sorting yet"),
         ("linalg.norm", "write gx.sqrt(gx.sum(x * x))"), ("linalg.inv", "numpy.linalg on fetched"),
-        ("fft.fft", "numpy.fft"), ("arcsin", "gx.arctan2"), ("unique", "would depend on numbers"),
-        ("histogram", "gx.scatter_add"), ("cross", "there is none"), ("modf", "there is none"),
+        ("fft.fft", "numpy.fft"), ("unique", "would depend on numbers"),
+        ("histogram", "gx.scatter_add"), ("cross", "there is none"), ("i0", "there is none"),
         ("tril", "gx.where"), ("roll", "gx.concatenate"),
     ],
 )  # fmt: skip

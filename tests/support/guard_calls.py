@@ -60,18 +60,30 @@ def named(names: str, words: str) -> None:
 # --- element by element --------------------------------------------------------------------------
 
 named(
-    "abs arctan ceil cos cosh erf erfc exp exp2 expm1 floor gelu isfinite isinf isnan leaky_relu "
-    "log log1p log2 logical_not negative ravel reciprocal relu round rsqrt sigmoid sign silu sin "
-    "sinh softplus sqrt square stop_gradient tan tanh trunc",
+    "abs arccos arcsin arcsinh arctan arctanh cbrt ceil cos cosh deg2rad degrees entr erf erfc exp "
+    "exp2 expit expm1 fabs fix floor gelu isfinite isinf isnan isneginf isposinf leaky_relu log "
+    "log10 log1p log2 logical_not logit nan_to_num negative positive rad2deg radians ravel "
+    "reciprocal relu rint round rsqrt sigmoid sign signbit silu sin sinc sinh softplus sqrt square "
+    "stop_gradient tan tanh trunc",
     "ab",
 )
-named("bitwise_not", "i:ab")
+call("arccosh", "ab", lambda x: gx.arccosh(x * x + 1), lambda x: np.arccosh(x * x + 1))
+call("frexp", "ab", gx.frexp, np.frexp)
+call("modf", "ab", gx.modf, np.modf)
+call("spacing", "ab", lambda x: gx.spacing(gx.stop_gradient(x)), np.spacing)
+named("bitwise_not bitwise_count", "i:ab")
 named(
-    "add arctan2 divide equal floor_divide fmod greater greater_equal guarded_multiply hypot less "
-    "less_equal logaddexp logical_and logical_or logical_xor maximum minimum mod multiply "
-    "not_equal power remainder subtract",
+    "add arctan2 copysign divide divmod equal float_power floor_divide fmax fmin fmod greater "
+    "greater_equal guarded_multiply hypot less less_equal logaddexp logical_and logical_or "
+    "logical_xor maximum minimum mod multiply not_equal power remainder subtract",
     "a a|ab b|a1 ab|ab ab|abc bc|. a",
 )
+call("nextafter", "a a|ab b|. a", lambda *v: gx.nextafter(*map(gx.stop_gradient, v)), np.nextafter)
+named("heaviside isclose logaddexp2 xlogy xlog1py", "a a|ab b|. a")
+named("allclose array_equiv", "a a|ab b")
+call("array_equal", "ab ab|a b|ab a|1a ba", gx.array_equal, np.array_equal)
+call("ldexp", "ab i:b|a i:.", gx.ldexp, np.ldexp)
+named("gcd lcm", "i:a i:a|i:ab i:b")
 named("bitwise_and bitwise_or bitwise_xor left_shift right_shift", "i:a i:a|i:ab i:b")
 call("clip", "a a a|ab b .|ab a1 b", lambda x, y, z: gx.clip(x, y, z), np.clip)
 call("clip", "ab b", lambda x, y: gx.clip(x, y), lambda x, y: np.clip(x, y, None))

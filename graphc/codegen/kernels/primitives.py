@@ -8,6 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from graphc.codegen.kernels.float_parts import (
+    emit_exponent,
+    emit_ldexp,
+    emit_nextafter,
+    emit_significand,
+)
 from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.lanes import any_lane
@@ -283,6 +289,38 @@ def _power_loop(e: FunctionEmitter, base: Reg, exponent: Reg) -> Reg:
     return result
 
 
+# --- common divisors -----------------------------------------------------------------------------
+
+
+def _gcd(e: FunctionEmitter, operands: Sequence[Reg], dtype: DType) -> Reg:
+    """Euclid's algorithm on magnitudes read as unsigned, until every lane has nothing left."""
+    a, b = operands
+    if dtype.kind == "int":
+        a, b = (e.intrinsic("abs", x.type, x, e.const(False, I1)) for x in operands)
+    type_ = a.type
+    head, body, done, before = e.label("head"), e.label("body"), e.label("done"), e.block
+    names = [e.fresh("next") for _ in range(2)]
+    latch = e.label("latch")
+    e.jump(head)
+    e.start(head)
+    larger, smaller = (
+        e.assign(type_, f"phi {type_} [ {first.text}, %{before} ], [ {name}, %{latch} ]")
+        for first, name in zip((a, b), names, strict=True)
+    )
+    goes_on = smaller.differs(0)
+    e.branch(any_lane(e, goes_on), body, done)
+    e.start(body)
+    divisor = e.select(goes_on, smaller, 1)
+    rest = larger - _quotient(e, larger, divisor, signed=False) * divisor
+    e.jump(latch)
+    e.start(latch)
+    e.line(f"{names[0]} = select {goes_on}, {smaller}, {larger}")
+    e.line(f"{names[1]} = select {goes_on}, {rest}, {smaller}")
+    e.jump(head)
+    e.start(done)
+    return larger
+
+
 # --- comparisons, bits ---------------------------------------------------------------------------
 
 
@@ -371,6 +409,10 @@ _EMITTERS: dict[str, Emitter] = {
     "round": _intrinsic("roundeven"),
     "trunc": _intrinsic("trunc"),
     "copysign": _intrinsic("copysign"),
+    "nextafter": emit_nextafter,
+    "significand": emit_significand,
+    "exponent": emit_exponent,
+    "ldexp": emit_ldexp,
     "fma": _intrinsic("fma"),
     "integer_power": _integer_power,
     "equal": _comparison("oeq", "eq", "eq"),
@@ -387,6 +429,8 @@ _EMITTERS: dict[str, Emitter] = {
     "or": _bits("or"),
     "xor": _bits("xor"),
     "not": _not,
+    "popcount": _intrinsic("ctpop"),
+    "gcd": _gcd,
     "left_shift": _shift(left=True),
     "right_shift": _shift(left=False),
     "select": _select,

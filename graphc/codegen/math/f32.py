@@ -52,6 +52,8 @@ _LOG = (-0.166846126, 0.200120345, -0.249996200, 0.333331972)
 # the significand is taken from [2/3, 4/3): the bits of 2/3
 _TWO_THIRDS_WORD = 0x3F2AAAAB
 _INV_LN2_HIGH, _INV_LN2_LOW = 1.4428710938, -1.7605285393e-04
+_INV_LN10_HIGH, _INV_LN10_LOW = 4.3432617188e-01, -3.1689971365e-05
+_LOG10_2_HIGH, _LOG10_2_LOW = 3.0102920532e-01, 7.9034151668e-07
 _SIN = (2.86567956e-6, -1.98559923e-4, 8.33338592e-3, -1.66666672e-1)
 _COS = (2.44677067e-5, -1.38877297e-3, 4.16666567e-2, -5.0e-1)
 _TAN = (
@@ -276,17 +278,33 @@ def _log(m: FloatMath, x: Reg) -> Reg:
     return log_specials(m, _log_sum(m, f, exponent), x)
 
 
-def _log2(m: FloatMath, x: Reg) -> Reg:
-    """The leading part of ln(1+f) has 12 bits, so that its product with 1/ln 2 is exact."""
-    f, exponent = log_split(m, x)
+def _log_halves(m: FloatMath, f: Reg) -> tuple[Reg, Reg]:
+    """ln(1+f) in two parts, of which the leading one has 12 bits."""
     half_square = f * f * 0.5
     high = m.top_bits(f - half_square, 12)
-    low = f - high - half_square + _log_tail(m, f)
+    return high, f - high - half_square + _log_tail(m, f)
+
+
+def _log2(m: FloatMath, x: Reg) -> Reg:
+    """The leading part of ln(1+f) is short, so that its product with 1/ln 2 is exact."""
+    f, exponent = log_split(m, x)
+    high, low = _log_halves(m, f)
     rest = m.fma(low, _INV_LN2_HIGH, (low + high) * _INV_LN2_LOW)
     lead = high * _INV_LN2_HIGH
     total = exponent + lead
     rest = rest + m.sum_error(exponent, lead, total)
     return log_specials(m, total + rest, x)
+
+
+def _log10(m: FloatMath, x: Reg) -> Reg:
+    """As log2; the product of the exponent with the leading part of log10 2 is exact too."""
+    f, exponent = log_split(m, x)
+    high, low = _log_halves(m, f)
+    rest = m.fma(low, _INV_LN10_HIGH, (low + high) * _INV_LN10_LOW)
+    rest = m.fma(exponent, _LOG10_2_LOW, rest)
+    lead, whole = high * _INV_LN10_HIGH, exponent * _LOG10_2_HIGH
+    total = whole + lead
+    return log_specials(m, total + (rest + m.sum_error(whole, lead, total)), x)
 
 
 def _log1p(m: FloatMath, x: Reg) -> Reg:
@@ -444,6 +462,7 @@ FUNCTIONS: dict[str, Callable[..., Reg]] = {
     "expm1": _expm1,
     "log": _log,
     "log2": _log2,
+    "log10": _log10,
     "log1p": _log1p,
     "sin": _angle("sin", _sin_kernel, True),
     "cos": _angle("cos", _cos_kernel, False),

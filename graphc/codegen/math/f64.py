@@ -25,6 +25,8 @@ from graphc.codegen.math.payne_hanek import reduce_huge
 # ln 2 in two parts; the high one times an exponent is exact
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 _INV_LN2_HIGH, _INV_LN2_LOW = 1.44269504072144627571e00, 1.67517131648865118353e-10
+_INV_LN10_HIGH, _INV_LN10_LOW = 4.34294481878168880939e-01, 2.50829467116452752298e-11
+_LOG10_2_HIGH, _LOG10_2_LOW = 3.01029995663611771306e-01, 3.69423907715893078616e-13
 _LN2 = 0.6931471805599453
 # the significand is taken from [sqrt 1/2, sqrt 2): the bits of sqrt 1/2
 _ROOT_HALF_WORD = 0x3FE6A09E667F3BCD
@@ -261,17 +263,33 @@ def _log(m: FloatMath, x: Reg) -> Reg:
     return log_specials(m, _log_sum(m, f, exponent), x)
 
 
+def _log_halves(m: FloatMath, f: Reg) -> tuple[Reg, Reg]:
+    """ln(1+f) in two parts, of which the leading one has 21 bits."""
+    half_square, rest = _log_parts(m, f)
+    high = m.top_bits(f - half_square, 32)
+    return high, f - high - half_square + rest
+
+
 def _log2(m: FloatMath, x: Reg) -> Reg:
     """The leading part of ln(1+f) is short, so that its product with 1/ln 2 is exact."""
     f, exponent = log_split(m, x)
-    half_square, rest = _log_parts(m, f)
-    high = m.top_bits(f - half_square, 32)
-    low = f - high - half_square + rest
+    high, low = _log_halves(m, f)
     lead = high * _INV_LN2_HIGH
     tail = m.fma(low, _INV_LN2_HIGH, (low + high) * _INV_LN2_LOW)
     total = exponent + lead
     tail = tail + m.sum_error(exponent, lead, total)
     return log_specials(m, total + tail, x)
+
+
+def _log10(m: FloatMath, x: Reg) -> Reg:
+    """As log2; the product of the exponent with the leading part of log10 2 is exact too."""
+    f, exponent = log_split(m, x)
+    high, low = _log_halves(m, f)
+    tail = m.fma(low, _INV_LN10_HIGH, (low + high) * _INV_LN10_LOW)
+    tail = m.fma(exponent, _LOG10_2_LOW, tail)
+    lead, whole = high * _INV_LN10_HIGH, exponent * _LOG10_2_HIGH
+    total = whole + lead
+    return log_specials(m, total + (tail + m.sum_error(whole, lead, total)), x)
 
 
 def _log1p(m: FloatMath, x: Reg) -> Reg:
@@ -450,6 +468,7 @@ FUNCTIONS: dict[str, Callable[..., Reg]] = {
     "expm1": _expm1,
     "log": _log,
     "log2": _log2,
+    "log10": _log10,
     "log1p": _log1p,
     "sin": _angle("sin", _sin_kernel, True),
     "cos": _angle("cos", _cos_kernel, False),

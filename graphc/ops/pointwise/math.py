@@ -31,7 +31,7 @@ _MONOTONE = Algebra(monotone=True)
 _LN2 = math.log(2.0)
 
 
-def _function(
+def of_a_real(
     name: str,
     doc: str,
     partial: Callable[[Value, Value], Value],
@@ -58,36 +58,36 @@ def _function(
     )
 
 
-exp_op = _function("exp", "e to the x.", lambda x, y: y, monotone=True, low=-20, high=20,
+exp_op = of_a_real("exp", "e to the x.", lambda x, y: y, monotone=True, low=-20, high=20,
                    differentiable=(-2, 2))  # fmt: skip
-exp2_op = _function("exp2", "2 to the x.", lambda x, y: y * _LN2, monotone=True, low=-20, high=20,
+exp2_op = of_a_real("exp2", "2 to the x.", lambda x, y: y * _LN2, monotone=True, low=-20, high=20,
                     differentiable=(-2, 2))  # fmt: skip
-expm1_op = _function("expm1", "exp(x) - 1, accurate near 0.", lambda x, y: y + 1, monotone=True)
-log_op = _function("log", "The natural logarithm; -inf at 0, NaN below.",
+expm1_op = of_a_real("expm1", "exp(x) - 1, accurate near 0.", lambda x, y: y + 1, monotone=True)
+log_op = of_a_real("log", "The natural logarithm; -inf at 0, NaN below.",
                    lambda x, y: like(1, x) / x, monotone=True, low=0.0,
                    differentiable=(0.5, 4.0))  # fmt: skip
-log2_op = _function("log2", "The logarithm to base 2; -inf at 0, NaN below.",
+log2_op = of_a_real("log2", "The logarithm to base 2; -inf at 0, NaN below.",
                     lambda x, y: like(1 / _LN2, x) / x, monotone=True, low=0.0,
                     differentiable=(0.5, 4.0))  # fmt: skip
-log1p_op = _function("log1p", "log(1 + x), accurate near 0.", lambda x, y: like(1, x) / (x + 1),
+log1p_op = of_a_real("log1p", "log(1 + x), accurate near 0.", lambda x, y: like(1, x) / (x + 1),
                      monotone=True, low=-0.9, differentiable=(-0.5, 4.0))  # fmt: skip
-sin_op = _function("sin", "The sine of an angle in radians.", lambda x, y: cos(x))
-cos_op = _function("cos", "The cosine of an angle in radians.", lambda x, y: -sin(x))
-tan_op = _function("tan", "The tangent of an angle in radians.", lambda x, y: y * y + 1,
+sin_op = of_a_real("sin", "The sine of an angle in radians.", lambda x, y: cos(x))
+cos_op = of_a_real("cos", "The cosine of an angle in radians.", lambda x, y: -sin(x))
+tan_op = of_a_real("tan", "The tangent of an angle in radians.", lambda x, y: y * y + 1,
                    differentiable=(-1, 1), max_ulp=3.0)  # fmt: skip
-tanh_op = _function("tanh", "The hyperbolic tangent.", lambda x, y: 1 - y * y, monotone=True)
-sinh_op = _function("sinh", "The hyperbolic sine.", lambda x, y: cosh(x), monotone=True,
+tanh_op = of_a_real("tanh", "The hyperbolic tangent.", lambda x, y: 1 - y * y, monotone=True)
+sinh_op = of_a_real("sinh", "The hyperbolic sine.", lambda x, y: cosh(x), monotone=True,
                     max_ulp=3.0)  # fmt: skip
-cosh_op = _function("cosh", "The hyperbolic cosine.", lambda x, y: sinh(x), max_ulp=3.0)
-arctan_op = _function("arctan", "The angle in radians whose tangent is x.",
+cosh_op = of_a_real("cosh", "The hyperbolic cosine.", lambda x, y: sinh(x), max_ulp=3.0)
+arctan_op = of_a_real("arctan", "The angle in radians whose tangent is x.",
                       lambda x, y: like(1, x) / (x * x + 1), monotone=True)  # fmt: skip
-erf_op = _function("erf", "The error function.",
+erf_op = of_a_real("erf", "The error function.",
                    lambda x, y: exp(-(x * x)) * (2 / math.sqrt(math.pi)),
                    monotone=True)  # fmt: skip
-erfc_op = _function("erfc", "One minus the error function, accurate where that is small too.",
+erfc_op = of_a_real("erfc", "One minus the error function, accurate where that is small too.",
                     lambda x, y: exp(-(x * x)) * (-2 / math.sqrt(math.pi)),
                     max_ulp=6.0)  # fmt: skip
-sigmoid_op = _function("sigmoid", "1 / (1 + exp(-x)), without overflow.", lambda x, y: y * (1 - y),
+sigmoid_op = of_a_real("sigmoid", "1 / (1 + exp(-x)), without overflow.", lambda x, y: y * (1 - y),
                        monotone=True, low=-20, high=20, differentiable=(-4, 4),
                        max_ulp=3.0)  # fmt: skip
 
@@ -194,26 +194,30 @@ def sigmoid(x: Any) -> Value:
 def _logaddexp_partials(
     inputs: Sequence[Value], output: Value, attrs: Attributes
 ) -> Sequence[Value | None]:
-    """The shares exp(x - out) and exp(y - out), 0 where both operands are -inf."""
+    """The shares exp(x - out) and exp(y - out)."""
+    return shares_of_sum(output, gap(inputs))
+
+
+def shares_of_sum(output: Value, gap_: Value) -> tuple[Value, Value]:
+    """What two terms that lie so far apart have of their sum; 0 where its logarithm is -inf."""
     where = surface_function("where")
-    gap = _gap(inputs)
     empty = surface_function("equal")(output, -math.inf)
-    return where(empty, 0, sigmoid(gap)), where(empty, 0, sigmoid(-gap))
+    return where(empty, 0, sigmoid(gap_)), where(empty, 0, sigmoid(-gap_))
 
 
-def _gap(inputs: Sequence[Value]) -> Value:
+def gap(inputs: Sequence[Value]) -> Value:
     """x - y, but 0 where both are the same infinity."""
     x, y = inputs
     same = surface_function("equal")(x, y)
     infinite = surface_function("bitwise_and")(same, surface_function("isinf")(x))
     # equal finite operands keep their difference, which carries the second derivative
-    gap: Value = surface_function("where")(infinite, 0, x - y)
-    return gap
+    result: Value = surface_function("where")(infinite, 0, x - y)
+    return result
 
 
 def _logaddexp_rule(inputs: Sequence[Value], attrs: Attributes) -> Value:
     larger = surface_function("maximum")(*inputs)
-    result: Value = larger + log1p(exp(-surface_function("abs")(_gap(inputs))))
+    result: Value = larger + log1p(exp(-surface_function("abs")(gap(inputs))))
     return result
 
 
