@@ -1,10 +1,20 @@
 """The op families. Importing this package fills the registry."""
 
 from graphc.ir.surface import families_loaded
-from graphc.ops import control, creation, files, fused, source, state
+from graphc.ops import control, creation, files, fused, ranges, source, state
 from graphc.ops.indexing import core, getitem, picking, unread
 from graphc.ops.linalg import einsum, matmul, panels
-from graphc.ops.move import joining, parts, placing, shape, slicing
+from graphc.ops.move import (
+    joining,
+    parts,
+    placing,
+    repeating,
+    rolling,
+    shape,
+    slicing,
+    stacking,
+    triangles,
+)
 from graphc.ops.nn import attention, layers, losses
 from graphc.ops.pointwise import (
     angles,
@@ -51,6 +61,9 @@ __all__ = [
     "parts",
     "picking",
     "placing",
+    "ranges",
+    "repeating",
+    "rolling",
     "rounding",
     "scaled_norms",
     "scans",
@@ -58,8 +71,10 @@ __all__ = [
     "signs",
     "slicing",
     "source",
+    "stacking",
     "state",
     "statistics",
+    "triangles",
     "unread",
     "variants",
 ]

@@ -75,7 +75,7 @@ COMMON = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", COMMON)
+@pytest.mark.parametrize("name", sorted(set(COMMON) - set(dir(gx))))
 def test_fault_21_names_in_common_use_have_an_answer(name: str) -> None:
     text = message(lambda: getattr(gx, name))
     assert text.startswith(f"module 'graphc' has no attribute {name!r}: ")
@@ -165,11 +165,11 @@ def test_fault_21_only_slips_of_the_hand_are_taken_for_another_name() -> None:
 @pytest.mark.parametrize(
     "name, hint",
     [
-        ("vstack", "gx.concatenate"), ("hstack", "gx.concatenate"), ("sort", "no sorting yet"),
+        ("sort", "no sorting yet"),
         ("linalg.norm", "write gx.sqrt(gx.sum(x * x))"), ("linalg.inv", "numpy.linalg on fetched"),
         ("fft.fft", "numpy.fft"), ("unique", "would depend on numbers"),
         ("histogram", "gx.scatter_add"), ("cross", "there is none"), ("i0", "there is none"),
-        ("tril", "gx.where"), ("roll", "gx.concatenate"),
+        ("select", "gx.where"),
     ],
 )  # fmt: skip
 def test_fault_21_numpy_functions_that_are_missing_say_what_to_do(name: str, hint: str) -> None:
@@ -177,7 +177,7 @@ def test_fault_21_numpy_functions_that_are_missing_say_what_to_do(name: str, hin
     with gx.Graph():
         x = gx.placeholder((3, 3), name="x")
         arguments: Any = ([x, x],) if name.endswith("stack") else (x,)
-        if name in ("cross", "roll"):
+        if name in ("cross", "select"):
             arguments = (x, x)
         with pytest.raises(gx.UnsupportedError) as caught:
             function(*arguments)

@@ -152,6 +152,7 @@ call("transpose", "abc b", lambda x, y: gx.transpose(x, (2, 0, 1)) + y)
 call("ravel", "ab ba", lambda x, y: gx.ravel(x) + gx.ravel(y), lambda x, y: x.ravel() + y.ravel())
 call("repeat", "ab", lambda x: gx.repeat(x, 3, axis=0), lambda x: np.repeat(x, 3, axis=0))
 call("repeat", "ab", lambda x: gx.repeat(x, 2))
+call("repeat", "3b", lambda x: gx.repeat(x, [2, 0, 1], 0), lambda x: np.repeat(x, [2, 0, 1], 0))
 call("tile", "ab", lambda x: gx.tile(x, (2, 3)), lambda x: np.tile(x, (2, 3)))
 call("flip", "ab b", lambda x, y: gx.flip(x, 1) * y, lambda x, y: np.flip(x, 1) * y)
 call("squeeze", "1a", lambda x: gx.squeeze(x, 0), lambda x: np.squeeze(x, 0))
@@ -161,6 +162,44 @@ call("reshape", "ab a", lambda x, y: gx.reshape(x, (y.shape[0], -1)))
 call("reshape", "32", lambda x: gx.reshape(x, (2, 3)), lambda x: np.reshape(x, (2, 3)))
 call("reshape", "4a", lambda x: gx.reshape(x, (-1, 2)), lambda x: np.reshape(x, (-1, 2)))
 call("reshape", "ab", lambda x: gx.reshape(x, (-1,)))
+
+# --- NumPy's further moves -----------------------------------------------------------------------
+
+named("atleast_1d atleast_2d atleast_3d diag diagflat fliplr flipud matrix_transpose", "ab")
+named("permute_dims", "ab|abc")
+named("tril triu", "ab|abc")
+call("roll", "ab b", lambda x, y: gx.roll(x, 2, axis=0) * y, lambda x, y: np.roll(x, 2, axis=0) * y)
+call("roll", "ab", lambda x: gx.roll(x, (-1, 4), axis=(0, 1)))
+call("roll", "ab ab", lambda x, y: gx.roll(x, -3) - y, lambda x, y: np.roll(x, -3) - y)
+call("rot90", "ab ba", lambda x, y: gx.rot90(x) + y, lambda x, y: np.rot90(x) + y)
+call("rollaxis", "abc", lambda x: gx.rollaxis(x, 2, 1), lambda x: np.rollaxis(x, 2, 1))
+for _name in ("hstack", "vstack", "dstack", "column_stack"):
+    _function, _numpy = getattr(gx, _name), getattr(np, _name)
+    call(_name, "ab ab|a a|ab cb", lambda *v, f=_function: f(v), lambda *v, f=_numpy: f(v))
+call("append", "ab cb", lambda x, y: gx.append(x, y, 0), lambda x, y: np.append(x, y, 0))
+call("append", "ab cd", gx.append, np.append)
+call("block", "ab ab", lambda x, y: gx.block([[x, y], [y, x]]), lambda x, y: np.block([[x, y], [y, x]]))  # noqa: E501
+call("block", "ab b", lambda x, y: gx.block([[x], [y]]))
+call("array_split", "ab", lambda x: gx.array_split(x, 3), lambda x: np.array_split(x, 3))
+call("hsplit", "a4", lambda x: gx.hsplit(x, 2), lambda x: np.hsplit(x, 2))
+call("vsplit", "ab", lambda x: gx.vsplit(x, [2]), lambda x: np.vsplit(x, [2]))
+call("dsplit", "ab3", lambda x: gx.dsplit(x, 3), lambda x: np.dsplit(x, 3))
+call("broadcast_arrays", "ab b|a1 1b|ab ab", gx.broadcast_arrays, np.broadcast_arrays)
+call("meshgrid", "a b", gx.meshgrid, np.meshgrid)
+call("meshgrid", "a b a", lambda *v: gx.meshgrid(*v, indexing="ij"))
+call("diagonal", "ab", gx.diagonal, np.diagonal)
+call("diagonal", "abc", lambda x: gx.diagonal(x, -1, 2, 0), lambda x: np.diagonal(x, -1, 2, 0))
+call("diag", "a a", lambda x, y: gx.diag(x, 1)[1:] * y[0])
+call("trace", "ab", gx.trace, np.trace)
+call("vander", "a", lambda x: gx.vander(x, 3), lambda x: np.vander(x, 3))
+call("eye", "ab b", lambda x, y: gx.eye(x.shape[0], x.shape[1], 1) * y)
+call("identity", "ab", lambda x: gx.identity(x.shape[0]) @ x)
+call("tri", "ab", lambda x: gx.tri(x.shape[1], k=-1) @ gx.transpose(x))
+call("indices", "ab ab", lambda x, y: gx.indices(x.shape)[1] * y)
+call("linspace", "a a", lambda x, y: gx.linspace(0.0, 1.0, x.shape[0]) * y)
+call("linspace", "a a", lambda x, y: gx.linspace(x, y, 3, endpoint=False))
+call("logspace", "a a", lambda x, y: gx.logspace(0.0, 2.0, x.shape[0]) * y)
+call("geomspace", "a a", lambda x, y: gx.geomspace(x * x + 1, y * y + 2, 3))
 
 # --- parts and margins ---------------------------------------------------------------------------
 
@@ -278,7 +317,7 @@ call("unused sum", "ab b", lambda x, y: gx.ones_like(x + y))
 call("stopped", "a a a", lambda x, y, z: gx.stop_gradient(x * y) * z)
 
 
-NO_OPERANDS = frozenset({"placeholder"})
+NO_OPERANDS = frozenset({"placeholder", "unstack"})
 """Public functions that take no value whose size might not fit."""
 
 OTHER_THINGS = frozenset({

@@ -453,37 +453,3 @@ def sum_to(x: Any, shape: Any) -> Value:
         ShapeError: if ``shape`` is proved not to broadcast to the shape of ``x``.
     """
     return summed_to(as_value(x), dims_of(shape))
-
-
-@surface
-def tile(x: Any, reps: int | Sequence[int]) -> Value:
-    """Copies of the whole tensor side by side: ``reps[i]`` of them along axis i."""
-    value = as_value(x)
-    counts: list[Any] = [*one_or_more(reps, "reps")]
-    rank = max(value.ndim, len(counts))
-    counts = [1] * (rank - len(counts)) + [_count(count) for count in counts]
-    shape = (1,) * (rank - value.ndim) + value.shape
-    wide = tuple(dim for pair in zip(counts, shape, strict=True) for dim in pair)
-    thin = tuple(dim for size in shape for dim in (1, size))
-    result = tuple(count * size for count, size in zip(counts, shape, strict=True))
-    return with_shape(broadcast_to(with_shape(value, thin, ()), wide), result, ())
-
-
-@surface
-def repeat(x: Any, repeats: int, axis: int | None = None) -> Value:
-    """Each element (of the vector of all, or along an axis) ``repeats`` times in a row."""
-    value = as_value(x)
-    if axis is None:
-        value, axis = ravel(value), 0
-    place = axis_of(axis, value.ndim)
-    before, size, after = value.shape[:place], value.shape[place], value.shape[place + 1 :]
-    count = _count(repeats)
-    thin = with_shape(value, (*before, size, 1, *after), ())
-    wide = broadcast_to(thin, (*before, size, count, *after))
-    return with_shape(wide, (*before, size * count, *after), ())
-
-
-def _count(count: Any) -> int:
-    if isinstance(count, (int, np.integer)) and not isinstance(count, bool) and count >= 0:
-        return int(count)
-    raise ShapeError(f"{count!r} is not a number of repetitions", where=caller())
