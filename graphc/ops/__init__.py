@@ -3,7 +3,7 @@
 from graphc.ir.surface import families_loaded
 from graphc.ops import control, creation, files, fused, ranges, source, state
 from graphc.ops.indexing import core, getitem, picking, unread
-from graphc.ops.linalg import einsum, matmul, panels
+from graphc.ops.linalg import einsum, matmul, panels, polynomials, products
 from graphc.ops.move import (
     joining,
     parts,
@@ -30,7 +30,15 @@ from graphc.ops.pointwise import (
     signs,
     variants,
 )
-from graphc.ops.reduce import axes, scaled_norms, scans, statistics
+from graphc.ops.reduce import (
+    axes,
+    differences,
+    moments,
+    nan,
+    scaled_norms,
+    scans,
+    statistics,
+)
 
 families_loaded()
 
@@ -42,6 +50,7 @@ __all__ = [
     "control",
     "core",
     "creation",
+    "differences",
     "divisors",
     "einsum",
     "fast",
@@ -56,11 +65,15 @@ __all__ = [
     "losses",
     "math",
     "matmul",
+    "moments",
+    "nan",
     "nearness",
     "panels",
     "parts",
     "picking",
     "placing",
+    "polynomials",
+    "products",
     "ranges",
     "repeating",
     "rolling",

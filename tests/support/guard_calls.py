@@ -118,10 +118,24 @@ def reductions(names: str) -> None:
         call(name, "ab", function, of_numpy)
         call(name, "ab", lambda x, f=function: f(x, axis=0), _along(of_numpy, 0))
         call(name, "abc", lambda x, f=function: f(x, axis=1), _along(of_numpy, 1))
-        call(name, "ab ab", lambda x, y, f=function: y - f(x, -1, True).astype(y.dtype))
+        call(name, "ab ab", lambda x, y, f=function: y - f(x, axis=-1, keepdims=True).astype(y.dtype))  # noqa: E501
 
 
 reductions("all any argmax argmin max mean min prod std sum var logsumexp")
+reductions("average count_nonzero nanargmax nanargmin nanmax nanmean nanmin nanprod nanstd nansum")
+reductions("nanvar ptp")
+call("average", "ab b", lambda x, y: gx.average(x, 1, y * y + 1), lambda x, y: np.average(x, 1, y * y + 1))  # noqa: E501
+call("average", "ab ab", lambda x, y: gx.average(x, weights=y * y + 1))
+call("cov", "ab", gx.cov)
+call("cov", "ab cb", lambda x, y: gx.cov(x, y)[0])
+call("corrcoef", "ab", lambda x: gx.corrcoef(gx.stop_gradient(x)))
+call("diff", "ab", gx.diff, np.diff)
+call("diff", "ab cb", lambda x, y: gx.diff(x, 2, 0, append=y), lambda x, y: np.diff(x, 2, 0, append=y))  # noqa: E501
+call("ediff1d", "ab", gx.ediff1d, np.ediff1d)
+call("trapezoid", "ab b", gx.trapezoid, np.trapezoid)
+call("gradient", "ab", gx.gradient, np.gradient)
+call("gradient", "ab b", lambda x, y: gx.gradient(x, gx.cumsum(y * y + 1), axis=1))
+call("unwrap", "ab", gx.unwrap, np.unwrap)
 
 
 def _accumulate(extreme: np.ufunc) -> Callable[..., Any]:
@@ -132,6 +146,8 @@ def _accumulate(extreme: np.ufunc) -> Callable[..., Any]:
 for _name, _numpy in {
     "cumsum": np.cumsum,
     "cumprod": np.cumprod,
+    "nancumsum": np.nancumsum,
+    "nancumprod": np.nancumprod,
     "cummax": _accumulate(np.maximum),
     "cummin": _accumulate(np.minimum),
 }.items():
@@ -251,6 +267,23 @@ call("scatter_add", "a i>a:cd .", lambda x, i, y: gx.scatter_add(x, i, y))
 named("matmul", "a a|ab b|b bc|ab bc|dab bc|dab dbc|ab dbc|dab 1bc|edab dbc")
 named("dot", "a a|. ab|ab b|ab bc|abc dce")
 named("outer", "a b|ab c")
+named("inner", "a a|ab b|ab cb|. a")
+named("kron", "a b|ab cd|b ab")
+named("vdot", "ab ab|a a")
+named("vecdot", "ab b|ab ab|a1b cb")
+call("matvec", "ab b|cab cb", gx.matvec, np.matvec)
+call("vecmat", "a ab|ca cab", gx.vecmat, np.vecmat)
+call("tensordot", "ab bc|ba ba", lambda x, y: gx.tensordot(x, y, 1), lambda x, y: np.tensordot(x, y, 1))  # noqa: E501
+call("tensordot", "abc cbd", lambda x, y: gx.tensordot(x, y, ((1, 2), (1, 0))))
+call("cross", "a3 a3|ab a3|a3 b", gx.cross)
+call("convolve", "a 2", lambda x, y: gx.convolve(gx.append(x, y), y, "same"))
+call("convolve", "a b", lambda x, y: gx.convolve(gx.append(x, y), y))
+call("correlate", "a b", lambda x, y: gx.correlate(gx.append(x, y), y))
+call("polyval", "ab", lambda x: gx.polyval([1.0, 0.5, 2.0], x))
+named("polyadd polysub", "a a|a b")
+call("polymul", "a b", lambda x, y: gx.polymul(gx.append(x, y), y))
+call("polyder", "a", lambda x: gx.polyder(x, 2), lambda x: np.polyder(x, 2))
+call("polyint", "a", lambda x: gx.polyint(x), lambda x: np.polyint(x))
 call("einsum", "ab bc", lambda *v: gx.einsum("ab,bc->ac", *v), lambda *v: np.einsum("ab,bc->ac", *v))  # noqa: E501
 call("einsum", "ab ab", lambda *v: gx.einsum("ab,ab->", *v), lambda *v: np.einsum("ab,ab->", *v))
 call("einsum", "ab b", lambda *v: gx.einsum("ab,b->ba", *v), lambda *v: np.einsum("ab,b->ba", *v))

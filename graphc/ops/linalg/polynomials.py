@@ -1,0 +1,204 @@
+"""Polynomials and sequences: values, sums, products; convolutions and correlations of vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphc.base.errors import ConcreteValueError, ShapeError
+from graphc.base.source import caller
+from graphc.ir.dims.expressions import Dim, dim_max, less_equal
+from graphc.ir.dtypes import bool_, int64
+from graphc.ir.surface import surface
+from graphc.ir.value import Value
+from graphc.ops.arguments import whole
+from graphc.ops.convert import as_value, converted, promoted, size_beside
+from graphc.ops.creation import iota_beside
+from graphc.ops.declare import like
+from graphc.ops.guards import nonempty_pair, show, unproved
+from graphc.ops.indexing.picking import take
+from graphc.ops.move.joining import concatenate
+from graphc.ops.move.parts import flip
+from graphc.ops.move.shape import ravel, with_shape
+from graphc.ops.move.slicing import padded, part
+from graphc.ops.reduce.axes import any_, sum_
+
+# --- sequences -----------------------------------------------------------------------------------
+
+
+def _windows(long: Value, short: Value, mode: str, name: str) -> Value:
+    """The products of a vector with the parts of a longer one, each summed.
+
+    ``mode`` says how far parts reach beyond the longer one, where there are zeros.
+    """
+    count, size = long.shape[0], short.shape[0]
+    margins: dict[str, tuple[Dim, Dim]] = {
+        "full": (size - 1, size - 1),
+        "same": (size // 2, size - 1 - size // 2),
+        "valid": (0, 0),
+    }
+    if mode not in margins:
+        known = ", ".join(margins)
+        raise ShapeError(f"{name} with mode {mode!r}", where=caller(), hint=f"modes are {known}")
+    before, after = margins[mode]
+    wide = padded(long, (before,), (after,))
+    length = count + before + after - size + 1
+    places = iota_beside((length, 1), 0, int64, long) + iota_beside((1, size), 1, int64, long)
+    terms = take(wide, places, 0) * short
+    return any_(terms, 1) if terms.dtype is bool_ else sum_(terms, 1, dtype=terms.dtype)
+
+
+def _vectors(x: Any, y: Any, name: str) -> tuple[Value, Value]:
+    """Two vectors, or scalars as such, of one dtype.
+
+    Raises:
+        ShapeError: for matrices and for empty ones.
+    """
+    values = promoted(x, y)
+    for value in values:
+        if value.ndim > 1:
+            raise ShapeError(f"{name} of {show(value.shape)}", where=caller(), hint="of vectors")
+    left, right = (ravel(value) for value in values)
+    message = f"{name} of {{}} and {{}}: neither may be empty"
+    pairs = [nonempty_pair(value.shape[0]) for value in (left, right)]
+    guards = unproved(pairs, message, left.shape, right.shape)
+    return with_shape(left, left.shape, guards), right
+
+
+@surface
+def convolve(a: Any, v: Any, mode: str = "full") -> Value:
+    """The convolution of two vectors: out[k] is the sum of a[i] * v[k - i].
+
+    Args:
+        a: a vector of n elements, at least as many as v where that is not known.
+        v: a vector of m elements.
+        mode: "full" gives n + m - 1 elements, "same" the n in the middle, "valid" those n - m + 1
+            that miss no term.
+
+    Raises:
+        ShapeError: for other modes, for matrices and for empty vectors.
+    """
+    left, right = _vectors(a, v, "convolve")
+    if less_equal(right.shape[0], left.shape[0]) is False:
+        left, right = right, left
+    return _windows(_not_shorter(left, right, "convolve"), flip(right), mode, "convolve")
+
+
+@surface
+def correlate(a: Any, v: Any, mode: str = "valid") -> Value:
+    """The correlation of two vectors: out[k] is the sum of a[i + k] * v[i].
+
+    Arguments are those of ``convolve``; "full" begins with the shift of 1 - m.
+    """
+    left, right = _vectors(a, v, "correlate")
+    if less_equal(right.shape[0], left.shape[0]) is False:
+        # the shifts are those of the other one, from the last to the first
+        return flip(_windows(right, left, mode, "correlate"))
+    return _windows(_not_shorter(left, right, "correlate"), right, mode, "correlate")
+
+
+def _not_shorter(long: Value, short: Value, name: str) -> Value:
+    missing = dim_max(short.shape[0] - long.shape[0], 0)
+    message = f"{name} of {{}} and {{}}: the longer vector comes first where a run tells sizes"
+    guards = unproved([(missing, 0)], message, long.shape, short.shape)
+    return with_shape(long, long.shape, guards)
+
+
+# --- polynomials ---------------------------------------------------------------------------------
+
+
+def _known_length(p: Value, name: str) -> int:
+    length = p.shape[0] if p.ndim == 1 else None
+    if p.ndim != 1:
+        raise ShapeError(f"{name} of coefficients {show(p.shape)}", where=caller(), hint="a vector")
+    if not isinstance(length, int):
+        raise ConcreteValueError(
+            f"{name} of {length} coefficients: how many there are must be known",
+            where=caller(),
+            hint="give the placeholder a number there",
+        )
+    return length
+
+
+@surface
+def polyval(p: Any, x: Any) -> Value:
+    """The polynomial with these coefficients, that of the highest power first, at x.
+
+    Horner's rule, as in NumPy: a product and a sum for each coefficient.
+
+    Raises:
+        ConcreteValueError: where only a run tells how many coefficients there are.
+        ShapeError: for coefficients that are no vector.
+    """
+    coefficients, points = promoted(p, x)
+    result: Value = points * like(0, points)
+    for place in range(_known_length(coefficients, "polyval")):
+        result = result * points + with_shape(part(coefficients, 0, place, 1), (), ())
+    return result
+
+
+@surface
+def polyadd(a: Any, b: Any) -> Value:
+    """The coefficients of the sum of two polynomials, that of the highest power first."""
+    left, right = (ravel(value) for value in promoted(a, b))
+    size = dim_max(left.shape[0], right.shape[0])
+    one, other = (padded(v, (size - v.shape[0],), (0,)) for v in (left, right))
+    return with_shape(one, (size,), ()) + with_shape(other, (size,), ())
+
+
+@surface
+def polysub(a: Any, b: Any) -> Value:
+    """The coefficients of the difference of two polynomials; see ``polyadd``."""
+    left, right = promoted(a, b)
+    return polyadd(left, -right)
+
+
+@surface
+def polymul(a: Any, b: Any) -> Value:
+    """The coefficients of the product of two polynomials, that of the highest power first.
+
+    Leading zeros stay, where NumPy drops them.
+    """
+    return convolve(a, b)
+
+
+@surface
+def polyder(p: Any, m: int = 1) -> Value:
+    """The coefficients of the m-th derivative of a polynomial, that of the highest power first."""
+    value, times = ravel(as_value(p)), _order(m, "polyder")
+    for _ in range(times):
+        count = dim_max(value.shape[0] - 1, 0)
+        powers = size_beside(count, int64, value) - iota_beside((count,), 0, int64, value)
+        value = part(value, 0, 0, count) * _like(powers, value)
+    return value
+
+
+@surface
+def polyint(p: Any, m: int = 1, k: Any = None) -> Value:
+    """The coefficients of the m-th integral of a polynomial, that of the highest power first.
+
+    Args:
+        p: coefficients; integers give float64.
+        m: how many times.
+        k: what each integral is at 0, the first one first: a number for all, or one for each;
+            0 unless given.
+    """
+    value, times = ravel(as_value(p)), _order(m, "polyint")
+    value = value * 1.0
+    constants = ravel(converted(as_value(0.0 if k is None else k, value), value.dtype))
+    for number in range(times):
+        count = value.shape[0]
+        powers = size_beside(count, value.dtype, value) - iota_beside((count,), 0, int64, value)
+        start = 0 if constants.shape[0] == 1 else number
+        value = concatenate([value / powers, part(constants, 0, start, 1)])
+    return value
+
+
+def _order(m: Any, name: str) -> int:
+    order = whole(m, "m")
+    if order < 0:
+        raise ShapeError(f"{name} of order {order}", where=caller(), hint="m is not negative")
+    return order
+
+
+def _like(powers: Value, value: Value) -> Value:
+    return converted(powers, value.dtype) if value.dtype.is_float else powers
