@@ -178,7 +178,8 @@ class DType:
         if isinstance(other, (str, type, np.dtype)):
             try:
                 return bool(np.dtype(other) == self.numpy)
-            except TypeError:
+            except (TypeError, ValueError):
+                # NumPy reads some texts as formats that are wrong
                 return False
         return NotImplemented
 

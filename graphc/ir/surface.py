@@ -10,6 +10,8 @@ import importlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from graphc.base.errors import UnsupportedError
+from graphc.base.source import caller
 from graphc.base.waiting import Flag
 
 SurfaceFunction = TypeVar("SurfaceFunction", bound=Callable[..., Any])
@@ -54,6 +56,23 @@ def load_families() -> None:
     """Imports the op families, which register themselves; the registry is complete after it."""
     if not _IS_COMPLETE.is_set:
         importlib.import_module("graphc.ops")
+
+
+def array_namespace(version: str | None) -> Any:
+    """The namespace of the array API standard.
+
+    Raises:
+        UnsupportedError: for a version that came after the one there is.
+    """
+    namespace = importlib.import_module("graphc.array_api")
+    there: str = namespace.__array_api_version__
+    if version is not None and not (isinstance(version, str) and "2021.12" <= version <= there):
+        raise UnsupportedError(
+            f"version {version!r} of the array API standard",
+            where=caller(),
+            hint=f"there is {there}, which has what came before",
+        )
+    return namespace
 
 
 def families_loaded() -> None:

@@ -357,6 +357,20 @@ class Value(Symbolic):
         """The axes in reverse order."""
         return functions["transpose"](self)
 
+    @property
+    def mT(self) -> Value:
+        """Each matrix of a stack transposed."""
+        return functions["matrix_transpose"](self)
+
+    @property
+    def device(self) -> str:
+        """Where programs run, in the words of the array API standard: there is one place."""
+        return "cpu"
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The functions of the array API standard; see ``graphc.array_api``."""
+        return surface.array_namespace(api_version)
+
     def astype(self, dtype: Any) -> Value:
         """Converts the elements; see ``gx.astype``."""
         return functions["astype"](self, dtype)

@@ -142,7 +142,7 @@ def test_fault_21_missing_names_of_nn_and_of_values() -> None:
         x = gx.placeholder((3,), name="x")
         for name, answer in (
             ("permute", ": use gx.transpose"), ("exp", ": use gx.exp"), ("sun", "mean .sum?"),
-            ("item", "session.run"), ("sort", "no sorting yet"), ("real", "complex"),
+            ("item", "session.run"), ("sort", "no sorting yet"), ("angle", "complex"),
             ("foo", "'foo'"), ("__foo__", "'__foo__'"),
         ):  # fmt: skip
             assert answer in message(lambda name=name: getattr(x, name))

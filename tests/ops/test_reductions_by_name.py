@@ -269,3 +269,22 @@ def test_what_a_run_tells_not_to_fit() -> None:
             result = function(x, y)
         with pytest.raises(gx.ShapeError, match=message):
             gx.Session(graph).run(result, {x: np.ones((2, 1)), y: np.ones((3, 2))})
+
+
+def test_cumulative_sums_with_what_comes_first() -> None:
+    array = np.arange(6, dtype=np.int8).reshape(2, 3) + 1
+    with gx.Graph() as graph:
+        x = gx.placeholder((None, None), "int8")
+        fetches = [
+            gx.cumulative_sum(x, axis=1), gx.cumulative_sum(x, axis=0, include_initial=True),
+            gx.cumulative_prod(x[0], dtype="float32", include_initial=True),
+        ]  # fmt: skip
+        with pytest.raises(gx.ShapeError, match="cumulative_sum of"):
+            gx.cumulative_sum(x)
+    wanted = [
+        np.cumulative_sum(array, axis=1), np.cumulative_sum(array, axis=0, include_initial=True),
+        np.cumulative_prod(array[0], dtype="float32", include_initial=True),
+    ]  # fmt: skip
+    for got, other in zip(gx.Session(graph).run(fetches, {x: array}), wanted, strict=True):
+        assert got.dtype == other.dtype
+        np.testing.assert_array_equal(got, other)

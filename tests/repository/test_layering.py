@@ -48,6 +48,7 @@ LAYERS = {
 # which something below offers what modules above do, and where files of a package lie.
 BY_NAME = {
     ("graphc.ir.surface", "graphc.ops"),
+    ("graphc.ir.surface", "graphc.array_api"),
     ("graphc.ir.op", "graphc.ops.declare"),
     ("graphc.ir.showing", "graphc.ir.text.printer"),
     ("graphc.ir.showing", "graphc.ir.draw.export"),

@@ -60,11 +60,11 @@ def named(names: str, words: str) -> None:
 # --- element by element --------------------------------------------------------------------------
 
 named(
-    "abs arccos arcsin arcsinh arctan arctanh cbrt ceil cos cosh deg2rad degrees entr erf erfc exp "
-    "exp2 expit expm1 fabs fix floor gelu isfinite isinf isnan isneginf isposinf leaky_relu log "
-    "log10 log1p log2 logical_not logit nan_to_num negative positive rad2deg radians ravel "
-    "reciprocal relu rint round rsqrt sigmoid sign signbit silu sin sinc sinh softplus sqrt square "
-    "stop_gradient tan tanh trunc",
+    "abs arccos arcsin arcsinh arctan arctanh cbrt ceil conj conjugate cos cosh deg2rad degrees "
+    "entr erf erfc exp exp2 expit expm1 fabs fix floor gelu imag isfinite isinf isnan isneginf "
+    "isposinf leaky_relu log log10 log1p log2 logical_not logit nan_to_num negative positive "
+    "rad2deg radians ravel real reciprocal relu rint round rsqrt sigmoid sign signbit silu sin "
+    "sinc sinh softplus sqrt square stop_gradient tan tanh trunc",
     "ab",
 )
 call("arccosh", "ab", lambda x: gx.arccosh(x * x + 1), lambda x: np.arccosh(x * x + 1))
@@ -155,6 +155,9 @@ for _name, _numpy in {
     call(_name, "ab", _function, _numpy)
     call(_name, "ab", lambda x, f=_function: f(x, axis=0), lambda x, f=_numpy: f(x, axis=0))
     call(_name, "ab b", lambda x, y, f=_function: f(x, axis=-1) + y)
+
+call("cumulative_sum", "ab b", lambda x, y: gx.cumulative_sum(x, 1, include_initial=True)[:, 1:] * y)  # noqa: E501
+call("cumulative_prod", "a|ab", lambda x: gx.cumulative_prod(x, 0, include_initial=True))
 
 # --- shapes --------------------------------------------------------------------------------------
 

@@ -7,19 +7,24 @@ from typing import Any
 
 import numpy as np
 
+from graphc.base.errors import ShapeError
+from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
-from graphc.ir.dtypes import DType, int64
+from graphc.ir.dtypes import DType, DTypeLike, int64
+from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.lowering import Combine, Scan
 from graphc.ir.op import Derivative, Domain, Linear, Numerics, OpDef, register
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.scalar import PRIMITIVES
-from graphc.ops.convert import as_value, axis_of
+from graphc.ops.arguments import switch
+from graphc.ops.convert import as_value, axis_of, converted
 from graphc.ops.creation import iota_beside
 from graphc.ops.declare import like
 from graphc.ops.derive import of_one_input
+from graphc.ops.guards import show
 from graphc.ops.indexing.core import scatter_along_op
 from graphc.ops.reduce.core import (
     NUMBERS,
@@ -190,6 +195,63 @@ def cumprod(x: Any, axis: int | None = None) -> Value:
     needs memory for the square of the axis.
     """
     return _scanned(cumprod_op, widened(as_value(x)), axis)
+
+
+@surface
+def cumulative_sum(
+    x: Any,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Value:
+    """Running sums along an axis, which a vector need not name.
+
+    Args:
+        x: numbers; small integers widen to 64 bits and wrap.
+        axis: along which.
+        dtype: converts first.
+        include_initial: whether a 0 comes first.
+
+    Raises:
+        ShapeError: for a tensor of several axes, or of none, without an axis.
+    """
+    return _cumulative("cumulative_sum", cumsum_op, x, axis, dtype, include_initial, 0)
+
+
+@surface
+def cumulative_prod(
+    x: Any,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Value:
+    """Running products along an axis, which a vector need not name; see ``cumulative_sum``.
+
+    With ``include_initial`` a 1 comes first.
+    """
+    return _cumulative("cumulative_prod", cumprod_op, x, axis, dtype, include_initial, 1)
+
+
+def _cumulative(
+    name: str,
+    op: OpDef,
+    x: Any,
+    axis: int | None,
+    dtype: DTypeLike | None,
+    include_initial: bool,
+    first: int,
+) -> Value:
+    value = as_value(x)
+    if axis is None and value.ndim != 1:
+        raise ShapeError(f"{name} of {show(value.shape)}", where=caller(), hint="give an axis")
+    place = axis_of(0 if axis is None else axis, value.ndim)
+    value = widened(value) if dtype is None else converted(value, as_dtype(dtype))
+    result = _scanned(op, value, place)
+    if not switch(include_initial, "include_initial"):
+        return result
+    widths = [(int(other == place), 0) for other in range(value.ndim)]
+    padded: Value = surface_function("pad")(result, widths, constant_values=first)
+    return padded
 
 
 @surface

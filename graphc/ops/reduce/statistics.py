@@ -18,7 +18,7 @@ from graphc.ir.dtypes import FLOATS, DType, float64
 from graphc.ir.op import ThroughDecomposition
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
-from graphc.ops.arguments import whole
+from graphc.ops.arguments import number
 from graphc.ops.convert import as_value, converted, size_beside
 from graphc.ops.declare import like
 from graphc.ops.derive import of_one_input
@@ -76,8 +76,18 @@ def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Value:
 
 def _freedom(value: Value, attrs: Attributes) -> Value:
     """The divisor of the variance, never below 0."""
-    size = dim_max(_count(value, attrs["axes"]) - attrs["ddof"], 0)
-    return size_beside(size, value.dtype, value)
+    count, ddof = _count(value, attrs["axes"]), attrs["ddof"]
+    if isinstance(ddof, int):
+        return size_beside(dim_max(count - ddof, 0), value.dtype, value)
+    left = size_beside(count, value.dtype, value) - ddof
+    result: Value = surface_function("maximum")(left, 0)
+    return result
+
+
+def _taken(ddof: Any) -> int | float:
+    """How many degrees of freedom are not there: a whole number mostly."""
+    taken = number(ddof, "ddof")
+    return int(taken) if taken.is_integer() else taken
 
 
 def _var_rule(value: Value, attrs: Attributes) -> Value:
@@ -147,7 +157,7 @@ def _var_jvp(tangent: Value, value: Value, output: Value, attrs: Attributes) -> 
     return sum_(terms, attrs["axes"], attrs["keepdims"])
 
 
-def _var_reference(array: Any, axis: Any, keepdims: bool, ddof: int) -> Any:
+def _var_reference(array: Any, axis: Any, keepdims: bool, ddof: float) -> Any:
     with np.errstate(all="ignore"):
         wide = array.astype(np.float64)
         count = math.prod(array.shape[place] for place in axis)
@@ -171,7 +181,8 @@ def _std_reference(array: Any, **options: Any) -> Any:
 def _ddof_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
     arrays, attrs = example_of_axes(rng, element)
     # without axes every deviation is 0, where std has no derivative
-    return arrays, {**attrs, "axes": attrs["axes"] or (1,), "ddof": int(rng.integers(2))}
+    ddof = (0, 1, 0.5)[int(rng.integers(3))]
+    return arrays, {**attrs, "axes": attrs["axes"] or (1,), "ddof": ddof}
 
 
 var_op = coarse(
@@ -186,18 +197,18 @@ std_op = coarse(
 
 
 @surface
-def var(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Value:
+def var(x: Any, axis: Axis = None, keepdims: bool = False, ddof: float = 0) -> Value:
     """The variance over an axis, several, or all (None), divided by n - ddof.
 
     Integers and bools give float64. Where n <= ddof the result is inf or NaN, as in NumPy.
     """
-    return reduced(var_op, _float_value(x), axis, keepdims, ddof=whole(ddof, "ddof"))
+    return reduced(var_op, _float_value(x), axis, keepdims, ddof=_taken(ddof))
 
 
 @surface
-def std(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Value:
+def std(x: Any, axis: Axis = None, keepdims: bool = False, ddof: float = 0) -> Value:
     """The square root of ``var``."""
-    return reduced(std_op, _float_value(x), axis, keepdims, ddof=whole(ddof, "ddof"))
+    return reduced(std_op, _float_value(x), axis, keepdims, ddof=_taken(ddof))
 
 
 # --- logsumexp -----------------------------------------------------------------------------------
