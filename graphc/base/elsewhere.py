@@ -30,6 +30,7 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
     ("use gx.all", "reduce_all alltrue"),
     ("use gx.any", "reduce_any sometrue"),
     ("use gx.logsumexp", "reduce_logsumexp"),
+    ("use gx.logcumsumexp", "cumlogsumexp"),
     ("use gx.std", "reduce_std"),
     ("use gx.var", "reduce_variance"),
     ("use gx.round", "around"),

@@ -142,7 +142,7 @@ class Lowering:
         return self.kernel == "product"
 
     @property
-    def running(self) -> Combine | None:
+    def running(self) -> Running | None:
         """How a running reduction joins the next element to what it has; None for other kinds."""
         return None
 
@@ -224,18 +224,22 @@ class Reduction(Lowering):
     is_heavy = True
 
 
+Running: TypeAlias = Combine | Literal["logaddexp"]
+"""How a running reduction joins the next term to what it has; "logaddexp" is log(e^x + e^y)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scan(Lowering):
     """Running ``combine`` along attrs["axis"] of its one input."""
 
-    combine: Combine
+    combine: Running
     reads = "memory"
     kernel = "single"
     placed = "unshared"
     is_heavy = True
 
     @property
-    def running(self) -> Combine:
+    def running(self) -> Running:
         """The combination."""
         return self.combine
 

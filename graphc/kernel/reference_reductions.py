@@ -14,7 +14,7 @@ import numpy as np
 
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import DType, floating
-from graphc.ir.lowering import Combine
+from graphc.ir.lowering import Combine, Running
 from graphc.kernel.fused_multiply_add import fma
 from graphc.kernel.ir import CHUNK, LEVELS, Order, lanes
 
@@ -22,7 +22,7 @@ Step: TypeAlias = Callable[[Any, Any], Any]
 """A total and a term, or a further total, to a total."""
 
 
-def neutral_element(combine: Combine, term: DType) -> bool | int | float:
+def neutral_element(combine: Running, term: DType) -> bool | int | float:
     """What combines with any term to that term, bits included; for positions the worst value."""
     if combine == "add":
         return -0.0 if term.is_float else 0

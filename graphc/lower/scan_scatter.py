@@ -11,9 +11,10 @@ from typing import Literal
 from graphc.ir.dims.expressions import product
 from graphc.ir.dtypes import int64
 from graphc.ir.graph import Graph, Node
-from graphc.ir.lowering import Scan, ScatterAdd
+from graphc.ir.lowering import Running, Scan, ScatterAdd
 from graphc.ir.types import TensorType
-from graphc.kernel.ir import Buffer, Kernel, Site
+from graphc.kernel.builder import KernelBuilder
+from graphc.kernel.ir import Buffer, Kernel, Site, Var
 from graphc.kernel.reference_reductions import neutral_element
 from graphc.lower.index import flat_index
 from graphc.lower.launch_fission import Series, launched, series_of
@@ -41,11 +42,23 @@ def lower_scan(region: Graph, slices: Slices, ahead: bool) -> Series:
             evaluator.push()
             index = (*before, scope.index, *behind)
             term = b.cast(evaluator.at(source, index), dtype)
-            total = b.apply(combine, scope.arguments[0], term)
+            total = _joined(b, combine, scope.arguments[0], term)
             out.store(b, index, total)
             scope.following = (total,)
             evaluator.pop()
     return series_of(b.finish())
+
+
+def _joined(b: KernelBuilder, combine: Running, total: Var, term: Var) -> Var:
+    """The next total: by the primitive of that name, but for logarithms of sums."""
+    if combine != "logaddexp":
+        return b.apply(combine, total, term)
+    # two equal infinities have no distance
+    alike = b.apply("equal", total, term)
+    gap = b.apply("abs", b.apply("subtract", total, term))
+    gap = b.apply("select", alike, b.constant(0.0, term.dtype), gap)
+    less = b.apply("log1p", b.apply("exp", b.apply("negative", gap)))
+    return b.apply("add", b.apply("maximum", total, term), less)
 
 
 def lower_scatter(region: Graph, slices: Slices, ahead: bool) -> Series:

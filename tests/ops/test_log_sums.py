@@ -56,3 +56,43 @@ def test_errors_are_within_what_the_guide_says(dtype: str) -> None:
         assert units(results[2], shares, least) <= 4
         assert units(results[3], [mpmath.log1p(mpmath.exp(p)) for p in one], 0.0) <= 4
         assert units(results[4], [-mpmath.log1p(mpmath.exp(-p)) for p in one], 0.0) <= 4
+
+
+# --- running -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_running_logarithms_of_sums(dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(5, 40)) * np.array([[1], [30], [300], [1], [1]])
+    rows[3, :10], rows[4, 20] = -np.inf, np.inf
+    array = rows.astype(dtype)
+    with gx.Graph() as graph:
+        x = gx.placeholder((None, None), dtype)
+        fetches = [gx.logcumsumexp(x, 1), gx.logcumsumexp(x, axis=0), gx.logcumsumexp(x[1])]
+    results = gx.Session(graph).run(fetches, {x: array})
+    wide = array.astype(np.float64)
+    room = 3e-6 if dtype == "float32" else 1e-13
+    with np.errstate(invalid="ignore"):
+        for got, wanted in zip(
+            results, (np.logaddexp.accumulate(wide, 1), np.logaddexp.accumulate(wide, 0),
+                      np.logaddexp.accumulate(wide[1])), strict=True,
+        ):  # fmt: skip
+            assert got.dtype == dtype
+            np.testing.assert_allclose(got, wanted, rtol=room, atol=room)
+
+
+def test_slopes_of_running_logarithms_stay_in_range() -> None:
+    array = np.array([-np.inf, 700.0, -800.0, 703.0, 1e4, 9990.0])
+    weights = np.array([2.0, -1.0, 0.5, 0.0, -3.0, 1.0])
+    with gx.Graph() as graph:
+        x, w = gx.placeholder((None,), "float64"), gx.placeholder((None,), "float64")
+        y = gx.logcumsumexp(x)
+        fetches = [gx.gradients(y, x, grad_ys=w), gx.jvp(y, x, w)]
+    back, ahead = gx.Session(graph).run(fetches, {x: array, w: weights})
+    sums = np.logaddexp.accumulate(array)
+    with np.errstate(all="ignore"):
+        shares = np.exp(array[None, :] - sums[:, None])
+    shares = np.where(np.tri(6, dtype=bool), np.nan_to_num(shares), 0)
+    np.testing.assert_allclose(back, weights @ shares, rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(ahead, shares @ weights, rtol=1e-12, atol=1e-300)

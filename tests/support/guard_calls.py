@@ -146,6 +146,7 @@ def _accumulate(extreme: np.ufunc) -> Callable[..., Any]:
 for _name, _numpy in {
     "cumsum": np.cumsum,
     "cumprod": np.cumprod,
+    "logcumsumexp": _accumulate(np.logaddexp),
     "nancumsum": np.nancumsum,
     "nancumprod": np.nancumprod,
     "cummax": _accumulate(np.maximum),

@@ -185,6 +185,7 @@ _ARITHMETIC: dict[str, Callable[..., Wide]] = {
     "minimum": _minimum,
     "maximum": _maximum,
     "where": _where,
+    "logaddexp": lambda x, y: _from_long(np.logaddexp(_long(x), _long(y))),
     "nextafter": lambda x, y: pack(np.nextafter(x.real, y.real), 0.0),
     "reduce_sum": lambda x, axis, order: fold(add, x, axis, 0.0),
     "reduce_prod": lambda x, axis, order: fold(multiply, x, axis, 1.0),

@@ -1,7 +1,8 @@
-"""Running reductions along one axis: ``cumsum``, ``cumprod``, ``cummax`` and ``cummin``."""
+"""Running reductions along one axis: sums, products, extremes and logarithms of sums."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,9 +12,9 @@ from graphc.base.errors import ShapeError
 from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
-from graphc.ir.dtypes import DType, DTypeLike, int64
+from graphc.ir.dtypes import FLOATS, DType, DTypeLike, float64, int64
 from graphc.ir.dtypes import dtype as as_dtype
-from graphc.ir.lowering import Combine, Scan
+from graphc.ir.lowering import Combine, Running, Scan
 from graphc.ir.op import Derivative, Domain, Linear, Numerics, OpDef, register
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
@@ -88,11 +89,6 @@ def _cumprod_jvp(tangent: Value, value: Value, output: Value, attrs: Attributes)
     return result
 
 
-def _scan_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
-    require_dtype("a running sum or product", inputs[0], NUMBERS)
-    return [inputs[0]]
-
-
 def _scan_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
     arrays, attrs = sample(rng, element)
     return arrays, {"axis": attrs["axis"]}
@@ -101,21 +97,26 @@ def _scan_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, An
 def _scan(
     name: str,
     doc: str,
-    combine: Combine,
+    combine: Running,
     reference: Callable[..., Any],
     derivative: Derivative,
     numerics: Numerics = "R",
+    dtypes: tuple[DType, ...] = NUMBERS,
 ) -> OpDef:
+    def infer(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
+        require_dtype(name, inputs[0], dtypes)
+        return [inputs[0]]
+
     return register(
         OpDef(
             name=name,
             doc=doc,
-            infer=_scan_type,
+            infer=infer,
             reference=reference,
             derivative=derivative,
             lowering=Scan(combine),
             numerics=numerics,
-            domain=Domain(NUMBERS, example=_scan_example),
+            domain=Domain(dtypes, example=_scan_example),
         )
     )
 
@@ -170,6 +171,63 @@ cummax_op = _scan("cummax", "The greatest element so far along attrs axis; NaN f
 cummin_op = _scan("cummin", "The least element so far along attrs axis; NaN from the first on.",
                   "minimum", _extreme_reference("minimum"),
                   of_one_input(_extreme_jvp, _extreme_vjp), "E")  # fmt: skip
+
+
+# --- logarithms of sums --------------------------------------------------------------------------
+
+
+def _logcumsumexp_reference(array: Any, axis: int) -> Any:
+    values = np.asarray(array)
+    wide = values.astype(np.promote_types(values.dtype, np.float64))
+    with np.errstate(all="ignore"):
+        return np.logaddexp.accumulate(wide, axis=axis).astype(values.dtype)
+
+
+def _shares(terms: Value, value: Value, axis: int, backwards: bool) -> Value:
+    """The sums of e^(terms), one side of each place, times e^(value), without overflow."""
+    flip = surface_function("flip")
+    if backwards:
+        terms = flip(terms, axis)
+    sums = logcumsumexp(terms, axis)
+    if backwards:
+        sums = flip(sums, axis)
+    result: Value = surface_function("exp")(sums + value)
+    return result
+
+
+def _weighted(weights: Value, others: Value, value: Value, axis: int, backwards: bool) -> Value:
+    """Sums of weights of either sign times e^(others), times e^(value).
+
+    Signs apart, weights are logarithms too, so that nothing overflows before it cancels.
+    """
+    log, maximum = surface_function("log"), surface_function("maximum")
+    parts = [
+        _shares(log(maximum(side, 0)) + others, value, axis, backwards)
+        for side in (weights, -weights)
+    ]
+    return parts[0] - parts[1]
+
+
+def _finite(output: Value) -> Value:
+    """-x, but for a row of -inf so far 0, as its shares are 0 whatever they are multiplied by."""
+    empty = surface_function("equal")(output, -math.inf)
+    result: Value = surface_function("where")(empty, 0, -output)
+    return result
+
+
+def _logcumsumexp_vjp(cotangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
+    return _weighted(cotangent, _finite(output), value, attrs["axis"], True)
+
+
+def _logcumsumexp_jvp(tangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
+    return _weighted(tangent, value, _finite(output), attrs["axis"], False)
+
+
+logcumsumexp_op = _scan(
+    "logcumsumexp", "Running log(sum(exp(x))) along attrs axis, one after the other, without "
+    "overflow.", "logaddexp", _logcumsumexp_reference,
+    of_one_input(_logcumsumexp_jvp, _logcumsumexp_vjp), dtypes=FLOATS,
+)  # fmt: skip
 
 
 def _scanned(op: OpDef, value: Value, axis: int | None) -> Value:
@@ -272,3 +330,19 @@ def cummax(x: Any, axis: int | None = None) -> Value:
 def cummin(x: Any, axis: int | None = None) -> Value:
     """The least element so far, as ``np.minimum.accumulate``; see ``cummax``."""
     return _scanned(cummin_op, as_value(x), axis)
+
+
+@surface
+def logcumsumexp(x: Any, axis: int | None = None) -> Value:
+    """log(sum(exp(x))) of the elements so far, without overflow; integers and bools give float64.
+
+    Args:
+        x: numbers.
+        axis: along which it runs; None for all elements in row-major order.
+
+    The derivative is NaN where an element so far is inf.
+    """
+    value = as_value(x)
+    return _scanned(
+        logcumsumexp_op, value if value.dtype.is_float else converted(value, float64), axis
+    )
