@@ -85,7 +85,7 @@ _FAMILIES = (
     ("pointwise.rounding", "Rounding, signs and extremes"),
     ("pointwise.logic", "Comparisons, logic, bits and conversion"),
     ("reduce.axes", "Reductions"),
-    ("reduce.core", "Running sums and products"),
+    ("reduce.scans", "Running sums, products and extremes"),
     ("reduce.statistics", "Statistics"),
     ("move.shape", "Shapes"),
     ("move.parts", "Parts and margins"),
