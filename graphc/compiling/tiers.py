@@ -25,6 +25,7 @@ from graphc.base.errors import GraphError
 from graphc.base.forks import lock
 from graphc.base.llvm import free
 from graphc.base.source import Location, caller
+from graphc.base.tuning.running import RUNNING
 from graphc.base.waiting import Flag
 from graphc.base.words import shown
 from graphc.compiling.compiled import Compiled
@@ -40,9 +41,6 @@ Tier = Literal["baseline", "full"]
 MOST_BASELINE_BYTES = 256 << 20
 """Nothing is fused in a first program, so its temporaries may take far more than those of the one
 that follows, for which a run waits that would need more than this."""
-
-REST = 0.01
-"""Seconds before the thread begins, in which whoever got the first answer goes on undisturbed."""
 
 
 class _Stopped(BaseException):
@@ -169,7 +167,7 @@ class Tiers:
         later = self._later
         assert later is not None, "there is something to compile until it has ended"
         try:
-            self._hurry.wait(REST)
+            self._hurry.wait(RUNNING.rest_seconds)
             with self._turn():
                 free()
                 self.current, self.cache = later(self._poll)
@@ -194,7 +192,7 @@ class Tiers:
     @contextmanager
     def _turn(self) -> Iterator[None]:
         """Waits until no other compilation runs in the background, unless somebody waits for it."""
-        while not _TURN.acquire(timeout=REST):
+        while not _TURN.acquire(timeout=RUNNING.rest_seconds):
             self._poll()
             if self._hurry.is_set:
                 yield

@@ -15,19 +15,14 @@ from weakref import ref
 
 import numpy as np
 
+from graphc.base.tuning.running import RUNNING
 from graphc.base.weak import popped
 from graphc.ir.attributes import Array
-
-SMALLEST_BLOCK = 1 << 20
-"""Bytes from which on a result has a block; smaller ones are left to NumPy."""
 
 MAX_IDLE_BLOCKS = 256 << 20
 """Bytes that may wait in the store of the process."""
 
-_GRAIN = 64 << 10
-"""Sizes of blocks are multiples of this, so that sizes that hardly differ share blocks."""
-
-_HUGE = SMALLEST_BLOCK
+_HUGE = RUNNING.block_bytes
 """Bytes from which on the system is asked for huge pages. A block may well be smaller than such a
 page: those made one after the other lie side by side, and pages don't end where they do. A training
 step of 784-512-512-10 with 7.6 MB of variables, of which 6 then lie so, takes 0.97 to 0.98 of the
@@ -67,7 +62,8 @@ class BlockStore:
         Raises:
             MemoryError: if the system has none.
         """
-        block = self._take(-(-size // _GRAIN) * _GRAIN)
+        grain = RUNNING.block_grain_bytes
+        block = self._take(-(-size // grain) * grain)
         made = _Lease(size, np.uint8, block)
         entry = ref(made, self._dead.append)
         self._lent[id(entry)] = entry, block
@@ -176,4 +172,4 @@ def maker_of_results(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[
     size = dtype.itemsize
     for dim in shape:
         size *= dim
-    return partial(result_of, shape, dtype, size) if size >= SMALLEST_BLOCK else None
+    return partial(result_of, shape, dtype, size) if size >= RUNNING.block_bytes else None

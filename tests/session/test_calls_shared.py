@@ -16,7 +16,7 @@ from call_harness import counter, increment, warm
 
 import graphc as gx
 from graphc.base.errors import FeedError
-from graphc.runtime.blocks import SMALLEST_BLOCK
+from graphc.base.tuning.running import RUNNING
 
 # --- state ---------------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ def test_threads() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_after_a_fork() -> None:
-    large = SMALLEST_BLOCK // 4
+    large = RUNNING.block_bytes // 4
     session, x, y = increment((large,))
     executable = session.compile(y, [x])
     array = np.ones(large, np.float32)

@@ -12,6 +12,7 @@ from itertools import islice
 from graphc.base.errors import UnsupportedError
 from graphc.base.options import Options
 from graphc.base.target import Target, require_here
+from graphc.base.tuning.running import RUNNING
 from graphc.compiling.cached.entries import content_of, loaded_from
 from graphc.compiling.cached.keys import Labels, program_key, program_realm, refused, shows_passes
 from graphc.compiling.compiled import Compiled, Levels, uncollected
@@ -19,11 +20,6 @@ from graphc.compiling.tiers import MOST_BASELINE_BYTES, Poll, Tiers
 from graphc.extract import Extraction
 from graphc.runtime.cache import Cache, cache_of, caching
 from graphc.runtime.program import Program
-
-LARGE = 256
-"""With at least this many operations it pays to answer with kernels of single operations first.
-
-They must be compiled too. Below, the fused program takes some tens of milliseconds more."""
 
 
 def compiled_program(extraction: Extraction, options: Options, target: Target) -> Tiers:
@@ -163,7 +159,8 @@ def _begins_small(extraction: Extraction, options: Options) -> bool:
     """Whether small kernels should answer until the program is compiled."""
     if options.optimize != 2 or shows_passes(options) is not None:
         return False
-    return sum(1 for _ in islice(extraction.graph.walk(), LARGE)) == LARGE
+    many = RUNNING.two_programs_nodes
+    return sum(1 for _ in islice(extraction.graph.walk(), many)) == many
 
 
 @dataclass(frozen=True, slots=True, eq=False)
