@@ -288,3 +288,17 @@ def test_cumulative_sums_with_what_comes_first() -> None:
     for got, other in zip(gx.Session(graph).run(fetches, {x: array}), wanted, strict=True):
         assert got.dtype == other.dtype
         np.testing.assert_array_equal(got, other)
+
+
+@pytest.mark.parametrize("size", [1, 5, 16, 17, 40, 64, 65])
+def test_convolutions_have_the_same_bits_whether_sizes_are_known(size: int) -> None:
+    rng = np.random.default_rng(size)
+    long, short = rng.normal(size=150).astype("float32"), rng.normal(size=size).astype("float32")
+    results = []
+    for shapes in (((150,), (size,)), ((None,), (None,))):
+        with gx.Graph() as graph:
+            x, y = (gx.placeholder(shape) for shape in shapes)
+            z = gx.convolve(x, y, "same")
+        results.append(gx.Session(graph).run(z, {x: long, y: short}))
+    np.testing.assert_array_equal(*results)
+    np.testing.assert_allclose(results[0], np.convolve(long, short, "same"), rtol=1e-4, atol=1e-5)

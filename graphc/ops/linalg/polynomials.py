@@ -10,6 +10,7 @@ from graphc.ir.dims.expressions import Dim, dim_max, less_equal
 from graphc.ir.dtypes import bool_, int64
 from graphc.ir.surface import surface
 from graphc.ir.value import Value
+from graphc.kernel.ir import CHUNK
 from graphc.ops.arguments import whole
 from graphc.ops.convert import as_value, converted, promoted, size_beside
 from graphc.ops.creation import iota_beside
@@ -21,6 +22,9 @@ from graphc.ops.move.parts import flip
 from graphc.ops.move.shape import ravel, with_shape
 from graphc.ops.move.slicing import padded, part
 from graphc.ops.reduce.axes import any_, sum_
+
+MOST_UNROLLED = 64
+"""Up to so many elements of the shorter vector are slices of the longer one added up."""
 
 # --- sequences -----------------------------------------------------------------------------------
 
@@ -42,9 +46,28 @@ def _windows(long: Value, short: Value, mode: str, name: str) -> Value:
     before, after = margins[mode]
     wide = padded(long, (before,), (after,))
     length = count + before + after - size + 1
-    places = iota_beside((length, 1), 0, int64, long) + iota_beside((1, size), 1, int64, long)
-    terms = take(wide, places, 0) * short
-    return any_(terms, 1) if terms.dtype is bool_ else sum_(terms, 1, dtype=terms.dtype)
+    if isinstance(size, int) and 0 < size <= MOST_UNROLLED:
+        return _unrolled(wide, short, size, length)
+    places = iota_beside((size, 1), 0, int64, long) + iota_beside((1, length), 1, int64, long)
+    terms = take(wide, places, 0) * with_shape(short, (size, 1), ())
+    return any_(terms, 0) if terms.dtype is bool_ else sum_(terms, 0, dtype=terms.dtype)
+
+
+def _unrolled(wide: Value, short: Value, size: int, length: Dim) -> Value:
+    """The sum in the order that sums of columns have, of slices: no index is computed."""
+    groups: list[Value] = []
+    for start in range(0, size, CHUNK):
+        group: Value | None = None
+        for place in range(start, min(start + CHUNK, size)):
+            factor = with_shape(part(short, 0, place, 1), (), ())
+            term = part(wide, 0, place, length) * factor
+            group = term if group is None else group + term
+        assert group is not None
+        groups.append(group)
+    total = groups[0]
+    for group in groups[1:]:
+        total = total + group
+    return total
 
 
 def _vectors(x: Any, y: Any, name: str) -> tuple[Value, Value]:
