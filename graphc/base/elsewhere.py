@@ -62,7 +62,7 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
     ("use gx.matrix_transpose", "mT"),
     ("use gx.moveaxis", "movedim"),
     ("use gx.flip with an axis", "reverse"),
-    ("use gx.reshape", "view view_as flatten resize"),
+    ("use gx.reshape", "view view_as flatten"),
     ("use gx.expand_dims, or indexing with None", "unsqueeze newaxis"),
     ("use gx.unstack", "unbind"),
     ("use gx.array_split", "chunk tensor_split"),
@@ -74,12 +74,12 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
     ("values are not changed in place: for .at[i].add(y) write gx.scatter_add(x, i, y), for "
      ".at[i].set(y) a gx.where of the mask gx.arange(n) == i", "at"),
     ("use gx.where, or gx.split and gx.concatenate of the parts",
-     "put put_along_axis putmask place copyto fill_diagonal insert delete index_update "
-     "dynamic_update_slice masked_fill masked_scatter tensor_scatter_nd_update"),
+     "put put_along_axis putmask place copyto fill_diagonal index_update dynamic_update_slice "
+     "masked_fill masked_scatter tensor_scatter_nd_update"),
     ("index with slices, as in x[a:b]", "narrow slice strided_slice dynamic_slice"),
     ("use gx.where with three arguments; the size of what a mask picks would be unknown",
      "nonzero argwhere flatnonzero extract masked_select boolean_mask select_and_gather"),
-    ("use gx.where", "select choose piecewise"),
+    ("use gx.where", "choose"),
     ("use gx.zeros, which costs nothing until it is used", "empty new_empty"),
     ("use gx.zeros_like", "empty_like new_zeros"),
     ("use gx.full", "fill new_full"),

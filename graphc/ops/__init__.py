@@ -5,6 +5,7 @@ from graphc.ops import control, creation, files, fused, ranges, source, state
 from graphc.ops.indexing import core, getitem, picking, unread
 from graphc.ops.linalg import einsum, matmul, panels, polynomials, products
 from graphc.ops.move import (
+    inserting,
     joining,
     parts,
     placing,
@@ -19,6 +20,7 @@ from graphc.ops.nn import attention, layers, losses
 from graphc.ops.pointwise import (
     angles,
     arithmetic,
+    choices,
     divisors,
     fast,
     inverses,
@@ -47,6 +49,7 @@ __all__ = [
     "arithmetic",
     "attention",
     "axes",
+    "choices",
     "control",
     "core",
     "creation",
@@ -57,6 +60,7 @@ __all__ = [
     "files",
     "fused",
     "getitem",
+    "inserting",
     "inverses",
     "joining",
     "layers",

@@ -91,6 +91,9 @@ call("where", "b:a a a|b:ab b ab|b:a1 1b .", lambda c, x, y: gx.where(c, x, y), 
 call("astype", "ab", lambda x: gx.astype(x, "int32"))
 call("astype", "i:ab", lambda x: gx.astype(x, "float32"))
 
+call("select", "a a|ab b", lambda x, y: gx.select([x > 1, y > 0], [x, y]), lambda x, y: np.select([x > 1, y > 0], [x, y]))  # noqa: E501
+call("piecewise", "ab", lambda x: gx.piecewise(x, [x > 0], [gx.sin, 2.0]))
+
 # --- creation ------------------------------------------------------------------------------------
 
 call("arange", "a a", lambda x, y: gx.arange(x.shape[0]) * y)
@@ -173,6 +176,7 @@ call("ravel", "ab ba", lambda x, y: gx.ravel(x) + gx.ravel(y), lambda x, y: x.ra
 call("repeat", "ab", lambda x: gx.repeat(x, 3, axis=0), lambda x: np.repeat(x, 3, axis=0))
 call("repeat", "ab", lambda x: gx.repeat(x, 2))
 call("repeat", "3b", lambda x: gx.repeat(x, [2, 0, 1], 0), lambda x: np.repeat(x, [2, 0, 1], 0))
+call("resize", "ab", lambda x: gx.resize(x, (3, 2)), lambda x: np.resize(x, (3, 2)))
 call("tile", "ab", lambda x: gx.tile(x, (2, 3)), lambda x: np.tile(x, (2, 3)))
 call("flip", "ab b", lambda x, y: gx.flip(x, 1) * y, lambda x, y: np.flip(x, 1) * y)
 call("squeeze", "1a", lambda x: gx.squeeze(x, 0), lambda x: np.squeeze(x, 0))
@@ -354,7 +358,7 @@ call("unused sum", "ab b", lambda x, y: gx.ones_like(x + y))
 call("stopped", "a a a", lambda x, y, z: gx.stop_gradient(x * y) * z)
 
 
-NO_OPERANDS = frozenset({"placeholder", "unstack"})
+NO_OPERANDS = frozenset({"delete", "insert", "placeholder", "unstack"})
 """Public functions that take no value whose size might not fit."""
 
 OTHER_THINGS = frozenset({
