@@ -63,6 +63,12 @@ OPTIMISERS = """\
 ## Optimisers
 """
 
+RANDOM = """\
+## Random numbers
+
+Functions of `graphc.random`; [the guide](guide.md#random-numbers) says how keys are used.
+"""
+
 OPERATIONS = """\
 ## Operations
 
@@ -115,7 +121,7 @@ _TOOLS = ("aot.compile", "aot.load", "debug.bisect", "testing.expect")
 def page() -> str:
     """The whole page."""
     parts = [INTRODUCTION, FUNCTIONS, *_functions(), OTHERS, *_others()]
-    parts += [OPTIMISERS, *_optimisers(), OPERATIONS, _operations()]
+    parts += [OPTIMISERS, *_optimisers(), RANDOM, *_random(), OPERATIONS, _operations()]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -160,6 +166,12 @@ def _optimisers() -> Iterable[str]:
     ]
     for name in sorted(names):
         yield _entry(f"gx.optim.{name}", getattr(optim, name))
+
+
+def _random() -> Iterable[str]:
+    random = importlib.import_module("graphc.random")
+    for name in random.__all__:
+        yield _entry(f"gx.random.{name}", getattr(random, name))
 
 
 def _entry(label: str, item: Any) -> str:

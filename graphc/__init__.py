@@ -22,7 +22,7 @@ from graphc.base.target import warn_of_platform
 check_siblings()
 warn_of_platform()
 
-_MODULES = ("aot", "array_api", "debug", "nn", "optim", "testing")
+_MODULES = ("aot", "array_api", "debug", "nn", "optim", "random", "testing")
 
 _NAMES = {
     "Graph": ("graphc.ir.recorder", "Recorder"),

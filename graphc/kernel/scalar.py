@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from graphc.ir.dtypes import DType, bool_, floating
+from graphc.ir.dtypes import FLOATS, DType, bool_, dtype, floating
 from graphc.kernel.fused_multiply_add import fma
 
-ResultRule = Literal["same", "bool", "second"]
+ResultRule = Literal["same", "bool", "second", "word", "float"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,8 @@ class Primitive:
         name: how kernels spell it.
         arity: number of operands, all of one dtype (``select`` takes a bool first).
         kinds: which dtype kinds it takes.
-        result: same as the operands, bool, or (select) the second operand's.
+        result: same as the operands, bool, (select) the second operand's, or of the operand's bits
+            the unsigned integer or the float.
         reference: its meaning on arrays, NaN and edges included.
         exact: class E (bits are fixed) or class R (within the documented ulp).
     """
@@ -42,10 +43,21 @@ class Primitive:
         """The dtype of the result."""
         if self.result == "bool":
             return bool_
+        if self.result == "word":
+            return dtype(f"uint{operands[0].bits}")
+        if self.result == "float":
+            return _FLOAT_OF_BITS[operands[0].bits]
         return operands[1] if self.result == "second" else operands[0]
+
+    def takes(self, element: DType) -> bool:
+        """Whether it takes operands of a dtype."""
+        if element.kind not in self.kinds:
+            return False
+        return self.result != "float" or element.bits in _FLOAT_OF_BITS
 
 
 PRIMITIVES: dict[str, Primitive] = {}
+_FLOAT_OF_BITS = {element.bits: element for element in FLOATS}
 
 _ANY = frozenset({"bool", "int", "uint", "float"})
 _NUMBER = frozenset({"int", "uint", "float"})
@@ -94,6 +106,16 @@ def _integer_power(base: Any, exponent: Any) -> Any:
     result = np.power(base, np.where(negative, exponent & 1, exponent).astype(exponent.dtype))
     unit = (base == 1) | (negative & (base == -1)) if base.dtype.kind == "i" else base == 1
     return np.where(negative & ~unit, 0, result).astype(base.dtype)
+
+
+def _word(x: Any) -> Any:
+    """The bits of floats, as unsigned integers."""
+    return np.ascontiguousarray(x).view(f"u{x.dtype.itemsize}").reshape(np.shape(x))
+
+
+def _from_word(x: Any) -> Any:
+    """The floats of such bits."""
+    return np.ascontiguousarray(x).view(f"f{x.dtype.itemsize}").reshape(np.shape(x))
 
 
 def _minimum(a: Any, b: Any) -> Any:
@@ -217,6 +239,8 @@ _declare("popcount", 1, _INTEGER, _popcount)
 _declare("gcd", 2, _INTEGER, np.gcd)
 _declare("left_shift", 2, _INTEGER, _shift(left=True))
 _declare("right_shift", 2, _INTEGER, _shift(left=False))
+_declare("word", 1, _FLOAT, _word, "word")
+_declare("from_word", 1, frozenset({"uint"}), _from_word, "float")
 _declare("select", 3, _ANY, np.where, "second")
 
 

@@ -322,7 +322,7 @@ class _Verifier:
             alike = operands[1:]
         dtype = alike[0].dtype
         self._require(
-            dtype.kind in definition.kinds, f"{statement.primitive} does not take {dtype}"
+            definition.takes(dtype), f"{statement.primitive} does not take {dtype}"
         )
         for operand in alike:
             self._read(operand, dtype)

@@ -32,6 +32,7 @@ from graphc.ops.pointwise import (
     signs,
     variants,
 )
+from graphc.ops.random import keys, laws, philox
 from graphc.ops.reduce import (
     axes,
     differences,
@@ -63,6 +64,8 @@ __all__ = [
     "inserting",
     "inverses",
     "joining",
+    "keys",
+    "laws",
     "layers",
     "logarithms",
     "logic",
@@ -74,6 +77,7 @@ __all__ = [
     "nearness",
     "panels",
     "parts",
+    "philox",
     "picking",
     "placing",
     "polynomials",

@@ -280,7 +280,7 @@ def _differ(got: Array, wanted: Array) -> Array:
 
 
 CASES = tuple(
-    (name, dtype) for name in EXACT for dtype in ALL if dtype.kind in PRIMITIVES[name].kinds
+    (name, dtype) for name in EXACT for dtype in ALL if PRIMITIVES[name].takes(dtype)
 )
 
 

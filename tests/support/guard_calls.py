@@ -322,6 +322,24 @@ call("attention", "ac bc bd b:ab", lambda q, k, v, m: gx.nn.attention(q, k, v, m
 call("attention", "ac bc bd b", lambda q, k, v, m: gx.nn.attention(q, k, v, mask=m))
 call("clip_by_global_norm", "ab c", lambda x, y: gx.optim.clip_by_global_norm([x, y], 1.0)[0])
 
+# --- random numbers ------------------------------------------------------------------------------
+
+for _law in ("bits", "cauchy", "exponential", "gumbel", "laplace", "logistic", "normal", "rademacher"):  # noqa: E501
+    call(_law, "ab", lambda x, law=_law: getattr(gx.random, law)(gx.random.key(1), x.shape))
+call("uniform", "ab b .", lambda x, y, z: gx.random.uniform(gx.random.key(1), x.shape, "float64", y, z))  # noqa: E501
+call("randint", "ab i:b i:ab", lambda x, y, z: gx.random.randint(gx.random.key(1), x.shape, y, z))
+call("bits", "i:a", lambda x: gx.random.bits(x.astype("uint32"), (7,)))
+call("bernoulli", "ab", lambda x: gx.random.bernoulli(gx.random.key(1), x))
+call("bernoulli", "ab b", lambda x, y: gx.random.bernoulli(gx.random.key(1), y, x.shape))
+call("categorical", "ab", lambda x: gx.random.categorical(gx.random.key(1), x))
+call("categorical", "ab c", lambda x, y: gx.random.categorical(gx.random.key(1), x, 0, (y.shape[0], x.shape[1])))  # noqa: E501
+call("dropout", "ab .", lambda x, y: gx.random.dropout(gx.random.key(1), x, y))
+call("key", "i:. ab", lambda n, x: gx.random.uniform(gx.random.key(n), x.shape))
+call("split", "ab", lambda x: gx.random.split(gx.random.key(1), x.shape[0]))
+call("fold_in", "i:. a", lambda n, x: gx.random.normal(gx.random.fold_in(gx.random.key(1), n), x.shape))  # noqa: E501
+call("philox", "i:ab", lambda x: gx.random.philox(gx.random.key(1), x.astype("uint32")))
+call("philox", "i:ab", lambda x: gx.random.philox(gx.random.key(1), gx.stack([x, x, x, x], -1).astype("uint32")))  # noqa: E501
+
 # --- derivatives and control flow, as calls ------------------------------------------------------
 
 call("gradients", "ab b", lambda x, y: gx.gradients(gx.sin(x), x, grad_ys=y))

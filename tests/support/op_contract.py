@@ -207,7 +207,7 @@ class ArrayElements:
         elements = [operand.dtype for operand in operands]
         working = elements[1:] if primitive == "select" else elements
         assert all(element is working[0] for element in working), f"{primitive} of {elements}"
-        assert working[0].kind in definition.kinds, f"{primitive} of {elements}"
+        assert definition.takes(working[0]), f"{primitive} of {elements}"
         result = definition.result_dtype(elements)
         values = definition.reference(*(np.asarray(operand.array) for operand in operands))
         return Lanes(result, np.asarray(values).astype(result.numpy, copy=False))

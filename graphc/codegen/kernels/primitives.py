@@ -364,9 +364,19 @@ def _not(e: FunctionEmitter, operands: Sequence[Reg], dtype: DType) -> Reg:
     return ~x
 
 
+def _reinterpreted(e: FunctionEmitter, operands: Sequence[Reg], dtype: DType) -> Reg:
+    """The same bits as a word, or as a float."""
+    (x,) = operands
+    element = f"i{dtype.bits}" if dtype.is_float else {32: "float", 64: "double"}[dtype.bits]
+    return e.convert("bitcast", x, element)
+
+
 def _shift(left: bool) -> Emitter:
     def emit(e: FunctionEmitter, operands: Sequence[Reg], dtype: DType) -> Reg:
         value, amount = operands
+        if amount.value is not None and 0 <= amount.value < dtype.bits:
+            arithmetic = "ashr" if dtype.kind == "int" else "lshr"
+            return e.binary("shl" if left else arithmetic, value, amount)
         last = e.const(dtype.bits - 1, value.type)
         # as unsigned, negative amounts are too far too
         near = e.intrinsic("umin", value.type, amount, last)
@@ -433,6 +443,8 @@ _EMITTERS: dict[str, Emitter] = {
     "gcd": _gcd,
     "left_shift": _shift(left=True),
     "right_shift": _shift(left=False),
+    "word": _reinterpreted,
+    "from_word": _reinterpreted,
     "select": _select,
     **{name: _function(name) for name in NAMES},
 }

@@ -1,0 +1,1 @@
+"""Random numbers: the generator, keys, distributions, sampling, and the stateful form."""

@@ -1,0 +1,249 @@
+"""Formulas over scalars that are both the lowering of an operation and its meaning in NumPy.
+
+A formula is written once with Python's operators on ``Lane``. Over the builder of kernels it emits
+scalars; over ``Arrays`` it computes whole arrays by the references of the same primitives. All of
+these primitives are exact, so both agree to the bit, on every target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from graphc.ir.dtypes import DType, float32, uint64
+from graphc.ir.dtypes import dtype as as_dtype
+from graphc.kernel.scalar import PRIMITIVES, cast
+
+
+@dataclass(frozen=True, slots=True)
+class _Computed:
+    """What ``Arrays`` takes for a scalar: the scalars of all elements at once."""
+
+    dtype: DType
+    array: Any
+
+
+class Arrays:
+    """The builder of scalars that computes them at once, in NumPy."""
+
+    def constant(self, value: bool | int | float, dtype: DType) -> _Computed:
+        return _Computed(dtype, np.asarray(value, dtype.numpy))
+
+    def apply(self, primitive: str, *operands: Any) -> _Computed:
+        definition = PRIMITIVES[primitive]
+        result = definition.result_dtype([operand.dtype for operand in operands])
+        found = definition.reference(*[operand.array for operand in operands])
+        return _Computed(result, np.asarray(found))
+
+    def cast(self, operand: Any, dtype: DType) -> _Computed:
+        return _Computed(dtype, np.asarray(cast(operand.array, dtype)))
+
+
+class Lane:
+    """A scalar under construction, with operators; numbers beside it are of its dtype."""
+
+    __slots__ = ("b", "scalar")
+
+    def __init__(self, b: Any, scalar: Any) -> None:
+        self.b = b
+        self.scalar = scalar
+
+    @property
+    def dtype(self) -> DType:
+        found: DType = self.scalar.dtype
+        return found
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("what a scalar is only a run tells; use where")
+
+    def like(self, other: Lane | float) -> Lane:
+        """A number as a scalar of this dtype."""
+        if isinstance(other, Lane):
+            return other
+        return Lane(self.b, self.b.constant(other, self.dtype))
+
+    def of(self, primitive: str, *others: Lane | float) -> Lane:
+        """A primitive of this and others."""
+        operands = [self.scalar, *[self.like(other).scalar for other in others]]
+        return Lane(self.b, self.b.apply(primitive, *operands))
+
+    def to(self, dtype: DType) -> Lane:
+        """The value in another dtype."""
+        return Lane(self.b, self.b.cast(self.scalar, dtype))
+
+    def __add__(self, other: Lane | float) -> Lane:
+        return self.of("add", other)
+
+    def __sub__(self, other: Lane | float) -> Lane:
+        return self.of("subtract", other)
+
+    def __rsub__(self, other: float) -> Lane:
+        return self.like(other).of("subtract", self)
+
+    def __mul__(self, other: Lane | float) -> Lane:
+        return self.of("multiply", other)
+
+    def __truediv__(self, other: Lane | float) -> Lane:
+        return self.of("divide", other)
+
+    def __neg__(self) -> Lane:
+        return self.of("negative")
+
+    def __and__(self, other: Lane | int) -> Lane:
+        return self.of("and", other)
+
+    def __or__(self, other: Lane | int) -> Lane:
+        return self.of("or", other)
+
+    def __xor__(self, other: Lane | int) -> Lane:
+        return self.of("xor", other)
+
+    def __invert__(self) -> Lane:
+        return self.of("not")
+
+    def __lshift__(self, count: Lane | int) -> Lane:
+        return self.of("left_shift", count)
+
+    def __rshift__(self, count: Lane | int) -> Lane:
+        return self.of("right_shift", count)
+
+    def where(self, one: Lane | float, other: Lane) -> Lane:
+        """Of two values the one where this holds, else the other."""
+        chosen = other.like(one).scalar
+        return Lane(self.b, self.b.apply("select", self.scalar, chosen, other.scalar))
+
+
+def lanes(*arrays: Any) -> list[Lane]:
+    """Arrays as scalars of a formula."""
+    b = Arrays()
+    return [Lane(b, _Computed(as_dtype(array.dtype), np.asarray(array))) for array in arrays]
+
+
+def array_of(lane: Lane, shape: Sequence[int]) -> Any:
+    """What a formula over arrays gives, in a shape that it broadcasts to."""
+    return np.broadcast_to(lane.scalar.array, tuple(shape)).copy()
+
+
+# --- functions of floats that are the same on every target ---------------------------------------
+
+_LOG_32 = (-0.130310059, 0.140869141, -0.121483512, 0.139814854, -0.166846126, 0.200120345,
+           -0.249996200, 0.333331972, -0.5)  # fmt: skip
+_LOG_64 = (1.479819860511658591e-01, 1.531383769920937332e-01, 1.818357216161805012e-01,
+           2.222219843214978396e-01, 2.857142874366239149e-01, 3.999999999940941908e-01,
+           6.666666666666735130e-01)  # fmt: skip
+_LN2_32 = (0.693359375, -2.12194440e-4)
+_LN2_64 = (6.93147180369123816490e-01, 1.90821492927058770002e-10)
+
+
+def polynomial(x: Lane, coefficients: Sequence[float]) -> Lane:
+    """By Horner's rule, the highest power first."""
+    result = x * coefficients[0] + coefficients[1]
+    for coefficient in coefficients[2:]:
+        result = result * x + coefficient
+    return result
+
+
+def log_near_one(f: Lane) -> Lane:
+    """log(1 + f) for f from -1/3 to 0.42, less than what ``log_scaled`` adds for an exponent.
+
+    float64 is FDLIBM's series in f / (2 + f), float32 a polynomial.
+    """
+    square = f * f
+    if f.dtype is float32:
+        # the two leading coefficients are those of powers 8 and 9
+        return square * polynomial(f, _LOG_32) + f
+    s = f / (f + 2.0)
+    z = s * s
+    half = square * 0.5
+    return f - (half - s * (half + z * polynomial(z, _LOG_64)))
+
+
+def split(x: Lane) -> tuple[Lane, Lane]:
+    """f and e with x = (1 + f) * 2**e, for positive normal x; 1 + f is around 1."""
+    single = x.dtype is float32
+    root, fraction = (0x3F2AAAAB, 23) if single else (0x3FE6A09E667F3BCD, 52)
+    word = x.of("word")
+    signed = word.to(as_dtype(f"int{word.dtype.bits}"))
+    exponent = (signed - root) >> fraction
+    rest = (signed - (exponent << fraction)).to(word.dtype).of("from_word")
+    return rest - 1.0, exponent.to(x.dtype)
+
+
+def log_scaled(f: Lane, e: Lane) -> Lane:
+    """log((1 + f) * 2**e)."""
+    high, low = _LN2_32 if f.dtype is float32 else _LN2_64
+    return (log_near_one(f) + e * low) + e * high
+
+
+def log_of(x: Lane) -> Lane:
+    """The logarithm of a positive normal number, within 2 units in the last place."""
+    return log_scaled(*split(x))
+
+
+_EXP_64 = tuple(1 / float(np.prod(np.arange(1.0, k + 1))) for k in range(13, -1, -1))
+
+
+def exp_of(x: Lane) -> Lane:
+    """e**x of float64 within 2 units; 0 below -708, and what is above 709 is taken for 709."""
+    bounded = x.of("minimum", 709.0).of("maximum", -708.0)
+    n = (bounded * 1.4426950408889634).of("round")
+    rest = (bounded - n * _LN2_64[0]) - n * _LN2_64[1]
+    scale = ((n + 1023.0).to(uint64) << 52).of("from_word")
+    return x.of("less", -708.0).where(0.0, polynomial(rest, _EXP_64) * scale)
+
+
+# --- what a random word is taken for -------------------------------------------------------------
+
+
+def _middle(word: Lane, dtype: DType) -> Lane:
+    """(word + 1/2) / 2**bits, in (0, 1]; above 1/2 rounding may give 1."""
+    return (word.to(dtype) + 0.5) * 2.0**-word.dtype.bits
+
+
+def minus_log(word: Lane, dtype: DType) -> Lane:
+    """-log u of u = (word + 1/2) / 2**bits: exponential, and never 0.
+
+    Near 1, u is taken by what is missing to 1, which is known exactly; so both tails have all bits
+    of the word.
+    """
+    bits = word.dtype.bits
+    f, e = split(_middle(word, dtype))
+    # three quarters: from there on the exponent of the split is 0
+    is_near = word.of("greater_equal", 3 << (bits - 2))
+    near = -_middle(~word, dtype)
+    return -log_scaled(is_near.where(near, f), is_near.where(0.0, e))
+
+
+_SIN_32 = (2.86567956e-6, -1.98559923e-4, 8.33338592e-3, -1.66666672e-1)
+_COS_32 = (2.44677067e-5, -1.38877297e-3, 4.16666567e-2, -5.0e-1)
+_SIN_64 = (1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06,
+           -1.98412698298579493134e-04, 8.33333333332248946124e-03,
+           -1.66666666666666324348e-01)  # fmt: skip
+_COS_64 = (-1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07,
+           2.48015872894767294178e-05, -1.38888888888741095749e-03, 4.16666666666666019037e-02,
+           -5.0e-1)  # fmt: skip
+
+
+def cos_sin(word: Lane, dtype: DType) -> tuple[Lane, Lane]:
+    """Cosine and sine of an angle that is uniform in a turn; neither is ever 0.
+
+    The two leading bits say the quadrant, the others an angle of up to an eighth of a turn on both
+    sides, so that no reduction loses bits.
+    """
+    bits = word.dtype.bits
+    signed = as_dtype(f"int{bits}")
+    angle = ((word << 2).to(signed).to(dtype) + 2.0) * (np.pi / 4 * 2.0 ** (1 - bits))
+    square = angle * angle
+    sines, cosines = (_SIN_32, _COS_32) if dtype is float32 else (_SIN_64, _COS_64)
+    sine = polynomial(square, sines) * square * angle + angle
+    cosine = polynomial(square, cosines) * square + 1.0
+    top = 1 << (bits - 1)
+    swapped = ((word << 1) & top).of("not_equal", 0)
+    x, y = swapped.where(sine, cosine), swapped.where(cosine, sine)
+    return (
+        (x.of("word") ^ ((word ^ (word << 1)) & top)).of("from_word"),
+        (y.of("word") ^ (word & top)).of("from_word"),
+    )

@@ -1,0 +1,58 @@
+"""Random numbers: ``gx.random``.
+
+Role: the user-facing names of the family ``graphc.ops.random``, which are JAX's. Invariant: nothing
+is defined here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from graphc.ops.random.keys import bits, fold_in, key, philox, split
+from graphc.ops.random.laws import (
+    bernoulli,
+    categorical,
+    cauchy,
+    dropout,
+    exponential,
+    gumbel,
+    laplace,
+    logistic,
+    normal,
+    rademacher,
+    randint,
+    uniform,
+)
+
+__all__ = [
+    "bernoulli",
+    "bits",
+    "categorical",
+    "cauchy",
+    "dropout",
+    "exponential",
+    "fold_in",
+    "gumbel",
+    "key",
+    "laplace",
+    "logistic",
+    "normal",
+    "philox",
+    "rademacher",
+    "randint",
+    "split",
+    "uniform",
+]
+
+
+def _missing(name: str) -> NoReturn:
+    """Says what to do instead of what there isn't."""
+    from graphc.base.elsewhere import instead_of
+
+    spellings = {known: f"gx.random.{known}" for known in __all__}
+    known = "" if name.startswith("_") else instead_of(name, spellings)
+    raise AttributeError(f"module 'graphc.random' has no attribute {name!r}{known}")
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _missing
