@@ -173,12 +173,25 @@ class KernelBuilder:
             return a
         elif primitive == "mod" and right == 1:
             return self.constant(0, int64)
+        elif primitive == "right_shift" and right is not None:
+            return self._shifted_again(a, int(right))
         if left is not None and right is not None and primitive in ("add", "subtract", "multiply"):
             x, y = int(left), int(right)
             value = x + y if primitive == "add" else x - y if primitive == "subtract" else x * y
             if -(2**63) <= value < 2**63:
                 return self.constant(value, int64)
         return None
+
+    def _shifted_again(self, shifted: Var, count: int) -> Var | None:
+        """``(i >> a) >> b`` is ``i >> (a + b)``, which is seen to be shared by neighbours."""
+        before = self._applied.get(shifted)
+        if before is None or before.primitive != "right_shift":
+            return None
+        whole, first = before.operands
+        known = self._constants.get(first)
+        if known is None or not 0 <= known < 64 or not 0 <= count < 64 - known:
+            return None
+        return self.apply("right_shift", whole, self.constant(int(known) + count, int64))
 
     def _rejoined(self, high: Var, low: Var) -> Var | None:
         """``(f // m) * m + f % m`` is ``f``: a reshape splits an offset, the next one joins it."""

@@ -20,12 +20,12 @@ from graphc.kernel.analysis.index_range import (
     Affine,
     index_forms,
     loads_across,
+    places_used,
     runs_as_one,
-    used_otherwise,
 )
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import Block, Kernel, LoopKind, Var, walk
-from graphc.kernel.statements.bodies import accesses_in, loops_in
+from graphc.kernel.statements.bodies import loops_in
 from graphc.lower.concat_nests import nests
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.region import Result, Slices, open_loop, open_region
@@ -105,15 +105,11 @@ def _merged(
     axes: Sequence[int],
     loops: Sequence[Block],
 ) -> list[Axes]:
-    """The axes of a plain nest, one loop each, grouped as far as its accesses allow."""
-    accesses = [access.index for access in accesses_in(walk(kernel.body))]
-    places = [forms[index] for index in accesses if index in forms]
-    fixed = used_otherwise(walk(kernel.body), forms)
+    """The axes of a plain nest, one loop each, grouped as far as its uses of indices allow."""
+    places = places_used(walk(kernel.body), forms)
     groups = [[axes[0]]]
     for axis, before, loop in zip(axes[1:], loops, loops[1:], strict=False):
-        if not {before.index, loop.index} & fixed and runs_as_one(
-            places, before.index, loop.index, shape[axis]
-        ):
+        if runs_as_one(places, before.index, loop.index, shape[axis]):
             groups[-1].append(axis)
         else:
             groups.append([axis])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from graphc.kernel.analysis.lane_groups import MOST, grain
 from graphc.kernel.ir import Size, Statement
 from graphc.kernel.schedule.base import Schedule
 from graphc.kernel.schedule.collapsed import Collapsed
@@ -31,7 +32,13 @@ def vectorize(statement: Statement, context: KernelContext) -> Choice:
         return None
     if runs_as_around(loop, context.nest, context.chosen):
         return None
-    return Vector(lanes_of(loop.body, loop.extent, context))
+    lanes = lanes_of(loop.body, loop.extent, context)
+    if not context.is_glue and grain(context.nest.forms, loop.body, loop.index) > 1:
+        # what groups of lanes share fills fewer registers, and waits for itself
+        twice = min(2 * lanes, MOST)
+        if not isinstance(loop.extent, int) or loop.extent >= twice:
+            lanes = twice
+    return Vector(lanes)
 
 
 def lanes_of(body: Sequence[Statement], extent: Size, context: KernelContext) -> int:

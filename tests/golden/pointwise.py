@@ -158,6 +158,19 @@ def activations() -> Any:
     return [*values, *(gx.gradients(gx.sum(value), [x])[0] for value in values)]
 
 
+@program()
+def draws_of_keys() -> Any:
+    """Random numbers of counters: what neighbouring lanes share, whole and in rows."""
+    key, x = p(2, dtype="uint32"), p("n", 37)
+    one, two = gx.random.split(key)
+    normal = gx.random.normal(one, x.shape)
+    return [
+        gx.random.uniform(key, (1003,)), gx.random.normal(key, (64, 100), "float64"),
+        x + normal * 0.5, gx.random.dropout(two, gx.softmax(x), 0.1), gx.sum(normal, axis=1),
+        gx.random.bits(key, (999,), "uint8"), gx.random.gumbel(gx.random.fold_in(key, 7), (5,)),
+    ]  # fmt: skip
+
+
 @program(optimize=0)
 def one_kernel_an_operation() -> Any:
     """What is not optimised: each operation has a kernel, equal ones share it, and all are glue."""

@@ -193,21 +193,17 @@ def test_a_reshape_reads_at_the_same_row_major_place() -> None:
           %1 = const int64 3
           %2 = const int64 4
           %3 = const int64 40
-          parallel %4 < 8 {
-            %5 = multiply %4, %1
-            parallel %6 < 3 {
-              %7 = add %5, %6
-              %8 = mod %7, %2
-              %9 = floor_divide %7, %2
-              %10 = multiply %9, %2
-              %11 = multiply %7, %3
-              vector %12 < 40 {
-                %13 = load %x1[%12]
-                %14 = add %11, %12
-                %15 = load %x0[%14]
-                %16 = add %15, %13
-                store %y0[%14], %16
-              }
+          parallel %4 < 24 {
+            %5 = mod %4, %2
+            %6 = floor_divide %4, %2
+            %7 = multiply %6, %2
+            %8 = multiply %4, %3
+            vector %9 < 40 {
+              %10 = load %x1[%9]
+              %11 = add %8, %9
+              %12 = load %x0[%11]
+              %13 = add %12, %10
+              store %y0[%11], %13
             }
           }
         }

@@ -9,13 +9,32 @@ from graphc.codegen.llvm.instructions import Reg, is_literal
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """An int64 that grows by ``stride`` from lane to lane; ``base`` is lane 0."""
+    """An int64 that grows by ``stride`` from lane to lane; ``base`` is lane 0.
+
+    Of a loop's index, ``base`` is known to be a multiple of ``aligned``, a power of two.
+    """
 
     base: Reg
     stride: Reg
+    aligned: int = 1
 
 
-Binding = Reg | Linear
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A value on which ``times`` neighbouring lanes agree; ``groups`` has a lane for each group."""
+
+    groups: Reg | Linear
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Numbers of lanes that are known while code is emitted."""
+
+    lanes: tuple[bool | int | float, ...]
+
+
+Binding = Reg | Linear | Repeated | Pattern
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,21 +40,31 @@ def some_lanes(k: KernelScope, count: Reg | int, lanes: int) -> Iterator[None]:
 
 
 def emit_leftover(
-    k: KernelScope, loop: Block, lower: Reg, upper: Reg, width: int, left: int | None
+    k: KernelScope,
+    loop: Block,
+    lower: Reg,
+    upper: Reg,
+    width: int,
+    left: int | None,
+    aligned: int = 1,
 ) -> None:
-    """Runs a vector loop from ``lower`` to ``upper``, over ``left`` elements if that is known."""
+    """Runs a vector loop from ``lower`` to ``upper``, over ``left`` elements if that is known.
+
+    ``lower`` is a multiple of ``aligned``.
+    """
     e, lanes = k.e, lanes_for(k, width, left)
+    aligned = min(aligned, lanes)
     if lanes == 1:
         with e.loop(lower, upper) as single:
             k.bind(loop.index, single.index)
             k.iteration(loop.body)
     elif left is not None:
-        k.bind(loop.index, Linear(lower, e.const(1)))
+        k.bind(loop.index, Linear(lower, e.const(1), aligned))
         with some_lanes(k, left, lanes):
             k.iteration(loop.body)
     else:
         with e.loop(lower, upper, lanes) as several:
-            k.bind(loop.index, Linear(several.index, e.const(1)))
+            k.bind(loop.index, Linear(several.index, e.const(1), aligned))
             with some_lanes(k, upper - several.index, lanes):
                 k.iteration(loop.body)
 

@@ -9,10 +9,11 @@ from graphc.codegen.kernels.gather_prefetch import gathered_rows, prefetch_rows
 from graphc.codegen.kernels.lane_values import Linear
 from graphc.codegen.kernels.loads_stores import prefetch_streams
 from graphc.codegen.kernels.loop_tail import emit_leftover
-from graphc.codegen.kernels.nontemporal_stores import start_of_lines
+from graphc.codegen.kernels.nontemporal_stores import start_of_groups, start_of_lines
 from graphc.codegen.kernels.scope import KernelScope
 from graphc.codegen.kernels.table import emits
 from graphc.codegen.llvm.instructions import Reg
+from graphc.kernel.analysis.lane_groups import grain
 from graphc.kernel.ir import Block
 from graphc.kernel.schedule.base import Schedule
 from graphc.kernel.schedule.collapsed import Collapsed
@@ -54,11 +55,15 @@ def emit_vector_loop(
     e, extent, width = k.e, statement.extent, schedule.lanes
     cut = bounds is not None or k.ranges.cuts(statement)
     lower, upper = bounds or k.bounds(statement)
+    step = grain(k.forms, statement.body, statement.index)
+    aligned = 1 if bounds is not None or step > width else step
     if isinstance(extent, int) and extent < max(width, 2):
-        emit_leftover(k, statement, lower, upper, width, None if cut else extent)
+        emit_leftover(k, statement, lower, upper, width, None if cut else extent, aligned)
         return
     k.streaming.clear()
     start = start_of_lines(k, statement.body, statement.index, extent, lower)
+    if start is not None and aligned > 1:
+        start = start_of_groups(k, lower, start, aligned)
     if start is not None:
         start = e.least(start, upper)
         rest = (upper - start) & -width
@@ -70,7 +75,7 @@ def emit_vector_loop(
         whole = lower + (count & -width)
     k.lanes = width
     with e.loop(lower if start is None else start, whole, width) as loop:
-        k.bind(statement.index, Linear(loop.index, e.const(1)))
+        k.bind(statement.index, Linear(loop.index, e.const(1), aligned))
         k.iteration(statement.body)
         prefetch_streams(k, statement.body, width)
     k.lanes = 1
@@ -82,10 +87,10 @@ def emit_vector_loop(
             before = part.index.equals(zero)
             first = e.select(before, lower, whole)
             past = e.select(before, start, upper)
-            emit_leftover(k, statement, first, past, width, None)
+            emit_leftover(k, statement, first, past, width, None, aligned)
     elif not isinstance(extent, int) or extent % width:
         known = extent % width if isinstance(extent, int) and not cut else None
-        emit_leftover(k, statement, whole, upper, width, known)
+        emit_leftover(k, statement, whole, upper, width, known, aligned)
 
 
 __all__ = ["emit_plain_loop", "emit_vector_loop"]

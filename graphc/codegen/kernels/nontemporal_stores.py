@@ -110,6 +110,18 @@ def start_of_lines(
     return start if start is None or is_literal(lower, 0) else lower + start
 
 
+def start_of_groups(k: KernelScope, lower: Reg, start: Reg, step: int) -> Reg:
+    """The start of lines if it is a multiple of so many elements; else ``lower``, which is one.
+
+    Then no store is non-temporal. Arrays begin with a multiple of 16 bytes wherever they come from,
+    which is such a start.
+    """
+    fits = (start & (step - 1)).equals(0)
+    for store, condition in k.streaming.items():
+        k.streaming[store] = both(k, condition, fits)
+    return k.e.select(fits, start, lower)
+
+
 def first_line(k: KernelScope, row: Block, room: int) -> Reg:
     """The first column of a row from which on its first streamed store writes whole lines.
 

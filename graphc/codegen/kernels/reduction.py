@@ -246,7 +246,7 @@ def _lanes_reduce(k: KernelScope, statement: Block) -> State:
 
         def body(step: Reg, state: State) -> State:
             start = step << shift
-            k.bind(statement.index, Linear(start, e.const(1)))
+            k.bind(statement.index, Linear(start, e.const(1), width))
             k.statements(statement.body)
             position = k.spread(statement.index)
             return combined(k, reducers, state, terms(k, reducers, position))

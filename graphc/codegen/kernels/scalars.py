@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphc.codegen.kernels.lane_values import Binding, Linear
+from graphc.codegen.kernels.lane_groups import emit_by_groups
+from graphc.codegen.kernels.lane_values import Binding, Linear, Pattern, Repeated
 from graphc.codegen.kernels.primitives import emit_cast, emit_primitive
 from graphc.codegen.kernels.scope import EmitterTable, KernelScope
 from graphc.codegen.llvm.emitter import FunctionEmitter
@@ -38,6 +39,8 @@ def emit_apply(k: KernelScope, statement: Apply) -> None:
     if linear is not None:
         k.bind(statement.result, linear)
         return
+    if k.lanes > 1 and emit_by_groups(k, statement, emit_apply):
+        return
     regs = [k.spread(var) for var in statement.operands]
     k.bind(statement.result, emit_primitive(k.e, statement.primitive, regs, dtype))
 
@@ -47,9 +50,10 @@ def _linear(k: KernelScope, primitive: str, operands: Sequence[Binding]) -> Line
     if len(operands) != 2 or not any(isinstance(o, Linear) for o in operands):
         return None
     e, (a, b) = k.e, operands
-    for operand in operands:
-        if isinstance(operand, Reg) and operand.type.lanes != 1:
-            return None
+    if isinstance(a, (Repeated, Pattern)) or isinstance(b, (Repeated, Pattern)):
+        return None
+    if any(isinstance(operand, Reg) and operand.type.lanes != 1 for operand in operands):
+        return None
     if primitive in ("add", "subtract"):
         name = "add" if primitive == "add" else "sub"
         left = a if isinstance(a, Linear) else Linear(a, e.const(0))
@@ -82,6 +86,8 @@ def emit_conversion(k: KernelScope, statement: Cast) -> None:
     source, target = statement.operand.dtype, statement.result.dtype
     operand = k.uniform(statement.operand)
     if operand is None:
+        if k.lanes > 1 and emit_by_groups(k, statement, emit_conversion):
+            return
         operand = k.spread(statement.operand)
     k.bind(statement.result, emit_cast(k.e, operand, source, target))
 

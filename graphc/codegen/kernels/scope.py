@@ -14,12 +14,13 @@ from typing import Any, TypeAlias
 from graphc.base.lazily import once
 from graphc.base.target import Target
 from graphc.base.tuning.machine import Tuning
-from graphc.codegen.kernels.lane_values import Binding, Held, Linear
+from graphc.codegen.kernels.lane_values import Binding, Held, Linear, Pattern, Repeated
 from graphc.codegen.kernels.task_range import Ranges
 from graphc.codegen.llvm.dims import DimRegs
 from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg, is_literal
 from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.storage import element_of
 from graphc.codegen.llvm.types import ltype
 from graphc.ir.dims.expressions import Dim
 from graphc.kernel.analysis.index_range import Affine, index_forms
@@ -96,8 +97,13 @@ class KernelScope:
         self._bindings[var] = binding
 
     def binding(self, var: Var) -> Binding:
-        """What a scalar is: uniform, per lane, or linear over lanes."""
+        """What a scalar is: uniform, per lane, linear over lanes, or told by groups of them."""
         return self._bindings[var]
+
+    def literal(self, var: Var) -> bool | int | float | None:
+        """The number, if all lanes are one that is known."""
+        found = self._bindings.get(var)
+        return found.value if isinstance(found, Reg) else None
 
     def uniform(self, var: Var) -> Reg | None:
         """The scalar register, if all lanes agree."""
@@ -115,7 +121,24 @@ class KernelScope:
             if not is_literal(found.stride, 1):
                 offsets = offsets * e.splat(found.stride, self.lanes)
             return e.splat(found.base, self.lanes) + offsets
+        if isinstance(found, Pattern):
+            return self.e.lanes(found.lanes, ltype(element_of(var.dtype), self.lanes))
+        if isinstance(found, Repeated):
+            with self.grouped({var: found.groups}, found.times):
+                groups = self.spread(var)
+            order = [lane // found.times for lane in range(self.lanes)]
+            return self.e.shuffled(groups, groups, order)
         return self.e.splat(found, self.lanes)
+
+    @contextmanager
+    def grouped(self, bindings: Mapping[Var, Binding], times: int) -> Iterator[None]:
+        """Inside, one lane stands for each group of ``times``, and scalars are what is given."""
+        before = {var: self._bindings[var] for var in bindings}
+        self._bindings.update(bindings)
+        self.lanes //= times
+        yield
+        self.lanes *= times
+        self._bindings.update(before)
 
     def pointer(self, buffer: Buffer) -> Reg:
         """Where a buffer starts."""

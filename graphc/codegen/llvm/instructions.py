@@ -229,6 +229,35 @@ class Instructions:
         items = ", ".join(f"{type_.element} {lane}" for lane in range(type_.lanes))
         return Reg(self, f"<{items}>", type_)
 
+    def lanes(self, numbers: Sequence[float], type_: LType) -> Reg:
+        """Literals, one in each lane."""
+        if type_.lanes == 1:
+            return self.const(numbers[0], type_)
+        element = ltype(type_.element)
+        items = ", ".join(f"{element} {constant_text(number, element)}" for number in numbers)
+        return Reg(self, f"<{items}>", type_)
+
+    def shuffled(self, a: Reg, b: Reg, order: Sequence[int]) -> Reg:
+        """Lanes of two operands by number; those of the second follow those of the first."""
+        type_ = a.type
+        if type_.lanes == 1:
+            # vectors of one lane are no scalars
+            return self._built([(a, b)[number] for number in order])
+        places = ", ".join(f"i32 {number}" for number in order)
+        other = "poison" if a is b else b.text
+        return self.assign(
+            ltype(type_.element, len(order)),
+            f"shufflevector {a}, {type_} {other}, <{len(order)} x i32> <{places}>",
+        )
+
+    def _built(self, scalars: Sequence[Reg]) -> Reg:
+        """A vector of scalars."""
+        vector = ltype(scalars[0].type.element, len(scalars))
+        result = self.poison(vector)
+        for lane, scalar in enumerate(scalars):
+            result = self.assign(vector, f"insertelement {result}, {scalar}, i64 {lane}")
+        return result
+
     # --- arithmetic ------------------------------------------------------------------------------
 
     def binary(self, operation: str, a: Reg, b: Reg | float) -> Reg:

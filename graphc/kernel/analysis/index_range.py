@@ -114,6 +114,17 @@ def loads_across(
     return result
 
 
+def places_used(statements: Iterable[Statement], forms: Mapping[Var, Affine]) -> list[Affine]:
+    """The forms that statements read which have none themselves: places of loads and stores, and
+    operands of what is computed of indices otherwise."""
+    result: list[Affine] = []
+    for statement in statements:
+        is_form = statement.primitive is not None and statement.results[0] in forms
+        if not is_form:
+            result += [forms[var] for var in statement.operands if var in forms]
+    return result
+
+
 def used_otherwise(statements: Iterable[Statement], forms: Mapping[Var, Affine]) -> set[Var]:
     """Indices that more depends on than the places of loads and stores, as affine forms."""
     result: set[Var] = set()
@@ -160,6 +171,7 @@ __all__ = [
     "loads_across",
     "note_form",
     "outside",
+    "places_used",
     "runs_as_one",
     "used_otherwise",
 ]
