@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
+from graphc.frontend.random_state import Generator, next_key
 from graphc.ops.random.keys import bits, fold_in, key, philox, split
 from graphc.ops.random.laws import (
     bernoulli,
@@ -25,6 +26,7 @@ from graphc.ops.random.laws import (
 )
 
 __all__ = [
+    "Generator",
     "bernoulli",
     "bits",
     "categorical",
@@ -36,6 +38,7 @@ __all__ = [
     "key",
     "laplace",
     "logistic",
+    "next_key",
     "normal",
     "philox",
     "rademacher",

@@ -24,6 +24,7 @@ from graphc.compiling.cached.programs import compiled_program
 from graphc.compiling.compiled import uncollected
 from graphc.compiling.tiers import Compilation, Tiers, seconds_of
 from graphc.extract import Extraction, extract, missing_feed, program_key
+from graphc.frontend.random_state import own_state, state_of
 from graphc.frontend.state import Variable
 from graphc.frontend.structure import leaves, rebuild
 from graphc.ir.attributes import Array, Payload
@@ -78,8 +79,10 @@ class Session:
         options: an ``Options``; what it leaves at its default may be set by the environment
             variable ``GRAPHC``.
         target: the processor to compile for; this machine's by default.
+        seed: an int that the keys of ``gx.random.next_key`` begin with; 0 by default.
 
     Raises:
+        DTypeError: for a seed that is no int.
         GraphError: for what is no graph, options, target or a number of threads that cannot be,
             and for names in ``options`` that no pass or rule has.
         FileError: if a folder that ``options`` names is missing.
@@ -92,7 +95,9 @@ class Session:
         threads: int | None = None,
         options: Options | None = None,
         target: Target | None = None,
+        seed: int | None = None,
     ) -> None:
+        self._state = None if seed is None else state_of(seed)
         self.graph = graph if graph is not None else current_recorder()
         if not isinstance(self.graph, Recorder):
             raise GraphError(
@@ -303,6 +308,8 @@ class Session:
                 where=caller(),
                 hint="fetch values that are computed with session.run",
             )
+        if self._state is not None and variable is own_state(self.graph):
+            return self._state
         payload: Payload = node.attrs["initial"]
         return payload.array
 

@@ -337,6 +337,7 @@ call("dropout", "ab .", lambda x, y: gx.random.dropout(gx.random.key(1), x, y))
 call("key", "i:. ab", lambda n, x: gx.random.uniform(gx.random.key(n), x.shape))
 call("split", "ab", lambda x: gx.random.split(gx.random.key(1), x.shape[0]))
 call("fold_in", "i:. a", lambda n, x: gx.random.normal(gx.random.fold_in(gx.random.key(1), n), x.shape))  # noqa: E501
+call("next_key", "ab", lambda x: gx.random.normal(gx.random.next_key(), x.shape) * x)
 call("philox", "i:ab", lambda x: gx.random.philox(gx.random.key(1), x.astype("uint32")))
 call("philox", "i:ab", lambda x: gx.random.philox(gx.random.key(1), gx.stack([x, x, x, x], -1).astype("uint32")))  # noqa: E501
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 WAITING: Final[dict[str, str]] = {
-    "cse-rng": "random ops",
     "gr-cond": "gradient of cond",
     "gr-scan": "gradient of a loop",
     "ix-adv-mixed": "boolean mask indexing",
@@ -17,7 +16,6 @@ WAITING: Final[dict[str, str]] = {
     "nn-conv": "convolution",
     "nn-pool-max": "pooling",
     "nn-resize": "resize",
-    "rng-fold": "random ops",
     "sh-overlap-set": "indexed set",
     "sl-useless": "slice bounds that are fed values",
     "sort-nan": "sort, argsort and top-k",
