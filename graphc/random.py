@@ -8,6 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
+from graphc.frontend.random_rejection import (
+    beta,
+    binomial,
+    dirichlet,
+    gamma,
+    multinomial,
+    poisson,
+    truncated_normal,
+)
 from graphc.frontend.random_state import Generator, next_key
 from graphc.ops.random.keys import bits, fold_in, key, philox, split
 from graphc.ops.random.laws import (
@@ -28,22 +37,29 @@ from graphc.ops.random.laws import (
 __all__ = [
     "Generator",
     "bernoulli",
+    "beta",
+    "binomial",
     "bits",
     "categorical",
     "cauchy",
+    "dirichlet",
     "dropout",
     "exponential",
     "fold_in",
+    "gamma",
     "gumbel",
     "key",
     "laplace",
     "logistic",
+    "multinomial",
     "next_key",
     "normal",
     "philox",
+    "poisson",
     "rademacher",
     "randint",
     "split",
+    "truncated_normal",
     "uniform",
 ]
 

@@ -204,8 +204,14 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
     ("use gx.random.exponential(key, shape)", "exponential standard_exponential"),
     ("use gx.random.rademacher(key, shape)", "rademacher"),
     ("use gx.random.dropout(key, x, rate)", "dropout Dropout alpha_dropout"),
-    ("draw numbers with numpy.random and feed them",
-     "randperm multinomial truncated_normal shuffle poisson"),
+    ("use gx.random.truncated_normal(key, lower, upper)", "truncated_normal"),
+    ("use gx.random.gamma(key, a)", "standard_gamma"),
+    ("use gx.random.beta(key, a, b)", "beta"),
+    ("use gx.random.dirichlet(key, alpha)", "dirichlet"),
+    ("use gx.random.poisson(key, lam)", "poisson"),
+    ("use gx.random.binomial(key, n, p)", "binomial"),
+    ("use gx.random.multinomial(key, n, p)", "multinomial"),
+    ("draw numbers with numpy.random and feed them", "randperm shuffle"),
     # --- what there is not -----------------------------------------------------------------------
     ("there is no sorting yet: sort the fetched array with NumPy; the largest alone is gx.max and "
      "gx.argmax",

@@ -32,7 +32,7 @@ from graphc.ops.pointwise import (
     signs,
     variants,
 )
-from graphc.ops.random import keys, laws, philox
+from graphc.ops.random import keys, laws, philox, portable
 from graphc.ops.reduce import (
     axes,
     differences,
@@ -81,6 +81,7 @@ __all__ = [
     "picking",
     "placing",
     "polynomials",
+    "portable",
     "products",
     "ranges",
     "repeating",

@@ -337,6 +337,13 @@ call("dropout", "ab .", lambda x, y: gx.random.dropout(gx.random.key(1), x, y))
 call("key", "i:. ab", lambda n, x: gx.random.uniform(gx.random.key(n), x.shape))
 call("split", "ab", lambda x: gx.random.split(gx.random.key(1), x.shape[0]))
 call("fold_in", "i:. a", lambda n, x: gx.random.normal(gx.random.fold_in(gx.random.key(1), n), x.shape))  # noqa: E501
+call("gamma", "ab b", lambda x, y: gx.stop_gradient(gx.random.gamma(gx.random.key(1), y, x.shape)))
+call("beta", "ab b", lambda x, y: gx.stop_gradient(gx.random.beta(gx.random.key(1), x, y)))
+call("dirichlet", "a bc", lambda x, y: gx.stop_gradient(gx.random.dirichlet(gx.random.key(1), x, y.shape[:1])))  # noqa: E501
+call("truncated_normal", "a ab", lambda x, y: gx.stop_gradient(gx.random.truncated_normal(gx.random.key(1), x, y[0], y.shape[1:])))  # noqa: E501
+call("poisson", "ab b", lambda x, y: gx.random.poisson(gx.random.key(1), y, x.shape))
+call("binomial", "i:ab b", lambda n, p: gx.random.binomial(gx.random.key(1), n, p))
+call("multinomial", "i:a b", lambda n, p: gx.random.multinomial(gx.random.key(1), n, gx.abs(p)))
 call("next_key", "ab", lambda x: gx.random.normal(gx.random.next_key(), x.shape) * x)
 call("philox", "i:ab", lambda x: gx.random.philox(gx.random.key(1), x.astype("uint32")))
 call("philox", "i:ab", lambda x: gx.random.philox(gx.random.key(1), gx.stack([x, x, x, x], -1).astype("uint32")))  # noqa: E501

@@ -183,16 +183,36 @@ def log_of(x: Lane) -> Lane:
     return log_scaled(*split(x))
 
 
+def log_any(x: Lane) -> Lane:
+    """The logarithm of any number, as NumPy has it at zeros, infinities and NaN."""
+    least, fraction = (2.0**-126, 23) if x.dtype is float32 else (2.0**-1022, 52)
+    is_small = x.of("less", least)
+    scaled = is_small.where(x * 2.0 ** (fraction + 1), x)
+    f, e = split(scaled)
+    result = log_scaled(f, is_small.where(e - (fraction + 1.0), e))
+    result = x.of("less", float("inf")).where(result, x)
+    result = x.of("equal", 0.0).where(float("-inf"), result)
+    return x.of("less", 0.0).where(float("nan"), result)
+
+
 _EXP_64 = tuple(1 / float(np.prod(np.arange(1.0, k + 1))) for k in range(13, -1, -1))
 
 
-def exp_of(x: Lane) -> Lane:
-    """e**x of float64 within 2 units; 0 below -708, and what is above 709 is taken for 709."""
-    bounded = x.of("minimum", 709.0).of("maximum", -708.0)
+def exp_any(x: Lane) -> Lane:
+    """e**x of float64 within 2 units; what is below -708 gives 0, above 709.7 infinity."""
+    bounded = x.of("minimum", 709.7).of("maximum", -708.0)
     n = (bounded * 1.4426950408889634).of("round")
     rest = (bounded - n * _LN2_64[0]) - n * _LN2_64[1]
-    scale = ((n + 1023.0).to(uint64) << 52).of("from_word")
-    return x.of("less", -708.0).where(0.0, polynomial(rest, _EXP_64) * scale)
+    # two factors, for 2**1024 is no number
+    half = (n * 0.5).of("floor")
+    power = polynomial(rest, _EXP_64) * _power_of_two(half) * _power_of_two(n - half)
+    power = x.of("greater", 709.7).where(float("inf"), power)
+    return x.of("less", -708.0).where(0.0, power)
+
+
+def _power_of_two(n: Lane) -> Lane:
+    """2**n of a whole float64 from -1022 to 1023."""
+    return ((n + 1023.0).to(uint64) << 52).of("from_word")
 
 
 # --- what a random word is taken for -------------------------------------------------------------
