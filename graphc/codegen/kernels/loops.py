@@ -14,7 +14,7 @@ from graphc.codegen.kernels.scope import KernelScope
 from graphc.codegen.kernels.table import emits
 from graphc.codegen.llvm.instructions import Reg
 from graphc.kernel.analysis.lane_groups import grain
-from graphc.kernel.ir import Block
+from graphc.kernel.ir import Block, walk
 from graphc.kernel.schedule.base import Schedule
 from graphc.kernel.schedule.collapsed import Collapsed
 from graphc.kernel.schedule.vector import Vector
@@ -55,7 +55,7 @@ def emit_vector_loop(
     e, extent, width = k.e, statement.extent, schedule.lanes
     cut = bounds is not None or k.ranges.cuts(statement)
     lower, upper = bounds or k.bounds(statement)
-    step = grain(k.forms, statement.body, statement.index)
+    step = grain(k.forms, walk(statement.body), statement.index)
     aligned = 1 if bounds is not None or step > width else step
     if isinstance(extent, int) and extent < max(width, 2):
         emit_leftover(k, statement, lower, upper, width, None if cut else extent, aligned)

@@ -7,7 +7,7 @@ proof does not depend on where a loop starts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from graphc.ir.dims.expressions import Dim
 from graphc.kernel.analysis.index_range import Affine
@@ -17,7 +17,7 @@ MOST = 64
 """The largest group: loops that are cut for threads begin with a multiple of it."""
 
 
-def grain(forms: Mapping[Var, Affine], body: Sequence[Statement], index: Var) -> int:
+def grain(forms: Mapping[Var, Affine], body: Iterable[Statement], index: Var) -> int:
     """The iterations of the largest group of a vector loop, a power of two; 1 if there is none."""
     result = 1
     for statement in body:
