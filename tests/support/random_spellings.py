@@ -425,6 +425,10 @@ MORE: tuple[Step, ...] = (
     _nested_loop, _swapping_loop, _gradient, _gradient, _gradient, _wide_cast, _wide_cast, _gather,
     unary(gx.arctan), unary(gx.cosh), unary(gx.erf), unary(gx.nn.silu), unary(gx.trunc),
     unary(gx.isnan), unary(gx.rsqrt), unary(lambda x: gx.clip(x, -1.0, 1.0)),
+    unary(gx.arcsinh), unary(gx.arccos), unary(gx.cbrt), unary(gx.log10), unary(gx.sinc),
+    unary(gx.signbit), unary(gx.nan_to_num), unary(lambda x: gx.copysign(x, 1 - x)),
+    unary(lambda x: gx.frexp(x)[0]), unary(lambda x: gx.roll(x, 1)),
+    unary(lambda x: gx.fmax(x, 1.0)),
 )  # fmt: skip
 """The single operations and these."""
 
