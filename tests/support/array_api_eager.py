@@ -152,18 +152,22 @@ class Array:
 
         spelled = repr([part if not isinstance(part, Array) else "value" for part in keys])
         spelled += str(isinstance(key, tuple))
-        return computed(pick, self, *arrays, _called=f"getitem {spelled}")
+        has_mask = any(isinstance(part, np.ndarray) for part in keys)
+        called = "" if has_mask else f"getitem {spelled}"
+        return computed(pick, self, *arrays, _called=called)
 
     def __setitem__(self, key: Any, new: Any) -> None:
-        def renewed(x: Any, value: Any) -> Any:
-            return x.at[key].set(value)
-
+        keys = tuple(map(_known, key if isinstance(key, tuple) else (key,)))
+        plain = tuple(part.array if isinstance(part, Array) else part for part in keys)
+        place = plain if isinstance(key, tuple) else plain[0]
         value = new if isinstance(new, Array) else asarray(new, dtype=self.dtype)
-        self.array = computed(renewed, self, value).array
+        self.array = computed(lambda x, y: x.at[place].set(y), self, value).array
 
 
 def _known(key: Any) -> Any:
-    """A key whose bounds of slices are Python's numbers."""
+    """A key in which what decides the shape is known: masks, and bounds of slices."""
+    if isinstance(key, Array) and key.array.dtype == np.bool_:
+        return key.array
     if not isinstance(key, slice):
         return key
     parts = (key.start, key.stop, key.step)
