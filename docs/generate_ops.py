@@ -31,7 +31,7 @@ from graphc.ir.op import (
     ThroughDecomposition,
     all_ops,
 )
-from graphc.ir.surface import surface_function, surface_names
+from graphc.ir.surface import other_names, surface_function, surface_names
 
 PAGE = Path(__file__).resolve().parent / "ops.md"
 
@@ -130,7 +130,7 @@ def page() -> str:
 
 def _functions() -> Iterable[str]:
     by_family: dict[str, list[str]] = {}
-    for name in surface_names():
+    for name in sorted(set(surface_names()) - other_names().keys()):
         family = surface_function(name).__module__.removeprefix("graphc.ops.")
         by_family.setdefault(family, []).append(name)
     titles = dict(_FAMILIES)
@@ -141,6 +141,8 @@ def _functions() -> Iterable[str]:
         yield f"### {title}\n"
         for name in by_family[family]:
             yield _entry(f"gx.{name}", surface_function(name))
+    yield "### Second names\n"
+    yield ", ".join(f"`gx.{name}` is `gx.{known}`" for name, known in other_names().items()) + ".\n"
 
 
 def _others() -> Iterable[str]:

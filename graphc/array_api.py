@@ -41,34 +41,26 @@ e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
 globals().update({element.name: element for element in ALL})
 
 _SAME = """
-    abs add all any argmax argmin argsort bitwise_and bitwise_or bitwise_xor broadcast_to ceil conj
-    copysign cos cosh count_nonzero cumulative_prod cumulative_sum diff divide equal exp
-    expand_dims expm1 flip floor floor_divide greater greater_equal hypot imag isfinite isinf isnan
-    less less_equal log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor
-    matmul matrix_transpose max maximum mean min minimum moveaxis multiply negative nextafter
-    nonzero not_equal permute_dims positive prod real reciprocal remainder repeat roll round
-    searchsorted sign signbit sin sinh sort sqrt square squeeze stack subtract sum take
+    abs acos acosh add all any argmax argmin argsort asin asinh atan atan2 atanh bitwise_and
+    bitwise_invert bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor broadcast_to ceil
+    concat conj copysign cos cosh count_nonzero cumulative_prod cumulative_sum diff divide equal
+    exp expand_dims expm1 flip floor floor_divide greater greater_equal hypot imag isfinite isinf
+    isnan less less_equal log log10 log1p log2 logaddexp logical_and logical_not logical_or
+    logical_xor matmul matrix_transpose max maximum mean min minimum moveaxis multiply negative
+    nextafter nonzero not_equal permute_dims positive pow prod real reciprocal remainder repeat
+    roll round searchsorted sign signbit sin sinh sort sqrt square squeeze stack subtract sum take
     take_along_axis tan tanh tensordot tile tril triu trunc unique_all unique_counts unique_inverse
     unique_values unstack vecdot where
 """
 """What is called alike, and takes the arguments of the standard."""
 
-_CALLED = {
-    "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan",
-    "atan2": "arctan2", "atanh": "arctanh", "bitwise_invert": "bitwise_not",
-    "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift",
-    "concat": "concatenate", "pow": "power",
-}  # fmt: skip
-"""What is called otherwise."""
 
 
 def _missing(name: str) -> Any:
     """A function of the standard that is one of ``gx``."""
-    if name in _SAME.split() or name in _CALLED:
-        known = _CALLED.get(name, name)
-        if known in surface_names():
-            globals()[name] = functions[known]
-            return functions[known]
+    if name in _SAME.split() and name in surface_names():
+        globals()[name] = functions[name]
+        return functions[name]
     raise AttributeError(f"module 'graphc.array_api' has no attribute {name!r}", name=name)
 
 
@@ -79,7 +71,7 @@ if not TYPE_CHECKING:
 def __dir__() -> list[str]:
     """What there is of the standard."""
     own = [name for name in globals() if not name.startswith("_") and name not in _OWN]
-    there = [n for n in (*_SAME.split(), *_CALLED) if _CALLED.get(n, n) in surface_names()]
+    there = [name for name in _SAME.split() if name in surface_names()]
     return sorted({*own, *there, "__array_api_version__", "__array_namespace_info__"})
 
 

@@ -17,6 +17,7 @@ from graphc.base.waiting import Flag
 SurfaceFunction = TypeVar("SurfaceFunction", bound=Callable[..., Any])
 
 _SURFACE: dict[str, Callable[..., Any]] = {}
+_OTHER_NAMES: dict[str, str] = {}
 _IS_COMPLETE = Flag()
 
 
@@ -25,7 +26,7 @@ class _Known(dict[str, Callable[..., Any]]):
 
     def __missing__(self, name: str) -> Callable[..., Any]:
         load_families()
-        function = self[name] = _SURFACE[name]
+        function = self[name] = _SURFACE[_OTHER_NAMES.get(name, name)]
         return function
 
 
@@ -41,6 +42,17 @@ def surface(function: SurfaceFunction) -> SurfaceFunction:
     return function
 
 
+def also_called(name: str, known: str) -> None:
+    """Gives the function that is known by one name a second one."""
+    _OTHER_NAMES[name] = known
+
+
+def other_names() -> dict[str, str]:
+    """The second names of functions, and the first ones."""
+    load_families()
+    return dict(sorted(_OTHER_NAMES.items()))
+
+
 def surface_function(name: str) -> Callable[..., Any]:
     """The user-level function of that name (``add`` converts and promotes, then builds)."""
     return functions[name]
@@ -49,7 +61,7 @@ def surface_function(name: str) -> Callable[..., Any]:
 def surface_names() -> tuple[str, ...]:
     """Names of all user-level functions."""
     load_families()
-    return tuple(sorted(_SURFACE))
+    return tuple(sorted({*_SURFACE, *_OTHER_NAMES}))
 
 
 def load_families() -> None:

@@ -15,12 +15,6 @@ from graphc.base.errors import ConcreteValueError, UnsupportedError
 from graphc.base.source import caller
 from graphc.ir.surface import functions, surface_names
 
-_RENAMED = {
-    "absolute": "abs", "amax": "max", "amin": "min", "true_divide": "divide",
-    "remainder": "mod", "invert": "bitwise_not",
-}  # fmt: skip
-"""What NumPy calls otherwise."""
-
 
 def refuse(what: str, hint: str) -> NoReturn:
     """Says that there is no such thing of a value before it is computed.
@@ -149,7 +143,7 @@ def _no_out(function: str) -> UnsupportedError:
 
 def _numpy_function(name: str, full: str | None = None) -> Any:
     try:
-        return functions[_RENAMED.get(name, name)]
+        return functions[name]
     except KeyError:
         raise UnsupportedError(
             f"{full or 'np.' + name} of a symbolic value",

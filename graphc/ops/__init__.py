@@ -1,7 +1,7 @@
 """The op families. Importing this package fills the registry."""
 
 from graphc.ir.surface import families_loaded
-from graphc.ops import control, creation, files, fused, ranges, source, state
+from graphc.ops import aliases, control, creation, files, fused, ranges, source, state
 from graphc.ops.indexing import core, getitem, picking, unread
 from graphc.ops.linalg import einsum, matmul, panels, polynomials, products
 from graphc.ops.move import (
@@ -46,6 +46,7 @@ from graphc.ops.reduce import (
 families_loaded()
 
 __all__ = [
+    "aliases",
     "angles",
     "arithmetic",
     "attention",

@@ -16,6 +16,7 @@ import pytest
 import graphc as gx
 from graphc import array_api as xp
 from graphc.ir.dtypes import ALL, FLOATS, INTEGERS
+from graphc.ir.surface import other_names
 
 STANDARD = """
 abs acos acosh add all any arange argmax argmin asarray asin asinh astype atan atan2 atanh
@@ -129,3 +130,14 @@ def test_corrections_need_not_be_whole() -> None:
 def test_dtypes_compare_with_any_text() -> None:
     for text in ("float32", "no dtype", "a/path.py::test[x]", "3,["):
         assert (xp.float32 == text) == (text == "float32")
+
+
+def test_second_names_are_the_same_functions() -> None:
+    names = other_names()
+    assert names["acos"] == "arccos" and "absolute" in names
+    for name, known in names.items():
+        assert getattr(gx, name) is getattr(gx, known), name
+        assert name in dir(gx) and known not in names
+    with gx.Graph():
+        x = gx.placeholder((2,))
+        assert np.true_divide(x, x).type == (x / x).type

@@ -123,12 +123,6 @@ def matrix_transpose(x: Any) -> Value:
 
 
 @surface
-def permute_dims(x: Any, axes: Sequence[int] | None = None) -> Value:
-    """The array API's name for ``transpose``."""
-    return transpose(x, axes)
-
-
-@surface
 def rollaxis(x: Any, axis: int, start: int = 0) -> Value:
     """An axis moved until it lies before the axis that is ``start`` now; see ``moveaxis``."""
     value = as_value(x)

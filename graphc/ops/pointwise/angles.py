@@ -31,18 +31,6 @@ def radians(x: Any) -> Value:
     return float_operand(x) * (math.pi / 180.0)
 
 
-@surface
-def rad2deg(x: Any) -> Value:
-    """NumPy's other name for ``degrees``."""
-    return degrees(x)
-
-
-@surface
-def deg2rad(x: Any) -> Value:
-    """NumPy's other name for ``radians``."""
-    return radians(x)
-
-
 # --- sinc ----------------------------------------------------------------------------------------
 
 

@@ -206,12 +206,6 @@ def mod(x: Any, y: Any) -> Value:
 
 
 @surface
-def remainder(x: Any, y: Any) -> Value:
-    """NumPy's other name for ``mod``."""
-    return mod(x, y)
-
-
-@surface
 def fmod(x: Any, y: Any) -> Value:
     """C's remainder, with the sign of x; integers by zero give 0, bools become int8."""
     return apply(fmod_op, *number_operands(x, y))

@@ -23,7 +23,6 @@ from graphc.ops.pointwise.math import (
     log1p,
     of_a_real,
     shares_of_sum,
-    sigmoid,
 )
 from graphc.ops.pointwise.rounding import abs_, maximum, minimum
 from graphc.ops.pointwise.signs import copysign
@@ -109,12 +108,6 @@ logit_op = pointwise(
 def logit(x: Any) -> Value:
     """log(x / (1 - x)), the inverse of ``expit``: infinite at 0 and 1, NaN beyond."""
     return apply(logit_op, float_operand(x))
-
-
-@surface
-def expit(x: Any) -> Value:
-    """SciPy's name for ``sigmoid``."""
-    return sigmoid(x)
 
 
 # --- products ------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from graphc.ops.convert import as_value, converted, promoted
 from graphc.ops.declare import float_operand, refuse
 from graphc.ops.pointwise.arithmetic import floor_divide, mod, power
 from graphc.ops.pointwise.logic import isnan, where
-from graphc.ops.pointwise.rounding import abs_, maximum, minimum, round_, trunc
+from graphc.ops.pointwise.rounding import abs_, maximum, minimum, round_
 
 
 @surface
@@ -33,12 +33,6 @@ def fabs(x: Any) -> Value:
 def rint(x: Any) -> Value:
     """x rounded to nearest, ties to even; integers give floats."""
     return round_(float_operand(x))
-
-
-@surface
-def fix(x: Any) -> Value:
-    """NumPy's other name for ``trunc``."""
-    return trunc(x)
 
 
 @surface
@@ -70,12 +64,6 @@ def imag(x: Any) -> Value:
 def conj(x: Any) -> Value:
     """The complex conjugate of x, which is x."""
     return as_value(x)
-
-
-@surface
-def conjugate(x: Any) -> Value:
-    """NumPy's other name for ``conj``."""
-    return conj(x)
 
 
 @surface
