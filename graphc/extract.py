@@ -263,7 +263,7 @@ def required(
 def demanded(nodes: Sequence[Node], outputs: Sequence[Value], must: set[Value]) -> list[Node]:
     """What checks the indices on the way to values that must be computed, where no output is made
     from it, and a node that reads these checks."""
-    checking = [n for n in nodes if (n.op.checks_indices or n.regions) and checks_indices(n)]
+    checking = [n for n in nodes if (n.checks_indices or n.regions) and checks_indices(n)]
     if not checking:
         return []
     unread = [more for node in checking if (more := checks_of_unread(node))]
@@ -288,9 +288,9 @@ def demanded(nodes: Sequence[Node], outputs: Sequence[Value], must: set[Value]) 
 
 def checks_indices(node: Node) -> bool:
     """Whether the node checks indices, or a region of it does."""
-    if node.op.checks_indices or not node.regions:
-        return node.op.checks_indices
-    return any(inner.op.checks_indices for region in node.regions for inner in region.walk())
+    if node.checks_indices or not node.regions:
+        return node.checks_indices
+    return any(inner.checks_indices for region in node.regions for inner in region.walk())
 
 
 def _telling_guards(
@@ -412,5 +412,5 @@ def _lines(extraction: Extraction) -> tuple[tuple[str, int] | None, ...]:
     nodes = [*extraction.graph.walk()]
     graphs = [extraction.graph, *(region for node in nodes for region in node.regions)]
     found = [guard.where for graph in graphs for guard in graph.guards]
-    found += [node.provenance.where for node in nodes if node.op.checks_indices]
+    found += [node.provenance.where for node in nodes if node.checks_indices]
     return tuple(None if where is None else (where.filename, where.line) for where in found)

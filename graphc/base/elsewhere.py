@@ -54,18 +54,17 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
     ("use gx.array_split", "chunk tensor_split"),
     ("use gx.broadcast_to", "broadcast expand expand_as"),
     ("use gx.take_along_axis", "gather gather_nd take_along_dim"),
-    ("use gx.take", "index_select compress"),
+    ("use gx.take", "index_select"),
     ("use gx.scatter_add, from a base of zeros",
-     "segment_sum unsorted_segment_sum index_add bincount histogram scatter scatter_nd index_put"),
-    ("values are not changed in place: for .at[i].add(y) write gx.scatter_add(x, i, y), for "
-     ".at[i].set(y) a gx.where of the mask gx.arange(n) == i", "at"),
-    ("use gx.where, or gx.split and gx.concatenate of the parts",
-     "put put_along_axis putmask place copyto fill_diagonal index_update dynamic_update_slice "
-     "masked_fill masked_scatter tensor_scatter_nd_update"),
-    ("index with slices, as in x[a:b]", "narrow slice strided_slice dynamic_slice"),
-    ("use gx.where with three arguments; the size of what a mask picks would be unknown",
-     "nonzero argwhere flatnonzero extract masked_select boolean_mask select_and_gather"),
-    ("use gx.where", "choose"),
+     "index_add bincount histogram"),
+    ("values are not changed in place: x.at[key].set(y) gives a new one",
+     "put putmask place copyto index_update masked_fill masked_scatter tensor_scatter_nd_update"),
+    ("use gx.where, or gx.split and gx.concatenate of the parts", "fill_diagonal"),
+    ("use x.at[key].set(y) or .add(y)", "scatter scatter_nd index_put"),
+    ("use gx.segment_sum", "unsorted_segment_sum"),
+    ("index with slices, as in x[a:b], or use gx.dynamic_slice", "narrow slice strided_slice"),
+    ("use gx.compress with size=; gx.where with three arguments keeps the shape",
+     "extract masked_select boolean_mask select_and_gather"),
     ("use gx.zeros, which costs nothing until it is used", "empty new_empty"),
     ("use gx.zeros_like", "empty_like new_zeros"),
     ("use gx.full", "fill new_full"),
@@ -218,8 +217,7 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
      "poly poly1d polydiv polyfit polynomial roots"),
     ("there is none: feed what NumPy's or SciPy's gives, or build it from gx.exp, gx.log and such",
      "i0 ediff packbits unpackbits lgamma gammaln digamma polygamma erfinv betainc gamma "
-     "bessel_i0 igamma zeta histogram2d histogramdd histogram_bin_edges ravel_multi_index "
-     "unravel_index spence"),
+     "bessel_i0 igamma zeta histogram2d histogramdd histogram_bin_edges spence"),
     ("make it with NumPy and feed it, or use it as a constant: operations take arrays",
      "bartlett blackman hamming hanning kaiser mgrid ogrid ix_ r_ c_ s_ index_exp diag_indices "
      "diag_indices_from mask_indices genfromtxt loadtxt fromfile fromregex fromstring memmap ma "

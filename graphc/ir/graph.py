@@ -67,6 +67,11 @@ class Node:
         (value,) = self.outputs
         return value
 
+    @property
+    def checks_indices(self) -> bool:
+        """Whether an index may be found out of range when it runs; regions are not looked at."""
+        return self.op.checks_indices and "drop" not in self.attrs
+
     def with_inputs(self, inputs: Sequence[Value]) -> Node:
         """The node over other operands; the identical one if they are its own."""
         if all(starmap(operator.is_, zip(inputs, self.inputs, strict=True))):

@@ -245,12 +245,15 @@ class Scan(Lowering):
 
 
 @dataclass(frozen=True, slots=True)
-class ScatterAdd(Lowering):
-    """``out = base; out[..., index, ...] += updates`` along attrs["axis"], in index order.
+class Scatter(Lowering):
+    """``out = base`` with ``updates`` combined into ``out[..., index, ...]`` along attrs["axis"].
 
-    ``along``: each update has an index of its own, as for ``take_along_axis``.
+    They meet one by one, in index order, and "set" keeps the last. ``along``: each update has an
+    index of its own, as for ``take_along_axis``. An index out of range is an error, or names no
+    place where attrs has ``drop``. Negative ones count from the end unless ``wraps`` is False.
     """
 
+    combine: Combine | Literal["set"]
     along: bool = False
     reads = "memory"
     kernel = "single"

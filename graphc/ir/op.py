@@ -159,7 +159,8 @@ class OpDef:
         domain: where tests sample it.
         effect: pure, or state (reads or writes variables), or control (owns regions).
         max_ulp: documented accuracy of a class R function.
-        checks_indices: whether an index may be found out of range at run time.
+        checks_indices: whether an index may be found out of range at run time; of nodes whose attrs
+            have ``drop`` none is (``Node.checks_indices``).
         broadcasts: whether operands broadcast to the shape of the result, as NumPy's do; so it is
             of pointwise ops, and of those that decompose into them.
     """

@@ -74,8 +74,8 @@ class Symbolic:
         raise UnsupportedError(
             "a symbolic value cannot be assigned to: values are immutable",
             where=caller(),
-            hint="build a new one: with gx.where of a mask, as gx.arange(n) == i, with "
-            "gx.scatter_add, or with gx.concatenate of the parts",
+            hint="x.at[key].set(new) gives a new one, and so do .add and others; gx.where of a "
+            "mask and gx.concatenate of parts build one too",
         )
 
     def _missing(self, name: str) -> NoReturn:

@@ -448,9 +448,14 @@ class Value(Symbolic):
         """All elements in row-major order, as a vector."""
         return functions["ravel"](self)
 
-    def take(self, indices: Any, axis: Any = None) -> Value:
+    def take(self, indices: Any, axis: Any = None, mode: str = "error") -> Value:
         """See ``gx.take``."""
-        return functions["take"](self, indices, axis)
+        return functions["take"](self, indices, axis, mode)
+
+    @property
+    def at(self) -> Any:
+        """What gives new values with some elements changed, as ``x.at[key].set(v)``: ``gx.at``."""
+        return functions["at"](self)
 
     def repeat(self, repeats: int, axis: Any = None) -> Value:
         """See ``gx.repeat``."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 
 from graphc.base.target import Target
 from graphc.ir.graph import Graph, Node
-from graphc.ir.lowering import Lowering, Scan, ScatterAdd
+from graphc.ir.lowering import Lowering, Scan, Scatter
 from graphc.kernel.ir import Kernel
 from graphc.lower.contraction import lower_contraction
 from graphc.lower.launch_fission import Series, series_of
@@ -45,7 +45,7 @@ def lower_group(node: Node, target: Target) -> Series:
 
 _SINGLES: Mapping[type[Lowering], Callable[[Graph, Slices, bool], Series]] = {
     Scan: lower_scan,
-    ScatterAdd: lower_scatter,
+    Scatter: lower_scatter,
 }
 """The kinds whose kernel is their own, with what makes it."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Literal
 
-from graphc.ir.dims.expressions import product
+from graphc.ir.dims.expressions import product, select
 from graphc.ir.dtypes import int64
 from graphc.ir.graph import Graph, Node
-from graphc.ir.lowering import Running, Scan, ScatterAdd
+from graphc.ir.lowering import Running, Scan, Scatter
 from graphc.ir.types import TensorType
 from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import Buffer, Kernel, Site, Var
@@ -19,6 +19,7 @@ from graphc.kernel.reference_reductions import neutral_element
 from graphc.lower.index import flat_index
 from graphc.lower.launch_fission import Series, launched, series_of
 from graphc.lower.region import Slices, open_loop, open_loops, open_region
+from graphc.ops.indexing.places import located
 
 
 def lower_scan(region: Graph, slices: Slices, ahead: bool) -> Series:
@@ -62,7 +63,7 @@ def _joined(b: KernelBuilder, combine: Running, total: Var, term: Var) -> Var:
 
 
 def lower_scatter(region: Graph, slices: Slices, ahead: bool) -> Series:
-    """A copy of the base, then each update in index order, so that duplicates add up in order.
+    """A copy of the base, then each update in index order, so that duplicates meet in order.
 
     base [*A, n, *B], indices [*I], updates [*A, *I, *B]; or indices and updates [*A, k, *B], where
     each update has an index of its own. Elements of A are independent of each other.
@@ -100,7 +101,8 @@ def _checks(node: Node, region: Graph) -> Kernel:
     with ExitStack() as loops:
         (number,) = open_loops(b, evaluator, loops, (places.type.size,))
         site = Site(axis, node.op.name, node.provenance.where)
-        place = b.check(b.load(indices, number), result.value.shape[axis], site)
+        wraps = node.attrs.get("wraps", True)
+        place = b.check(b.load(indices, number), result.value.shape[axis], site, wraps)
         b.store(places, number, place)
     return b.finish()
 
@@ -111,8 +113,10 @@ _Form = Literal["whole", "update", "checked"]
 
 def _scatter(node: Node, region: Graph, slices: Slices, form: _Form) -> Kernel:
     """The kernel of a scatter in this form."""
-    assert isinstance(node.op.lowering, ScatterAdd)
-    along = node.op.lowering.along
+    kind = node.op.lowering
+    assert isinstance(kind, Scatter)
+    along, combine = kind.along, kind.combine
+    drops, wraps = "drop" in node.attrs, node.attrs.get("wraps", True)
     b, evaluator, (result,) = open_region(region, slices, "out" if form == "whole" else "update")
     out = result.buffer
     base, indices, updates = node.inputs
@@ -120,6 +124,9 @@ def _scatter(node: Node, region: Graph, slices: Slices, form: _Form) -> Kernel:
     shape = out.type.shape
     parts, size, width = product(shape[:axis]), shape[axis], product(shape[axis + 1 :])
     count = indices.shape[axis] if along else product(indices.shape)
+    if drops:
+        # of an axis without elements nothing may be read, and every index is out of range
+        count = select("eq", size, 0, 0, count)
     updated = (parts, count, width)
     places = evaluator.buffers[indices]
     if form == "checked":
@@ -134,17 +141,24 @@ def _scatter(node: Node, region: Graph, slices: Slices, form: _Form) -> Kernel:
         # where each has its own, places of neighbours may lie anywhere
         lane = open_loop(b, evaluator, loops, width, "parallel") if along else None
         number = which if lane is None else flat_index(b, (part, which, lane), updated)
-        target = b.load(places, number)
-        if form == "checked":
+        target, inside = b.load(places, number), None
+        if drops:
+            target, inside = located(b, target, size, wraps)
+        if drops or form == "checked":
             # it is in range, which so can be seen
             last = b.apply("subtract", b.dim(size), b.constant(1, int64))
             target = b.apply("maximum", b.apply("minimum", target, last), b.constant(0, int64))
         else:
-            target = b.check(target, size, Site(axis, node.op.name, node.provenance.where))
+            site = Site(axis, node.op.name, node.provenance.where)
+            target = b.check(target, size, site, wraps)
         if lane is None:
             lane = open_loop(b, evaluator, loops, width, "vector")
         source = flat_index(b, (part, which, lane), updated)
         place = flat_index(b, (part, target, lane), (parts, size, width))
-        update = b.load(evaluator.buffers[updates], source)
-        b.store(out, place, b.apply("add", b.load(out, place), update))
+        element = b.load(evaluator.buffers[updates], source)
+        if combine != "set":
+            element = b.apply(combine, b.load(out, place), element)
+        if inside is not None:
+            element = b.apply("select", inside, element, b.load(out, place))
+        b.store(out, place, element)
     return b.finish()

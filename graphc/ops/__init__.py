@@ -2,7 +2,17 @@
 
 from graphc.ir.surface import families_loaded
 from graphc.ops import aliases, control, creation, files, fused, ranges, source, state
-from graphc.ops.indexing import core, getitem, picking, unread
+from graphc.ops.indexing import (
+    at,
+    core,
+    dynamic,
+    getitem,
+    nonzero,
+    picking,
+    scatter,
+    segments,
+    unread,
+)
 from graphc.ops.linalg import einsum, matmul, panels, polynomials, products
 from graphc.ops.move import (
     inserting,
@@ -49,6 +59,7 @@ __all__ = [
     "aliases",
     "angles",
     "arithmetic",
+    "at",
     "attention",
     "axes",
     "choices",
@@ -57,6 +68,7 @@ __all__ = [
     "creation",
     "differences",
     "divisors",
+    "dynamic",
     "einsum",
     "fast",
     "files",
@@ -76,6 +88,7 @@ __all__ = [
     "moments",
     "nan",
     "nearness",
+    "nonzero",
     "panels",
     "parts",
     "philox",
@@ -90,6 +103,8 @@ __all__ = [
     "rounding",
     "scaled_norms",
     "scans",
+    "scatter",
+    "segments",
     "shape",
     "signs",
     "slicing",

@@ -84,7 +84,7 @@ def _changed(position: int, name: str | None, before: TensorType, after: TensorT
         return ShapeError(
             message,
             hint="loop variables keep their shape; to fill an array start with all of it, as "
-            f"gx.zeros(shape), and give gx.scatter_add({label}, i, row){where}",
+            f"gx.zeros(shape), and give {label}.at[i].set(row){where}",
         )
     return ShapeError(
         message,

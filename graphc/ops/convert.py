@@ -235,6 +235,21 @@ def dims_of(shape: Any) -> tuple[Dim, ...]:
     return tuple(result)
 
 
+def dim_of(size: Any) -> Dim:
+    """A size given by the user: an int that is not negative, or a dim.
+
+    Raises:
+        ShapeError: for anything else.
+    """
+    if isinstance(size, DimExpr):
+        return size
+    if is_whole(size) and 0 <= size < 2**63:
+        return int(size)
+    raise ShapeError(
+        f"{shown(size)} is not a size", where=caller(), hint="a size is an int or x.shape[i]"
+    )
+
+
 def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
     """NumPy's broadcast of shapes; dims not proved equal become ``broadcast`` dims.
 

@@ -131,7 +131,7 @@ def _movable(node: Node, unsure: Set[DimExpr]) -> bool:
     Sizes that are ``unsure`` are those that the loop checks: before it they may be of any kind.
     """
     if not has_open_regions(node):
-        fails = node.op.checks_indices or not unsure.isdisjoint(_symbols_of(node))
+        fails = node.checks_indices or not unsure.isdisjoint(_symbols_of(node))
         return node.op.effect == "pure" and not node.regions and not fails
     if any(region.guards for region in node.regions):
         return False

@@ -277,7 +277,7 @@ class Fuser:
                 producer.has_dependents = True
         group.take(node)
         group.nodes.append(node)
-        group.checks |= node.op.checks_indices
+        group.checks |= node.checks_indices
         group.chooses |= node.op is concatenate_op
         group.transposes |= node.op is transpose_op
         for value in node.outputs:

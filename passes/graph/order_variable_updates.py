@@ -17,6 +17,7 @@ import heapq
 from collections.abc import Iterable
 
 from graphc.base.tuning.fusion import MEMORY
+from graphc.extract import checks_indices
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.control import while_op
@@ -73,7 +74,7 @@ def _checked_ahead(graph: Graph, renewed: _Renewed) -> Graph:
         reshaped = _reshaped(graph) if reshaped is None else reshaped
         node = graph.producers.get(reshaped.get(new, new))
         while node is not None and (base := _base(node)) is not None:
-            if not checks_ahead(node):
+            if not checks_ahead(node) and checks_indices(node):
                 made = node.inputs, AHEAD, node.outputs, node.regions, node.provenance
                 marked[node] = Node(node.op, *made)
             node = graph.producers.get(reshaped.get(base, base))
@@ -198,7 +199,7 @@ def _readers_before(
 def _may_fail(node: Node) -> bool:
     """Whether a run may end at this node, or steps be left out or repeated."""
     if node.op is not fused_op:
-        return node.op.checks_indices or bool(node.regions)
+        return node.checks_indices or bool(node.regions)
     return not checks_ahead(node) and any(
-        inner.op.checks_indices for inner in node.regions[0].nodes
+        inner.checks_indices for inner in node.regions[0].nodes
     )

@@ -21,12 +21,8 @@ from graphc.ir.types import Shape
 from graphc.ir.value import Value
 from graphc.ops.convert import size_beside
 from graphc.ops.declare import like
-from graphc.ops.indexing.core import (
-    scatter_add_op,
-    scatter_along_op,
-    take_along_axis_op,
-    take_op,
-)
+from graphc.ops.indexing.core import take_along_axis_op, take_op
+from graphc.ops.indexing.scatter import scatter_add_op, scatter_along_op
 from graphc.ops.move.shape import broadcast_to_op, reshape_op, sum_to_op
 from graphc.ops.move.slicing import pad_op, slice_op
 from graphc.ops.nn.layers import softmax_op
@@ -390,7 +386,7 @@ def _reshape(s: Describer, node: Node) -> Terms | None:
 
 def _view(s: Describer, node: Node) -> Terms | None:
     source, *others = node.inputs
-    if source not in s.terms:
+    if source not in s.terms or "drop" in node.attrs:
         return None
     return _viewed(s, node, node_view(node.op, others, node.attrs, source.shape))
 
@@ -436,6 +432,8 @@ def _scatter(s: Describer, node: Node) -> Terms | None:
     base, indices, source = node.inputs
     constant = known(base, s.editor.producer)
     if source not in s.terms or constant is None or not constant.single or constant.array.any():
+        return None
+    if "drop" in node.attrs:
         return None
     picks = take_op if node.op is scatter_add_op else take_along_axis_op
     view = node_view(picks, (indices,), {"axis": node.attrs["axis"]}, base.shape)

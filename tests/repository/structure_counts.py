@@ -28,7 +28,7 @@ STATEMENTS = {
 }
 """By the module that defines them; what stands in the last one is not counted, but asked for."""
 KINDS = (
-    "Pointwise", "View", "Reshape", "Element", "Reduction", "Scan", "ScatterAdd", "Contraction",
+    "Pointwise", "View", "Reshape", "Element", "Reduction", "Scan", "Scatter", "Contraction",
     "Decompose", "Structural",
 )  # fmt: skip
 DEFINED_IN = {"kind": "graphc.ir.lowering"}

@@ -86,6 +86,10 @@ PROGRAMS: dict[str, tuple[Build, list[Array]]] = {
         lambda x, i, u: gx.scatter_add(x, i, u, axis=1),
         [normal(20, 50), normal(99, dtype="int64") % 50, normal(20, 99)],
     ),
+    "greatest of what meets": (
+        lambda x, i, u: (x.at[:, i].max(u, mode="clip"), x.at[:, i].set(u, mode="drop")),
+        [normal(20, 50), normal(99, dtype="int64") % 60, normal(20, 99)],
+    ),
     "scatter with indices of their own": (
         lambda x, i, u: gx.gradients([gx.sum(gx.take_along_axis(x, i, axis=1) * u)], [x])[0],
         [normal(20, 50), normal(20, 30, dtype="int64") % 50, normal(20, 30)],

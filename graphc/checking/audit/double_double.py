@@ -21,7 +21,6 @@ from graphc.checking.audit.shadow import Doubles, Wide, numeric_attributes
 from graphc.checking.long_double import FUNCTIONS, IS_WIDE
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph, Node
-from graphc.ops.indexing.core import scatter_add_op, scatter_along_op
 from graphc.ops.linalg.matmul import contract_op
 from graphc.ops.pointwise.logic import astype_op
 from passes.graph.decompose import decompose
@@ -270,7 +269,7 @@ class DoubleDoubleShadow:
             return np.asarray(op.reference(*operands, **attrs))
         if op.name in FUNCTIONS:
             return _from_long(FUNCTIONS[op.name](*map(_long, operands)))
-        if op in (scatter_add_op, scatter_along_op):
+        if op.lowering.updates is not None:
             longs = [_long(array) if _is_wide(array) else array for array in operands]
             return _from_long(op.reference(*longs, **attrs))
         raise UnsupportedError(

@@ -177,7 +177,7 @@ class _Walk:
             self._values[result] = self._position(below)
         elif same is not None and same in self._values:
             self._values[result] = self._values[same]
-        elif statement.reads and result.dtype is int64:
+        elif result.dtype is int64:
             self._values[result] = self._unknown()
 
     def _apply(self, primitive: str, operands: Sequence[Var], result: Var) -> None:

@@ -1,9 +1,8 @@
-"""Picking elements by index tensors, and adding to picked places.
+"""Picking elements by index tensors.
 
-Core ops: ``take``, ``take_along_axis``, ``scatter_add``, ``ravel_index``. Invariant: an index
-counts from the end if negative and is checked before it is used; out of range raises
-IndexRangeError. Duplicate indices accumulate in the order of the index tensor, so results are
-reproducible.
+Core ops: ``take``, ``take_along_axis``, ``ravel_index``. Invariant: an index counts from the end if
+negative, unless attrs ``wraps`` is False, and is checked before it is used: out of range raises
+IndexRangeError. Where attrs has ``drop`` it names no place instead, and gives 0.
 """
 
 from __future__ import annotations
@@ -13,61 +12,75 @@ from typing import Any
 
 import numpy as np
 
-from graphc.base.errors import DTypeError, IndexRangeError, ShapeError
+from graphc.base.errors import ShapeError
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
-from graphc.ir.dims.expressions import Dim, equal, product
+from graphc.ir.dims.expressions import Dim, product
 from graphc.ir.dtypes import ALL, DType, int64
-from graphc.ir.lowering import Element, ElementBuilder, Scalar, ScatterAdd
-from graphc.ir.op import Domain, Flat, Linear, OpDef, register
+from graphc.ir.lowering import Element, ElementBuilder, Scalar
+from graphc.ir.op import Domain, Flat, Linear, OpDef, lookup, register
+from graphc.ir.surface import surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
+from graphc.ops.convert import size_beside
 from graphc.ops.guards import Guards, check_size, guarded, show, some_guard
-from graphc.ops.move.shape import broadcast_to, sample, with_shape
+from graphc.ops.indexing.places import (
+    checked,
+    differ,
+    located,
+    places_in,
+    require_indices,
+    taken_shape,
+)
+from graphc.ops.move.shape import broadcast_to, sample
 from graphc.ops.source import constant_beside
 
 
-def checked(indices: Any, bound: int, axis: int, wraps: bool = True) -> Any:
-    """Indices made non-negative; the references' form of ``ElementBuilder.checked_index``.
-
-    Raises:
-        IndexRangeError: for the first one out of range, naming it and its position.
-    """
-    places = np.asarray(indices)
-    wrong = np.argwhere((places < (-bound if wraps else 0)) | (places >= bound))
-    if len(wrong):
-        position = tuple(int(place) for place in wrong[0])
-        at = f" at position {position}" if position else ""
-        raise IndexRangeError(
-            f"index {places[position]}{at} is out of range for axis {axis} of size {bound}"
-        )
-    places = places.astype(np.int64)
-    return np.where(places < 0, places + bound, places)
+def picking(attrs: Attributes) -> dict[str, Any]:
+    """The attributes that say which place an index names, for the op that goes the other way."""
+    return {name: attrs[name] for name in ("axis", "wraps", "drop") if name in attrs}
 
 
-def _check_indices(name: str, indices: TensorType) -> None:
-    if not indices.dtype.is_integer:
-        raise DTypeError(f"{name} takes integer indices, not {indices.dtype}")
+def outside(
+    attrs: Attributes, axis: int, size: Dim, count: Dim, name: str, guards: Guards = ()
+) -> dict[str, Any]:
+    """The guards of a node that looks up ``count`` indices: where they aren't dropped, the axis
+    has an element."""
+    if "drop" in attrs:
+        return guarded(guards)
+    return guarded((*guards, *some_guard(name, axis, size, count)))
 
 
-def _differ(one: Sequence[Dim], other: Sequence[Dim]) -> bool:
-    """Proved to be different shapes."""
-    return len(one) != len(other) or any(
-        equal(a, b) is False for a, b in zip(one, other, strict=True)
-    )
+def _picked(
+    b: ElementBuilder, attrs: Attributes, data: TensorType, number: Scalar, axis: int,
+    before: Sequence[Scalar], behind: Sequence[Scalar],
+) -> Scalar:  # fmt: skip
+    """The element of the first input where a number is the index of an axis."""
+    bound, wraps = data.shape[axis], attrs.get("wraps", True)
+    if "drop" not in attrs:
+        place = b.checked_index(number, bound, axis, wraps)
+        return b.load(0, [*before, place, *behind])
+    place, inside = located(b, number, bound, wraps)
+    return b.load_if(inside, 0, [*before, place, *behind], b.constant(0, data.dtype))
+
+
+def _padded(x: Any, axis: int) -> Any:
+    """An array whose axis has an element that an index which names none may read."""
+    if x.shape[axis]:
+        return x
+    return np.zeros((*x.shape[:axis], 1, *x.shape[axis + 1 :]), x.dtype)
+
+
+def _sample_indices(random: Any, *shape: int) -> Any:
+    return random.integers(-4, 4, shape)
 
 
 # --- take ----------------------------------------------------------------------------------------
 
 
-def taken_shape(shape: Sequence[Dim], indices: Sequence[Dim], axis: int) -> tuple[Dim, ...]:
-    """The shape with the dims of an index tensor in the place of the axis."""
-    return (*shape[:axis], *indices, *shape[axis + 1 :])
-
-
 def _take_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
     data, indices = inputs
-    _check_indices("take", indices)
+    require_indices("take", indices)
     shape = taken_shape(data.shape, indices.shape, attrs["axis"])
     check_size(shape, [data.shape, indices.shape])
     return [data.with_shape(shape)]
@@ -83,12 +96,19 @@ def _take_rule(
     data, indices = inputs
     axis: int = attrs["axis"]
     end = axis + indices.rank
-    place = b.checked_index(b.load(1, index[axis:end]), data.shape[axis], axis)
-    return b.load(0, [*index[:axis], place, *index[end:]])
+    number = b.load(1, index[axis:end])
+    return _picked(b, attrs, data, number, axis, index[:axis], index[end:])
 
 
-def _take_reference(x: Any, indices: Any, *, axis: int, guards: Any = ()) -> Any:
-    return np.take(x, checked(indices, x.shape[axis], axis), axis)
+def _take_reference(
+    x: Any, indices: Any, *, axis: int, wraps: bool = True, drop: bool = False, guards: Any = ()
+) -> Any:
+    if not drop:
+        return np.take(x, checked(indices, x.shape[axis], axis, wraps), axis)
+    places, inside = places_in(indices, x.shape[axis], wraps)
+    taken = np.take(_padded(x, axis), places, axis)
+    there = inside.reshape((*(1,) * axis, *inside.shape, *(1,) * (x.ndim - axis - 1)))
+    return np.where(there, taken, np.zeros((), x.dtype))
 
 
 def _zeros(like: Value, beside: Value) -> Value:
@@ -100,12 +120,11 @@ def _take_transpose(
 ) -> list[Value | None]:
     data, indices = inputs
     base = _zeros(data, cotangent)
-    return [apply(scatter_add_op, base, indices, cotangent, axis=attrs["axis"]), None]
+    return [apply(lookup("scatter_add"), base, indices, cotangent, **picking(attrs)), None]
 
 
 def _take_example(random: Any, dtype: DType) -> tuple[Sequence[Any], dict[str, Any]]:
-    indices = random.integers(-4, 4, (2, 5))
-    return [sample(random, dtype, 3, 4, 2), indices], {"axis": 1}
+    return [sample(random, dtype, 3, 4, 2), _sample_indices(random, 2, 5)], {"axis": 1}
 
 
 take_op = register(
@@ -125,15 +144,22 @@ take_op = register(
 )
 
 
+def taken(data: Value, indices: Value, axis: int, guards: Guards = (), **attrs: Any) -> Value:
+    """``take`` of ready operands; ``attrs`` are ``wraps`` and ``drop``."""
+    held = outside(attrs, axis, data.shape[axis], product(indices.shape), "take", guards)
+    return apply(take_op, data, indices, axis=axis, **attrs, **held)
+
+
 # --- take_along_axis -----------------------------------------------------------------------------
 
 
-def _along_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
+def along_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
+    """The type of ``take_along_axis``."""
     data, indices = inputs
     axis: int = attrs["axis"]
-    _check_indices("take_along_axis", indices)
+    require_indices("take_along_axis", indices)
     expected = taken_shape(data.shape, indices.shape[axis : axis + 1], axis)
-    if _differ(expected, indices.shape):
+    if differ(expected, indices.shape):
         raise ShapeError(
             f"take_along_axis: data {show(data.shape)} and indices {show(indices.shape)} differ "
             f"beside axis {axis}"
@@ -149,27 +175,30 @@ def _along_rule(
     index: Sequence[Scalar],
 ) -> Scalar:
     axis: int = attrs["axis"]
-    wraps = attrs.get("wraps", True)
-    place = b.checked_index(b.load(1, index), inputs[0].shape[axis], axis, wraps)
-    return b.load(0, [*index[:axis], place, *index[axis + 1 :]])
+    number = b.load(1, index)
+    return _picked(b, attrs, inputs[0], number, axis, index[:axis], index[axis + 1 :])
 
 
 def _along_reference(
-    x: Any, indices: Any, *, axis: int, wraps: bool = True, guards: Any = ()
+    x: Any, indices: Any, *, axis: int, wraps: bool = True, drop: bool = False, guards: Any = ()
 ) -> Any:
-    return np.take_along_axis(x, checked(indices, x.shape[axis], axis, wraps), axis)
+    if not drop:
+        return np.take_along_axis(x, checked(indices, x.shape[axis], axis, wraps), axis)
+    places, inside = places_in(indices, x.shape[axis], wraps)
+    taken = np.take_along_axis(_padded(x, axis), places, axis)
+    return np.where(inside, taken, np.zeros((), x.dtype))
 
 
 def _along_transpose(
     cotangent: Value, inputs: Sequence[Value], output: Value, attrs: Attributes
 ) -> list[Value | None]:
     data, indices = inputs
-    base = _zeros(data, cotangent)
-    return [apply(scatter_along_op, base, indices, cotangent, axis=attrs["axis"]), None]
+    base, scatter = _zeros(data, cotangent), lookup("scatter_add_along_axis")
+    return [apply(scatter, base, indices, cotangent, **picking(attrs)), None]
 
 
 def _along_example(random: Any, dtype: DType) -> tuple[Sequence[Any], dict[str, Any]]:
-    return [sample(random, dtype, 3, 4), random.integers(-4, 4, (3, 5))], {"axis": 1}
+    return [sample(random, dtype, 3, 4), _sample_indices(random, 3, 5)], {"axis": 1}
 
 
 take_along_axis_op = register(
@@ -180,7 +209,7 @@ take_along_axis_op = register(
             "shapes agree beside the axis. Negative indices count from the end unless ``wraps`` is "
             "False."
         ),
-        infer=_along_type,
+        infer=along_type,
         reference=_along_reference,
         derivative=Linear(_along_transpose, fixed=(1,)),
         lowering=Element(_along_rule),
@@ -190,104 +219,11 @@ take_along_axis_op = register(
 )
 
 
-# --- scatter_add ---------------------------------------------------------------------------------
-
-
-def _scatter_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
-    base, indices, updates = inputs
-    _check_indices("scatter_add", indices)
-    if base.dtype is not updates.dtype:
-        raise DTypeError(f"scatter_add to {base.dtype} of {updates.dtype}")
-    expected = taken_shape(base.shape, indices.shape, attrs["axis"])
-    if _differ(expected, updates.shape):
-        raise ShapeError(f"scatter_add of updates {show(updates.shape)}, not {show(expected)}")
-    return [base]
-
-
-def _scatter_reference(
-    base: Any, indices: Any, updates: Any, *, axis: int, guards: Any = ()
-) -> Any:
-    result = base.copy()
-    places = checked(indices, base.shape[axis], axis)
-    np.add.at(result, (*(slice(None),) * axis, places), updates)
-    return result
-
-
-def _scatter_transpose(
-    cotangent: Value, inputs: Sequence[Value], output: Value, attrs: Attributes
-) -> list[Value | None]:
-    _, indices, updates = inputs
-    taken = apply(take_op, cotangent, indices, axis=attrs["axis"])
-    return [cotangent, None, with_shape(taken, updates.shape)]
-
-
-def _scatter_example(random: Any, dtype: DType) -> tuple[Sequence[Any], dict[str, Any]]:
-    indices = random.integers(-4, 4, (2, 3))
-    arrays = [sample(random, dtype, 3, 4, 2), indices, sample(random, dtype, 3, 2, 3, 2)]
-    return arrays, {"axis": 1}
-
-
-scatter_add_op = register(
-    OpDef(
-        name="scatter_add",
-        doc=(
-            "The first input with the third added at the places along ``axis`` that the second "
-            "names; what meets at one place is added one by one in the order of the indices, so "
-            "that floats have the bits of np.add.at."
-        ),
-        infer=_scatter_type,
-        reference=_scatter_reference,
-        derivative=Linear(_scatter_transpose, fixed=(1,)),
-        lowering=ScatterAdd(),
-        checks_indices=True,
-        domain=Domain(dtypes=ALL, example=_scatter_example),
-    )
-)
-
-
-def _scatter_along_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
-    base, indices, updates = inputs
-    (expected,) = _along_type([base, indices], attrs)
-    if expected.dtype is not updates.dtype or _differ(expected.shape, updates.shape):
-        raise ShapeError(f"scatter_add_along_axis of updates {updates}, not {expected}")
-    return [base]
-
-
-def _scatter_along_reference(
-    base: Any, indices: Any, updates: Any, *, axis: int, guards: Any = ()
-) -> Any:
-    result = base.copy()
-    places = list(np.ogrid[tuple(slice(size) for size in indices.shape)])
-    places[axis] = checked(indices, base.shape[axis], axis)
-    np.add.at(result, tuple(places), updates)
-    return result
-
-
-def _scatter_along_transpose(
-    cotangent: Value, inputs: Sequence[Value], output: Value, attrs: Attributes
-) -> list[Value | None]:
-    _, indices, updates = inputs
-    taken = apply(take_along_axis_op, cotangent, indices, axis=attrs["axis"])
-    return [cotangent, None, with_shape(taken, updates.shape)]
-
-
-def _scatter_along_example(random: Any, dtype: DType) -> tuple[Sequence[Any], dict[str, Any]]:
-    indices = random.integers(-4, 4, (3, 5))
-    return [sample(random, dtype, 3, 4), indices, sample(random, dtype, 3, 5)], {"axis": 1}
-
-
-scatter_along_op = register(
-    OpDef(
-        name="scatter_add_along_axis",
-        doc="``out[i, indices[i, j]] += updates[i, j]`` for axis 1, in the order of the indices.",
-        infer=_scatter_along_type,
-        reference=_scatter_along_reference,
-        derivative=Linear(_scatter_along_transpose, fixed=(1,)),
-        lowering=ScatterAdd(along=True),
-        checks_indices=True,
-        domain=Domain(dtypes=ALL, example=_scatter_along_example),
-    )
-)
+def taken_along(data: Value, indices: Value, axis: int, **attrs: Any) -> Value:
+    """``take_along_axis`` of ready operands; ``attrs`` are ``wraps`` and ``drop``."""
+    count = product(indices.shape)
+    held = outside(attrs, axis, data.shape[axis], count, "take_along_axis")
+    return apply(take_along_axis_op, data, indices, axis=axis, **attrs, **held)
 
 
 # --- ravel_index ---------------------------------------------------------------------------------
@@ -296,8 +232,8 @@ scatter_along_op = register(
 def _ravel_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
     first = inputs[0]
     for other in inputs:
-        _check_indices("ravel_index", other)
-        if _differ(first.shape, other.shape):
+        require_indices("ravel_index", other)
+        if differ(first.shape, other.shape):
             raise ShapeError(f"index tensors {show(first.shape)} and {show(other.shape)} differ")
     if not len(inputs) == len(attrs["dims"]) == len(attrs["axes"]):
         raise ShapeError(f"{len(inputs)} index tensors for dims {show(attrs['dims'])}")
@@ -312,22 +248,38 @@ def _ravel_rule(
     attrs: Attributes,
     index: Sequence[Scalar],
 ) -> Scalar:
+    wraps = attrs.get("wraps", True)
     flat: Scalar | None = None
+    there: Scalar | None = None
     for number, (bound, axis) in enumerate(zip(attrs["dims"], attrs["axes"], strict=True)):
-        place = b.checked_index(b.load(number, index), bound, axis)
+        if "drop" in attrs:
+            place, inside = located(b, b.load(number, index), bound, wraps)
+            there = inside if there is None else b.apply("and", there, inside)
+        else:
+            place = b.checked_index(b.load(number, index), bound, axis, wraps)
         if flat is None:
             flat = place
         else:
             flat = b.apply("add", b.apply("multiply", flat, b.dim(bound)), place)
     assert flat is not None
-    return flat
+    return flat if there is None else b.apply("select", there, flat, b.dim(product(attrs["dims"])))
 
 
-def _ravel_reference(*indices: Any, dims: Any, axes: Any, guards: Any = ()) -> Any:
+def _ravel_reference(
+    *indices: Any, dims: Any, axes: Any, wraps: bool = True, drop: bool = False, of: str = "",
+    guards: Any = (),
+) -> Any:  # fmt: skip
+    """With ``drop`` the number of elements, which is no place, where an index is out of range."""
     flat = np.zeros(indices[0].shape, np.int64)
-    for places, bound, axis in zip(indices, dims, axes, strict=True):
-        flat = flat * bound + checked(places, bound, axis)
-    return flat
+    there = np.ones(indices[0].shape, bool)
+    for numbers, bound, axis in zip(indices, dims, axes, strict=True):
+        if drop:
+            places, inside = places_in(numbers, bound, wraps)
+            there &= inside
+        else:
+            places = checked(numbers, bound, axis, wraps)
+        flat = flat * bound + places
+    return np.where(there, flat, np.prod(dims, dtype=np.int64))
 
 
 def _ravel_example(random: Any, dtype: DType) -> tuple[Sequence[Any], dict[str, Any]]:
@@ -355,27 +307,28 @@ ravel_index_op = register(
 )
 
 
-def raveled(indices: Sequence[Value], dims: tuple[Dim, ...], axes: tuple[int, ...]) -> Value:
+def raveled(
+    indices: Sequence[Value], dims: tuple[Dim, ...], axes: tuple[int, ...], **attrs: Any
+) -> Value:
     """The flat place that index tensors of one shape name together."""
     count = product(indices[0].shape)
-    sizes = zip(axes, dims, strict=True)
-    guards = [guard for axis, size in sizes for guard in some_guard("take", axis, size, count)]
-    return apply(ravel_index_op, *indices, dims=dims, axes=axes, **guarded(tuple(guards)))
+    guards: dict[str, Any] = {}
+    if "drop" not in attrs:
+        sizes = zip(axes, dims, strict=True)
+        guards = guarded(
+            tuple([held for axis, size in sizes for held in some_guard("take", axis, size, count)])
+        )
+    return apply(ravel_index_op, *indices, dims=dims, axes=axes, **attrs, **guards)
 
 
-def taken(data: Value, indices: Value, axis: int, guards: Guards = ()) -> Value:
-    """``take`` of ready operands."""
-    guards = (*guards, *some_guard("take", axis, data.shape[axis], product(indices.shape)))
-    return apply(take_op, data, indices, axis=axis, **guarded(guards))
-
-
-def taken_along(data: Value, indices: Value, axis: int) -> Value:
-    """``take_along_axis`` of ready operands."""
-    guards = some_guard("take_along_axis", axis, data.shape[axis], product(indices.shape))
-    return apply(take_along_axis_op, data, indices, axis=axis, **guarded(guards))
-
-
-def scattered(base: Value, indices: Value, updates: Value, axis: int) -> Value:
-    """``scatter_add`` of ready operands."""
-    guards = some_guard("scatter_add", axis, base.shape[axis], product(indices.shape))
-    return apply(scatter_add_op, base, indices, updates, axis=axis, **guarded(guards))
+def split_place(flat: Value, dims: Sequence[Dim]) -> list[Value]:
+    """The index along each axis of a shape that a flat place stands for."""
+    parts: list[Value] = []
+    for number, size in enumerate(reversed(dims)):
+        if number == len(dims) - 1:
+            parts.append(flat)
+            break
+        length = size_beside(size, int64, flat)
+        parts.append(surface_function("mod")(flat, length))
+        flat = surface_function("floor_divide")(flat, length)
+    return parts[::-1]

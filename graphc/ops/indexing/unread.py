@@ -16,7 +16,9 @@ from graphc.ir.graph import Node
 from graphc.ir.lowering import Element, ElementBuilder, Scalar
 from graphc.ir.op import Domain, Flat, OpDef, register
 from graphc.ir.types import TensorType
-from graphc.ops.indexing.core import checked, scatter_add_op, take_op
+from graphc.ops.indexing.core import take_op
+from graphc.ops.indexing.places import checked
+from graphc.ops.indexing.scatter import SCATTERS
 from graphc.ops.move.shape import reshape_op
 
 
@@ -58,12 +60,16 @@ check_rows_op = register(
 )
 
 
+_LOOKING = {take_op, *(op for (_, along), op in SCATTERS.items() if not along)}
+"""What looks up each index for a slice of elements, so for none where there are none."""
+
+
 def checks_of_unread(node: Node) -> list[Node]:
     """The nodes that look at the indices of a node if nothing else may, the last one a check.
 
     It has no elements, and so costs next to nothing, where the node has some.
     """
-    if node.op is not take_op and node.op is not scatter_add_op:
+    if node.op not in _LOOKING or not node.checks_indices:
         return []
     (data, indices), axis = node.inputs[:2], node.attrs["axis"]
     beside = product((*data.shape[:axis], *data.shape[axis + 1 :]))

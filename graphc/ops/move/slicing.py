@@ -84,20 +84,8 @@ def _slice_reference(x: Any, *, start: Any, step: Any, size: Any, guards: Any = 
 def _slice_transpose(
     cotangent: Value, inputs: Sequence[Value], output: Value, attrs: Attributes
 ) -> list[Value | None]:
-    """The cotangent in its places, zeros in between: reversed axes are flipped first."""
-    before: list[Dim] = []
-    after: list[Dim] = []
-    steps: tuple[int, ...] = attrs["step"]
-    sizes: tuple[Dim, ...] = attrs["size"]
-    reverse = [axis for axis, step in enumerate(steps) if step < 0]
-    for bound, start, step, size in zip(inputs[0].shape, attrs["start"], steps, sizes, strict=True):
-        lowest = start + (size - 1) * step if step < 0 else start
-        lowest = select("eq", size, 0, 0, lowest)
-        before.append(lowest)
-        after.append(bound - lowest - dilated_size(size, abs(step) - 1))
-    interior = tuple(abs(step) - 1 for step in steps)
-    straight = flipped(cotangent, reverse)
-    return [padded(straight, tuple(before), tuple(after), interior=interior)]
+    starts, steps, sizes = attrs["start"], attrs["step"], attrs["size"]
+    return [spread_back(cotangent, inputs[0].shape, starts, steps, sizes)]
 
 
 slice_op = register(
@@ -134,6 +122,28 @@ def sliced(
     return apply(
         slice_op, value, start=first, step=tuple(step), size=tuple(size), **guarded(guards)
     )
+
+
+def spread_back(
+    part: Value,
+    shape: Sequence[Dim],
+    start: Sequence[Dim],
+    step: Sequence[int],
+    size: Sequence[Dim],
+    guards: Guards = (),
+) -> Value:
+    """A slice in its places of a tensor of zeros: reversed axes are flipped first."""
+    before: list[Dim] = []
+    after: list[Dim] = []
+    reverse = [axis for axis, stride in enumerate(step) if stride < 0]
+    for bound, first, stride, count in zip(shape, start, step, size, strict=True):
+        lowest = first + (count - 1) * stride if stride < 0 else first
+        lowest = select("eq", count, 0, 0, lowest)
+        before.append(lowest)
+        after.append(bound - lowest - dilated_size(count, abs(stride) - 1))
+    interior = tuple(abs(stride) - 1 for stride in step)
+    straight = flipped(part, reverse)
+    return padded(straight, tuple(before), tuple(after), interior=interior, guards=guards)
 
 
 def part(value: Value, axis: int, start: Dim, size: Dim, guards: Guards = ()) -> Value:

@@ -25,7 +25,8 @@ from graphc.ir.value import Value
 from graphc.ops.convert import as_value, promoted
 from graphc.ops.declare import float_operand, refuse
 from graphc.ops.guards import show, unproved
-from graphc.ops.indexing.core import checked, take_along_axis_op
+from graphc.ops.indexing.core import take_along_axis_op
+from graphc.ops.indexing.places import checked
 from graphc.ops.move.shape import with_shape
 from graphc.ops.nn.layers import log_softmax, log_softmax_reference, shifted, softmax
 from graphc.ops.pointwise.arithmetic import guarded_multiply, square

@@ -26,7 +26,7 @@ from graphc.ops.creation import iota_beside
 from graphc.ops.declare import like
 from graphc.ops.derive import of_one_input
 from graphc.ops.guards import show
-from graphc.ops.indexing.core import scatter_along_op
+from graphc.ops.indexing.scatter import scatter_along_op
 from graphc.ops.reduce.core import (
     NUMBERS,
     exclusive_product,

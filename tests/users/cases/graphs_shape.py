@@ -207,6 +207,62 @@ def index_add_to_zeros(run: CaseRun) -> list[Any]:
     return outputs
 
 
+@case("sl-useless")
+def slices_to_fed_bounds(run: CaseRun) -> list[Any]:
+    x, y = run.input("x"), run.input("y")
+    # a bound that is fed is a size: that of a placeholder, which nothing else reads
+    bound = gx.placeholder(("n",), "bool")
+    n = bound.shape[0]
+    ahead, behind = x[0:n], x[0:-n]
+    fetches = [ahead, behind, x[::-1], x[0 : x.shape[0] : 1], y[:, ::-1], y[::-1]]
+    with gx.Session() as session:
+        first, last = ([], [])
+        for size in (3, 5, 9, 0, 2):
+            arrays = session.run(fetches, {**run.feeds, bound: np.zeros(size, bool)})
+            first.append(arrays[0])
+            last.append(arrays[1])
+    # of a number that is computed the length is unknown: the error shows what there is
+    number = gx.placeholder((), "int64")
+    with pytest.raises(gx.UnsupportedError) as raised:
+        x[0:number]
+    assert "gx.dynamic_slice" in str(raised.value) and "gx.where" in str(raised.value)
+    return [*first[:4], last[4], *arrays[2:]]
+
+
+@case("sh-overlap-set")
+def set_slices_from_themselves(run: CaseRun) -> list[Any]:
+    x = run.input("x")
+    return run.fetch([x.at[1:].set(x[:-1]), x.at[:-1].set(x[1:]), x.at[:].set(x[::-1]), x])
+
+
+@case("ix-adv-mixed")
+def mixed_advanced_indexing(run: CaseRun) -> list[Any]:
+    x, m, o = run.input("x"), run.input("m"), run.input("o")
+    if run.constants:
+        chosen = x[m]
+    else:
+        with pytest.raises(gx.UnsupportedError) as raised:
+            x[m]
+        assert "gx.where" in str(raised.value) and "gx.compress" in str(raised.value)
+        chosen = gx.compress(m, x, axis=0, size=2)
+    return run.fetch(
+        [
+            x[[0, 2], :, [1, 1]],
+            x[..., None],
+            chosen,
+            gx.sum(gx.where(m[:, None, None], x, 0.0), axis=0),
+            gx.take_along_axis(x[:, :, 0], o, 1),
+            x[np.array([], int)],
+        ]
+    )
+
+
+@case("ix-scatter-set-dup")
+def set_places_named_twice(run: CaseRun) -> list[Any]:
+    x, i, v = run.input("x"), run.input("i"), run.input("v")
+    return run.fetch([x.at[i].set(v), x])
+
+
 @case("mem-aliased-feeds", feeds_only=True)
 def feeds_that_share_memory(run: CaseRun) -> list[Any]:
     x, y, a, b = (run.input(name) for name in "xyab")

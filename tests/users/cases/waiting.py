@@ -10,13 +10,9 @@ from typing import Final
 WAITING: Final[dict[str, str]] = {
     "gr-cond": "gradient of cond",
     "gr-scan": "gradient of a loop",
-    "ix-adv-mixed": "boolean mask indexing",
-    "ix-scatter-set-dup": "indexed set",
     "nn-bn-fold": "convolution",
     "nn-conv": "convolution",
     "nn-pool-max": "pooling",
     "nn-resize": "resize",
-    "sh-overlap-set": "indexed set",
-    "sl-useless": "slice bounds that are fed values",
     "sort-nan": "sort, argsort and top-k",
 }
