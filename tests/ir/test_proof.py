@@ -130,3 +130,19 @@ def test_what_is_asked_in_blocks_of_rows_is_of_sizes_alone() -> None:
         feeds |= {"mask": np.zeros(masked), "taken": np.float64(0)}
         assert session.run(value, feeds) == 0.0
         assert session.run(value, feeds | {"taken": np.float64(1)}) == rows * wide
+
+
+def test_rows_of_what_a_remainder_leaves_are_proved() -> None:
+    """Rows lie as far apart as they have elements, of which there are some."""
+    left = M - 2 % expressions.dim_max(M, 1)
+    prover = Prover(Assumed([]), [(ROW, N), (COLUMN, left)])
+    assert prover.holds(N * left - 1 - ROW * left - COLUMN)
+    assert not prover.holds(N * left - 2 - ROW * left - COLUMN)
+    with gx.Graph() as graph:
+        x = gx.placeholder((None, None))
+        size = x.shape[1]
+        turned = gx.concatenate([x[:, size - 2 % size :], x[:, : size - 2 % size]], axis=1)
+    array = np.arange(12.0).reshape(3, 4)
+    np.testing.assert_array_equal(
+        gx.Session(graph).run(turned, {x: array}), np.roll(array, 2, axis=1)
+    )

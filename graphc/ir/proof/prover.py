@@ -221,6 +221,8 @@ def _without_index(case: Case) -> list[Case]:
             continue
         direction = direction_of(case.goal, index)
         if direction is None:
+            direction = _direction_by_facts(case, index)
+        if direction is None:
             continue
         atom = _atom(index)
         ends = [extent, *_arms_of_minimum(extent)] if direction < 0 else [1]
@@ -238,6 +240,22 @@ def _without_index(case: Case) -> list[Case]:
         facts = (*case.facts, extent - 1, extent - 1 - index)
         return [replace(case, goal=goal, indices=others, facts=facts) for goal in reversed(goals)]
     return []
+
+
+def _direction_by_facts(case: Case, index: DimExpr) -> int | None:
+    """That of a goal that is linear in the index, by what the factor is known to exceed.
+
+    Rows of n - m elements lie so far apart, and that there are elements is known.
+    """
+    atom = _atom(index)
+    at = [replaced(case.goal, {atom: number}) for number in range(3)]
+    slope = at[1] - at[0]
+    if mentions(slope, index) or at[2] - at[1] != slope:
+        return None
+    for direction in (1, -1):
+        if any(at_least(slope * direction - fact, 0) for fact in case.facts):
+            return direction
+    return None
 
 
 def _arms_of_minimum(extent: Dim) -> tuple[Dim, ...]:

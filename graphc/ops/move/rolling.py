@@ -65,10 +65,8 @@ def _rolled(value: Value, shift: Dim, axis: int) -> Value:
     size = value.shape[axis]
     if size == 0:
         return value
-    # a length that turns out to be 0 is not divided by; a quotient says more of its bounds than
-    # a remainder does to what proves accesses
-    length = dim_max(size, 1)
-    front = shift - shift // length * length
+    # a length that turns out to be 0 is not divided by
+    front = shift % dim_max(size, 1)
     if front == 0:
         return value
     pieces = part(value, axis, size - front, front), part(value, axis, 0, size - front)
