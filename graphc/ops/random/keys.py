@@ -20,11 +20,11 @@ from graphc.ir.dtypes import DType, DTypeLike, uint32, uint64
 from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.value import Value
 from graphc.ops.arguments import is_whole
-from graphc.ops.convert import as_value, broadcast_shapes, converted, dims_of
+from graphc.ops.convert import as_value, common_shape, converted, dims_of
 from graphc.ops.declare import like
 from graphc.ops.guards import check_size, show, unproved
 from graphc.ops.move.joining import stack
-from graphc.ops.move.shape import broadcast_to, with_shape
+from graphc.ops.move.shape import broadcast_to, stretched, with_shape
 from graphc.ops.random.philox import DRAWS, FOLDS, KEYS, check_key, draw_op, philox_op
 from graphc.ops.source import constant
 
@@ -74,11 +74,13 @@ def fitted(given: Any, name: str, *parameters: Value) -> tuple[tuple[Dim, ...], 
     Raises:
         ShapeError: for parameters that do not broadcast, to each other or to the shape.
     """
-    if given is None:
-        shape = broadcast_shapes(*[parameter.shape for parameter in parameters])
-    else:
+    if given is not None:
         shape = shape_of(given, name)
-    return shape, [broadcast_to(parameter, shape) for parameter in parameters]
+        return shape, [broadcast_to(parameter, shape) for parameter in parameters]
+    shapes = [parameter.shape for parameter in parameters]
+    message = f"{name}: shapes {' and '.join('{}' for _ in shapes)} do not broadcast"
+    shape, guards = common_shape(shapes, message, hint="sizes must be equal or 1")
+    return shape, [stretched(parameter, shape, guards) for parameter in parameters]
 
 
 def drawn(key: Value, law: str, shape: tuple[Dim, ...], dtype: DType) -> Value:
