@@ -345,6 +345,11 @@ def repeat(x: Array, repeats: Any, /, *, axis: int | None = None) -> Array:
     return computed(lambda value: array_api.repeat(value, times, axis), x)
 
 
+def nonzero(x: Array, /) -> tuple[Array, ...]:
+    """The shape of the result depends on which elements are 0, so that they are given as known."""
+    return computed(lambda: array_api.nonzero(x.array))
+
+
 class _Linalg:
     """The extension, eager too."""
 
