@@ -142,6 +142,14 @@ class Target:
         return self.architecture != "wasm32"
 
     @property
+    def has_compress(self) -> bool:
+        """Whether chosen words of a vector are put side by side in one instruction or two.
+
+        Without fused multiply-add LLVM has no AVX-512 either.
+        """
+        return self.has_fma and "+avx512f" in self.features.split(",")
+
+    @property
     def packs_conditions(self) -> bool:
         """Whether LLVM can make an integer of the truth values of a vector."""
         return self.architecture != "wasm32"

@@ -11,7 +11,7 @@ Rules get the builder of kernels as an argument, ``ElementBuilder``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeAlias
 
 from graphc.base.errors import UnsupportedError
@@ -105,6 +105,7 @@ class Lowering:
         updates: the number of the operand that its result begins as a copy of.
         is_heavy: whether it costs more than arithmetic and moves for each element.
         is_coarse: whether ``parts`` say what it stands for.
+        rearranges: whether each element of the result is one of an operand, moves aside.
     """
 
     __slots__ = ()
@@ -115,6 +116,7 @@ class Lowering:
     updates: ClassVar[int | None] = None
     is_heavy: ClassVar[bool] = False
     is_coarse: ClassVar[bool] = False
+    rearranges: bool = False
 
     @property
     def is_pointwise(self) -> bool:
@@ -268,6 +270,27 @@ class Contraction(Lowering):
     reads = "memory"
     kernel = "product"
     placed = "unshared"
+    is_heavy = True
+
+
+NumbersRule: TypeAlias = Callable[[Sequence[TensorType], Attributes], Sequence[Dim]]
+
+
+@dataclass(frozen=True, slots=True)
+class Native(Lowering):
+    """Rows that are handed to a native routine (``graphc.kernel.routines``), by name.
+
+    The last axes of each operand and of the result are a row, as many as ``ranks`` says, the
+    result last; what stands before them is the same in all, or missing in operands that all rows
+    share. ``numbers(input_types, attrs)`` are the routine's.
+    """
+
+    routine: str
+    ranks: tuple[int, ...]
+    numbers: NumbersRule
+    rearranges: bool = field(default=False)
+    reads = "memory"
+    kernel = "single"
     is_heavy = True
 
 

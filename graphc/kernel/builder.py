@@ -36,6 +36,7 @@ from graphc.kernel.statements.base import Carry, Reducer
 from graphc.kernel.statements.blocks import Loop, Reduce, reduced_dtype
 from graphc.kernel.statements.memory import Load, Store
 from graphc.kernel.statements.products import Contract, MatrixOperand
+from graphc.kernel.statements.routines import Call, Span
 from graphc.kernel.statements.scalars import Apply, Cast, Check, Const, DimValue
 
 
@@ -351,6 +352,23 @@ class KernelBuilder:
     ) -> None:
         """A matrix product of sizes (m, n, k), here."""
         self._blocks[-1].statements.append(Contract(template, *sizes, a, b, c, workspace, near))
+
+    def call(
+        self,
+        routine: str,
+        numbers: Sequence[Size],
+        targets: Sequence[Span],
+        sources: Sequence[Span],
+        workspace: Buffer | None,
+        site: Site | None = None,
+    ) -> None:
+        """A native routine with rows, here; one that may fail with what its check guards."""
+        number = None
+        if site is not None:
+            number = len(self._sites)
+            self._sites.append(site)
+        call = Call(routine, tuple(numbers), tuple(targets), tuple(sources), workspace, number)
+        self._blocks[-1].statements.append(call)
 
     def finish(self) -> Kernel:
         """The kernel."""

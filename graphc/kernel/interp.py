@@ -28,10 +28,12 @@ from graphc.kernel.analysis.scratch_scope import Owner, scratch_homes
 from graphc.kernel.fused_multiply_add import fma
 from graphc.kernel.ir import Block, Buffer, Kernel, Size, Statement, Var, walk
 from graphc.kernel.reference_reductions import combine_nothing, combine_terms
+from graphc.kernel.routines import routine
 from graphc.kernel.scalar import PRIMITIVES, cast
 from graphc.kernel.statements.blocks import Loop, Reduce
 from graphc.kernel.statements.memory import Load, Store
 from graphc.kernel.statements.products import Contract, MatrixOperand
+from graphc.kernel.statements.routines import Call, Span
 from graphc.kernel.statements.scalars import Apply, Cast, Check, Const, DimValue
 from graphc.kernel.verify import verify_kernel
 
@@ -312,19 +314,21 @@ class _Interpreter:
         bound = self._size(statement.bound)
         wrapped = np.where(index < 0, index + bound, index) if statement.wraps else index
         bad = (wrapped < 0) | (wrapped >= bound)
-        if bad.any():
-            first = np.unravel_index(int(np.argmax(bad)), bad.shape)
-            position = tuple(
-                frame.start + (0 if frame.axis is None else int(first[frame.axis]))
-                for frame in self._frames
-            )
-            known = self.failures.get(statement.site)
-            if known is None or position < known.position:
-                value = int(index[first])
-                self.failures[statement.site] = CheckFailure(
-                    statement.site, value, bound, position
-                )
+        self._fail(statement.site, bad, index, bound)
         self._write(statement.result, np.where(bad, 0, wrapped))
+
+    def _fail(self, site: int, bad: Array, index: Array, bound: int) -> None:
+        """Notes the first of the indices that are bad."""
+        if not bad.any():
+            return
+        first = np.unravel_index(int(np.argmax(bad)), bad.shape)
+        position = tuple(
+            frame.start + (0 if frame.axis is None else int(first[frame.axis]))
+            for frame in self._frames
+        )
+        known = self.failures.get(site)
+        if known is None or position < known.position:
+            self.failures[site] = CheckFailure(site, int(index[first]), bound, position)
 
     # --- loops -----------------------------------------------------------------------------------
 
@@ -419,6 +423,27 @@ class _Interpreter:
         result = self._product(a, b)
         self._put(statement.c.buffer, self._matrix(statement.c, m, n), result)
 
+    # --- routines --------------------------------------------------------------------------------
+
+    def _row(self, span: Span) -> Array:
+        """The places of the elements, along an axis behind the current ones."""
+        offset = self._read(span.offset)
+        places: Array = offset[..., None] + np.arange(self._size(span.extent))
+        return places
+
+    def _call(self, statement: Call) -> None:
+        sources = [
+            self._fetch(span.buffer, self._row(span), None, None) for span in statement.sources
+        ]
+        numbers = [self._size(size) for size in statement.numbers]
+        found = routine(statement.routine)
+        if found.fault is not None and statement.site is not None:
+            value = found.fault(*sources, *numbers)
+            self._fail(statement.site, value != 0, value, numbers[-1])
+        results = found.reference(*sources, *numbers)
+        for span, result in zip(statement.targets, results, strict=True):
+            self._put(span.buffer, self._row(span), result)
+
 
 RUNS: Mapping[type[Statement], Callable[[_Interpreter, Any], None]] = {
     Const: _Interpreter._const,
@@ -431,6 +456,7 @@ RUNS: Mapping[type[Statement], Callable[[_Interpreter, Any], None]] = {
     Loop: _Interpreter._loop,
     Reduce: _Interpreter._reduce,
     Contract: _Interpreter._contract,
+    Call: _Interpreter._call,
 }
 """What runs each class of statements."""
 

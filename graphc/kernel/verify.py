@@ -33,12 +33,14 @@ from graphc.kernel.ir import (
     walk,
 )
 from graphc.kernel.printer import MAXIMUM_NESTING, print_statement
+from graphc.kernel.routines import ROUTINES
 from graphc.kernel.scalar import PRIMITIVES
 from graphc.kernel.schedule.kind import refusal
 from graphc.kernel.schedule.nest import Nest
 from graphc.kernel.statements.blocks import Loop, Reduce, reduced_dtype
 from graphc.kernel.statements.memory import Load, Store
 from graphc.kernel.statements.products import MAX_NEAR, Contract
+from graphc.kernel.statements.routines import Call
 from graphc.kernel.statements.scalars import Apply, Cast, Check, Const, DimValue
 
 _ROLES = get_args(Role)
@@ -405,6 +407,42 @@ class _Verifier:
             self._check_buffer(room)
             self._require(room.role == "scratch", f"workspace {room.name!r} is no scratch")
 
+    def _check_call(self, statement: Call) -> None:
+        self._require(not self._frames[-1].vectorised, "a call stands inside a vector loop")
+        found = ROUTINES.get(statement.routine)
+        if found is None:
+            self._fail(f"no routine is called {statement.routine!r}")
+        counts = (
+            ("sources", found.sources, len(statement.sources)),
+            ("targets", found.targets, len(statement.targets)),
+            ("numbers", len(found.numbers), len(statement.numbers)),
+        )
+        for what, wanted, given in counts:
+            self._require(wanted == given, f"{found.name} takes {wanted} {what}, not {given}")
+        self._require(
+            (found.fault is None) == (statement.site is None),
+            f"{found.name} has no check, though it may fail, or one that it needs not",
+        )
+        if statement.site is not None:
+            known = 0 <= statement.site < len(self._kernel.sites)
+            self._require(known, f"there is no site {statement.site}")
+        for span in statement.spans:
+            self._check_buffer(span.buffer)
+            self._read(span.offset, int64, "an offset")
+        for span in statement.targets:
+            self._check_written(span.buffer)
+        for size in statement.sizes:
+            if isinstance(size, Var):
+                self._read(size, int64, "a size")
+        self._require(
+            not set(statement.reads) & {*statement.writes, *statement.scratch},
+            "a routine overwrites what it reads",
+        )
+        room = statement.workspace
+        if room is not None:
+            self._check_buffer(room)
+            self._require(room.role == "scratch", f"workspace {room.name!r} is no scratch")
+
 
 CHECKS: Mapping[type[Statement], Callable[[_Verifier, Any], None]] = {
     Const: _Verifier._check_const,
@@ -415,6 +453,7 @@ CHECKS: Mapping[type[Statement], Callable[[_Verifier, Any], None]] = {
     Check: _Verifier._check_check,
     Store: _Verifier._check_store,
     Contract: _Verifier._check_contract,
+    Call: _Verifier._check_call,
     Loop: _Verifier._check_loop,
     Reduce: _Verifier._check_reduce,
 }

@@ -3,7 +3,8 @@
 * maps: no reduction; one loop nest over the common shape of the outputs (``maps.py``);
 * rows: reductions of one axis of one common shape, in stages over a row (``rows.py``);
 * matrix products and work on their elements (``contraction.py``) or rows (``product_rows.py``);
-* single scans and scatters (``scan_scatter.py``).
+* single scans and scatters (``scan_scatter.py``);
+* rows for a native routine (``native_rows.py``).
 
 ``graphc.ops.fusion_contract`` says what a region may hold, and each of these takes all that it
 allows. Buffers are the node's operands, then its outputs, then scratch. Where threads can share
@@ -16,11 +17,12 @@ from collections.abc import Callable, Mapping
 
 from graphc.base.target import Target
 from graphc.ir.graph import Graph, Node
-from graphc.ir.lowering import Lowering, Scan, Scatter
+from graphc.ir.lowering import Lowering, Native, Scan, Scatter
 from graphc.kernel.ir import Kernel
 from graphc.lower.contraction import lower_contraction
 from graphc.lower.launch_fission import Series, series_of
 from graphc.lower.maps import lower_map
+from graphc.lower.native_rows import lower_native_rows
 from graphc.lower.product_rows import lower_product_rows
 from graphc.lower.region import Slices, computed
 from graphc.lower.rows import lower_rows
@@ -46,6 +48,7 @@ def lower_group(node: Node, target: Target) -> Series:
 _SINGLES: Mapping[type[Lowering], Callable[[Graph, Slices, bool], Series]] = {
     Scan: lower_scan,
     Scatter: lower_scatter,
+    Native: lower_native_rows,
 }
 """The kinds whose kernel is their own, with what makes it."""
 

@@ -52,6 +52,7 @@ from graphc.ops.reduce import (
     scans,
     statistics,
 )
+from graphc.ops.sorting import counting, order, quantiles, searching, sets
 
 families_loaded()
 
@@ -65,6 +66,7 @@ __all__ = [
     "choices",
     "control",
     "core",
+    "counting",
     "creation",
     "differences",
     "divisors",
@@ -89,6 +91,7 @@ __all__ = [
     "nan",
     "nearness",
     "nonzero",
+    "order",
     "panels",
     "parts",
     "philox",
@@ -97,6 +100,7 @@ __all__ = [
     "polynomials",
     "portable",
     "products",
+    "quantiles",
     "ranges",
     "repeating",
     "rolling",
@@ -104,7 +108,9 @@ __all__ = [
     "scaled_norms",
     "scans",
     "scatter",
+    "searching",
     "segments",
+    "sets",
     "shape",
     "signs",
     "slicing",

@@ -103,3 +103,17 @@ def random_states() -> Any:
     normal = gx.sqrt(-2.0 * gx.log(uniform + 1e-7)) * gx.cos(uniform[::-1] * 6.2831853)
     mixed = gx.mod(count * 6364136223846793005 + 1442695040888963407, 2**31)
     return [uniform, normal, uniform < 0.5, gx.group([state.assign(x), count.assign(mixed)])]
+
+
+@program()
+def sorted_rows() -> Any:
+    """Rows for native routines, of each width of keys; along other axes, and in gradients."""
+    x = p(37, 203)
+    keys = [p(5, 60, dtype=dtype) for dtype in ("bool", "uint8", "int16", "uint64", "float64")]
+    fetched = [function(key) for key in keys for function in (gx.sort, gx.argsort)]
+    return [
+        *fetched, gx.sort(x, axis=0), gx.argsort(x, None, True), *gx.top_k(x, 5),
+        gx.searchsorted(p(50), x), gx.searchsorted(p(50, dtype="int8"), keys[0][0], "right"),
+        gx.bincount(p(300, dtype="int32"), length=40), gx.histogram(x, 10, weights=x)[0],
+        gx.median(x, 1), gx.sort(p("n", None)), *gx.gradients(gx.sort(x) * x, [x]),
+    ]  # fmt: skip

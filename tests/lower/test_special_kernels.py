@@ -1,4 +1,4 @@
-"""Scans and scatters, graph text in, kernel text out."""
+"""Scans, scatters and native routines, graph text in, kernel text out."""
 
 from __future__ import annotations
 
@@ -116,4 +116,30 @@ def test_a_scatter_that_is_checked_ahead_has_a_launch_for_that() -> None:
         }
         """,
         attrs=AHEAD,
+    )
+
+
+def test_rows_are_handed_to_a_routine() -> None:
+    check_kernels(
+        """
+        graph "g" (%x: float32[2, 30, 40]) {
+          %s = argsort(%x) {descending = True} : int64[2, 30, 40]
+          return %s
+        }
+        """,
+        """
+        kernel "argsort" split 2 (in %x0: float32[2, 30, 40], out %y0: int64[2, 30, 40], scratch %room: int8[10880]) {
+          %0 = const int64 0
+          %1 = const int64 30
+          %2 = const int64 40
+          parallel %3 < 2 {
+            %4 = multiply %3, %1
+            parallel %5 < 30 {
+              %6 = add %4, %5
+              %7 = multiply %6, %2
+              call argsort [40, 1] %y0[%7, 40] = %x0[%7, 40] workspace %room
+            }
+          }
+        }
+        """,
     )

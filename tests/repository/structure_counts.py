@@ -24,12 +24,13 @@ STATEMENTS = {
     "graphc.kernel.statements.memory": ("Load", "Store"),
     "graphc.kernel.statements.blocks": ("Loop", "Reduce"),
     "graphc.kernel.statements.products": ("Contract",),
+    "graphc.kernel.statements.routines": ("Call",),
     "graphc.kernel.statements.base": ("Statement", "Scalar", "Access", "Block"),
 }
 """By the module that defines them; what stands in the last one is not counted, but asked for."""
 KINDS = (
     "Pointwise", "View", "Reshape", "Element", "Reduction", "Scan", "Scatter", "Contraction",
-    "Decompose", "Structural",
+    "Native", "Decompose", "Structural",
 )  # fmt: skip
 DEFINED_IN = {"kind": "graphc.ir.lowering"}
 

@@ -80,7 +80,9 @@ named(
 )
 call("nextafter", "a a|ab b|. a", lambda *v: gx.nextafter(*map(gx.stop_gradient, v)), np.nextafter)
 named("heaviside isclose logaddexp2 xlogy xlog1py", "a a|ab b|. a")
-named("allclose array_equiv", "a a|ab b")
+named("allclose", "a a|ab b")
+# NumPy says False where shapes don't broadcast
+call("array_equiv", "a a|ab b", gx.array_equiv)
 call("array_equal", "ab ab|a b|ab a|1a ba", gx.array_equal, np.array_equal)
 call("ldexp", "ab i:b|a i:.", gx.ldexp, np.ldexp)
 named("gcd lcm", "i:a i:a|i:ab i:b")
@@ -299,6 +301,39 @@ call("unravel_index", "i>ab:c ab", lambda i, x: gx.unravel_index(i, x.shape))
 call("ravel_multi_index", "i>a:c i>b:c ab", lambda i, j, x: gx.ravel_multi_index((i, j), x.shape, "clip"))  # noqa: E501
 call("choose", "i:ab ab b", lambda i, x, y: gx.choose(i, [x, y], mode="wrap"))
 call("at", "ab i:c", lambda x, i: x.at[i].get(mode="fill", fill_value=0.0))
+
+# --- sorting --------------------------------------------------------------------------------------
+
+call("sort", "ab b", lambda x, y: gx.sort(x) + y, lambda x, y: np.sort(x) + y)
+call("sort", "ab ba", lambda x, y: gx.sort(x, axis=None) * gx.sort(y, axis=None))
+call("sort", "ab b", lambda x, y: gx.sort(x, axis=0, descending=True) + y)
+call("argsort", "ab ab", lambda x, y: gx.argsort(x, axis=0) * y)
+call("top_k", "4 a", lambda x, y: gx.top_k(x, 3)[0] * gx.top_k(y, 3)[1])
+
+call("partition", "ab b", lambda x, y: gx.partition(x, 0, axis=0) + y)
+call("argpartition", "ab ab", lambda x, y: gx.argpartition(x, 0) * y)
+call("lexsort", "i:ab i:ab", lambda x, y: gx.lexsort([x, y]), lambda x, y: np.lexsort([x, y]))
+call("searchsorted", "a b", lambda x, y: gx.searchsorted(gx.sort(x), y), lambda x, y: np.searchsorted(np.sort(x), y))  # noqa: E501
+call("digitize", "ab ab", lambda x, y: gx.digitize(x, [0.0, 1.0]) * y)
+call("isin", "ab a", lambda x, y: gx.isin(x, y), lambda x, y: np.isin(x, y))
+call("bincount", "i:a a", lambda i, x: gx.bincount(abs(i), x, length=5))
+call("bincount", "i:a i:a", lambda i, j: gx.bincount(abs(i * j), length=5))
+call("histogram", "ab ab", lambda x, y: gx.histogram(x, 4, (-1, 1), weights=y)[0])
+call("histogram", "a b", lambda x, y: gx.histogram(x, 4, (-1, 1))[0] * gx.sum(y))
+call("histogram_bin_edges", "ab 5", lambda x, y: gx.histogram_bin_edges(gx.sum(x) + y, 4) * y)
+for _name in ("median", "nanmedian"):
+    _function, _numpy = getattr(gx, _name), getattr(np, _name)
+    call(_name, "ab b", lambda x, y, f=_function: f(x, 0) + y, lambda x, y, f=_numpy: f(x, 0) + y)
+for _name in ("quantile", "nanquantile", "percentile", "nanpercentile"):
+    _function = getattr(gx, _name)
+    call(_name, "ab a", lambda x, y, f=_function: f(x, 0.3, axis=1) + y)
+call("unique", "a a", lambda x, y: list(gx.unique(x * y, True, True, True, size=3)))
+for _name in ("unique_all", "unique_counts", "unique_inverse", "unique_values"):
+    _function = getattr(gx, _name)
+    call(_name, "a a", lambda x, y, f=_function: f(x * y, size=3))
+for _name in ("intersect1d", "setdiff1d", "union1d"):
+    _function = getattr(gx, _name)
+    call(_name, "a b 3", lambda x, y, z, f=_function: f(x, y, size=3) + z)
 
 # --- products ------------------------------------------------------------------------------------
 

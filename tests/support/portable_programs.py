@@ -216,6 +216,24 @@ def arrays(r: Recorder) -> None:
     r.add("streamed", gx.relu(large * 0.3 + 1.0))
 
 
+def sorting(r: Recorder) -> None:
+    """Rows that native routines sort, short and long, with special values and ties."""
+    sorts: list[tuple[Any, str]] = [
+        (gx.sort, "float32"), (gx.argsort, "float32"), (gx.sort, "uint64"), (gx.sort, "int8"),
+        (gx.argsort, "float64"), (lambda x, descending: gx.top_k(x, 3)[1], "int32"),
+    ]  # fmt: skip
+    for number, (function, dtype) in enumerate(sorts):
+        for length in (5, 100, 700, 3000):
+            x = r.feed(samples(dtype, 3 * length, r.rng).reshape(3, length))
+            r.add(f"{number}: {length} of {dtype}", function(x, descending=length == 100))
+    x, v = r.normal(90), r.normal(3, 41)
+    r.add("found", gx.searchsorted(gx.sort(x), v, "right"))
+    r.add("counts", gx.bincount(r.feed(r.rng.integers(0, 9, 300)), length=7))
+    r.add("histogram", gx.histogram(v, 6, (-1, 1), weights=v)[0])
+    r.add("middle", gx.nanmedian(v, 1))
+    r.add("columns", gx.sort(r.normal(70, 20, dims=(None, 20)), axis=0))
+
+
 def fast(r: Recorder) -> None:
     """What fast math allows: approximate functions, contracted and reordered arithmetic."""
     for dtype in FLOATS:
@@ -247,8 +265,8 @@ def training(r: Recorder) -> None:
 
 
 PROGRAMS: dict[str, Callable[[Recorder], None]] = {
-    "scalars": scalars, "functions": functions, "arrays": arrays, "fast": fast,
-    "training": training,
+    "scalars": scalars, "functions": functions, "arrays": arrays, "sorting": sorting,
+    "fast": fast, "training": training,
 }  # fmt: skip
 OPTIONS = {"fast": {"fast_math": frozenset({"nsz", "reassoc", "contract", "approx"})}}
 

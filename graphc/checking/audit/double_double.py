@@ -23,6 +23,7 @@ from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph, Node
 from graphc.ops.linalg.matmul import contract_op
 from graphc.ops.pointwise.logic import astype_op
+from graphc.ops.sorting.counting import binsum_op
 from passes.graph.decompose import decompose
 from passes.infra.base import PassContext
 
@@ -265,11 +266,11 @@ class DoubleDoubleShadow:
         if op is contract_op:
             left, right = operands
             return _matrix_product(left, right, attrs["transpose_a"], attrs["transpose_b"])
-        if op.lowering.is_move:
+        if op.lowering.is_move or op.lowering.rearranges:
             return np.asarray(op.reference(*operands, **attrs))
         if op.name in FUNCTIONS:
             return _from_long(FUNCTIONS[op.name](*map(_long, operands)))
-        if op.lowering.updates is not None:
+        if op.lowering.updates is not None or op is binsum_op:
             longs = [_long(array) if _is_wide(array) else array for array in operands]
             return _from_long(op.reference(*longs, **attrs))
         raise UnsupportedError(

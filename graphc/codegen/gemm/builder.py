@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.masked import load_lanes, store_lanes
-from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.module import ModuleEmitter, symbol
 from graphc.codegen.llvm.types import I64, PTR, LType, ltype
 
 
 class Builder(FunctionEmitter):
-    """A function of pointers and 64-bit integers without a result, as products are made of."""
+    """A function of pointers and 64-bit integers, without a result unless one is named."""
 
     def __init__(
         self,
@@ -23,12 +23,14 @@ class Builder(FunctionEmitter):
         *,
         internal: bool = True,
         cold: bool = False,
+        result: LType | None = None,
     ) -> None:
         """``parameters`` is a space-separated list of names; a leading ``*`` marks a pointer."""
         super().__init__(
             module,
             name,
             {n.lstrip("*"): PTR if n.startswith("*") else I64 for n in parameters.split()},
+            result,
             linkage="internal" if internal else "",
             attributes="noinline optnone nounwind" if cold else "noinline nounwind",
         )
@@ -53,6 +55,19 @@ class Builder(FunctionEmitter):
             is_last = loop.index.equals(last)
             yield start, self.select(is_last, count - start, size)
 
+    def zeros_before(self, number: Reg) -> Reg:
+        """How many bits stand before the first one that is set: 64 of 0."""
+        return self._zeros("ctlz", number)
+
+    def zeros_behind(self, number: Reg) -> Reg:
+        """How many bits stand behind the last one that is set: 64 of 0."""
+        return self._zeros("cttz", number)
+
+    def _zeros(self, function: str, number: Reg) -> Reg:
+        name = f"llvm.{function}.i64"
+        self.module.declare(name, "i64", "i64, i1")
+        return self.assign(I64, f"call i64 {symbol(name)}({number}, i1 false)")
+
     def leave_if(self, condition: Reg) -> None:
         """Returns from the function if a condition holds."""
         leave, stay = self.label("leave"), self.label("stay")
@@ -60,6 +75,19 @@ class Builder(FunctionEmitter):
         self.start(leave)
         self.line("ret void")
         self.start(stay)
+
+
+def each_lane(f: Builder, condition: Reg, block: Callable[[Reg], None]) -> None:
+    """Emits a loop over the lanes in which a condition holds, of up to 64; for targets that pack
+    conditions."""
+    bits = ltype(f"i{condition.type.lanes}")
+    mask = f.assign(bits, f"bitcast {condition} to {bits}")
+    if bits is not I64:
+        mask = f.convert("zext", mask, "i64")
+    with f.loop(0, f.intrinsic("ctpop", I64, mask), 1, [mask]) as loop:
+        (left,) = loop.carries
+        block(f.zeros_behind(left))
+        loop.yields = [left & (left - 1)]
 
 
 def each_span(

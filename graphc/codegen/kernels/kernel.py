@@ -20,6 +20,7 @@ from graphc.codegen.kernels.loads_stores import EMITTERS as ACCESSES
 from graphc.codegen.kernels.loops import emit_plain_loop
 from graphc.codegen.kernels.matmul_calls import EMITTERS as PRODUCTS
 from graphc.codegen.kernels.nontemporal_stores import finish_stores, streamed_buffers
+from graphc.codegen.kernels.routine_calls import EMITTERS as ROUTINES
 from graphc.codegen.kernels.scalars import EMITTERS as SCALARS
 from graphc.codegen.kernels.scope import Emitters, KernelScope
 from graphc.codegen.kernels.table import loop_emitters
@@ -53,6 +54,7 @@ EMITTERS = Emitters(
         **SCALARS,
         **ACCESSES,
         **PRODUCTS,
+        **ROUTINES,
         Loop: _emit_loop,
         Reduce: emit_reduce,
     },

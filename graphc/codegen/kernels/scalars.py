@@ -117,7 +117,7 @@ def emit_check(k: KernelScope, statement: Check) -> None:
     with e.when(some):
         if lanes > 1:
             first = e.assign(I64, f"extractelement {index}, {first_lane(e, bad)}")
-        _report(k, INDEX_ERROR, statement.site, first, bound_scalar)
+        report(k, INDEX_ERROR, statement.site, first, bound_scalar)
     k.bind(statement.result, e.select(bad, zero, wrapped))
 
 
@@ -132,7 +132,7 @@ def _place(k: KernelScope, check: Check) -> Reg:
     return e.select(number < 0, from_end, number)
 
 
-def _report(k: KernelScope, code: int, site: int, value: Reg, bound: Reg) -> None:
+def report(k: KernelScope, code: int, site: int, value: Reg, bound: Reg) -> None:
     """Fills the status record unless something failed before."""
     e = k.e
     status = e.parameter("status")
@@ -151,4 +151,4 @@ EMITTERS: EmitterTable = {
 }
 """What emits scalars."""
 
-__all__ = ["EMITTERS"]
+__all__ = ["EMITTERS", "report"]

@@ -8,4 +8,5 @@ of the verifier. Everything else goes by what ``base.Statement`` declares.
 from graphc.kernel.statements import blocks as blocks
 from graphc.kernel.statements import memory as memory
 from graphc.kernel.statements import products as products
+from graphc.kernel.statements import routines as routines
 from graphc.kernel.statements import scalars as scalars

@@ -213,3 +213,13 @@ def promotion(run: CaseRun) -> list[Any]:
 def integer_accumulators(run: CaseRun) -> list[Any]:
     u, i, m = (run.input(name) for name in "uim")
     return run.fetch([u.sum(), u.mean(), i.sum(), gx.cumsum(i), m @ m.T, i.mean()])
+
+
+@case("sort-nan")
+def sorting_special_values(run: CaseRun) -> list[Any]:
+    x, zeros = run.input("x"), run.enter(np.array([0.0, -0.0, 0.0]))
+    array = run.inputs["x"]
+    outputs = [gx.sort(x), gx.argsort(x), gx.sort(x[:0]), gx.sort(x[:1]), gx.argsort(zeros)]
+    largest, places = run.fetch(list(gx.top_k(x, 3)))
+    run.agree([largest, places], [[np.nan] * 3, np.flatnonzero(np.isnan(array))[:3]])
+    return run.fetch(outputs)

@@ -14,5 +14,4 @@ WAITING: Final[dict[str, str]] = {
     "nn-conv": "convolution",
     "nn-pool-max": "pooling",
     "nn-resize": "resize",
-    "sort-nan": "sort, argsort and top-k",
 }

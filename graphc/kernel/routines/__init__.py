@@ -1,0 +1,13 @@
+"""Native routines that kernels hand rows to: what each means, what it costs and what room it needs.
+
+A routine is one function with run-time sizes, emitted once for a target, that every program calls
+(``graphc.codegen.routines``). Kernels mention it by name (``statements.routines.Call``).
+"""
+
+from graphc.kernel.routines.base import ROUTINES, Routine, routine
+
+# what the table of routines has to know
+from graphc.kernel.routines import searching as searching  # isort: skip
+from graphc.kernel.routines import sorting as sorting  # isort: skip
+
+__all__ = ["ROUTINES", "Routine", "routine"]

@@ -1,0 +1,73 @@
+"""What a native routine is, and the table that holds them all.
+
+Invariant: a routine reads its sources and writes all of its targets, which lie packed in memory and
+do not overlap; it touches nothing else but its room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from graphc.base.errors import UnsupportedError
+from graphc.ir.dims.expressions import Dim
+from graphc.ir.dtypes import DType
+
+DTypes: TypeAlias = Sequence[DType]
+Numbers: TypeAlias = Sequence[Dim]
+
+
+@dataclass(frozen=True, slots=True)
+class Routine:
+    """One routine.
+
+    Attributes:
+        name: by which kernels call it.
+        sources: how many arrays it reads.
+        targets: how many it writes.
+        numbers: what each of its numbers is, sizes first.
+        reference: ``reference(*sources, *numbers)`` in NumPy, where sources have any axes before
+            the last one; gives the targets.
+        room: bytes of scratch, from the dtypes of sources and targets and from the numbers.
+        work: an estimate of the time, in picoseconds of one core, from the same.
+        fault: of one that may fail: from the same as ``reference`` for each row the index that is
+            out of range, 0 for none. So 0 must be an index that never is. The last of the numbers
+            is what indices must be below.
+    """
+
+    name: str
+    sources: int
+    targets: int
+    numbers: tuple[str, ...]
+    reference: Callable[..., Sequence[Any]]
+    room: Callable[[DTypes, Numbers], Dim]
+    work: Callable[[DTypes, Numbers], Dim]
+    fault: Callable[..., Any] | None = None
+
+
+ROUTINES: dict[str, Routine] = {}
+"""All routines, by name."""
+
+
+def enter(made: Routine) -> Routine:
+    """Enters a routine; a second one of the same name is a bug."""
+    if made.name in ROUTINES:
+        raise ValueError(f"routine {made.name!r} is declared twice")
+    ROUTINES[made.name] = made
+    return made
+
+
+def routine(name: str) -> Routine:
+    """The routine of that name.
+
+    Raises:
+        UnsupportedError: naming it, if there is none.
+    """
+    found = ROUTINES.get(name)
+    if found is None:
+        raise UnsupportedError(f"there is no routine called {name!r}")
+    return found
+
+
+__all__ = ["ROUTINES", "DTypes", "Numbers", "Routine", "enter", "routine"]
