@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from graphc.checking.long_double import FUNCTIONS
-from graphc.interp import Budget, bind_dims, evaluate_node, resolve
+from graphc.interpreter import Budget, bind_dims, evaluate_node, resolve
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import floating
 from graphc.ir.graph import Graph, Node

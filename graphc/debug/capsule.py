@@ -26,7 +26,7 @@ from graphc.base.paths import FileUse
 from graphc.base.source import Location, caller
 from graphc.base.target import Target, host
 from graphc.debug.case import KEPT, Case, Outcome, options_data
-from graphc.interp import bind_dims
+from graphc.interpreter import bind_dims
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph, Node, Provenance
 from graphc.ir.text.archive import read_arrays

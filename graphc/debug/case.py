@@ -25,7 +25,7 @@ from graphc.compiling.compiled import Compiled
 from graphc.compiling.compiler import compile_graph
 from graphc.extract import Extraction, extract, missing_feed
 from graphc.frontend.structure import leaves
-from graphc.interp import OutOfBudget, bind_dims, evaluate
+from graphc.interpreter import OutOfBudget, bind_dims, evaluate
 from graphc.ir.attributes import Array
 from graphc.ir.effect import Effect
 from graphc.ir.graph import Graph

@@ -16,7 +16,7 @@ import numpy as np
 
 from graphc.base.source import Location
 from graphc.checking.partial_results import Marking
-from graphc.interp import bind_dims, evaluate_node, resolve
+from graphc.interpreter import bind_dims, evaluate_node, resolve
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import floating
 from graphc.ir.graph import Graph, Node

@@ -16,7 +16,7 @@ import numpy as np
 
 from graphc.base.errors import GraphcError
 from graphc.debug.case import Case
-from graphc.interp import evaluate
+from graphc.interpreter import evaluate
 from graphc.ir.attributes import Array
 from graphc.ir.builder import make_node
 from graphc.ir.dims import expressions

@@ -26,7 +26,7 @@ from graphc.checking.samples import ORDINARY, cost, feeds
 from graphc.checking.sizes import fitting_sizes
 from graphc.checking.true_values import true_values
 from graphc.checking.unexplained import unexplained
-from graphc.interp import Budget, OutOfBudget
+from graphc.interpreter import Budget, OutOfBudget
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import floating
 from graphc.ir.edit import topological

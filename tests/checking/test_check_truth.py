@@ -30,7 +30,7 @@ from graphc.checking.sizes import fitting_sizes
 from graphc.checking.true_values import true_values
 from graphc.compiling.compiler import compile_graph
 from graphc.extract import extract
-from graphc.interp import Budget, evaluate_node
+from graphc.interpreter import Budget, evaluate_node
 from graphc.ir.dims.expressions import dim_max, dim_min, symbol
 from graphc.ir.dtypes import FLOATS, int64
 from graphc.kernel.builder import KernelBuilder

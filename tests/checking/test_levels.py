@@ -18,7 +18,7 @@ import graphc as gx
 from graphc.base.errors import IndexRangeError, ShapeError
 from graphc.base.target import host
 from graphc.codegen.kernels import loads_stores, primitives, reduction
-from graphc.interp import evaluate
+from graphc.interpreter import evaluate
 from graphc.ir.equal import structural_hash
 from graphc.ir.graph import Graph
 from graphc.ir.text.parser import parse_graph

@@ -12,7 +12,7 @@ import graphc as gx
 from graphc.base.target import Target, host, named
 from graphc.codegen.kernels.kernel import emit_kernel
 from graphc.codegen.llvm.module import ModuleEmitter
-from graphc.interp import evaluate
+from graphc.interpreter import evaluate
 from graphc.ir.value import Value
 from graphc.kernel.ir import walk
 from graphc.kernel.statements.blocks import Loop

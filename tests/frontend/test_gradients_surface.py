@@ -13,7 +13,7 @@ from gradient_harness import close, run, scalars
 
 import graphc as gx
 from graphc.extract import extract
-from graphc.interp import evaluate
+from graphc.interpreter import evaluate
 from graphc.ir.builder import apply_node
 from graphc.ir.graph import Graph
 from graphc.ir.op import NotDifferentiable, lookup

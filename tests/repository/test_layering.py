@@ -30,7 +30,7 @@ LAYERS = {
     "graphc.kernel": 3,
     "graphc.plan": 3,
     "graphc.ops": 4,
-    "graphc.interp": 4,
+    "graphc.interpreter": 4,
     "graphc.checking": 5,
     "graphc.extract": 5,
     "passes": 5,

@@ -10,7 +10,7 @@ import numpy as np
 import graphc as gx
 from graphc.extract import extract
 from graphc.frontend.structure import leaves, rebuild
-from graphc.interp import evaluate
+from graphc.interpreter import evaluate
 
 
 def run(fetches: Any, feeds: Mapping[Any, Any] | None = None) -> Any:

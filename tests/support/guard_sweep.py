@@ -49,7 +49,7 @@ from tools import child_environment
 import graphc as gx
 from graphc.base.source import Location
 from graphc.extract import extract
-from graphc.interp import evaluate
+from graphc.interpreter import evaluate
 
 RUNS = 8
 """Runs of a program."""

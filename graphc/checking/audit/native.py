@@ -15,7 +15,7 @@ from graphc.base.options import Options
 from graphc.base.target import Target
 from graphc.compiling.compiler import compile_graph
 from graphc.extract import Extraction
-from graphc.interp import resolve
+from graphc.interpreter import resolve
 from graphc.ir.attributes import Array
 from graphc.ir.dims.expressions import DimExpr
 from graphc.ir.equal import Structure, structure

@@ -30,8 +30,8 @@ from graphc.checking.reaction import ELEMENTS as GRAPH_ELEMENTS
 from graphc.checking.samples import cost, feeds, random_array
 from graphc.checking.sizes import fitting_sizes
 from graphc.checking.unexplained import unexplained
-from graphc.interp import Budget, evaluate_node
-from graphc.interp import evaluate as evaluate_graph
+from graphc.interpreter import Budget, evaluate_node
+from graphc.interpreter import evaluate as evaluate_graph
 from graphc.ir.attributes import Array
 from graphc.ir.dims.expressions import evaluate
 from graphc.ir.graph import Graph, Node

@@ -14,7 +14,7 @@ from effort import assert_linear
 import graphc as gx
 from graphc.base.options import Options
 from graphc.extract import extract
-from graphc.interp import evaluate
+from graphc.interpreter import evaluate
 from graphc.ir.text.parser import parse_graph
 from passes.control_flow.known_branches import PARTS
 from passes.infra.base import PassContext

@@ -11,7 +11,7 @@ from check import assert_same_bits
 
 from graphc.base.options import Options
 from graphc.checking.samples import random_array
-from graphc.interp import evaluate
+from graphc.interpreter import evaluate
 from graphc.ir.attributes import Payload
 from graphc.ir.builder import apply, building
 from graphc.ir.dims.expressions import symbol_name
