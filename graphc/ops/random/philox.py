@@ -192,7 +192,7 @@ def _draw_rule(
 
 
 def _draw_reference(
-    key: Any, *, law: str, shape: Sequence[int], dtype: DType, purpose: int, guards: Any = ()
+    key: Any, *, law: str, shape: Sequence[int], dtype: DType, purpose: int
 ) -> Any:
     words = lanes(*np.asarray(key, np.uint64))
     (index,) = lanes(np.arange(int(np.prod(shape, dtype=np.int64)), dtype=np.int64))
@@ -260,7 +260,7 @@ def _word_at(number: Lane, words: Sequence[Lane]) -> Lane:
     return _is_even(number, 2).where(first.where(a, b), first.where(c, d))
 
 
-def _philox_reference(key: Any, counter: Any, guards: Any = ()) -> Any:
+def _philox_reference(key: Any, counter: Any) -> Any:
     words = [np.asarray(counter[..., k], np.uint64) for k in range(4)]
     every = lanes(*words, *np.asarray(key, np.uint64))
     drawn = philox(every[:4], every[4:])
