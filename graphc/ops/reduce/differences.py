@@ -43,6 +43,9 @@ def _edge(edge: Any, value: Value, axis: int) -> Value:
     return broadcast_to(given, shape)
 
 
+_MOST_TIMES = 1000
+
+
 @surface
 def diff(
     x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
@@ -57,7 +60,8 @@ def diff(
         append: what stands behind it.
 
     Raises:
-        ShapeError: for scalars, and for a negative ``n``.
+        ShapeError: for scalars, for a negative ``n``, and for one above 1,000 where the size of the
+            axis is not known.
     """
     value = as_value(x)
     if not value.ndim:
@@ -71,6 +75,15 @@ def diff(
     if append is not None:
         pieces = [*pieces, _edge(append, value, place)]
     value = concatenate(pieces, place)
+    size = value.shape[place]
+    if isinstance(size, int):
+        count = min(count, size)  # nothing is left then
+    elif count > _MOST_TIMES:
+        raise ShapeError(
+            f"diff of order {n} along an axis of unknown size",
+            where=caller(),
+            hint=f"each order is an operation; up to {_MOST_TIMES} are built",
+        )
     for _ in range(count):
         left = dim_max(value.shape[place] - 1, 0)
         before, after = _ahead(value, place, left), _behind(value, place, left)
