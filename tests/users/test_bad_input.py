@@ -85,6 +85,33 @@ def test_operations(name: str, model: Any) -> None:
         judged(label, call)
 
 
+RANDOM = {
+    "Generator": "", "next_key": "", "key": "n", "fold_in": "kn", "philox": "kc", "randint": "kshh",
+    "categorical": "kx", "dropout": "kx", "gamma": "kx", "beta": "kxx", "dirichlet": "kx",
+    "truncated_normal": "kxx", "poisson": "kx", "binomial": "knx", "multinomial": "knx",
+    "permutation": "kx", "choice": "kx",
+}  # fmt: skip
+"""What functions of random numbers need: a key, a number, counters, a shape, bounds, a tensor."""
+
+
+@pytest.mark.parametrize("name", gx.random.__all__)
+def test_random_numbers(name: str, model: Any) -> None:
+    function, key = getattr(gx.random, name), gx.random.key(0)
+    words = {"k": key, "n": 3, "c": np.ones((2, 4), "uint32"), "s": (2,), "h": 5, "x": model.x}
+    required = [words[letter] for letter in RANDOM.get(name, "k")]
+    judged(name, lambda: function(*required))
+    names = [*inspect.signature(function).parameters]
+    for junk in JUNK:
+        for position, parameter in enumerate(names):
+            label = f"{name}, {parameter}: {junk!r}"
+            given = [*required[:position], junk, *required[position + 1 :]]
+            if position < len(required):
+                judged(label, lambda given=given: function(*given))
+            else:
+                named = {parameter: junk}
+                judged(label, lambda named=named: function(*required, **named))
+
+
 @pytest.mark.parametrize("axis", [1.0, 1.5, True, "0", [0.0], np.float64(1), None, (0, "1")])
 def test_an_axis_is_an_int(axis: Any, model: Any) -> None:
     judged("argmax", lambda: gx.swapaxes(model.x, axis, 1), must_fail=True)

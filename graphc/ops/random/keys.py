@@ -62,7 +62,11 @@ def shape_of(given: Any, name: str) -> tuple[Dim, ...]:
         raise ShapeError(
             f"{name}: a shape of {show(shape)}", where=caller(), hint="sizes are not negative"
         )
-    check_size(shape, [shape])
+    try:
+        check_size(shape, [shape])
+    except ShapeError as error:
+        error.where = caller()
+        raise
     return shape
 
 
