@@ -17,6 +17,7 @@ from graphc.frontend.random_rejection import (
     poisson,
     truncated_normal,
 )
+from graphc.frontend.random_sampling import choice, permutation
 from graphc.frontend.random_state import Generator, next_key
 from graphc.ops.random.keys import bits, fold_in, key, philox, split
 from graphc.ops.random.laws import (
@@ -42,6 +43,7 @@ __all__ = [
     "bits",
     "categorical",
     "cauchy",
+    "choice",
     "dirichlet",
     "dropout",
     "exponential",
@@ -54,6 +56,7 @@ __all__ = [
     "multinomial",
     "next_key",
     "normal",
+    "permutation",
     "philox",
     "poisson",
     "rademacher",

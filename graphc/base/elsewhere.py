@@ -196,7 +196,8 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
     ("use gx.random.poisson(key, lam)", "poisson"),
     ("use gx.random.binomial(key, n, p)", "binomial"),
     ("use gx.random.multinomial(key, n, p)", "multinomial"),
-    ("draw numbers with numpy.random and feed them", "randperm shuffle"),
+    ("use gx.random.permutation(key, x)", "permutation randperm shuffle"),
+    ("use gx.random.choice(key, a, shape)", "choice"),
     # --- what there is not -----------------------------------------------------------------------
     ("use gx.sort, which takes the axis", "msort kthvalue"),
     ("use gx.digitize or gx.searchsorted", "bucketize"),

@@ -390,15 +390,15 @@ call("clip_by_global_norm", "ab c", lambda x, y: gx.optim.clip_by_global_norm([x
 # --- random numbers ------------------------------------------------------------------------------
 
 for _law in ("bits", "cauchy", "exponential", "gumbel", "laplace", "logistic", "normal", "rademacher"):  # noqa: E501
-    call(_law, "ab", lambda x, law=_law: getattr(gx.random, law)(gx.random.key(1), x.shape))
+    call(_law, "ab ab", lambda x, y, law=_law: getattr(gx.random, law)(gx.random.key(1), x.shape) * y)  # noqa: E501
 call("uniform", "ab b .", lambda x, y, z: gx.random.uniform(gx.random.key(1), x.shape, "float64", y, z))  # noqa: E501
 call("randint", "ab i:b i:ab", lambda x, y, z: gx.random.randint(gx.random.key(1), x.shape, y, z))
 call("bits", "i:a", lambda x: gx.random.bits(x.astype("uint32"), (7,)))
-call("bernoulli", "ab", lambda x: gx.random.bernoulli(gx.random.key(1), x))
+call("bernoulli", "ab ab", lambda x, y: gx.where(gx.random.bernoulli(gx.random.key(1), x), x, y))
 call("bernoulli", "ab b", lambda x, y: gx.random.bernoulli(gx.random.key(1), y, x.shape))
-call("categorical", "ab", lambda x: gx.random.categorical(gx.random.key(1), x))
+call("categorical", "ab a", lambda x, y: gx.random.categorical(gx.random.key(1), x) + y)
 call("categorical", "ab c", lambda x, y: gx.random.categorical(gx.random.key(1), x, 0, (y.shape[0], x.shape[1])))  # noqa: E501
-call("dropout", "ab .", lambda x, y: gx.random.dropout(gx.random.key(1), x, y))
+call("dropout", "ab . b", lambda x, y, z: gx.random.dropout(gx.random.key(1), x, y) + z)
 call("key", "i:. ab", lambda n, x: gx.random.uniform(gx.random.key(n), x.shape))
 call("split", "ab", lambda x: gx.random.split(gx.random.key(1), x.shape[0]))
 call("fold_in", "i:. a", lambda n, x: gx.random.normal(gx.random.fold_in(gx.random.key(1), n), x.shape))  # noqa: E501
@@ -409,7 +409,13 @@ call("truncated_normal", "a ab", lambda x, y: gx.stop_gradient(gx.random.truncat
 call("poisson", "ab b", lambda x, y: gx.random.poisson(gx.random.key(1), y, x.shape))
 call("binomial", "i:ab b", lambda n, p: gx.random.binomial(gx.random.key(1), n, p))
 call("multinomial", "i:a b", lambda n, p: gx.random.multinomial(gx.random.key(1), n, gx.abs(p)))
-call("next_key", "ab", lambda x: gx.random.normal(gx.random.next_key(), x.shape) * x)
+call("permutation", "ab ab", lambda x, y: gx.random.permutation(gx.random.key(1), x, 1) + y)
+call("permutation", "ab ab", lambda x, y: gx.random.permutation(gx.random.key(1), x, 0, True) + y)
+call("permutation", "a b", lambda x, y: gx.random.permutation(gx.random.key(1), y.shape[0])[:x.shape[0]])  # noqa: E501
+call("choice", "ab c", lambda x, y: gx.random.choice(gx.random.key(1), x, y.shape, axis=1))
+call("choice", "ab a", lambda x, p: gx.random.choice(gx.random.key(1), x, (3,), p=gx.abs(p)))
+call("choice", "a a b", lambda x, p, y: gx.random.choice(gx.random.key(1), x, y.shape, False, gx.abs(p)))  # noqa: E501
+call("next_key", "ab ab", lambda x, y: gx.random.normal(gx.random.next_key(), x.shape) * y)
 call("philox", "i:ab", lambda x: gx.random.philox(gx.random.key(1), x.astype("uint32")))
 call("philox", "i:ab", lambda x: gx.random.philox(gx.random.key(1), gx.stack([x, x, x, x], -1).astype("uint32")))  # noqa: E501
 
