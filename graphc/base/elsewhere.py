@@ -164,7 +164,7 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
      "max_pool1d max_pool2d max_pool3d max_pool avg_pool1d avg_pool2d avg_pool3d avg_pool "
      "adaptive_avg_pool2d adaptive_max_pool2d MaxPool2d AvgPool2d lp_pool2d reduce_window"),
     ("there is none yet: gather rows and columns with gx.take and weigh them",
-     "interpolate upsample grid_sample affine_grid interp"),
+     "interpolate upsample grid_sample affine_grid"),
     ("use gx.reshape and gx.transpose", "pixel_shuffle pixel_unshuffle depth_to_space "
      "space_to_depth channel_shuffle"),
     ("unroll it, or carry the state through gx.while_loop",

@@ -254,6 +254,9 @@ call("getitem", "3b", lambda x: x[[0, 2]], lambda x: x[[0, 2]])
 call("getitem", "3b", lambda x: x[np.array([True, False, True])])
 call("getitem", "a b", lambda x, y: x[:, None] * y)
 
+call("interp", "ab c c|a b b", lambda x, y, z: gx.interp(x, gx.cumsum(y * y + 1), z))
+call("interp", "ab c c", lambda x, y, z: gx.interp(x, y, z, period=3.0))
+
 # --- picking and scattering ----------------------------------------------------------------------
 
 call("take", "ab i>a:c", lambda x, i: gx.take(x, i, axis=0), lambda x, i: np.take(x, i, axis=0))
