@@ -22,7 +22,15 @@ from graphc.base.target import warn_of_platform
 check_siblings()
 warn_of_platform()
 
-_MODULES = ("aot", "array_api", "debug", "nn", "optim", "random", "testing")
+_MODULES = {
+    "aot": "graphc.aot",
+    "array_api": "graphc.frontend.array_api",
+    "debug": "graphc.debug",
+    "nn": "graphc.nn",
+    "optim": "graphc.optim",
+    "random": "graphc.random",
+    "testing": "graphc.testing",
+}
 
 _NAMES = {
     "Graph": ("graphc.ir.recorder", "Recorder"),
@@ -61,7 +69,7 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return importlib.import_module(f"graphc.{name}")
+        return importlib.import_module(_MODULES[name])
     if name in _NAMES:
         module, attribute = _NAMES[name]
         found = getattr(importlib.import_module(module), attribute)

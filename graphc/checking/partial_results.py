@@ -23,8 +23,8 @@ import numpy as np
 
 from graphc.base.errors import GraphcError
 from graphc.checking.compare import same_bits, tolerance_of
+from graphc.checking.interpreter import evaluate, resolve
 from graphc.checking.reaction import Lookup, evaluated
-from graphc.interpreter import evaluate, resolve
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.dtypes import floating
@@ -74,7 +74,7 @@ def open_places(
 
 
 class Marking:
-    """Alters results (``graphc.interpreter``): where one is open it becomes the mark.
+    """Alters results (``graphc.checking.interpreter``): where one is open it becomes the mark.
 
     Attributes:
         found: whether any partial result left the range.

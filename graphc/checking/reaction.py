@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from graphc.checking.compare import SLACK, same_bits
-from graphc.interpreter import Alter, Budget, evaluate_node
+from graphc.checking.interpreter import Alter, Budget, evaluate_node
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import floating
 from graphc.ir.graph import Node

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from graphc.checking.interpreter import Budget, bind_dims, evaluate_node, resolve
 from graphc.checking.long_double import FUNCTIONS
-from graphc.interpreter import Budget, bind_dims, evaluate_node, resolve
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import floating
 from graphc.ir.graph import Graph, Node

@@ -25,8 +25,8 @@ from graphc.base.options import Options
 from graphc.base.paths import FileUse
 from graphc.base.source import Location, caller
 from graphc.base.target import Target, host
+from graphc.checking.interpreter import bind_dims
 from graphc.debug.case import KEPT, Case, Outcome, options_data
-from graphc.interpreter import bind_dims
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph, Node, Provenance
 from graphc.ir.text.archive import read_arrays

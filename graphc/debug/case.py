@@ -17,6 +17,7 @@ from graphc.base.options import Options
 from graphc.base.source import caller
 from graphc.base.target import Target, host
 from graphc.checking.compare import Difference, difference, tolerance_of
+from graphc.checking.interpreter import OutOfBudget, bind_dims, evaluate
 from graphc.checking.samples import cost
 from graphc.checking.samples import feeds as sampled
 from graphc.checking.sizes import fitting_sizes
@@ -25,7 +26,6 @@ from graphc.compiling.compiled import Compiled
 from graphc.compiling.compiler import compile_graph
 from graphc.extract import Extraction, extract, missing_feed
 from graphc.frontend.structure import leaves
-from graphc.interpreter import OutOfBudget, bind_dims, evaluate
 from graphc.ir.attributes import Array
 from graphc.ir.effect import Effect
 from graphc.ir.graph import Graph

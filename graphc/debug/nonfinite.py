@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphc.base.source import Location
+from graphc.checking.interpreter import bind_dims, evaluate_node, resolve
 from graphc.checking.partial_results import Marking
-from graphc.interpreter import bind_dims, evaluate_node, resolve
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import floating
 from graphc.ir.graph import Graph, Node

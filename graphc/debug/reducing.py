@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from graphc.base.errors import GraphcError
+from graphc.checking.interpreter import evaluate
 from graphc.debug.case import Case
-from graphc.interpreter import evaluate
 from graphc.ir.attributes import Array
 from graphc.ir.builder import make_node
 from graphc.ir.dims import expressions

@@ -76,7 +76,7 @@ def array_namespace(version: str | None) -> Any:
     Raises:
         UnsupportedError: for a version that came after the one there is.
     """
-    namespace = importlib.import_module("graphc.array_api")
+    namespace = importlib.import_module("graphc.frontend.array_api")
     there: str = namespace.__array_api_version__
     if version is not None and not (isinstance(version, str) and "2021.12" <= version <= there):
         raise UnsupportedError(

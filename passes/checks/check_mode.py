@@ -21,12 +21,12 @@ import numpy as np
 from graphc.base.errors import GraphcError, VerifyError
 from graphc.base.source import Location
 from graphc.checking.compare import Difference, difference, is_as_true, tolerance_of
+from graphc.checking.interpreter import Budget, OutOfBudget
 from graphc.checking.reaction import ELEMENTS, Lookup, evaluated
 from graphc.checking.samples import ORDINARY, cost, feeds
 from graphc.checking.sizes import fitting_sizes
 from graphc.checking.true_values import true_values
 from graphc.checking.unexplained import unexplained
-from graphc.interpreter import Budget, OutOfBudget
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import floating
 from graphc.ir.edit import topological

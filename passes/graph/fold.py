@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphc.base.errors import GraphcError, VerifyError
-from graphc.interpreter import evaluate_node
+from graphc.checking.interpreter import evaluate_node
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node

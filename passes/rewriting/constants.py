@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphc.interpreter import evaluate_node
+from graphc.checking.interpreter import evaluate_node
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.builder import apply
 from graphc.ir.graph import Node

@@ -23,6 +23,7 @@ import passes.stability.log_parts
 import passes.stability.scaled_norms
 from graphc.base.errors import VerifyError
 from graphc.base.target import host
+from graphc.checking.interpreter import Budget, evaluate_node
 from graphc.checking.levels.blame import memory_fault
 from graphc.checking.levels.comparison import _check_lowering, check_levels
 from graphc.checking.sizes import STEPS as SEARCHED
@@ -30,7 +31,6 @@ from graphc.checking.sizes import fitting_sizes
 from graphc.checking.true_values import true_values
 from graphc.compiling.compiler import compile_graph
 from graphc.extract import extract
-from graphc.interpreter import Budget, evaluate_node
 from graphc.ir.dims.expressions import dim_max, dim_min, symbol
 from graphc.ir.dtypes import FLOATS, int64
 from graphc.kernel.builder import KernelBuilder

@@ -17,8 +17,8 @@ from kernel_watch import KernelWatch, LevelMismatch, same_bits
 import graphc as gx
 from graphc.base.errors import IndexRangeError, ShapeError
 from graphc.base.target import host
+from graphc.checking.interpreter import evaluate
 from graphc.codegen.kernels import loads_stores, primitives, reduction
-from graphc.interpreter import evaluate
 from graphc.ir.equal import structural_hash
 from graphc.ir.graph import Graph
 from graphc.ir.text.parser import parse_graph

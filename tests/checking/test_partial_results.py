@@ -14,11 +14,11 @@ import graphc as gx
 import passes.stability.scaled_norms
 from graphc.base.errors import GraphcError, VerifyError
 from graphc.checking.compare import difference, tolerance_of
+from graphc.checking.interpreter import evaluate_node
 from graphc.checking.partial_results import SUBTRACTED, open_places
 from graphc.checking.unexplained import unexplained
 from graphc.debug.case import case_of, differs
 from graphc.extract import extract
-from graphc.interpreter import evaluate_node
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph
 from graphc.kernel import interp

@@ -10,9 +10,9 @@ import pytest
 
 import graphc as gx
 from graphc.base.target import Target, host, named
+from graphc.checking.interpreter import evaluate
 from graphc.codegen.kernels.kernel import emit_kernel
 from graphc.codegen.llvm.module import ModuleEmitter
-from graphc.interpreter import evaluate
 from graphc.ir.value import Value
 from graphc.kernel.ir import walk
 from graphc.kernel.statements.blocks import Loop

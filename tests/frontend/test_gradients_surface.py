@@ -12,8 +12,8 @@ import pytest
 from gradient_harness import close, run, scalars
 
 import graphc as gx
+from graphc.checking.interpreter import evaluate
 from graphc.extract import extract
-from graphc.interpreter import evaluate
 from graphc.ir.builder import apply_node
 from graphc.ir.graph import Graph
 from graphc.ir.op import NotDifferentiable, lookup

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from graphc.base.errors import FeedError, ShapeError
-from graphc.interpreter import bind_dims, evaluate, resolve
+from graphc.checking.interpreter import bind_dims, evaluate, resolve
 from graphc.ir.builder import apply_node, building
 from graphc.ir.dims.expressions import symbol
 from graphc.ir.dtypes import float32, int64

@@ -12,7 +12,7 @@ import graphc as gx
 from graphc.base.options import Options
 from graphc.base.tuning.fusion import Fusion
 from graphc.checking.compare import same_bits
-from graphc.interpreter import evaluate
+from graphc.checking.interpreter import evaluate
 from graphc.kernel.ir import Kernel, walk
 from graphc.kernel.printer import print_kernel
 from graphc.kernel.statements.blocks import Loop

@@ -26,7 +26,7 @@ from op_contract import (
 
 import graphc as gx
 from graphc.base.target import Target, host
-from graphc.interpreter import evaluate
+from graphc.checking.interpreter import evaluate
 from graphc.ir.dims.expressions import evaluate as evaluate_dim
 from graphc.ir.dtypes import FLOATS, DType, dtype, float64
 from graphc.ir.lowering import Decompose, Pointwise, Structural

@@ -14,7 +14,7 @@ import pytest
 from op_contract import assert_same_bits, cases, sample, trace
 
 import graphc as gx
-from graphc.interpreter import evaluate
+from graphc.checking.interpreter import evaluate
 from graphc.ir.dtypes import DType
 from graphc.ir.op import OpDef
 from graphc.ir.recorder import Recorder

@@ -13,7 +13,7 @@ from op_contract import assert_same_bits, run
 import graphc as gx
 from graphc import nn
 from graphc.base.errors import DTypeError, ShapeError
-from graphc.interpreter import evaluate
+from graphc.checking.interpreter import evaluate
 from graphc.ir.dtypes import ALL, DType
 from graphc.ir.graph import Graph
 from graphc.ir.node_guards import lifted

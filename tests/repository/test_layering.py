@@ -30,7 +30,6 @@ LAYERS = {
     "graphc.kernel": 3,
     "graphc.plan": 3,
     "graphc.ops": 4,
-    "graphc.interpreter": 4,
     "graphc.checking": 5,
     "graphc.extract": 5,
     "passes": 5,
@@ -48,7 +47,7 @@ LAYERS = {
 # which something below offers what modules above do, and where files of a package lie.
 BY_NAME = {
     ("graphc.ir.surface", "graphc.ops"),
-    ("graphc.ir.surface", "graphc.array_api"),
+    ("graphc.ir.surface", "graphc.frontend.array_api"),
     ("graphc.ir.op", "graphc.ops.declare"),
     ("graphc.ir.showing", "graphc.ir.text.printer"),
     ("graphc.ir.showing", "graphc.ir.draw.export"),

@@ -22,8 +22,8 @@ import numpy as np
 
 from graphc.base.options import Options
 from graphc.base.target import named
+from graphc.checking.interpreter import Budget, OutOfBudget, evaluate
 from graphc.checking.samples import random_array
-from graphc.interpreter import Budget, OutOfBudget, evaluate
 from graphc.ir.dims.expressions import symbol_name
 from graphc.ir.equal import difference, structural_hash
 from graphc.ir.graph import Graph, Node

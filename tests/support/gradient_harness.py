@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 import graphc as gx
+from graphc.checking.interpreter import evaluate
 from graphc.extract import extract
 from graphc.frontend.structure import leaves, rebuild
-from graphc.interpreter import evaluate
 
 
 def run(fetches: Any, feeds: Mapping[Any, Any] | None = None) -> Any:

@@ -48,8 +48,8 @@ from tools import child_environment
 
 import graphc as gx
 from graphc.base.source import Location
+from graphc.checking.interpreter import evaluate
 from graphc.extract import extract
-from graphc.interpreter import evaluate
 
 RUNS = 8
 """Runs of a program."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.interpreter import evaluate
+from graphc.checking.interpreter import evaluate
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply_node
 from graphc.ir.dims.expressions import Dim

@@ -16,8 +16,8 @@ import numpy as np
 from check import SIZE, assert_same_bits
 
 from graphc.base.options import Options
+from graphc.checking.interpreter import evaluate
 from graphc.checking.samples import random_array, specials
-from graphc.interpreter import evaluate
 from graphc.ir.attributes import Payload
 from graphc.ir.builder import apply, building
 from graphc.ir.dims.expressions import Dim, symbol_name

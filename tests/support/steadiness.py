@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.interpreter import bind_dims, evaluate, evaluate_node
+from graphc.checking.interpreter import bind_dims, evaluate, evaluate_node
 from graphc.ir.attributes import Payload
 from graphc.ir.dtypes import float32, float64
 from graphc.ir.graph import Graph, Node

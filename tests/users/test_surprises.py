@@ -155,7 +155,7 @@ def test_a_failed_broadcast_at_run_time_names_sizes(graph: Any) -> None:
 
 
 def test_the_interpreter_says_the_same(graph: Any) -> None:
-    from graphc.interpreter import evaluate
+    from graphc.checking.interpreter import evaluate
 
     v = gx.placeholder((None,), name="v")
     source: Graph = gx.Session(graph).compile(v[5]).source

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from graphc.base.errors import UnsupportedError
 from graphc.base.options import Options
 from graphc.base.target import Target
+from graphc.checking.interpreter import resolve
 from graphc.compiling.compiler import compile_graph
 from graphc.extract import Extraction
-from graphc.interpreter import resolve
 from graphc.ir.attributes import Array
 from graphc.ir.dims.expressions import DimExpr
 from graphc.ir.equal import Structure, structure

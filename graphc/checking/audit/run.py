@@ -18,7 +18,7 @@ from graphc.checking.audit.measure import Finding, cancellation, findings, first
 from graphc.checking.audit.native import Native, is_constant
 from graphc.checking.audit.report import Event, LineError
 from graphc.checking.audit.shadow import Shadow, Wide, is_float, sum_of_magnitudes
-from graphc.interpreter import bind_dims
+from graphc.checking.interpreter import bind_dims
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import floating
 from graphc.ir.graph import Graph, Node

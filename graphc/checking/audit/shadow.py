@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from graphc.interpreter import resolve
+from graphc.checking.interpreter import resolve
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Node
 from graphc.ir.value import Value

@@ -15,8 +15,8 @@ import numpy as np
 from graphc.base.errors import GraphcError, UnsupportedError, VerifyError
 from graphc.base.target import Target
 from graphc.checking.compare import Difference, same_bits
+from graphc.checking.interpreter import evaluate_node
 from graphc.checking.unexplained import unexplained
-from graphc.interpreter import evaluate_node
 from graphc.ir.attributes import Array
 from graphc.ir.dims.expressions import evaluate
 from graphc.ir.graph import Graph, Node

@@ -17,6 +17,8 @@ import numpy as np
 from graphc.base.errors import GraphcError, IndexRangeError, ShapeError, VerifyError
 from graphc.base.target import Target
 from graphc.checking.compare import Difference, difference, same_bits
+from graphc.checking.interpreter import Budget, evaluate_node
+from graphc.checking.interpreter import evaluate as evaluate_graph
 from graphc.checking.levels.blame import guilty_operation, memory_fault
 from graphc.checking.levels.kernels import (
     ELEMENTS,
@@ -30,8 +32,6 @@ from graphc.checking.reaction import ELEMENTS as GRAPH_ELEMENTS
 from graphc.checking.samples import cost, feeds, random_array
 from graphc.checking.sizes import fitting_sizes
 from graphc.checking.unexplained import unexplained
-from graphc.interpreter import Budget, evaluate_node
-from graphc.interpreter import evaluate as evaluate_graph
 from graphc.ir.attributes import Array
 from graphc.ir.dims.expressions import evaluate
 from graphc.ir.graph import Graph, Node

@@ -17,7 +17,7 @@ from graphc.base.errors import ParseError, VerifyError
 from graphc.base.options import Options
 from graphc.base.tuning.fusion import Fusion
 from graphc.checking.compare import same_bits
-from graphc.interpreter import evaluate
+from graphc.checking.interpreter import evaluate
 from graphc.ir.graph import Graph
 from graphc.ir.text.parser import parse_graph
 from graphc.ir.verify import verify

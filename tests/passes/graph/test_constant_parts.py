@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from check import check_pass
 
 from graphc.base.target import named
-from graphc.interpreter import evaluate
+from graphc.checking.interpreter import evaluate
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph
 from graphc.ir.text.parser import parse_graph

@@ -10,8 +10,8 @@ import pytest
 import graphc as gx
 from graphc.base.options import Options
 from graphc.base.target import Target, host, named
+from graphc.checking.interpreter import evaluate
 from graphc.extract import extract
-from graphc.interpreter import evaluate
 from graphc.ir.builder import apply
 from graphc.ir.graph import Graph
 from graphc.ir.op import lookup

@@ -12,8 +12,8 @@ from check import sample as inputs_of
 import graphc as gx
 from graphc.base.errors import GraphError, VerifyError
 from graphc.base.options import Options
+from graphc.checking.interpreter import evaluate
 from graphc.extract import extract
-from graphc.interpreter import evaluate
 from graphc.ir.graph import Graph
 from passes.graph.cse import cse
 from passes.graph.dce import dce

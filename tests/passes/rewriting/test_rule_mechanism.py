@@ -11,9 +11,9 @@ from check import assert_same_bits
 import graphc as gx
 from graphc.base.errors import VerifyError
 from graphc.base.options import Options
+from graphc.checking.interpreter import evaluate
 from graphc.checking.samples import specials
 from graphc.extract import extract
-from graphc.interpreter import evaluate
 from graphc.ir.dtypes import FLOATS, INTEGERS, DType, float32, int32
 from graphc.ir.graph import Graph
 from graphc.ir.surface import surface_function

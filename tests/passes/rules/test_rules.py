@@ -12,9 +12,9 @@ from rule_harness import LEAST_WORK, assert_agree, cases_of, cost, dtypes_of, in
 import graphc as gx
 from graphc.base.errors import VerifyError
 from graphc.base.options import Options
+from graphc.checking.interpreter import evaluate
 from graphc.checking.samples import specials
 from graphc.extract import extract
-from graphc.interpreter import evaluate
 from graphc.ir.dtypes import ALL, FLOATS, DType, float32, float64
 from graphc.ir.graph import Graph
 from graphc.ir.surface import surface_function

@@ -10,8 +10,8 @@ import pytest
 from check import assert_same_bits
 
 from graphc.base.options import Options
+from graphc.checking.interpreter import evaluate
 from graphc.checking.samples import random_array
-from graphc.interpreter import evaluate
 from graphc.ir.attributes import Payload
 from graphc.ir.builder import apply, building
 from graphc.ir.dims.expressions import symbol_name
