@@ -23,10 +23,9 @@ from graphc.codegen.kernels.scope import KernelScope
 from graphc.codegen.llvm.instructions import Reg, is_literal
 from graphc.kernel.analysis.lane_groups import MOST, power_in
 from graphc.kernel.ir import Var
-from graphc.kernel.scalar import PRIMITIVES, cast
-from graphc.kernel.statements.scalars import Apply, Cast
+from graphc.kernel.statements.base import Scalar
 
-Computation = TypeVar("Computation", Apply, Cast)
+Computation = TypeVar("Computation", bound=Scalar)
 
 
 def emit_by_groups(
@@ -65,7 +64,7 @@ def emit_by_groups(
     return False
 
 
-def _of_index(k: KernelScope, statement: Apply | Cast) -> Binding | None:
+def _of_index(k: KernelScope, statement: Scalar) -> Binding | None:
     """What a shift or a mask makes of neighbouring indices, the first of which is a multiple."""
     if statement.primitive not in ("right_shift", "and"):
         return None
@@ -129,17 +128,14 @@ def _known(k: KernelScope, var: Var, binding: Binding) -> Sequence[float] | None
 
 
 def _computed(
-    k: KernelScope, statement: Apply | Cast, known: Sequence[Sequence[float] | None]
+    k: KernelScope, statement: Scalar, known: Sequence[Sequence[float] | None]
 ) -> Pattern:
     """What a statement gives for known numbers, by its reference."""
     arrays = [
         np.array(numbers, var.dtype.numpy)
         for numbers, var in zip(known, statement.operands, strict=True)
     ]
-    if isinstance(statement, Cast):
-        result = cast(arrays[0], statement.result.dtype)
-    else:
-        result = PRIMITIVES[statement.primitive].reference(*arrays)
+    result = statement.reference(*arrays)
     return Pattern(tuple(np.broadcast_to(result, k.lanes).tolist()))
 
 

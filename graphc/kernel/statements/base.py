@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 from graphc.ir.dims.expressions import Dim
 from graphc.ir.dtypes import DType
@@ -279,6 +279,10 @@ class Scalar(Statement):
 
     def expression(self, names: Names) -> str:
         """The text of its right side."""
+        raise NotImplementedError
+
+    def reference(self, *operands: Any) -> Any:
+        """What it gives for arrays of its operands, by NumPy, where it computes with them alone."""
         raise NotImplementedError
 
 

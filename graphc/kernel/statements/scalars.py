@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from graphc.ir.dims.expressions import Dim
 from graphc.ir.dtypes import DType, int64
 from graphc.ir.text.numbers import float_of
 from graphc.ir.text.printer import float_text
-from graphc.kernel.scalar import PRIMITIVES
+from graphc.kernel.scalar import PRIMITIVES, cast
 from graphc.kernel.scanner import NAME, NUMBER
 from graphc.kernel.statements.base import Estimator, Names, Scalar, Size, Var
 from graphc.kernel.statements.words import Reader, statement
@@ -105,6 +105,9 @@ class Apply(Scalar):
     def is_exact(self) -> bool:
         return PRIMITIVES[self.primitive].exact
 
+    def reference(self, *operands: Any) -> Any:
+        return PRIMITIVES[self.primitive].reference(*operands)
+
     def cost(self, estimator: Estimator) -> Dim:
         return estimator.primitive(self.primitive, self.operands[-1].dtype)
 
@@ -138,6 +141,10 @@ class Cast(Scalar):
     @property
     def same(self) -> Var | None:
         return self.operand if self.operand.dtype is self.result.dtype else None
+
+    def reference(self, *operands: Any) -> Any:
+        (operand,) = operands
+        return cast(operand, self.result.dtype)
 
     def cost(self, estimator: Estimator) -> Dim:
         return estimator.conversion(self.result.dtype)
