@@ -58,6 +58,27 @@ def whole(given: Any, what: str) -> int:
     raise DTypeError(f"{what} is {shown(given)}", where=caller(), hint="it must be an int")
 
 
+MOST_TIMES = 1000
+"""How often something may be done over and over, where each time is an operation of the graph."""
+
+
+def repetitions(given: Any, what: str) -> int:
+    """How often something is built, each time as operations.
+
+    Raises:
+        DTypeError: for what is no int.
+        ShapeError: for a negative number, and one above 1,000.
+    """
+    count = whole(given, what)
+    if 0 <= count <= MOST_TIMES:
+        return count
+    raise ShapeError(
+        f"{what} is {shown(count)}",
+        where=caller(),
+        hint=f"it is at least 0 and at most {MOST_TIMES:,}: each time is operations of the graph",
+    )
+
+
 def number(
     given: Any,
     what: str,

@@ -11,7 +11,7 @@ from graphc.ir.dtypes import bool_, int64
 from graphc.ir.surface import surface
 from graphc.ir.value import Value
 from graphc.kernel.ir import CHUNK
-from graphc.ops.arguments import whole
+from graphc.ops.arguments import repetitions
 from graphc.ops.convert import as_value, converted, promoted, size_beside
 from graphc.ops.creation import iota_beside
 from graphc.ops.declare import like
@@ -187,7 +187,7 @@ def polymul(a: Any, b: Any) -> Value:
 @surface
 def polyder(p: Any, m: int = 1) -> Value:
     """The coefficients of the m-th derivative of a polynomial, that of the highest power first."""
-    value, times = ravel(as_value(p)), _order(m, "polyder")
+    value, times = ravel(as_value(p)), repetitions(m, "m of polyder")
     for _ in range(times):
         count = dim_max(value.shape[0] - 1, 0)
         powers = size_beside(count, int64, value) - iota_beside((count,), 0, int64, value)
@@ -205,7 +205,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Value:
         k: what each integral is at 0, the first one first: a number for all, or one for each;
             0 unless given.
     """
-    value, times = ravel(as_value(p)), _order(m, "polyint")
+    value, times = ravel(as_value(p)), repetitions(m, "m of polyint")
     value = value * 1.0
     constants = ravel(converted(as_value(0.0 if k is None else k, value), value.dtype))
     for number in range(times):
@@ -215,12 +215,6 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Value:
         value = concatenate([value / powers, part(constants, 0, start, 1)])
     return value
 
-
-def _order(m: Any, name: str) -> int:
-    order = whole(m, "m")
-    if order < 0:
-        raise ShapeError(f"{name} of order {order}", where=caller(), hint="m is not negative")
-    return order
 
 
 def _like(powers: Value, value: Value) -> Value:

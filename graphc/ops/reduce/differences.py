@@ -12,7 +12,7 @@ from graphc.ir.dims.expressions import Dim, dim_max, dim_min
 from graphc.ir.dtypes import bool_, float64
 from graphc.ir.surface import surface
 from graphc.ir.value import Value
-from graphc.ops.arguments import whole
+from graphc.ops.arguments import repetitions
 from graphc.ops.convert import as_value, axes_of, axis_of, converted
 from graphc.ops.declare import like
 from graphc.ops.guards import unproved
@@ -43,9 +43,6 @@ def _edge(edge: Any, value: Value, axis: int) -> Value:
     return broadcast_to(given, shape)
 
 
-_MOST_TIMES = 1000
-
-
 @surface
 def diff(
     x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
@@ -60,30 +57,18 @@ def diff(
         append: what stands behind it.
 
     Raises:
-        ShapeError: for scalars, for a negative ``n``, and for one above 1,000 where the size of the
-            axis is not known.
+        ShapeError: for scalars, for a negative ``n``, and for one above 1,000.
     """
     value = as_value(x)
     if not value.ndim:
         raise ShapeError("diff of a scalar", where=caller(), hint="it needs an axis")
-    place, count = axis_of(axis, value.ndim), whole(n, "n")
-    if count < 0:
-        raise ShapeError(f"diff of order {count}", where=caller(), hint="n is not negative")
+    place, count = axis_of(axis, value.ndim), repetitions(n, "n of diff")
     pieces = [value]
     if prepend is not None:
         pieces = [_edge(prepend, value, place), *pieces]
     if append is not None:
         pieces = [*pieces, _edge(append, value, place)]
     value = concatenate(pieces, place)
-    size = value.shape[place]
-    if isinstance(size, int):
-        count = min(count, size)  # nothing is left then
-    elif count > _MOST_TIMES:
-        raise ShapeError(
-            f"diff of order {n} along an axis of unknown size",
-            where=caller(),
-            hint=f"each order is an operation; up to {_MOST_TIMES} are built",
-        )
     for _ in range(count):
         left = dim_max(value.shape[place] - 1, 0)
         before, after = _ahead(value, place, left), _behind(value, place, left)
