@@ -10,16 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from graphc.base.errors import DTypeError, ShapeError
+from graphc.base.errors import DTypeError
 from graphc.base.source import caller
-from graphc.base.words import shown
-from graphc.ir.dims.expressions import Dim, DimExpr, dim_max
+from graphc.ir.dims.expressions import Dim, dim_max
 from graphc.ir.dtypes import DType, DTypeLike, float32, float64, int64
 from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.surface import surface
 from graphc.ir.value import Value
-from graphc.ops.arguments import is_whole, switch
-from graphc.ops.convert import converted, dims_of, in_dtype, promoted, size_beside
+from graphc.ops.arguments import switch
+from graphc.ops.convert import converted, dim_of, dims_of, in_dtype, promoted, size_beside
 from graphc.ops.creation import iota_beside
 from graphc.ops.move.joining import stack
 from graphc.ops.move.shape import moveaxis, with_shape
@@ -27,16 +26,6 @@ from graphc.ops.pointwise.arithmetic import power
 from graphc.ops.pointwise.logarithms import log10
 from graphc.ops.pointwise.logic import equal, where
 from graphc.ops.pointwise.rounding import abs_, floor, sign
-
-
-def _length(num: Any) -> Dim:
-    if isinstance(num, DimExpr):
-        return num
-    if is_whole(num) and num >= 0:
-        return int(num)
-    raise ShapeError(
-        f"{shown(num)} is not a number of elements", where=caller(), hint="give an int, or a dim"
-    )
 
 
 def _ends(start: Any, stop: Any) -> tuple[Value, Value, DType]:
@@ -95,7 +84,7 @@ def linspace(
         ShapeError: for a ``num`` that is no number of elements.
     """
     first, last, own = _ends(start, stop)
-    line, step = _spaced(first, last, _length(num), switch(endpoint, "endpoint"))
+    line, step = _spaced(first, last, dim_of(num), switch(endpoint, "endpoint"))
     target = own if dtype is None else as_dtype(dtype)
     result = moveaxis(converted(floor(line) if target.is_integer else line, target), 0, axis)
     return (result, converted(step, own)) if switch(retstep, "retstep") else result
@@ -113,7 +102,7 @@ def logspace(
 ) -> Value:
     """``base`` to the powers that ``linspace`` gives; arguments are those of ``linspace``."""
     first, last, own = _ends(start, stop)
-    line, _ = _spaced(first, last, _length(num), switch(endpoint, "endpoint"))
+    line, _ = _spaced(first, last, dim_of(num), switch(endpoint, "endpoint"))
     target = own if dtype is None else as_dtype(dtype)
     return moveaxis(converted(power(base, line), target), 0, axis)
 
@@ -143,7 +132,7 @@ def geomspace(
             hint="both ends need one sign, and neither is 0",
         )
     side = where(equal(sign(first), sign(last)), sign(first), float("nan"))
-    count, includes = _length(num), switch(endpoint, "endpoint")
+    count, includes = dim_of(num), switch(endpoint, "endpoint")
     exponents, _ = _spaced(log10(abs_(first)), log10(abs_(last)), count, includes)
     line = power(10.0, exponents) * side
     places = with_shape(

@@ -15,7 +15,7 @@ from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import is_whole, switch, whole
-from graphc.ops.convert import as_value, axis_of, converted, dims_of
+from graphc.ops.convert import as_value, axis_of, converted, dim_of, dims_of
 from graphc.ops.creation import iota_beside
 from graphc.ops.declare import like
 from graphc.ops.guards import show
@@ -45,8 +45,8 @@ def eye(N: Any, M: Any = None, k: Any = 0, dtype: DTypeLike = "float32") -> Valu
         k: which diagonal; above the main one if positive.
         dtype: of the result.
     """
-    (rows,) = dims_of(N)
-    (columns,) = (rows,) if M is None else dims_of(M)
+    rows = dim_of(N)
+    columns = rows if M is None else dim_of(M)
     column, diagonal_ = _columns_beyond(rows, columns, _offset(k), None)
     return converted(column == diagonal_, as_dtype(dtype))
 
@@ -60,8 +60,8 @@ def identity(n: Any, dtype: DTypeLike = "float32") -> Value:
 @surface
 def tri(N: Any, M: Any = None, k: Any = 0, dtype: DTypeLike = "float32") -> Value:
     """Ones on and below a diagonal, zeros above; arguments are those of ``eye``."""
-    (rows,) = dims_of(N)
-    (columns,) = (rows,) if M is None else dims_of(M)
+    rows = dim_of(N)
+    columns = rows if M is None else dim_of(M)
     column, diagonal_ = _columns_beyond(rows, columns, _offset(k), None)
     return converted(column <= diagonal_, as_dtype(dtype))
 

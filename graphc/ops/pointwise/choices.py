@@ -56,7 +56,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     """
     value = as_value(x)
     conditions = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]
-    functions: list[Callable[..., Any] | Any] = list(funclist)
+    functions: list[Callable[..., Any] | Any] = list(items_of(funclist, "funclist"))
     if len(functions) not in (len(conditions), len(conditions) + 1):
         raise DTypeError(
             f"{len(functions)} functions for {len(conditions)} conditions",

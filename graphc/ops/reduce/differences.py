@@ -12,7 +12,7 @@ from graphc.ir.dims.expressions import Dim, dim_max, dim_min
 from graphc.ir.dtypes import bool_, float64
 from graphc.ir.surface import surface
 from graphc.ir.value import Value
-from graphc.ops.arguments import repetitions
+from graphc.ops.arguments import is_whole, number, repetitions
 from graphc.ops.convert import as_value, axes_of, axis_of, converted
 from graphc.ops.declare import like
 from graphc.ops.guards import unproved
@@ -222,6 +222,8 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * mat
         period: after how much angles begin again.
     """
     value = as_value(p)
+    if not isinstance(period, Value) and not is_whole(period):
+        period = number(period, "period")
     is_whole_period = isinstance(period, int) and value.dtype.is_integer
     if not value.dtype.is_float and not is_whole_period:
         value = converted(value, float64)

@@ -23,7 +23,7 @@ from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.routines.searching import BINCOUNT, BINSUM, HISTOGRAM, MOST_BINS
-from graphc.ops.arguments import is_whole, switch, whole
+from graphc.ops.arguments import is_whole, items_of, switch, whole
 from graphc.ops.convert import as_value, common_shape, converted, in_dtype
 from graphc.ops.creation import iota_beside
 from graphc.ops.indexing.core import taken
@@ -201,6 +201,8 @@ def bincount(
                 hint="give it, as length=10",
             )
         known = np.asarray(x)
+        if known.size and known.dtype.kind not in "biu":
+            _require_integers(as_value(x))
         length = max(int(known.max(initial=-1)) + 1, whole(minlength, "minlength"))
     elif not isinstance(length, DimExpr) and whole(length, "length") < 0:
         raise ShapeError(f"bincount of length {length}", where=caller())
@@ -263,7 +265,7 @@ def _edges(x: Value, bins: Any, range: Any) -> tuple[Value, Value | None, Value 
             least, most = surface_function("min"), surface_function("max")
             low, high = converted(least(x), element), converted(most(x), element)
     else:
-        ends = tuple(range) if isinstance(range, Sequence) else (range[0], range[1])
+        ends = (range[0], range[1]) if isinstance(range, Value) else items_of(range, "range")
         if len(ends) != 2:
             raise ShapeError(f"range is {shown(range)}, not two numbers", where=caller())
         # edges between numbers are computed in float64 and rounded

@@ -223,6 +223,10 @@ def _require_kth(kth: Any, size: Dim, name: str) -> None:
             raise ShapeError(f"{name}: kth {place} of an axis of {size}", where=caller())
 
 
+def _extent(value: Value, axis: int | None) -> Dim:
+    return value.type.size if axis is None else value.shape[axis_of(axis, value.ndim)]
+
+
 @surface
 def partition(x: Any, kth: int | Sequence[int], axis: int | None = -1) -> Value:
     """The elements so that those at the places ``kth`` are where ``sort`` puts them, smaller ones
@@ -232,7 +236,7 @@ def partition(x: Any, kth: int | Sequence[int], axis: int | None = -1) -> Value:
         ShapeError: for a place out of range of an axis whose size is known.
     """
     value = as_value(x)
-    _require_kth(kth, value.type.size if axis is None else value.shape[axis], "partition")
+    _require_kth(kth, _extent(value, axis), "partition")
     return sort(value, axis)
 
 
@@ -244,7 +248,7 @@ def argpartition(x: Any, kth: int | Sequence[int], axis: int | None = -1) -> Val
         ShapeError: for a place out of range of an axis whose size is known.
     """
     value = as_value(x)
-    _require_kth(kth, value.type.size if axis is None else value.shape[axis], "argpartition")
+    _require_kth(kth, _extent(value, axis), "argpartition")
     return argsort(value, axis)
 
 

@@ -145,16 +145,16 @@ def _quantile(
     x: Any, q: Any, axis: Axis, method: str, keepdims: bool, skips: bool, scale: int, name: str
 ) -> Value:
     keeps = switch(keepdims, "keepdims")
-    if method not in _PLACES:
+    if not isinstance(method, str) or method not in _PLACES:
         hint = ", ".join(sorted(_PLACES))
         raise ShapeError(f"{name}: method is {shown(method)}", where=caller(), hint=hint)
     value = as_value(x)
     is_weak = type(q) in (int, float)
+    # numbers are weak, arrays are not, as everywhere
+    share = as_value(q if isinstance(q, Value) else np.asarray(q), value)
     known = None if isinstance(q, Value) else np.asarray(q, np.float64)
     if known is not None and not ((known >= 0) & (known <= scale)).all():
         raise ShapeError(f"{name}: q is {shown(q)}", where=caller(), hint=f"from 0 to {scale}")
-    # numbers are weak, arrays are not, as everywhere
-    share = as_value(q if isinstance(q, Value) else np.asarray(q), value)
     # places of whole quantiles are whole, so there is nothing to go between
     is_whole = method in _WHOLE or (
         method == "linear" and scale == 1 and (type(q) is int or not share.dtype.is_float)
