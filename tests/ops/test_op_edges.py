@@ -74,6 +74,9 @@ def runs(op: OpDef, fed: list[tuple[list[Any], dict[str, Any]]]) -> Any:
     return gx.Session(recorder, options=gx.Options(optimize=1)).run(fetches, feeds)
 
 
+READ_SIGNS = {"copysign", "signbit"}
+
+
 @EACH
 def test_compiled_is_the_reference_at_edges(op: OpDef, element: DType) -> None:
     """Fault 2: references of maxima and minima gave a zero of either sign."""
@@ -93,7 +96,9 @@ def test_compiled_is_the_reference_at_edges(op: OpDef, element: DType) -> None:
 
 @EACH
 def test_no_op_tells_one_nan_from_another(op: OpDef, element: DType) -> None:
-    """Fault 3: sign and payload of a NaN are open, which nothing in a graph can see."""
+    """Fault 3: sign and payload of a NaN are open, which nothing else in a graph can see."""
+    if op.name in READ_SIGNS:
+        pytest.skip("it reads the sign bit, of a NaN too, as NumPy's does")
     fed = [edges(op, element, 4 * seed + 2) for seed in SEEDS]
     others = [([with_other_nans(array) for array in arrays], attrs) for arrays, attrs in fed]
     for one, other in zip(runs(op, fed), runs(op, others), strict=True):

@@ -41,6 +41,25 @@ FACTS: dict[str, dict[str, str]] = {
     "graphc/codegen/kernels/task_range.py": {"ALIGNED": "a multiple of every vector's lanes"},
     "graphc/codegen/llvm/transpose.py": {"_PART_BITS": "what one instruction permutes"},
     "graphc/codegen/llvm/types.py": {"POINTER_ALIGN": "alignment on every target"},
+    "graphc/codegen/routines/counting.py": {
+        "_LANES": "form of the routine",
+        "_TOGETHER": "form of the routine",
+    },
+    "graphc/codegen/routines/histograms.py": {
+        "_LANES": "form of the routine",
+        "_LONGEST": "range of a count",
+        "_TOGETHER": "form of the routine",
+    },
+    "graphc/codegen/routines/keys.py": {"DIGIT_BITS": "form of the routine"},
+    "graphc/codegen/routines/largest.py": {
+        "FEW": "lanes of a vector",
+        "_TOGETHER": "form of the routine",
+    },
+    "graphc/codegen/routines/network.py": {"ROWS": "form of the network"},
+    "graphc/codegen/routines/quick.py": {"_SAMPLE": "form of the routine"},
+    "graphc/codegen/routines/radix.py": {"_VALUES": "values of a digit"},
+    "graphc/codegen/routines/ranks.py": {"_LANES": "form of the routine"},
+    "graphc/codegen/routines/searching.py": {"_TOGETHER": "form of the routine"},
     "graphc/compiling/cached/entries.py": {"_ALIGNMENT": "a cache line"},
     "graphc/compiling/tiers.py": {
         "MOST_BASELINE_BYTES": "limit of memory",
@@ -59,6 +78,12 @@ FACTS: dict[str, dict[str, str]] = {
     },
     "graphc/kernel/panels.py": {"TILE_VECTORS": "layout of packed matrices"},
     "graphc/kernel/printer.py": {"MAXIMUM_NESTING": "limit of texts"},
+    "graphc/kernel/analysis/lane_groups.py": {"MOST": "a multiple at which loops are cut"},
+    "graphc/kernel/routines/searching.py": {
+        "TABLES": "layout of scratch",
+        "TABLE_MARGIN": "layout of scratch",
+    },
+    "graphc/kernel/routines/sorting.py": {"RADIX": "values of a digit"},
     "graphc/kernel/schedule/row_stages.py": {
         "ASIDE": "what a stage is, so texts of kernels depend on it",
         "MAX_STACK_BYTES": "legality: limit of the stack",

@@ -244,8 +244,3 @@ def test_a_cache_is_no_switch(
         assert error.message == f"cache is {word!r}"
         assert '"off" for none' in hint_of(error) and f"./{word}" in hint_of(error)
     assert gx.Options(cache=f"./{word}").cache == f"./{word}" and not list(tmp_path.iterdir())
-
-
-def test_there_are_no_random_operations() -> None:
-    with pytest.raises(AttributeError, match=r"'random': draw numbers with numpy\.random and feed"):
-        gx.random  # noqa: B018

@@ -5,6 +5,7 @@
   kernel's text means the same wherever it is read.
 * ``products``: how matrix products are cut.
 * ``fusion``: how much a kernel holds, and what memory is shared.
+* ``routines``: where one native routine over rows hands over to another, and what they cost.
 * ``running``: when a first program answers, and which memory is used again.
 
 The block sizes of float products, by dtype, are in ``graphc.codegen.gemm.blocking``. Figures that

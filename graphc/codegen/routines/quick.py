@@ -8,6 +8,7 @@ takes instructions which some targets have (``Target.has_compress``). (M. Blache
 
 from __future__ import annotations
 
+from graphc.base.tuning.routines import ROUTINES
 from graphc.codegen.gemm.builder import Builder
 from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.module import ModuleEmitter, symbol
@@ -15,8 +16,7 @@ from graphc.codegen.llvm.types import I64, LType, ltype
 from graphc.codegen.routines.keys import Entries
 from graphc.codegen.routines.network import ROW, Vectors, emit_network
 
-QUICK = 2048
-"""Words up to which a network is faster."""
+QUICK = ROUTINES.quick_words
 
 _SAMPLE = 16
 """Words whose median is the pivot."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphc.base.tuning.routines import ROUTINES
 from graphc.codegen.gemm.builder import Builder
 from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.module import ModuleEmitter
@@ -9,8 +10,7 @@ from graphc.codegen.llvm.types import I64, ltype
 from graphc.codegen.routines.keys import Entries
 from graphc.codegen.routines.network import ROW
 
-FEW = 48
-"""Elements up to which that takes less time than clearing and adding up counts of digits."""
+FEW = ROUTINES.few_ranks
 
 _LANES = 8
 

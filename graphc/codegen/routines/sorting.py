@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphc.base.tuning.routines import ROUTINES
 from graphc.codegen.gemm.builder import Builder
 from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.routines.keys import Entries
@@ -22,9 +23,7 @@ def emit_argsort(module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) ->
     _emit(module, name, Entries(dtypes[0], places=True))
 
 
-LONGEST_NETWORK = 1 << 16
-"""Elements of a row above which digits are faster where vectors can't be parted: networks take more
-steps for each, and vectors come from the second cache."""
+LONGEST_NETWORK = ROUTINES.longest_network
 
 
 def _emit(module: ModuleEmitter, name: str, entries: Entries) -> None:

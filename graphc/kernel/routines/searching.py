@@ -7,20 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from graphc.base.tuning.routines import ROUTINES
 from graphc.ir.dims.expressions import Dim, dim_min
 from graphc.kernel.routines.base import DTypes, Numbers, Routine, enter
 from graphc.kernel.routines.sorting import ordered
 
-_SEARCH = 15_000
-"""Picoseconds to find the place of one element."""
+_SEARCH = ROUTINES.search_element
 TABLES = 4
 """Tables of counts that take turns."""
 TABLE_MARGIN = 23
 """Counts between tables at most, which begin with whole vectors."""
-MOST_BINS = 1 << 14
-"""Bins up to which there are several tables: more don't stay in the nearest caches."""
-_COUNT = 1_000
-"""Picoseconds to count one element, or to clear a count."""
+MOST_BINS = ROUTINES.most_bins
+_COUNT = ROUTINES.count_element
 
 
 def _searched(vector: Any, rows: Any, length: int, count: int, right: int) -> tuple[Any]:

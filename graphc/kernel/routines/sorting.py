@@ -11,16 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from graphc.base.tuning.routines import ROUTINES
 from graphc.ir.dims.expressions import Dim
 from graphc.kernel.routines.base import DTypes, Numbers, Routine, enter
 
 RADIX = 256
 """Values of a digit, by which long rows are sorted."""
 
-_ELEMENT = 12_000
-"""Picoseconds for an element of a row."""
-_ROW = 200_000
-"""And for a row of any length."""
+_ELEMENT = ROUTINES.sort_element
+_ROW = ROUTINES.sort_row
 
 
 def ordered(values: Any, zeros_differ: bool) -> Any:

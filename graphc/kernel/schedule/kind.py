@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Final
+from typing import ClassVar, Final
 
 from graphc.base.modules import load_all
 from graphc.kernel.schedule.base import Schedule
@@ -22,6 +22,8 @@ class ScheduleKind(Schedule):
     Kernel passes ask for obstacles before they choose and ``verify_kernel`` checks what was chosen,
     so code generation may rely on it.
     """
+
+    name: ClassVar[str]
 
     @classmethod
     def obstacle(cls, nest: Nest, statement: Statement) -> str | None:

@@ -34,7 +34,7 @@ from graphc.ops.move.parts import bounds_of_slice
 from graphc.ops.source import constant_op
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Key:
     """What the parts of a key ask for, in their order.
 

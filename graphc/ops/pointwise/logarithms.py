@@ -74,17 +74,21 @@ def logaddexp2(x: Any, y: Any) -> Value:
 
 
 def _logit_rule(inputs: Sequence[Value], attrs: Attributes) -> Value:
-    """log1p of |2x - 1| beside the smaller share, with the sign of 2x - 1: nothing cancels."""
+    """log1p of |2x - 1| beside the smaller share, with the sign of 2x - 1: nothing cancels.
+
+    Of small x the two logarithms are far from each other, and the quotient might overflow.
+    """
     (x,) = inputs
     rest = x + x - 1
     # -0 has the odds of 0
     odds = abs_(rest) / (minimum(x, 1 - x) + 0.0)
-    return copysign(log1p(odds), rest)
+    return where(x < 0.25, log(x + 0.0) - log1p(-x), copysign(log1p(odds), rest))
 
 
 def _logit(x: Any) -> Any:
     rest = 2 * x - 1
-    return np.copysign(np.log1p(np.abs(rest) / (np.minimum(x, 1 - x) + 0.0)), rest)
+    large = np.copysign(np.log1p(np.abs(rest) / (np.minimum(x, 1 - x) + 0.0)), rest)
+    return np.where(x < 0.25, np.log(x + 0.0) - np.log1p(-x), large)
 
 
 logit_op = pointwise(

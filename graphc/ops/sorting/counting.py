@@ -64,7 +64,7 @@ def _count_reference(places: Any, bins: int) -> Any:
     return BINCOUNT.reference(places, places.shape[-1], bins)[0]
 
 
-def _sum_reference(places: Any, weights: Any, bins: int, guards: Any = ()) -> Any:
+def _sum_reference(places: Any, weights: Any, bins: int) -> Any:
     _checked(places, bins)
     return BINSUM.reference(places, weights, places.shape[-1], bins)[0]
 

@@ -87,21 +87,20 @@ def unique(
     """The distinct elements in order, as ``jax.numpy.unique``.
 
     Args:
-        x: any shape; not empty.
+        x: any shape.
         return_index: also gives the place of the first of each in row-major order.
         return_inverse: also gives of each element of ``x`` the place of its like in the result.
         return_counts: also gives how often each comes.
         axis: None; all elements count.
         equal_nan: whether all NaN are one element; else each is one.
         size: how many results there are: the smallest distinct elements, filled up.
-        fill_value: what fills, the smallest element unless it is given. Places of what fills are
-            that of the smallest element, counts are 0.
+        fill_value: what fills, the smallest element unless it is given, 0 where there is none.
+            Places of what fills are that of the smallest element, counts are 0.
 
     Without further results it gives the elements alone, else a tuple.
 
     Raises:
         UnsupportedError: without a size, and for an axis.
-        ShapeError: for an empty ``x``: here where that is known, else when the graph runs.
     """
     count = _size(size, "unique")
     if axis is not None:
@@ -127,11 +126,15 @@ def unique(
     first = found(groups, number, False)
     inside = first < total
     where = surface_function("where")
-    fill = ordered[0] if fill_value is None else in_dtype(fill_value, row.dtype, row)
     begin = where(inside, first, 0)
-    results = [where(inside, taken(ordered, begin, 0), fill)]
+    # drop: there is nothing to take of an empty vector
+    if fill_value is None:
+        fill = taken(ordered, size_beside(0, int64, row), 0, drop=True)
+    else:
+        fill = in_dtype(fill_value, row.dtype, row)
+    results = [where(inside, taken(ordered, begin, 0, drop=True), fill)]
     if wants[0]:
-        results.append(taken(places, begin, 0))
+        results.append(taken(places, begin, 0, drop=True))
     if wants[1]:
         zeros = surface_function("zeros_like")(places)
         back = scattered("set", zeros, places, groups, 0)

@@ -1,0 +1,41 @@
+"""Where one native routine over rows hands over to another, and what they cost."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Routines(NamedTuple):
+    """Sizes in elements; costs in picoseconds of one core, by which rows are shared by threads."""
+
+    quick_words: int = 2048
+    """Words up to which a sorting network is faster than parting by a pivot."""
+
+    longest_network: int = 1 << 16
+    """Elements of a row above which digits are faster where vectors can't be parted: networks take
+    more steps for each, and vectors come from the second cache."""
+
+    few_ranks: int = 48
+    """Elements up to which comparing all takes less time than clearing and adding up counts of
+    digits."""
+
+    most_bins: int = 1 << 14
+    """Bins up to which there are several tables: more don't stay in the nearest caches."""
+
+    sort_element: int = 12_000
+    """An element of a row that is sorted."""
+
+    sort_row: int = 200_000
+    """And a row of any length."""
+
+    search_element: int = 15_000
+    """The place of one element."""
+
+    count_element: int = 1_000
+    """One element counted, or a count cleared."""
+
+
+ROUTINES = Routines()
+
+
+__all__ = ["ROUTINES", "Routines"]
