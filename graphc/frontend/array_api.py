@@ -55,7 +55,6 @@ _SAME = """
 """What is called alike, and takes the arguments of the standard."""
 
 
-
 def _missing(name: str) -> Any:
     """A function of the standard that is one of ``gx``."""
     if name in _SAME.split() and name in surface_names():

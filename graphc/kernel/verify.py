@@ -33,7 +33,7 @@ from graphc.kernel.ir import (
     walk,
 )
 from graphc.kernel.printer import MAXIMUM_NESTING, print_statement
-from graphc.kernel.routines import ROUTINES
+from graphc.kernel.routines import REGISTRY
 from graphc.kernel.scalar import PRIMITIVES
 from graphc.kernel.schedule.kind import refusal
 from graphc.kernel.schedule.nest import Nest
@@ -402,14 +402,11 @@ class _Verifier:
                 f"{matrix.buffer.name!r} is no operand with elements as large as the product's",
             )
             self._require(matrix.column_stride == 1, "columns brought near are not adjacent")
-        room = statement.workspace
-        if room is not None:
-            self._check_buffer(room)
-            self._require(room.role == "scratch", f"workspace {room.name!r} is no scratch")
+        self._check_workspace(statement.workspace)
 
     def _check_call(self, statement: Call) -> None:
         self._require(not self._frames[-1].vectorised, "a call stands inside a vector loop")
-        found = ROUTINES.get(statement.routine)
+        found = REGISTRY.get(statement.routine)
         if found is None:
             self._fail(f"no routine is called {statement.routine!r}")
         counts = (
@@ -438,7 +435,9 @@ class _Verifier:
             not set(statement.reads) & {*statement.writes, *statement.scratch},
             "a routine overwrites what it reads",
         )
-        room = statement.workspace
+        self._check_workspace(statement.workspace)
+
+    def _check_workspace(self, room: Buffer | None) -> None:
         if room is not None:
             self._check_buffer(room)
             self._require(room.role == "scratch", f"workspace {room.name!r} is no scratch")

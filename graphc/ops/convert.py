@@ -182,6 +182,12 @@ def converted(value: Value, element: DType) -> Value:
     return result
 
 
+def as_float(operand: Any) -> Value:
+    """Floats as they are, everything else in float64, as NumPy's statistics."""
+    value = as_value(operand)
+    return value if value.dtype.is_float else converted(value, float64)
+
+
 def axis_of(axis: int, rank: int) -> int:
     """A non-negative axis.
 

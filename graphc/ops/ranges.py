@@ -167,4 +167,3 @@ def indices(dimensions: Any, dtype: DTypeLike = "int64", sparse: bool = False) -
 
 def _alone(shape: Sequence[Dim], axis: int) -> tuple[Dim, ...]:
     return tuple(size if place == axis else 1 for place, size in enumerate(shape))
-

@@ -11,14 +11,14 @@ import numpy as np
 from graphc.base.errors import DTypeError, GraphError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import is_count, shown
-from graphc.ir.attributes import Attributes, Payload, SharedAttributes
+from graphc.ir.attributes import Array, Attributes, Payload, SharedAttributes
 from graphc.ir.builder import building, current
 from graphc.ir.dims.expressions import Dim, DimExpr, Size, symbol
 from graphc.ir.dtypes import DType, DTypeLike, float32, int64, named
 from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.lowering import Element, Structural
 from graphc.ir.op import Domain, Flat, NotDifferentiable, OpDef, register
-from graphc.ir.recorder import Recorder, current_recorder
+from graphc.ir.recorder import Recorder, current_recorder, producer_of
 from graphc.ir.surface import surface
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
@@ -189,6 +189,15 @@ def constant_beside(value: Any, dtype_: DType, beside: Value) -> Value:
         owner: Recorder | None = beside.graph
         builder = owner or current_recorder()
     return builder.add(constant_op, (), attrs).output
+
+
+def known_array(value: Value) -> Array | None:
+    """The elements of a constant of the user's graph; None of what a run computes."""
+    node = producer_of(value)
+    if node is None or node.op is not constant_op:
+        return None
+    payload: Payload = node.attrs["value"]
+    return payload.array
 
 
 def built_beside(op: OpDef, attrs: Mapping[str, Any], beside: Value | None = None) -> Value:

@@ -13,7 +13,8 @@ class Running(NamedTuple):
     They must be compiled too. Below, the fused program takes some tens of milliseconds more."""
 
     rest_seconds: float = 0.01
-    """Before the thread that compiles begins, whoever got the first answer goes on undisturbed."""
+    """The delay before background compilation begins, so that it leaves the core to the caller who
+    has just had the first answer."""
 
     block_bytes: int = 1 << 20
     """A result of as many bytes has a block; smaller ones are left to NumPy."""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.lanes import packed
 from graphc.codegen.llvm.masked import load_lanes, store_lanes
 from graphc.codegen.llvm.module import ModuleEmitter, symbol
 from graphc.codegen.llvm.types import I64, PTR, LType, ltype
@@ -55,9 +56,9 @@ class Builder(FunctionEmitter):
             is_last = loop.index.equals(last)
             yield start, self.select(is_last, count - start, size)
 
-    def zeros_before(self, number: Reg) -> Reg:
-        """How many bits stand before the first one that is set: 64 of 0."""
-        return self._zeros("ctlz", number)
+    def bit_length(self, number: Reg) -> Reg:
+        """How many bits a number takes, as Python's: 0 of 0."""
+        return 64 - self._zeros("ctlz", number)
 
     def zeros_behind(self, number: Reg) -> Reg:
         """How many bits stand behind the last one that is set: 64 of 0."""
@@ -80,10 +81,7 @@ class Builder(FunctionEmitter):
 def each_lane(f: Builder, condition: Reg, block: Callable[[Reg], None]) -> None:
     """Emits a loop over the lanes in which a condition holds, of up to 64; for targets that pack
     conditions."""
-    bits = ltype(f"i{condition.type.lanes}")
-    mask = f.assign(bits, f"bitcast {condition} to {bits}")
-    if bits is not I64:
-        mask = f.convert("zext", mask, "i64")
+    mask = packed(f, condition)
     with f.loop(0, f.intrinsic("ctpop", I64, mask), 1, [mask]) as loop:
         (left,) = loop.carries
         block(f.zeros_behind(left))

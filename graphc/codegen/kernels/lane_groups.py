@@ -111,7 +111,7 @@ def _times(binding: Binding, lanes: int) -> int:
 
 
 def _of_groups(binding: Binding, times: int) -> Binding:
-    """What a scalar is where one lane stands for so many that agree."""
+    """The binding of a scalar in vectors with a lane for each group of ``times`` equal lanes."""
     if isinstance(binding, Repeated):
         if binding.times == times:
             return binding.groups

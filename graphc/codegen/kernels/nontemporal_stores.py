@@ -111,7 +111,8 @@ def start_of_lines(
 
 
 def start_of_groups(k: KernelScope, lower: Reg, start: Reg, step: int) -> Reg:
-    """The start of lines if it is a multiple of so many elements; else ``lower``, which is one.
+    """``start``, at which cache lines begin, if it is a multiple of ``step``; else ``lower``,
+    which always is.
 
     Then no store is non-temporal. Arrays begin with a multiple of 16 bytes wherever they come from,
     which is such a start.

@@ -132,7 +132,7 @@ class KernelScope:
 
     @contextmanager
     def grouped(self, bindings: Mapping[Var, Binding], times: int) -> Iterator[None]:
-        """Inside, one lane stands for each group of ``times``, and scalars are what is given."""
+        """Inside, a lane stands for ``times`` equal ones, as ``bindings`` say; they end with it."""
         before = {var: self._bindings[var] for var in bindings}
         self._bindings.update(bindings)
         self.lanes //= times

@@ -22,14 +22,22 @@ def any_lane(e: FunctionEmitter, condition: Reg) -> Reg:
     return e.intrinsic("vector.reduce.or", _WORD, words).differs(0)
 
 
+def packed(e: FunctionEmitter, condition: Reg) -> Reg:
+    """A bit for each lane, the first one lowest, in an integer of at least 64 bits.
+
+    Only for targets that pack conditions.
+    """
+    bits = ltype(f"i{condition.type.lanes}")
+    mask = e.assign(bits, f"bitcast {condition} to {bits}")
+    return e.convert("zext", mask, "i64") if bits.bits < 64 else mask
+
+
 def first_lane(e: FunctionEmitter, condition: Reg) -> Reg:
     """The number of the first lane in which the condition holds; it does in one."""
     lanes = condition.type.lanes
     if e.module.target.packs_conditions:
-        bits = max(lanes, 64)
-        mask = e.assign(ltype(f"i{lanes}"), f"bitcast {condition} to i{lanes}")
-        if lanes < bits:
-            mask = e.convert("zext", mask, "i64")
+        mask = packed(e, condition)
+        bits = mask.type.bits
         name = f"llvm.cttz.i{bits}"
         e.module.declare(name, f"i{bits}", f"i{bits}, i1")
         place = e.assign(mask.type, f"call i{bits} {symbol(name)}({mask}, i1 true)")
@@ -41,4 +49,4 @@ def first_lane(e: FunctionEmitter, condition: Reg) -> Reg:
 
 _WORD = ltype("i32")
 
-__all__ = ["any_lane", "first_lane"]
+__all__ = ["any_lane", "first_lane", "packed"]

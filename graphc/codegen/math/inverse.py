@@ -41,7 +41,7 @@ def _arcsin(m: FloatMath, x: Reg) -> Reg:
     large, base, rest = _parts(m, x)
     high, low = _HALF_PI[m.bits]
     double = base + base
-    # the low part of π/2 is added to what is small, before that is subtracted
+    # add the low part of π/2 to the small correction first: beside the large term it rounds away
     beyond = high - (double + m.fma(rest, 2.0, -low))
     return m.or_sign(m.select(large, beyond, base + rest), x)
 

@@ -6,6 +6,7 @@ is read again. So four tables of counts take turns, and runs of one place are co
 
 from __future__ import annotations
 
+from graphc.base.tuning.routines import ROUTINES
 from graphc.codegen.gemm.builder import Builder
 from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.lanes import any_lane
@@ -13,7 +14,7 @@ from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.storage import storage
 from graphc.codegen.llvm.types import F64, I32, I64, LType, ltype
 from graphc.ir.dtypes import DType
-from graphc.kernel.routines.searching import MOST_BINS, TABLE_MARGIN, TABLES
+from graphc.kernel.routines.searching import TABLE_MARGIN, TABLES
 
 _TOGETHER = 32
 """Places that are looked at before any is counted."""
@@ -31,7 +32,7 @@ def emit_bincount(module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) -
     plain = _emit_plain(module, f"{name}_plain", dtype, I64)
     f = Builder(module, name, "*places *target length bins *room", internal=False, result=I64)
     places, target, length, bins, room = f.given("places", "target", "length", "bins", "room")
-    pays = (bins > 0) & (bins <= MOST_BINS) & (length >= bins) & (length < 1 << 31)
+    pays = (bins > 0) & (bins <= ROUTINES.most_bins) & (length >= bins) & (length < 1 << 31)
     with f.when(~pays):
         f.give(f.call(plain, I64, places, target, length, bins))
     each = (bins + TABLE_MARGIN).down_to(_LANES)

@@ -32,7 +32,7 @@ def emit_histogram(module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) 
     row, target, length, bins, room = f.given("row", "target", "length", "bins", "room")
     with f.each(bins) as i:
         f.store(f.const(0), f.at(target, "i64", i), 8)
-    # one more than there are bins is for what is outside
+    # an overflow bin counts what is in no bin
     each = (bins + TABLE_MARGIN).down_to(8)
     tables = [f.at(room, "i32", each * number) for number in range(TABLES)]
     finder = _Finder(f, dtype, bins)
@@ -73,7 +73,7 @@ class _Finder:
         self.count = f.convert("sitofp", bins, self.scalar.element)
         sizes = [f.intrinsic("fabs", self.scalar, end) for end in (self.low, self.high)]
         # half a unit of each of three roundings in a ratio and of four in an edge, and as much more
-        unit = 2.0 ** (1 - dtype.format.bits + {32: 8, 64: 11}[dtype.bits])
+        unit = 2.0**-dtype.format.fraction
         self.near = (sizes[0] + sizes[1] + self.width) / self.width * self.count * (4 * unit)
 
     def _edge(self, place: Reg) -> Reg:
@@ -95,7 +95,7 @@ class _Finder:
         vector: LType = ltype(self.scalar.element, _LANES)
         element = f.load(source, vector, self.size)
         ratio, inside = self._ratio(element)
-        # what is outside has the bin behind the last; nothing is converted that is out of range
+        # elements in no bin count in the overflow bin; fptosi of what is out of range is poison
         outside = f.splat(self.count, _LANES)
         bounded = f.select(inside, ratio, outside)
         is_place = (bounded >= 0.0) & (bounded <= outside)

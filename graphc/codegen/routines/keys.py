@@ -1,4 +1,4 @@
-"""Numbers as signed integers of the same order, and what is sorted by them.
+"""Sort keys: signed integers in the order of the numbers, and the entries that are sorted by them.
 
 NaN is the greatest key, of whatever sign. Code is for scalars or vectors alike.
 """
@@ -15,6 +15,9 @@ from graphc.ir.dtypes import DType
 DIGIT_BITS = 8
 """Of a digit of keys."""
 
+ROW = "*source *target length inverted *room"
+"""The parameters of what sorts a row."""
+
 
 def key_of(e: Instructions, raw: Reg, dtype: DType, zeros_differ: bool) -> Reg:
     """The keys of elements as they lie in memory; floats as integers of their bits.
@@ -26,7 +29,7 @@ def key_of(e: Instructions, raw: Reg, dtype: DType, zeros_differ: bool) -> Reg:
     top = 1 << (dtype.bits - 1)
     if dtype.kind == "uint":
         return raw ^ (top - (1 << dtype.bits))
-    greatest, infinity = top - 1, _infinity(dtype)
+    greatest, infinity = top - 1, dtype.format.infinity
     bits = raw
     if not zeros_differ:
         bits = e.select(raw.equals(-top), e.const(0, raw.type), raw)
@@ -47,12 +50,6 @@ def raw_of(key: Reg, dtype: DType) -> Reg:
 def _mirrored(bits: Reg, dtype: DType) -> Reg:
     """Negative floats the other way round; that undoes itself."""
     return bits ^ (bits.ashr(dtype.bits - 1) >> 1)
-
-
-def _infinity(dtype: DType) -> int:
-    info = dtype.format
-    mantissa = info.bits - 1 - {32: 8, 64: 11}[info.bits]
-    return ((1 << (info.bits - 1)) - 1) >> mantissa << mantissa
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,4 +141,4 @@ class Entries:
             e.store(value, e.at(base, self.word.text, first, word), size)
 
 
-__all__ = ["DIGIT_BITS", "Entries", "key_of", "raw_of"]
+__all__ = ["DIGIT_BITS", "ROW", "Entries", "key_of", "raw_of"]

@@ -72,17 +72,9 @@ def _emit_few(module: ModuleEmitter, name: str, entries: Entries) -> str:
         with f.when(enters):
             now = f.load(held, kept, 64)
             above = now > f.splat(word, FEW)
-            lanes = ", ".join(f"i32 {max(lane - 1, 0)}" for lane in range(FEW))
-            shifted = f.assign(
-                kept, f"shufflevector {now}, {kept} poison, <{FEW} x i32> <{lanes}>"
-            )
+            shifted = f.shuffled(now, now, [0, *range(FEW - 1)])
             # behind those above comes the word, and what stood there moves by one
-            lanes = ", ".join(f"i32 {FEW if lane == 0 else lane - 1}" for lane in range(FEW))
-            first = f.const(True, ltype("i1", FEW))
-            before = f.assign(
-                above.type,
-                f"shufflevector {above}, {first}, <{FEW} x i32> <{lanes}>",
-            )
+            before = f.shuffled(above, f.const(True, above.type), [FEW, *range(FEW - 1)])
             moved = f.select(above, now, f.select(before, f.splat(word, FEW), shifted))
             f.store(moved, held, 64)
             last = f.at(held, "i64", count - 1)

@@ -19,7 +19,7 @@ from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.masked import first_lanes, load_lanes, store_lanes
 from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.types import LType, ltype
-from graphc.codegen.routines.keys import Entries
+from graphc.codegen.routines.keys import ROW, Entries
 
 ROWS = 16
 """Vectors of a block."""
@@ -34,10 +34,6 @@ NETWORK = tuple(
     (int(low), int(high)) for low, high in (pair.split(":") for pair in _COLUMN.split())
 )
 """Comparators: of each pair the smaller one becomes the first."""
-
-
-ROW = "*source *target length inverted *room"
-"""The parameters of what sorts a row."""
 
 
 def emit_network(
@@ -181,10 +177,7 @@ class Vectors:
         return self.f.least(one, other), self.f.most(one, other)
 
     def _shuffled(self, one: Reg, lanes: Sequence[int], other: Reg | None = None) -> Reg:
-        second = f"{self.vector} poison" if other is None else str(other)
-        mask = ", ".join([f"i32 {lane}" for lane in lanes])
-        text = f"shufflevector {one}, {second}, <{len(lanes)} x i32> <{mask}>"
-        return self.f.assign(self.vector, text)
+        return self.f.shuffled(one, one if other is None else other, lanes)
 
     def _reversed(self, one: Reg) -> Reg:
         return self._shuffled(one, range(self.lanes - 1, -1, -1))
@@ -306,7 +299,8 @@ class Vectors:
         """Blocks become one run of ``count`` vectors."""
         f = self.f
         blocks = count.udiv(ROWS)
-        levels = _levels(f, blocks)
+        # pairs are joined until there is one run; there may be no block
+        levels = f.bit_length(f.most(blocks, 1) - 1)
         with f.loop(0, levels) as loop:
             level = loop.index
             run = f.const(ROWS) << level
@@ -388,9 +382,4 @@ class Vectors:
                 self.write(vector, place)
 
 
-def _levels(f: Builder, blocks: Reg) -> Reg:
-    """How often so many blocks are joined in pairs until there is one; 0 of none."""
-    return 64 - f.zeros_before(f.most(blocks, 1) - 1)
-
-
-__all__ = ["NETWORK", "ROW", "ROWS", "Vectors", "emit_network", "emit_vector"]
+__all__ = ["NETWORK", "ROWS", "Vectors", "emit_network", "emit_vector"]

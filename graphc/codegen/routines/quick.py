@@ -11,19 +11,18 @@ from __future__ import annotations
 from graphc.base.tuning.routines import ROUTINES
 from graphc.codegen.gemm.builder import Builder
 from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.lanes import packed
 from graphc.codegen.llvm.module import ModuleEmitter, symbol
 from graphc.codegen.llvm.types import I64, LType, ltype
-from graphc.codegen.routines.keys import Entries
-from graphc.codegen.routines.network import ROW, Vectors, emit_network
-
-QUICK = ROUTINES.quick_words
+from graphc.codegen.routines.keys import ROW, Entries
+from graphc.codegen.routines.network import Vectors, emit_network
 
 _SAMPLE = 16
 """Words whose median is the pivot."""
 
 
 def emit_quick(module: ModuleEmitter, name: str, entries: Entries, lanes: int, network: str) -> str:
-    """Defines (source, target, length, inverted, room): a row of more than ``QUICK`` elements.
+    """Defines (source, target, length, inverted, room): a row of more than ``quick_words``.
 
     Room is for the words of the row twice, and for a block of a network.
     """
@@ -35,7 +34,7 @@ def emit_quick(module: ModuleEmitter, name: str, entries: Entries, lanes: int, n
     words = Vectors(f, entries, lanes, room)
     words.load(source, length, inverted, length.udiv(lanes))
     # whoever parts badly is left to the network, which takes no turn for the worse
-    depth = (64 - f.zeros_before(length)) * 2
+    depth = f.bit_length(length) * 2
     spare = f.at(room, entries.word.text, length + lanes)
     f.call(part, None, room, target, length, inverted, spare, depth)
     f.finish()
@@ -52,7 +51,7 @@ def _emit_parting(
     words, target, length, inverted, room, depth = f.given(
         "words", "target", "length", "inverted", "room", "depth"
     )
-    is_leaf = (length <= QUICK) | depth.equals(0)
+    is_leaf = (length <= ROUTINES.quick_words) | depth.equals(0)
     with f.when(is_leaf):
         f.call(leaf, None, words, target, length, inverted, room)
     f.leave_if(is_leaf)
@@ -147,9 +146,7 @@ def _compressed(f: Builder, words: Reg, mask: Reg) -> Reg:
 
 
 def _count(f: Builder, mask: Reg) -> Reg:
-    bits = ltype(f"i{mask.type.lanes}")
-    packed = f.convert("zext", f.assign(bits, f"bitcast {mask} to {bits}"), "i64")
-    return f.intrinsic("ctpop", I64, packed)
+    return f.intrinsic("ctpop", I64, packed(f, mask))
 
 
-__all__ = ["QUICK", "emit_quick"]
+__all__ = ["emit_quick"]

@@ -6,10 +6,9 @@ from graphc.codegen.gemm.builder import Builder
 from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.types import I64, ltype
-from graphc.codegen.routines.keys import DIGIT_BITS, Entries
+from graphc.codegen.routines.keys import DIGIT_BITS, ROW, Entries
 
 _VALUES = 1 << DIGIT_BITS
-_PARAMETERS = "*source *target length inverted *room"
 
 
 def emit_radix(module: ModuleEmitter, name: str, entries: Entries) -> str:
@@ -18,7 +17,7 @@ def emit_radix(module: ModuleEmitter, name: str, entries: Entries) -> str:
     All digits are counted while keys are made. A digit that all keys have alike moves nothing, as
     the upper ones of small integers. (Knuth, The Art of Computer Programming 3, 5.2.5.)
     """
-    f = Builder(module, name, _PARAMETERS)
+    f = Builder(module, name, ROW)
     source, target, length, inverted, room = f.given(
         "source", "target", "length", "inverted", "room"
     )

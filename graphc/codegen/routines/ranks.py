@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from graphc.base.tuning.routines import ROUTINES
 from graphc.codegen.gemm.builder import Builder
 from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.types import I64, ltype
-from graphc.codegen.routines.keys import Entries
-from graphc.codegen.routines.network import ROW
-
-FEW = ROUTINES.few_ranks
+from graphc.codegen.routines.keys import ROW, Entries
 
 _LANES = 8
 
@@ -45,4 +41,4 @@ def emit_ranks(module: ModuleEmitter, name: str, entries: Entries) -> str:
     return name
 
 
-__all__ = ["FEW", "emit_ranks"]
+__all__ = ["emit_ranks"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from graphc.codegen.gemm.builder import Builder
 from graphc.codegen.llvm.instructions import Reg
@@ -62,7 +62,8 @@ def _emit_search(module: ModuleEmitter, name: str, search: _Search, right: int) 
     with f.when(is_empty), f.each(count) as i:
         f.store(f.const(0), f.at(target, "i64", i), 8)
     f.leave_if(is_empty)
-    steps = _steps(f, length)
+    # halvings until one element is left
+    steps = f.bit_length(length - 1)
     numbers = length
     if search.dtype.is_float:
 
@@ -95,16 +96,16 @@ def _emit_search(module: ModuleEmitter, name: str, search: _Search, right: int) 
     return name
 
 
-def _steps(f: Builder, length: Reg) -> Reg:
-    """How often so many elements are halved until one is left."""
-    return 64 - f.zeros_before(length - 1)
-
-
 def _halved(
-    f: Builder, search: _Search, vector: Reg, length: Reg, steps: Reg, together: int, before: object
+    f: Builder,
+    search: _Search,
+    vector: Reg,
+    length: Reg,
+    steps: Reg,
+    together: int,
+    before: Callable[[Sequence[Reg]], list[Reg]],
 ) -> list[Reg]:
     """How many elements go before, of a vector in which those that do come first."""
-    assert callable(before)
     start = [f.const(0)] * together
     with f.loop(0, steps, 1, [length, *start]) as loop:
         left, *places = loop.carries

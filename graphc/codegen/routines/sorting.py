@@ -5,11 +5,11 @@ from __future__ import annotations
 from graphc.base.tuning.routines import ROUTINES
 from graphc.codegen.gemm.builder import Builder
 from graphc.codegen.llvm.module import ModuleEmitter
-from graphc.codegen.routines.keys import Entries
-from graphc.codegen.routines.network import ROW, ROWS, emit_network, emit_vector
-from graphc.codegen.routines.quick import QUICK, emit_quick
+from graphc.codegen.routines.keys import ROW, Entries
+from graphc.codegen.routines.network import ROWS, emit_network, emit_vector
+from graphc.codegen.routines.quick import emit_quick
 from graphc.codegen.routines.radix import emit_radix
-from graphc.codegen.routines.ranks import FEW, emit_ranks
+from graphc.codegen.routines.ranks import emit_ranks
 from graphc.ir.dtypes import DType
 
 
@@ -21,9 +21,6 @@ def emit_sort(module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) -> No
 def emit_argsort(module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) -> None:
     """Defines (source, target, length, descending, room): their places, ties as they came."""
     _emit(module, name, Entries(dtypes[0], places=True))
-
-
-LONGEST_NETWORK = ROUTINES.longest_network
 
 
 def _emit(module: ModuleEmitter, name: str, entries: Entries) -> None:
@@ -55,9 +52,9 @@ def emit_any(module: ModuleEmitter, name: str, entries: Entries) -> str:
         half = lanes // 2
         short = emit_network(module, f"{name}_short", entries, half)
         by_length.append((ROWS * half, short))
-    longest, last = LONGEST_NETWORK, radix
+    longest, last = ROUTINES.longest_network, radix
     if module.target.has_compress:
-        longest = QUICK
+        longest = ROUTINES.quick_words
         last = emit_quick(module, f"{name}_quick", entries, lanes, f"{name}_network")
     for limit, function in (*by_length, (longest, network)):
         fits = length <= limit
@@ -75,7 +72,7 @@ def _emit_pairs(module: ModuleEmitter, name: str, entries: Entries) -> str:
     ranks = emit_ranks(module, f"{name}_ranks", entries)
     f = Builder(module, f"{name}_row", ROW)
     operands = f.given("source", "target", "length", "inverted", "room")
-    is_short = operands[2] <= FEW
+    is_short = operands[2] <= ROUTINES.few_ranks
     with f.when(is_short):
         f.call(ranks, None, *operands)
     f.leave_if(is_short)

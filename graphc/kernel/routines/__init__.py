@@ -4,10 +4,10 @@ A routine is one function with run-time sizes, emitted once for a target, that e
 (``graphc.codegen.routines``). Kernels mention it by name (``statements.routines.Call``).
 """
 
-from graphc.kernel.routines.base import ROUTINES, Routine, routine
+from graphc.kernel.routines.base import REGISTRY, Routine, routine
 
 # what the table of routines has to know
 from graphc.kernel.routines import searching as searching  # isort: skip
 from graphc.kernel.routines import sorting as sorting  # isort: skip
 
-__all__ = ["ROUTINES", "Routine", "routine"]
+__all__ = ["REGISTRY", "Routine", "routine"]

@@ -46,15 +46,15 @@ class Routine:
     fault: Callable[..., Any] | None = None
 
 
-ROUTINES: dict[str, Routine] = {}
+REGISTRY: dict[str, Routine] = {}
 """All routines, by name."""
 
 
 def enter(made: Routine) -> Routine:
     """Enters a routine; a second one of the same name is a bug."""
-    if made.name in ROUTINES:
+    if made.name in REGISTRY:
         raise ValueError(f"routine {made.name!r} is declared twice")
-    ROUTINES[made.name] = made
+    REGISTRY[made.name] = made
     return made
 
 
@@ -64,10 +64,10 @@ def routine(name: str) -> Routine:
     Raises:
         UnsupportedError: naming it, if there is none.
     """
-    found = ROUTINES.get(name)
+    found = REGISTRY.get(name)
     if found is None:
         raise UnsupportedError(f"there is no routine called {name!r}")
     return found
 
 
-__all__ = ["ROUTINES", "DTypes", "Numbers", "Routine", "enter", "routine"]
+__all__ = ["REGISTRY", "DTypes", "Numbers", "Routine", "enter", "routine"]

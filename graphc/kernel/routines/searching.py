@@ -12,13 +12,10 @@ from graphc.ir.dims.expressions import Dim, dim_min
 from graphc.kernel.routines.base import DTypes, Numbers, Routine, enter
 from graphc.kernel.routines.sorting import ordered
 
-_SEARCH = ROUTINES.search_element
 TABLES = 4
 """Tables of counts that take turns."""
 TABLE_MARGIN = 23
 """Counts between tables at most, which begin with whole vectors."""
-MOST_BINS = ROUTINES.most_bins
-_COUNT = ROUTINES.count_element
 
 
 def _searched(vector: Any, rows: Any, length: int, count: int, right: int) -> tuple[Any]:
@@ -40,7 +37,7 @@ def _searched(vector: Any, rows: Any, length: int, count: int, right: int) -> tu
 
 
 def _search_work(dtypes: DTypes, numbers: Numbers) -> Dim:
-    return _SEARCH * numbers[1]
+    return ROUTINES.search_element * numbers[1]
 
 
 def _no_room(dtypes: DTypes, numbers: Numbers) -> Dim:
@@ -85,11 +82,11 @@ def _stride(bins: Dim) -> Dim:
 
 def _tables(dtypes: DTypes, numbers: Numbers) -> Dim:
     """Tables of counts in 32 bits, where there are few bins."""
-    return TABLES * 4 * _stride(dim_min(numbers[1], MOST_BINS))
+    return TABLES * 4 * _stride(dim_min(numbers[1], ROUTINES.most_bins))
 
 
 def _count_work(dtypes: DTypes, numbers: Numbers) -> Dim:
-    return _COUNT * (numbers[0] + numbers[1])
+    return ROUTINES.count_element * (numbers[0] + numbers[1])
 
 
 def _binned(rows: Any, edges: Any, length: int, bins: int) -> tuple[Any]:
@@ -128,4 +125,4 @@ HISTOGRAM = enter(
     Routine("histogram", 2, 1, ("length", "bins"), _binned, _tables, _count_work)
 )
 
-__all__ = ["BINCOUNT", "BINSUM", "HISTOGRAM", "MOST_BINS", "SEARCHSORTED", "TABLES", "TABLE_MARGIN"]
+__all__ = ["BINCOUNT", "BINSUM", "HISTOGRAM", "SEARCHSORTED", "TABLES", "TABLE_MARGIN"]

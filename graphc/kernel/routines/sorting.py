@@ -18,8 +18,6 @@ from graphc.kernel.routines.base import DTypes, Numbers, Routine, enter
 RADIX = 256
 """Values of a digit, by which long rows are sorted."""
 
-_ELEMENT = ROUTINES.sort_element
-_ROW = ROUTINES.sort_row
 
 
 def ordered(values: Any, zeros_differ: bool) -> Any:
@@ -76,7 +74,7 @@ def _places_room(dtypes: DTypes, numbers: Numbers) -> Dim:
 
 
 def _work(dtypes: DTypes, numbers: Numbers) -> Dim:
-    return _ROW + _ELEMENT * numbers[0]
+    return ROUTINES.sort_row + ROUTINES.sort_element * numbers[0]
 
 
 def _largest_room(dtypes: DTypes, numbers: Numbers) -> Dim:

@@ -25,13 +25,12 @@ from graphc.ir.dims.expressions import (
 )
 from graphc.ir.dtypes import bool_, floating
 from graphc.ir.guard import Data
-from graphc.ir.recorder import producer_of
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.guards import index_guard, show, unproved
 from graphc.ops.indexing.windows import window_of
 from graphc.ops.move.parts import bounds_of_slice
-from graphc.ops.source import constant_op
+from graphc.ops.source import known_array
 
 
 @dataclass(slots=True, eq=False)
@@ -115,10 +114,8 @@ def _array_of(items: list[Any]) -> Any:
 
 
 def _known_mask(mask: Value) -> Any:
-    producer = producer_of(mask)
-    if producer is not None and producer.op is constant_op:
-        return producer.attrs["value"].array
-    return mask
+    array = known_array(mask)
+    return mask if array is None else array
 
 
 def refuse_mask(mask: Value) -> NoReturn:

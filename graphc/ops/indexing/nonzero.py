@@ -15,7 +15,6 @@ from graphc.base.errors import ShapeError, UnsupportedError
 from graphc.base.source import caller
 from graphc.ir.dims.expressions import Dim, dim_max
 from graphc.ir.dtypes import bool_, int64
-from graphc.ir.recorder import producer_of
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value, axis_of, converted, dim_of, in_dtype, size_beside
@@ -25,7 +24,7 @@ from graphc.ops.indexing.core import split_place, taken
 from graphc.ops.indexing.scatter import scattered
 from graphc.ops.move.shape import broadcast_to, ravel, with_shape
 from graphc.ops.move.slicing import part
-from graphc.ops.source import constant_op
+from graphc.ops.source import known_array
 
 
 def _is_true(x: Any) -> Value:
@@ -41,16 +40,13 @@ def _room(name: str, x: Any, size: Any) -> Dim:
     """
     if size is not None:
         return dim_of(size)
-    array = x
-    if isinstance(x, Value):
-        producer = producer_of(x)
-        if producer is None or producer.op is not constant_op:
-            raise UnsupportedError(
-                f"{name} of {x!r}: how many elements it chooses is known when the graph runs",
-                where=caller(),
-                hint=f"say for how many there is room: gx.{name}(…, size=most, fill_value=…)",
-            )
-        array = producer.attrs["value"].array
+    array = known_array(x) if isinstance(x, Value) else x
+    if array is None:
+        raise UnsupportedError(
+            f"{name} of {x!r}: how many elements it chooses is known when the graph runs",
+            where=caller(),
+            hint=f"say for how many there is room: gx.{name}(…, size=most, fill_value=…)",
+        )
     return int(np.count_nonzero(array))
 
 

@@ -11,7 +11,6 @@ from graphc.base.errors import DTypeError, ShapeError, UnsupportedError
 from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.ir.dims.expressions import product
-from graphc.ir.recorder import producer_of
 from graphc.ir.surface import surface
 from graphc.ir.value import Value
 from graphc.kernel.reference_reductions import neutral_element
@@ -23,7 +22,7 @@ from graphc.ops.indexing.getitem import common_indices
 from graphc.ops.indexing.modes import brought_in, mode_of
 from graphc.ops.indexing.scatter import How, scattered
 from graphc.ops.move.shape import broadcast_to, stretched
-from graphc.ops.source import constant_beside, constant_op
+from graphc.ops.source import constant_beside, known_array
 
 
 def _segments(how: How, data: Any, ids: Any, count: Any, mode: str | None) -> Value:
@@ -63,16 +62,13 @@ def _count(ids: Any) -> int:
     Raises:
         UnsupportedError: for those that only a run knows.
     """
-    array = ids
-    if isinstance(ids, Value):
-        producer = producer_of(ids)
-        if producer is None or producer.op is not constant_op:
-            raise UnsupportedError(
-                "segments of ids that only a run knows: their number is unknown",
-                where=caller(),
-                hint="give num_segments, an int or a dim",
-            )
-        array = producer.attrs["value"].array
+    array = known_array(ids) if isinstance(ids, Value) else ids
+    if array is None:
+        raise UnsupportedError(
+            "segments of ids that only a run knows: their number is unknown",
+            where=caller(),
+            hint="give num_segments, an int or a dim",
+        )
     return int(np.max(array, initial=-1)) + 1
 
 

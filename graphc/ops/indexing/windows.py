@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from graphc.base.errors import DTypeError, UnsupportedError
 from graphc.base.source import caller
-from graphc.ir.dims.expressions import Dim, product
+from graphc.ir.dims.expressions import Dim
 from graphc.ir.dtypes import int64
 from graphc.ir.recorder import producer_of
 from graphc.ir.value import Value
 from graphc.ops.creation import iota_beside
 from graphc.ops.indexing.core import raveled
 from graphc.ops.indexing.modes import wide
-from graphc.ops.source import constant_op
+from graphc.ops.source import constant_op, known_array
 
 _DEEPEST = 16
 """So many operations deep two bounds are compared."""
@@ -78,10 +78,8 @@ def _apart(value: Value) -> tuple[Value, int]:
 
 
 def _number(value: Value) -> int | None:
-    node = producer_of(value)
-    if node is None or node.op is not constant_op or product(value.shape) != 1:
-        return None
-    return int(node.attrs["value"].array.reshape(()))
+    array = known_array(value)
+    return None if array is None or array.size != 1 else int(array.reshape(()))
 
 
 def _same(one: Value, other: Value, depth: int) -> bool:

@@ -216,6 +216,5 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Value:
     return value
 
 
-
 def _like(powers: Value, value: Value) -> Value:
     return converted(powers, value.dtype) if value.dtype.is_float else powers

@@ -153,4 +153,3 @@ def resize(x: Any, new_shape: Any) -> Value:
     value = with_shape(value, (size,), guards)
     copies: Value = surface_function("broadcast_to")(value, (ceil_div(wanted, size), size))
     return with_shape(part(ravel(copies), 0, 0, wanted), shape, ())
-

@@ -17,7 +17,6 @@ from graphc.ir.builder import apply, apply_to
 from graphc.ir.dtypes import FLOATS, DType, bool_, float64, floating
 from graphc.ir.lowering import ElementBuilder, Scalar
 from graphc.ir.op import Algebra, Linear
-from graphc.ir.recorder import producer_of
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value, converted, promoted
@@ -30,7 +29,7 @@ from graphc.ops.declare import (
     pointwise,
     refuse,
 )
-from graphc.ops.source import constant_op
+from graphc.ops.source import known_array
 
 _COMMUTATIVE = Algebra(commutative=True)
 
@@ -312,10 +311,7 @@ def power(x: Any, n: Any) -> Value:
 
 def _known(operand: Any) -> Any:
     """The elements of what was given, or of a constant of a user's graph; else None."""
-    if not isinstance(operand, Value):
-        return np.asarray(operand)
-    node = producer_of(operand)
-    return node.attrs["value"].array if node is not None and node.op is constant_op else None
+    return known_array(operand) if isinstance(operand, Value) else np.asarray(operand)
 
 
 sqrt_op = pointwise(

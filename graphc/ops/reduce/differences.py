@@ -13,7 +13,7 @@ from graphc.ir.dtypes import bool_, float64
 from graphc.ir.surface import surface
 from graphc.ir.value import Value
 from graphc.ops.arguments import is_whole, number, repetitions
-from graphc.ops.convert import as_value, axes_of, axis_of, converted
+from graphc.ops.convert import as_float, as_value, axes_of, axis_of, converted
 from graphc.ops.declare import like
 from graphc.ops.guards import unproved
 from graphc.ops.move.joining import concatenate
@@ -24,12 +24,6 @@ from graphc.ops.pointwise.logic import equal, not_equal, where
 from graphc.ops.pointwise.rounding import abs_
 from graphc.ops.reduce.axes import sum_
 from graphc.ops.reduce.scans import cumsum
-
-
-def _float(x: Any) -> Value:
-    value = as_value(x)
-    return value if value.dtype.is_float else converted(value, float64)
-
 
 # --- neighbours ----------------------------------------------------------------------------------
 
@@ -109,12 +103,12 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
         dx: how far they lie apart unless x says.
         axis: along which.
     """
-    value = _float(y)
+    value = as_float(y)
     place = axis_of(axis, value.ndim)
     left = dim_max(value.shape[place] - 1, 0)
     steps: Any = dx
     if x is not None:
-        points = _float(x)
+        points = as_float(x)
         if points.ndim == 1:
             shape = (1,) * place + points.shape + (1,) * (value.ndim - place - 1)
             points = with_shape(points, shape, ())
@@ -138,7 +132,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         ShapeError: for as many distances as there are no axes, and for axes that are proved too
             short: ``edge_order + 1`` elements are needed. At run time where sizes are unknown.
     """
-    value = _float(f)
+    value = as_float(f)
     axes = axes_of(axis, value.ndim) if axis is None else None
     places = list(axes) if axes is not None else [
         axis_of(a, value.ndim)
@@ -244,4 +238,3 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * mat
         cumsum(shift, place), value.dtype
     )
     return with_shape(concatenate([first, rest], place), value.shape, ())
-

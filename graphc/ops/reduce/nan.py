@@ -71,14 +71,20 @@ def nancumprod(x: Any, axis: int | None = None) -> Value:
 
 
 def _extreme(
-    function: Callable[..., Value], x: Any, least: float, axis: Axis, keepdims: bool
+    function: Callable[..., Value],
+    x: Any,
+    least: float,
+    nothing: float,
+    axis: Axis,
+    keepdims: bool,
 ) -> Value:
+    """A reduction that never picks ``least`` if another number is left; ``nothing`` if none is."""
     value = as_value(x)
     result = function(_filled(value, least), axis, keepdims)
     if not value.dtype.is_float:
         return result
     is_left = any_(logical_not(isnan(value)), axis, keepdims)
-    return where(is_left, result, like(math.nan, result))
+    return where(is_left, result, like(nothing, result))
 
 
 @surface
@@ -88,7 +94,7 @@ def nanmax(x: Any, axis: Axis = None, keepdims: bool = False) -> Value:
     Raises:
         ShapeError: if an axis is empty: here where it is known, else when the graph runs.
     """
-    return _extreme(max_, x, -math.inf, axis, keepdims)
+    return _extreme(max_, x, -math.inf, math.nan, axis, keepdims)
 
 
 @surface
@@ -98,18 +104,7 @@ def nanmin(x: Any, axis: Axis = None, keepdims: bool = False) -> Value:
     Raises:
         ShapeError: if an axis is empty: here where it is known, else when the graph runs.
     """
-    return _extreme(min_, x, math.inf, axis, keepdims)
-
-
-def _position(
-    function: Callable[..., Value], x: Any, least: float, axis: int | None, keepdims: bool
-) -> Value:
-    value = as_value(x)
-    result = function(_filled(value, least), axis, keepdims)
-    if not value.dtype.is_float:
-        return result
-    is_left = any_(logical_not(isnan(value)), axis, keepdims)
-    return where(is_left, result, like(-1, result))
+    return _extreme(min_, x, math.inf, math.nan, axis, keepdims)
 
 
 @surface
@@ -121,7 +116,7 @@ def nanargmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Value:
     Raises:
         ShapeError: if the axis is empty: here where it is known, else when the graph runs.
     """
-    return _position(argmax, x, -math.inf, axis, keepdims)
+    return _extreme(argmax, x, -math.inf, -1, axis, keepdims)
 
 
 @surface
@@ -133,7 +128,7 @@ def nanargmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Value:
     Raises:
         ShapeError: if the axis is empty: here where it is known, else when the graph runs.
     """
-    return _position(argmin, x, math.inf, axis, keepdims)
+    return _extreme(argmin, x, math.inf, -1, axis, keepdims)
 
 
 @surface

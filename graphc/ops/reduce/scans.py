@@ -12,7 +12,7 @@ from graphc.base.errors import ShapeError
 from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
-from graphc.ir.dtypes import FLOATS, DType, DTypeLike, float64, int64
+from graphc.ir.dtypes import FLOATS, DType, DTypeLike, int64
 from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.lowering import Combine, Running, Scan
 from graphc.ir.op import Derivative, Domain, Linear, Numerics, OpDef, register
@@ -21,7 +21,7 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.scalar import PRIMITIVES
 from graphc.ops.arguments import switch
-from graphc.ops.convert import as_value, axis_of, converted
+from graphc.ops.convert import as_float, as_value, axis_of, converted
 from graphc.ops.creation import iota_beside
 from graphc.ops.declare import like
 from graphc.ops.derive import of_one_input
@@ -342,7 +342,4 @@ def logcumsumexp(x: Any, axis: int | None = None) -> Value:
 
     The derivative is NaN where an element so far is inf.
     """
-    value = as_value(x)
-    return _scanned(
-        logcumsumexp_op, value if value.dtype.is_float else converted(value, float64), axis
-    )
+    return _scanned(logcumsumexp_op, as_float(x), axis)

@@ -19,7 +19,7 @@ from graphc.ir.op import ThroughDecomposition
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import number
-from graphc.ops.convert import as_value, converted, size_beside
+from graphc.ops.convert import as_float, size_beside
 from graphc.ops.declare import like
 from graphc.ops.derive import of_one_input
 from graphc.ops.pointwise.arithmetic import guarded_multiply
@@ -59,19 +59,13 @@ mean_op = coarse(
 )  # fmt: skip
 
 
-def _float_value(x: Any) -> Value:
-    """Floats as they are, everything else in float64, as NumPy's statistics."""
-    value = as_value(x)
-    return value if value.dtype.is_float else converted(value, float64)
-
-
 @surface
 def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Value:
     """The mean over an axis, several, or all (None); NaN if empty.
 
     Integers and bools give float64.
     """
-    return reduced(mean_op, _float_value(x), axis, keepdims)
+    return reduced(mean_op, as_float(x), axis, keepdims)
 
 
 def _freedom(value: Value, attrs: Attributes) -> Value:
@@ -202,13 +196,13 @@ def var(x: Any, axis: Axis = None, keepdims: bool = False, ddof: float = 0) -> V
 
     Integers and bools give float64. Where n <= ddof the result is inf or NaN, as in NumPy.
     """
-    return reduced(var_op, _float_value(x), axis, keepdims, ddof=_taken(ddof))
+    return reduced(var_op, as_float(x), axis, keepdims, ddof=_taken(ddof))
 
 
 @surface
 def std(x: Any, axis: Axis = None, keepdims: bool = False, ddof: float = 0) -> Value:
     """The square root of ``var``."""
-    return reduced(std_op, _float_value(x), axis, keepdims, ddof=_taken(ddof))
+    return reduced(std_op, as_float(x), axis, keepdims, ddof=_taken(ddof))
 
 
 # --- logsumexp -----------------------------------------------------------------------------------
@@ -299,4 +293,4 @@ def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Value:
     Raises:
         ShapeError: if an axis is empty: here where it is known, else when the graph runs.
     """
-    return reduced(logsumexp_op, _float_value(x), axis, keepdims, nonempty=True)
+    return reduced(logsumexp_op, as_float(x), axis, keepdims, nonempty=True)

@@ -12,6 +12,7 @@ import numpy as np
 
 from graphc.base.errors import DTypeError, IndexRangeError, ShapeError
 from graphc.base.source import caller
+from graphc.base.tuning.routines import ROUTINES
 from graphc.base.words import shown
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
@@ -22,7 +23,7 @@ from graphc.ir.op import Custom, Domain, Flat, OpDef, register
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
-from graphc.kernel.routines.searching import BINCOUNT, BINSUM, HISTOGRAM, MOST_BINS
+from graphc.kernel.routines.searching import BINCOUNT, BINSUM, HISTOGRAM
 from graphc.ops.arguments import is_whole, items_of, switch, whole
 from graphc.ops.convert import as_value, common_shape, converted, in_dtype
 from graphc.ops.creation import iota_beside
@@ -312,7 +313,7 @@ def histogram(
         places = _placed(row, ends, count)
     else:
         assert isinstance(count, int)
-        if of_row is None and count <= MOST_BINS:
+        if of_row is None and count <= ROUTINES.most_bins:
             return _told(apply(histogram_op, row, ends, bins=count), edges, dense)
         places = _equal_bins(row, ends, low, high, count)
     return _told(_binned(places, of_row, count), edges, dense)

@@ -20,7 +20,7 @@ from graphc.ir.dtypes import DType, float64, int64, promote
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import switch
-from graphc.ops.convert import as_value, axes_of, converted, in_dtype, size_beside
+from graphc.ops.convert import as_float, as_value, axes_of, converted, in_dtype, size_beside
 from graphc.ops.indexing.core import taken_along
 from graphc.ops.move.shape import broadcast_to
 from graphc.ops.reduce.axes import Axis
@@ -107,11 +107,6 @@ def _spread(result: Value, x: Value, axes: tuple[int, ...], keepdims: bool, more
     shape = [1 if place in axes else size for place, size in enumerate(x.shape)]
     spread: Value = surface_function("reshape")(result, (*result.shape[:more], *shape))
     return spread
-
-
-def _floats(x: Any) -> Value:
-    value = as_value(x)
-    return value if value.dtype.is_float else converted(value, float64)
 
 
 def _at(rows: Value, places: Value) -> Value:
@@ -246,7 +241,7 @@ def nanpercentile(
 
 def _median(x: Any, axis: Axis, keepdims: bool, skips: bool, name: str) -> Value:
     keeps = switch(keepdims, "keepdims")
-    value = _floats(x)
+    value = as_float(x)
     rows, axes = _rows(value, axis)
     guards = element_guards(name, rows, (rows.ndim - 1,))
     ordered = apply(sort_op, rows, descending=False, **guards)

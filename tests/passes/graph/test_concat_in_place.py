@@ -455,8 +455,6 @@ def test_explain_says_where_a_piece_goes() -> None:
     assert "tanh" in str(exe.explain(piece))
 
 
-
-
 def test_a_number_that_is_not_finite_is_followed_through_slices() -> None:
     with gx.Graph() as graph:
         x, y = p(300, 200), p(300, 100)
