@@ -111,7 +111,7 @@ class _Planner:
         known = self._destination.pop(value, None)
         if known is None:
             known = len(self.slots)
-            self.slots.append(Slot("temporary", value.type, value.name or "", where))
+            self.slots.append(Slot("temporary", value._type, value.name or "", where))
         self.slot_of[value] = known
         return known
 

@@ -32,14 +32,10 @@ class Singles:
     def key(self, node: Node) -> Hashable:
         """A key that is equal for nodes that share a kernel."""
         known = self._known
-        parts: list[Hashable] = [node.op]
-        for values in (node.inputs, node.outputs):
-            for value in values:
-                type_ = value.type
-                parts.append(known.get(id(type_)) or self._enter(type_))
-        if node.attrs:
-            parts.append(attributes.keys(node.attrs))
-        return tuple(parts)
+        # as slots are read: programs of single operations ask for each value of a large graph
+        types = [value._type for value in (*node.inputs, *node.outputs)]
+        parts = [known.get(id(type_)) or self._enter(type_) for type_ in types]
+        return node.op, attributes.keys(node.attrs) if node.attrs else None, *parts
 
     def _enter(self, type_: TensorType) -> int:
         first = self._first.setdefault(type_, type_)

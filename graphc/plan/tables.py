@@ -95,7 +95,8 @@ def tables_of(plan: Plan, symbols: Sequence[DimExpr]) -> PlanTables:
 def _add_buffers(tables: PlanTables, slots: Sequence[Slot]) -> None:
     """The slots in the arena; copies begin on cache lines of their own."""
     tables.copies.extend([slot.copies for slot in slots])
-    alike = [(id(slot.type), slot.copies == 1) for slot in slots]
+    # of those alike in type, and in whether there are several copies, one is looked at
+    alike = [id(slot.type) if slot.copies == 1 else ~id(slot.type) for slot in slots]
     known = {}
     for key, slot in dict(zip(alike, slots, strict=True)).items():
         size = slot.type.bytes
@@ -110,7 +111,7 @@ def _add_steps(tables: PlanTables, plan: Plan) -> None:
     index = {symbol: place for place, symbol in enumerate(tables.symbols)}
     # where the results of each kernel stand among its arguments, if it can be left out
     places = [
-        None if kernel.sites else [n for n, b in enumerate(kernel.buffers) if b.role in RESULTS]
+        () if kernel.sites else [n for n, b in enumerate(kernel.buffers) if b.role in RESULTS]
         for kernel in plan.kernels
     ]
     # worked out once: the cells of a kernel, the bytes of a type
@@ -119,11 +120,9 @@ def _add_steps(tables: PlanTables, plan: Plan) -> None:
     types = {id(slot.type): slot.type for slot in slots}
     filled = {key for key, type_ in types.items() if _is_filled(type_)}
     for position, step in enumerate(plan.steps):
-        kind, function, target = SKIP, 0, 0
-        row = len(entries), len(cells)
         if isinstance(step, Launch):
-            kind, function, target = LAUNCH, step.kernel, 1
-            arguments, results = step.arguments, places[function]
+            function, arguments = step.kernel, step.arguments
+            words += (LAUNCH, function, len(entries), len(cells), 1)
             entries += arguments
             own = passed.get(function)
             if own is None:
@@ -132,12 +131,19 @@ def _add_steps(tables: PlanTables, plan: Plan) -> None:
                     for part in plan.kernels[function].sizes
                 ]
             cells += own
-            if results is not None:
-                written = [slots[arguments[place]].type for place in results]
-                # most have a result that is known not to be empty
-                if not any([id(type_) in filled for type_ in written]):
+            results = places[function]
+            # most have a result that is known not to be empty
+            for place in results:
+                if id(slots[arguments[place]].type) in filled:
+                    break
+            else:
+                if results:
+                    written = [slots[arguments[place]].type for place in results]
                     _add_idle(tables, position, [_bytes(type_, known) for type_ in written])
-        elif isinstance(step, Copy):
+            continue
+        kind, function, target = SKIP, 0, 0
+        row = len(entries), len(cells)
+        if isinstance(step, Copy):
             kind = COPY
             entries += (step.source, step.target)
             cells.append(~number(_bytes(slots[step.target].type, known)))

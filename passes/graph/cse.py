@@ -90,12 +90,10 @@ def _key(node: Node, inputs: tuple[Value, ...] | None = None) -> Hashable:
     places = [*map(id, node.inputs if inputs is None else inputs)]
     if len(places) > 1 and node.op.algebra.commutative:
         places.sort()
-    parts: list[Hashable] = [node.op, *places]
-    if node.attrs:
-        parts.append(attributes.keys(node.attrs))
-    if node.regions:
-        parts.append(_Regions(node.regions))
-    return tuple(parts)
+    if not node.attrs and not node.regions:
+        return node.op, *places
+    regions = _Regions(node.regions) if node.regions else None
+    return node.op, *places, attributes.keys(node.attrs), regions
 
 
 class _Regions:

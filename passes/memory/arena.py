@@ -107,13 +107,13 @@ def _sizes(
         UnsupportedError: for a size above ``LARGEST``.
     """
     sizes = _evaluated(bytes_of, of)
-    for slot, size in zip(slots, sizes, strict=True):
-        if size > LARGEST:
-            raise UnsupportedError(
-                f"a temporary of type {plan.slots[slot].type}, which takes {size:,} bytes",
-                where=plan.slots[slot].where,
-                hint="indices and reductions of so many elements need them in memory",
-            )
+    if max(sizes, default=0) > LARGEST:
+        slot, size = next(pair for pair in zip(slots, sizes, strict=True) if pair[1] > LARGEST)
+        raise UnsupportedError(
+            f"a temporary of type {plan.slots[slot].type}, which takes {size:,} bytes",
+            where=plan.slots[slot].where,
+            hint="indices and reductions of so many elements need them in memory",
+        )
     return sizes
 
 

@@ -33,7 +33,10 @@ class IndexChecks:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.any = any(checks_indices(node) for node in graph.nodes)
+        # few operations are distinct, so most graphs are settled by these
+        ops = {node.op for node in graph.nodes}
+        may_check = graph.has_regions or any(op.checks_indices for op in ops)
+        self.any = may_check and any(checks_indices(node) for node in graph.nodes)
         self._behind: dict[Value, frozenset[Value]] = {}
 
     def are_lost(self, dropped: Iterable[Value], made: Sequence[Node], new: Value,

@@ -86,7 +86,6 @@ class Selection:
     for the dtypes it uses.
 
     Attributes:
-        exclusive: whether a rule asks who reads the values.
         depth: how many ops deep the deepest left side is, of those recorded.
         roots: the ops that left sides end in, of those recorded.
     """
@@ -94,7 +93,6 @@ class Selection:
     def __init__(self, rules: RuleSet, active: Sequence[Rule]) -> None:
         self._rules = rules
         self._active = active
-        self.exclusive = any(rule.exclusive for rule in active)
         self.depth = 0
         self.roots: set[OpDef] = set()
         self._dtypes: set[str] = set()
@@ -112,18 +110,16 @@ class Selection:
         """The patterns that the node may match, in the order of the rules."""
         if not node.inputs:
             return ()
-        key: list[Any] = [node.op]
+        key: list[Any] = [node.op, node.inputs[0] is node.inputs[-1]]
         for value in node.inputs:
             maker = producer(value)
-            key.append(value.type.dtype.name)
-            key.append(None if maker is None else maker.op)
-        key.append(node.inputs[0] is node.inputs[-1])
+            key += (value._type.dtype.name, None if maker is None else maker.op)
         asked = tuple(key)
         found = self._chosen.get(asked)
         if found is None:
             for value in node.inputs:
                 self.learn(value.type.dtype)
-            found = self._chosen[asked] = self._choose(node, set(key[2:-1:2]))
+            found = self._chosen[asked] = self._choose(node, set(key[3::2]))
         return found
 
     def _choose(self, node: Node, makers: set[OpDef | None]) -> tuple[Pattern, ...]:
@@ -205,7 +201,14 @@ def applies(rule: Rule, options: Options) -> bool:
 def rewrite(graph: Graph, rules: RuleSet, context: PassContext) -> Graph:
     """The graph after all rules have been applied as often as they match."""
     selection = rules.selection(context.options)
-    readers = _readers_of(graph) if selection.exclusive else _unasked
+    editor: GraphEditor | None = None
+
+    def readers(value: Value) -> Sequence[Node] | None:
+        nonlocal editor
+        if editor is None:
+            editor = GraphEditor(graph)
+        return None if editor.is_fetched(value) else editor.users(value)
+
     producer = graph.producers.get
     first = [
         node
@@ -215,19 +218,16 @@ def rewrite(graph: Graph, rules: RuleSet, context: PassContext) -> Graph:
     ]
     if not first:
         return graph
-    editor = GraphEditor(graph)
+    if editor is None:
+        editor = GraphEditor(graph)
     checks = IndexChecks(graph)
-
-    def readers_now(value: Value) -> Sequence[Node] | None:
-        return None if editor.is_fetched(value) else editor.users(value)
-
     pending = list(reversed(first))
     while pending:
         # The node may have been put anew since, with other operands.
         node = editor.producer(pending.pop().outputs[0])
         if node is None:
             continue
-        found = _first_replacement(selection, node, editor.producer, readers_now, checks)
+        found = _first_replacement(selection, node, editor.producer, readers, checks)
         if found is None:
             continue
         pattern, made, new = found
@@ -247,25 +247,6 @@ def rewrite(graph: Graph, rules: RuleSet, context: PassContext) -> Graph:
             again += _through(editor, [own], selection.depth - 1)
         pending.extend(reversed(again))
     return editor.finish()
-
-
-def _unasked(value: Value) -> Sequence[Node] | None:
-    raise VerifyError("no active rule asks who reads a value")
-
-
-def _readers_of(graph: Graph) -> Readers:
-    """Who reads the values of a graph that is not being edited."""
-    outputs = set(graph.outputs)
-    users: dict[Value, list[Node]] = {}
-
-    def readers(value: Value) -> Sequence[Node] | None:
-        if value in outputs:
-            return None
-        if not users:
-            users.update(graph.users())
-        return users.get(value, ())
-
-    return readers
 
 
 def _matches(
