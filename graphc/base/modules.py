@@ -7,10 +7,14 @@ import pkgutil
 
 
 def load_all(package: str) -> None:
-    """Imports each module of a package, in the order of their names."""
+    """Imports each module of a package, in the order of their names; packages in it with theirs."""
     found = importlib.import_module(package)
-    for module in sorted(info.name for info in pkgutil.iter_modules(found.__path__)):
-        importlib.import_module(f"{package}.{module}")
+    for module in sorted(pkgutil.iter_modules(found.__path__), key=lambda info: info.name):
+        name = f"{package}.{module.name}"
+        if module.ispkg:
+            load_all(name)
+        else:
+            importlib.import_module(name)
 
 
 __all__ = ["load_all"]
