@@ -25,10 +25,12 @@ from graphc.ops.guards import show, unproved
 from graphc.ops.indexing.core import taken, taken_along
 from graphc.ops.move.shape import broadcast_to, reshape, with_shape
 from graphc.ops.pointwise.logic import where
+from graphc.ops.pointwise.rounding import minimum
 from graphc.ops.random.keys import drawn, fold_in, key_of, shape_of
 from graphc.ops.random.laws import randint
-from graphc.ops.reduce.axes import any_, sum_
+from graphc.ops.reduce.axes import sum_
 from graphc.ops.reduce.scans import cumsum
+from graphc.ops.sorting.searching import searchsorted
 
 ROUNDS = 64
 
@@ -114,7 +116,8 @@ def choice(
         sums = cumsum(chances, 0)
         # above 0 and up to the sum, so that what has probability 0 is never picked
         level = sums[-1] * (1.0 - drawn(source, "uniform", dims, float64))
-        picked = _reached(sums, size, level)
+        last = size_beside(size, int64, level) - 1
+        picked = minimum(searchsorted(sums, level), last)
     return picked if given is None else taken(given, picked, place)
 
 
@@ -133,20 +136,6 @@ def _chances(p: Any, size: Dim, beside: Value) -> Value:
     message = "choice: p has {} elements, of {} to pick from"
     guards = unproved([(value.shape[0], size)], message, value.shape[0], size)
     return with_shape(converted(value, float64), (size,), guards)
-
-
-def _reached(sums: Value, size: Dim, level: Value) -> Value:
-    """The first places at which ascending sums reach levels, by halving."""
-
-    def body(low: Value, high: Value) -> tuple[Value, Value]:
-        middle = (low + high) // 2
-        is_below = taken(sums, middle, 0) < level
-        return where(is_below, middle + 1, low), where(is_below, high, middle)
-
-    last = broadcast_to(size_beside(size, int64, level) - 1, level.shape)
-    began = [zeros(level.shape, int64), last]
-    found: Value = while_loop(lambda low, high: any_(low < high), body, began)[0]
-    return found
 
 
 def _apart(key: Value, size: Dim, shape: tuple[Dim, ...], chances: Value | None) -> Value:

@@ -41,6 +41,7 @@ _PARAMETERS = {
     "buffers": PTR, "dims": PTR, "status": PTR, "begin": I64, "end": I64, "seat": I64,
 }  # fmt: skip
 
+
 def _emit_loop(k: KernelScope, statement: Loop) -> None:
     schedule = k.kernel.schedule.get(statement) if k.lanes == 1 else None
     if schedule is None:
