@@ -106,6 +106,7 @@ class Lowering:
         is_heavy: whether it costs more than arithmetic and moves for each element.
         is_coarse: whether ``parts`` say what it stands for.
         rearranges: whether each element of the result is one of an operand, moves aside.
+        tabulates: whether it tabulates what sizes alone decide: made once, however large it is.
     """
 
     __slots__ = ()
@@ -117,6 +118,7 @@ class Lowering:
     is_heavy: ClassVar[bool] = False
     is_coarse: ClassVar[bool] = False
     rearranges: bool = False
+    tabulates: bool = False
 
     @property
     def is_pointwise(self) -> bool:
@@ -289,6 +291,7 @@ class Native(Lowering):
     ranks: tuple[int, ...]
     numbers: NumbersRule
     rearranges: bool = field(default=False)
+    tabulates: bool = field(default=False)
     reads = "memory"
     kernel = "single"
     is_heavy = True

@@ -66,6 +66,7 @@ def run_kernel(
     functions: Mapping[str, Callable[..., Array]] = MappingProxyType({}),
     product: Callable[[Array, Array], Array] = np.matmul,
     multiply_add: Callable[[Array, Array, Array], Array] = fma,
+    routines: Mapping[str, Callable[..., Sequence[Array]]] = MappingProxyType({}),
 ) -> list[CheckFailure]:
     """Runs a kernel; outputs are written in place.
 
@@ -79,6 +80,7 @@ def run_kernel(
         product: what multiplies [..., m, k] by [..., k, n].
         multiply_add: x * y + z, by which squares are added: rounded once, or twice on targets that
             have it not in one.
+        routines: stand in for the references of native routines of these names, as functions do.
 
     Returns:
         the first failure, by position, of each site that failed, in the order of sites.
@@ -89,7 +91,7 @@ def run_kernel(
         UnsupportedError: for a product of packed panels, whose layout is the target's.
     """
     verify_kernel(kernel)
-    interpreter = _Interpreter(kernel, dims, functions, product, multiply_add)
+    interpreter = _Interpreter(kernel, dims, functions, product, multiply_add, routines)
     interpreter.bind(arrays)
     with np.errstate(all="ignore"):
         interpreter.body(None, kernel.body)
@@ -137,12 +139,14 @@ class _Interpreter:
         functions: Mapping[str, Callable[..., Array]],
         product: Callable[[Array, Array], Array],
         multiply_add: Callable[[Array, Array, Array], Array],
+        routines: Mapping[str, Callable[..., Sequence[Array]]],
     ) -> None:
         self._kernel = kernel
         self._dims = dims
         self._functions = functions
         self._product = product
         self._multiply_add = multiply_add
+        self._routines = routines
         self._rooms: dict[Buffer, _Room] = {}
         self._homes = scratch_homes(kernel)
         self._values: dict[Var, Array] = {}
@@ -440,7 +444,10 @@ class _Interpreter:
         if found.fault is not None and statement.site is not None:
             value = found.fault(*sources, *numbers)
             self._fail(statement.site, value != 0, value, numbers[-1])
-        results = found.reference(*sources, *numbers)
+        meaning: Callable[..., Sequence[Array]] = found.reference
+        if statement.routine in self._routines:
+            meaning = self._routines[statement.routine]
+        results = meaning(*sources, *numbers)
         for span, result in zip(statement.targets, results, strict=True):
             self._put(span.buffer, self._row(span), result)
 

@@ -87,7 +87,8 @@ def _frontier(
         if key in inexact and node.op is not broadcast_to_op:
             size = node.output.type.bytes
             assert isinstance(size, int), "only static types are taken"
-            if size > max(stored[key], SMALL_BYTES):
+            is_large = size > max(stored[key], SMALL_BYTES)
+            if is_large and not node.op.lowering.tabulates:
                 context.decline("precompute", node, f"{size} bytes would be made of {stored[key]}")
             elif context.decide("precompute", node):
                 wanted.append(node)

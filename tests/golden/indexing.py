@@ -6,6 +6,7 @@ from typing import Any
 
 import graphc as gx
 from golden.registry import numbers, p, program, variable
+from graphc.ops.fft.core import transform_pairs
 
 
 @program()
@@ -103,6 +104,15 @@ def random_states() -> Any:
     normal = gx.sqrt(-2.0 * gx.log(uniform + 1e-7)) * gx.cos(uniform[::-1] * 6.2831853)
     mixed = gx.mod(count * 6364136223846793005 + 1442695040888963407, 2**31)
     return [uniform, normal, uniform < 0.5, gx.group([state.assign(x), count.assign(mixed)])]
+
+
+@program()
+def transformed_rows() -> Any:
+    """Fourier transforms of pairs, of sizes known and unknown, and their gradients."""
+    x, y = p(3, 60, 2), p("n", None, 2, dtype="float64")
+    rows = transform_pairs(x, False, "none", "fft")
+    inverse = transform_pairs(y, True, "length", "ifft")
+    return [rows, inverse, *gx.gradients(gx.sum(rows * rows), [x])]
 
 
 @program()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import graphc as gx
+from graphc.ops.fft.core import transform_pairs
 
 Array = np.ndarray[Any, Any]
 
@@ -234,6 +235,16 @@ def sorting(r: Recorder) -> None:
     r.add("columns", gx.sort(r.normal(70, 20, dims=(None, 20)), axis=0))
 
 
+def transforms(r: Recorder) -> None:
+    """Fourier transforms of pairs: of few numbers, of large primes, of sizes of run time."""
+    for dtype in FLOATS:
+        for length in (1, 5, 24, 51, 256, 331, 1000):
+            pairs = r.normal(3, length, 2, dtype=dtype)
+            r.add(f"{length} of {dtype}", transform_pairs(pairs, length == 24, "root", "fft"))
+        rows = r.normal(3, 74, 2, dims=(3, None, 2), dtype=dtype)
+        r.add(f"symbolic of {dtype}", transform_pairs(rows, True, "length", "ifft"))
+
+
 def fast(r: Recorder) -> None:
     """What fast math allows: approximate functions, contracted and reordered arithmetic."""
     for dtype in FLOATS:
@@ -266,7 +277,7 @@ def training(r: Recorder) -> None:
 
 PROGRAMS: dict[str, Callable[[Recorder], None]] = {
     "scalars": scalars, "functions": functions, "arrays": arrays, "sorting": sorting,
-    "fast": fast, "training": training,
+    "transforms": transforms, "fast": fast, "training": training,
 }  # fmt: skip
 OPTIONS = {"fast": {"fast_math": frozenset({"nsz", "reassoc", "contract", "approx"})}}
 

@@ -79,6 +79,13 @@ FACTS: dict[str, dict[str, str]] = {
     "graphc/kernel/panels.py": {"TILE_VECTORS": "layout of packed matrices"},
     "graphc/kernel/printer.py": {"MAXIMUM_NESTING": "limit of texts"},
     "graphc/kernel/analysis/lane_groups.py": {"MOST": "a multiple at which loops are cut"},
+    "graphc/kernel/routines/fourier.py": {
+        "ERROR": "bound of the error",
+        "HEAD": "layout of tables",
+        "RADICES": "layout of tables",
+        "VECTOR_BITS": "layout of tables, so bits depend on it",
+        "WIDEST": "what tables hold, so bits depend on it",
+    },
     "graphc/kernel/routines/searching.py": {
         "TABLES": "layout of scratch",
         "TABLE_MARGIN": "layout of scratch",

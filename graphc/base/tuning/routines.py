@@ -34,6 +34,12 @@ class Routines(NamedTuple):
     count_element: int = 1_000
     """One element counted, or a count cleared."""
 
+    transform_number: int = 1_500
+    """A number of a row that is transformed."""
+
+    transform_row: int = 50_000
+    """And a row of any length."""
+
 
 ROUTINES = Routines()
 

@@ -103,7 +103,7 @@ class KernelComparison:
         expected = run_kernel(
             twin, interpreted, dims,
             functions=substitutes.functions, product=substitutes.product,
-            multiply_add=substitutes.multiply_add,
+            multiply_add=substitutes.multiply_add, routines=substitutes.routines,
         )  # fmt: skip
         guarded = {id(array): Guarded(array) for array in self.arrays}
         natives = [guarded[id(array)] for array in self.arrays]

@@ -1,8 +1,8 @@
-"""Compiled functions and products of class R, from which the interpreter takes their bits.
+"""Compiled functions, products and routines of class R: the interpreter takes their bits.
 
 Class R leaves results open within a bound, but the same on one target wherever the code stands. So
 a function is a plain compiled loop, and a product of matrices one chain of multiply-adds per
-element.
+element. A native routine stands for itself, held against its meaning at every call.
 """
 
 from __future__ import annotations
@@ -10,19 +10,23 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from graphc.base.errors import VerifyError
 from graphc.base.target import Target
 from graphc.checking.levels.loops import FUNCTIONS, Loops
 from graphc.codegen.gemm.builder import Builder
 from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.storage import element_of
 from graphc.codegen.llvm.types import ltype
+from graphc.codegen.routines import routine_library
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import DType, dtype, floating
 from graphc.kernel.fused_multiply_add import fma
+from graphc.kernel.routines import REGISTRY, Routine
 from graphc.runtime import jit
 
 Inspector = Callable[[str, DType, Sequence[Array], Array], None]
@@ -34,6 +38,7 @@ class Substitutes:
 
     Attributes:
         functions: by the name of the primitive.
+        routines: those whose bits are open, by name.
     """
 
     def __init__(self, target: Target, inspect: Inspector | None = None) -> None:
@@ -42,6 +47,11 @@ class Substitutes:
         self._loops: dict[tuple[str, DType], tuple[Loops, str]] = {}
         self._chains: dict[DType, Any] = {}
         self.functions = {name: self._function(name) for name in FUNCTIONS}
+        self.routines = {
+            name: self._routine(routine)
+            for name, routine in REGISTRY.items()
+            if routine.error is not None
+        }
 
     def _function(self, name: str) -> Callable[..., Array]:
         def call(*operands: Array) -> Array:
@@ -55,6 +65,32 @@ class Substitutes:
             if self._inspect is not None:
                 self._inspect(name, element, arrays, result)
             return result
+
+        return call
+
+    def _routine(self, routine: Routine) -> Callable[..., Sequence[Array]]:
+        error = routine.error
+        assert error is not None, "others have the bits of their reference"
+
+        def call(*operands: Any) -> Sequence[Array]:
+            sources, numbers = operands[: routine.sources], operands[routine.sources :]
+            expected = routine.reference(*operands)
+            results = [np.empty(array.shape, array.dtype) for array in expected]
+            arrays = [*sources, *results]
+            dtypes = tuple(dtype(array.dtype) for array in arrays)
+            function = _routine_function(routine.name, dtypes, len(numbers), self._target)
+            room = np.empty(routine.room(dtypes, numbers), np.uint8)
+            batch = expected[0].shape[:-1]
+            wide = [np.broadcast_to(array, (*batch, array.shape[-1])) for array in arrays]
+            for place in np.ndindex(batch):
+                rows = [np.array(array[place]) for array in wide]
+                pointers = [row.ctypes.data for row in rows]
+                function(*pointers, *numbers, room.ctypes.data)
+                for result, row in zip(results, rows[routine.sources :], strict=True):
+                    result[place] = row
+            for result, right, allowed in zip(results, expected, error(*operands), strict=True):
+                _hold(routine.name, result, right, allowed)
+            return results
 
         return call
 
@@ -82,6 +118,31 @@ class Substitutes:
         for x, y, z in zip(left, right, result, strict=True):
             self._chains[element](x.ctypes.data, y.ctypes.data, z.ctypes.data, m, wide, k)
         return result.reshape(*batch, m, wide)[..., :n]
+
+
+def _hold(name: str, result: Array, right: Array, allowed: Array) -> None:
+    """Raises if a routine is further from its meaning than it may be, where that is a number."""
+    with np.errstate(all="ignore"):
+        wrong = np.abs(result - right) > allowed
+    wrong |= np.isfinite(right) & np.isfinite(allowed) & ~np.isfinite(result)
+    if wrong.any():
+        place = tuple(int(n) for n in np.argwhere(wrong)[0])
+        raise VerifyError(
+            f"{name} gives {result[place]} at {list(place)}, not {right[place]}, and in "
+            f"{int(wrong.sum()) - 1} more places"
+        )
+
+
+@cache
+def _routine_function(
+    name: str, dtypes: tuple[DType, ...], numbers: int, target: Target
+) -> Any:
+    symbol, module = routine_library(name, dtypes, target)
+    library = jit.load(module.text, (symbol,), target)
+    pointers, words = [ctypes.c_void_p] * len(dtypes), [ctypes.c_int64] * numbers
+    function = library.function(symbol, *pointers, *words, ctypes.c_void_p)
+    function.library = library
+    return function
 
 
 _CHAIN_LANES = 16

@@ -14,6 +14,8 @@ from typing import TypeAlias
 from graphc.base.target import Target
 from graphc.codegen.llvm.module import Module, ModuleEmitter
 from graphc.codegen.routines.counting import emit_bincount, emit_binsum
+from graphc.codegen.routines.fourier.tables import emit_fft_table
+from graphc.codegen.routines.fourier.transforms import emit_fft
 from graphc.codegen.routines.histograms import emit_histogram
 from graphc.codegen.routines.largest import emit_top_k
 from graphc.codegen.routines.searching import emit_searchsorted
@@ -31,6 +33,8 @@ EMITTERS: Mapping[str, Emit] = {
     "bincount": emit_bincount,
     "binsum": emit_binsum,
     "histogram": emit_histogram,
+    "fft": emit_fft,
+    "fft_table": emit_fft_table,
 }
 """What emits each routine."""
 

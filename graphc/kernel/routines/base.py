@@ -34,6 +34,8 @@ class Routine:
         fault: of one that may fail: from the same as ``reference`` for each row the index that is
             out of range, 0 for none. So 0 must be an index that never is. The last of the numbers
             is what indices must be below.
+        error: of one whose bits are open (class R): from the same as ``reference`` for each target
+            how far its elements may be from those of the reference.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Routine:
     room: Callable[[DTypes, Numbers], Dim]
     work: Callable[[DTypes, Numbers], Dim]
     fault: Callable[..., Any] | None = None
+    error: Callable[..., Sequence[Any]] | None = None
 
 
 REGISTRY: dict[str, Routine] = {}

@@ -1,0 +1,1 @@
+"""The routines of discrete Fourier transforms."""

@@ -1,0 +1,250 @@
+"""The routine ``fft``: rows by a table that says how (``graphc.kernel.routines.fourier``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphc.base.target import CACHE_LINE
+from graphc.codegen.gemm.builder import Builder, each_span
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.routine import Cell
+from graphc.codegen.llvm.types import I64, PTR
+from graphc.codegen.routines.fourier.columns import (
+    Vectors,
+    emit_first,
+    emit_load,
+    emit_pass,
+    emit_prime,
+)
+from graphc.codegen.routines.fourier.rows import emit_rows, emit_short, emit_squares
+from graphc.codegen.routines.fourier.straight import times
+from graphc.ir.dtypes import DType
+from graphc.kernel.routines.fourier import (
+    HEAD,
+    LOADING,
+    ODD_PARTS,
+    PARTS,
+    RADICES,
+    STRAIGHT,
+)
+
+
+def aligned(f: Builder, room: Reg) -> Reg:
+    """The first line of a cache in a room."""
+    number = f.assign(I64, f"ptrtoint {room} to i64").up_to(CACHE_LINE)
+    return f.assign(PTR, f"inttoptr {number} to ptr")
+
+
+def head(f: Builder, v: Vectors, table: Reg, place: Reg | int) -> Reg:
+    """A number of a table's head."""
+    return f.convert("fptosi", f.load(v.at(f, table, place), v.element, v.dtype.bytes), "i64")
+
+
+def emit_direct(module: ModuleEmitter, name: str, v: Vectors, *, even: bool = False) -> str:
+    """Defines (source, target, table, length, swap, factor, room): a transform that is no
+    convolution, of packed pairs. Results are multiplied by the factor; with ``swap`` the parts of
+    numbers change places, on both sides: that makes it the inverse. If ``even`` it is for lengths
+    of convolutions alone."""
+    if module.has(name):
+        return name
+    primes = {n for n in ODD_PARTS if n > 1} | {2, 4, 8}
+    firsts, passes = (
+        {n: emit(module, f"{name}_{kind}{n}", v, n) for n in radices if not even or n in primes}
+        for emit, kind, radices in (
+            (emit_first, "first", LOADING),
+            (emit_pass, "pass", STRAIGHT),
+        )
+    )
+    rows = {v.lanes: emit_rows(module, f"{name}_rows{v.lanes}", v, v.lanes, None)}
+    load = prime = ""
+    if not even:
+        load = emit_load(module, f"{name}_load", v)
+        prime = emit_prime(module, f"{name}_prime", v)
+        squares = emit_squares(module, f"{name}_squares", v)
+        for n in PARTS:
+            if n < v.lanes:
+                rows[n] = emit_rows(module, f"{name}_rows{n}", v, n, squares)
+    short = emit_short(module, f"{name}_short", v)
+    f = Builder(module, name, "*source *target *table length swap *factor *room")
+    source, target, table, length, swap, factor, room = f.given(
+        "source", "target", "table", "length", "swap", "factor", "room"
+    )
+    parts = head(f, v, table, 0)
+    columns = length.udiv(parts)
+    roots = v.at(f, table, HEAD)
+    here = Cell(room)
+    spare = v.numbers(f, room, f.most(columns, v.lanes))
+    there = Cell(spare)
+    after = v.numbers(f, spare, f.most(columns, v.lanes))
+    radix = head(f, v, table, RADICES)
+    groups = Cell(columns)
+    with f.switch(radix) as case:
+        if not even:
+            with case(1):
+                f.call(load, None, source, room, parts, columns, swap)
+        for number, function in firsts.items():
+            with case(number):
+                left = columns.udiv(number)
+                f.call(function, None, source, room, roots, left, swap)
+                groups.value = left
+    stride = Cell(radix)
+    next_one = Cell(f.const(RADICES + 1))
+    with f.repeat() as leave_if:
+        leave_if(groups.value <= 1)
+        radix = head(f, v, table, next_one.value)
+        groups.value = groups.value.udiv(radix)
+        operands = here.value, there.value, roots, groups.value, stride.value
+        with f.switch(radix) as case:
+            for each, function in passes.items():
+                with case(each):
+                    f.call(function, None, *operands)
+        if not even:
+            with f.when(radix > max(STRAIGHT)):
+                f.call(prime, None, *operands, radix, after)
+        before = here.value
+        here.value = there.value
+        there.value = before
+        stride.value = stride.value * radix
+        next_one.value = next_one.value + 1
+    behind = v.at(f, roots, columns * 2)
+    is_short = columns < v.lanes
+    final = f.select(is_short, after, target)
+    apart = f.most(columns, v.lanes)
+    with f.switch(parts) as case:
+        for each, function in rows.items():
+            with case(each):
+                f.call(function, None, here.value, final, behind, apart, apart, swap, factor)
+    with f.when(is_short):
+        f.call(short, None, after, target, parts, columns)
+    f.finish()
+    return name
+
+
+def emit_product(module: ModuleEmitter, name: str, v: Vectors) -> str:
+    """Defines (target, a, b, count, before, after, factor): products of packed pairs. Parts of the
+    first one's change places ``before``, those of the result ``after``."""
+    if module.has(name):
+        return name
+    f = Builder(module, name, "*target *a *b count before after *factor")
+    target, a, b, count, before, after, factor = f.given(
+        "target", "a", "b", "count", "before", "after", "factor"
+    )
+    size = v.dtype.bytes
+    scale = f.load(factor, v.element, size)
+    for index, type_, _ in each_span(f, count, v.vector, masked=False):
+        lanes = type_.lanes
+        swaps = [v.swaps(f, swap, lanes) for swap in (before, f.const(0), after)]
+        places = [v.at(f, base, index * 2) for base in (a, b, target)]
+        x, w = (
+            v.parted(f, f.load(place, type_, size), f.load(v.at(f, place, lanes), type_, size), s)
+            for place, s in zip(places[:2], swaps[:2], strict=True)
+        )
+        real, imaginary = times(f, x, w)
+        spread = f.splat(scale, lanes)
+        pairs = v.paired(f, (real * spread, imaginary * spread), swaps[2])
+        for n, pair in enumerate(pairs):
+            f.store(pair, v.at(f, places[2], n * lanes), size)
+    f.finish()
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """Where a table has what a convolution takes.
+
+    Attributes:
+        length: of the convolution.
+        chirp, filter: addresses of pairs.
+    """
+
+    length: Reg
+    chirp: Reg
+    filter: Reg
+
+
+def convolution(f: Builder, v: Vectors, table: Reg, length: Reg) -> Convolution:
+    """That of rows of a length; of a table that has one."""
+    parts, odd, power = (head(f, v, table, n) for n in range(RADICES))
+    whole = odd << power
+    columns = whole.udiv(parts)
+    blocks = (columns + (v.lanes - 1)).udiv(v.lanes)
+    behind = columns * 2 + parts * (blocks + v.lanes) * 2
+    chirp = v.at(f, table, HEAD, behind)
+    return Convolution(whole, chirp, v.at(f, chirp, length * 2))
+
+
+def emit_convolved(module: ModuleEmitter, name: str, v: Vectors) -> str:
+    """Defines (source, target, table, length, swap, factor, room): a transform that is one."""
+    direct = emit_direct(module, f"{name}_even", v, even=True)
+    product = emit_product(module, f"{name}_product", v)
+    f = Builder(module, name, "*source *target *table length swap *factor *room")
+    source, target, table, length, swap, factor, room = f.given(
+        "source", "target", "table", "length", "swap", "factor", "room"
+    )
+    found = convolution(f, v, table, length)
+    whole = found.length
+    first = room
+    second = v.at(f, first, whole * 2)
+    rest = v.at(f, second, whole * 2)
+    one = f.alloca(v.element, 1, 8)
+    f.store(f.const(1.0, v.element), one, v.dtype.bytes)
+    f.call(product, None, first, source, found.chirp, length, swap, 0, one)
+    f.fill_bytes(v.at(f, first, length * 2), 0, (whole - length) * (2 * v.dtype.bytes))
+    f.call(direct, None, first, second, table, whole, 0, one, rest)
+    f.call(product, None, first, second, found.filter, whole, 0, 0, one)
+    f.call(direct, None, first, second, table, whole, 1, one, rest)
+    f.call(product, None, target, second, found.chirp, length, 0, swap, factor)
+    f.finish()
+    return name
+
+
+def emit_transform(module: ModuleEmitter, name: str, v: Vectors) -> str:
+    """Defines (source, target, table, length, inverse, scale, room): a row of packed pairs."""
+    if module.has(name):
+        return name
+    direct = emit_direct(module, f"{name}_direct", v)
+    convolved = emit_convolved(module, name=f"{name}_convolved", v=v)
+    f = Builder(module, name, "*source *target *table length inverse scale *room")
+    source, target, table, length, inverse, scale, room = f.given(
+        "source", "target", "table", "length", "inverse", "scale", "room"
+    )
+    factor = f.alloca(v.element, 1, 8)
+    size = f.convert("sitofp", length, "double")
+    root = f.intrinsic("sqrt", size.type, size)
+    divisor = f.select(scale.equals(1), size, f.select(scale.equals(2), root, 1.0))
+    ratio = 1.0 / divisor
+    if v.dtype.bits < 64:
+        ratio = f.convert("fptrunc", ratio, v.element.text)
+    f.store(ratio, factor, v.dtype.bytes)
+    is_direct = head(f, v, table, 1).equals(0)
+    operands = source, target, table, length, inverse, factor, aligned(f, room)
+    with f.when(is_direct):
+        f.call(direct, None, *operands)
+    f.leave_if(is_direct)
+    f.call(convolved, None, *operands)
+    f.finish()
+    return name
+
+
+def emit_fft(module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) -> None:
+    """Defines the routine ``fft``."""
+    v = Vectors(dtypes[0])
+    row = emit_transform(module, f"{name}_row", v)
+    f = Builder(module, name, "*source *table *target length inverse scale *room", internal=False)
+    source, table, target, length, inverse, scale, room = f.given(
+        "source", "table", "target", "length", "inverse", "scale", "room"
+    )
+    f.call(row, None, source, target, table, length, inverse, scale, room)
+    f.finish()
+
+
+__all__ = [
+    "aligned",
+    "convolution",
+    "emit_convolved",
+    "emit_direct",
+    "emit_fft",
+    "emit_product",
+    "head",
+]

@@ -1,0 +1,280 @@
+"""Discrete Fourier transforms of rows of complex numbers, which are pairs: real part, imaginary
+part.
+
+A row of ``parts · columns`` numbers is a matrix of ``parts`` columns, each as many numbers long as
+there are ``columns`` of results: its columns are transformed side by side, one in each lane of a
+vector, and then its rows. Where a row has no such divisor, or a large prime factor, its transform
+is a convolution of a good length (L. Bluestein, "A linear filtering approach to the computation of
+discrete Fourier transform", 1970). How, and all the roots of unity that it takes, stands in a
+*table*, made by a routine of its own:
+
+* the head: ``parts``; if it is a convolution, of what length, as an odd number and a power of two;
+  the radices of the columns, ended by 0. A first one of 1 says that a pass of its own loads them.
+* the roots of the columns, ``columns`` pairs;
+* for each part, the roots of the first ``lanes`` columns, real parts before imaginary ones;
+* for each block of ``lanes`` columns a root for each part, by which the former are multiplied.
+  The last block ends with the last column;
+* of a convolution, the ``length`` pairs of the chirp, and the transform of its conjugate.
+
+What it is does not depend on the target, so no bits do, but for fused multiply-add.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.base.tuning.routines import ROUTINES
+from graphc.ir.dims.expressions import Dim
+from graphc.ir.dtypes import DType
+from graphc.ir.dtypes import dtype as as_dtype
+from graphc.kernel.routines.base import DTypes, Numbers, Routine, enter
+
+HEAD = 40
+"""Elements of a table's head; radices begin at 3."""
+RADICES = 3
+VECTOR_BITS = 512
+"""Of the vectors that columns are in, on every target."""
+STRAIGHT = (8, 4, 2, 3, 5, 7)
+"""Radices that have code of their own."""
+PARTS = (16, 15, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1)
+"""How many columns there may be."""
+LOADING = (8, 4, 2, 3, 5)
+"""Those of them that can be the first, if all lanes have a column."""
+WIDEST = 12
+"""Prime factors are up to so many times the number of parts."""
+ODD_PARTS = (1, 3, 5)
+"""What lengths of convolutions are, times a power of two of at least 16."""
+SCALES = ("none", "length", "root")
+"""What results are divided by: nothing, the length, or its square root."""
+
+
+def lanes_of(dtype: DType) -> int:
+    """Numbers of a vector."""
+    return VECTOR_BITS // dtype.bits
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a length is transformed.
+
+    Attributes:
+        length: of the transform itself; of a convolution, that one's.
+        parts: how many columns are transformed side by side.
+        radices: of the columns.
+        odd: of a convolution, the odd part of its length; else 0.
+    """
+
+    length: int
+    parts: int
+    radices: tuple[int, ...]
+    odd: int = 0
+
+    @property
+    def columns(self) -> int:
+        """Numbers of a column."""
+        return self.length // self.parts
+
+
+def _direct(length: int, lanes: int) -> Way | None:
+    parts = next(n for n in PARTS if n <= lanes and length % n == 0)
+    if parts != length and 4 * parts < lanes:
+        return None
+    rest = length // parts
+    twos = (rest & -rest).bit_length() - 1
+    eights = max(0, twos - 4 if twos % 3 == 1 else twos) // 3
+    fours, two = divmod(twos - 3 * eights, 2)
+    radices = [8] * eights + [4] * fours + [2] * two
+    rest >>= twos
+    prime = 3
+    while rest > 1 and prime <= WIDEST * parts:
+        while rest % prime == 0:
+            radices.append(prime)
+            rest //= prime
+        prime += 2
+    if rest > 1:
+        return None
+    if parts != lanes or not radices or radices[0] not in LOADING:
+        radices.insert(0, 1)
+    return Way(length, parts, tuple(radices))
+
+
+def way_of(length: int, dtype: DType) -> Way:
+    """How rows of that length are transformed."""
+    lanes = lanes_of(dtype)
+    found = _direct(length, lanes)
+    if found is not None:
+        return found
+    least = 2 * length - 1
+    odd, power = min(
+        ((odd, max(4, (-(-least // odd) - 1).bit_length())) for odd in ODD_PARTS),
+        key=lambda pair: pair[0] << pair[1],
+    )
+    found = _direct(odd << power, lanes)
+    assert found is not None
+    return Way(found.length, found.parts, found.radices, odd)
+
+
+# --- sizes ---------------------------------------------------------------------------------------
+
+
+def table_size(length: Dim, dtype: DType) -> Dim:
+    """Elements of the table for rows of that length; a bound if it is not known."""
+    if not isinstance(length, int):
+        bound: Dim = 9 * length + 2048
+        return bound
+    way, lanes = way_of(length, dtype), lanes_of(dtype)
+    blocks = -(-way.columns // lanes)
+    size = HEAD + 2 * way.columns + 2 * way.parts * (lanes + blocks)
+    return size + 2 * (length + way.length) if way.odd else size
+
+
+def _room_of(length: Dim, dtype: DType) -> Dim:
+    """Bytes: two copies of the columns, what a large radix and a short row need; and of
+    convolutions two rows."""
+    lanes = lanes_of(dtype)
+    fixed = 2 * lanes * (WIDEST + 1) * lanes + VECTOR_BITS // 8
+    if not isinstance(length, int):
+        bound: Dim = dtype.bytes * (22 * length + 4 * lanes * lanes + fixed + 1024)
+        return bound
+    way = way_of(length, dtype)
+    size = 4 * lanes * max(way.columns, lanes) + fixed
+    return dtype.bytes * (size + 4 * way.length if way.odd else size)
+
+
+def _work(dtypes: DTypes, numbers: Numbers) -> Dim:
+    return ROUTINES.transform_row + ROUTINES.transform_number * numbers[0]
+
+
+def _room(dtypes: DTypes, numbers: Numbers) -> Dim:
+    return _room_of(numbers[0], dtypes[0])
+
+
+def _table_work(dtypes: DTypes, numbers: Numbers) -> Dim:
+    return 16 * _work(dtypes, numbers)
+
+
+def _table_room(dtypes: DTypes, numbers: Numbers) -> Dim:
+    return _room_of(numbers[0], dtypes[-1])
+
+
+# --- meaning -------------------------------------------------------------------------------------
+
+
+def _roots(exponents: Any, circle: int) -> Any:
+    """exp(-2πi · exponent / circle), from the nearest multiple of an eighth."""
+    eighth, rest = np.divmod(8 * (np.asarray(exponents) % circle), circle)
+    odd = eighth % 2 == 1
+    angle = (np.pi / 4) * (np.where(odd, circle - rest, rest) / circle)
+    cosine, sine = np.cos(angle), np.sin(angle)
+    swaps = (eighth + 1) & 2 != 0
+    cosine, sine = np.where(swaps, sine, cosine), np.where(swaps, cosine, sine)
+    cosine = np.where((eighth + 2) & 4 != 0, -cosine, cosine)
+    return cosine - 1j * np.where(eighth & 4 != 0, -sine, sine)
+
+
+def _pairs(numbers: Any) -> Any:
+    return np.ascontiguousarray(numbers, np.complex128).view(np.float64).reshape(-1)
+
+
+def table_of(length: int, size: int, dtype: DType) -> Any:
+    """The table for rows of a length, with zeros up to the size."""
+    way, lanes = way_of(length, dtype), lanes_of(dtype)
+    columns, whole = way.columns, way.length
+    head = np.zeros(HEAD)
+    power = (whole // way.odd).bit_length() - 1 if way.odd else 0
+    head[:RADICES] = way.parts, way.odd, power
+    head[RADICES : RADICES + len(way.radices)] = way.radices
+    parts = np.arange(way.parts)[:, None]
+    first = _roots(parts * np.arange(lanes), whole)
+    starts = np.minimum(np.arange(0, columns, lanes), max(columns - lanes, 0))
+    pieces = [
+        head,
+        _pairs(_roots(np.arange(columns), columns)),
+        np.stack([first.real, first.imag], 1).reshape(-1),
+        _pairs(_roots(starts[:, None] * parts[:, 0], whole)),
+    ]
+    if way.odd:
+        places = np.arange(length)
+        chirp = _roots(places * places % (2 * length), 2 * length)
+        circular = np.zeros(whole, np.complex128)
+        circular[:length] = chirp.conj()
+        circular[whole - places[1:]] = chirp[1:].conj()
+        pieces += [_pairs(chirp), _pairs(np.fft.fft(circular) / whole)]
+    table = np.concatenate(pieces)
+    return np.concatenate([table, np.zeros(size - len(table))]).astype(dtype.numpy)
+
+
+def transformed(row: Any, inverse: bool, scale: int) -> Any:
+    """The transforms of rows, whose last axes are numbers and their parts."""
+    wide: Any = np.asarray(row, np.float64 if row.dtype == np.float32 else np.longdouble)
+    length = row.shape[-2]
+    with np.errstate(all="ignore"):
+        numbers = wide[..., 0] + 1j * wide[..., 1]
+        # the inverse without a division by the length
+        result = np.fft.fft(numbers.conj()).conj() if inverse else np.fft.fft(numbers)
+        result = result / (1, length, math.sqrt(length))[scale]
+    return np.stack([result.real, result.imag], -1).astype(row.dtype)
+
+
+def _fft(row: Any, table: Any, length: int, inverse: int, scale: int) -> tuple[Any]:
+    pairs = row.reshape(*row.shape[:-1], length, 2)
+    return (transformed(pairs, bool(inverse), scale).reshape(row.shape),)
+
+
+def _fft_error(row: Any, table: Any, length: int, inverse: int, scale: int) -> tuple[Any]:
+    norm = np.sqrt(np.square(row, dtype=np.float64).sum(-1, keepdims=True))
+    units = ERROR * (1 + math.log2(length)) / (1, length, math.sqrt(length))[scale]
+    return (float(np.finfo(row.dtype).eps) * units * norm,)
+
+
+ERROR = 2.0
+"""Errors are within so many units of the norm of a row, times one and the logarithm of its length
+to base 2."""
+
+
+def _table(like: Any, length: int, size: int) -> tuple[Any]:
+    table = table_of(length, size, as_dtype(like.dtype))
+    return (np.broadcast_to(table, (*like.shape[:-1], size)),)
+
+
+def _table_error(like: Any, length: int, size: int) -> tuple[Any]:
+    way = way_of(length, as_dtype(like.dtype))
+    units = np.full(size, 2.0)
+    units[:HEAD] = 0.0
+    if way.odd:
+        end = int(table_size(length, as_dtype(like.dtype)))
+        norm = math.sqrt(2 * length) / way.length
+        units[end - 2 * way.length :] = ERROR * (1 + math.log2(way.length)) * norm
+    return (float(np.finfo(like.dtype).eps) * units,)
+
+
+FFT = enter(
+    Routine("fft", 2, 1, ("length", "inverse", "scale"), _fft, _room, _work, error=_fft_error)
+)
+FFT_TABLE = enter(
+    Routine(
+        "fft_table", 1, 1, ("length", "size"), _table, _table_room, _table_work, error=_table_error
+    )
+)
+
+__all__ = [
+    "FFT",
+    "FFT_TABLE",
+    "HEAD",
+    "LOADING",
+    "ODD_PARTS",
+    "PARTS",
+    "RADICES",
+    "SCALES",
+    "STRAIGHT",
+    "WIDEST",
+    "lanes_of",
+    "table_of",
+    "table_size",
+    "transformed",
+    "way_of",
+]

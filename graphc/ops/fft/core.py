@@ -1,0 +1,141 @@
+"""The transforms of rows, as core operations on pairs: real part, imaginary part.
+
+Invariant: rows are along the last axis but one, the pairs along the last. A row takes a table of
+its length, which is made once where that is known (``graphc.kernel.routines.fourier``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.base.errors import ShapeError
+from graphc.base.source import caller
+from graphc.ir.attributes import Attributes
+from graphc.ir.builder import apply
+from graphc.ir.dims.expressions import Dim, equal
+from graphc.ir.dtypes import FLOATS, DType
+from graphc.ir.lowering import Native
+from graphc.ir.op import Domain, Linear, NotDifferentiable, OpDef, register
+from graphc.ir.types import TensorType
+from graphc.ir.value import Value
+from graphc.kernel.routines.fourier import FFT_TABLE, SCALES, table_of, table_size, transformed
+from graphc.ops.guards import guarded, nonempty_pair, show, unproved
+from graphc.ops.source import constant_beside
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def _table_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
+    return [TensorType(inputs[0].dtype, (attrs["size"],))]
+
+
+def _table_reference(like: Any, length: int, size: int, guards: Any = ()) -> Any:
+    return FFT_TABLE.reference(np.reshape(like, 1), length, size)[0]
+
+
+def _table_numbers(inputs: Sequence[TensorType], attrs: Attributes) -> Sequence[Dim]:
+    return attrs["length"], attrs["size"]
+
+
+def _table_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
+    length = int(rng.integers(1, 80))
+    return [np.ones((), element.numpy)], {"length": length, "size": table_size(length, element)}
+
+
+fft_table_op = register(
+    OpDef(
+        name="fft_table",
+        doc="What fft needs for rows of attrs length numbers: how they are transformed, and roots "
+        "of unity; attrs size elements of the dtype of the input, a scalar that says nothing else.",
+        infer=_table_type,
+        reference=_table_reference,
+        derivative=NotDifferentiable("it depends on sizes alone"),
+        lowering=Native("fft_table", (0, 1), _table_numbers, tabulates=True),
+        numerics="R",
+        domain=Domain(FLOATS, example=_table_example),
+    )
+)
+
+
+def table_for(rows: Value, length: Dim, name: str) -> Value:
+    """The table for rows of a length, of the dtype of a value and in its graph.
+
+    Raises:
+        ShapeError: for rows without a number, naming the function: now, or when the graph runs.
+    """
+    message = f"{name}: a transform of {{}} numbers"
+    guards = unproved([nonempty_pair(length)], message, length, hint="it needs one at least")
+    like = constant_beside(1.0, rows.dtype, rows)
+    size = table_size(length, rows.dtype)
+    return apply(fft_table_op, like, length=length, size=size, **guarded(guards))
+
+
+# --- transforms of complex numbers ---------------------------------------------------------------
+
+
+def _fft_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
+    pairs, table = inputs
+    if pairs.rank < 2 or table.rank != 1 or equal(pairs.shape[-1], 2) is False:
+        raise ShapeError(
+            f"fft takes pairs [..., n, 2] and a table, not {show(pairs.shape)} and "
+            f"{show(table.shape)}",
+            where=caller(),
+        )
+    return [pairs]
+
+
+def _fft_reference(pairs: Any, table: Any, inverse: bool, scale: str) -> Any:
+    return transformed(pairs, inverse, SCALES.index(scale))
+
+
+def _fft_numbers(inputs: Sequence[TensorType], attrs: Attributes) -> Sequence[Dim]:
+    return inputs[0].shape[-2], int(attrs["inverse"]), SCALES.index(attrs["scale"])
+
+
+def _fft_transpose(
+    cotangent: Value, inputs: Sequence[Value], output: Value, attrs: Attributes
+) -> Sequence[Value | None]:
+    # of a complex symmetric matrix, in pairs, the transpose is that of its conjugate
+    inverse, scale = not attrs["inverse"], attrs["scale"]
+    return apply(fft_op, cotangent, inputs[1], inverse=inverse, scale=scale), None
+
+
+def _fft_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
+    length = int(rng.integers(1, 60))
+    rows = rng.normal(size=(3, length, 2)).astype(element.numpy)
+    table = table_of(length, int(table_size(length, element)), element)
+    scale = SCALES[int(rng.integers(len(SCALES)))]
+    return [rows, table], {"inverse": bool(rng.integers(2)), "scale": scale}
+
+
+fft_op = register(
+    OpDef(
+        name="fft",
+        doc="Discrete Fourier transforms of rows along the last axis but one, of numbers that are "
+        "pairs along the last; the second input is the table of the length. attrs inverse: the "
+        "sign of exponents is positive; attrs scale: what results are divided by, none, the "
+        "length, or its square root.",
+        infer=_fft_type,
+        reference=_fft_reference,
+        derivative=Linear(_fft_transpose, fixed=(1,)),
+        lowering=Native("fft", (2, 1, 2), _fft_numbers),
+        numerics="R",
+        domain=Domain(FLOATS, example=_fft_example),
+    )
+)
+
+
+def transform_pairs(pairs: Value, inverse: bool, scale: str, name: str) -> Value:
+    """The transforms of rows [..., n, 2]; the scale is one of ``SCALES``.
+
+    Raises:
+        ShapeError: for rows without a number, naming the function.
+    """
+    table = table_for(pairs, pairs.shape[-2], name)
+    return apply(fft_op, pairs, table, inverse=inverse, scale=scale)
+
+
+__all__ = ["fft_op", "fft_table_op", "table_for", "transform_pairs"]
