@@ -69,6 +69,12 @@ RANDOM = """\
 Functions of `graphc.random`; [the guide](guide.md#random-numbers) says how keys are used.
 """
 
+LINALG = """\
+## Linear algebra
+
+Functions of `graphc.linalg`; [numerics.md](numerics.md#linear-algebra) says how accurate they are.
+"""
+
 OPERATIONS = """\
 ## Operations
 
@@ -124,13 +130,19 @@ _MEMBERS = {
 }
 """What is asked of objects; executables have a page of their own, inspecting.md."""
 
+_OF_GRAPHC = frozenset(
+    f"graphc.ops.{name}" for name in ("linalg.matmul", "linalg.products", "move.triangles")
+)
+"""Modules of functions that ``graphc`` has too."""
+
 _TOOLS = ("aot.compile", "aot.load", "debug.bisect", "testing.expect")
 
 
 def page() -> str:
     """The whole page."""
     parts = [INTRODUCTION, FUNCTIONS, *_functions(), OTHERS, *_others()]
-    parts += [OPTIMISERS, *_optimisers(), RANDOM, *_random(), OPERATIONS, _operations()]
+    parts += [OPTIMISERS, *_optimisers(), LINALG, *_linalg(), RANDOM, *_random()]
+    parts += [OPERATIONS, _operations()]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -183,6 +195,14 @@ def _random() -> Iterable[str]:
     random = importlib.import_module("graphc.random")
     for name in random.__all__:
         yield _entry(f"gx.random.{name}", getattr(random, name))
+
+
+def _linalg() -> Iterable[str]:
+    linalg = importlib.import_module("graphc.linalg")
+    for name in linalg.__all__:
+        function = getattr(linalg, name)
+        if inspect.isfunction(function) and function.__module__ not in _OF_GRAPHC:
+            yield _entry(f"gx.linalg.{name}", function)
 
 
 def _entry(label: str, item: Any) -> str:

@@ -26,6 +26,7 @@ _MODULES = {
     "aot": "graphc.aot",
     "array_api": "graphc.frontend.array_api",
     "debug": "graphc.debug",
+    "linalg": "graphc.linalg",
     "nn": "graphc.nn",
     "optim": "graphc.optim",
     "random": "graphc.random",
@@ -55,8 +56,9 @@ _NAMES = {
 
 _ERRORS = (
     "ArtifactError", "ConcreteValueError", "DTypeError", "FeedError", "FileError", "GradientError",
-    "GraphError", "GraphcError", "GraphcWarning", "IndexRangeError", "NameLookupError",
-    "NumericsError", "ParseError", "ShapeError", "UnsupportedError", "VerifyError",
+    "GraphError", "GraphcError", "GraphcWarning", "IndexRangeError", "LinAlgError",
+    "NameLookupError", "NumericsError", "ParseError", "ShapeError", "UnsupportedError",
+    "VerifyError",
 )  # fmt: skip
 
 _DTYPES = (
@@ -99,6 +101,8 @@ def _close_to(name: str) -> str:
     optimisers = optim.Optimizer.__subclasses__() + optim.Adam.__subclasses__()
     for optimiser in (each.__name__ for each in optimisers):
         spellings.setdefault(optimiser, f"gx.optim.{optimiser}")
+    for known in importlib.import_module("graphc.linalg").__all__:
+        spellings.setdefault(known, f"gx.linalg.{known}")
     return instead_of(name, spellings)
 
 

@@ -150,9 +150,8 @@ def _guard_message(guard: Guard) -> str:
 
 
 def _site_message(site: Site) -> str:
-    """What an index error says: ``Site.failure``, with the index and the size left open."""
-    text = f"{site.what}: index {MARK} is out of range for axis {site.axis} of size {MARK}"
-    return text + _line(site.where)
+    """What the error says: ``Site.failure``, with the index and the size left open."""
+    return site.message(MARK, MARK) + _line(site.where)
 
 
 def _line(where: Location | None) -> str:

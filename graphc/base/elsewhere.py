@@ -206,9 +206,10 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
      "fetched array",
      "setxor1d trim_zeros unique_consecutive where_v2"),
     ("use gx.isin", "in1d"),
-    ("there are no decompositions or solvers: use numpy.linalg on fetched arrays",
-     "linalg inv solve det slogdet cholesky qr svd svdvals eig eigh eigvals eigvalsh lstsq pinv "
-     "matrix_rank matrix_power cond_number tensorinv tensorsolve expm logdet lu"),
+    ("use gx.linalg.slogdet(a).logabsdet", "logdet"),
+    ("there is none: use numpy.linalg on fetched arrays",
+     "qr svd svdvals eig eigh eigvals eigvalsh lstsq pinv matrix_rank matrix_power cond_number "
+     "tensorinv tensorsolve expm"),
     ("there is no Fourier transform: use numpy.fft on fetched arrays, or gx.matmul with its matrix",
      "fft ifft rfft irfft fft2 ifft2 fftn ifftn rfft2 irfft2 rfftn irfftn hfft ihfft fftshift "
      "ifftshift fftfreq rfftfreq stft istft"),

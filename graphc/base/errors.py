@@ -7,6 +7,8 @@ text, ``cause`` the pass or rule, ``hint`` how to mend it. All of it fits one sc
 
 from __future__ import annotations
 
+import numpy as np
+
 from graphc.base.source import Location
 
 
@@ -94,6 +96,10 @@ class NameLookupError(GraphcError, KeyError):
 
 class IndexRangeError(GraphcError, IndexError):
     """An index outside its axis."""
+
+
+class LinAlgError(GraphcError, np.linalg.LinAlgError):
+    """A matrix that is singular or not positive definite where it may not be."""
 
 
 class UnsupportedError(GraphcError, NotImplementedError):

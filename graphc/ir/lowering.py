@@ -282,9 +282,10 @@ NumbersRule: TypeAlias = Callable[[Sequence[TensorType], Attributes], Sequence[D
 class Native(Lowering):
     """Rows that are handed to a native routine (``graphc.kernel.routines``), by name.
 
-    The last axes of each operand and of the result are a row, as many as ``ranks`` says, the
-    result last; what stands before them is the same in all, or missing in operands that all rows
-    share. ``numbers(input_types, attrs)`` are the routine's.
+    The last axes of each operand and of each result are a row, as many as ``ranks`` says, results
+    last; what stands before them is the same in all, or missing in operands that all rows share.
+    Routines that take several rows at a time share none. ``numbers(input_types, attrs)`` are the
+    routine's.
     """
 
     routine: str

@@ -443,7 +443,7 @@ class _Interpreter:
         found = routine(statement.routine)
         if found.fault is not None and statement.site is not None:
             value = found.fault(*sources, *numbers)
-            self._fail(statement.site, value != 0, value, numbers[-1])
+            self._fail(statement.site, value != 0, found.reported(value), numbers[-1])
         meaning: Callable[..., Sequence[Array]] = found.reference
         if statement.routine in self._routines:
             meaning = self._routines[statement.routine]

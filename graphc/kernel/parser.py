@@ -141,7 +141,8 @@ class _Parser(Reader):
         axis = self.integer()
         self.word("of")
         what = self.string("what the check guards")
-        return Site(axis, what, self.where())
+        problem = self.string("a problem") if self.accept_word("problem") else ""
+        return Site(axis, what, self.where(), problem)
 
     # --- bodies ----------------------------------------------------------------------------------
 

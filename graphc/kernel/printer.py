@@ -91,7 +91,8 @@ def _buffer_name(name: str) -> str:
 
 
 def _site_text(site: Site) -> str:
-    return f"axis {site.axis} of {quote(site.what)}"
+    problem = f" problem {quote(site.problem)}" if site.problem else ""
+    return f"axis {site.axis} of {quote(site.what)}{problem}"
 
 
 class _Printer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from graphc.base.errors import IndexRangeError
+from graphc.base.errors import GraphcError, IndexRangeError, LinAlgError
 from graphc.base.source import Location
 from graphc.ir.dims.expressions import Dim
 from graphc.ir.types import TensorType
@@ -47,17 +47,28 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What a check guards, for the error: which axis of what, and the user's line."""
+    """What a check guards, for the error: which axis of what, and the user's line.
+
+    With a ``problem`` it is not an index that fails: a matrix has this problem, and the number of
+    it in a stack of matrices takes the place of the index.
+    """
 
     axis: int
     what: str
     where: Location | None = None
+    problem: str = ""
 
-    def failure(self, index: int, bound: int, launch: Location | None) -> IndexRangeError:
+    def message(self, index: object, bound: object) -> str:
+        """What is wrong with an index, or a matrix of this number, where there are ``bound``."""
+        if self.problem:
+            return f"{self.what}: matrix {index} of {bound} {self.problem}"
+        return f"{self.what}: index {index} is out of range for axis {self.axis} of size {bound}"
+
+    def failure(self, index: int, bound: int, launch: Location | None) -> GraphcError:
         """The error to raise; ``launch`` is the kernel's line, for a site that knows none."""
-        return IndexRangeError(
-            f"{self.what}: index {index} is out of range for axis {self.axis} of size {bound}",
-            where=launch if self.where is None else self.where,
+        error = LinAlgError if self.problem else IndexRangeError
+        return error(
+            self.message(index, bound), where=launch if self.where is None else self.where
         )
 
 

@@ -238,7 +238,7 @@ class _Replay:
             return Form("product", self.products[0].output.shape)
         singles = [n for n in self.region.nodes if n.op.lowering.kernel == "single"]
         if singles:
-            return Form("single", singles[0].output.shape)
+            return Form("single", singles[0].outputs[0].shape)
         return Form("map", self._piece(self.region.outputs[0]).shape)
 
     def run(self) -> Form:

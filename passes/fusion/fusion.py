@@ -261,7 +261,7 @@ class Fuser:
         """Starts a group of the kind of kernel that the node makes by itself."""
         kind = node.op.lowering.kernel
         assert kind is not None
-        self._start(kind, node, node.output.shape)
+        self._start(kind, node, node.outputs[0].shape)
 
     def _start(self, kind: Kind, node: Node, shape: Shape) -> None:
         self._join(self._new(kind, node, shape), node)

@@ -16,6 +16,7 @@ from functools import cache, partial
 import golden.columns
 import golden.control
 import golden.indexing
+import golden.matrices
 import golden.pointwise
 import golden.products
 import golden.refusals

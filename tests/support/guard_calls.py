@@ -422,6 +422,23 @@ call("next_key", "ab ab", lambda x, y: gx.random.normal(gx.random.next_key(), x.
 call("philox", "i:ab", lambda x: gx.random.philox(gx.random.key(1), x.astype("uint32")))
 call("philox", "i:ab", lambda x: gx.random.philox(gx.random.key(1), gx.stack([x, x, x, x], -1).astype("uint32")))  # noqa: E501
 
+# --- linear algebra ------------------------------------------------------------------------------
+
+
+def _well(x: Any) -> Any:
+    """Matrices near the identity, which are neither singular nor indefinite."""
+    return x * 0.01 + gx.eye(x.shape[-2], x.shape[-1], dtype=x.dtype)
+
+
+for _name in ("cholesky", "inv", "det"):
+    _function = getattr(gx.linalg, _name)
+    call(_name, "aa|daa", lambda x, f=_function: f(_well(x)))
+call("slogdet", "aa|daa", lambda x: list(gx.linalg.slogdet(_well(x))))
+call("lu", "ab ab|dab b", lambda x, y: [part * 1.0 for part in gx.linalg.lu(_well(x) + y)])
+for _name in ("solve", "solve_triangular"):
+    _function = getattr(gx.linalg, _name)
+    call(_name, "aa a|aa ab|daa ab|daa dab", lambda x, y, f=_function: f(_well(x), y))
+
 # --- derivatives and control flow, as calls ------------------------------------------------------
 
 call("gradients", "ab b", lambda x, y: gx.gradients(gx.sin(x), x, grad_ys=y))

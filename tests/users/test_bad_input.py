@@ -112,6 +112,28 @@ def test_random_numbers(name: str, model: Any) -> None:
                 judged(label, lambda named=named: function(*required, **named))
 
 
+LINALG = {"solve": 2, "solve_triangular": 2, "tensordot": 2, "vecdot": 2, "outer": 2, "cross": 2,
+          "matmul": 2}  # fmt: skip
+"""How many tensors functions of linear algebra need, where it is not one."""
+
+
+@pytest.mark.parametrize("name", [n for n in gx.linalg.__all__ if n != "LinAlgError"])
+def test_linear_algebra(name: str) -> None:
+    function, square = getattr(gx.linalg, name), gx.placeholder((3, 3))
+    count = LINALG.get(name, 1)
+    judged(name, lambda: function(*[square] * count))
+    for junk in JUNK:
+        for position, parameter in enumerate(inspect.signature(function).parameters):
+            label = f"{name}, {parameter}: {junk!r}"
+            given = [square] * count
+            if position < count:
+                given[position] = junk
+                judged(label, lambda given=given: function(*given))
+            else:
+                named = {parameter: junk}
+                judged(label, lambda given=given, named=named: function(*given, **named))
+
+
 @pytest.mark.parametrize("axis", [1.0, 1.5, True, "0", [0.0], np.float64(1), None, (0, "1")])
 def test_an_axis_is_an_int(axis: Any, model: Any) -> None:
     judged("argmax", lambda: gx.swapaxes(model.x, axis, 1), must_fail=True)

@@ -40,6 +40,16 @@ class Routines(NamedTuple):
     transform_row: int = 50_000
     """And a row of any length."""
 
+    most_small: int = 16
+    """Rows and columns up to which matrices are worked on in the lanes of vectors, so that those
+    of one step stay in a cache; larger ones fill vectors by themselves."""
+
+    matrix: int = 10_000
+    """A matrix that is factored, of any size."""
+
+    multiply_subtract: int = 100
+    """And an inner step of it."""
+
 
 ROUTINES = Routines()
 

@@ -7,6 +7,7 @@ from graphc.codegen.kernels.scope import EmitterTable, KernelScope
 from graphc.codegen.llvm.storage import storage
 from graphc.codegen.llvm.types import I64, PTR
 from graphc.codegen.routines import routine_library
+from graphc.kernel.routines import routine
 from graphc.kernel.statements.routines import Call
 from graphc.plan.abi import INDEX_ERROR
 
@@ -32,7 +33,8 @@ def emit_call(k: KernelScope, statement: Call) -> None:
     found = e.call(name, result, *operands)
     if statement.site is not None:
         with e.when(found.differs(0)):
-            report(k, INDEX_ERROR, statement.site, found, operands[-2])
+            value = routine(statement.routine).reported(found)
+            report(k, INDEX_ERROR, statement.site, value, operands[-2])
 
 
 EMITTERS: EmitterTable = {Call: emit_call}

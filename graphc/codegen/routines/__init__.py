@@ -14,6 +14,13 @@ from typing import TypeAlias
 from graphc.base.target import Target
 from graphc.codegen.llvm.module import Module, ModuleEmitter
 from graphc.codegen.routines.counting import emit_bincount, emit_binsum
+from graphc.codegen.routines.factoring import (
+    emit_cholesky,
+    emit_inverse,
+    emit_lu,
+    emit_solve,
+    emit_solve_triangular,
+)
 from graphc.codegen.routines.fourier.tables import emit_fft_table
 from graphc.codegen.routines.fourier.transforms import emit_fft
 from graphc.codegen.routines.histograms import emit_histogram
@@ -35,6 +42,11 @@ EMITTERS: Mapping[str, Emit] = {
     "histogram": emit_histogram,
     "fft": emit_fft,
     "fft_table": emit_fft_table,
+    "cholesky": emit_cholesky,
+    "inv": emit_inverse,
+    "lu": emit_lu,
+    "solve": emit_solve,
+    "solve_triangular": emit_solve_triangular,
 }
 """What emits each routine."""
 

@@ -33,9 +33,15 @@ class Routine:
         work: an estimate of the time, in picoseconds of one core, from the same.
         fault: of one that may fail: from the same as ``reference`` for each row the index that is
             out of range, 0 for none. So 0 must be an index that never is. The last of the numbers
-            is what indices must be below.
+            is what indices must be below. With a ``problem`` it is 1 more than the number of the
+            first matrix that has it.
         error: of one whose bits are open (class R): from the same as ``reference`` for each target
             how far its elements may be from those of the reference.
+        problem: what is wrong with a matrix for which the routine fails; empty where it is an
+            index that is out of range.
+        together: of one that takes several rows at a time, how many at most, by the dtypes of
+            sources and targets. The last of its numbers are then the number of the first of them,
+            how many they are, and how many there are in all.
     """
 
     name: str
@@ -47,6 +53,12 @@ class Routine:
     work: Callable[[DTypes, Numbers], Dim]
     fault: Callable[..., Any] | None = None
     error: Callable[..., Sequence[Any]] | None = None
+    problem: str = ""
+    together: Callable[[DTypes], int] | None = None
+
+    def reported(self, found: Any) -> Any:
+        """The index, or the number of the matrix, of what ``fault`` or the code found."""
+        return found - 1 if self.problem else found
 
 
 REGISTRY: dict[str, Routine] = {}

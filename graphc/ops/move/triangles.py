@@ -133,8 +133,7 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
     rows, columns = moved.shape[-2:]
     length = dim_max(dim_min(rows - down, columns - right), 0)
     if length == 0:
-        return with_shape(part(part(moved, moved.ndim - 2, 0, 0), moved.ndim - 1, 0, 1),
-                          (*moved.shape[:-2], 0), ())  # fmt: skip
+        return with_shape(part(moved, moved.ndim - 2, 0, 0), (*moved.shape[:-2], 0), ())
     square = part(part(moved, moved.ndim - 2, down, length), moved.ndim - 1, right, length)
     result: Value = surface_function("einsum")("...ii->...i", square)
     return result

@@ -1,0 +1,110 @@
+"""What functions of square matrices share: their operands, products and derivatives in short form.
+
+Invariant: operands of core ops are stacks of matrices [*B, m, n] with equal batch dims, of floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.base.errors import DTypeError, LinAlgError, ShapeError
+from graphc.base.source import caller
+from graphc.ir.dims.expressions import equal
+from graphc.ir.dtypes import FLOATS
+from graphc.ir.types import TensorType
+from graphc.ir.value import Value
+from graphc.ops.convert import as_value
+from graphc.ops.declare import float_operand
+from graphc.ops.guards import show, unproved
+from graphc.ops.linalg.matmul import contracted
+from graphc.ops.move.shape import swapaxes, with_shape
+from graphc.ops.move.triangles import tril
+
+
+def matrices(x: Any, name: str) -> Value:
+    """A stack of matrices of floats.
+
+    Raises:
+        ShapeError: for fewer than two axes.
+    """
+    value = float_operand(as_value(x))
+    if value.ndim < 2:
+        raise ShapeError(
+            f"{name} of shape {show(value.shape)}",
+            where=caller(),
+            hint="it takes a matrix, or a stack of them along the last two axes",
+        )
+    return value
+
+
+def squares(x: Any, name: str) -> Value:
+    """A stack of square matrices of floats.
+
+    Raises:
+        ShapeError: for other ones; at run time where sizes are unknown.
+    """
+    value = matrices(x, name)
+    rows, columns = value.shape[-2:]
+    message = f"{name}: the matrices of {{}} are not square"
+    guards = unproved([(rows, columns)], message, value.shape)
+    return with_shape(value, (*value.shape[:-1], rows), guards) if guards else value
+
+
+def require_matrices(inputs: Sequence[TensorType], name: str, *, square: bool = False) -> None:
+    """Checks the operands of a core op.
+
+    Raises:
+        DTypeError: for what are no floats of one dtype.
+        ShapeError: for what are no matrices, or the first no square ones.
+    """
+    first = inputs[0]
+    for operand in inputs:
+        if operand.dtype not in FLOATS or operand.dtype is not first.dtype:
+            raise DTypeError(f"{name} takes floats of one dtype, not {operand.dtype}")
+        if operand.rank < 2:
+            raise ShapeError(f"{name} of shape {show(operand.shape)}: it takes matrices")
+        if operand.shape[:-2] != first.shape[:-2]:
+            raise ShapeError(f"{name} of {show(first.shape)} and {show(operand.shape)}")
+    if square and equal(*first.shape[-2:]) is False:
+        raise ShapeError(f"{name} of {show(first.shape)}: the matrices are not square")
+
+
+def refuse(bad: Any, name: str, problem: str) -> None:
+    """The error of references for the first matrix that is bad.
+
+    Raises:
+        LinAlgError: if one is.
+    """
+    failing = np.flatnonzero(bad)
+    if failing.size:
+        raise LinAlgError(f"{name}: matrix {failing[0]} of {np.size(bad)} {problem}")
+
+
+def product(a: Value, b: Value) -> Value:
+    """a b"""
+    return contracted(a, b)
+
+
+def turned(a: Value) -> Value:
+    """aᵀ"""
+    return swapaxes(a, -1, -2)
+
+
+def lower_half(a: Value) -> Value:
+    """What is below the diagonal, and half of what is on it."""
+    below: Value = (tril(a) + tril(a, -1)) * 0.5
+    return below
+
+
+__all__ = [
+    "lower_half",
+    "matrices",
+    "product",
+    "refuse",
+    "require_matrices",
+    "squares",
+    "turned",
+]

@@ -1,0 +1,23 @@
+"""Factors of matrices, and what is solved with them: in lanes, alone, and in gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import graphc as gx
+from golden.registry import p, program
+
+
+@program()
+def factored_matrices() -> Any:
+    """Stacks, single matrices and ones of unknown size, in both dtypes."""
+    fetched: list[Any] = []
+    for dtype in ("float32", "float64"):
+        a, b = p(30, 4, 4, dtype=dtype), p(30, 4, 2, dtype=dtype)
+        fetched += [
+            gx.linalg.cholesky(a), gx.linalg.solve(a, b), gx.linalg.inv(a),
+            gx.linalg.solve_triangular(a, b, lower=True), *gx.linalg.lu(p(3, 5, 4, dtype=dtype)),
+        ]  # fmt: skip
+    x = p("n", 3, 3)
+    fetched += [gx.linalg.inv(p(40, 40)), gx.linalg.det(x), *gx.linalg.slogdet(x)]
+    return [*fetched, *gx.gradients(gx.linalg.cholesky(x), [x])]
