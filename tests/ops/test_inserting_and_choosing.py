@@ -76,9 +76,13 @@ def test_what_has_no_meaning_is_refused(
     assert caught.value.where is not None and caught.value.where.filename == __file__  # type: ignore[attr-defined]
 
 
-def test_nothing_is_repeated() -> None:
+def test_where_there_is_nothing_to_repeat_there_are_zeros() -> None:
     with gx.Graph() as graph:
-        x = gx.placeholder((None,))
-        y = gx.resize(x, (2, 2))
-    with pytest.raises(gx.ShapeError, match=r"resize of \[0\]"):
-        gx.Session(graph).run(y, {x: []})
+        x, empty = gx.placeholder((None,), "int32"), gx.placeholder((0, 3))
+        found = [gx.resize(x, (2, 2)), gx.resize(empty, 5)]
+    session = gx.Session(graph)
+    for size in (0, 1, 3, 4, 9):
+        array = np.arange(1, size + 1, dtype=np.int32)
+        some, none = session.run(found, {x: array, empty: np.ones((0, 3))})
+        np.testing.assert_array_equal(some, np.resize(array, (2, 2)))
+        np.testing.assert_array_equal(none, np.zeros(5))

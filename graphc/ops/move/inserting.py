@@ -13,14 +13,14 @@ import numpy as np
 from graphc.base.errors import ConcreteValueError, IndexRangeError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import shown
-from graphc.ir.dims.expressions import ceil_div, product
+from graphc.ir.dims.expressions import ceil_div, dim_max, product
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value, axis_of, converted, dims_of
-from graphc.ops.guards import nonempty_pair, unproved
 from graphc.ops.move.joining import concatenate
 from graphc.ops.move.shape import broadcast_to, moveaxis, ravel, with_shape
 from graphc.ops.move.slicing import part
+from graphc.ops.source import constant_beside
 
 
 def _axis(x: Any, axis: int | None, name: str) -> tuple[Value, int, int]:
@@ -142,14 +142,17 @@ def insert(x: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
 def resize(x: Any, new_shape: Any) -> Value:
     """The elements in row-major order in another shape, repeated from the first one as needed.
 
-    Raises:
-        ShapeError: for a tensor without elements that shall have some.
+    Where there are none it has zeros, as NumPy's.
     """
     value, shape = ravel(as_value(x)), dims_of(new_shape)
     size, wanted = value.shape[0], product(shape)
     if wanted == 0:
         return with_shape(part(value, 0, 0, 0), shape, ())
-    guards = unproved([nonempty_pair(size)], "resize of {}: there is nothing to repeat", [size])
-    value = with_shape(value, (size,), guards)
+    least = dim_max(size, 1)
+    if least != size:
+        zero = constant_beside(0, value.dtype, value)
+        value = concatenate([value, broadcast_to(zero, (least - size,))], 0)
+        value = with_shape(value, (least,), ())
+    size = least
     copies: Value = surface_function("broadcast_to")(value, (ceil_div(wanted, size), size))
     return with_shape(part(ravel(copies), 0, 0, wanted), shape, ())
