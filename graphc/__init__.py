@@ -51,14 +51,18 @@ _NAMES = {
     "gradients": ("graphc.frontend.differentiate", "gradients"),
     "jvp": ("graphc.frontend.differentiate", "jvp"),
     "save": ("graphc.frontend.saving", "save"),
+    "host_call": ("graphc.frontend.host_calls", "host_call"),
+    "print": ("graphc.frontend.host_calls", "print_"),
+    "check": ("graphc.frontend.host_calls", "check"),
+    "summary": ("graphc.frontend.host_calls", "summary"),
     "load": ("graphc.frontend.saving", "load"),
 }
 
 _ERRORS = (
-    "ArtifactError", "ConcreteValueError", "DTypeError", "FeedError", "FileError", "GradientError",
-    "GraphError", "GraphcError", "GraphcWarning", "IndexRangeError", "LinAlgError",
-    "NameLookupError", "NumericsError", "ParseError", "ShapeError", "UnsupportedError",
-    "VerifyError",
+    "ArtifactError", "CheckError", "ConcreteValueError", "DTypeError", "FeedError", "FileError",
+    "GradientError", "GraphError", "GraphcError", "GraphcWarning", "HostCallError",
+    "IndexRangeError", "LinAlgError", "NameLookupError", "NumericsError", "ParseError",
+    "ShapeError", "UnsupportedError", "VerifyError",
 )  # fmt: skip
 
 _DTYPES = (

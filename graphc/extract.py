@@ -6,25 +6,29 @@ written become outputs, and no node mutates anything: ``assign`` is gone, its va
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, compress
 
+import numpy as np
+
 from graphc.base.errors import FeedError, GraphError
 from graphc.base.source import caller
+from graphc.ir.attributes import Payload
 from graphc.ir.belonging import how_to_run
 from graphc.ir.builder import make_node
 from graphc.ir.dims.expressions import DimExpr, is_symbol, symbols_of
 from graphc.ir.equal import structure
-from graphc.ir.graph import Graph, Node
+from graphc.ir.graph import UNKNOWN, Graph, Node
 from graphc.ir.guard import Guard
 from graphc.ir.node_guards import demands, lifted
 from graphc.ir.recorder import Recorder, producer_of
 from graphc.ir.value import Value
 from graphc.ops.control import demand_op
 from graphc.ops.dim_guards import symbolic, with_sizes_asked
+from graphc.ops.host import after_op
 from graphc.ops.indexing.unread import checks_of_unread
-from graphc.ops.source import placeholder_op
+from graphc.ops.source import constant_op, placeholder_op
 from graphc.ops.state import assign_op, variable_op
 
 
@@ -60,6 +64,7 @@ class Extraction:
 def needed(recorder: Recorder, roots: Iterable[Value], stop: Collection[Value]) -> list[Node]:
     """The nodes that the roots need, by data or by control, in the order they were built."""
     nodes, positions, requires = recorder.nodes, recorder.positions, recorder.requires
+    is_token = None if recorder.order is None else _token_test(recorder)
     found = bytearray(len(nodes))
     stack = list(roots)
     while stack:
@@ -70,11 +75,47 @@ def needed(recorder: Recorder, roots: Iterable[Value], stop: Collection[Value]) 
         found[position] = True
         node = nodes[position]
         # the value before an assignment says which write it follows, not that it must run
-        stack += node.inputs[1:] if node.op is assign_op else node.inputs
+        if node.op is assign_op:
+            stack += node.inputs[1:]
+        elif is_token is not None and any(map(is_token, node.outputs)):
+            # nor does the token before an effect
+            stack += [value for value in node.inputs if not is_token(value)]
+        else:
+            stack += node.inputs
         if requires:
             for output in node.outputs:
                 stack += requires.get(output, ())
     return [*compress(nodes, found)]
+
+
+def _token_test(recorder: Recorder) -> Callable[[Value], bool]:
+    """Whether a value is a token of the order of effects."""
+    order, written = recorder.order, recorder.written
+    return lambda value: value is order or written.get(value) is order
+
+
+def in_order(recorder: Recorder, nodes: Sequence[Node]) -> list[Node]:
+    """The nodes of a graph with its ordered effects in a row: each reads the token of the one
+    before it among these nodes, the first a constant. What is demanded at the end is the last."""
+    if recorder.order is None:
+        return [*nodes]
+    is_token = _token_test(recorder)
+    result: list[Node] = []
+    token: Value | None = None
+    for node in nodes:
+        made = [value for value in node.outputs if is_token(value)]
+        if made:
+            if token is None:
+                start = make_node(constant_op, (), {"value": Payload(np.array(False))}, (), UNKNOWN)
+                result.append(start)
+                token = start.output
+            node = node.with_inputs([token if is_token(v) else v for v in node.inputs])
+            (token,) = made
+            place = node.provenance
+        result.append(node)
+    if token is not None:
+        result.append(make_node(demand_op, (token,), {}, (), place))
+    return result
 
 
 def relied(nodes: Sequence[Node], stop: Collection[Value] = ()) -> list[Node]:
@@ -166,15 +207,17 @@ def _relied(node: Node, seen: set[int] | None = None) -> Iterator[Value]:
 
 
 def without_assignments(nodes: Sequence[Node]) -> tuple[list[Node], dict[Value, Value]]:
-    """The nodes but for ``assign``, and what stands for the value of each assignment."""
+    """The nodes but for ``assign`` and ``after``, and what stands for the values of these."""
     stands_for: dict[Value, Value] = {}
-    if not any(node.op is assign_op for node in nodes):
+    if not any(node.op is assign_op or node.op is after_op for node in nodes):
         return list(nodes), stands_for
     result: list[Node] = []
     for node in nodes:
         inputs = tuple(stands_for.get(value, value) for value in node.inputs)
         if node.op is assign_op:
             stands_for[node.output] = inputs[1]
+        elif node.op is after_op:
+            stands_for[node.output] = inputs[0]
         elif all(a is b for a, b in zip(inputs, node.inputs, strict=True)):
             result.append(node)
         else:
@@ -229,11 +272,13 @@ def extract(
         more, telling = _telling_guards(recorder, guards, unknown, unread)
         feeds += more
     body, stands_for = without_assignments(others)
-    last = {recorder.written[output]: value for output, value in stands_for.items()}
+    written = recorder.written
+    last = {written[output]: value for output, value in stands_for.items() if output in written}
     outputs = [stands_for.get(value, value) for value in fetches] + list(last.values())
     must = {stands_for.get(value, value) for value in effects}
     must |= required(recorder, nodes, stands_for)
     body += demanded(body, outputs, must)
+    body = in_order(recorder, body)
     inputs = (*feeds, *states)
     told = _told(guards, inputs) if unknown else guards
     graph = Graph(recorder.name, inputs, body, outputs, told)
@@ -412,5 +457,5 @@ def _lines(extraction: Extraction) -> tuple[tuple[str, int] | None, ...]:
     nodes = [*extraction.graph.walk()]
     graphs = [extraction.graph, *(region for node in nodes for region in node.regions)]
     found = [guard.where for graph in graphs for guard in graph.guards]
-    found += [node.provenance.where for node in nodes if node.checks_indices]
+    found += [node.provenance.where for node in nodes if node.checks_indices or node.op.calls_host]
     return tuple(None if where is None else (where.filename, where.line) for where in found)

@@ -55,8 +55,8 @@ def compile(
 
     Raises:
         GraphError: if ``exe`` is not an executable, or an argument not as described.
-        UnsupportedError: for an unknown target, a structure of results that files can't hold, or if
-            there is no linker.
+        UnsupportedError: for an unknown target, a structure of results that files can't hold, calls
+            of Python functions (``host_call``, ``print``, ``check``), or if there is no linker.
         ArtifactError: if something else than a library is at ``path``.
         FileError: if it can't be written; what was there before then stays.
     """

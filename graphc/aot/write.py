@@ -36,6 +36,7 @@ from graphc.frontend.structure import leaves
 from graphc.frontend.structure_data import structure_data
 from graphc.ir.dims.expressions import at_hint, evaluate, symbol_name
 from graphc.ir.value import Value
+from graphc.ops.host import refuse_host_calls
 from graphc.plan.ir import Plan
 from graphc.plan.memory import offsets_for_sizes
 from graphc.plan.printer import symbols_in
@@ -91,6 +92,7 @@ def write_library(exe: Executable, path: str | os.PathLike[str], order: Order) -
     if with_module:
         check_module_name(name)
     exported = exe.exported()
+    refuse_host_calls(exported.extraction.graph.nodes, "a library")
     structure = structure_data(exported.fetches)
     design = Design(
         name, family, order.threads and family.base.has_threads, order.embed_weights,

@@ -126,5 +126,14 @@ class ArtifactError(GraphcError, ValueError):
     """An exported artifact that is damaged, foreign or made for another target."""
 
 
+class HostCallError(GraphcError, RuntimeError):
+    """A Python function that a graph calls has raised an error, which is the cause of this one, or
+    has given what was not promised."""
+
+
+class CheckError(GraphcError, AssertionError):
+    """A condition of ``gx.check`` does not hold."""
+
+
 class ConcreteValueError(GraphcError, TypeError):
     """A symbolic value was used where Python needs a concrete one."""

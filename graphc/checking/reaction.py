@@ -18,6 +18,7 @@ from graphc.checking.interpreter import Alter, Budget, evaluate_node
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import floating
 from graphc.ir.graph import Node
+from graphc.ir.host import stand_ins
 from graphc.ir.value import Value
 
 ELEMENTS = 4_000_000
@@ -40,12 +41,14 @@ def evaluated(
 ) -> dict[Value, Array]:
     """What the nodes make; an operand is what is given for it, else what a node before made.
 
+    Python functions are not called: nobody has made them for such operands. Each gives zeros.
+
     Raises:
         GraphcError: whatever a node raises, or OutOfBudget.
     """
     budget = Budget(ELEMENTS)
     made: dict[Value, Array] = {}
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), stand_ins():
         for node in nodes:
             # packed, since the order of a sum in NumPy may depend on the layout
             operands = [np.array(given[v] if v in given else made[v]) for v in node.inputs]

@@ -33,6 +33,7 @@ from graphc.ir.text.archive import read_arrays
 from graphc.ir.text.files import replace_file
 from graphc.ir.text.parser import parse_graph
 from graphc.ir.text.printer import payloads, print_graph
+from graphc.ops.host import refuse_host_calls
 
 FORMAT = "graphc capsule"
 FORMAT_VERSION = 1
@@ -81,10 +82,12 @@ def capture(path: str | os.PathLike[str], case: Case, outcome: Outcome) -> None:
 
     Raises:
         GraphError: for what is no path.
+        UnsupportedError: for a graph that calls Python functions.
         FileError: if the file can't be written.
     """
     from graphc import __version__
 
+    refuse_host_calls(case.graph.nodes, "a capsule")
     about: dict[str, Any] = {
         "format": FORMAT,
         "version": FORMAT_VERSION,

@@ -92,7 +92,9 @@ def cond(
     _require_outside(outer, node, (then, otherwise))
     _write_outside(outer, node, written, len(first))
     remaining = iter(node.outputs)
-    return rebuild(then.structure, lambda leaf: _result(leaf, remaining))
+    if len(_variables(written)) < len(written) and not _gives(then.structure, otherwise.structure):
+        return Effect(node.outputs[:1])
+    return rebuild(then.structure, lambda leaf: _result(leaf, remaining, node))
 
 
 def while_loop(
@@ -157,11 +159,13 @@ def while_loop(
     with test:
         looked_at = _call(cond_fn, _arguments(init, tested), "the condition of while_loop")
         condition = test.local(as_value(looked_at))
-    if _written([test]):
+    written_there = _written([test])
+    if written_there:
+        what = "assigns a variable" if _variables(written_there) else "has ordered effects"
         raise GraphError(
-            "the condition of while_loop assigns a variable",
+            f"the condition of while_loop {what}",
             where=caller(),
-            hint="assign in the body; the condition may only read",
+            hint="assign, print and check in the body; the condition may only read",
         )
     state = list(dict.fromkeys([*written, *body.carried, *test.carried]))
     with outer:
@@ -350,8 +354,16 @@ def _dtype_beside(number: Any, strong: DType) -> DType:
     return strong if fits else scalar_dtype(number)
 
 
-def _result(leaf: Any, results: Any) -> Any:
-    return None if leaf is None or isinstance(leaf, Effect) else next(results)
+def _gives(*structures: Any) -> bool:
+    """Whether branches give more than a single effect or nothing."""
+    return any(item is not None and not isinstance(item, Effect) for item in structures)
+
+
+def _result(leaf: Any, results: Any, node: Node) -> Any:
+    """What stands for a branch's result outside: for an effect the whole of what runs there."""
+    if leaf is None:
+        return None
+    return Effect(node.outputs[:1]) if isinstance(leaf, Effect) else next(results)
 
 
 def _loop_region(
@@ -379,9 +391,13 @@ def _written(regions: Any) -> list[Value]:
     return list(found)
 
 
+def _variables(written: Iterable[Value]) -> list[Value]:
+    """What is written, without the token of the order."""
+    return [value for value in written if isinstance(value, Variable)]
+
+
 def _state(recorder: Recorder, variable: Value) -> Value:
     """A variable's latest value in a recorder, carried into regions."""
-    assert isinstance(variable, Variable)
     return latest_value(recorder, variable)
 
 
@@ -455,9 +471,17 @@ def _require_outside(outer: Recorder, node: Node, regions: Sequence[Recorder]) -
 
 
 def _write_outside(outer: Recorder, node: Node, written: Sequence[Value], first: int) -> None:
-    """Repeats the regions' assignments in the graph around, whenever the node runs."""
+    """Repeats the regions' assignments in the graph around, whenever the node runs.
+
+    The token of their last effect is that of the node.
+    """
     for position, variable in enumerate(written):
         value = node.outputs[first + position]
+        if not isinstance(variable, Variable):
+            outer.written[value] = variable
+            outer.latest[variable] = value
+            outer.require(node.outputs[0], (value,))
+            continue
         assignment = outer.add(assign_op, (_state(outer, variable), value), {})
         outer.written[assignment.output] = variable
         outer.latest[variable] = assignment.output

@@ -34,6 +34,7 @@ from graphc.ir.text.files import load_graph, save_graph
 from graphc.ir.text.printer import symbols_in
 from graphc.ir.value import Value
 from graphc.ops.files import effect_op, relies_op, requires_op, structure_op
+from graphc.ops.host import refuse_host_calls
 from graphc.ops.source import placeholder_op
 from graphc.ops.state import assign_op, variable_op
 
@@ -60,14 +61,16 @@ def save(path: str | os.PathLike[str], fetches: Any, *, session: Session | None 
     Raises:
         GraphError: for fetches of several graphs, or that are no values or effects, and for a
             session of another graph.
-        UnsupportedError: for structures that files can't hold.
+        UnsupportedError: for structures that files can't hold, and for Python functions.
         FileError: if the file can't be written.
     """
     flat = list(leaves(fetches))
     structure = structure_data(fetches)
     recorder = _recorder_of(flat)
     roots = [v for leaf in flat for v in (leaf.values if isinstance(leaf, Effect) else (leaf,))]
-    nodes = _saved_nodes(recorder, with_sources(recorder, needed(recorder, roots, ())))
+    needs = with_sources(recorder, needed(recorder, roots, ()))
+    refuse_host_calls(needs, "a file")
+    nodes = _saved_nodes(recorder, needs)
     nodes = _with_facts(recorder, nodes, session)
     saved = {value for node in nodes for value in node.outputs}
     for node in list(nodes):

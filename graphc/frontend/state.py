@@ -147,8 +147,9 @@ def _recorder_of(variable: Variable) -> Recorder:
     return recorder
 
 
-def latest_value(recorder: Recorder, variable: Variable) -> Value:
-    """The variable's current value at this point of building; in regions it is carried in."""
+def latest_value(recorder: Recorder, variable: Value) -> Value:
+    """The current value of a variable, or token of the order, at this point of building; in regions
+    it is carried in."""
     known = recorder.latest.get(variable)
     if known is not None:
         return known

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from graphc.base.source import Location
 from graphc.ir.attributes import Array
-from graphc.plan.ir import Launch
+from graphc.ir.host import HostFunction
+from graphc.plan.ir import HostCall, Launch
 from graphc.runtime.program import Program
 
 
@@ -21,7 +22,7 @@ class KernelTime:
     """What one kernel took in a run, its launches together.
 
     Attributes:
-        kernel: its number in ``Executable.kernels``; -1 for copies.
+        kernel: its number in ``Executable.kernels``; -1 for copies, and less for Python functions.
         name: its label.
         launches: how often it ran in a run.
         seconds: the median over the runs.
@@ -96,22 +97,30 @@ def profiled(
 
     measured = [timed() for _ in range(runs)]
     steps_of: dict[int, list[int]] = {}
+    functions: dict[HostFunction, int] = {}
     for position in sorted(launches):
         step = plan.steps[position]
-        steps_of.setdefault(step.kernel if isinstance(step, Launch) else -1, []).append(position)
+        if isinstance(step, Launch):
+            number = step.kernel
+        elif isinstance(step, HostCall):
+            number = -2 - functions.setdefault(step.function, len(functions))
+        else:
+            number = -1
+        steps_of.setdefault(number, []).append(position)
     seconds = {
         kernel: statistics.median(sum(spent[n] for n in steps) for spent in measured) / 1e9
         for kernel, steps in steps_of.items()
     }
     total = sum(seconds.values())
+    called = {-2 - number: function.name for function, number in functions.items()}
     kernels = [
         KernelTime(
             kernel,
-            plan.kernels[kernel].name if kernel >= 0 else "copies",
+            plan.kernels[kernel].name if kernel >= 0 else called.get(kernel, "copies"),
             sum(launches[position] for position in steps_of[kernel]) // runs,
             seconds[kernel],
             seconds[kernel] / total,
-            step.where if isinstance(step := plan.steps[steps_of[kernel][0]], Launch) else None,
+            getattr(plan.steps[steps_of[kernel][0]], "where", None),
         )
         for kernel in sorted(seconds, key=lambda kernel: (-seconds[kernel], kernel))
     ]

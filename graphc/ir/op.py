@@ -139,7 +139,7 @@ class Domain:
 
 
 Numerics: TypeAlias = Literal["E", "R", "T"]
-Effect: TypeAlias = Literal["pure", "state", "control"]
+Effect: TypeAlias = Literal["pure", "state", "control", "host", "ordered"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,7 +157,10 @@ class OpDef:
         numerics: E exact, R reproducible, T bounded (docs/numerics.md).
         algebra: facts for rules.
         domain: where tests sample it.
-        effect: pure, or state (reads or writes variables), or control (owns regions).
+        effect: pure, or state (reads or writes variables), or control (owns regions), or host
+            (calls a Python function, which is taken for pure but never tried out), or ordered (so
+            too, but what the function does counts: the first operand and the first result are
+            tokens).
         max_ulp: documented accuracy of a class R function.
         checks_indices: whether an index may be found out of range at run time; of nodes whose attrs
             have ``drop`` none is (``Node.checks_indices``).
@@ -182,6 +185,11 @@ class OpDef:
     def __post_init__(self) -> None:
         if self.lowering.is_pointwise:
             object.__setattr__(self, "broadcasts", True)
+
+    @property
+    def calls_host(self) -> bool:
+        """Whether it calls a Python function, which may do anything and raise errors."""
+        return self.effect == "host" or self.effect == "ordered"
 
     @property
     def is_heavy(self) -> bool:

@@ -60,6 +60,8 @@ class Recorder:
         parent: the recorder a branch or loop body is traced inside of, None at the top.
         has_guards: whether a node needs something of sizes that are not known, or relies on others.
         may_run_guards: whether it has, or is within a graph that has, control flow with guards.
+        order: the token of the start of a run, if there are ordered effects: it is written by each
+            of them as a variable is by assignments; of the outermost graph alone.
         failing: its values of which there may be none.
         revision: grows with each node, named effect and change of a name, which may change what
             names mean.
@@ -86,6 +88,7 @@ class Recorder:
         # by what nodes of this graph keep alive
         self._inferred: dict[tuple[object, ...], tuple[TensorType, ...]] = {}
         self.names = Names(self.nodes)
+        self.order: Value | None = None
         self._symbols = 0
         self._control: list[tuple[Value, ...]] = []
         self._tokens: list[object] = []

@@ -22,6 +22,7 @@ from graphc.ir.dims import expressions
 from graphc.ir.dims.expressions import Dim, DimExpr
 from graphc.ir.dtypes import DType
 from graphc.ir.graph import Graph, Node
+from graphc.ir.host import HostFunction
 from graphc.ir.op import OpDef
 from graphc.ir.text.printer import MAXIMUM_NESTING, symbols_in
 from graphc.ir.types import TensorType
@@ -92,7 +93,7 @@ def is_plain(value: Any, depth: int = 0) -> bool:
         return depth < MAXIMUM_NESTING and all(is_plain(item, depth + 1) for item in value)
     return (
         value is None
-        or isinstance(value, (float, DType, DimExpr, Payload))
+        or isinstance(value, (float, DType, DimExpr, HostFunction, Payload))
         or type(value) in (bool, int, str)
     )
 

@@ -29,9 +29,10 @@ from graphc.lower.launch_fission import Series
 from graphc.lower.single import Singles, lower_single
 from graphc.ops.control import cond_op, demand_op, while_op
 from graphc.ops.fused import checks_ahead, fused_op
+from graphc.ops.host import host_call_op, ordered_host_call_op
 from graphc.ops.move.placing import join_slices_op, wholes
 from graphc.ops.source import constant_op
-from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require, Slot, SlotKind, Step
+from graphc.plan.ir import Branch, Copy, HostCall, Jump, Launch, Plan, Require, Slot, SlotKind, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +236,7 @@ class _Planner:
         where = node.provenance.where
         slot_of = self.slot_of
         slots = [slot_of[value] for value in node.inputs]
-        for value in node.outputs:
-            slots.append(self.made(value, where))
+        slots += [self.made(value, where) for value in node.outputs]
         kernels = launches.kernels
         if self._checked and node in self._checked:
             slots += self._checked.pop(node)
@@ -354,6 +354,12 @@ class _Planner:
             self._launches_of_single[key] = launches
         return launches
 
+    def host_call(self, node: Node) -> None:
+        where, ordered = node.provenance.where, node.op.effect == "ordered"
+        arguments = tuple([self.slot_of[value] for value in node.inputs])
+        results = tuple([self.made(value, where) for value in node.outputs])
+        self.steps.append(HostCall(node.attrs["function"], arguments, results, ordered, where))
+
     def cond(self, node: Node) -> None:
         where = node.provenance.where
         self._nested += 1
@@ -411,8 +417,7 @@ class _Planner:
     def _enter(
         self, region: Graph, captures: Sequence[Value], carried: list[int] | None = None
     ) -> None:
-        slots = list(carried or [])
-        slots += [self.slot_of[value] for value in captures]
+        slots = [*(carried or ()), *(self.slot_of[value] for value in captures)]
         for value, slot in zip(region.inputs, slots, strict=True):
             self.slot_of[value] = slot
         held = {guard.condition for guard in (*self._guards, *self._entered)}
@@ -434,6 +439,8 @@ _SPECIAL: Mapping[OpDef, Callable[[_Planner, Node], None]] = {
     demand_op: lambda planner, node: None,
     while_op: _Planner.loop,
     join_slices_op: _Planner.join,
+    host_call_op: _Planner.host_call,
+    ordered_host_call_op: _Planner.host_call,
 }
 """How operations that are no kernels by themselves become steps."""
 

@@ -23,6 +23,8 @@ from graphc.plan.abi import (
     COPY,
     FAIL,
     GROUP,
+    HOST,
+    HOST_ERROR,
     JUMP,
     LAUNCH,
     PARALLEL,
@@ -162,6 +164,11 @@ class _Walk:
                     at.value = step[4]
                 with case(COPY):
                     self._copy(step)
+                with case(HOST):
+                    function = r.address_of(step[1])
+                    Table(self._status)[0] = HOST_ERROR
+                    r.call_at(function, None, *self._operands(step), self._status)
+                    self._end_of_launch(position)
                 with case(FAIL):
                     r.give(position)
         r.finish(self._count)

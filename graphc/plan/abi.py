@@ -11,6 +11,9 @@
     6  how many threads may take part; negative where it is not worth waking them for
     7  address of the thread pool
 
+``HOST`` calls ``void (buffers, sizes, status)`` at the address of a kernel, which takes the
+interpreter's lock: a Python function that fails leaves the status as it is, ``HOST_ERROR``.
+
 The last three are those of ``PARALLEL``, a launch that is cut into tasks. ``GROUP`` is the first
 launch of steps that run side by side: it has the address of their bounds in place of the iterations
 a task, which are numbers of steps counted from it: how many tasks there are, where each begins and
@@ -19,8 +22,8 @@ where the last one ends.
 **Rows of a plan's tables** (``graphc.plan.tables``), the same for all bindings. A number is that
 of a dim, whose value a binding computes:
 
-    steps   kind, kernel (of FAIL the guard: the step is SKIP where that holds), first entry, first
-            cell, target
+    steps   kind, kernel (of FAIL the guard: the step is SKIP where that holds; of HOST its number
+            among these), first entry, first cell, target
     guards  numbers of left and right, whether the left one may be 1 instead, message, and where the
             numbers that the message names begin among ``shown``, how many they are
     cuts    launches that may be cut into tasks: step, numbers of the iterations and of their work,
@@ -33,7 +36,7 @@ of a dim, whose value a binding computes:
 
 from __future__ import annotations
 
-LAUNCH, BRANCH, JUMP, COPY, SKIP, PARALLEL, GROUP, FAIL = range(8)
+LAUNCH, BRANCH, JUMP, COPY, SKIP, PARALLEL, GROUP, FAIL, HOST = range(9)
 """Kinds of steps. A guard that is a step is SKIP where it holds, and FAIL where it does not."""
 
 STEP_WORDS = 8
@@ -60,8 +63,8 @@ TASK_BITS, END_BITS = 32, 16
 number the job; of these, those of the first tasks, the upper ones are of the last. There are always
 fewer tasks: some for each thread."""
 
-INDEX_ERROR = 1
-"""Status code of a kernel: an index is out of range."""
+INDEX_ERROR, HOST_ERROR = 1, 2
+"""Status codes: an index of a kernel is out of range; a Python function has not come to its end."""
 
 
 def kernel_symbols(count: int) -> tuple[str, ...]:

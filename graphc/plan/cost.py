@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from graphc.base.tuning.tasks import TASKS
 from graphc.ir.dims.expressions import Dim, evaluate
-from graphc.plan.ir import Copy, Launch, Plan
+from graphc.plan.ir import Copy, HostCall, Launch, Plan
 
 if TYPE_CHECKING:
     from graphc.kernel.ir import Kernel
@@ -22,6 +22,8 @@ def is_brief(plan: Plan, binding: Mapping[str, int]) -> bool:
         if isinstance(step, Launch):
             kernel = plan.kernels[step.kernel]
             work = _work(kernel) if kernel.split is None else kernel.split.work
+        elif isinstance(step, HostCall):
+            return False
         elif isinstance(step, Copy):
             work = TASKS.copied_byte * plan.slots[step.target].type.bytes
         else:

@@ -13,13 +13,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from graphc.base.errors import ShapeError
+from graphc.base.errors import GraphcError, ShapeError
 from graphc.ir.attributes import Array
 from graphc.ir.dims.expressions import evaluate
 from graphc.ir.types import TensorType
 from graphc.kernel.interp import CheckFailure, run_kernel
 from graphc.kernel.ir import Kernel
-from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan
+from graphc.plan.ir import Branch, Copy, HostCall, Jump, Launch, Plan
 
 Launcher: TypeAlias = Callable[
     [Kernel, Sequence[Array], Mapping[str, int]], Sequence[CheckFailure]
@@ -75,6 +75,8 @@ def run_plan(
                 position = step.target
         elif isinstance(step, Jump):
             position = step.target
+        elif isinstance(step, HostCall):
+            _call(plan, step, memory)
         elif (failure := step.guard.failure(binding)) is not None:
             raise failure
     return [memory[slot] for slot in plan.outputs]
@@ -159,6 +161,21 @@ def _launch(
         failure = min(failures, key=lambda failed: failed.position)
         site = kernel.sites[failure.site]
         raise site.failure(failure.index, failure.bound, step.where)
+
+
+def _call(plan: Plan, step: HostCall, memory: Sequence[Array]) -> None:
+    results = [memory[slot] for slot in step.made]
+    dtypes = [plan.slots[slot].type.dtype for slot in step.made]
+    given = [memory[slot].copy() for slot in step.given]
+    try:
+        made = step.function(given, dtypes, [array.shape for array in results])
+    except GraphcError as error:
+        error.where = error.where or step.where
+        raise
+    for into, array in zip(results, made, strict=True):
+        into[...] = array
+    if step.ordered:
+        memory[step.results[0]][...] = True
 
 
 __all__ = ["Filler", "Launcher", "Observer", "blank", "run_plan", "slot_arrays"]

@@ -1,13 +1,14 @@
 """Plans: what a program does at run time, as data.
 
 A plan is a table of steps over slots. Steps launch kernels, copy a slot, branch on a predicate,
-jump, or require that a guard holds; there is nothing else, so a session can run it and an exported
-artifact can hold it. Control flow is flat: branches and loops are jumps inside the one table.
+jump, require that a guard holds, or call a Python function; there is nothing else, so a session
+can run it and, without such calls, an exported artifact can hold it. Control flow is flat:
+branches and loops are jumps inside the one table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -16,6 +17,7 @@ from graphc.base.target import CACHE_LINE
 from graphc.ir.attributes import Array
 from graphc.ir.dims.expressions import Dim, ceil_div
 from graphc.ir.guard import Guard
+from graphc.ir.host import HostFunction
 from graphc.ir.types import TensorType
 from graphc.plan.memory import MemorySolution, offsets_for_sizes
 
@@ -95,7 +97,37 @@ class Require:
     guard: Final[Guard]
 
 
-Step: TypeAlias = Launch | Copy | Branch | Jump | Require
+@dataclass(slots=True, unsafe_hash=True)
+class HostCall:
+    """Calls a Python function with slots, all of which are read before the results are written.
+
+    Of an ordered call the first argument and the first result are tokens, which the function does
+    not see.
+    """
+
+    function: Final[HostFunction]
+    arguments: Final[tuple[int, ...]]
+    results: Final[tuple[int, ...]]
+    ordered: Final[bool]
+    where: Final[Location | None] = None
+
+    def renamed(self, slot_of: Callable[[int], int]) -> HostCall:
+        """The same call over other slots."""
+        arguments, results = (tuple(map(slot_of, part)) for part in (self.arguments, self.results))
+        return HostCall(self.function, arguments, results, self.ordered, self.where)
+
+    @property
+    def given(self) -> tuple[int, ...]:
+        """The slots that the function gets."""
+        return self.arguments[self.ordered :]
+
+    @property
+    def made(self) -> tuple[int, ...]:
+        """The slots that it gives the content of."""
+        return self.results[self.ordered :]
+
+
+Step: TypeAlias = Launch | Copy | Branch | Jump | Require | HostCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +207,12 @@ class Plan:
         """Whether a step can end the run with an error."""
         if isinstance(step, Launch):
             return bool(self.kernels[step.kernel].sites)
-        return isinstance(step, Require)
+        return isinstance(step, (Require, HostCall))
+
+    @property
+    def host_calls(self) -> list[HostCall]:
+        """The steps that call Python functions."""
+        return [step for step in self.steps if isinstance(step, HostCall)]
 
     @property
     def required(self) -> list[tuple[int, Guard]]:
@@ -207,3 +244,8 @@ class Plan:
             yield step.target, True
         elif isinstance(step, Branch):
             yield step.predicate, False
+        elif isinstance(step, HostCall):
+            for slot in step.arguments:
+                yield slot, False
+            for slot in step.results:
+                yield slot, True

@@ -14,7 +14,8 @@ evaluated. Slots are resolved here; whether the plan is well-formed is for ``ver
     group  := "beside" INT "," INT, … "work" "[" dim, … "]"
     place  := %slot "size" INT "offset" INT "align" INT "in" %slot ["above" %slot, …]
     step   := "launch" INT "(" [%slot, …] ")" [where] | "copy" %slot "to" %slot
-              | "branch" %slot "else" INT | "jump" INT
+              | "branch" %slot "else" INT | "jump" INT | "require" guard
+              | "host" STRING INT "(" [%slot, …] ")" "to" "(" [%slot, …] ")" ["ordered"] [where]
     where  := "at" STRING ":" INT [":" INT [".." INT]]
 """
 
@@ -27,6 +28,7 @@ from typing import get_args
 from graphc.base.errors import ParseError
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.guard import Guard
+from graphc.ir.host import numbered
 from graphc.ir.types import TensorType
 from graphc.kernel.ir import Kernel
 from graphc.kernel.parser import parse_kernel
@@ -35,6 +37,7 @@ from graphc.plan.ir import (
     Branch,
     ConcurrentGroup,
     Copy,
+    HostCall,
     Jump,
     Launch,
     Layout,
@@ -297,9 +300,7 @@ class _Parser(Scanner):
             start, kernel = self.position, self.not_negative("a kernel")
             if kernel >= kernels:
                 self.fail(f"the plan has no kernel {kernel}", start)
-            self.expect("(")
-            arguments = self._slot_numbers()
-            self.expect(")")
+            arguments = self._slots_in_parentheses()
             return Launch(kernel, arguments, self.where())
         if word == "copy":
             source = self._slot_number()
@@ -314,7 +315,26 @@ class _Parser(Scanner):
         if word == "require":
             self.word("guard")
             return Require(self._guard())
-        self.fail(f"expected launch, copy, branch, jump or require, found {word!r}", start)
+        if word == "host":
+            return self._host_call()
+        self.fail(f"expected launch, copy, branch, jump, require or host, found {word!r}", start)
+
+    def _slots_in_parentheses(self) -> tuple[int, ...]:
+        self.expect("(")
+        slots = self._slot_numbers()
+        self.expect(")")
+        return slots
+
+    def _host_call(self) -> HostCall:
+        start, name = self.position, self.string("the name of a function")
+        function = numbered(self.not_negative("a number"), name)
+        if function is None:
+            self.fail(f"there is no Python function {name!r} of this number in this process", start)
+        arguments = self._slots_in_parentheses()
+        self.word("to")
+        results = self._slots_in_parentheses()
+        ordered = self.accept_word("ordered")
+        return HostCall(function, arguments, results, ordered, self.where())
 
 
 __all__ = ["parse_plan"]

@@ -30,7 +30,18 @@ from graphc.ir.dims import expressions
 from graphc.ir.dims.expressions import Dim, DimExpr
 from graphc.ir.text.printer import bounds_clause, guard_text, quote, symbol_order, where_text
 from graphc.kernel.printer import print_kernel
-from graphc.plan.ir import Branch, ConcurrentGroup, Copy, Jump, Launch, Layout, Plan, Require, Step
+from graphc.plan.ir import (
+    Branch,
+    ConcurrentGroup,
+    Copy,
+    HostCall,
+    Jump,
+    Launch,
+    Layout,
+    Plan,
+    Require,
+    Step,
+)
 from graphc.plan.parser import parse_plan
 
 
@@ -120,6 +131,10 @@ def _step(step: Step) -> str:
         return f"copy %{step.source} to %{step.target}"
     if isinstance(step, Branch):
         return f"branch %{step.predicate} else {step.target}"
+    if isinstance(step, HostCall):
+        given, made = _slots(step.arguments), _slots(step.results)
+        text = f"host {quote(step.function.name)} {step.function.number} ({given}) to ({made})"
+        return f"{text}{' ordered' if step.ordered else ''}{where_text(step.where)}"
     if isinstance(step, Require):
         return f"require {guard_text(step.guard)}{where_text(step.guard.where)}"
     assert isinstance(step, Jump)

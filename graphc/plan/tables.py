@@ -21,12 +21,13 @@ from graphc.plan.abi import (
     CUT_FIELDS,
     FAIL,
     GUARD_FIELDS,
+    HOST,
     JUMP,
     LAUNCH,
     POOL_THREADS,
     SKIP,
 )
-from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require, Slot
+from graphc.plan.ir import Branch, Copy, HostCall, Jump, Launch, Plan, Require, Slot
 
 
 class PlanTables(NamedTuple):
@@ -119,6 +120,7 @@ def _add_steps(tables: PlanTables, plan: Plan) -> None:
     known: dict[int, Dim] = {}
     types = {id(slot.type): slot.type for slot in slots}
     filled = {key for key, type_ in types.items() if _is_filled(type_)}
+    hosts = 0
     for position, step in enumerate(plan.steps):
         if isinstance(step, Launch):
             function, arguments = step.kernel, step.arguments
@@ -150,6 +152,12 @@ def _add_steps(tables: PlanTables, plan: Plan) -> None:
         elif isinstance(step, Branch):
             kind, target = BRANCH, step.target
             entries.append(step.predicate)
+        elif isinstance(step, HostCall):
+            kind, function = HOST, hosts
+            hosts += 1
+            entries += (*step.arguments, *step.results)
+            for slot in (*step.given, *step.made):
+                cells += [~number(dim) for dim in slots[slot].type.shape]
         elif isinstance(step, Jump):
             kind, target = JUMP, step.target
         elif isinstance(step, Require):

@@ -18,7 +18,7 @@ from graphc.ir.dims import expressions as dims
 from graphc.ir.dims.expressions import Dim
 from graphc.ir.dtypes import bool_
 from graphc.kernel.ir import stored_parts
-from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require, SlotKind, Step
+from graphc.plan.ir import Branch, Copy, HostCall, Jump, Launch, Plan, Require, SlotKind, Step
 from graphc.plan.verify_memory import MemoryChecker, PlanChecker
 
 _KINDS = get_args(SlotKind)
@@ -101,6 +101,15 @@ class _Checker(PlanChecker):
             if source.type.dtype is not target.type.dtype:
                 self.fail(f"copies {source.type} to {target.type}", position)
             self._sizes(position, source.type.size, target.type.size)
+        elif isinstance(step, HostCall):
+            for slot in (*step.arguments, *step.results):
+                self._known(position, slot)
+            for slot in step.results:
+                self._writable(position, slot)
+            if len({*step.results}) < len(step.results):
+                self.fail("writes a slot twice", position)
+            if step.ordered and not (step.arguments and step.results):
+                self.fail("has no place in the order of effects", position)
         elif not isinstance(step, Require):
             if isinstance(step, Branch):
                 self._known(position, step.predicate)

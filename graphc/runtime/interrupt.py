@@ -81,6 +81,42 @@ def _sigaction() -> ctypes._NamedFuncPointer:
     return function
 
 
+class _Begun(NamedTuple):
+    """A run that Ctrl-C can stop.
+
+    Attributes:
+        ours: the native handler, as sigaction takes it.
+        before: whoever handled the signal before, and shall afterwards.
+        flag: what the handler sets.
+    """
+
+    ours: ctypes.Array[ctypes.c_uint64]
+    before: ctypes.Array[ctypes.c_uint64]
+    flag: ctypes.c_int32
+
+
+_BEGUN: list[_Begun] = []
+"""The runs of the main thread that are on, each within a call of Python by the one before it."""
+
+
+def in_python(call: Callable[[], None]) -> None:
+    """Calls Python from a native run: meanwhile Ctrl-C goes to who handled it before the run."""
+    is_main = threading.get_ident() == threading.main_thread().ident
+    if not _BEGUN or not is_main:
+        call()
+        return
+    sigaction, begun = _sigaction(), _BEGUN[-1]
+    try:
+        sigaction(signal.SIGINT, begun.before, None)
+        if begun.flag.value:
+            begun.flag.value = 0
+            signal.raise_signal(signal.SIGINT)
+        call()
+    finally:
+        # what is called may have chosen another handler
+        sigaction(signal.SIGINT, begun.ours, begun.before)
+
+
 def interruptible(native: Handler, run: Callable[[int | None], int]) -> int:
     """What a native run gives that Ctrl-C can stop; it gets the address of the flag to poll.
 
@@ -98,10 +134,13 @@ def interruptible(native: Handler, run: Callable[[int | None], int]) -> int:
     flag.value = 0
     # Python's own handler may have noted a signal, which is raised after any of these calls: never
     # between a call and the block it begins or ends
+    outer = len(_BEGUN)
     try:
         sigaction(signal.SIGINT, ours, None)
+        _BEGUN.append(_Begun(ours, before, flag))
         return run(ctypes.addressof(flag))
     finally:
+        del _BEGUN[outer:]
         sigaction(signal.SIGINT, before, None)
         if flag.value:
             flag.value = 0

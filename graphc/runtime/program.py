@@ -23,11 +23,12 @@ from graphc.ir.attributes import Array
 from graphc.ir.dims.expressions import evaluate
 from graphc.plan.abi import FRAME_RELEASES, FRAME_WORDS, STEP_WORDS
 from graphc.plan.cost import is_brief
-from graphc.plan.ir import Branch, Jump, Launch, Plan, Require
+from graphc.plan.ir import Branch, HostCall, Jump, Launch, Plan, Require
 from graphc.runtime.address import address_of, aligned_empty
 from graphc.runtime.binding import Binder
 from graphc.runtime.blocks import maker_of_results
 from graphc.runtime.code import Code
+from graphc.runtime.host_calls import HostCalls
 from graphc.runtime.interrupt import Handler, handler, interruptible
 from graphc.runtime.tables import BoundTables, Template
 
@@ -159,7 +160,8 @@ class Program:
         template: what its bindings share.
         input_places, output_places: of each input and result its entries of the pointer table.
         most_bytes: what an arena may take at most; None where that is not limited.
-        is_long: it must be possible to interrupt a run.
+        is_long: it must be possible to interrupt a run, and a run that fails is not begun anew: it
+            has loops, calls Python, or is long.
         recent: the bindings used last, the latest first.
     """
 
@@ -179,7 +181,9 @@ class Program:
             slot: np.ascontiguousarray(array) for slot, array in plan.constants.items()
         }
         self._binder = Binder(plan)
-        self.template = Template(plan, self._binder.symbols, code, threads)
+        self._hosts = HostCalls(plan)
+        addresses = self._hosts.addresses
+        self.template = Template(plan, self._binder.symbols, code, threads, addresses)
         places: dict[int, list[int]] = {slot: [] for slot in (*plan.feeds, *plan.outputs)}
         for place, slot in enumerate(self.template.tables.entries):
             if slot in places:
@@ -188,7 +192,7 @@ class Program:
         self.output_places = [tuple(places[slot]) for slot in plan.outputs]
         self._dtypes = [plan.slots[slot].type.dtype.numpy for slot in plan.outputs]
         self._count = len(plan.steps)
-        self.is_long = bool(plan.loops) or self._count >= LONG_PROGRAM
+        self.is_long = bool(plan.loops or addresses) or self._count >= LONG_PROGRAM
         self._handler: Handler | None = handler(code.glue) if self.is_long else None
         self._lock = lock()  # handlers of signals may come within
         self._bounds: dict[tuple[int, ...], Bound] = {}
@@ -326,10 +330,13 @@ class Program:
 
     def _fail(self, frame: Frame, position: int, binding: Mapping[str, int]) -> None:
         _, number, value, bound = (int(item) for item in frame.status)
+        address_of_status = ctypes.addressof(frame.status)
         frame.status[:] = [0] * 4
         if position < 0:
             raise KeyboardInterrupt
         step = self.plan.steps[position]
+        if isinstance(step, HostCall):
+            raise self._hosts.failure(address_of_status, step)
         failure = step.guard.failure(binding) if isinstance(step, Require) else None
         if failure is not None:
             raise failure

@@ -18,6 +18,7 @@ from graphc.plan.abi import (
     CUT_FIELDS,
     FAIL,
     GUARD_FIELDS,
+    HOST,
     IDLE_FIELDS,
     LAUNCH,
     SKIP,
@@ -55,8 +56,16 @@ class Template:
         tables: of the plan.
     """
 
-    def __init__(self, plan: Plan, symbols: Sequence[DimExpr], code: Code, threads: int) -> None:
-        """``symbols`` are all that the plan mentions; ``threads`` may run a launch."""
+    def __init__(
+        self,
+        plan: Plan,
+        symbols: Sequence[DimExpr],
+        code: Code,
+        threads: int,
+        hosts: Sequence[int] = (),
+    ) -> None:
+        """``symbols`` are all that the plan mentions; ``threads`` may run a launch; at ``hosts`` is
+        what calls Python functions."""
         assert plan.layout is not None, "a plan is placed before it runs"
         self.tables = tables = tables_of(plan, symbols)
         self._layout, self._threads = plan.layout, threads
@@ -71,6 +80,10 @@ class Template:
             if code.entries:
                 entries = np.array(code.entries, np.uint64).view(np.int64)
                 self._steps[launches, 1] = entries[rows[launches, 1]]
+            if hosts:
+                called = rows[:, 0] == HOST
+                addresses = np.array(hosts, np.uint64).view(np.int64)
+                self._steps[called, 1] = addresses[rows[called, 1]]
         guards = [*tables.rows(tables.guards, GUARD_FIELDS)]
         # of each guard that is a step: where it stands, its sides, whether the left one may be 1
         self._required = [

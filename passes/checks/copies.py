@@ -16,7 +16,7 @@ from typing import NoReturn, TypeAlias
 from graphc.base.errors import VerifyError
 from graphc.ir.dims.expressions import Dim
 from graphc.kernel.ir import stored_parts
-from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Require, Step
+from graphc.plan.ir import Branch, Copy, HostCall, Jump, Launch, Plan, Require, Step
 
 _Content: TypeAlias = tuple[int, frozenset[int]]
 """A slot of the old plan; and the steps that have written parts of it, as long as some lack."""
@@ -145,6 +145,12 @@ class _Walk:
                     self._fail(new, f"stands for the guard {old}")
                 old, new = old + 1, new + 1
                 continue
+            if isinstance(mine, HostCall):
+                if not matches or not isinstance(theirs, HostCall):
+                    self._fail(new, f"stands where step {old} should")
+                self._call(new, mine, theirs, state)
+                old, new = old + 1, new + 1
+                continue
             if not matches or not isinstance(theirs, Launch) or theirs.kernel != mine.kernel:
                 self._fail(new, f"stands where step {old} should")
             self._launch(old, new, mine, theirs, state)
@@ -181,6 +187,17 @@ class _Walk:
                 state.clear(slot)
                 if buffer.role != "scratch":
                     state.put(slot, (wanted, _WHOLE))
+
+    def _call(self, new: int, mine: HostCall, theirs: HostCall, state: _State) -> None:
+        if theirs.function is not mine.function or theirs.ordered != mine.ordered:
+            self._fail(new, f"calls {theirs.function}, not {mine.function}")
+        for wanted, slot in zip(mine.arguments, theirs.arguments, strict=True):
+            if not state.holds(slot, (wanted, _WHOLE)):
+                self._fail(new, f"reads slot %{slot}, which does not hold %{wanted} of before")
+        for wanted, slot in zip(mine.results, theirs.results, strict=True):
+            state.forget(wanted)
+            state.clear(slot)
+            state.put(slot, (wanted, _WHOLE))
 
     def _part(self, old: int, new: int, place: int, wanted: int, slot: int, state: _State) -> None:
         """Parts of a slot are written to one slot, which holds nothing else meanwhile."""

@@ -199,7 +199,7 @@ def _readers_before(
 def _may_fail(node: Node) -> bool:
     """Whether a run may end at this node, or steps be left out or repeated."""
     if node.op is not fused_op:
-        return node.checks_indices or bool(node.regions)
+        return node.checks_indices or bool(node.regions) or node.op.calls_host
     return not checks_ahead(node) and any(
         inner.checks_indices for inner in node.regions[0].nodes
     )

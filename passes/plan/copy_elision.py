@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 
 from graphc.ir.dims.expressions import at_hint
 from graphc.kernel.analysis.aliasing import safe_pairs
-from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Step
+from graphc.plan.ir import Branch, Copy, HostCall, Jump, Launch, Plan, Step
 from passes.plan.in_place import May
 from passes.plan.slot_flow import PART, WRITE, Flow
 
@@ -179,12 +179,12 @@ class _Classes:
     def _named(self, step: Step) -> str:
         if isinstance(step, Launch):
             return f"kernel {self.plan.kernels[step.kernel].name!r}"
-        return "a copy"
+        return f"{step.function}" if isinstance(step, HostCall) else "a copy"
 
     def _reads_first(self, step: Step, pair: set[int]) -> bool:
         """Whether a kernel reads each element of the pair before it writes that place."""
         if not isinstance(step, Launch):
-            return False
+            return isinstance(step, HostCall)
         safe = self._safe.get(step.kernel)
         kernel = self.plan.kernels[step.kernel]
         if safe is None:
@@ -264,6 +264,8 @@ def renamed(
         return Launch(step.kernel, tuple(map(slot_of, step.arguments)), step.where)
     if isinstance(step, Copy):
         return Copy(slot_of(step.source), slot_of(step.target))
+    if isinstance(step, HostCall):
+        return step.renamed(slot_of)
     if isinstance(step, Branch):
         return Branch(slot_of(step.predicate), place[step.target])
     return Jump(place[step.target]) if isinstance(step, Jump) else step

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from math import lcm
 
 from graphc.base.tuning.fusion import MEMORY
-from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Step
+from graphc.plan.ir import Branch, Copy, HostCall, Jump, Launch, Plan, Step
 from passes.plan.copy_elision import Moved
 from passes.plan.slot_flow import Flow
 
@@ -244,6 +244,8 @@ class _Writer:
                 step = Launch(step.kernel, given, step.where)
         elif isinstance(step, Copy):
             step = Copy(names.get(step.source, step.source), names.get(step.target, step.target))
+        elif isinstance(step, HostCall):
+            step = step.renamed(lambda slot: names.get(slot, slot))
         elif isinstance(step, (Branch, Jump)):
             label = span.label(step.target)
             if isinstance(step, Branch):

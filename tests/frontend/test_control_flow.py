@@ -263,13 +263,15 @@ def test_a_branch_that_assigns_and_one_that_does_not() -> None:
         z = v.read()
         nothing = gx.cond(p, lambda: gx.group(v.assign(z * 2.0)), lambda: None)
         last = v.read()
-    assert nothing is None
     session = gx.Session(graph)
     assert session.run([y, z, v], {p: False}) == [100, 1, 1]
     assert session.run([y, z, v], {p: True}) == [2, 2, 1]
     assert session.get(v) == 2
     assert session.run([v, y, z, last], {p: True}) == [2, 3, 3, 6]
     assert session.get(v) == 6
+    # of branches without a value, the effect stands for what they do
+    assert session.run(nothing, {p: False}) is None and session.get(v) == 6
+    assert session.run(nothing, {p: True}) is None and session.get(v) == 14
 
 
 def test_an_error_in_a_loop_leaves_the_variables() -> None:

@@ -122,7 +122,7 @@ class ShadowRun:
         computed = [made[value] for value in node.outputs]
         inputs = [pairs[value] for value in node.inputs]
         shadows = [pair.wide is not None for pair in inputs]
-        if is_constant(node) or not (any(shadows) or node.op is astype_op):
+        if is_constant(node) or node.op.calls_host or not (any(shadows) or node.op is astype_op):
             # nothing that goes in has an error, so what comes out is what it should be
             return dict(zip(node.outputs, map(self.pair, computed), strict=True))
         if not any(map(is_float, node.outputs)):

@@ -35,6 +35,7 @@ from graphc.checking.unexplained import unexplained
 from graphc.ir.attributes import Array
 from graphc.ir.dims.expressions import evaluate
 from graphc.ir.graph import Graph, Node
+from graphc.ir.host import stand_ins
 from graphc.ir.text.printer import symbols_in
 from graphc.ir.value import Value
 from graphc.kernel.interp import CheckFailure, run_kernel
@@ -92,7 +93,8 @@ def check_levels(graph: Graph, program: Program, context: PassContext, target: T
         else:
             name = series.whole.name
             context.decline("check", node, f"kernel {name} is not checked: {reason}")
-    reason = _check_program(graph, program, candidates[0])
+    with stand_ins():
+        reason = _check_program(graph, program, candidates[0])
     if reason is not None:
         context.decline("check", fused[-1], f"the use of memory is not checked: {reason}")
 

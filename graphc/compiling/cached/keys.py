@@ -41,6 +41,7 @@ class Labels:
         places: the lines by number.
         names: those that values and regions have, each with which of all it belongs to.
         foreign: operations that are declared outside of graphc.
+        hosts: Python functions that are called.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -57,6 +58,7 @@ class Labels:
         distinct = {id(node.provenance): node.provenance for node in nodes}
         number = {key: self._number(found.where) for key, found in distinct.items()}
         self.numbers = [number[id(node.provenance)] for node in nodes]
+        self.hosts = {n.attrs["function"].name for n in nodes if n.op.calls_host}
         self.foreign = {op.name for op in {node.op for node in nodes} if not is_own(op)}
 
     def _number(self, where: Location | None) -> int:
@@ -93,6 +95,9 @@ def refused(labels: Labels, options: Options) -> str | None:
     if labels.foreign:
         names = ", ".join(sorted(labels.foreign))
         return f"off: {names} may have changed, which is declared outside of graphc"
+    if labels.hosts:
+        names = ", ".join(sorted(labels.hosts))
+        return f"off: it calls Python functions, which this process alone knows: {names}"
     return None if sources() else "off: the sources of graphc are not those that were loaded"
 
 

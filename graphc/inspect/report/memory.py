@@ -8,7 +8,7 @@ from graphc.compiling.compiled import Compiled
 from graphc.inspect.profile import Profile
 from graphc.inspect.report.tables import Tables
 from graphc.ir.dims.expressions import HINT, Dim, evaluate, symbol_name, symbols_of
-from graphc.plan.ir import Branch, Copy, Launch, Plan, Require, Step
+from graphc.plan.ir import Branch, Copy, HostCall, Launch, Plan, Require, Step
 from graphc.plan.memory import offsets_for_sizes
 from passes.memory.arena import bytes_at
 from passes.plan.liveness import live_intervals
@@ -72,6 +72,8 @@ def _symbols(size: Dim) -> list[str]:
 def _made_by(plan: Plan, position: int) -> str:
     """What to call a slot without a name: the kernel that writes it first."""
     step = plan.steps[position]
+    if isinstance(step, HostCall):
+        return step.function.name
     return plan.kernels[step.kernel].name if isinstance(step, Launch) else "copy"
 
 
@@ -82,6 +84,8 @@ def _step(plan: Plan, step: Step, tables: Tables) -> tuple[str, int, int]:
         return "copy", -1, -1
     if isinstance(step, Branch):
         return f"branch to {step.target}", -1, -1
+    if isinstance(step, HostCall):
+        return f"host {step.function.name}", -1, tables.line(step.where)
     if isinstance(step, Require):
         return "require", -1, tables.line(step.guard.where)
     return f"jump to {step.target}", -1, -1

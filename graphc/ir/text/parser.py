@@ -13,6 +13,7 @@ what people write by hand: values may be called by words (``%loss``), floats may
     type   := DTYPE "[" dim, … "]"
     attribute := None | True | False | INT | FLOAT | STRING | "@" DTYPE | "dim" "(" dim ")"
                | "(" attribute, … ")" | type elements | "payload" "#" DIGEST type
+               | "host" STRING INTEGER
 """
 
 from __future__ import annotations

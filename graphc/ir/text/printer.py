@@ -24,6 +24,7 @@ from graphc.ir.dims.expressions import DimExpr
 from graphc.ir.dtypes import DType, floating
 from graphc.ir.graph import Graph, Node, Provenance
 from graphc.ir.guard import Guard
+from graphc.ir.host import HostFunction
 from graphc.ir.showing import shows
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
@@ -103,6 +104,8 @@ def attribute_text(value: Any, *, inline: bool = True, depth: int = 0) -> str:
         return f"dim({value})"
     if isinstance(value, Payload):
         return payload_text(value, inline=inline)
+    if isinstance(value, HostFunction):
+        return f"host {quote(value.name)} {value.number}"
     if isinstance(value, tuple) and depth < MAXIMUM_NESTING:
         items = [attribute_text(item, inline=inline, depth=depth + 1) for item in value]
         return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"

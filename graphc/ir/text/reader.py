@@ -16,6 +16,7 @@ from graphc.ir.attributes import Array, Payload
 from graphc.ir.dims import expressions
 from graphc.ir.dims.expressions import Dim
 from graphc.ir.dtypes import DType
+from graphc.ir.host import HostFunction, numbered
 from graphc.ir.text.excerpt import parse_error, unescape
 from graphc.ir.text.numbers import array_of, float_of
 from graphc.ir.text.printer import MAXIMUM_NESTING
@@ -191,6 +192,8 @@ class Reader:
                 return self.dim_attribute()
             if self.token == "payload":
                 return self.payload()
+            if self.token == "host":
+                return self.host()
             for word, constant in (("None", None), ("True", True), ("False", False)):
                 if self.accept(word):
                     return constant
@@ -248,6 +251,15 @@ class Reader:
         if payload.digest.hex() != digest:
             self.fail(f"the array given for constant #{digest} is another one", start)
         return payload
+
+    def host(self) -> HostFunction:
+        """A Python function, which is known in the process that it was made in."""
+        self.take()
+        start, name = self.start, self.string("the name of a function")
+        found = numbered(self.integer(), name)
+        if found is None:
+            self.fail(f"there is no Python function {name!r} of this number in this process", start)
+        return found
 
     def array(self) -> Payload:
         start = self.start
