@@ -75,6 +75,12 @@ LINALG = """\
 Functions of `graphc.linalg`; [numerics.md](numerics.md#linear-algebra) says how accurate they are.
 """
 
+SPECIAL = """\
+## Special functions
+
+Functions of `graphc.special`, by SciPy's names, beside those that `graphc` has too.
+"""
+
 OPERATIONS = """\
 ## Operations
 
@@ -142,7 +148,7 @@ def page() -> str:
     """The whole page."""
     parts = [INTRODUCTION, FUNCTIONS, *_functions(), OTHERS, *_others()]
     parts += [OPTIMISERS, *_optimisers(), LINALG, *_linalg(), RANDOM, *_random()]
-    parts += [OPERATIONS, _operations()]
+    parts += [SPECIAL, *_special(), OPERATIONS, _operations()]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -203,6 +209,14 @@ def _linalg() -> Iterable[str]:
         function = getattr(linalg, name)
         if inspect.isfunction(function) and function.__module__ not in _OF_GRAPHC:
             yield _entry(f"gx.linalg.{name}", function)
+
+
+def _special() -> Iterable[str]:
+    special = importlib.import_module("graphc.special")
+    for name in special.__all__:
+        item = getattr(special, name)
+        if item.__module__.startswith("graphc.ops.special") and item.__name__ == name:
+            yield _entry(f"gx.special.{name}", item)
 
 
 def _entry(label: str, item: Any) -> str:

@@ -30,6 +30,7 @@ _MODULES = {
     "nn": "graphc.nn",
     "optim": "graphc.optim",
     "random": "graphc.random",
+    "special": "graphc.special",
     "testing": "graphc.testing",
 }
 

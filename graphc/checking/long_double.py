@@ -10,7 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from graphc.ir.dtypes import DType, float64
 from graphc.kernel.scalar import PRIMITIVES
+from graphc.ops.lanes import Arrays, Computed, Lane
+from graphc.ops.special.declared import FORMULAS
 
 IS_WIDE = np.finfo(np.longdouble).nmant > np.finfo(np.float64).nmant
 """Whether a long double has more bits than a float64."""
@@ -55,6 +58,31 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "frexp_exponent": PRIMITIVES["exponent"].reference,
 }  # fmt: skip
 """By the name of the op."""
+
+
+class _LongArrays(Arrays):
+    """Computes formulas in long doubles; their coefficients are those of float64."""
+
+    def constant(self, value: bool | int | float, dtype: DType) -> Computed:
+        return Computed(dtype, np.longdouble(value))
+
+    def apply(self, primitive: str, *operands: Any) -> Computed:
+        definition = PRIMITIVES[primitive]
+        function = FUNCTIONS.get(primitive, definition.reference)
+        with np.errstate(all="ignore"):
+            found = function(*[operand.array for operand in operands])
+        return Computed(definition.result_dtype([x.dtype for x in operands]), np.asarray(found))
+
+
+def _by_formula(formula: Callable[..., Lane]) -> Callable[..., Any]:
+    def function(*arrays: Any) -> Any:
+        b = _LongArrays()
+        return formula(*(Lane(b, Computed(float64, array)) for array in arrays)).scalar.array
+
+    return function
+
+
+FUNCTIONS.update({name: _by_formula(formula) for name, formula in FORMULAS.items()})
 
 
 __all__ = ["FUNCTIONS", "IS_WIDE", "erf", "erfc"]

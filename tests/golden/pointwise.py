@@ -159,6 +159,17 @@ def activations() -> Any:
 
 
 @program()
+def special_functions() -> Any:
+    """Functions that are one formula of many scalars, and the slope of one."""
+    fetched = []
+    for dtype in FLOATS:
+        x, y = p(MANY, dtype=dtype), p(MANY, dtype=dtype)
+        fetched += [gx.special.gamma(x), gx.special.ndtr(x) + gx.special.i0e(y)]
+        fetched += [gx.special.zeta(x, y), gx.gradients(gx.sum(gx.special.gammaln(x)), x)]
+    return fetched
+
+
+@program()
 def draws_of_keys() -> Any:
     """Random numbers of counters: what neighbouring lanes share, whole and in rows."""
     key, x = p(2, dtype="uint32"), p("n", 37)

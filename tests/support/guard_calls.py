@@ -1,61 +1,18 @@
 """A call, over operands of unknown sizes, of each public function: what the guard sweep runs.
 
-Operands are written as words: one letter an axis, equal letters are sizes that fit each other, a
-digit is a size that the call speaks of. ``b:`` before it makes bools, ``i:`` small integers, and
-``i>a:`` integers that index an axis of the size of ``a`` (``i>ab:`` one of a times b). ``.`` is a
-scalar.
-
-Invariant: each call is on a line of its own, so that an error's line says which it is.
+``guard_call`` says how they are written; some families have files of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+import guard_calls_special  # noqa: F401
 import numpy as np
+from guard_call import CALLS, Call, call, named
 
 import graphc as gx
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A spelling of a public function.
-
-    Attributes:
-        name: the public function that it is about, or what several of them are together.
-        operands: their words.
-        function: from values to a value, or to a list of them.
-        numpy: the same from arrays to arrays, where NumPy has it.
-    """
-
-    name: str
-    operands: tuple[str, ...]
-    function: Callable[..., Any]
-    numpy: Callable[..., Any] | None = None
-
-    def __str__(self) -> str:
-        return f"{self.name}({', '.join(self.operands)})"
-
-
-CALLS: list[Call] = []
-
-
-def call(
-    name: str, words: str, function: Callable[..., Any], numpy: Callable[..., Any] | None = None
-) -> None:
-    """Adds a call for each of several lists of operands, which ``|`` parts."""
-    CALLS.extend(
-        Call(name, tuple(part.split()), function, numpy) for part in words.split("|")
-    )
-
-
-def named(names: str, words: str) -> None:
-    """Adds calls of functions that take the operands and nothing else."""
-    for name in names.split():
-        call(name, words, getattr(gx, name), getattr(np, name, None))
-
 
 # --- element by element --------------------------------------------------------------------------
 
@@ -313,8 +270,8 @@ call("sort", "ab b", lambda x, y: gx.sort(x, axis=0, descending=True) + y)
 call("argsort", "ab ab", lambda x, y: gx.argsort(x, axis=0) * y)
 call("top_k", "4 a", lambda x, y: gx.top_k(x, 3)[0] * gx.top_k(y, 3)[1])
 
-call("partition", "ab b", lambda x, y: gx.partition(x, 0, axis=0) + y)
-call("argpartition", "ab ab", lambda x, y: gx.argpartition(x, 0) * y)
+call("partition", "ab b", lambda x, y: gx.partition(gx.pad(x, 1), 0, axis=0)[1:-1, 1:-1] + y)
+call("argpartition", "ab ab", lambda x, y: gx.argpartition(gx.pad(x, 1), 0)[1:-1, 1:-1] * y)
 call("lexsort", "i:ab i:ab", lambda x, y: gx.lexsort([x, y]), lambda x, y: np.lexsort([x, y]))
 call("searchsorted", "a b", lambda x, y: gx.searchsorted(gx.sort(x), y), lambda x, y: np.searchsorted(np.sort(x), y))  # noqa: E501
 call("digitize", "ab ab", lambda x, y: gx.digitize(x, [0.0, 1.0]) * y)

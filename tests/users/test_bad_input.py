@@ -55,9 +55,9 @@ def judged(label: str, call: Callable[[], Any], must_fail: bool = False) -> None
 # --- operations ----------------------------------------------------------------------------------
 
 
-def ways_to_call(name: str, x: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
+def ways_to_call(name: str, x: Any, module: Any = gx) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Calls of an operation with one wrong argument each."""
-    function = getattr(gx, name)
+    function = getattr(module, name)
     parameters = [*inspect.signature(function).parameters.values()]
     required = {
         "concatenate": [[x, x]], "stack": [[x, x]], "einsum": ["ij->ji", x], "full": [(2,), 1.0],
@@ -65,6 +65,7 @@ def ways_to_call(name: str, x: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
         "take": [x, [0]], "broadcast_to": [x, x.shape], "where": [x > 0, x, x],
         "astype": [x, "int32"], "one_hot": [[0], 3], "scatter_add": [x, [0], x], "pad": [x, 1],
         "repeat": [x, 2], "split": [x, 3], "moveaxis": [x, 0, 1], "expand_dims": [x, 0],
+        "polygamma": [1, x], "multigammaln": [x, 2],
     }.get(name)  # fmt: skip
     if required is None:
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -82,6 +83,12 @@ def ways_to_call(name: str, x: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
 @pytest.mark.parametrize("name", surface_names())
 def test_operations(name: str, model: Any) -> None:
     for label, call in ways_to_call(name, model.x):
+        judged(label, call)
+
+
+@pytest.mark.parametrize("name", gx.special.__all__)
+def test_special_functions(name: str, model: Any) -> None:
+    for label, call in ways_to_call(name, model.x, gx.special):
         judged(label, call)
 
 

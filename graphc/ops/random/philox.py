@@ -27,14 +27,8 @@ from graphc.ir.lowering import Element, ElementBuilder, Scalar
 from graphc.ir.op import Domain, Flat, OpDef, register
 from graphc.ir.types import TensorType
 from graphc.ops.guards import show
-from graphc.ops.random.elements import (
-    Lane,
-    array_of,
-    cos_sin,
-    lanes,
-    log_of,
-    minus_log,
-)
+from graphc.ops.lanes import Lane, array_of, lanes
+from graphc.ops.random.elements import cos_sin, log_of, minus_log
 
 _LOW = 0xFFFFFFFF
 _FACTORS = (0xD2511F53, 0xCD9E8D57)

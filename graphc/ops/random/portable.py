@@ -18,7 +18,8 @@ from graphc.ir.lowering import ElementBuilder, Scalar
 from graphc.ir.op import NotDifferentiable, OpDef
 from graphc.ir.value import Value
 from graphc.ops.declare import pointwise
-from graphc.ops.random.elements import Lane, array_of, exp_any, lanes, log_any
+from graphc.ops.lanes import Lane, array_of, lanes
+from graphc.ops.random.elements import exp_any, log_any
 
 
 def _portable(

@@ -1,0 +1,1 @@
+"""Special functions: what SciPy has in ``scipy.special``."""

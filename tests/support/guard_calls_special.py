@@ -1,0 +1,18 @@
+"""Calls of special functions."""
+
+from __future__ import annotations
+
+from guard_call import call
+
+import graphc as gx
+
+_OF_ONE = (
+    "digamma erfcinv erfcx erfinv exp1 expi factorial gamma gammaln gammasgn i0 i0e i1 i1e "
+    "log_ndtr log_expit ndtr ndtri psi spence"
+)
+for _name in _OF_ONE.split():
+    call(_name, "ab", getattr(gx.special, _name))
+for _name in ("beta", "betaln", "comb", "kl_div", "rel_entr", "zeta"):
+    call(_name, "a a|ab b|. a", getattr(gx.special, _name))
+call("multigammaln", "ab", lambda x: gx.special.multigammaln(x, 3))
+call("polygamma", "ab", lambda x: gx.special.polygamma(2, x))
