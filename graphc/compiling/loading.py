@@ -18,8 +18,8 @@ def load_code(text: ProgramText, target: Target) -> Code:
     def loaded() -> Code:
         libraries = [_shared(walker_text(), (WALKER, WORKER), host())]
         imports: dict[str, int] = {}
-        for symbol, library in text.libraries.items():
-            found = _shared(library.text, (symbol,), target)
+        for library in text.libraries.values():
+            found = _shared(library.text, library.exports, target)
             libraries.append(found)
             imports |= found.addresses
         for module in text.modules:

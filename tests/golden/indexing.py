@@ -7,6 +7,7 @@ from typing import Any
 import graphc as gx
 from golden.registry import numbers, p, program, variable
 from graphc.ops.fft.core import transform_pairs
+from graphc.ops.fft.real import pairs_to_real, real_to_pairs
 
 
 @program()
@@ -112,7 +113,9 @@ def transformed_rows() -> Any:
     x, y = p(3, 60, 2), p("n", None, 2, dtype="float64")
     rows = transform_pairs(x, False, "none", "fft")
     inverse = transform_pairs(y, True, "length", "ifft")
-    return [rows, inverse, *gx.gradients(gx.sum(rows * rows), [x])]
+    real = real_to_pairs(p(5, 90), "none", "rfft")
+    back = pairs_to_real(y, 2 * y.shape[-2] - 1, "length", "irfft")
+    return [rows, inverse, real, back, *gx.gradients(gx.sum(rows * rows), [x])]
 
 
 @program()

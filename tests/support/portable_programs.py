@@ -11,6 +11,7 @@ import numpy as np
 
 import graphc as gx
 from graphc.ops.fft.core import transform_pairs
+from graphc.ops.fft.real import pairs_to_real, real_to_pairs
 
 Array = np.ndarray[Any, Any]
 
@@ -241,6 +242,9 @@ def transforms(r: Recorder) -> None:
         for length in (1, 5, 24, 51, 256, 331, 1000):
             pairs = r.normal(3, length, 2, dtype=dtype)
             r.add(f"{length} of {dtype}", transform_pairs(pairs, length == 24, "root", "fft"))
+            half = real_to_pairs(pairs[..., 0], "none", "rfft")
+            r.add(f"{length} real of {dtype}", half)
+            r.add(f"{length} back of {dtype}", pairs_to_real(half, length, "length", "irfft"))
         rows = r.normal(3, 74, 2, dims=(3, None, 2), dtype=dtype)
         r.add(f"symbolic of {dtype}", transform_pairs(rows, True, "length", "ifft"))
 

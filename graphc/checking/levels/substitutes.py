@@ -138,11 +138,16 @@ def _routine_function(
     name: str, dtypes: tuple[DType, ...], numbers: int, target: Target
 ) -> Any:
     symbol, module = routine_library(name, dtypes, target)
-    library = jit.load(module.text, (symbol,), target)
+    library = _library(module.text, module.exports, target)
     pointers, words = [ctypes.c_void_p] * len(dtypes), [ctypes.c_int64] * numbers
     function = library.function(symbol, *pointers, *words, ctypes.c_void_p)
     function.library = library
     return function
+
+
+@cache
+def _library(text: str, symbols: tuple[str, ...], target: Target) -> jit.Library:
+    return jit.load(text, symbols, target)
 
 
 _CHAIN_LANES = 16

@@ -88,6 +88,11 @@ class Function:
         """The same where symbols have other names."""
         return replace(self, name=names.get(self.name, self.name), body=_renamed(self.body, names))
 
+    @property
+    def is_seen(self) -> bool:
+        """Whether it is seen outside of its module."""
+        return not self.head.startswith(("internal ", "private "))
+
     def hidden(self) -> Function:
         """The same, seen inside its module only."""
         head = self.head.removeprefix("internal ").removeprefix("dllexport ")
@@ -127,6 +132,11 @@ class Module:
             if isinstance(part, Function)
             or (not part.declares and part.name and not part.name.startswith("!"))
         }
+
+    @property
+    def exports(self) -> tuple[str, ...]:
+        """The functions that are seen from outside."""
+        return tuple(name for name, function in self.functions.items() if function.is_seen)
 
     def renamed(self, names: Mapping[str, str]) -> Module:
         """The same where symbols have other names."""

@@ -1,4 +1,4 @@
-"""Native routines as LLVM text, each a library that all programs of a target share.
+"""Native routines as LLVM text, in libraries that all programs of a target share.
 
 A routine's signature is ``void (ptr source …, ptr target …, i64 number …, ptr room)``, as
 ``graphc.kernel.routines`` declares it; one that may fail gives an i64 in place of nothing, which is
@@ -21,12 +21,12 @@ from graphc.codegen.routines.factoring import (
     emit_solve,
     emit_solve_triangular,
 )
-from graphc.codegen.routines.fourier.tables import emit_fft_table
-from graphc.codegen.routines.fourier.transforms import emit_fft
+from graphc.codegen.routines.fourier.library import emit_fourier
 from graphc.codegen.routines.histograms import emit_histogram
 from graphc.codegen.routines.largest import emit_top_k
 from graphc.codegen.routines.searching import emit_searchsorted
 from graphc.codegen.routines.sorting import emit_argsort, emit_sort
+from graphc.codegen.routines.symbols import symbol_of
 from graphc.ir.dtypes import DType
 
 Emit: TypeAlias = Callable[[ModuleEmitter, str, tuple[DType, ...]], None]
@@ -40,26 +40,36 @@ EMITTERS: Mapping[str, Emit] = {
     "bincount": emit_bincount,
     "binsum": emit_binsum,
     "histogram": emit_histogram,
-    "fft": emit_fft,
-    "fft_table": emit_fft_table,
     "cholesky": emit_cholesky,
     "inv": emit_inverse,
     "lu": emit_lu,
     "solve": emit_solve,
     "solve_triangular": emit_solve_triangular,
 }
-"""What emits each routine."""
+"""What emits each routine that stands alone."""
+
+TOGETHER: Mapping[str, Callable[[ModuleEmitter, DType], None]] = dict.fromkeys(
+    ("fft", "rfft", "irfft", "fft_table"), emit_fourier
+)
+"""What emits those that share most of their code, all of a dtype at once."""
 
 
 @cache
-def routine_library(
-    routine: str, dtypes: tuple[DType, ...], target: Target
-) -> tuple[str, Module]:
-    """The routine as a module of its own, and its symbol."""
+def routine_library(routine: str, dtypes: tuple[DType, ...], target: Target) -> tuple[str, Module]:
+    """The symbol of a routine, and the module that defines it."""
+    name = symbol_of(routine, dtypes)
+    if routine in TOGETHER:
+        return name, _together(TOGETHER[routine], dtypes[-1], target)
     module = ModuleEmitter(target)
-    name = f"graphc_{routine}_{'_'.join(dtype.name for dtype in dtypes)}"
     EMITTERS[routine](module, name, dtypes)
     return name, module.module()
 
 
-__all__ = ["EMITTERS", "routine_library"]
+@cache
+def _together(emit: Callable[[ModuleEmitter, DType], None], dtype: DType, target: Target) -> Module:
+    module = ModuleEmitter(target)
+    emit(module, dtype)
+    return module.module()
+
+
+__all__ = ["EMITTERS", "TOGETHER", "routine_library"]

@@ -58,7 +58,7 @@ def content_of(compiled: Compiled, labels: Labels) -> bytes:
         "constants": arrays,
         "bytes": size,
         "walker": key_of(walker_text()),
-        "libraries": [[symbol, key_of(module.text)] for symbol, module in text.libraries.items()],
+        "libraries": [[each.exports, key_of(each.text)] for each in text.libraries.values()],
         "modules": [[key_of(each.text), each.symbols, each.glue] for each in text.modules],
         "kernels": len(text.symbols),
     }
@@ -116,8 +116,8 @@ def _stored_code(head: Mapping[str, Any], target: Target, kept: Cache) -> Code |
         return None
     libraries = [walker]
     imports: dict[str, int] = {}
-    for symbol, key in head["libraries"]:
-        found = shared_library((symbol,), key, target, partial(image, key))
+    for symbols, key in head["libraries"]:
+        found = shared_library(tuple(symbols), key, target, partial(image, key))
         if found is None:
             return None
         libraries.append(found)

@@ -16,6 +16,9 @@ discrete Fourier transform", 1970). How, and all the roots of unity that it take
   The last block ends with the last column;
 * of a convolution, the ``length`` pairs of the chirp, and the transform of its conjugate.
 
+Real rows of even length are complex ones of half the length, so theirs is the table of that; before
+it stand the roots of the whole length up to a quarter of the circle.
+
 What it is does not depend on the target, so no bits do, but for fused multiply-add.
 """
 
@@ -121,11 +124,23 @@ def way_of(length: int, dtype: DType) -> Way:
 # --- sizes ---------------------------------------------------------------------------------------
 
 
-def table_size(length: Dim, dtype: DType) -> Dim:
+def _inner(length: Dim) -> Dim:
+    """How many complex numbers real rows of a length are."""
+    return length // 2 if isinstance(length, int) and length % 2 == 0 else length
+
+
+def _roots_before(length: int) -> int:
+    """Elements before the table of half a row."""
+    return 2 * (length // 4 + 1)
+
+
+def table_size(length: Dim, dtype: DType, real: bool = False) -> Dim:
     """Elements of the table for rows of that length; a bound if it is not known."""
     if not isinstance(length, int):
         bound: Dim = 9 * length + 2048
         return bound
+    if real and length % 2 == 0:
+        return _roots_before(length) + table_size(length // 2, dtype)
     way, lanes = way_of(length, dtype), lanes_of(dtype)
     blocks = -(-way.columns // lanes)
     size = HEAD + 2 * way.columns + 2 * way.parts * (lanes + blocks)
@@ -157,8 +172,14 @@ def _table_work(dtypes: DTypes, numbers: Numbers) -> Dim:
     return 16 * _work(dtypes, numbers)
 
 
+def _real_room(dtypes: DTypes, numbers: Numbers) -> Dim:
+    """Of an odd length, that of complex numbers and two rows of them."""
+    return dtypes[0].bytes * 4 * numbers[0] + _room_of(_inner(numbers[0]), dtypes[0])
+
+
 def _table_room(dtypes: DTypes, numbers: Numbers) -> Dim:
-    return _room_of(numbers[0], dtypes[-1])
+    length = _inner(numbers[0]) if numbers[2] else numbers[0]
+    return _room_of(length, dtypes[-1])
 
 
 # --- meaning -------------------------------------------------------------------------------------
@@ -180,8 +201,12 @@ def _pairs(numbers: Any) -> Any:
     return np.ascontiguousarray(numbers, np.complex128).view(np.float64).reshape(-1)
 
 
-def table_of(length: int, size: int, dtype: DType) -> Any:
+def table_of(length: int, size: int, dtype: DType, real: bool = False) -> Any:
     """The table for rows of a length, with zeros up to the size."""
+    if real and length % 2 == 0:
+        before = _roots_before(length)
+        roots = _pairs(_roots(np.arange(before // 2), length)).astype(dtype.numpy)
+        return np.concatenate([roots, table_of(length // 2, size - before, dtype)])
     way, lanes = way_of(length, dtype), lanes_of(dtype)
     columns, whole = way.columns, way.length
     head = np.zeros(HEAD)
@@ -236,17 +261,53 @@ ERROR = 2.0
 to base 2."""
 
 
-def _table(like: Any, length: int, size: int) -> tuple[Any]:
-    table = table_of(length, size, as_dtype(like.dtype))
+def half_transformed(row: Any, scale: int) -> Any:
+    """The first half of the transforms of real rows, and the number in the middle, as pairs."""
+    pairs = np.stack([row, np.zeros_like(row)], -1)
+    result = transformed(pairs, False, scale)[..., : row.shape[-1] // 2 + 1, :]
+    result[..., 0, 1] = 0.0
+    if row.shape[-1] % 2 == 0:
+        result[..., -1, 1] = 0.0
+    return result
+
+
+def real_transformed(half: Any, length: int, scale: int) -> Any:
+    """The real rows of a length whose transforms have this first half, as pairs; inverse."""
+    pairs = half.copy()
+    pairs[..., 0, 1] = 0.0
+    if length % 2 == 0:
+        pairs[..., -1, 1] = 0.0
+    other = pairs[..., 1 : (length + 1) // 2, :][..., ::-1, :] * np.array([1, -1], half.dtype)
+    return transformed(np.concatenate([pairs, other], -2), True, scale)[..., 0]
+
+
+def _rfft(row: Any, table: Any, length: int, scale: int) -> tuple[Any]:
+    half = half_transformed(row, scale)
+    return (half.reshape(*row.shape[:-1], 2 * half.shape[-2]),)
+
+
+def _irfft(row: Any, table: Any, length: int, scale: int) -> tuple[Any]:
+    pairs = row.reshape(*row.shape[:-1], length // 2 + 1, 2)
+    return (real_transformed(pairs, length, scale),)
+
+
+def _real_error(row: Any, table: Any, length: int, scale: int) -> tuple[Any]:
+    (error,) = _fft_error(row, table, length, 0, scale)
+    return (2 * error,)
+
+
+def _table(like: Any, length: int, size: int, real: int) -> tuple[Any]:
+    table = table_of(length, size, as_dtype(like.dtype), bool(real))
     return (np.broadcast_to(table, (*like.shape[:-1], size)),)
 
 
-def _table_error(like: Any, length: int, size: int) -> tuple[Any]:
-    way = way_of(length, as_dtype(like.dtype))
-    units = np.full(size, 2.0)
-    units[:HEAD] = 0.0
+def _table_error(like: Any, length: int, size: int, real: int) -> tuple[Any]:
+    dtype, units = as_dtype(like.dtype), np.full(size, 2.0)
+    end = table_size(length, dtype, bool(real))
+    if real and length % 2 == 0:
+        length //= 2
+    way = way_of(length, dtype)
     if way.odd:
-        end = int(table_size(length, as_dtype(like.dtype)))
         norm = math.sqrt(2 * length) / way.length
         units[end - 2 * way.length :] = ERROR * (1 + math.log2(way.length)) * norm
     return (float(np.finfo(like.dtype).eps) * units,)
@@ -255,9 +316,22 @@ def _table_error(like: Any, length: int, size: int) -> tuple[Any]:
 FFT = enter(
     Routine("fft", 2, 1, ("length", "inverse", "scale"), _fft, _room, _work, error=_fft_error)
 )
+RFFT = enter(
+    Routine("rfft", 2, 1, ("length", "scale"), _rfft, _real_room, _work, error=_real_error)
+)
+IRFFT = enter(
+    Routine("irfft", 2, 1, ("length", "scale"), _irfft, _real_room, _work, error=_real_error)
+)
 FFT_TABLE = enter(
     Routine(
-        "fft_table", 1, 1, ("length", "size"), _table, _table_room, _table_work, error=_table_error
+        "fft_table",
+        1,
+        1,
+        ("length", "size", "real"),
+        _table,
+        _table_room,
+        _table_work,
+        error=_table_error,
     )
 )
 
@@ -265,14 +339,18 @@ __all__ = [
     "FFT",
     "FFT_TABLE",
     "HEAD",
+    "IRFFT",
     "LOADING",
     "ODD_PARTS",
     "PARTS",
     "RADICES",
+    "RFFT",
     "SCALES",
     "STRAIGHT",
     "WIDEST",
+    "half_transformed",
     "lanes_of",
+    "real_transformed",
     "table_of",
     "table_size",
     "transformed",

@@ -32,24 +32,27 @@ def _table_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorT
     return [TensorType(inputs[0].dtype, (attrs["size"],))]
 
 
-def _table_reference(like: Any, length: int, size: int, guards: Any = ()) -> Any:
-    return FFT_TABLE.reference(np.reshape(like, 1), length, size)[0]
+def _table_reference(like: Any, length: int, size: int, real: bool, guards: Any = ()) -> Any:
+    return FFT_TABLE.reference(np.reshape(like, 1), length, size, real)[0]
 
 
 def _table_numbers(inputs: Sequence[TensorType], attrs: Attributes) -> Sequence[Dim]:
-    return attrs["length"], attrs["size"]
+    return attrs["length"], attrs["size"], int(attrs["real"])
 
 
 def _table_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
     length = int(rng.integers(1, 80))
-    return [np.ones((), element.numpy)], {"length": length, "size": table_size(length, element)}
+    real = bool(rng.integers(2))
+    size = table_size(length, element, real)
+    return [np.ones((), element.numpy)], {"length": length, "size": size, "real": real}
 
 
 fft_table_op = register(
     OpDef(
         name="fft_table",
-        doc="What fft needs for rows of attrs length numbers: how they are transformed, and roots "
-        "of unity; attrs size elements of the dtype of the input, a scalar that says nothing else.",
+        doc="What fft needs for rows of attrs length numbers, or if attrs real rfft and irfft: how "
+        "they are transformed, and roots of unity; attrs size elements of the dtype of the input, "
+        "a scalar that says nothing else.",
         infer=_table_type,
         reference=_table_reference,
         derivative=NotDifferentiable("it depends on sizes alone"),
@@ -60,7 +63,7 @@ fft_table_op = register(
 )
 
 
-def table_for(rows: Value, length: Dim, name: str) -> Value:
+def table_for(rows: Value, length: Dim, name: str, real: bool = False) -> Value:
     """The table for rows of a length, of the dtype of a value and in its graph.
 
     Raises:
@@ -69,8 +72,8 @@ def table_for(rows: Value, length: Dim, name: str) -> Value:
     message = f"{name}: a transform of {{}} numbers"
     guards = unproved([nonempty_pair(length)], message, length, hint="it needs one at least")
     like = constant_beside(1.0, rows.dtype, rows)
-    size = table_size(length, rows.dtype)
-    return apply(fft_table_op, like, length=length, size=size, **guarded(guards))
+    size = table_size(length, rows.dtype, real)
+    return apply(fft_table_op, like, length=length, size=size, real=real, **guarded(guards))
 
 
 # --- transforms of complex numbers ---------------------------------------------------------------

@@ -31,6 +31,8 @@ def emit_roots(
     Of ``squares`` exponents are n · n, taken to be within the circle. Where they stand ``apart``,
     real parts are written before imaginary ones, and the count is that of lanes.
     """
+    if module.has(name):
+        return name
     f = Builder(module, name, "*target count factor circle")
     target, count, factor, circle = f.given("target", "count", "factor", "circle")
     whole = count.down_to(_LANES)

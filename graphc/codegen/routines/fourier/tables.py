@@ -11,14 +11,13 @@ from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.routine import Cell
 from graphc.codegen.llvm.types import I64
 from graphc.codegen.routines.fourier.columns import Vectors
+from graphc.codegen.routines.fourier.real import roots_size
 from graphc.codegen.routines.fourier.roots import emit_roots
 from graphc.codegen.routines.fourier.transforms import (
     aligned,
     convolution,
-    emit_direct,
     head,
 )
-from graphc.ir.dtypes import DType
 from graphc.kernel.routines.fourier import HEAD, LOADING, ODD_PARTS, PARTS, RADICES, WIDEST
 
 
@@ -97,15 +96,12 @@ def emit_way(module: ModuleEmitter, name: str, v: Vectors) -> str:
     return name
 
 
-def emit_table(module: ModuleEmitter, name: str, v: Vectors) -> str:
+def emit_table(module: ModuleEmitter, name: str, v: Vectors, direct: str) -> str:
     """Defines (table, length, room): writes a table, all zeros before."""
-    if module.has(name):
-        return name
     way = emit_way(module, f"{name}_way", v)
     roots = emit_roots(module, f"{name}_roots", v)
     apart = emit_roots(module, f"{name}_apart", v, apart=True)
     squares = emit_roots(module, f"{name}_squares", v, squares=True)
-    direct = emit_direct(module, f"{name}_even", v, even=True)
     f = Builder(module, name, "*table length *room")
     table, length, room = f.given("table", "length", "room")
     whole = Cell(length)
@@ -160,18 +156,24 @@ def emit_table(module: ModuleEmitter, name: str, v: Vectors) -> str:
     return name
 
 
-def emit_fft_table(module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) -> None:
+def emit_fft_table(module: ModuleEmitter, name: str, v: Vectors, direct: str) -> None:
     """Defines the routine ``fft_table``."""
-    v = Vectors(dtypes[-1])
-    made = emit_table(module, f"{name}_made", v)
-    f = Builder(module, name, "*source *table length size *room", internal=False)
-    table, length, size, room = f.given("table", "length", "size", "room")
+    made = emit_table(module, f"{name}_made", v, direct)
+    roots = emit_roots(module, f"{made}_roots", v)
+    f = Builder(module, name, "*source *table length size real *room", internal=False)
+    table, length, size, real, room = f.given("table", "length", "size", "real", "room")
     zeros = f.zeros(v.vector)
     whole = size.down_to(v.lanes)
     with f.loop(0, whole, v.lanes) as loop:
         f.store(zeros, v.at(f, table, loop.index), v.dtype.bytes)
     with f.loop(whole, size) as loop:
         f.store(f.const(0.0, v.element), v.at(f, table, loop.index), v.dtype.bytes)
+    halves = real.differs(0) & (length & 1).equals(0)
+    with f.when(halves):
+        pairs = roots_size(length)
+        f.call(roots, None, table, pairs >> 1, 1, length)
+        f.call(made, None, v.at(f, table, pairs), length >> 1, room)
+    f.leave_if(halves)
     f.call(made, None, table, length, room)
     f.finish()
 

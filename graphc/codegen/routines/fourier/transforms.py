@@ -19,11 +19,9 @@ from graphc.codegen.routines.fourier.columns import (
 )
 from graphc.codegen.routines.fourier.rows import emit_rows, emit_short, emit_squares
 from graphc.codegen.routines.fourier.straight import times
-from graphc.ir.dtypes import DType
 from graphc.kernel.routines.fourier import (
     HEAD,
     LOADING,
-    ODD_PARTS,
     PARTS,
     RADICES,
     STRAIGHT,
@@ -41,30 +39,20 @@ def head(f: Builder, v: Vectors, table: Reg, place: Reg | int) -> Reg:
     return f.convert("fptosi", f.load(v.at(f, table, place), v.element, v.dtype.bytes), "i64")
 
 
-def emit_direct(module: ModuleEmitter, name: str, v: Vectors, *, even: bool = False) -> str:
+def emit_direct(module: ModuleEmitter, name: str, v: Vectors) -> str:
     """Defines (source, target, table, length, swap, factor, room): a transform that is no
     convolution, of packed pairs. Results are multiplied by the factor; with ``swap`` the parts of
-    numbers change places, on both sides: that makes it the inverse. If ``even`` it is for lengths
-    of convolutions alone."""
-    if module.has(name):
-        return name
-    primes = {n for n in ODD_PARTS if n > 1} | {2, 4, 8}
-    firsts, passes = (
-        {n: emit(module, f"{name}_{kind}{n}", v, n) for n in radices if not even or n in primes}
-        for emit, kind, radices in (
-            (emit_first, "first", LOADING),
-            (emit_pass, "pass", STRAIGHT),
-        )
-    )
-    rows = {v.lanes: emit_rows(module, f"{name}_rows{v.lanes}", v, v.lanes, None)}
-    load = prime = ""
-    if not even:
-        load = emit_load(module, f"{name}_load", v)
-        prime = emit_prime(module, f"{name}_prime", v)
-        squares = emit_squares(module, f"{name}_squares", v)
-        for n in PARTS:
-            if n < v.lanes:
-                rows[n] = emit_rows(module, f"{name}_rows{n}", v, n, squares)
+    numbers change places, on both sides: that makes it the inverse."""
+    load = emit_load(module, f"{name}_load", v)
+    firsts = {n: emit_first(module, f"{name}_first{n}", v, n) for n in LOADING}
+    passes = {n: emit_pass(module, f"{name}_pass{n}", v, n) for n in STRAIGHT}
+    prime = emit_prime(module, f"{name}_prime", v)
+    squares = emit_squares(module, f"{name}_squares", v)
+    rows = {
+        n: emit_rows(module, f"{name}_rows{n}", v, n, squares if n < v.lanes else None)
+        for n in PARTS
+        if n <= v.lanes
+    }
     short = emit_short(module, f"{name}_short", v)
     f = Builder(module, name, "*source *target *table length swap *factor *room")
     source, target, table, length, swap, factor, room = f.given(
@@ -80,9 +68,8 @@ def emit_direct(module: ModuleEmitter, name: str, v: Vectors, *, even: bool = Fa
     radix = head(f, v, table, RADICES)
     groups = Cell(columns)
     with f.switch(radix) as case:
-        if not even:
-            with case(1):
-                f.call(load, None, source, room, parts, columns, swap)
+        with case(1):
+            f.call(load, None, source, room, parts, columns, swap)
         for number, function in firsts.items():
             with case(number):
                 left = columns.udiv(number)
@@ -99,9 +86,8 @@ def emit_direct(module: ModuleEmitter, name: str, v: Vectors, *, even: bool = Fa
             for each, function in passes.items():
                 with case(each):
                     f.call(function, None, *operands)
-        if not even:
-            with f.when(radix > max(STRAIGHT)):
-                f.call(prime, None, *operands, radix, after)
+        with f.when(radix > max(STRAIGHT)):
+            f.call(prime, None, *operands, radix, after)
         before = here.value
         here.value = there.value
         there.value = before
@@ -124,8 +110,6 @@ def emit_direct(module: ModuleEmitter, name: str, v: Vectors, *, even: bool = Fa
 def emit_product(module: ModuleEmitter, name: str, v: Vectors) -> str:
     """Defines (target, a, b, count, before, after, factor): products of packed pairs. Parts of the
     first one's change places ``before``, those of the result ``after``."""
-    if module.has(name):
-        return name
     f = Builder(module, name, "*target *a *b count before after *factor")
     target, a, b, count, before, after, factor = f.given(
         "target", "a", "b", "count", "before", "after", "factor"
@@ -174,9 +158,9 @@ def convolution(f: Builder, v: Vectors, table: Reg, length: Reg) -> Convolution:
     return Convolution(whole, chirp, v.at(f, chirp, length * 2))
 
 
-def emit_convolved(module: ModuleEmitter, name: str, v: Vectors) -> str:
-    """Defines (source, target, table, length, swap, factor, room): a transform that is one."""
-    direct = emit_direct(module, f"{name}_even", v, even=True)
+def emit_convolved(module: ModuleEmitter, name: str, v: Vectors, direct: str) -> str:
+    """Defines (source, target, table, length, swap, factor, room): a transform that is one, by
+    another function of transforms that are none."""
     product = emit_product(module, f"{name}_product", v)
     f = Builder(module, name, "*source *target *table length swap *factor *room")
     source, target, table, length, swap, factor, room = f.given(
@@ -199,26 +183,13 @@ def emit_convolved(module: ModuleEmitter, name: str, v: Vectors) -> str:
     return name
 
 
-def emit_transform(module: ModuleEmitter, name: str, v: Vectors) -> str:
-    """Defines (source, target, table, length, inverse, scale, room): a row of packed pairs."""
-    if module.has(name):
-        return name
-    direct = emit_direct(module, f"{name}_direct", v)
-    convolved = emit_convolved(module, name=f"{name}_convolved", v=v)
-    f = Builder(module, name, "*source *target *table length inverse scale *room")
-    source, target, table, length, inverse, scale, room = f.given(
-        "source", "target", "table", "length", "inverse", "scale", "room"
-    )
-    factor = f.alloca(v.element, 1, 8)
-    size = f.convert("sitofp", length, "double")
-    root = f.intrinsic("sqrt", size.type, size)
-    divisor = f.select(scale.equals(1), size, f.select(scale.equals(2), root, 1.0))
-    ratio = 1.0 / divisor
-    if v.dtype.bits < 64:
-        ratio = f.convert("fptrunc", ratio, v.element.text)
-    f.store(ratio, factor, v.dtype.bytes)
-    is_direct = head(f, v, table, 1).equals(0)
-    operands = source, target, table, length, inverse, factor, aligned(f, room)
+def emit_scaled(module: ModuleEmitter, name: str, v: Vectors, direct: str) -> str:
+    """Defines (source, target, table, length, swap, factor, room): a transform of any length.
+    Room begins with a line of a cache."""
+    convolved = emit_convolved(module, f"{name}_convolved", v, direct)
+    f = Builder(module, name, "*source *target *table length swap *factor *room")
+    operands = f.given("source", "target", "table", "length", "swap", "factor", "room")
+    is_direct = head(f, v, operands[2], 1).equals(0)
     with f.when(is_direct):
         f.call(direct, None, *operands)
     f.leave_if(is_direct)
@@ -227,15 +198,28 @@ def emit_transform(module: ModuleEmitter, name: str, v: Vectors) -> str:
     return name
 
 
-def emit_fft(module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) -> None:
+def factor_of(f: Builder, v: Vectors, length: Reg, scale: Reg, times: float = 1.0) -> Reg:
+    """The address of what results are multiplied by: one by what ``SCALES`` says, ``times`` a
+    number."""
+    factor = f.alloca(v.element, 1, 8)
+    size = f.convert("sitofp", length, "double")
+    root = f.intrinsic("sqrt", size.type, size)
+    divisor = f.select(scale.equals(1), size, f.select(scale.equals(2), root, 1.0))
+    ratio = times / divisor
+    if v.dtype.bits < 64:
+        ratio = f.convert("fptrunc", ratio, v.element.text)
+    f.store(ratio, factor, v.dtype.bytes)
+    return factor
+
+
+def emit_fft(module: ModuleEmitter, name: str, v: Vectors, scaled: str) -> None:
     """Defines the routine ``fft``."""
-    v = Vectors(dtypes[0])
-    row = emit_transform(module, f"{name}_row", v)
     f = Builder(module, name, "*source *table *target length inverse scale *room", internal=False)
     source, table, target, length, inverse, scale, room = f.given(
         "source", "table", "target", "length", "inverse", "scale", "room"
     )
-    f.call(row, None, source, target, table, length, inverse, scale, room)
+    factor, room = factor_of(f, v, length, scale), aligned(f, room)
+    f.call(scaled, None, source, target, table, length, inverse, factor, room)
     f.finish()
 
 
@@ -246,5 +230,7 @@ __all__ = [
     "emit_direct",
     "emit_fft",
     "emit_product",
+    "emit_scaled",
+    "factor_of",
     "head",
 ]
