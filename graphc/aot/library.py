@@ -33,7 +33,7 @@ from graphc.session.executable import Export
 
 DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
-    "float32", "float64", "bfloat16",
+    "float32", "float64", "bfloat16", "complex64", "complex128",
 )  # fmt: skip
 """The numbers that dtypes have in the C interface."""
 

@@ -269,7 +269,7 @@ def _is_size(value: Any) -> bool:
 
 
 def _is_dtype(name: Any) -> bool:
-    return isinstance(name, str) and name in {dtype.name for dtype in dtypes.ALL}
+    return isinstance(name, str) and name in {dtype.name for dtype in dtypes.EVERY}
 
 
 def _dim(item: Any) -> tuple[str, int, int]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from graphc.aot.library import Weights
 from graphc.aot.native.records import ALIGNMENT
 from graphc.ir.dtypes import dtype
+from graphc.ir.types import TensorType
 
 METADATA, PADDING = "__metadata__", ".padding"
 """What no array may be called, and what no array's name may end in."""
@@ -30,9 +31,11 @@ def weights_file(weights: Weights, names: Sequence[str]) -> tuple[bytes, bytes]:
     ends = [*weights.offsets[1:], len(block)][: len(names)]
     for name, array, start, end in zip(names, weights.arrays, weights.offsets, ends, strict=True):
         stop = start + array.nbytes
+        # the format has no complex128: complex numbers are two floats each
+        stored = TensorType(dtype(array.dtype), array.shape).stored
         entries[name] = {
-            "dtype": dtype(array.dtype).safetensors,
-            "shape": list(array.shape),
+            "dtype": stored.dtype.safetensors,
+            "shape": list(stored.shape),
             "data_offsets": [start, stop],
         }
         if stop < end:

@@ -77,9 +77,10 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
     ("x.shape has the dims; gx.dim(x.shape[0]) is a size as a number in the graph",
      "shape size ndim rank broadcast_shapes numel"),
     ("use gx.stop_gradient", "detach no_gradient lax_stop_gradient"),
-    ("there are no complex numbers: keep real and imaginary parts as two values",
-     "complex64 complex128 complex256 csingle cdouble clongdouble complexfloating angle "
-     "real_if_close isreal iscomplex isrealobj iscomplexobj sort_complex complex cfloat"),
+    ("complex numbers are gx.complex64 and gx.complex128; gx.complex(x, y) makes them of parts",
+     "complex256 csingle cdouble clongdouble complexfloating cfloat polar"),
+    ("use gx.real, gx.imag and gx.isreal; the dtype of a value is x.dtype",
+     "real_if_close isrealobj iscomplexobj sort_complex is_complex"),
     ("there are bool, integers of 8 to 64 bits, gx.float32 and gx.float64; cast float16 with NumPy",
      "float16 bfloat16 half float128 longdouble quantize_per_tensor float8_e4m3fn"),
     ("name a dtype of its size, as gx.float32, gx.float64, gx.int64 or gx.bool_",

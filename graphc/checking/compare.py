@@ -43,6 +43,8 @@ class Difference:
 
 def same_bits(left: Array, right: Array) -> Array:
     """Where two arrays of one dtype and shape agree: every bit, or both NaN."""
+    if left.dtype.kind == "c":
+        return same_bits(left.real, right.real) & same_bits(left.imag, right.imag)
     bits = f"u{left.dtype.itemsize}"
     same: Array = np.ascontiguousarray(left).view(bits) == np.ascontiguousarray(right).view(bits)
     same = same.reshape(left.shape)
@@ -73,6 +75,12 @@ def difference(
         finite: judge only where ``expected`` is finite.
         accepted: where ``given`` is right whatever it is.
     """
+    if expected.dtype.kind == "c" == given.dtype.kind and expected.shape == given.shape:
+        # part by part, which the last number of the index tells
+        expected, given = (np.stack((array.real, array.imag), -1) for array in (expected, given))
+        return difference(
+            expected, given, tolerance, allowance=allowance, finite=finite, accepted=accepted
+        )
     if expected.dtype != given.dtype or expected.shape != given.shape:
         types = [f"{array.dtype}{list(array.shape)}" for array in (expected, given)]
         return Difference((), types[0], types[1], 1, 1)

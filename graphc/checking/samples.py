@@ -24,6 +24,10 @@ def specials(dtype: np.dtype[Any]) -> Array:
     """The special values of a dtype: zeros, infinities, NaN, the smallest and largest numbers."""
     if dtype.kind == "b":
         return np.array([False, True])
+    if dtype.kind == "c":
+        parts = specials(np.zeros(0, dtype).real.dtype)
+        pairs = np.stack(np.meshgrid(parts, parts), -1)
+        return pairs.reshape(-1, 2).view(dtype)[:, 0]
     if floating(dtype):
         info = np.finfo(dtype)
         tiny = info.smallest_subnormal
@@ -47,6 +51,9 @@ def random_array(
 
     Integers are small and not negative as long as they are ordinary, since they may be indices.
     """
+    if type_.dtype.is_complex:
+        parts = random_array(type_.stored, sizes, random, special, interval)
+        return parts.view(type_.dtype.numpy)[..., 0]
     shape = tuple(expressions.evaluate(dim, sizes) for dim in type_.shape)
     dtype = np.dtype(type_.dtype.numpy)
     if floating(dtype):
@@ -75,7 +82,7 @@ def feeds(
         special = seed < rounds - 1
         yield special, [
             random_array(
-                v.type, sizes, random, special and (v.dtype.is_float or seed % 2 == 1), interval
+                v.type, sizes, random, special and (v.dtype.is_inexact or seed % 2 == 1), interval
             )
             for v in graph.inputs
         ]

@@ -18,7 +18,6 @@ from graphc.base.source import Location
 from graphc.checking.interpreter import bind_dims, evaluate_node, resolve
 from graphc.checking.partial_results import Marking
 from graphc.ir.attributes import Array
-from graphc.ir.dtypes import floating
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.fused import fused_op
@@ -42,8 +41,8 @@ class Origin:
 
 
 def is_finite(array: Array) -> bool:
-    """Whether no element is NaN or infinite; other dtypes than floats always are."""
-    return not floating(array.dtype) or bool(np.isfinite(array).all())
+    """Whether no element is NaN or infinite; integers and bools always are."""
+    return array.dtype.kind not in "fc" or bool(np.isfinite(array).all())
 
 
 def origin(graph: Graph, inputs: Sequence[Array], results: Sequence[Array]) -> Origin | None:
@@ -142,7 +141,7 @@ class _Search:
             return self._placed(node, index)
         for operand in node.inputs:
             array = self.values[operand]
-            if not floating(array.dtype):
+            if array.dtype.kind not in "fc":
                 continue
             if node.op.lowering.is_pointwise:
                 place = _broadcast_place(index, shape, array.shape)
@@ -156,8 +155,10 @@ class _Search:
         """Where an element of a whole, or of one of its slices, comes from."""
         axis: int = node.attrs["axis"]
         if node.op is place_slice_op:
+            (piece,) = node.inputs
             start = resolve(node.attrs["start"], self._sizes)
-            return node.inputs[0], (*index[:axis], index[axis] - start, *index[axis + 1 :])
+            along = () if piece.ndim < len(index) else (index[axis] - start,)
+            return piece, (*index[:axis], *along, *index[axis + 1 :])
         starts = resolve(node.attrs["starts"], self._sizes)
         return node.inputs[bisect_right(starts, index[axis]) - 1], index
 

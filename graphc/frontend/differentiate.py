@@ -40,9 +40,14 @@ def gradients(
     (comparisons, rounding, indices) or stopped (``stop_gradient``) the derivative is zero; ties of
     maxima share evenly.
 
+    The gradient of a real y by a complex x = a + ib is JAX's, dy/da - i dy/db: its conjugate is the
+    direction in which y grows. Complex ys need ``grad_ys``, and for holomorphic functions the
+    gradient is then dy/dx times the weight.
+
     Args:
         ys: a float value, or nested lists, tuples and dicts of them.
-        xs: what to differentiate by, in the same way: float values, inputs or intermediate ones.
+        xs: what to differentiate by, in the same way: float or complex values, inputs or
+            intermediate ones.
         grad_ys: what to weigh ys by, in the structure of ys; None, also in places, means ones. Each
             is broadcast to the shape of its y.
         unconnected: what to do with an x on which no y depends: "raise", or "zeros".
@@ -53,7 +58,8 @@ def gradients(
     Raises:
         GradientError: if no path leads from an x to ys, or one leads through an operation
             without a derivative.
-        DTypeError: for ys or xs that are not floats.
+        DTypeError: for ys or xs that are neither floats nor complex, and for complex ys without
+            weights.
         UnsupportedError: if a path leads through control flow.
     """
     if unconnected not in ("raise", "zeros"):
@@ -66,6 +72,13 @@ def gradients(
         None if weight is None else _beside(weight, y, "grad_ys")
         for weight, y in zip(_matching(ys, grad_ys, "grad_ys"), y_leaves, strict=True)
     ]
+    for y, weight in zip(y_leaves, weights, strict=True):
+        if y.dtype.is_complex and weight is None:
+            raise DTypeError(
+                f"the gradient of the complex value {_name(y)} is no direction",
+                where=caller(),
+                hint="differentiate gx.real(y), gx.imag(y) or gx.abs(y), or give grad_ys",
+            )
     scope = _Scope(y_leaves, x_leaves)
     outer_ys, outer_xs = scope.outer(y_leaves), scope.outer(x_leaves)
     seeds = [None if weight is None else scope.outer([weight])[0] for weight in weights]
@@ -247,7 +260,7 @@ def _leaves(structure: Any, what: str) -> list[Value]:
                 f"{what} holds the value {_name(leaf)} of dtype {leaf.dtype}, which has no "
                 "derivative",
                 where=caller(),
-                hint="differentiate float32 or float64 values",
+                hint="differentiate float or complex values",
             )
         result.append(leaf)
     return result
@@ -255,7 +268,8 @@ def _leaves(structure: Any, what: str) -> list[Value]:
 
 def _beside(given: Any, value: Value, what: str) -> Value:
     """A cotangent or tangent in the type of the value it belongs to."""
-    if isinstance(given, PYTHON_SCALARS):
+    fits = value.dtype.is_complex or not isinstance(given, complex)
+    if isinstance(given, PYTHON_SCALARS) and fits:
         operand = constant_beside(given, value.dtype, value)
     else:
         operand = as_value(given, value)

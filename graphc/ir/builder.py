@@ -13,7 +13,8 @@ from contextvars import ContextVar
 from operator import attrgetter
 from typing import Any, Protocol
 
-from graphc.base.errors import GraphcError
+from graphc.base.errors import DTypeError, GraphcError
+from graphc.base.source import caller
 from graphc.ir.attributes import Attributes, SharedAttributes, bare
 from graphc.ir.dims.expressions import ReadDim
 from graphc.ir.graph import Graph, Node, Provenance
@@ -92,7 +93,16 @@ def apply(
     name: str | None = None,
     **attrs: Any,
 ) -> Value:
-    """Adds a node with one output to the current builder; operands are already converted."""
+    """Adds a node with one output to the current builder; operands are already converted.
+
+    Operations on complex operands are added as operations on their parts.
+
+    Raises:
+        DTypeError: for complex operands of an operation without a meaning for them.
+    """
+    for operand in inputs:
+        if operand._type.dtype.kind == "complex" and op.of_complex != "whole":
+            return of_complex(op, inputs, attrs)
     (value,) = builder_for(inputs).add(op, inputs, attrs, (), name).outputs
     return value
 
@@ -101,8 +111,28 @@ def apply_to(
     op: OpDef, operands: Sequence[Value], attrs: Attributes = _NO_ATTRIBUTES
 ) -> Value:
     """``apply`` for operands and attributes that are at hand, which takes half the time."""
+    for operand in operands:
+        if operand._type.dtype.kind == "complex" and op.of_complex != "whole":
+            return of_complex(op, operands, attrs)
     value: Value = builder_for(operands).add(op, operands, attrs).outputs[0]
     return value
+
+
+def of_complex(op: OpDef, operands: Sequence[Value], attrs: Attributes) -> Value:
+    """An operation on complex operands, recorded as operations on their parts.
+
+    Raises:
+        DTypeError: if it has no meaning for complex numbers.
+    """
+    if op.of_complex is None or op.of_complex == "whole":
+        given = next(v.dtype for v in operands if v.dtype.is_complex)
+        raise DTypeError(
+            f"{op.name} does not take {given}",
+            where=caller(),
+            hint="it is for real numbers: use gx.real(x), gx.imag(x) or gx.abs(x)",
+            node=operation_text(op.name, operands, attrs),
+        )
+    return op.of_complex(op, operands, attrs)
 
 
 def apply_node(

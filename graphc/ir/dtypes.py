@@ -1,9 +1,13 @@
-"""Element types: bool, (u)int8 to 64, float32, float64, and NumPy 2's promotion between them."""
+"""Element types: bool, (u)int8 to 64, float32, float64, complex64, complex128; NumPy 2's promotion.
+
+Graphs and memory have complex elements, a real part and then an imaginary one. Kernels compute with
+real dtypes alone (``ALL``): an operation on complex operands is recorded as operations on parts.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -12,7 +16,7 @@ from graphc.base.errors import DTypeError
 from graphc.base.source import caller
 from graphc.base.words import shown
 
-Kind = Literal["bool", "int", "uint", "float"]
+Kind = Literal["bool", "int", "uint", "float", "complex"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +77,12 @@ class DType:
 
     Attributes:
         name: NumPy's name.
-        kind: bool, int (signed), uint or float.
+        kind: bool, int (signed), uint, float or complex.
         bits: storage width.
         numpy: the NumPy dtype, in native byte order.
         c_type: what C calls it.
         float_format: of floats, how they are stored.
+        part: of complex numbers, the dtype of their two parts; of others the dtype itself.
     """
 
     name: str
@@ -86,6 +91,12 @@ class DType:
     numpy: np.dtype[np.generic]
     c_type: str
     float_format: FloatFormat | None = None
+    part: DType = field(init=False)
+
+    def __post_init__(self) -> None:
+        parts = {"complex64": "float32", "complex128": "float64"}
+        own = _BY_NAME[parts[self.name]] if self.kind == "complex" else self
+        object.__setattr__(self, "part", own)
 
     @property
     def bytes(self) -> int:
@@ -97,6 +108,15 @@ class DType:
         return self.kind == "float"
 
     @property
+    def is_complex(self) -> bool:
+        return self.kind == "complex"
+
+    @property
+    def is_inexact(self) -> bool:
+        """Float or complex: what functions of analysis answer in."""
+        return self.kind in ("float", "complex")
+
+    @property
     def format(self) -> FloatFormat:
         """How floats are stored; for other dtypes a bug."""
         assert self.float_format is not None, f"{self} has no float format"
@@ -105,12 +125,12 @@ class DType:
     @property
     def is_rounded(self) -> bool:
         """Whether arithmetic rounds, so that the order of a sum matters; integers wrap instead."""
-        return self.is_float
+        return self.is_inexact
 
     @property
     def is_differentiable(self) -> bool:
         """Whether there are derivatives of and with respect to its values."""
-        return self.is_float
+        return self.is_inexact
 
     @property
     def is_integer(self) -> bool:
@@ -125,7 +145,7 @@ class DType:
     @property
     def is_signed(self) -> bool:
         """Whether numbers below zero are among its values."""
-        return self.kind in ("int", "float")
+        return self.kind in ("int", "float", "complex")
 
     @property
     def digits(self) -> int:
@@ -154,6 +174,10 @@ class DType:
         """Whether every value of another dtype is a value of this."""
         if self is other or other.kind == "bool":
             return True
+        if self.is_complex:
+            return self.part.holds(other.part)
+        if other.is_complex:
+            return False
         if self.kind == "bool" or (other.is_signed and not self.is_signed):
             return False
         if other.is_float:
@@ -163,7 +187,7 @@ class DType:
     @property
     def unwritten(self) -> int | float:
         """What interpreters find where nothing was written: NaN, or a number nobody expects."""
-        return math.nan if self.is_float else 85
+        return math.nan if self.is_inexact else 85
 
     def __str__(self) -> str:
         return self.name
@@ -190,10 +214,16 @@ class DType:
         return (dtype, (self.name,))
 
 
+_BY_NAME: dict[str, DType] = {}
+_BY_NUMPY: dict[np.dtype[Any], DType] = {}
+
+
 def _make(
     name: str, kind: Kind, bits: int, c_type: str, float_format: FloatFormat | None = None
 ) -> DType:
-    return DType(name, kind, bits, np.dtype(name), c_type, float_format)
+    made = DType(name, kind, bits, np.dtype(name), c_type, float_format)
+    _BY_NAME[name] = _BY_NUMPY[made.numpy] = made
+    return made
 
 
 def _integer(kind: Literal["int", "uint"], bits: int) -> DType:
@@ -206,20 +236,24 @@ uint8, uint16, uint32, uint64 = (_integer("uint", bits) for bits in (8, 16, 32, 
 float32 = _make("float32", "float", 32, "float", FloatFormat(exponent=8, significand=24))
 float64 = _make("float64", "float", 64, "double", FloatFormat(exponent=11, significand=53))
 
+complex64 = _make("complex64", "complex", 64, "float _Complex")
+complex128 = _make("complex128", "complex", 128, "double _Complex")
+
 ALL: tuple[DType, ...] = (
     bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64,
 )  # fmt: skip
+"""What kernels compute with."""
 FLOATS: tuple[DType, ...] = (float32, float64)
 INTEGERS: tuple[DType, ...] = tuple(d for d in ALL if d.is_integer)
-
-_BY_NAME = {d.name: d for d in ALL}
-_BY_NUMPY = {d.numpy: d for d in ALL}
+COMPLEX: tuple[DType, ...] = (complex64, complex128)
+EVERY: tuple[DType, ...] = (*ALL, *COMPLEX)
+"""What values have."""
 
 DTypeLike: TypeAlias = "DType | str | type | np.dtype[np.generic]"
 
 
 def dtype(spec: DTypeLike) -> DType:
-    """The DType for a DType, a NumPy dtype or scalar type, a name, or Python's bool, int, float.
+    """The DType for a DType, a NumPy dtype or scalar type, a name, or one of Python's numbers.
 
     Raises:
         DTypeError: for anything graphc has no element type for.
@@ -236,13 +270,18 @@ def dtype(spec: DTypeLike) -> DType:
     except (TypeError, ValueError):
         found = None
     if found is None:
-        names = ", ".join(d.name for d in ALL)
+        names = ", ".join(d.name for d in EVERY)
         raise DTypeError(
             f"{shown(spec)} is not a supported dtype",
             where=caller(),
             hint=f"supported are {names}",
         )
     return found
+
+
+def complex_of(part: DType) -> DType:
+    """The complex dtype whose parts are of a float dtype."""
+    return complex64 if part is float32 else complex128
 
 
 def floating(element: np.dtype[Any]) -> bool:
@@ -257,7 +296,7 @@ def named(name: str) -> DType | None:
 
 
 _PROMOTED: dict[tuple[DType, DType], DType] = {
-    (a, b): _BY_NUMPY[np.promote_types(a.numpy, b.numpy)] for a in ALL for b in ALL
+    (a, b): _BY_NUMPY[np.promote_types(a.numpy, b.numpy)] for a in EVERY for b in EVERY
 }
 
 
@@ -270,14 +309,16 @@ def promote(*types: DType) -> DType:
     return result
 
 
-def scalar_dtype(value: bool | int | float) -> DType:
-    """The dtype a Python scalar gets where nothing else decides: bool, int64, float32."""
+def scalar_dtype(value: complex) -> DType:
+    """The dtype of a Python scalar where nothing else decides: bool, int64, float32, complex64."""
     if isinstance(value, bool):
         return bool_
-    return int64 if isinstance(value, int) else float32
+    if isinstance(value, int):
+        return int64
+    return float32 if isinstance(value, float) else complex64
 
 
-def promote_weak(strong: DType, value: bool | int | float) -> DType:
+def promote_weak(strong: DType, value: complex) -> DType:
     """NumPy 2's result of a strong type with a Python scalar, which only lends its kind.
 
     Raises:
@@ -294,4 +335,5 @@ def promote_weak(strong: DType, value: bool | int | float) -> DType:
                 hint="cast the tensor, or write the number as an array of a wider dtype",
             )
         return strong
-    return strong if strong.is_float else float64
+    wide = strong if strong.is_inexact else float64
+    return wide if isinstance(value, float) or wide.is_complex else complex_of(wide)

@@ -101,7 +101,7 @@ class Lowering:
         reads: how it reads its operands; None if it is not computed.
         kernel: the kernel it makes by itself; None if it makes none.
         placed: whether its kernel can store the result as a slice of a larger array.
-        keeps_memory: whether the result is the operand's memory in another shape.
+        keeps_memory: whether the result is the operand's memory in another shape or dtype.
         updates: the number of the operand that its result begins as a copy of.
         is_heavy: whether it costs more than arithmetic and moves for each element.
         is_coarse: whether ``parts`` say what it stands for.
@@ -191,6 +191,13 @@ class Reshape(Lowering):
 
     reads = "moved"
     kernel = "map"
+    keeps_memory = True
+
+
+@dataclass(frozen=True, slots=True)
+class Reinterpret(Lowering):
+    """The same memory as elements of another dtype; it is never part of a kernel."""
+
     keeps_memory = True
 
 

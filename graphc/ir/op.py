@@ -138,6 +138,9 @@ class Domain:
     example: Callable[[Any, DType], tuple[Sequence[Any], dict[str, Any]]] | None = None
 
 
+ComplexRule: TypeAlias = Callable[["OpDef", Sequence[Value], Attributes], Value]
+"""What an op means for complex operands, as operations on their parts."""
+
 Numerics: TypeAlias = Literal["E", "R", "T"]
 Effect: TypeAlias = Literal["pure", "state", "control", "host", "ordered"]
 
@@ -166,6 +169,8 @@ class OpDef:
             have ``drop`` none is (``Node.checks_indices``).
         broadcasts: whether operands broadcast to the shape of the result, as NumPy's do; so it is
             of pointwise ops, and of those that decompose into them.
+        of_complex: what is recorded instead where an operand is complex; "whole" if nodes of the
+            op take complex values, None if it has no meaning for them.
     """
 
     name: str
@@ -181,6 +186,7 @@ class OpDef:
     max_ulp: float = 0.0
     checks_indices: bool = False
     broadcasts: bool = False
+    of_complex: ComplexRule | Literal["whole"] | None = None
 
     def __post_init__(self) -> None:
         if self.lowering.is_pointwise:

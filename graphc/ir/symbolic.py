@@ -50,7 +50,7 @@ class Symbolic:
         )
 
     def __complex__(self) -> NoReturn:
-        refuse("complex()", "there are no complex numbers: fetch it with session.run")
+        refuse("complex()", "fetch it with session.run; in the graph gx.complex joins two parts")
 
     def __bytes__(self) -> NoReturn:
         refuse("bytes", "fetch it with session.run, and take .tobytes() of the array")

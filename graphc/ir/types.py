@@ -42,6 +42,13 @@ class TensorType:
         """True when every dim is a number."""
         return all(isinstance(dim, int) for dim in self.shape)
 
+    @property
+    def stored(self) -> TensorType:
+        """How kernels see it: a complex element is its two parts, along a last axis."""
+        if not self.dtype.is_complex:
+            return self
+        return TensorType(self.dtype.part, (*self.shape, 2))
+
     def with_shape(self, shape: Shape) -> TensorType:
         """The same dtype with another shape."""
         return TensorType(self.dtype, shape)

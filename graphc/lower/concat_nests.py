@@ -52,8 +52,9 @@ def _moved(outputs: Sequence[Value], slices: Slices, axis: int, start: Dim) -> S
     for value, slice_ in zip(outputs, slices, strict=True):
         origin = slice_ or Slice(value.type, (0,) * value.type.rank)
         starts = list(origin.starts)
-        starts[axis] = starts[axis] + start
-        found.append(Slice(origin.whole, tuple(starts)))
+        place = axis if origin.lacks is None or axis < origin.lacks else axis + 1
+        starts[place] = starts[place] + start
+        found.append(Slice(origin.whole, tuple(starts), origin.lacks))
     return tuple(found)
 
 

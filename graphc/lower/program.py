@@ -22,9 +22,9 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.analysis.bounds import overruns
 from graphc.kernel.analysis.task_size import task_count
-from graphc.kernel.ir import Kernel, walk
-from graphc.kernel.printer import kernel_key
+from graphc.kernel.ir import Kernel
 from graphc.lower.fused_node import lower_group
+from graphc.lower.kernel_code import KernelCode
 from graphc.lower.launch_fission import Series
 from graphc.lower.single import Singles, lower_single
 from graphc.ops.control import cond_op, demand_op, while_op
@@ -76,7 +76,7 @@ class _Planner:
         self.launches: dict[Node, range] = {}
         self.loops: list[tuple[int, int]] = []
         self.carries: dict[Value, int] = {}
-        self._kernel_of: dict[_Code, int] = {}
+        self._kernel_of: dict[KernelCode, int] = {}
         self._launches_of_region: dict[Structure, _Launches] = {}
         self._launches_of_single: dict[Hashable, _Launches] = {}
         self._singles = Singles()
@@ -325,7 +325,7 @@ class _Planner:
         """A series with the numbers of its kernels, of which equal ones are one."""
         numbers = []
         for member in series.members:
-            number = self._kernel_of.setdefault(_Code(member.kernel), len(self.kernels))
+            number = self._kernel_of.setdefault(KernelCode(member.kernel), len(self.kernels))
             if number == len(self.kernels):
                 self._append(member.kernel)
             numbers.append(number)
@@ -356,9 +356,23 @@ class _Planner:
 
     def host_call(self, node: Node) -> None:
         where, ordered = node.provenance.where, node.op.effect == "ordered"
-        arguments = tuple([self.slot_of[value] for value in node.inputs])
-        results = tuple([self.made(value, where) for value in node.outputs])
+        arguments = tuple([self._alike(value, self.slot_of[value]) for value in node.inputs])
+        for value, slot in zip(node.inputs, arguments, strict=True):
+            self.copy(self.slot_of[value], slot)
+        wanted = [self.made(value, where) for value in node.outputs]
+        results = tuple(map(self._alike, node.outputs, wanted))
         self.steps.append(HostCall(node.attrs["function"], arguments, results, ordered, where))
+        for slot, target in zip(results, wanted, strict=True):
+            self.copy(slot, target)
+
+    def _alike(self, value: Value, slot: int) -> int:
+        """The slot if it has the value's dtype, and is no memory of another one; else a new one.
+
+        Kernels see complex numbers and their parts alike, Python functions don't.
+        """
+        if self.slots[slot].type.dtype is value.dtype:
+            return slot
+        return self.slot("temporary", value.type, value.name or "")
 
     def cond(self, node: Node) -> None:
         where = node.provenance.where
@@ -443,40 +457,6 @@ _SPECIAL: Mapping[OpDef, Callable[[_Planner, Node], None]] = {
     ordered_host_call_op: _Planner.host_call,
 }
 """How operations that are no kernels by themselves become steps."""
-
-
-class _Code:
-    """A kernel as the key of its code and lines; its text is made only if another is much like it.
-
-    Most kernels of a program differ in their buffers or in what they compute.
-    """
-
-    __slots__ = ("_hash", "_kernel", "_text")
-
-    def __init__(self, kernel: Kernel) -> None:
-        self._kernel = kernel
-        self._text: str | None = None
-        buffers = tuple([(buffer.role, buffer.type.shape) for buffer in kernel.buffers])
-        work = tuple([statement.signature for statement in walk(kernel.body)])
-        self._hash = hash((buffers, work))
-
-    @property
-    def text(self) -> str:
-        """What the code depends on."""
-        if self._text is None:
-            self._text = kernel_key(self._kernel)
-        return self._text
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, _Code)
-            and self._hash == other._hash
-            and self._kernel.sites == other._kernel.sites
-            and self.text == other.text
-        )
 
 
 def plan_program(

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from graphc.ir.dims.expressions import Dim
+from graphc.ir.dtypes import int64
 from graphc.ir.graph import Graph, Node
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
@@ -24,10 +25,14 @@ from graphc.ops.source import constant_op
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Where a piece lies in a whole of this type: from ``starts`` on, one for each axis."""
+    """Where a piece lies in a whole of this type: from ``starts`` on, one for each axis.
+
+    ``lacks`` is the axis of the whole that the piece has not, if there is one.
+    """
 
     whole: TensorType
     starts: tuple[Dim, ...]
+    lacks: int | None = None
 
 
 Slices = tuple[Slice | None, ...]
@@ -46,6 +51,9 @@ class Result:
         """Where the element of the value at an index goes."""
         if self.slice is None:
             return flat_index(b, index, self.value.shape)
+        lacks = self.slice.lacks
+        if lacks is not None:
+            index = (*index[:lacks], b.constant(0, int64), *index[lacks:])
         return flat_index(b, index, self.slice.whole.shape, self.slice.starts)
 
     def store(self, b: KernelBuilder, index: Sequence[Var], element: Var) -> None:
@@ -55,8 +63,10 @@ class Result:
 
 def _slice(node: Node) -> Slice:
     starts: list[Dim] = [0] * node.output.type.rank
-    starts[node.attrs["axis"]] = node.attrs["start"]
-    return Slice(node.output.type, tuple(starts))
+    axis = node.attrs["axis"]
+    starts[axis] = node.attrs["start"]
+    lacks = axis if node.inputs[0].type.rank < len(starts) else None
+    return Slice(node.output.type, tuple(starts), lacks)
 
 
 def computed(region: Graph) -> tuple[Graph, Slices]:

@@ -32,7 +32,7 @@ from graphc.ops.arguments import is_whole, one_or_more
 from graphc.ops.guards import Guards, broadcast_guards, refusal
 from graphc.ops.source import built_beside, constant, constant_beside, dim_op, payload_of
 
-PYTHON_SCALARS = (bool, int, float)
+PYTHON_SCALARS = (bool, int, float, complex)
 WEAK = (*PYTHON_SCALARS, Size)
 """What takes the dtype of the tensor beside it."""
 
@@ -129,7 +129,7 @@ def _beside(common: DType, weak: Any) -> DType:
     if isinstance(weak, SizeNumber):
         return promote_weak(common, 0.5)
     if isinstance(weak, Size):
-        return common if common.is_float else int64
+        return common if common.is_inexact else int64
     return promote_weak(common, weak)
 
 
@@ -183,9 +183,9 @@ def converted(value: Value, element: DType) -> Value:
 
 
 def as_float(operand: Any) -> Value:
-    """Floats as they are, everything else in float64, as NumPy's statistics."""
+    """Floats and complex numbers as they are, the rest in float64, as NumPy's statistics."""
     value = as_value(operand)
-    return value if value.dtype.is_float else converted(value, float64)
+    return value if value.dtype.is_inexact else converted(value, float64)
 
 
 def axis_of(axis: int, rank: int) -> int:

@@ -71,7 +71,8 @@ def _iota_attrs(shape: Sequence[Dim], axis: int, element: DType) -> dict[str, An
 
 def iota_beside(shape: Sequence[Dim], axis: int, element: DType, beside: Value | None) -> Value:
     """The index along one axis, in the graph of another value."""
-    return built_beside(iota_op, _iota_attrs(shape, axis, element), beside)
+    made = built_beside(iota_op, _iota_attrs(shape, axis, element.part), beside)
+    return converted(made, element)
 
 
 @surface

@@ -16,7 +16,17 @@ from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.dtypes import ALL, FLOATS, INTEGERS, DType, bool_, float32, float64, int8
 from graphc.ir.lowering import Decompose, Lowering, PartsRule, Pointwise, PointwiseRule
-from graphc.ir.op import Algebra, Derivative, Domain, Flat, Numerics, OpDef, Partials, register
+from graphc.ir.op import (
+    Algebra,
+    ComplexRule,
+    Derivative,
+    Domain,
+    Flat,
+    Numerics,
+    OpDef,
+    Partials,
+    register,
+)
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.scalar import PRIMITIVES
@@ -133,6 +143,7 @@ def pointwise(
     differentiable: tuple[float, float] | None = None,
     example: Example | None = None,
     max_ulp: float = 0.0,
+    of_complex: ComplexRule | None = None,
 ) -> OpDef:
     """Declares and registers a pointwise op over operands of one dtype.
 
@@ -165,6 +176,7 @@ def pointwise(
             ),
             max_ulp=max_ulp,
             broadcasts=True,
+            of_complex=of_complex,
         )
     )
 
@@ -181,18 +193,18 @@ def number_operands(*operands: Any) -> tuple[Value, ...]:
 
 
 def float_dtype(element: DType) -> DType:
-    """The dtype in which a function of real numbers answers.
+    """The dtype in which a function of analysis answers.
 
-    Floats keep theirs; bool and 8- and 16-bit integers give float32 (where NumPy has float16,
-    which graphc has not, or float32), wider integers float64.
+    Floats and complex numbers keep theirs; bool and 8- and 16-bit integers give float32 (where
+    NumPy has float16, which graphc has not, or float32), wider integers float64.
     """
-    if element.is_float:
+    if element.is_inexact:
         return element
     return float32 if element.bits <= 16 else float64
 
 
 def float_operand(operand: Any) -> Value:
-    """One operand as a float."""
+    """One operand as a float, or as the complex numbers it has."""
     if isinstance(operand, Value) and operand._type.dtype.kind == "float":
         return operand
     value = as_value(operand)
@@ -200,7 +212,7 @@ def float_operand(operand: Any) -> Value:
 
 
 def float_operands(*operands: Any) -> tuple[Value, ...]:
-    """Promoted operands as floats."""
+    """Promoted operands as floats, or as complex numbers if one is complex."""
     values = promoted(*operands)
     element = float_dtype(values[0].dtype)
     return tuple(converted(value, element) for value in values)
@@ -211,6 +223,6 @@ def refuse(message: str, hint: str | None = None) -> DTypeError:
     return DTypeError(message, where=caller(), hint=hint)
 
 
-def like(number: bool | int | float, value: Value) -> Value:
+def like(number: complex, value: Value) -> Value:
     """A scalar constant of the value's dtype, in its graph."""
     return constant_beside(number, value.dtype, value)

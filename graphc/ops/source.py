@@ -14,7 +14,7 @@ from graphc.base.words import is_count, shown
 from graphc.ir.attributes import Array, Attributes, Payload, SharedAttributes
 from graphc.ir.builder import building, current
 from graphc.ir.dims.expressions import Dim, DimExpr, Size, symbol
-from graphc.ir.dtypes import DType, DTypeLike, float32, int64, named
+from graphc.ir.dtypes import DType, DTypeLike, complex64, float32, int64, named
 from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.lowering import Element, Structural
 from graphc.ir.op import Domain, Flat, NotDifferentiable, OpDef, register
@@ -62,12 +62,14 @@ placeholder_op = register(
 
 
 def payload_of(value: Any, dtype_: DTypeLike | None = None) -> Payload:
-    """The array of a constant; Python floats become float32, ints int64, arrays keep their dtype.
+    """The array of a constant; Python floats become float32, ints int64, complex numbers complex64.
+
+    Arrays keep their dtype.
 
     Raises:
         DTypeError: for what is not an array of a supported dtype.
     """
-    if type(value) is np.ndarray and dtype_ is None and value.dtype.kind in "fiub":
+    if type(value) is np.ndarray and dtype_ is None and value.dtype.kind in "fiubc":
         return Payload(value)
     if isinstance(value, Value):
         raise DTypeError(
@@ -100,18 +102,23 @@ def payload_of(value: Any, dtype_: DTypeLike | None = None) -> Payload:
             where=caller(),
             hint="write it as a float, or take it modulo 2**64",
         )
-    if array.dtype.kind in "OSUMmVc":
+    if array.dtype.kind in "OSUMmV":
         raise DTypeError(
             f"cannot make a tensor of {type(value).__name__} (dtype {array.dtype})",
             where=caller(),
-            hint="there are no complex numbers; use two tensors, .real and .imag"
-            if array.dtype.kind == "c"
-            else "give numbers or booleans of one shape",
+            hint="give numbers or booleans of one shape",
         )
     if dtype_ is not None:
-        array = array.astype(as_dtype(dtype_).numpy)
+        element = as_dtype(dtype_)
+        if array.dtype.kind == "c" and not element.is_complex:
+            raise DTypeError(
+                f"{shown(value)} is complex, and {element} holds no imaginary parts",
+                where=caller(),
+                hint="take .real, or give a complex dtype",
+            )
+        array = array.astype(element.numpy)
     elif not strong and not _holds_arrays(value):
-        weak = {"f": float32, "i": int64}.get(array.dtype.kind)
+        weak = {"f": float32, "i": int64, "c": complex64}.get(array.dtype.kind)
         if weak is not None:
             array = array.astype(weak.numpy)
     return Payload(array)
@@ -131,7 +138,10 @@ def _holds_arrays(value: Any) -> bool:
 
 @surface
 def constant(value: Any, dtype: DTypeLike | None = None, name: str | None = None) -> Value:
-    """A fixed array, copied. Python floats become float32, ints int64; arrays keep their dtype."""
+    """A fixed array, copied.
+
+    Python floats become float32, ints int64, complex numbers complex64; arrays keep their dtype.
+    """
     payload = payload_of(value, dtype)
     builder = current()
     if builder is None:

@@ -69,7 +69,7 @@ def run_plan(
         if isinstance(step, Launch):
             _launch(plan, step, memory, binding, launch, observe)
         elif isinstance(step, Copy):
-            memory[step.target].reshape(-1)[...] = memory[step.source].reshape(-1)
+            _elements(memory[step.target])[...] = _elements(memory[step.source])
         elif isinstance(step, Branch):
             if not memory[step.predicate].reshape(-1)[0]:
                 position = step.target
@@ -116,6 +116,12 @@ def blank(type_: TensorType, binding: Mapping[str, int]) -> Array:
     return np.full(shape, type_.dtype.unwritten, type_.dtype.numpy)
 
 
+def _elements(array: Array) -> Array:
+    """An array as kernels see it, flat: of a complex element its two parts."""
+    flat = array.reshape(-1)
+    return flat.view(array.real.dtype) if array.dtype.kind == "c" else flat
+
+
 def _arguments(
     kernel: Kernel, arrays: Sequence[Array], binding: Mapping[str, int]
 ) -> list[Array]:
@@ -127,12 +133,13 @@ def _arguments(
     result = []
     for buffer, array in zip(kernel.buffers, arrays, strict=True):
         shape = tuple(evaluate(dim, binding) for dim in buffer.type.shape)
-        if math.prod(shape) != array.size:
+        elements = _elements(array)
+        if math.prod(shape) != elements.size:
             raise ShapeError(
                 f"{kernel.name!r} takes {buffer.name!r} of shape {list(shape)}, and is given "
-                f"{array.size} elements"
+                f"{elements.size} elements"
             )
-        result.append(seen.setdefault((id(array), shape), array.reshape(shape)))
+        result.append(seen.setdefault((id(array), shape), elements.reshape(shape)))
     return result
 
 

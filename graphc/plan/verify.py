@@ -98,9 +98,10 @@ class _Checker(PlanChecker):
             source, target = self.plan.slots[step.source], self.plan.slots[step.target]
             if step.source == step.target:
                 self.fail("copies a slot to itself", position)
-            if source.type.dtype is not target.type.dtype:
+            given, wanted = source.type.stored, target.type.stored
+            if given.dtype is not wanted.dtype:
                 self.fail(f"copies {source.type} to {target.type}", position)
-            self._sizes(position, source.type.size, target.type.size)
+            self._sizes(position, given.size, wanted.size)
         elif isinstance(step, HostCall):
             for slot in (*step.arguments, *step.results):
                 self._known(position, slot)
@@ -148,9 +149,10 @@ class _Checker(PlanChecker):
             self._known(position, slot)
             found = self.plan.slots[slot]
             what = f"buffer {buffer.name!r} of kernel {kernel.name!r}"
-            if found.type.dtype is not buffer.type.dtype:
+            seen = found.type.stored
+            if seen.dtype is not buffer.type.dtype:
                 self.fail(
-                    f"{what} is {buffer.type.dtype}, slot %{slot} is {found.type.dtype}", position
+                    f"{what} is {buffer.type.dtype}, slot %{slot} is {seen.dtype}", position
                 )
             if buffer.is_room != (found.kind == "scratch"):
                 self.fail(f"{what} is {buffer.role}, given the {self.label(slot)}", position)
@@ -161,7 +163,7 @@ class _Checker(PlanChecker):
                 written.add(slot)
                 if buffer.role == "part":
                     parts.add(slot)
-            self._sizes(position, found.type.size, buffer.type.size)
+            self._sizes(position, seen.size, buffer.type.size)
     def loops(self) -> None:
         """Loops nest, and every way back is inside one, which liveness relies on."""
         ends: list[int] = []

@@ -45,13 +45,15 @@ class _Checker(PlanChecker):
             if isinstance(step, Launch):
                 self._launch(position, step, required)
             elif isinstance(step, Copy):
-                source, target = (plan.slots[slot].type.size for slot in (step.source, step.target))
+                source, target = (
+                    plan.slots[slot].type.stored.size for slot in (step.source, step.target)
+                )
                 self._agree(position, source, target, required)
 
     def _launch(self, position: int, step: Launch, known: frozenset[Guard]) -> None:
         kernel = self.plan.kernels[step.kernel]
         for slot, buffer in zip(step.arguments, kernel.buffers, strict=True):
-            found = self.plan.slots[slot].type
+            found = self.plan.slots[slot].type.stored
             if found.shape != buffer.type.shape:
                 self._agree(position, found.size, buffer.type.size, known)
         if not kernel.symbols or (step.kernel, known) in self._proved:

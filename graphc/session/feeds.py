@@ -22,6 +22,7 @@ from graphc.ir.value import Value
 from graphc.ops.source import placeholder_op
 
 _ARRAYS = "feed numbers or bools, in lists of equal lengths or an array"
+_REAL = "give .real, or make it complex there too"
 
 
 def arguments_by_place(
@@ -155,7 +156,7 @@ def _as_array(value: Value, given: Any) -> Array:
         elif "inhomogeneous" in str(error):
             problem = "lists of unequal lengths"
         raise _wrong(value, problem, given, _ARRAYS) from error
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind not in ("biufc" if type_.dtype.is_complex else "biuf"):
         raise _wrong(value, *_no_numbers(array, given))
     if array.ndim != type_.rank:
         raise _misshapen(value, array, given)
@@ -169,7 +170,7 @@ def _no_numbers(array: Array, given: Any) -> tuple[str, Any, str]:
     if array.dtype.kind in "mM":
         hint = "make numbers of it first: (array - start) / np.timedelta64(1, 's') has seconds"
     elif array.dtype.kind == "c":
-        hint = "there are no complex numbers; feed .real and .imag by themselves"
+        hint = _REAL
     elif isinstance(given, Mapping):
         hint = "feeds of several placeholders are entries of one dict: {x: array, y: array}"
     elif isinstance(given, Iterable) and not isinstance(given, (str, bytes)) and not array.ndim:
@@ -182,7 +183,7 @@ def _no_numbers(array: Array, given: Any) -> tuple[str, Any, str]:
 
 
 def _cast(value: Value, array: Array, dtype: DType, given: Any) -> Array:
-    is_empty = array.size == 0 and array.dtype.kind in "iuf" and not isinstance(given, np.ndarray)
+    is_empty = array.size == 0 and array.dtype.kind in "iufc" and not isinstance(given, np.ndarray)
     problem = None if is_empty else misfit(array, dtype)
     if problem is not None:
         raise _wrong(value, problem[0], given, problem[1])
@@ -197,8 +198,10 @@ def misfit(given: Array | DType, dtype: DType) -> tuple[str, str] | None:
     """
     element = given.numpy if isinstance(given, DType) else given.dtype
     kind = element.kind
-    if kind == "b" or (kind in "iuf" and dtype.is_float):
+    if kind == "b" or (kind in "iuf" and dtype.is_inexact) or (kind == "c" and dtype.is_complex):
         return None
+    if kind == "c":
+        return f"dtype {element}", _REAL
     if kind == "f":
         return f"dtype {element}", f"round it with .astype('{dtype}')"
     if kind not in "iu":

@@ -349,7 +349,8 @@ class Session:
             path: the file, by habit ``*.safetensors``.
 
         Raises:
-            GraphError: for what is no path, and for names that the format can't hold.
+            GraphError: for what is no path, and for what the format can't hold: complex128 and
+                some names.
             FileError: if it can't be written; what was there before then stays.
         """
         from graphc.session.variable_files import save_values

@@ -25,11 +25,11 @@ from graphc.base.paths import FileUse, check_writable
 from graphc.base.source import caller
 from graphc.base.words import plural, shown
 from graphc.ir.attributes import Array
-from graphc.ir.dtypes import ALL
+from graphc.ir.dtypes import ALL, complex64, complex128
 from graphc.ir.recorder import Recorder
 from graphc.ir.value import Value
 
-_DTYPES = {dtype.safetensors: dtype.name for dtype in ALL}
+_DTYPES = {dtype.safetensors: dtype.name for dtype in (*ALL, complex64)}
 """What the format calls the dtypes that variables have."""
 
 _RESERVED = "__metadata__"
@@ -125,7 +125,7 @@ def save_values(
         read: gives values of variables as of one moment.
 
     Raises:
-        GraphError: for what is no path, and for a name that the format can't hold.
+        GraphError: for what is no path, and for names and complex128 that the format can't hold.
         FileError: if the file can't be written; what was there before then stays.
     """
     from safetensors.numpy import save_file
@@ -137,6 +137,12 @@ def save_values(
                 f"a file can't hold a variable of the name {shown(name)}: {value!r}",
                 where=caller(),
                 hint="give it another one: variable.name = 'w'",
+            )
+        if value.dtype is complex128:
+            raise GraphError(
+                f"a file of safetensors can't hold complex128, as the variable {shown(name)} is",
+                where=caller(),
+                hint="keep gx.view_as_real(x) in a variable, or use complex64",
             )
     check_writable(path, "variables")
     arrays = [np.asarray(array, order="C") for array in read([*named.values()])]

@@ -21,7 +21,7 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.types import Shape
 from graphc.ir.value import Value
 from graphc.ops.move.joining import concatenate_op
-from graphc.ops.move.placing import join_slices_op, place_slice_op
+from graphc.ops.move.placing import join_slices_op, place_slice_op, slice_length
 from graphc.ops.move.shape import with_shape
 from passes.infra.base import PassContext
 
@@ -50,7 +50,7 @@ class _Whole:
 
     Attributes:
         shape, axis: of the whole, which is another shape of the result where that is a stack.
-        pieces: along the axis; those of another shape are reshaped.
+        pieces: along the axis, or without it; those of another shape are reshaped.
         beside: sizes of the other axes, which pieces share.
         inner: the concatenations that only make pieces of this one.
     """
@@ -69,12 +69,12 @@ def _join(node: Node, whole: _Whole, editor: GraphEditor) -> None:
     parts: list[Value] = []
     with editor.rewriting(node, concat_in_place.__name__):
         for piece in whole.pieces:
-            if piece.type.rank != len(whole.shape):
+            if piece.type.rank > len(whole.shape):
                 shape = (*piece.shape[:axis], *piece.shape[axis + 1 :])
                 piece = with_shape(piece, shape)
             starts.append(start)
             parts.append(apply(place_slice_op, piece, shape=whole.shape, axis=axis, start=start))
-            start = start + piece.shape[axis]
+            start = start + slice_length(piece.type, whole.shape, axis)
         joined = apply(join_slices_op, *parts, axis=axis, starts=tuple(starts))
         editor.substitute(node.output, with_shape(joined, node.output.shape))
     for other in (*whole.inner, *map(editor.producer, node.inputs)):
@@ -88,9 +88,12 @@ def _whole(node: Node, editor: GraphEditor) -> _Whole:
     shape = node.output.shape
     pieces, inner = _pieces(node, editor)
     beside = (*shape[:axis], *shape[axis + 1 :])
-    if axis + 1 < len(shape) and all(piece.shape[axis] == 1 for piece in pieces):
-        # a stack: what is stacked lies side by side along the next axis
+    if all(piece.shape[axis] == 1 for piece in pieces):
         flat = [_unstacked(piece, axis, editor) for piece in pieces]
+        if axis + 1 == len(shape):
+            # what is stacked is interleaved
+            return _Whole(shape, axis, flat, beside, inner)
+        # a stack: what is stacked lies side by side along the next axis
         if any(piece.type.rank < len(shape) for piece in flat):
             shape = (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :])
             return _Whole(shape, axis, flat, beside, inner)
@@ -154,7 +157,9 @@ def _obstacle(node: Node, whole: _Whole, editor: GraphEditor) -> str | None:
     if len(within) == len(users) and not is_fetched:
         return "its readers compute with the pieces where they are"
     saved -= total if within else 0
-    least = FUSION.slice_bytes * len(pieces)
+    # what is read as memory alone has parts side by side, which one kernel stores in one loop
+    is_memory = bool(users) and all(map(_reads_memory, users)) and not is_fetched
+    least = 1 if is_memory else FUSION.slice_bytes * len(pieces)
     if saved < least:
         return f"{saved} bytes less to copy are not worth {len(pieces)} kernels"
     return None
@@ -183,6 +188,12 @@ def _reads_pieces(reader: Node, whole: Value) -> bool:
     if lowering.is_pointwise:
         return reader.output.shape == whole.shape
     return lowering.is_view and not lowering.keeps_memory
+
+
+def _reads_memory(reader: Node) -> bool:
+    """Whether a reader takes a result as memory of another dtype."""
+    lowering = reader.op.lowering
+    return lowering.keeps_memory and not lowering.is_view
 
 
 def _is_made_here(piece: Value, editor: GraphEditor) -> bool:

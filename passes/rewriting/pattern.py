@@ -265,6 +265,9 @@ def record(rule: Rule, dtype: DType) -> Pattern:
             made[node.output] = Constant(payload_array(node).reshape(()))
             generic = False
             continue
+        # a complex dtype and that of its parts don't change by themselves
+        if any(value.dtype.is_complex != dtype.is_complex for value in node.inputs):
+            generic = False
         attrs: dict[str, Any] = {}
         for key, given in node.attrs.items():
             name = free.get(attributes.key(given)) if free else None

@@ -11,6 +11,7 @@ from passes.rules import (
     affine,
     arithmetic,
     casts,
+    complex_parts,
     fast_math,
     integers,
     logic,
@@ -25,7 +26,9 @@ from passes.rules import (
 
 ALGEBRA = RuleSet(
     rule
-    for subject in (arithmetic, integers, logic, order, casts, strength, fast_math, affine)
+    for subject in (
+        complex_parts, arithmetic, integers, logic, order, casts, strength, fast_math, affine,
+    )
     for rule in subject.RULES
 )
 """What ``simplify`` applies."""

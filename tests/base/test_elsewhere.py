@@ -73,7 +73,7 @@ COMMON = [
     "Sequential", "Parameter", "LSTM", "GRU", "BatchNorm2d", "Dropout", "MultiheadAttention",
     "GradientTape", "function", "reduce_sum", "reduce_mean", "cast",
     "global_variables_initializer", "get_variable", "keras", "Adagrad", "LBFGS", "lr_scheduler",
-    "randint", "fft", "linalg", "complex64", "float16", "bfloat16",
+    "randint", "fft", "linalg", "csingle", "float16", "bfloat16",
 ]  # fmt: skip
 
 
@@ -144,7 +144,7 @@ def test_fault_21_missing_names_of_nn_and_of_values() -> None:
         x = gx.placeholder((3,), name="x")
         for name, answer in (
             ("permute", ": use gx.transpose"), ("exp", ": use gx.exp"), ("sun", "mean .sum?"),
-            ("item", "session.run"), ("trim_zeros", "there is none"), ("angle", "complex"),
+            ("item", "session.run"), ("trim_zeros", "there is none"), ("cfloat", "complex"),
             ("foo", "'foo'"), ("__foo__", "'__foo__'"),
         ):  # fmt: skip
             assert answer in message(lambda name=name: getattr(x, name))
@@ -267,7 +267,7 @@ def test_fault_21_hashing_and_moduli() -> None:
         (np.ma.array([1.0, 2.0], mask=[0, 1]), "given masked entries", ".filled(x)"),
         (np.array(["2020", "2021"], "M8[D]"), "given dtype datetime64[D]", "np.timedelta64"),
         (np.timedelta64(3, "s"), "given dtype timedelta64[s]", "np.timedelta64"),
-        (1j, "given the complex 1j", ".real and .imag"),
+        (1j, "given the complex 1j", "give .real"),
         (2**70, f"given the int {2**70}", "numbers or bools"),
         (object(), "given the object <object object", "numbers or bools"),
         (float, "given the type <class 'float'>", "numbers or bools"),

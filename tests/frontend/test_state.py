@@ -190,7 +190,7 @@ ASSIGNED: tuple[tuple[str, Any, str], ...] = (
     ("int64", np.uint64(2**63), "given values from"),
     ("bool", 1, "given dtype int64"),
     ("bool", 0.0, "given dtype float64"),
-    ("float32", 1j, "no complex numbers"),
+    ("float32", 1j, "given dtype complex128"),
     ("int64", "1", "cannot make a tensor of str"),
     ("int64", None, "cannot make a tensor of NoneType"),
     ("int64", 2**70, "out of the range of every integer dtype"),

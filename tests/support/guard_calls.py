@@ -24,6 +24,10 @@ named(
     "tan tanh trunc",
     "ab",
 )
+named("angle iscomplex isreal", "ab")
+call("complex", "ab ab|a ab", gx.complex)
+call("view_as_real", "ab", lambda x: gx.view_as_real(gx.complex(x, x)))
+call("view_as_complex", "a2", gx.view_as_complex)
 call("arccosh", "ab", lambda x: gx.arccosh(x * x + 1), lambda x: np.arccosh(x * x + 1))
 call("frexp", "ab", gx.frexp, np.frexp)
 call("modf", "ab", gx.modf, np.modf)

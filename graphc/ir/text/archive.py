@@ -33,7 +33,7 @@ def read_arrays(content: bytes) -> dict[str, Array]:
         # other kinds of errors for the same damage from version to version.
         raise ParseError(f"the archive of arrays can't be read: {error}") from error
     for name, array in arrays.items():
-        if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
+        if not isinstance(array, np.ndarray) or array.dtype.kind not in "biufc":
             raise ParseError(f"{name!r} in the archive is no array of numbers or bools")
     return arrays
 

@@ -74,9 +74,13 @@ def _float_array(tokens: Sequence[str], dtype: DType) -> Array:
 def array_of(tokens: Sequence[str], dtype: DType, shape: tuple[int, ...]) -> Array:
     """The array of these elements. Hexadecimal floats must fit exactly, decimal ones are rounded.
 
+    Complex elements are two floats each.
+
     Raises:
         ValueError: for elements the dtype does not hold.
     """
+    if dtype.is_complex:
+        return _float_array(tokens, dtype.part).view(dtype.numpy).reshape(shape)
     if dtype.is_float:
         return _float_array(tokens, dtype).reshape(shape)
     values: list[bool | int] = []

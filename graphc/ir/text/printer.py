@@ -65,6 +65,9 @@ def float_text(value: float) -> str:
 
 
 def _elements(array: Array) -> str:
+    if array.dtype.kind == "c":
+        # real and imaginary parts in turn, as they lie in memory
+        return _elements(array.reshape(-1).view(array.real.dtype))
     if floating(array.dtype):
         bits = np.ascontiguousarray(array).reshape(-1).view(f"u{array.itemsize}").tolist()
         digits = 2 * array.itemsize

@@ -244,7 +244,7 @@ class Reader:
         if digest not in self.constants:
             self.fail(f"the array of constant #{digest} is not among those given", start)
         payload = Payload(self.constants[digest])
-        dtype = next((d for d in dtypes.ALL if d.numpy == payload.array.dtype), None)
+        dtype = next((d for d in dtypes.EVERY if d.numpy == payload.array.dtype), None)
         if dtype is None or TensorType(dtype, payload.array.shape) != stated:
             given = f"{payload.array.dtype}{list(payload.array.shape)}"
             self.fail(f"constant #{digest} is {stated} in the text but the array is {given}", start)
@@ -268,7 +268,7 @@ class Reader:
         if len(shape) != stated.rank:
             self.fail("a constant has no symbolic dims", start)
         elements: list[str] = []
-        if shape == ():
+        if shape == () and not stated.dtype.is_complex:
             elements.append(self.element())
         else:
             self.expect("(")
@@ -277,7 +277,7 @@ class Reader:
                 if not self.accept(","):
                     self.expect(")")
                     break
-        count = expressions.product(shape)
+        count = expressions.product(stated.stored.shape)
         if count != len(elements):
             self.fail(f"{stated} has {count} elements, here are {len(elements)}", start)
         try:

@@ -22,6 +22,7 @@ from graphc.ir.op import Domain, Flat, Linear, OpDef, lookup, register
 from graphc.ir.surface import surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
+from graphc.ops.complex.parts import each_part
 from graphc.ops.convert import size_beside
 from graphc.ops.guards import Guards, check_size, guarded, show, some_guard
 from graphc.ops.indexing.places import (
@@ -138,6 +139,7 @@ take_op = register(
         reference=_take_reference,
         derivative=Linear(_take_transpose, fixed=(1,)),
         lowering=Element(_take_rule),
+        of_complex=each_part,
         checks_indices=True,
         domain=Domain(dtypes=ALL, example=_take_example),
     )
@@ -213,6 +215,7 @@ take_along_axis_op = register(
         reference=_along_reference,
         derivative=Linear(_along_transpose, fixed=(1,)),
         lowering=Element(_along_rule),
+        of_complex=each_part,
         checks_indices=True,
         domain=Domain(dtypes=ALL, example=_along_example),
     )

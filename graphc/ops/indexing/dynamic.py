@@ -23,6 +23,7 @@ from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.arguments import items_of
+from graphc.ops.complex.parts import each_part
 from graphc.ops.convert import as_value, axis_of, dim_of, dims_of, size_beside
 from graphc.ops.creation import iota_beside
 from graphc.ops.guards import Guards, guarded, show, unproved
@@ -101,6 +102,7 @@ dynamic_slice_op = register(
         reference=_reference,
         derivative=Linear(_transpose, fixed=tuple(range(1, _MOST_AXES))),
         lowering=Element(_rule),
+        of_complex=each_part,
         domain=Domain(dtypes=ALL, example=_example),
     )
 )

@@ -75,7 +75,7 @@ def brought_in(indices: Value, size: Dim, mode: str, wraps: bool = True) -> Valu
 def default_fill(dtype: DType) -> bool | int | float:
     """What is read where there is nothing, as JAX has it: NaN, the least of signed integers, the
     greatest of unsigned ones, True."""
-    if dtype.is_float:
+    if dtype.is_inexact:
         return float("nan")
     if dtype is bool_:
         return True

@@ -24,6 +24,7 @@ from graphc.ir.surface import surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.scalar import PRIMITIVES
+from graphc.ops.complex.parts import each_part
 from graphc.ops.convert import converted
 from graphc.ops.creation import iota_beside
 from graphc.ops.guards import Guards, show
@@ -338,6 +339,7 @@ def _declare(how: How, along: bool) -> OpDef:
             reference=_reference(how, along),
             derivative=derivative(along),
             lowering=Scatter(how, along),
+            of_complex=each_part if how in ("add", "set") else None,
             checks_indices=True,
             domain=Domain(
                 dtypes=ALL,

@@ -27,7 +27,11 @@ def as_update(values: Any, beside: Value) -> Value:
     """
     element = beside.dtype
     if isinstance(values, PYTHON_SCALARS) and not isinstance(values, np.generic):
-        kinds = ("uint", "int", "float") if isinstance(values, int) else ("float",)
+        kinds: tuple[str, ...] = ("complex",)
+        if isinstance(values, float):
+            kinds = ("float", *kinds)
+        elif isinstance(values, int):
+            kinds = ("uint", "int", "float", *kinds)
         if not isinstance(values, bool) and element.kind not in kinds:
             raise _no_cast(f"a Python {type(values).__name__}", element)
         return in_dtype(values, element, beside)

@@ -352,7 +352,7 @@ def _unless_empty(result: Value, lengths: Iterable[Dim]) -> Value:
     There are no terms then, while the product of a sum of none by an infinity is NaN.
     """
     unsure = [dim for dim in lengths if compare("lt", 0, dim) is not True]
-    if not unsure or not result.dtype.is_float:
+    if not unsure or not result.dtype.is_inexact:
         return result
     zero = constant_beside(0, result.dtype, result)
     if any(dim == 0 for dim in unsure):

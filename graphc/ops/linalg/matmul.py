@@ -174,7 +174,7 @@ def _product(left: Value, right: Value) -> Value:
         guards = unproved([inner], message, left.shape, right.shape)
     if len(rows) == len(columns) == 2:
         return contracted(left, right, guards=guards)
-    if right.ndim == 1 and left.dtype.is_float:
+    if right.ndim == 1 and left.dtype.is_inexact:
         return _times_vector(left, right, guards)
     if left.ndim == 1:
         row = matmul_of_matrices(with_shape(left, (1, *left.shape), ()), _column(right), guards)

@@ -217,4 +217,4 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Value:
 
 
 def _like(powers: Value, value: Value) -> Value:
-    return converted(powers, value.dtype) if value.dtype.is_float else powers
+    return converted(powers, value.dtype) if value.dtype.is_inexact else powers

@@ -24,6 +24,7 @@ from graphc.ir.surface import surface
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.arguments import items_of
+from graphc.ops.complex.parts import each_part
 from graphc.ops.convert import axis_of, promoted
 from graphc.ops.guards import check_size, guarded, show, unproved
 from graphc.ops.move.shape import expand_dims, ravel, sample, with_shape
@@ -98,6 +99,7 @@ concatenate_op = register(
         reference=lambda *pieces, axis, guards=(): np.concatenate(pieces, axis),
         derivative=Linear(_concatenate_transpose),
         lowering=Element(_concatenate_rule),
+        of_complex=each_part,
         domain=Domain(
             dtypes=ALL,
             example=lambda random, dtype: (

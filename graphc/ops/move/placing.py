@@ -1,9 +1,10 @@
 """Parts of a whole that are computed where they end up: destination passing, as two operations.
 
-``place_slice`` puts a piece into its slice of a whole that holds nothing else; ``join_slices``
-takes from each of such wholes its slice. Both are pure, and mean the same wherever they stand.
-Invariant, which lowering checks: wholes that are joined are read by nothing else, so that all of
-them and what they are joined to can be one piece of memory, and joining costs nothing.
+``place_slice`` puts a piece into its slice of a whole that holds nothing else; a piece that lacks
+the axis is at one index of it. ``join_slices`` takes from each of such wholes its slice. Both are
+pure, and mean the same wherever they stand. Invariant, which lowering checks: wholes that are
+joined are read by nothing else, so that all of them and what they are joined to can be one piece of
+memory, and joining costs nothing.
 """
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ def _place_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorT
     (piece,) = inputs
     shape: Shape = attrs["shape"]
     axis, start = attrs["axis"], attrs["start"]
-    if len(shape) != piece.rank or not 0 <= axis < piece.rank:
+    if not 0 <= len(shape) - piece.rank <= 1 or not 0 <= axis < len(shape):
         raise ShapeError(f"{show(piece.shape)} has no place in {show(shape)} along axis {axis}")
-    end = start + piece.shape[axis]
-    pairs = enumerate(zip(piece.shape, shape, strict=True))
-    beside = all(own == other for n, (own, other) in pairs if n != axis)
+    end = start + slice_length(piece, shape, axis)
+    lacks = piece.rank < len(shape)
+    around = piece.shape if lacks else (*piece.shape[:axis], *piece.shape[axis + 1 :])
+    beside = around == (*shape[:axis], *shape[axis + 1 :])
     begins_inside = expressions.compare("le", 0, start) is not False
     inside = begins_inside and expressions.compare("le", end, shape[axis])
     if not beside or inside is False:
@@ -47,8 +49,15 @@ def _place_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorT
     return [piece.with_shape(shape)]
 
 
+def slice_length(piece: TensorType, shape: Shape, axis: int) -> Dim:
+    """How much of an axis of a whole a piece takes up."""
+    return 1 if piece.rank < len(shape) else piece.shape[axis]
+
+
 def _placed(piece: Array, *, shape: Sequence[int], axis: int, start: int) -> Array:
     whole = np.full(shape, dtype(piece.dtype).unwritten, piece.dtype)
+    if piece.ndim < len(shape):
+        piece = np.expand_dims(piece, axis)
     whole[_along(axis, start, start + piece.shape[axis])] = piece
     return whole
 
@@ -87,7 +96,8 @@ place_slice_op = register(
     OpDef(
         name="place_slice",
         doc=(
-            "A tensor of the given ``shape`` that holds the piece from ``start`` of ``axis`` on; "
+            "A tensor of the given ``shape`` that holds the piece from ``start`` of ``axis`` on, "
+            "or at it where the piece lacks the axis; "
             "its other elements are undefined."
         ),
         infer=_place_type,
@@ -154,7 +164,7 @@ def _slice_of(part: Value, producers: Mapping[Value, Node], axis: int) -> tuple[
     if inner is None or inner.op is not place_slice_op or inner.attrs["axis"] != axis:
         return None
     start: Dim = inner.attrs["start"]
-    return start, start + inner.inputs[0].shape[axis]
+    return start, start + slice_length(inner.inputs[0].type, inner.output.shape, axis)
 
 
 def _misused(node: Node, problem: str) -> VerifyError:
@@ -163,4 +173,4 @@ def _misused(node: Node, problem: str) -> VerifyError:
     )
 
 
-__all__ = ["join_slices_op", "place_slice_op", "wholes"]
+__all__ = ["join_slices_op", "place_slice_op", "slice_length", "wholes"]

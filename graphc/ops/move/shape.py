@@ -24,6 +24,7 @@ from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.arguments import items_of, one_or_more
+from graphc.ops.complex.parts import each_part
 from graphc.ops.convert import as_value, axes_of, axis_of, dims_of
 from graphc.ops.guards import (
     Guards,
@@ -73,6 +74,7 @@ reshape_op = register(
         reference=lambda x, *, shape, guards=(): np.reshape(x, shape),
         derivative=Linear(_reshape_transpose),
         lowering=Reshape(),
+        of_complex=each_part,
         domain=Domain(
             dtypes=ALL,
             example=lambda random, dtype: ([sample(random, dtype, 4, 3)], {"shape": (2, 6)}),
@@ -210,6 +212,7 @@ transpose_op = register(
             ]
         ),
         lowering=View(_transpose_index),
+        of_complex=each_part,
         domain=Domain(
             dtypes=ALL,
             example=lambda random, dtype: ([sample(random, dtype, 2, 3, 4)], {"axes": (1, 2, 0)}),
@@ -333,6 +336,7 @@ broadcast_to_op = register(
             lambda cotangent, inputs, output, attrs: [summed_to(cotangent, inputs[0].shape)]
         ),
         lowering=View(_broadcast_index),
+        of_complex=each_part,
         domain=Domain(
             dtypes=ALL,
             example=lambda random, dtype: ([sample(random, dtype, 3, 1)], {"shape": (2, 3, 4)}),
@@ -426,6 +430,7 @@ sum_to_op = register(
             lambda cotangent, inputs, output, attrs: [broadcast_to(cotangent, inputs[0].shape)]
         ),
         lowering=Decompose(_sum_to_rule),
+        of_complex=each_part,
         numerics="R",
         domain=Domain(
             dtypes=FLOATS,

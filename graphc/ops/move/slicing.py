@@ -23,6 +23,7 @@ from graphc.ir.op import Domain, Linear, OpDef, register
 from graphc.ir.surface import surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
+from graphc.ops.complex.parts import each_part, halves, joined
 from graphc.ops.convert import size_beside
 from graphc.ops.creation import iota_beside
 from graphc.ops.derive import of_one_input
@@ -96,6 +97,7 @@ slice_op = register(
         reference=_slice_reference,
         derivative=Linear(_slice_transpose),
         lowering=View(_slice_index),
+        of_complex=each_part,
         domain=Domain(
             dtypes=ALL,
             example=lambda random, dtype: (
@@ -334,13 +336,20 @@ def padded(
     *,
     interior: tuple[int, ...] | None = None,
     mode: str = "constant",
-    fill: bool | int | float = 0,
+    fill: complex = 0,
     guards: Guards = (),
 ) -> Value:
     """The value with margins; itself if there are none."""
     gaps = (0,) * value.ndim if interior is None else interior
     if all(width == 0 for width in (*before, *after, *gaps)) and not guards:
         return value
+    if value.dtype.is_complex:
+        number = np.complex128(fill)
+        re, im = (
+            padded(part, before, after, interior=interior, mode=mode, fill=own, guards=guards)
+            for part, own in zip(halves(value), (number.real, number.imag), strict=True)
+        )
+        return joined(re, im)
     result = apply(
         pad_op,
         value,
@@ -362,7 +371,7 @@ def fill_value(value: Any, dtype: DType) -> bool | int | float:
     """
     try:
         cast = np.asarray(value, dtype.numpy)
-    except (OverflowError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         message = f"padding with {value}, which {dtype} cannot hold"
         raise DTypeError(message, where=caller()) from None
     kind = bool if dtype is bool_ else float if dtype.is_float else int

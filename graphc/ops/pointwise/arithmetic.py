@@ -19,6 +19,8 @@ from graphc.ir.lowering import ElementBuilder, Scalar
 from graphc.ir.op import Algebra, Linear
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
+from graphc.ops.complex.arithmetic import complex_product, complex_quotient
+from graphc.ops.complex.parts import each_part
 from graphc.ops.convert import as_value, converted, promoted
 from graphc.ops.declare import (
     ANY,
@@ -41,12 +43,14 @@ add_op = pointwise(
     ANY,
     derivative=Linear(lambda ct, inputs, output, attrs: (ct, ct)),
     algebra=_COMMUTATIVE,
+    of_complex=each_part,
 )
 subtract_op = pointwise(
     "subtract",
     "x - y. Integers wrap; bools are an error, as in NumPy.",
     NUMBERS,
     derivative=Linear(lambda ct, inputs, output, attrs: (ct, -ct)),
+    of_complex=each_part,
 )
 multiply_op = pointwise(
     "multiply",
@@ -54,6 +58,7 @@ multiply_op = pointwise(
     ANY,
     partials=lambda inputs, output, attrs: (inputs[1], inputs[0]),
     algebra=_COMMUTATIVE,
+    of_complex=complex_product,
 )
 negative_op = pointwise(
     "negative",
@@ -61,6 +66,7 @@ negative_op = pointwise(
     NUMBERS,
     derivative=Linear(lambda ct, inputs, output, attrs: (-ct,)),
     algebra=Algebra(involution=True),
+    of_complex=each_part,
 )
 
 
@@ -156,6 +162,7 @@ divide_op = pointwise(
     FLOATS,
     partials=_divide_partials,
     differentiable=(0.5, 4.0),
+    of_complex=complex_quotient,
 )
 floor_divide_op = pointwise(
     "floor_divide",
@@ -188,7 +195,7 @@ fmod_op = pointwise(
 def divide(x: Any, y: Any) -> Value:
     """x / y; integers and bools divide in float64."""
     operands = promoted(x, y)
-    element = operands[0].dtype if operands[0].dtype.is_float else float64
+    element = operands[0].dtype if operands[0].dtype.is_inexact else float64
     return apply(divide_op, *(converted(operand, element) for operand in operands))
 
 

@@ -31,6 +31,8 @@ from graphc.ir.surface import surface
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.scalar import cast
+from graphc.ops.complex.arithmetic import both, complex_conversion, either
+from graphc.ops.complex.parts import each_part, widened
 from graphc.ops.convert import as_value, broadcast_shapes, converted, promoted
 from graphc.ops.declare import ANY, BITS, like, number_operands, pointwise, refuse
 
@@ -38,9 +40,10 @@ from graphc.ops.declare import ANY, BITS, like, number_operands, pointwise, refu
 
 _SYMMETRIC = Algebra(commutative=True)
 
-equal_op = pointwise("equal", "x == y; NaN equals nothing.", ANY, result="bool", algebra=_SYMMETRIC)
+equal_op = pointwise("equal", "x == y; NaN equals nothing.", ANY, result="bool",
+                     algebra=_SYMMETRIC, of_complex=both)  # fmt: skip
 not_equal_op = pointwise("not_equal", "x != y; true at NaN.", ANY, result="bool",
-                         algebra=_SYMMETRIC)  # fmt: skip
+                         algebra=_SYMMETRIC, of_complex=either)  # fmt: skip
 less_op = pointwise("less", "x < y; false at NaN.", ANY, result="bool")
 less_equal_op = pointwise("less_equal", "x <= y; false at NaN.", ANY, result="bool")
 greater_op = pointwise("greater", "x > y; false at NaN.", ANY, result="bool")
@@ -170,7 +173,7 @@ right_shift_op = pointwise(
 
 def _bit_operands(name: str, *operands: Any) -> tuple[Value, ...]:
     values = promoted(*operands)
-    if values[0].dtype.is_float:
+    if values[0].dtype.is_inexact:
         raise refuse(f"{name} does not take {values[0].dtype}", "convert with astype")
     return values
 
@@ -243,30 +246,31 @@ def logical_not(x: Any) -> Value:
 
 # --- classification ------------------------------------------------------------------------------
 
-isnan_op = pointwise("isnan", "Whether x is NaN.", FLOATS, result="bool")
-isinf_op = pointwise("isinf", "Whether x is an infinity.", FLOATS, result="bool")
-isfinite_op = pointwise("isfinite", "Whether x is neither infinite nor NaN.", FLOATS, result="bool")
+isnan_op = pointwise("isnan", "Whether x is NaN.", FLOATS, result="bool", of_complex=either)
+isinf_op = pointwise("isinf", "Whether x is an infinity.", FLOATS, result="bool", of_complex=either)
+isfinite_op = pointwise("isfinite", "Whether x is neither infinite nor NaN.", FLOATS, result="bool",
+                        of_complex=both)  # fmt: skip
 
 
 @surface
 def isnan(x: Any) -> Value:
     """Whether x is NaN, as bool; integers never are."""
     value = as_value(x)
-    return apply(isnan_op, value) if value.dtype.is_float else _always(value, False)
+    return apply(isnan_op, value) if value.dtype.is_inexact else _always(value, False)
 
 
 @surface
 def isinf(x: Any) -> Value:
     """Whether x is an infinity, as bool; integers never are."""
     value = as_value(x)
-    return apply(isinf_op, value) if value.dtype.is_float else _always(value, False)
+    return apply(isinf_op, value) if value.dtype.is_inexact else _always(value, False)
 
 
 @surface
 def isfinite(x: Any) -> Value:
     """Whether x is neither infinite nor NaN, as bool; integers always are."""
     value = as_value(x)
-    return apply(isfinite_op, value) if value.dtype.is_float else _always(value, True)
+    return apply(isfinite_op, value) if value.dtype.is_inexact else _always(value, True)
 
 
 # --- selection -----------------------------------------------------------------------------------
@@ -307,6 +311,7 @@ where_op = register(
         reference=lambda condition, x, y, seldom=False: np.where(condition, x, y),
         derivative=Linear(_where_transpose, fixed=(0,)),
         lowering=Pointwise("select"),
+        of_complex=each_part,
         domain=Domain(ALL, example=_where_example),
     )
 )
@@ -336,7 +341,8 @@ def _in_graph(x: Any, y: Any, beside: Value) -> tuple[Value, Value]:
         common = np.result_type(x, y)
     else:
         common = np.result_type(left, right)
-        common = np.dtype(np.float32) if common.kind == "f" else common
+        weak = {"f": np.dtype(np.float32), "c": np.dtype(np.complex64)}
+        common = weak.get(common.kind, common)
     element = dtype(common)
     return constant_beside(left, element, beside), constant_beside(right, element, beside)
 
@@ -371,6 +377,7 @@ astype_op = register(
         reference=lambda x, dtype: cast(x, dtype),
         derivative=Linear(_astype_transpose),
         lowering=Pointwise(lambda b, operands, attrs: b.cast(operands[0], attrs["dtype"])),
+        of_complex=complex_conversion,
         domain=Domain(ALL, example=_astype_example),
     )
 )
@@ -382,9 +389,21 @@ def astype(x: Any, dtype_: DTypeLike) -> Value:
 
     Floats to integers truncate and saturate and NaN gives 0 (NumPy leaves those undefined);
     integers wrap; to bool it is ``x != 0``.
+
+    Raises:
+        DTypeError: for complex numbers to real ones.
     """
     value, target = as_value(x), dtype(dtype_)
-    return value if value.dtype is target else apply(astype_op, value, dtype=target)
+    if value.dtype is target:
+        return value
+    if target.is_complex and not value.dtype.is_complex:
+        return widened(value, target)
+    if value.dtype.is_complex and not (target.is_complex or target is bool_):
+        raise refuse(
+            f"astype would lose the imaginary parts of {value.dtype} in {target}",
+            "take gx.real(x) or gx.abs(x) first",
+        )
+    return apply(astype_op, value, dtype=target)
 
 
 stop_gradient_op = pointwise(
@@ -395,6 +414,7 @@ stop_gradient_op = pointwise(
     parts=lambda inputs, attrs: inputs[0],
     reference=lambda x, **attrs: np.asarray(x),
     arity=1,
+    of_complex=each_part,
 )
 
 

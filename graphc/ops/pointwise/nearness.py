@@ -27,7 +27,7 @@ def isclose(
     Integers and bools are compared in float64.
     """
     left, right = promoted(x, y)
-    if not left.dtype.is_float:
+    if not left.dtype.is_inexact:
         left, right = converted(left, float64), converted(right, float64)
     within = (abs_(left - right) <= abs_(right) * rtol + atol) & isfinite(right)
     result: Value = within | equal(left, right)
@@ -67,7 +67,7 @@ def array_equal(x: Any, y: Any, equal_nan: bool = False) -> Value:
             common = dim_min(size, other)
             left, right = part(left, axis, 0, common), part(right, axis, 0, common)
     alike = equal(left, right)
-    if nan_too and left.dtype.is_float and right.dtype.is_float:
+    if nan_too and left.dtype.is_inexact and right.dtype.is_inexact:
         alike = alike | (isnan(left) & isnan(right))
     result: Value = same & surface_function("all")(alike)
     return result

@@ -18,6 +18,7 @@ from graphc.ir.op import Algebra, Partials
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import whole
+from graphc.ops.complex.arithmetic import complex_sign, complex_size
 from graphc.ops.convert import as_value, promoted
 from graphc.ops.declare import ANY, NUMBERS, PartialsRule, like, pointwise, refuse
 
@@ -33,12 +34,14 @@ abs_op = pointwise(
     partials=lambda inputs, output, attrs: (surface_function("sign")(inputs[0]),),
     algebra=Algebra(idempotent=True),
     differentiable=(0.5, 4.0),
+    of_complex=complex_size,
 )
 sign_op = pointwise(
     "sign",
     "-1, 0 or 1; NaN at NaN.",
     NUMBERS,
     algebra=Algebra(idempotent=True, monotone=True),
+    of_complex=complex_sign,
 )
 _STEP = Algebra(idempotent=True, monotone=True)
 floor_op = pointwise("floor", "Rounded to minus infinity.", FLOATS, algebra=_STEP)
@@ -67,21 +70,21 @@ def sign(x: Any) -> Value:
 def floor(x: Any) -> Value:
     """x rounded to minus infinity; integers and bools are given back as they are."""
     value = as_value(x)
-    return apply(floor_op, value) if value.dtype.is_float else value
+    return apply(floor_op, value) if value.dtype.is_inexact else value
 
 
 @surface
 def ceil(x: Any) -> Value:
     """x rounded to plus infinity; integers and bools are given back as they are."""
     value = as_value(x)
-    return apply(ceil_op, value) if value.dtype.is_float else value
+    return apply(ceil_op, value) if value.dtype.is_inexact else value
 
 
 @surface
 def trunc(x: Any) -> Value:
     """x rounded to zero; integers and bools are given back as they are."""
     value = as_value(x)
-    return apply(trunc_op, value) if value.dtype.is_float else value
+    return apply(trunc_op, value) if value.dtype.is_inexact else value
 
 
 @surface
@@ -102,7 +105,7 @@ def round_(x: Any, decimals: int = 0) -> Value:
             where=caller(),
             hint=f"no float has more than {MOST_DECIMALS} digits before or behind the point",
         )
-    if not value.dtype.is_float:
+    if not value.dtype.is_inexact:
         if decimals < 0:
             raise UnsupportedError("round of integers to tens and beyond", where=caller())
         return value

@@ -16,6 +16,7 @@ from graphc.ir.dtypes import FLOATS, DType, int32
 from graphc.ir.op import Linear, NotDifferentiable, OpDef
 from graphc.ir.surface import surface
 from graphc.ir.value import Value
+from graphc.ops.complex.parts import halves, joined
 from graphc.ops.convert import as_value, converted, in_dtype
 from graphc.ops.declare import float_operand, float_operands, like, pointwise, refuse
 from graphc.ops.pointwise.logic import equal, isinf, isnan, less, not_equal, where
@@ -59,21 +60,25 @@ def copysign(x: Any, y: Any) -> Value:
 def signbit(x: Any) -> Value:
     """Whether x is negative, as bool; -0 is. At NaN the answer is open."""
     value = as_value(x)
-    return apply(signbit_op, value) if value.dtype.is_float else less(value, 0)
+    return apply(signbit_op, value) if value.dtype.is_inexact else less(value, 0)
 
 
 @surface
 def isposinf(x: Any) -> Value:
     """Whether x is +inf, as bool; integers never are."""
-    value = as_value(x)
-    return equal(value, math.inf) if value.dtype.is_float else isinf(value)
+    return _is_infinity(as_value(x), math.inf)
 
 
 @surface
 def isneginf(x: Any) -> Value:
     """Whether x is -inf, as bool; integers never are."""
-    value = as_value(x)
-    return equal(value, -math.inf) if value.dtype.is_float else isinf(value)
+    return _is_infinity(as_value(x), -math.inf)
+
+
+def _is_infinity(value: Value, which: float) -> Value:
+    if value.dtype.is_complex:
+        raise refuse("complex infinities have no sign", "use gx.isinf, or ask of gx.real(x)")
+    return equal(value, which) if value.dtype.is_float else isinf(value)
 
 
 # --- neighbours ----------------------------------------------------------------------------------
@@ -188,6 +193,9 @@ def nan_to_num(
         neginf: what -inf becomes; the least number of the dtype unless given.
     """
     value = as_value(x)
+    if value.dtype.is_complex:
+        re, im = (nan_to_num(part, copy, nan, posinf, neginf) for part in halves(value))
+        return joined(re, im)
     if not value.dtype.is_float:
         return value
     top = value.dtype.format.largest

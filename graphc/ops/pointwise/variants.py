@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphc.ir.dtypes import bool_, float64
-from graphc.ir.surface import surface, surface_function
+from graphc.ir.surface import surface
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value, converted, promoted
 from graphc.ops.declare import float_operand, refuse
@@ -45,25 +45,6 @@ def divmod_(x: Any, y: Any) -> tuple[Value, Value]:
 def float_power(x: Any, y: Any) -> Value:
     """x ** y in float64, whatever the operands are."""
     return power(*(converted(operand, float64) for operand in promoted(x, y)))
-
-
-@surface
-def real(x: Any) -> Value:
-    """The real part of x, which is x."""
-    return as_value(x)
-
-
-@surface
-def imag(x: Any) -> Value:
-    """The imaginary part of x, which is 0 everywhere."""
-    result: Value = surface_function("zeros_like")(x)
-    return result
-
-
-@surface
-def conj(x: Any) -> Value:
-    """The complex conjugate of x, which is x."""
-    return as_value(x)
 
 
 @surface

@@ -18,11 +18,21 @@ from graphc.ir.dims.expressions import Dim, product
 from graphc.ir.dtypes import ALL, DType, DTypeLike, bool_, int64
 from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.lowering import Decompose
-from graphc.ir.op import Derivative, Domain, Flat, Numerics, OpDef, ThroughDecomposition, register
+from graphc.ir.op import (
+    ComplexRule,
+    Derivative,
+    Domain,
+    Flat,
+    Numerics,
+    OpDef,
+    ThroughDecomposition,
+    register,
+)
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.arguments import switch
+from graphc.ops.complex.parts import each_part
 from graphc.ops.convert import as_value, axes_of, axis_of, converted
 from graphc.ops.guards import guarded
 from graphc.ops.reduce.core import (
@@ -109,6 +119,7 @@ def coarse(
     numerics: Numerics = "R",
     nonempty: bool = False,
     example: Callable[[Any, DType], tuple[Sequence[Any], dict[str, Any]]] = example_of_axes,
+    of_complex: ComplexRule | None = None,
 ) -> OpDef:
     """Declares a reduction over attrs axes that ``rule`` decomposes; see the module's invariant."""
 
@@ -129,6 +140,7 @@ def coarse(
             lowering=Decompose(lambda inputs, attrs: rule(inputs[0], attrs)),
             numerics=numerics,
             domain=Domain(dtypes, example=example),
+            of_complex=of_complex,
         )
     )
 
@@ -151,7 +163,7 @@ def reduced(
 
 sum_op = coarse(
     "sum", "The sum over attrs axes, in the operand's dtype; 0 if empty.",
-    NUMBERS, _over(reduce_sum_op), sum_reference, SUM_DERIVATIVE,
+    NUMBERS, _over(reduce_sum_op), sum_reference, SUM_DERIVATIVE, of_complex=each_part,
 )  # fmt: skip
 prod_op = coarse(
     "prod", "The product over attrs axes, in the operand's dtype; 1 if empty.",

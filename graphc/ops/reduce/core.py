@@ -343,7 +343,7 @@ reduce_deviations_op = _core(
 
 def widened(value: Value) -> Value:
     """Bools and small integers in 64 bits, as sums, products and running ones of NumPy."""
-    if value.dtype.is_float:
+    if value.dtype.is_inexact:
         return value
     wide = np.uint64 if value.dtype.kind == "uint" else np.int64
     result: Value = surface_function("astype")(value, wide)

@@ -219,7 +219,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * mat
     if not isinstance(period, Value) and not is_whole(period):
         period = number(period, "period")
     is_whole_period = isinstance(period, int) and value.dtype.is_integer
-    if not value.dtype.is_float and not is_whole_period:
+    if not value.dtype.is_inexact and not is_whole_period:
         value = converted(value, float64)
     place = axis_of(axis, value.ndim)
     steps = diff(value, axis=place)

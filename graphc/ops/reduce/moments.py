@@ -75,7 +75,7 @@ def average(
         size = size_beside(count, center.dtype, center)
         return center, broadcast_to(size, center.shape)
     value, scale = promoted(x, weights)
-    if not value.dtype.is_float:
+    if not value.dtype.is_inexact:
         value, scale = converted(value, float64), converted(scale, float64)
     axes = axes_of(axis, value.ndim)
     if scale.ndim != value.ndim:

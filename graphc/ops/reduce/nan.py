@@ -15,6 +15,7 @@ from graphc.ir.dtypes import DTypeLike
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import whole
+from graphc.ops.complex.parts import halves
 from graphc.ops.convert import as_value, converted
 from graphc.ops.declare import like
 from graphc.ops.pointwise.logic import isnan, logical_not, where
@@ -34,7 +35,7 @@ from graphc.ops.reduce.statistics import mean, std, var
 
 def _filled(x: Any, number: float) -> Value:
     value = as_value(x)
-    return where(isnan(value), like(number, value), value) if value.dtype.is_float else value
+    return where(isnan(value), like(number, value), value) if value.dtype.is_inexact else value
 
 
 def _count(value: Value, axis: Axis, keepdims: bool) -> Value:
@@ -135,7 +136,7 @@ def nanargmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Value:
 def nanmean(x: Any, axis: Axis = None, keepdims: bool = False) -> Value:
     """The mean of what is no NaN, and NaN if nothing is left. Integers and bools give float64."""
     value = as_value(x)
-    if not value.dtype.is_float:
+    if not value.dtype.is_inexact:
         return mean(value, axis, keepdims)
     return sum_(_filled(value, 0.0), axis, keepdims) / _count(value, axis, keepdims)
 
@@ -147,6 +148,9 @@ def nanvar(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> 
     NaN where that is not above 0. Integers and bools give float64.
     """
     value = as_value(x)
+    if value.dtype.is_complex:
+        re, im = halves(where(isnan(value), like(complex(math.nan, math.nan), value), value))
+        return nanvar(re, axis, keepdims, ddof) + nanvar(im, axis, keepdims, ddof)
     if not value.dtype.is_float:
         return var(value, axis, keepdims, ddof)
     center = sum_(_filled(value, 0.0), axis, True) / _count(value, axis, True)
@@ -160,7 +164,7 @@ def nanvar(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> 
 def nanstd(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Value:
     """The square root of ``nanvar``."""
     value = as_value(x)
-    if not value.dtype.is_float:
+    if not value.dtype.is_inexact:
         return std(value, axis, keepdims, ddof)
     result: Value = surface_function("sqrt")(nanvar(value, axis, keepdims, ddof))
     return result

@@ -21,6 +21,7 @@ from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import switch
 from graphc.ops.convert import as_float, as_value, axes_of, converted, in_dtype, size_beside
+from graphc.ops.declare import refuse
 from graphc.ops.indexing.core import taken_along
 from graphc.ops.move.shape import broadcast_to
 from graphc.ops.reduce.axes import Axis
@@ -147,6 +148,8 @@ def _quantile(
     is_weak = type(q) in (int, float)
     # numbers are weak, arrays are not, as everywhere
     share = as_value(q if isinstance(q, Value) else np.asarray(q), value)
+    if share.dtype.is_complex:
+        raise refuse(f"{name}: q is {share.dtype}", f"give real numbers from 0 to {scale}")
     known = None if isinstance(q, Value) else np.asarray(q, np.float64)
     if known is not None and not ((known >= 0) & (known <= scale)).all():
         raise ShapeError(f"{name}: q is {shown(q)}", where=caller(), hint=f"from 0 to {scale}")

@@ -1,0 +1,1 @@
+"""Complex numbers: their parts, and what operations on them are of these."""
