@@ -8,6 +8,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
+from graphc.ops.nn.activations import (
+    celu,
+    elu,
+    glu,
+    hard_sigmoid,
+    hard_silu,
+    hard_tanh,
+    log1mexp,
+    log_sigmoid,
+    logmeanexp,
+    mish,
+    relu6,
+    selu,
+    soft_sign,
+    sparse_plus,
+    sparse_sigmoid,
+    squareplus,
+    standardize,
+)
+from graphc.ops.nn.activations import hard_silu as hard_swish
 from graphc.ops.nn.attention import attention
 from graphc.ops.nn.layers import (
     embedding,
@@ -22,25 +42,47 @@ from graphc.ops.nn.layers import (
     softmax,
     softplus,
 )
+from graphc.ops.nn.layers import silu as swish
 from graphc.ops.nn.losses import mse, softmax_cross_entropy
 from graphc.ops.pointwise.math import sigmoid, tanh
+from graphc.ops.reduce.statistics import logsumexp
 
 __all__ = [
     "attention",
+    "celu",
+    "elu",
     "embedding",
     "gelu",
+    "glu",
+    "hard_sigmoid",
+    "hard_silu",
+    "hard_swish",
+    "hard_tanh",
     "layer_norm",
     "leaky_relu",
+    "log1mexp",
+    "log_sigmoid",
     "log_softmax",
     "logcosh",
+    "logmeanexp",
+    "logsumexp",
+    "mish",
     "mse",
     "relu",
+    "relu6",
     "rms_norm",
+    "selu",
     "sigmoid",
     "silu",
+    "soft_sign",
     "softmax",
     "softmax_cross_entropy",
     "softplus",
+    "sparse_plus",
+    "sparse_sigmoid",
+    "squareplus",
+    "standardize",
+    "swish",
     "tanh",
 ]
 

@@ -34,7 +34,7 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
     ("use gx.var", "reduce_variance"),
     ("use gx.arange", "range iota"),
     ("use gx.astype, or value.astype(dtype)", "cast convert_element_type to_dtype"),
-    ("use gx.clip", "clamp clamp_min clamp_max clip_by_value hardtanh relu6"),
+    ("use gx.clip", "clamp clamp_min clamp_max clip_by_value"),
     ("use gx.concatenate", "cat"),
     ("use gx.trapezoid", "trapz"),
     ("use gx.divide", "truediv realdiv"),
@@ -68,8 +68,6 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
     ("use gx.zeros, which costs nothing until it is used", "empty new_empty"),
     ("use gx.zeros_like", "empty_like new_zeros"),
     ("use gx.full", "fill new_full"),
-    ("multiply by a comparison of indices: gx.where(gx.arange(n)[:, None] >= gx.arange(n), x, 0)",
-     "tril_indices triu_indices tril_indices_from triu_indices_from"),
     ("use gx.constant for arrays; operations take arrays as they are, too",
      "array asarray asanyarray ascontiguousarray asfortranarray asarray_chkfinite tensor Tensor "
      "as_tensor from_numpy convert_to_tensor from_dlpack frombuffer fromfunction fromiter copy "
@@ -145,14 +143,19 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
      "pairwise_distance"),
     ("use gx.nn.attention", "scaled_dot_product_attention MultiheadAttention "
      "multi_head_attention_forward dot_product_attention"),
-    ("use gx.nn.silu", "swish hard_swish hardswish"),
+    ("use gx.nn.hard_swish", "hardswish"),
     ("use gx.nn.leaky_relu", "prelu PReLU rrelu"),
-    ("use gx.nn.softplus(-x) with a minus in front", "logsigmoid log_sigmoid"),
-    ("write gx.where(x > 0, x, gx.expm1(x))", "elu ELU celu selu"),
-    ("write x * gx.tanh(gx.nn.softplus(x))", "mish"),
-    ("write a * gx.sigmoid(b) of the halves", "glu GLU"),
-    ("write gx.clip(x / 6 + 0.5, 0, 1)", "hardsigmoid hard_sigmoid"),
-    ("write x / (1 + gx.abs(x))", "softsign soft_sign"),
+    ("use gx.nn.log_sigmoid", "logsigmoid log_sigmoid"),
+    ("use gx.nn.elu", "elu ELU"),
+    ("use gx.nn.celu", "celu CELU"),
+    ("use gx.nn.selu", "selu SELU"),
+    ("use gx.nn.mish", "mish Mish"),
+    ("use gx.nn.glu", "glu GLU"),
+    ("use gx.nn.hard_sigmoid", "hardsigmoid hard_sigmoid"),
+    ("use gx.nn.hard_tanh", "hardtanh hard_tanh"),
+    ("use gx.nn.relu6", "relu6 ReLU6"),
+    ("use gx.nn.soft_sign", "softsign soft_sign"),
+    ("use gx.nn.standardize", "standardize"),
     ("use gx.nn.softmax(-x)", "softmin"),
     ("write it with gx.where", "threshold hardshrink softshrink tanhshrink"),
     ("write x / gx.sqrt(gx.sum(x * x, axis=-1, keepdims=True))",
@@ -246,8 +249,8 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
     ("use gx.special.rel_entr, or gx.special.kl_div which adds y - x", "rel_entr"),
     ("use gx.special.log_expit", "log_expit"),
     ("make it with NumPy and feed it, or use it as a constant: operations take arrays",
-     "bartlett blackman hamming hanning kaiser mgrid ogrid ix_ r_ c_ s_ index_exp diag_indices "
-     "diag_indices_from mask_indices genfromtxt loadtxt fromfile fromregex fromstring memmap ma "
+     "mgrid ogrid r_ c_ s_ index_exp mask_indices "
+     "genfromtxt loadtxt fromfile fromregex fromstring memmap ma "
      "rec recarray nditer ndenumerate ndindex flatiter nested_iters"),
     ("use NumPy's: it does not depend on the graph, as np.pi or np.inf",
      "pi e inf nan euler_gamma finfo iinfo issubdtype isdtype promote_types result_type can_cast "

@@ -25,6 +25,7 @@ for _name, _known in {
     "expit": "sigmoid",
     "fix": "trunc",
     "invert": "bitwise_not",
+    "ix_": "ix",
     "permute_dims": "transpose",
     "pow": "power",
     "rad2deg": "degrees",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import guard_calls_names  # noqa: F401
 import guard_calls_special  # noqa: F401
 import numpy as np
 from guard_call import CALLS, Call, call, named

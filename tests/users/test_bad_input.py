@@ -65,7 +65,9 @@ def ways_to_call(name: str, x: Any, module: Any = gx) -> Iterator[tuple[str, Cal
         "take": [x, [0]], "broadcast_to": [x, x.shape], "where": [x > 0, x, x],
         "astype": [x, "int32"], "one_hot": [[0], 3], "scatter_add": [x, [0], x], "pad": [x, 1],
         "repeat": [x, 2], "split": [x, 3], "moveaxis": [x, 0, 1], "expand_dims": [x, 0],
-        "polygamma": [1, x], "multigammaln": [x, 2],
+        "polygamma": [1, x], "multigammaln": [x, 2], "tril_indices": [3], "triu_indices": [3],
+        "diag_indices": [3], "bartlett": [3], "blackman": [3], "hamming": [3], "hanning": [3],
+        "kaiser": [3, 2.0],
     }.get(name)  # fmt: skip
     if required is None:
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -83,6 +85,12 @@ def ways_to_call(name: str, x: Any, module: Any = gx) -> Iterator[tuple[str, Cal
 @pytest.mark.parametrize("name", surface_names())
 def test_operations(name: str, model: Any) -> None:
     for label, call in ways_to_call(name, model.x):
+        judged(label, call)
+
+
+@pytest.mark.parametrize("name", sorted(set(gx.nn.__all__) - set(dir(gx))))
+def test_activations(name: str, model: Any) -> None:
+    for label, call in ways_to_call(name, model.y, gx.nn):
         judged(label, call)
 
 

@@ -116,7 +116,9 @@ def test_nobody_is_sent_to_a_package_index() -> None:
         assert "pip install graphc" not in path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("script", ["docs/generate_ops.py", "docs/generate_rules.py"])
+@pytest.mark.parametrize(
+    "script", ["docs/generate_ops.py", "docs/generate_rules.py", "docs/generate_coverage.py"]
+)
 def test_generated_references_are_up_to_date(script: str) -> None:
     blessing = os.environ.get("GRAPHC_BLESS") == "1"
     finished = _python(script, *([] if blessing else ["--check"]))
