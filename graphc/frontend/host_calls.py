@@ -190,7 +190,8 @@ class Summary(NamedTuple):
     Attributes:
         name: what it is called.
         dtype, shape: its type.
-        least, mean, greatest: of all elements that are not NaN; NaN where there are none.
+        least, mean, greatest: of all elements that are not NaN, or NaN where there are none; of
+            complex numbers those of their magnitudes.
         nans, infinities: how many elements are so.
     """
 
@@ -287,6 +288,8 @@ class _Summing:
         nans = np.isnan(array)
         infinities = np.isinf(array)
         numbers = array[~nans]
+        if np.iscomplexobj(numbers):
+            numbers = np.abs(numbers)
         least, greatest, mean = np.nan, np.nan, np.nan
         if numbers.size:
             with np.errstate(all="ignore"):

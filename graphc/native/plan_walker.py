@@ -24,7 +24,6 @@ from graphc.plan.abi import (
     FAIL,
     GROUP,
     HOST,
-    HOST_ERROR,
     JUMP,
     LAUNCH,
     PARALLEL,
@@ -165,9 +164,8 @@ class _Walk:
                 with case(COPY):
                     self._copy(step)
                 with case(HOST):
-                    function = r.address_of(step[1])
-                    Table(self._status)[0] = HOST_ERROR
-                    r.call_at(function, None, *self._operands(step), self._status)
+                    called = *self._operands(step), self._status, step[4], step[5]
+                    r.call_at(r.address_of(step[1]), None, *called)
                     self._end_of_launch(position)
                 with case(FAIL):
                     r.give(position)

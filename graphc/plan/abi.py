@@ -11,8 +11,9 @@
     6  how many threads may take part; negative where it is not worth waking them for
     7  address of the thread pool
 
-``HOST`` calls ``void (buffers, sizes, status)`` at the address of a kernel, which takes the
-interpreter's lock: a Python function that fails leaves the status as it is, ``HOST_ERROR``.
+``HOST`` calls ``void (buffers, sizes, status, callable, functions)`` of ``graphc.native.host_call``
+at the address of a kernel: it has an object of Python in place of the target, and the address of a
+table of CPython's functions in place of the iterations a task.
 
 The last three are those of ``PARALLEL``, a launch that is cut into tasks. ``GROUP`` is the first
 launch of steps that run side by side: it has the address of their bounds in place of the iterations
@@ -64,7 +65,8 @@ number the job; of these, those of the first tasks, the upper ones are of the la
 fewer tasks: some for each thread."""
 
 INDEX_ERROR, HOST_ERROR = 1, 2
-"""Status codes: an index of a kernel is out of range; a Python function has not come to its end."""
+"""Status codes: an index of a kernel is out of range; Python raised an error, whose type,
+value and traceback are the words behind."""
 
 
 def kernel_symbols(count: int) -> tuple[str, ...]:

@@ -1,54 +1,85 @@
-"""Python functions of a plan as native functions, which the loop over steps calls.
+"""Python functions of a plan, for the native loop over steps.
 
-A native function takes the interpreter's lock, which a run gives up, for as long as the function
-runs. Invariant: nothing is lost of what a function raises. It is kept until the loop has come back,
-which ends there; an exception that comes between, as Ctrl-C may, leaves the status filled in, so
-the run fails too.
+A step has the address of a native function (``graphc.native.host_call``), the object that it calls,
+and the functions of CPython that this takes. What a function raises is in the status of the run
+when the loop has come back, and is raised there.
 """
 
 from __future__ import annotations
 
 import ctypes
-from functools import partial
+from functools import cache, partial
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
 from graphc.base.errors import GraphcError
 from graphc.ir.attributes import Array
-from graphc.plan.abi import HOST_ERROR
 from graphc.plan.ir import HostCall, Plan
 from graphc.runtime.address import address_of
 from graphc.runtime.interrupt import in_python
 
-_NATIVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+
+class _Native(NamedTuple):
+    """What calls Python from native code.
+
+    Attributes:
+        address: of the native function.
+        functions: the addresses of CPython's functions that it calls.
+        kept: keeps it loaded.
+    """
+
+    address: int
+    functions: ctypes.Array[ctypes.c_uint64]
+    kept: object
+
+
+@cache
+def _native() -> _Native:
+    from graphc.base.target import host
+    from graphc.native.host_call import HOST_CALL, HOST_FUNCTIONS, emit_host_call
+    from graphc.runtime.jit import load
+
+    library = load(emit_host_call(host()).text, (HOST_CALL,))
+    pointers = (getattr(ctypes.pythonapi, name) for name in HOST_FUNCTIONS)
+    found = [ctypes.cast(pointer, ctypes.c_void_p).value or 0 for pointer in pointers]
+    table = (ctypes.c_uint64 * len(found))(*found)
+    return _Native(library.addresses[HOST_CALL], table, library)
 
 
 class HostCalls:
-    """What calls the Python functions of a plan.
+    """What a plan's steps call.
 
     Attributes:
-        addresses: of the native function of each step, in the order of the plan.
+        rows: for each step that calls Python, in the order of the plan, what the loop reads: the
+            native function, the object, the functions of CPython.
     """
 
     def __init__(self, plan: Plan) -> None:
-        self._failures: dict[int, BaseException] = {}
-        self._kept = [_NATIVE(partial(_call, self._failures, _Call(plan, step)))
-                      for step in plan.host_calls]
-        self.addresses = [ctypes.cast(each, ctypes.c_void_p).value or 0 for each in self._kept]
+        self._called = [_Call(plan, step) for step in plan.host_calls]
+        self.rows: list[tuple[int, int, int]] = []
+        if self._called:
+            native = _native()
+            functions = ctypes.addressof(native.functions)
+            self.rows = [(native.address, id(each), functions) for each in self._called]
 
-    def failure(self, status: int, step: HostCall) -> BaseException:
-        """What ended the run of a status at a step."""
-        error = self._failures.pop(status, None)
-        if error is None:
-            # it came before the function did, or behind it: only a signal does
-            return KeyboardInterrupt()
-        if isinstance(error, GraphcError):
-            error.where = error.where or step.where
-        return error
+
+def raise_failure(step: HostCall, error: tuple[int, int, int]) -> NoReturn:
+    """Raises the error that a status holds: its type, value and traceback, which it owns.
+
+    An error of graphc gets the user's line.
+    """
+    try:
+        # a function of CPython that raises, as far as ctypes sees
+        ctypes.pythonapi.PyErr_Restore(*map(ctypes.c_void_p, error))
+    except GraphcError as raised:
+        raised.where = raised.where or step.where
+        raise
+    raise AssertionError("a call of Python failed without an error")
 
 
 class _Call:
-    """A step, worked out as far as its sizes allow."""
+    """A step, worked out as far as its sizes allow; native code calls it."""
 
     def __init__(self, plan: Plan, step: HostCall) -> None:
         self.function = step.function
@@ -58,6 +89,9 @@ class _Call:
         self._ranks = [type_.rank for type_ in types]
         self._pointers = ctypes.c_uint64 * (len(step.arguments) + len(step.results))
         self._sizes = ctypes.c_int64 * sum(self._ranks)
+
+    def __call__(self, buffers: int, sizes: int) -> None:
+        in_python(partial(self.run, buffers, sizes))
 
     def run(self, buffers: int, sizes: int) -> None:
         """Calls the function with copies of what it gets, and copies what it gives."""
@@ -82,17 +116,4 @@ class _Call:
             ctypes.memmove(pointer, address_of(packed), packed.nbytes)
 
 
-def _call(
-    failures: dict[int, BaseException], step: _Call, buffers: int, sizes: int, status: int
-) -> None:
-    """The native function: leaves the status filled in where it fails."""
-    try:
-        in_python(partial(step.run, buffers, sizes))
-        ctypes.c_int64.from_address(status).value = 0
-    except BaseException as error:
-        failures[status] = error
-        # a signal may have come behind the last line
-        ctypes.c_int64.from_address(status).value = HOST_ERROR
-
-
-__all__ = ["HostCalls"]
+__all__ = ["HostCalls", "raise_failure"]

@@ -28,7 +28,7 @@ from graphc.runtime.address import address_of, aligned_empty
 from graphc.runtime.binding import Binder
 from graphc.runtime.blocks import maker_of_results
 from graphc.runtime.code import Code
-from graphc.runtime.host_calls import HostCalls
+from graphc.runtime.host_calls import HostCalls, raise_failure
 from graphc.runtime.interrupt import Handler, handler, interruptible
 from graphc.runtime.tables import BoundTables, Template
 
@@ -160,8 +160,8 @@ class Program:
         template: what its bindings share.
         input_places, output_places: of each input and result its entries of the pointer table.
         most_bytes: what an arena may take at most; None where that is not limited.
-        is_long: it must be possible to interrupt a run, and a run that fails is not begun anew: it
-            has loops, calls Python, or is long.
+        is_long: it must be possible to interrupt a run.
+        runs_once: a run that fails is not begun anew to say why, since it calls Python.
         recent: the bindings used last, the latest first.
     """
 
@@ -182,8 +182,8 @@ class Program:
         }
         self._binder = Binder(plan)
         self._hosts = HostCalls(plan)
-        addresses = self._hosts.addresses
-        self.template = Template(plan, self._binder.symbols, code, threads, addresses)
+        hosts = self._hosts.rows
+        self.template = Template(plan, self._binder.symbols, code, threads, hosts)
         places: dict[int, list[int]] = {slot: [] for slot in (*plan.feeds, *plan.outputs)}
         for place, slot in enumerate(self.template.tables.entries):
             if slot in places:
@@ -192,7 +192,8 @@ class Program:
         self.output_places = [tuple(places[slot]) for slot in plan.outputs]
         self._dtypes = [plan.slots[slot].type.dtype.numpy for slot in plan.outputs]
         self._count = len(plan.steps)
-        self.is_long = bool(plan.loops or addresses) or self._count >= LONG_PROGRAM
+        self.is_long = bool(plan.loops) or self._count >= LONG_PROGRAM
+        self.runs_once = bool(hosts)
         self._handler: Handler | None = handler(code.glue) if self.is_long else None
         self._lock = lock()  # handlers of signals may come within
         self._bounds: dict[tuple[int, ...], Bound] = {}
@@ -330,13 +331,12 @@ class Program:
 
     def _fail(self, frame: Frame, position: int, binding: Mapping[str, int]) -> None:
         _, number, value, bound = (int(item) for item in frame.status)
-        address_of_status = ctypes.addressof(frame.status)
         frame.status[:] = [0] * 4
         if position < 0:
             raise KeyboardInterrupt
         step = self.plan.steps[position]
         if isinstance(step, HostCall):
-            raise self._hosts.failure(address_of_status, step)
+            raise_failure(step, (number, value, bound))
         failure = step.guard.failure(binding) if isinstance(step, Require) else None
         if failure is not None:
             raise failure

@@ -62,10 +62,10 @@ class Template:
         symbols: Sequence[DimExpr],
         code: Code,
         threads: int,
-        hosts: Sequence[int] = (),
+        hosts: Sequence[tuple[int, int, int]] = (),
     ) -> None:
-        """``symbols`` are all that the plan mentions; ``threads`` may run a launch; at ``hosts`` is
-        what calls Python functions."""
+        """``symbols`` are all that the plan mentions; ``threads`` may run a launch; ``hosts`` are
+        the rows of ``HostCalls``."""
         assert plan.layout is not None, "a plan is placed before it runs"
         self.tables = tables = tables_of(plan, symbols)
         self._layout, self._threads = plan.layout, threads
@@ -82,8 +82,8 @@ class Template:
                 self._steps[launches, 1] = entries[rows[launches, 1]]
             if hosts:
                 called = rows[:, 0] == HOST
-                addresses = np.array(hosts, np.uint64).view(np.int64)
-                self._steps[called, 1] = addresses[rows[called, 1]]
+                words = np.array(hosts, np.uint64).view(np.int64)
+                self._steps[called, 1], self._steps[called, 4], self._steps[called, 5] = words.T
         guards = [*tables.rows(tables.guards, GUARD_FIELDS)]
         # of each guard that is a step: where it stands, its sides, whether the left one may be 1
         self._required = [

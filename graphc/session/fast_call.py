@@ -67,7 +67,7 @@ class Calling(NamedTuple):
 
     def direct(self) -> Callable[..., Any]:
         """The callable; the careful one where there is no other."""
-        if self.program.is_long or not available():
+        if self.program.is_long or self.program.runs_once or not available():
             return self.careful
         fetches, uses, plan = self.fetches, self.uses, self.program.plan
         written, holdings = uses.written, self.holdings

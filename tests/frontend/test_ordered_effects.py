@@ -251,3 +251,17 @@ def test_summary(capsys: pytest.CaptureFixture[str]) -> None:
     session.run([y, counts], {x: np.zeros(0)})
     assert "counts: int8[0], min nan, mean nan, max nan, 0 NaN" in capsys.readouterr().out
     assert np.isnan(found[1].least) and found[1].shape == (0,)
+
+
+def test_complex_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    with gx.Graph() as graph:
+        z = gx.placeholder((2,), "complex64", name="z")
+        told = gx.summary(z)
+        y = gx.host_call(np.conj, gx.check(gx.abs(z) > 1, passing=z) * 2, result_types=z)
+        shown = gx.print(y)
+    for session in each_session(graph):
+        found = session.run([y, told, shown], {z: np.array([3 + 4j, 2])})
+        np.testing.assert_array_equal(found[0], [6 - 8j, 4])
+        assert capsys.readouterr().out == (
+            "z: complex64[2], min 2, mean 3.5, max 5, 0 NaN, 0 infinite\n[6.-8.j 4.-0.j]\n"
+        )

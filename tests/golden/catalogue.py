@@ -42,6 +42,7 @@ from graphc.ir.text.printer import print_graph
 from graphc.kernel.printer import kernel_key
 from graphc.kernel.scalar import PRIMITIVES
 from graphc.native.cpuid import emit_cpu_level
+from graphc.native.host_call import emit_host_call
 from graphc.native.plan_walker import KernelModule, emit_walker
 from graphc.native.python_entry import emit_entry
 from graphc.plan.ir import Plan
@@ -141,6 +142,7 @@ def _of_run_time(column: str) -> Texts:
     target = named(column)
     texts = _labelled("loop over steps", emit_walker(target))
     texts |= _labelled("loop of one thread", emit_walker(target, threads=False))
+    texts |= _labelled("call of Python", emit_host_call(target))
     texts |= _labelled("entry", emit_entry(target)) | _labelled("interrupts", handler_module())
     if target.architecture == "x86_64":
         module = ModuleEmitter(target)
