@@ -19,11 +19,13 @@ from graphc.base.errors import DTypeError, UnsupportedError
 from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.ir.dtypes import (
-    ALL,
+    COMPLEX,
+    EVERY,
     FLOATS,
     INTEGERS,
     DType,
     bool_,
+    complex64,
     float32,
     int64,
     promote,
@@ -37,8 +39,8 @@ from graphc.ops.convert import as_value, converted
 __array_api_version__ = "2024.12"
 
 e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
-# bool, int8 … float64; Python's bool is ``builtins.bool`` here
-globals().update({element.name: element for element in ALL})
+# bool, int8 … complex128; Python's bool is ``builtins.bool`` here
+globals().update({element.name: element for element in EVERY})
 
 _SAME = """
     abs acos acosh add all any argmax argmin argsort asin asinh atan atan2 atanh bitwise_and
@@ -285,8 +287,8 @@ _KINDS: dict[str, tuple[DType, ...]] = {
     "unsigned integer": tuple(d for d in INTEGERS if not d.is_signed),
     "integral": INTEGERS,
     "real floating": FLOATS,
-    "complex floating": (),
-    "numeric": (*INTEGERS, *FLOATS),
+    "complex floating": COMPLEX,
+    "numeric": (*INTEGERS, *FLOATS, *COMPLEX),
 }
 
 
@@ -317,12 +319,12 @@ def _dtype_of(given: Any) -> DType:
 
 
 def finfo(type: Any, /) -> FloatInfo:
-    """The range and the precision of a float dtype, or that of a value.
+    """The range and the precision of a float dtype, of complex parts, or of a value.
 
     Raises:
         DTypeError: for other dtypes.
     """
-    element = _dtype_of(type)
+    element = _dtype_of(type).part
     if not element.is_float:
         raise DTypeError(f"finfo of {element}", where=caller(), hint="iinfo is for integers")
     format_ = element.format
@@ -375,15 +377,18 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     Raises:
         DTypeError: for nothing, and for what has no dtype.
     """
-    numbers = [item for item in arrays_and_dtypes if isinstance(item, (builtins.bool, int, float))]
+    scalars = (builtins.bool, int, float, complex)
+    numbers = [item for item in arrays_and_dtypes if isinstance(item, scalars)]
     strong = [
         _dtype_of(item)
         for item in arrays_and_dtypes
-        if not isinstance(item, (builtins.bool, int, float))
+        if not isinstance(item, scalars)
     ]
     if not arrays_and_dtypes:
         raise DTypeError("result_type of nothing", where=caller())
     if not strong:
+        if builtins.any(isinstance(number, complex) for number in numbers):
+            return complex64
         if builtins.any(isinstance(number, float) for number in numbers):
             return float32
         return bool_ if builtins.all(isinstance(n, builtins.bool) for n in numbers) else int64
@@ -412,14 +417,18 @@ class Info:
         return ["cpu"]
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
-        """float32 and int64."""
+        """float32, complex64 and int64."""
         _check_device(device)
-        return {"real floating": float32, "integral": int64, "indexing": int64}
+        return {
+            "real floating": float32, "complex floating": complex64, "integral": int64,
+            "indexing": int64,
+        }  # fmt: skip
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
         """All dtypes, or those of a kind or of several, by name."""
         _check_device(device)
-        return {element.name: element for element in ALL if kind is None or isdtype(element, kind)}
+        chosen = [element for element in EVERY if kind is None or isdtype(element, kind)]
+        return {element.name: element for element in chosen}
 
 
 def __array_namespace_info__() -> Info:
@@ -429,7 +438,8 @@ def __array_namespace_info__() -> Info:
 
 _OWN = frozenset({
     "Any", "Callable", "DType", "DTypeError", "FloatInfo", "Info", "IntegerInfo", "Linalg",
-    "TYPE_CHECKING", "UnsupportedError", "Value", "ALL", "FLOATS", "INTEGERS", "annotations",
+    "TYPE_CHECKING", "UnsupportedError", "Value", "COMPLEX", "EVERY", "FLOATS", "INTEGERS",
+    "annotations",
     "as_dtype", "as_value", "bool_", "builtins", "caller", "converted", "dataclass", "functions",
     "math", "np", "promote", "promote_weak", "shown", "surface_names",
 })  # fmt: skip

@@ -15,7 +15,7 @@ import pytest
 
 import graphc as gx
 from graphc import array_api as xp
-from graphc.ir.dtypes import ALL, FLOATS, INTEGERS
+from graphc.ir.dtypes import EVERY, FLOATS, INTEGERS
 from graphc.ir.surface import other_names
 
 STANDARD = """
@@ -87,7 +87,7 @@ def test_dtypes() -> None:
     assert xp.finfo(xp.float32).eps == np.finfo(np.float32).eps
     assert xp.finfo("float64").smallest_normal == np.finfo(np.float64).tiny
     assert (xp.iinfo("int8").min, xp.iinfo(xp.uint16).max) == (-128, 65535)
-    for element in ALL:
+    for element in EVERY:
         for kind in ("bool", "signed integer", "unsigned integer", "integral", "real floating",
                      "complex floating", "numeric"):  # fmt: skip
             wanted = np.isdtype(element.numpy, kind)
@@ -109,8 +109,10 @@ def test_dtypes() -> None:
 def test_what_there_is() -> None:
     info = xp.__array_namespace_info__()
     assert info.default_dtypes() == {
-        "real floating": xp.float32, "integral": xp.int64, "indexing": xp.int64,
+        "real floating": xp.float32, "complex floating": xp.complex64, "integral": xp.int64,
+        "indexing": xp.int64,
     }  # fmt: skip
+    assert list(info.dtypes(kind="complex floating").values()) == [xp.complex64, xp.complex128]
     assert list(info.dtypes(kind="integral").values()) == [*INTEGERS]
     assert list(info.dtypes(kind=("bool", "real floating"))) == ["bool", *map(str, FLOATS)]
     assert info.devices() == [info.default_device()] == ["cpu"]

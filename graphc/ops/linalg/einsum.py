@@ -31,6 +31,7 @@ from graphc.ir.op import Domain, OpDef, ThroughDecomposition, register
 from graphc.ir.surface import surface
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
+from graphc.ops.complex.parts import as_decomposed
 from graphc.ops.convert import common_shape, promoted, size_beside
 from graphc.ops.guards import Guards, check_size, guarded, show, unproved
 from graphc.ops.linalg.contraction_order import contraction_order
@@ -411,6 +412,7 @@ einsum_op = register(
         lowering=Decompose(_einsum_rule),
         numerics="R",
         domain=Domain(dtypes=ALL, example=_einsum_example),
+        of_complex=as_decomposed,
     )
 )
 

@@ -23,6 +23,7 @@ from graphc.ir.op import Domain, Multilinear, OpDef, register
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import Shape, TensorType
 from graphc.ir.value import Value
+from graphc.ops.complex.reductions import complex_contraction
 from graphc.ops.convert import common_shape, promoted
 from graphc.ops.guards import Guards, check_size, guarded, show, unproved
 from graphc.ops.move.shape import moveaxis, ravel, sample, stretched, with_shape
@@ -103,6 +104,7 @@ contract_op = register(
         lowering=Contraction(),
         numerics="R",
         domain=Domain(dtypes=ALL, example=_contract_example),
+        of_complex=complex_contraction,
     )
 )
 

@@ -15,6 +15,7 @@ from graphc.ir.dtypes import bool_
 from graphc.ir.surface import surface
 from graphc.ir.value import Value
 from graphc.ops.arguments import is_whole, items_of, one_or_more
+from graphc.ops.complex.parts import conj
 from graphc.ops.convert import axis_of, promoted
 from graphc.ops.guards import show, unproved
 from graphc.ops.linalg.matmul import contracted, matmul
@@ -28,6 +29,8 @@ from graphc.ops.reduce.axes import any_, sum_
 def vecdot(x: Any, y: Any, axis: int = -1) -> Value:
     """The sum of x * y along an axis of both, whose other axes broadcast.
 
+    Of a complex x it is the conjugate that is multiplied.
+
     Raises:
         ShapeError: for scalars, and for axes that are proved to differ; else checked at run time.
     """
@@ -38,13 +41,15 @@ def vecdot(x: Any, y: Any, axis: int = -1) -> Value:
     right = moveaxis(right, axis_of(axis, right.ndim), -1)
     sizes = [(left.shape[-1], right.shape[-1])]
     guards = unproved(sizes, "vecdot of {} and {}", left.shape, right.shape)
+    if left.dtype.is_complex:
+        left = conj(left)
     terms = left * with_shape(right, (*right.shape[:-1], left.shape[-1]), guards)
     return any_(terms, -1) if terms.dtype is bool_ else sum_(terms, -1, dtype=terms.dtype)
 
 
 @surface
 def vdot(x: Any, y: Any) -> Value:
-    """The sum of the products of all elements, in row-major order.
+    """The sum of the products of all elements, in row-major order; of complex x its conjugate.
 
     Raises:
         ShapeError: for sizes that are proved to differ; else checked at run time.

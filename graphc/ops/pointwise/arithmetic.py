@@ -20,6 +20,7 @@ from graphc.ir.op import Algebra, Linear
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.complex.arithmetic import complex_product, complex_quotient
+from graphc.ops.complex.elementary import complex_power, complex_sqrt
 from graphc.ops.complex.parts import each_part
 from graphc.ops.convert import as_value, converted, promoted
 from graphc.ops.declare import (
@@ -293,6 +294,7 @@ power_op = pointwise(
     max_ulp=3.0,
     differentiable=(0.5, 3.0),
     example=_power_example,
+    of_complex=complex_power,
 )
 
 
@@ -329,6 +331,7 @@ sqrt_op = pointwise(
     low=0.0,
     differentiable=(0.1, 4.0),
     algebra=Algebra(monotone=True),
+    of_complex=complex_sqrt,
 )
 
 

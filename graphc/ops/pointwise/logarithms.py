@@ -14,6 +14,7 @@ from graphc.ir.dtypes import FLOATS
 from graphc.ir.op import Algebra
 from graphc.ir.surface import surface
 from graphc.ir.value import Value
+from graphc.ops.complex.elementary import complex_log10
 from graphc.ops.declare import float_operand, float_operands, like, pointwise, through_float64
 from graphc.ops.pointwise.logic import equal, isnan, logical_not, where
 from graphc.ops.pointwise.math import (
@@ -32,6 +33,7 @@ _LN2, _LN10 = math.log(2.0), math.log(10.0)
 log10_op = of_a_real(
     "log10", "The logarithm to base 10; -inf at 0, NaN below.",
     lambda x, y: like(1 / _LN10, x) / x, monotone=True, low=0.0, differentiable=(0.5, 4.0),
+    of_complex=complex_log10,
 )  # fmt: skip
 
 

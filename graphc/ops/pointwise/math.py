@@ -15,10 +15,23 @@ import numpy as np
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dtypes import FLOATS, DType
-from graphc.ir.op import Algebra, OpDef
+from graphc.ir.op import Algebra, ComplexRule, OpDef
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.kernel.scalar import PRIMITIVES
+from graphc.ops.complex.elementary import (
+    complex_cos,
+    complex_cosh,
+    complex_exp,
+    complex_expm1,
+    complex_log,
+    complex_log1p,
+    complex_log2,
+    complex_sin,
+    complex_sinh,
+    complex_tan,
+    complex_tanh,
+)
 from graphc.ops.declare import (
     float_operand,
     float_operands,
@@ -41,6 +54,7 @@ def of_a_real(
     high: float = 4.0,
     differentiable: tuple[float, float] | None = None,
     max_ulp: float = 2.0,
+    of_complex: ComplexRule | None = None,
 ) -> OpDef:
     """Declares a function of one variable whose derivative is ``partial(x, f(x))``."""
     return pointwise(
@@ -55,30 +69,42 @@ def of_a_real(
         high=high,
         differentiable=differentiable,
         max_ulp=max_ulp,
+        of_complex=of_complex,
     )
 
 
 exp_op = of_a_real("exp", "e to the x.", lambda x, y: y, monotone=True, low=-20, high=20,
-                   differentiable=(-2, 2))  # fmt: skip
+                   differentiable=(-2, 2),
+                   of_complex=complex_exp)  # fmt: skip
 exp2_op = of_a_real("exp2", "2 to the x.", lambda x, y: y * _LN2, monotone=True, low=-20, high=20,
                     differentiable=(-2, 2))  # fmt: skip
-expm1_op = of_a_real("expm1", "exp(x) - 1, accurate near 0.", lambda x, y: y + 1, monotone=True)
+expm1_op = of_a_real("expm1", "exp(x) - 1, accurate near 0.", lambda x, y: y + 1, monotone=True,
+                     of_complex=complex_expm1)  # fmt: skip
 log_op = of_a_real("log", "The natural logarithm; -inf at 0, NaN below.",
                    lambda x, y: like(1, x) / x, monotone=True, low=0.0,
-                   differentiable=(0.5, 4.0))  # fmt: skip
+                   differentiable=(0.5, 4.0),
+                   of_complex=complex_log)  # fmt: skip
 log2_op = of_a_real("log2", "The logarithm to base 2; -inf at 0, NaN below.",
                     lambda x, y: like(1 / _LN2, x) / x, monotone=True, low=0.0,
-                    differentiable=(0.5, 4.0))  # fmt: skip
+                    differentiable=(0.5, 4.0),
+                    of_complex=complex_log2)  # fmt: skip
 log1p_op = of_a_real("log1p", "log(1 + x), accurate near 0.", lambda x, y: like(1, x) / (x + 1),
-                     monotone=True, low=-0.9, differentiable=(-0.5, 4.0))  # fmt: skip
-sin_op = of_a_real("sin", "The sine of an angle in radians.", lambda x, y: cos(x))
-cos_op = of_a_real("cos", "The cosine of an angle in radians.", lambda x, y: -sin(x))
+                     monotone=True, low=-0.9, differentiable=(-0.5, 4.0),
+                     of_complex=complex_log1p)  # fmt: skip
+sin_op = of_a_real("sin", "The sine of an angle in radians.", lambda x, y: cos(x),
+                   of_complex=complex_sin)  # fmt: skip
+cos_op = of_a_real("cos", "The cosine of an angle in radians.", lambda x, y: -sin(x),
+                   of_complex=complex_cos)  # fmt: skip
 tan_op = of_a_real("tan", "The tangent of an angle in radians.", lambda x, y: y * y + 1,
-                   differentiable=(-1, 1), max_ulp=3.0)  # fmt: skip
-tanh_op = of_a_real("tanh", "The hyperbolic tangent.", lambda x, y: 1 - y * y, monotone=True)
+                   differentiable=(-1, 1), max_ulp=3.0,
+                   of_complex=complex_tan)  # fmt: skip
+tanh_op = of_a_real("tanh", "The hyperbolic tangent.", lambda x, y: 1 - y * y, monotone=True,
+                    of_complex=complex_tanh)  # fmt: skip
 sinh_op = of_a_real("sinh", "The hyperbolic sine.", lambda x, y: cosh(x), monotone=True,
-                    max_ulp=3.0)  # fmt: skip
-cosh_op = of_a_real("cosh", "The hyperbolic cosine.", lambda x, y: sinh(x), max_ulp=3.0)
+                    max_ulp=3.0,
+                    of_complex=complex_sinh)  # fmt: skip
+cosh_op = of_a_real("cosh", "The hyperbolic cosine.", lambda x, y: sinh(x), max_ulp=3.0,
+                    of_complex=complex_cosh)  # fmt: skip
 arctan_op = of_a_real("arctan", "The angle in radians whose tangent is x.",
                       lambda x, y: like(1, x) / (x * x + 1), monotone=True)  # fmt: skip
 erf_op = of_a_real("erf", "The error function.",

@@ -33,6 +33,7 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.arguments import switch
 from graphc.ops.complex.parts import each_part
+from graphc.ops.complex.reductions import product_in_pairs
 from graphc.ops.convert import as_value, axes_of, axis_of, converted
 from graphc.ops.guards import guarded
 from graphc.ops.reduce.core import (
@@ -168,6 +169,7 @@ sum_op = coarse(
 prod_op = coarse(
     "prod", "The product over attrs axes, in the operand's dtype; 1 if empty.",
     NUMBERS, _over(reduce_prod_op), product_reference, ThroughDecomposition(),
+    of_complex=product_in_pairs,
 )  # fmt: skip
 max_op = coarse(
     "max", "The largest element over attrs axes; NaN wins, +0 above -0. Ties share the derivative "

@@ -15,12 +15,14 @@ from graphc.ir.builder import apply
 from graphc.ir.dtypes import FLOATS, DType, DTypeLike, int64
 from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.lowering import Combine, Running, Scan
-from graphc.ir.op import Derivative, Domain, Linear, Numerics, OpDef, register
+from graphc.ir.op import ComplexRule, Derivative, Domain, Linear, Numerics, OpDef, register
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.scalar import PRIMITIVES
 from graphc.ops.arguments import switch
+from graphc.ops.complex.parts import each_part
+from graphc.ops.complex.reductions import running_product
 from graphc.ops.convert import as_float, as_value, axis_of, converted
 from graphc.ops.creation import iota_beside
 from graphc.ops.declare import like
@@ -102,6 +104,7 @@ def _scan(
     derivative: Derivative,
     numerics: Numerics = "R",
     dtypes: tuple[DType, ...] = NUMBERS,
+    of_complex: ComplexRule | None = None,
 ) -> OpDef:
     def infer(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
         require_dtype(name, inputs[0], dtypes)
@@ -117,15 +120,18 @@ def _scan(
             lowering=Scan(combine),
             numerics=numerics,
             domain=Domain(dtypes, example=_scan_example),
+            of_complex=of_complex,
         )
     )
 
 
 cumsum_op = _scan("cumsum", "Running sums along attrs axis, one after the other.", "add",
-                  _scan_reference(np.cumsum), Linear(_cumsum_transpose))  # fmt: skip
+                  _scan_reference(np.cumsum), Linear(_cumsum_transpose),
+                  of_complex=each_part)  # fmt: skip
 cumprod_op = _scan("cumprod", "Running products along attrs axis, one after the other.", "multiply",
                    _scan_reference(np.cumprod),
-                   of_one_input(_cumprod_jvp, _cumprod_vjp))  # fmt: skip
+                   of_one_input(_cumprod_jvp, _cumprod_vjp),
+                   of_complex=running_product)  # fmt: skip
 
 
 def _extreme_reference(combine: Combine) -> Callable[..., Any]:

@@ -19,6 +19,8 @@ from graphc.ir.op import ThroughDecomposition
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import number
+from graphc.ops.complex.parts import each_part
+from graphc.ops.complex.reductions import complex_deviation, complex_variance
 from graphc.ops.convert import as_float, size_beside
 from graphc.ops.declare import like
 from graphc.ops.derive import of_one_input
@@ -55,7 +57,7 @@ def _mean_reference(array: Any, axis: Any, keepdims: bool) -> Any:
 
 mean_op = coarse(
     "mean", "The sum over attrs axes divided by the number of elements; NaN if empty.",
-    FLOATS, _mean_rule, _mean_reference, ThroughDecomposition(),
+    FLOATS, _mean_rule, _mean_reference, ThroughDecomposition(), of_complex=each_part,
 )  # fmt: skip
 
 
@@ -183,10 +185,12 @@ var_op = coarse(
     "var", "The sum of squared deviations from the mean over attrs axes, divided by the count less "
     "attrs ddof.", FLOATS, _var_rule, _var_reference, of_one_input(_var_jvp, _var_vjp),
     example=_ddof_example,
+    of_complex=complex_variance,
 )  # fmt: skip
 std_op = coarse(
     "std", "The square root of var, right where that leaves the range.", FLOATS,
     _std_rule, _std_reference, of_one_input(_std_jvp, _std_vjp), example=_ddof_example,
+    of_complex=complex_deviation,
 )  # fmt: skip
 
 
