@@ -225,7 +225,6 @@ class Logs:
         """The logsumexp over axes, which are kept with size 1."""
         place = (value, axes)
         if place not in self._sums:
-            # Without guards: an axis that turns out empty gives -inf, as the sum's logarithm.
             made = apply(logsumexp_op, self.real(value), axes=axes, keepdims=True)
             self._sums[place] = made
             self.rows[made] = Row(value, axes)

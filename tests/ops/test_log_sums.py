@@ -96,3 +96,20 @@ def test_slopes_of_running_logarithms_stay_in_range() -> None:
     shares = np.where(np.tri(6, dtype=bool), np.nan_to_num(shares), 0)
     np.testing.assert_allclose(back, weights @ shares, rtol=1e-12, atol=1e-300)
     np.testing.assert_allclose(ahead, shares @ weights, rtol=1e-12, atol=1e-300)
+
+
+@pytest.mark.parametrize("shape", [(None, 3), (0, 3)])
+@pytest.mark.parametrize("level", [0, 2])
+def test_the_logarithm_of_an_empty_sum_is_minus_infinity(
+    shape: tuple[int | None, int], level: int
+) -> None:
+    """Spelled by hand it is made a logsumexp, which must not refuse what the spelling takes."""
+    with gx.Graph() as graph:
+        x = gx.placeholder(shape)
+        found = [gx.logsumexp(x, 0), gx.log(gx.sum(gx.exp(x), 0))]
+        slope = gx.gradients(gx.sum(found[0]), x)
+    session = gx.Session(graph, options=gx.Options(optimize=level))
+    *made, gradient = session.run([*found, slope], {x: np.ones((0, 3))})
+    for array in made:
+        np.testing.assert_array_equal(array, np.full(3, -np.inf, np.float32))
+    assert gradient.shape == (0, 3)

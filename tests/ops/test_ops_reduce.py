@@ -63,7 +63,7 @@ def test_empty_axes(name: str, shape: tuple[int, ...]) -> None:
         close(run(surfaced(name, axis=axis), x), wanted)
 
 
-@pytest.mark.parametrize("name", ["max", "min", "argmax", "argmin", "logsumexp"])
+@pytest.mark.parametrize("name", ["max", "min", "argmax", "argmin"])
 def test_extremes_of_an_empty_axis(name: str) -> None:
     x = np.zeros((3, 0))
     with pytest.raises(ShapeError, match="empty axis 1"):

@@ -55,9 +55,10 @@ def _extreme(e: FunctionEmitter, reducer: Reducer, accumulator: Accumulator) -> 
 def _neutral(e: FunctionEmitter, reducer: Reducer, width: int) -> Accumulator:
     dtype = reducer.term.dtype
     if by_words(reducer):
-        largest = (1 << (dtype.bits - 1)) - 1
-        kind = ltype(f"i{dtype.bits}", width)
-        return tuple(e.const(word, kind) for word in (-largest - 1, largest, 0))
+        # an infinity, which takes part without a trace, and which is what no terms give
+        infinity = dtype.format.infinity
+        word = infinity if reducer.combine == "minimum" else infinity - (1 << (dtype.bits - 1))
+        return tuple(e.const(word, ltype(f"i{dtype.bits}", width)) for _ in _EXTREMES)
     value = e.const(neutral_element(reducer.combine, dtype), ltype(element_of(dtype), width))
     if reducer.combine.startswith("arg"):
         return (value, e.const(0, ltype("i64", width)))

@@ -30,12 +30,11 @@ from graphc.ops.reduce.axes import (
     are_neighbours,
     coarse,
     example_of_axes,
-    max_,
     reduce_axes,
     reduced,
     sum_,
 )
-from graphc.ops.reduce.core import mean_reference, reduce_deviations_op, spread
+from graphc.ops.reduce.core import mean_reference, reduce_deviations_op, reduce_max_op, spread
 from graphc.ops.reduce.scaled_norms import root_of_squares, scales, square_of
 
 
@@ -232,9 +231,16 @@ def finite_shift_reference(largest: Any) -> Any:
 
 
 def _logsumexp_rule(value: Value, attrs: Attributes) -> Value:
-    """Shifted by the largest element, so that nothing overflows."""
+    """Shifted by the largest element, so that nothing overflows.
+
+    A row that turns out to have no elements has none, which is no error here.
+    """
     axes = attrs["axes"]
-    shift = finite_shift(max_(value, axes, True))
+    if any(value.shape[axis] == 0 for axis in axes):
+        nothing: Value = surface_function("log")(sum_(value, axes, attrs["keepdims"]))
+        return nothing
+    largest = reduce_axes(reduce_max_op, value, {"axes": axes, "keepdims": True})
+    shift = finite_shift(largest)
     total = sum_(surface_function("exp")(value - shift), axes, attrs["keepdims"])
     if not attrs["keepdims"]:
         shift = surface_function("reshape")(shift, total.shape)
@@ -277,24 +283,20 @@ def _logsumexp_jvp(tangent: Value, value: Value, output: Value, attrs: Attribute
 def _logsumexp_reference(array: Any, axis: Any, keepdims: bool) -> Any:
     with np.errstate(all="ignore"):
         wide = array.astype(np.float64)
-        largest = np.max(wide, axis=axis, keepdims=True)
+        largest = np.max(wide, axis=axis, keepdims=True, initial=-np.inf)
         shift = finite_shift_reference(largest)
         total = np.log(np.sum(np.exp(wide - shift), axis=axis, keepdims=True)) + shift
         return np.asarray(total if keepdims else np.squeeze(total, axis)).astype(array.dtype)
 
 
 logsumexp_op = coarse(
-    "logsumexp", "log(sum(exp(x))) over attrs axes without overflow; a row of -inf gives -inf, "
-    "with derivative 0.", FLOATS, _logsumexp_rule, _logsumexp_reference,
-    of_one_input(_logsumexp_jvp, _logsumexp_vjp), nonempty=True,
+    "logsumexp", "log(sum(exp(x))) over attrs axes without overflow; a row of -inf, or without "
+    "elements, gives -inf, with derivative 0.", FLOATS, _logsumexp_rule, _logsumexp_reference,
+    of_one_input(_logsumexp_jvp, _logsumexp_vjp),
 )  # fmt: skip
 
 
 @surface
 def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Value:
-    """log(sum(exp(x))) without overflow; integers and bools give float64.
-
-    Raises:
-        ShapeError: if an axis is empty: here where it is known, else when the graph runs.
-    """
-    return reduced(logsumexp_op, as_float(x), axis, keepdims, nonempty=True)
+    """log(sum(exp(x))) without overflow, -inf of no elements; integers and bools give float64."""
+    return reduced(logsumexp_op, as_float(x), axis, keepdims)
