@@ -17,7 +17,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coverage_answers import GENERAL, NOT_COUNTED, OTHERWISE, REFUSED, TEXT_FILES
+from coverage_answers import (
+    GENERAL,
+    NOT_COUNTED,
+    OTHERWISE,
+    REFUSED,
+    TEXT_FILES,
+    UNCOUNTED,
+)
 from generate_ops import escaped, write
 
 from graphc.base.elsewhere import elsewhere
@@ -43,7 +50,8 @@ Which public functions of NumPy, JAX and SciPy there are in graphc. This page is
 
 *Same name* means that `gx` has a function of that name and meaning, *otherwise* that the same is
 written in another way. Functions that compute no numbers from numbers are not counted: printing,
-files, dates, questions about dtypes.
+files, dates, questions about dtypes; of `jax.lax` communication between devices, tokens and
+questions about shapes. What is not counted is listed at the end of each section.
 """
 
 
@@ -93,12 +101,13 @@ def findings(library: str, known: dict[str, frozenset[str]]) -> Findings:
     reasons = {
         name: reason for reason, words in REFUSED.get(library, ()) for name in words.split()
     }
+    left_out = {name for _, words in UNCOUNTED.get(library, ()) for name in words.split()}
     for name in filter(None, names):
         spaces = [space for space in LIBRARIES[library][1] if name in known[space]]
         answer = elsewhere(name) or ""
         if spellings.get(name) and _exists(spellings[name], known):
             found.otherwise[name] = spellings[name]
-        elif name in TEXT_FILES.split() or answer.startswith(NOT_COUNTED):
+        elif name in left_out or name in TEXT_FILES.split() or answer.startswith(NOT_COUNTED):
             found.uncounted.append(name)
         elif spaces and name not in spellings:
             found.same.append(f"gx.{spaces[0]}.{name}" if spaces[0] else f"gx.{name}")

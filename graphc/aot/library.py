@@ -21,7 +21,7 @@ from graphc.base.target import Target
 from graphc.base.words import is_count, shown
 from graphc.compiling.compiled import Levels
 from graphc.compiling.compiler import levels_of
-from graphc.extract import Extraction
+from graphc.extraction import Extraction
 from graphc.frontend.structure import leaves
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.graph import Node

@@ -16,7 +16,7 @@ from graphc.codegen.math.calls import calls_of
 from graphc.compiling.compiled import Compiled, Levels, uncollected
 from graphc.compiling.loading import load_code
 from graphc.compiling.tiers import MOST_BASELINE_BYTES
-from graphc.extract import Extraction
+from graphc.extraction import Extraction
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph
 from graphc.lower.program import plan_program

@@ -24,7 +24,7 @@ from graphc.checking.sizes import fitting_sizes
 from graphc.checking.unexplained import unexplained
 from graphc.compiling.compiled import Compiled
 from graphc.compiling.compiler import compile_graph
-from graphc.extract import Extraction, extract, missing_feed
+from graphc.extraction import Extraction, extract, missing_feed
 from graphc.frontend.structure import leaves
 from graphc.ir.attributes import Array
 from graphc.ir.effect import Effect

@@ -16,7 +16,7 @@ import numpy as np
 from graphc.base.errors import DTypeError, GraphError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import plural, shown
-from graphc.extract import demanded, needed, parted, required, without_assignments
+from graphc.extraction import demanded, needed, parted, required, without_assignments
 from graphc.frontend.state import Variable, latest_value
 from graphc.frontend.structure import leaves, rebuild
 from graphc.ir.builder import apply_node, builder_for, building

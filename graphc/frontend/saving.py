@@ -19,7 +19,7 @@ from graphc.base.errors import ArtifactError, GraphError, ParseError
 from graphc.base.source import caller
 from graphc.base.warn import warn
 from graphc.base.words import shown
-from graphc.extract import needed, with_sources
+from graphc.extraction import needed, with_sources
 from graphc.frontend.state import Variable, group
 from graphc.frontend.structure import leaves
 from graphc.frontend.structure_data import structure_data, structure_of

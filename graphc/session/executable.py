@@ -14,7 +14,7 @@ from graphc.base.source import caller
 from graphc.base.words import plural
 from graphc.compiling.compiled import Compiled
 from graphc.compiling.tiers import Compilation, Tier, Tiers, seconds_of
-from graphc.extract import Extraction
+from graphc.extraction import Extraction
 from graphc.ir.attributes import Array
 from graphc.ir.value import Value
 from graphc.runtime.program import ArenaTooLarge

@@ -14,7 +14,7 @@ from graphc.base.paths import check_writable
 from graphc.base.source import caller
 from graphc.base.words import is_count, shown
 from graphc.compiling.compiled import Compiled
-from graphc.extract import Extraction
+from graphc.extraction import Extraction
 from graphc.ir.attributes import Array
 from graphc.ir.dims.expressions import symbol_name
 from graphc.ir.graph import Graph

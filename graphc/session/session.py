@@ -23,7 +23,7 @@ from graphc.base.words import shown
 from graphc.compiling.cached.programs import compiled_program
 from graphc.compiling.compiled import uncollected
 from graphc.compiling.tiers import Compilation, Tiers, seconds_of
-from graphc.extract import Extraction, extract, missing_feed, program_key
+from graphc.extraction import Extraction, extract, missing_feed, program_key
 from graphc.frontend.random_state import own_state, state_of
 from graphc.frontend.state import Variable
 from graphc.frontend.structure import leaves, rebuild

@@ -17,7 +17,7 @@ import heapq
 from collections.abc import Iterable
 
 from graphc.base.tuning.fusion import MEMORY
-from graphc.extract import checks_indices
+from graphc.extraction import checks_indices
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.control import while_op

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from graphc.extract import checks_indices
+from graphc.extraction import checks_indices
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.indexing.core import take_op

@@ -12,7 +12,7 @@ import pytest
 import graphc as gx
 from graphc.base.errors import VerifyError
 from graphc.base.options import Options
-from graphc.extract import extract
+from graphc.extraction import extract
 from graphc.ir.dtypes import FLOATS
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph

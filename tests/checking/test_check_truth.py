@@ -30,7 +30,7 @@ from graphc.checking.sizes import STEPS as SEARCHED
 from graphc.checking.sizes import fitting_sizes
 from graphc.checking.true_values import true_values
 from graphc.compiling.compiler import compile_graph
-from graphc.extract import extract
+from graphc.extraction import extract
 from graphc.ir.dims.expressions import dim_max, dim_min, symbol
 from graphc.ir.dtypes import FLOATS, int64
 from graphc.kernel.builder import KernelBuilder

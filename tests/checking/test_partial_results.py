@@ -18,7 +18,7 @@ from graphc.checking.interpreter import evaluate_node
 from graphc.checking.partial_results import SUBTRACTED, open_places
 from graphc.checking.unexplained import unexplained
 from graphc.debug.case import case_of, differs
-from graphc.extract import extract
+from graphc.extraction import extract
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph
 from graphc.kernel import interp

@@ -13,7 +13,7 @@ from graphc.base.target import Target
 from graphc.base.tuning.fusion import FUSION
 from graphc.codegen.math.calls import is_glue
 from graphc.compiling.compiler import levels_of
-from graphc.extract import extract
+from graphc.extraction import extract
 from graphc.kernel.ir import walk
 from graphc.kernel.statements.blocks import Reduce
 from graphc.kernel.statements.products import Contract

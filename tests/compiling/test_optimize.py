@@ -17,7 +17,7 @@ import graphc.compiling.compiler
 from graphc.base.errors import GraphError, IndexRangeError
 from graphc.base.target import Target, host, named
 from graphc.codegen.math.calls import calls_of
-from graphc.extract import extract
+from graphc.extraction import extract
 from graphc.ir.dtypes import ALL, DType, float32
 from graphc.native.plan_walker import emit_program
 from graphc.runtime.jit import compile_object

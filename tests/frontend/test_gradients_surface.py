@@ -13,7 +13,7 @@ from gradient_harness import close, run, scalars
 
 import graphc as gx
 from graphc.checking.interpreter import evaluate
-from graphc.extract import extract
+from graphc.extraction import extract
 from graphc.ir.builder import apply_node
 from graphc.ir.graph import Graph
 from graphc.ir.op import NotDifferentiable, lookup

@@ -34,7 +34,7 @@ from graphc.codegen.llvm.module import Module, ModuleEmitter
 from graphc.codegen.llvm.types import LType, ltype
 from graphc.codegen.math.calls import NAMES, emit_function
 from graphc.compiling.compiler import levels_of
-from graphc.extract import Extraction, extract
+from graphc.extraction import Extraction, extract
 from graphc.frontend.structure import leaves
 from graphc.ir.dtypes import ALL
 from graphc.ir.effect import Effect

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import graphc as gx
-from graphc.extract import extract
+from graphc.extraction import extract
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.graph import Graph

@@ -339,7 +339,7 @@ def test_double_precision_has_no_place_in_safetensors(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("dtype", COMPLEX, ids=str)
 def test_text_keeps_every_bit(dtype: DType) -> None:
-    from graphc.extract import extract
+    from graphc.extraction import extract
     from graphc.ir.text.parser import parse_graph
     from graphc.ir.text.printer import print_graph
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import graphc as gx
-from graphc.extract import extract
+from graphc.extraction import extract
 from graphc.ops.linalg.contraction_order import EXACT, contraction_order
 from passes.graph.decompose import decompose
 from passes.infra.base import PassContext

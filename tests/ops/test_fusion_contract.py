@@ -10,7 +10,7 @@ import pytest
 
 import graphc as gx
 from graphc.base.errors import VerifyError
-from graphc.extract import extract
+from graphc.extraction import extract
 from graphc.ir.graph import Graph
 from graphc.ops.fused import fused_op
 from graphc.ops.fusion_contract import form_of

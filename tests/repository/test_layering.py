@@ -31,7 +31,7 @@ LAYERS = {
     "graphc.plan": 3,
     "graphc.ops": 4,
     "graphc.checking": 5,
-    "graphc.extract": 5,
+    "graphc.extraction": 5,
     "passes": 5,
     "graphc.lower": 6,
     "graphc.codegen": 6,

@@ -24,7 +24,7 @@ from graphc.base.tuning.fusion import Fusion, Memory
 from graphc.base.tuning.sharing import Sharing
 from graphc.checking.compare import difference
 from graphc.checking.interpreter import bind_dims, evaluate, evaluate_node
-from graphc.extract import extract
+from graphc.extraction import extract
 from graphc.ir.dims.expressions import compare
 from graphc.ir.graph import Graph
 from graphc.ops.control import demand_op

@@ -9,7 +9,7 @@ import numpy as np
 
 import graphc as gx
 from graphc.checking.interpreter import evaluate
-from graphc.extract import extract
+from graphc.extraction import extract
 from graphc.frontend.structure import leaves, rebuild
 
 

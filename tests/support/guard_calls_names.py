@@ -23,3 +23,8 @@ call("triu_indices", "44", lambda x: x[gx.triu_indices(4, 1)], lambda x: x[np.tr
 call("diag_indices", "44", lambda x: x[gx.diag_indices(4)], lambda x: x[np.diag_indices(4)])
 for _name in ("tril_indices_from", "triu_indices_from", "diag_indices_from"):
     call(_name, "44", lambda x, name=_name: x[getattr(gx, name)(np.ones((4, 4)))])
+call("packbits", "i:ab i:b", lambda x, y: gx.packbits(x, axis=1) * gx.packbits(y), lambda x, y: np.packbits(x, axis=1) * np.packbits(y))  # noqa: E501
+call("unpackbits", "i:ab i:b", lambda x, y: gx.unpackbits((x + y).astype("uint8"), axis=0))
+call("clz", "i:ab i:b", lambda x, y: gx.clz(x) + y)
+call("setxor1d", "ab b", lambda x, y: gx.setxor1d(gx.stop_gradient(x), gx.stop_gradient(y), size=5))
+call("extract", "b:ab ab", lambda m, x: gx.extract(m, x, size=5))

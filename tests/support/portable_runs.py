@@ -23,7 +23,7 @@ from graphc.aot.link import link
 from graphc.base.options import Options
 from graphc.base.target import Target
 from graphc.compiling.compiler import levels_of
-from graphc.extract import extract
+from graphc.extraction import extract
 from graphc.ir.dims.expressions import evaluate
 from graphc.native.plan_walker import emit_walker
 from graphc.plan.abi import (

@@ -26,7 +26,7 @@ from graphc.checking.audit.run import Pair, ShadowRun
 from graphc.checking.audit.shadow import Doubles, DoubleShadow, Shadow
 from graphc.compiling.compiled import Compiled
 from graphc.compiling.compiler import compile_graph
-from graphc.extract import Extraction
+from graphc.extraction import Extraction
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import floating
 from passes.infra.base import Decision

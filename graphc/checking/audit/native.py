@@ -15,7 +15,7 @@ from graphc.base.options import Options
 from graphc.base.target import Target
 from graphc.checking.interpreter import resolve
 from graphc.compiling.compiler import compile_graph
-from graphc.extract import Extraction
+from graphc.extraction import Extraction
 from graphc.ir.attributes import Array
 from graphc.ir.dims.expressions import DimExpr
 from graphc.ir.equal import Structure, structure

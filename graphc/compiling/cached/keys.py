@@ -17,7 +17,7 @@ from graphc.base.errors import UnsupportedError
 from graphc.base.options import Options
 from graphc.base.source import LOADED_NANOSECONDS, PACKAGE_ROOTS, Location
 from graphc.base.target import Target
-from graphc.extract import Extraction
+from graphc.extraction import Extraction
 from graphc.ir.equal import structural_hash
 from graphc.ir.graph import Graph
 from graphc.ir.op import is_own

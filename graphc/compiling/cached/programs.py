@@ -17,7 +17,7 @@ from graphc.compiling.cached.entries import content_of, loaded_from
 from graphc.compiling.cached.keys import Labels, program_key, program_realm, refused, shows_passes
 from graphc.compiling.compiled import Compiled, Levels, uncollected
 from graphc.compiling.tiers import MOST_BASELINE_BYTES, Poll, Tiers
-from graphc.extract import Extraction
+from graphc.extraction import Extraction
 from graphc.runtime.cache import Cache, cache_of, caching
 from graphc.runtime.program import Program
 

@@ -154,3 +154,28 @@ def compress(
     number = in_dtype(fill_value, value.dtype, value)
     filled: Value = surface_function("where")(there, result, number)
     return filled
+
+
+def _flat(condition: Any) -> Any:
+    """A condition that is no value as a vector; what is no array is refused where it is taken."""
+    array = as_value(condition)
+    known = known_array(array)
+    return ravel(array) if known is None else np.ravel(known)
+
+
+@surface
+def extract(condition: Any, x: Any, size: Any = None, fill_value: Any = 0) -> Value:
+    """What a mask of the shape of x chooses of it, in row-major order.
+
+    Args:
+        condition: bools, or numbers that are compared with 0.
+        x: any tensor.
+        size: for how many there is room; as many as there are where the condition is known.
+        fill_value: what stands behind them.
+
+    Raises:
+        UnsupportedError: without ``size`` for a condition that is not known.
+        ShapeError: for a condition of more elements than x.
+    """
+    flat = ravel(condition) if isinstance(condition, Value) else _flat(condition)
+    return compress(flat, x, None, size, fill_value)

@@ -239,6 +239,22 @@ def setdiff1d(
 
 
 @surface
+def setxor1d(
+    x: Any, y: Any, *, size: int | DimExpr | None = None, fill_value: Any = None
+) -> Value:
+    """The distinct elements that one of both has alone, in order; ``size`` of them, filled up."""
+    count = _size(size, "setxor1d")
+    one, other = (ravel(value) for value in promoted(x, y))
+    ordered, first = _distinct(concatenate([one, other]))
+    of_one = surface_function("logical_xor")(isin(ordered, one), isin(ordered, other))
+    # NaN is in no vector, and there is one of it here
+    alone = surface_function("logical_or")(of_one, surface_function("isnan")(ordered))
+    keep = surface_function("logical_and")(first, alone)
+    fill = in_dtype(0 if fill_value is None else fill_value, one.dtype, one)
+    return _kept(ordered, keep, count, fill)
+
+
+@surface
 def union1d(
     x: Any, y: Any, *, size: int | DimExpr | None = None, fill_value: Any = None
 ) -> Any:
@@ -254,6 +270,7 @@ __all__ = [
     "UniqueInverse",
     "intersect1d",
     "setdiff1d",
+    "setxor1d",
     "union1d",
     "unique",
     "unique_all",

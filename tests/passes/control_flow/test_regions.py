@@ -14,7 +14,7 @@ from effort import assert_linear
 import graphc as gx
 from graphc.base.options import Options
 from graphc.checking.interpreter import evaluate
-from graphc.extract import extract
+from graphc.extraction import extract
 from graphc.ir.text.parser import parse_graph
 from passes.control_flow.known_branches import PARTS
 from passes.infra.base import PassContext

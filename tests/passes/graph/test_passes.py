@@ -11,7 +11,7 @@ from check import check_pass
 from effort import assert_linear
 
 import graphc as gx
-from graphc.extract import extract
+from graphc.extraction import extract
 from graphc.ir.graph import Graph
 from graphc.ir.text.parser import parse_graph
 from passes.graph.canonicalize import canonicalize

@@ -11,7 +11,7 @@ import graphc as gx
 from graphc.base.options import Options
 from graphc.base.target import Target, host, named
 from graphc.checking.interpreter import evaluate
-from graphc.extract import extract
+from graphc.extraction import extract
 from graphc.ir.builder import apply
 from graphc.ir.graph import Graph
 from graphc.ir.op import lookup

@@ -13,7 +13,7 @@ import graphc as gx
 from graphc.base.errors import GraphError, VerifyError
 from graphc.base.options import Options
 from graphc.checking.interpreter import evaluate
-from graphc.extract import extract
+from graphc.extraction import extract
 from graphc.ir.graph import Graph
 from passes.graph.cse import cse
 from passes.graph.dce import dce

@@ -12,7 +12,7 @@ import pytest
 
 import graphc as gx
 from graphc.base.target import host
-from graphc.extract import extract
+from graphc.extraction import extract
 from graphc.ir.graph import Graph
 from graphc.ir.verify import verify
 from graphc.plan.ir import Launch, Plan

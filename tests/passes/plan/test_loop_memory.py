@@ -15,7 +15,7 @@ import graphc as gx
 from graphc.base.errors import IndexRangeError, VerifyError
 from graphc.base.target import host
 from graphc.compiling.compiler import levels_of
-from graphc.extract import extract
+from graphc.extraction import extract
 from graphc.lower.program import plan_program
 from graphc.plan.interp import run_plan
 from graphc.plan.ir import Copy, Launch, Plan

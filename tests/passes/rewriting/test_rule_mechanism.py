@@ -13,7 +13,7 @@ from graphc.base.errors import VerifyError
 from graphc.base.options import Options
 from graphc.checking.interpreter import evaluate
 from graphc.checking.samples import specials
-from graphc.extract import extract
+from graphc.extraction import extract
 from graphc.ir.dtypes import FLOATS, INTEGERS, DType, float32, int32
 from graphc.ir.graph import Graph
 from graphc.ir.surface import surface_function

@@ -10,7 +10,7 @@ import pytest
 from mpmath import mp
 
 import graphc as gx
-from graphc.extract import extract
+from graphc.extraction import extract
 from graphc.ir.verify import verify
 from passes.infra.base import PassContext
 from passes.stability.scaled_norms import NAME, scale_roots

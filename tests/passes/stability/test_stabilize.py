@@ -13,7 +13,7 @@ from check import check_pass, same_meaning
 import graphc as gx
 from graphc.base.options import Options
 from graphc.checking.interpreter import evaluate
-from graphc.extract import extract
+from graphc.extraction import extract
 from graphc.ir.graph import Graph
 from passes.graph.canonicalize import canonicalize
 from passes.graph.cse import cse
