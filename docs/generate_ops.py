@@ -81,6 +81,13 @@ SPECIAL = """\
 Functions of `graphc.special`, by SciPy's names, beside those that `graphc` has too.
 """
 
+FOURIER = """\
+## Fourier transforms
+
+Functions of `graphc.fft`, by NumPy's names; [numerics.md](numerics.md#fourier-transforms) says how
+accurate they are.
+"""
+
 OPERATIONS = """\
 ## Operations
 
@@ -148,7 +155,7 @@ def page() -> str:
     """The whole page."""
     parts = [INTRODUCTION, FUNCTIONS, *_functions(), OTHERS, *_others()]
     parts += [OPTIMISERS, *_optimisers(), LINALG, *_linalg(), RANDOM, *_random()]
-    parts += [SPECIAL, *_special(), OPERATIONS, _operations()]
+    parts += [SPECIAL, *_special(), FOURIER, *_fourier(), OPERATIONS, _operations()]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -209,6 +216,12 @@ def _linalg() -> Iterable[str]:
         function = getattr(linalg, name)
         if inspect.isfunction(function) and function.__module__ not in _OF_GRAPHC:
             yield _entry(f"gx.linalg.{name}", function)
+
+
+def _fourier() -> Iterable[str]:
+    fourier = importlib.import_module("graphc.fft")
+    for name in fourier.__all__:
+        yield _entry(f"gx.fft.{name}", getattr(fourier, name))
 
 
 def _special() -> Iterable[str]:

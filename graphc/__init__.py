@@ -26,6 +26,7 @@ _MODULES = {
     "aot": "graphc.aot",
     "array_api": "graphc.frontend.array_api",
     "debug": "graphc.debug",
+    "fft": "graphc.fft",
     "linalg": "graphc.linalg",
     "nn": "graphc.nn",
     "optim": "graphc.optim",

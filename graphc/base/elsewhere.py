@@ -217,9 +217,10 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
     ("there is none: use numpy.linalg on fetched arrays",
      "qr svd svdvals eig eigh eigvals eigvalsh lstsq pinv matrix_rank matrix_power cond_number "
      "tensorinv tensorsolve expm"),
-    ("there is no Fourier transform: use numpy.fft on fetched arrays, or gx.matmul with its matrix",
-     "fft ifft rfft irfft fft2 ifft2 fftn ifftn rfft2 irfft2 rfftn irfftn hfft ihfft fftshift "
-     "ifftshift fftfreq rfftfreq stft istft"),
+    ("Fourier transforms are in gx.fft, by NumPy's names",
+     "ifft rfft irfft fft2 ifft2 fftn ifftn rfft2 irfft2 rfftn irfftn hfft ihfft fftshift "
+     "ifftshift fftfreq rfftfreq"),
+    ("use gx.fft.rfft of windows of the signal", "stft istft dct idct dst idst"),
     ("use Horner's rule: a few products and sums, fused into one kernel",
      "poly poly1d polydiv polyfit polynomial roots"),
     ("there is none: feed what NumPy's or SciPy's gives, or build it from gx.exp, gx.log and such",

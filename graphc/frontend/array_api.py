@@ -35,6 +35,7 @@ from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.surface import functions, surface_names
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value, converted
+from graphc.ops.fft import functions as transforms
 
 __array_api_version__ = "2024.12"
 
@@ -279,6 +280,40 @@ class Linalg:
 
 linalg = Linalg()
 
+# --- Fourier transforms --------------------------------------------------------------------------
+
+
+class Fourier:
+    """The standard's extension of Fourier transforms, which are those of ``gx.fft``."""
+
+    _SAME = (
+        "fft", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft", "irfft", "irfftn",
+        "rfft", "rfftn",
+    )  # fmt: skip
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._SAME:
+            return getattr(transforms, name)
+        raise AttributeError(f"graphc.array_api.fft has no {name!r}", name=name, obj=self)
+
+    def __dir__(self) -> list[str]:
+        return sorted([*self._SAME, "fftfreq", "rfftfreq"])
+
+    @staticmethod
+    def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Value:
+        """See ``gx.fft.fftfreq``."""
+        _check_device(device)
+        return transforms.fftfreq(n, d, dtype=dtype)
+
+    @staticmethod
+    def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Value:
+        """See ``gx.fft.rfftfreq``."""
+        _check_device(device)
+        return transforms.rfftfreq(n, d, dtype=dtype)
+
+
+fft = Fourier()
+
 # --- dtypes --------------------------------------------------------------------------------------
 
 _KINDS: dict[str, tuple[DType, ...]] = {
@@ -437,10 +472,10 @@ def __array_namespace_info__() -> Info:
 
 
 _OWN = frozenset({
-    "Any", "Callable", "DType", "DTypeError", "FloatInfo", "Info", "IntegerInfo", "Linalg",
-    "TYPE_CHECKING", "UnsupportedError", "Value", "COMPLEX", "EVERY", "FLOATS", "INTEGERS",
-    "annotations",
-    "as_dtype", "as_value", "bool_", "builtins", "caller", "converted", "dataclass", "functions",
-    "math", "np", "promote", "promote_weak", "shown", "surface_names",
+    "Any", "Callable", "DType", "DTypeError", "FloatInfo", "Fourier", "Info", "IntegerInfo",
+    "Linalg", "TYPE_CHECKING", "UnsupportedError", "Value", "COMPLEX", "EVERY", "FLOATS",
+    "INTEGERS", "annotations", "as_dtype", "as_value", "bool_", "builtins", "caller", "converted",
+    "dataclass", "functions", "math", "np", "promote", "promote_weak", "shown", "surface_names",
+    "transforms",
 })  # fmt: skip
 """What is no part of the standard here."""

@@ -170,7 +170,7 @@ def test_fault_21_only_slips_of_the_hand_are_taken_for_another_name() -> None:
     [
         ("trim_zeros", "depend on numbers"),
         ("linalg.norm", "write gx.sqrt(gx.sum(x * x))"), ("linalg.inv", "numpy.linalg on fetched"),
-        ("fft.fft", "numpy.fft"), ("roots", "Horner"),
+        ("fft.ifft", "are in gx.fft"), ("roots", "Horner"),
         ("fill_diagonal", "gx.where"),
     ],
 )  # fmt: skip

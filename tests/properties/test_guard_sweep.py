@@ -29,7 +29,7 @@ from graphc.ir.surface import other_names, surface_names
 
 def _public() -> Iterator[str]:
     """The functions that users call."""
-    for module in (gx, gx.linalg, gx.nn, gx.random, gx.special):
+    for module in (gx, gx.fft, gx.linalg, gx.nn, gx.random, gx.special):
         names = dir(module) if module is gx else module.__all__
         for name in names:
             if callable(getattr(module, name)) and not isinstance(getattr(module, name), type):

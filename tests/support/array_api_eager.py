@@ -350,14 +350,17 @@ def nonzero(x: Array, /) -> tuple[Array, ...]:
     return computed(lambda: array_api.nonzero(x.array))
 
 
-class _Linalg:
-    """The extension, eager too."""
+class _Extension:
+    """An extension, eager too."""
+
+    def __init__(self, functions: Any) -> None:
+        self._functions = functions
 
     def __getattr__(self, name: str) -> Any:
-        return _eager(getattr(array_api.linalg, name))
+        return _eager(getattr(self._functions, name))
 
 
-linalg = _Linalg()
+linalg, fft = _Extension(array_api.linalg), _Extension(array_api.fft)
 
 
 @cache

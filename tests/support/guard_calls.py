@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import guard_calls_fourier  # noqa: F401
 import guard_calls_names  # noqa: F401
 import guard_calls_special  # noqa: F401
 import numpy as np
@@ -285,7 +286,7 @@ call("bincount", "i:a a", lambda i, x: gx.bincount(abs(i), x, length=5))
 call("bincount", "i:a i:a", lambda i, j: gx.bincount(abs(i * j), length=5))
 call("histogram", "ab ab", lambda x, y: gx.histogram(x, 4, (-1, 1), weights=y)[0])
 call("histogram", "a b", lambda x, y: gx.histogram(x, 4, (-1, 1))[0] * gx.sum(y))
-call("histogram_bin_edges", "ab 5", lambda x, y: gx.histogram_bin_edges(gx.sum(x) + y, 4) * y)
+call("histogram_bin_edges", "ab 5", lambda x, y: gx.histogram_bin_edges(gx.sum(x), 4) * y)
 for _name in ("median", "nanmedian"):
     _function, _numpy = getattr(gx, _name), getattr(np, _name)
     call(_name, "ab b", lambda x, y, f=_function: f(x, 0) + y, lambda x, y, f=_numpy: f(x, 0) + y)

@@ -100,6 +100,12 @@ def test_special_functions(name: str, model: Any) -> None:
         judged(label, call)
 
 
+@pytest.mark.parametrize("name", gx.fft.__all__)
+def test_fourier_transforms(name: str, model: Any) -> None:
+    for label, call in ways_to_call(name, model.x, gx.fft):
+        judged(label, call)
+
+
 RANDOM = {
     "Generator": "", "next_key": "", "key": "n", "fold_in": "kn", "philox": "kc", "randint": "kshh",
     "categorical": "kx", "dropout": "kx", "gamma": "kx", "beta": "kxx", "dirichlet": "kx",
