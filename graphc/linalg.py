@@ -9,27 +9,56 @@ from typing import TYPE_CHECKING, NoReturn
 
 from graphc.base.errors import LinAlgError
 from graphc.ops.linalg.factoring import cholesky, det, lu, slogdet
+from graphc.ops.linalg.least_squares import lstsq, pinv
 from graphc.ops.linalg.matmul import matmul, outer
+from graphc.ops.linalg.norms import (
+    cond,
+    diagonal,
+    matrix_norm,
+    matrix_rank,
+    norm,
+    trace,
+    vector_norm,
+)
+from graphc.ops.linalg.powers import expm, matrix_power, multi_dot
 from graphc.ops.linalg.products import cross, tensordot, vecdot
+from graphc.ops.linalg.qr import qr
+from graphc.ops.linalg.spectra import eigh, eigvalsh, svd, svdvals
 from graphc.ops.linalg.systems import inv, solve, solve_triangular
-from graphc.ops.move.triangles import diagonal, trace
+from graphc.ops.move.rolling import matrix_transpose
 
 __all__ = [
     "LinAlgError",
     "cholesky",
+    "cond",
     "cross",
     "det",
     "diagonal",
+    "eigh",
+    "eigvalsh",
+    "expm",
     "inv",
+    "lstsq",
     "lu",
     "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "matrix_transpose",
+    "multi_dot",
+    "norm",
     "outer",
+    "pinv",
+    "qr",
     "slogdet",
     "solve",
     "solve_triangular",
+    "svd",
+    "svdvals",
     "tensordot",
     "trace",
     "vecdot",
+    "vector_norm",
 ]
 
 

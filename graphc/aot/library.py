@@ -15,7 +15,8 @@ from graphc.aot.native.module import Variant, library_text, signature_text
 from graphc.aot.native.records import aligned, areas_bytes, counts_of
 from graphc.aot.signature import IDENTIFIER
 from graphc.aot.tables import MAX_THREADS, LibraryTables, bounds_of, symbol_names, tables_of
-from graphc.base.errors import GraphError
+from graphc.base.errors import GraphError, UnsupportedError
+from graphc.base.lapack import PREFIX
 from graphc.base.source import caller
 from graphc.base.target import Target
 from graphc.base.words import is_count, shown
@@ -27,6 +28,7 @@ from graphc.ir.attributes import Array, Payload
 from graphc.ir.graph import Node
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
+from graphc.kernel.routines.lapack import LAPACK
 from graphc.ops.source import constant_op
 from graphc.plan.tables import PlanTables
 from graphc.session.executable import Export
@@ -203,6 +205,9 @@ def text_of(
         head: of the file of weights the first bytes, where arrays begin and its size.
         weights: text that defines the embedded weights.
         digest: of what the library says of itself.
+
+    Raises:
+        UnsupportedError: if the program calls LAPACK, naming the operations that do.
     """
     base = design.family.base
     programs = [(variant.symbol, variant.level) for variant in content.variants]
@@ -217,7 +222,14 @@ def text_of(
         " ".join(label for label, _, _ in design.family.programs),
         base,
     )
-    return library_text(interface, content.variants, base, signature, weights)
+    text = library_text(interface, content.variants, base, signature, weights)
+    if f"@{PREFIX}" in text:
+        names = sorted(name for name in LAPACK if f"graphc_{name}_" in text)
+        raise UnsupportedError(
+            f"libraries hold no LAPACK, which {' and '.join(names)} need{'s' * (len(names) == 1)}",
+            hint="run the program in a session, or compute this part outside of the library",
+        )
+    return text
 
 
 def interface_of(

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache, lru_cache, partial
 from typing import Any
 
+from graphc.base import lapack
 from graphc.base.llvm import binding, ends_with, within
 from graphc.base.target import Target, host
 from graphc.runtime.cache import current_cache
@@ -197,11 +198,16 @@ class Library:
     def __init__(
         self, image: bytes, symbols: Iterable[str], imports: Mapping[str, int] | None = None
     ) -> None:
-        """Loads; ``imports`` are addresses of what the object calls, beside this process's own.
+        """Loads; ``imports`` are addresses of what the object calls, beside this process's own and
+        those of LAPACK.
 
         A symbol that the object lacks, or needs and nobody has, raises RuntimeError.
         """
-        load = partial(_Engine.load, image, tuple(symbols), imports or {})
+        given = imports or {}
+        calls = lapack.names_in(image)
+        if calls:
+            given = {**given, **lapack.addresses(calls)}
+        load = partial(_Engine.load, image, tuple(symbols), given)
         self.addresses = within(partial(self._keep, load))
 
     def _keep(self, load: Callable[[], tuple[dict[str, int], _Loaded]]) -> dict[str, int]:

@@ -63,7 +63,9 @@ class Fuser:
         self._cheap: dict[Value, Node] = {}
         self._outputs = set(graph.outputs)
         self._users = graph.users()
-        self._position = {node.outputs[0]: n for n, node in enumerate(graph.nodes)}
+        self._position = {
+            value: n for n, node in enumerate(graph.nodes) for value in node.outputs
+        }
         self._loose: list[Node] = []
 
     # --- the walk --------------------------------------------------------------------------------

@@ -21,3 +21,19 @@ def factored_matrices() -> Any:
     x = p("n", 3, 3)
     fetched += [gx.linalg.inv(p(40, 40)), gx.linalg.det(x), *gx.linalg.slogdet(x)]
     return [*fetched, *gx.gradients(gx.linalg.cholesky(x), [x])]
+
+
+@program()
+def orthogonal_factors() -> Any:
+    """What LAPACK is called for, in both dtypes, and its gradients."""
+    fetched: list[Any] = []
+    for dtype in ("float32", "float64"):
+        a, s = p(20, 5, 3, dtype=dtype), p(20, 4, 4, dtype=dtype)
+        fetched += [
+            *gx.linalg.qr(a), *gx.linalg.qr(a, "complete"), *gx.linalg.eigh(s),
+            gx.linalg.eigvalsh(s), *gx.linalg.svd(a), *gx.linalg.svd(a, False),
+            gx.linalg.svdvals(a),
+        ]  # fmt: skip
+    x = p("n", 3, 3)
+    fetched += [gx.linalg.pinv(p(7, "k")), gx.linalg.expm(x)]
+    return [*fetched, *gx.gradients(gx.linalg.eigh(x)[1], [x])]

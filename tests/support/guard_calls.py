@@ -398,6 +398,20 @@ for _name in ("cholesky", "inv", "det"):
     call(_name, "aa|daa", lambda x, f=_function: f(_well(x)))
 call("slogdet", "aa|daa", lambda x: list(gx.linalg.slogdet(_well(x))))
 call("lu", "ab ab|dab b", lambda x, y: [part * 1.0 for part in gx.linalg.lu(_well(x) + y)])
+call("qr", "ab|dab", lambda x: [gx.stop_gradient(part) for part in gx.linalg.qr(_well(x))])
+call("eigh", "aa|daa", lambda x: list(gx.linalg.eigh(x)))
+call("svd", "ab|dab", lambda x: list(gx.linalg.svd(_well(x), False)))
+for _name in ("eigvalsh", "matrix_rank", "pinv", "expm"):
+    _function = getattr(gx.linalg, _name)
+    call(_name, "aa|daa", lambda x, f=_function: f(_well(x)))
+call("cond of matrices", "aa|daa", lambda x: gx.linalg.cond(_well(x)))
+call("svdvals", "ab ab", lambda x, y: gx.linalg.svdvals(x + y))
+call("matrix_power", "aa|daa", lambda x: gx.linalg.matrix_power(x, 3))
+call("multi_dot", "ab bc cd|a ab b", lambda x, y, z: gx.linalg.multi_dot([x, y, z]))
+call("lstsq", "ab a|ab ac", lambda x, y: list(gx.linalg.lstsq(_well(x), y)))
+call("norm", "ab ab", lambda x, y: gx.linalg.norm(x + y, 1))
+call("matrix_norm", "ab b", lambda x, y: gx.linalg.matrix_norm(x + y))
+call("vector_norm", "ab b", lambda x, y: gx.linalg.vector_norm(x + y, axis=1, ord=1))
 for _name in ("solve", "solve_triangular"):
     _function = getattr(gx.linalg, _name)
     call(_name, "aa a|aa ab|daa ab|daa dab", lambda x, y, f=_function: f(_well(x), y))
@@ -447,7 +461,12 @@ OTHER_THINGS = frozenset({
 })  # fmt: skip
 """Public functions of graphs and sessions; the contexts of the sweep use what of it has sizes."""
 
-__all__ = ["CALLS", "NO_OPERANDS", "OTHER_THINGS", "Call"]
+IN_NO_LIBRARY = frozenset({
+    "cond of matrices", "eigh", "eigvalsh", "lstsq", "matrix_rank", "pinv", "qr", "svd", "svdvals",
+})  # fmt: skip
+"""What calls LAPACK, which libraries don't hold."""
+
+__all__ = ["CALLS", "IN_NO_LIBRARY", "NO_OPERANDS", "OTHER_THINGS", "Call"]
 
 MADE_BY_PASSES = frozenset({
     "check_rows", "class_index", "contract_panels", "cos_approx", "erf_approx", "erfc_approx",

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from guard_arrays import Array, Edge
-from guard_calls import CALLS, Call
+from guard_calls import CALLS, IN_NO_LIBRARY, Call
 
 import graphc as gx
 
@@ -136,6 +136,8 @@ def draw(seed: int) -> Program:
     if call.name == "next_key" and core == "forward":
         # the interpreter that judges single results is not given the variable of the state
         core = "reckoned"
+    if call.name in IN_NO_LIBRARY and carrier == "library":
+        carrier = "call"
     return Program(
         seed, call, core, wrapper, carrier,
         int(rng.integers(4)), ("end", "begin")[int(rng.integers(4)) // 3], operands, base,

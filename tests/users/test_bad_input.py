@@ -134,7 +134,7 @@ def test_random_numbers(name: str, model: Any) -> None:
 
 
 LINALG = {"solve": 2, "solve_triangular": 2, "tensordot": 2, "vecdot": 2, "outer": 2, "cross": 2,
-          "matmul": 2}  # fmt: skip
+          "matmul": 2, "lstsq": 2, "matrix_power": 1}  # fmt: skip
 """How many tensors functions of linear algebra need, where it is not one."""
 
 
@@ -142,12 +142,15 @@ LINALG = {"solve": 2, "solve_triangular": 2, "tensordot": 2, "vecdot": 2, "outer
 def test_linear_algebra(name: str) -> None:
     function, square = getattr(gx.linalg, name), gx.placeholder((3, 3))
     count = LINALG.get(name, 1)
-    judged(name, lambda: function(*[square] * count))
+    if name == "multi_dot":
+        square = [square, square]
+    further = [2] if name == "matrix_power" else []
+    judged(name, lambda: function(*[square] * count, *further))
     for junk in JUNK:
         for position, parameter in enumerate(inspect.signature(function).parameters):
             label = f"{name}, {parameter}: {junk!r}"
-            given = [square] * count
-            if position < count:
+            given = [*[square] * count, *further]
+            if position < len(given):
                 given[position] = junk
                 judged(label, lambda given=given: function(*given))
             else:

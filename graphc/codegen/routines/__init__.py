@@ -23,6 +23,13 @@ from graphc.codegen.routines.factoring import (
 )
 from graphc.codegen.routines.fourier.library import emit_fourier
 from graphc.codegen.routines.histograms import emit_histogram
+from graphc.codegen.routines.lapack import (
+    emit_eigh,
+    emit_eigvalsh,
+    emit_qr,
+    emit_svd,
+    emit_svdvals,
+)
 from graphc.codegen.routines.largest import emit_top_k
 from graphc.codegen.routines.searching import emit_searchsorted
 from graphc.codegen.routines.sorting import emit_argsort, emit_sort
@@ -41,6 +48,11 @@ EMITTERS: Mapping[str, Emit] = {
     "binsum": emit_binsum,
     "histogram": emit_histogram,
     "cholesky": emit_cholesky,
+    "eigh": emit_eigh,
+    "eigvalsh": emit_eigvalsh,
+    "qr": emit_qr,
+    "svd": emit_svd,
+    "svdvals": emit_svdvals,
     "inv": emit_inverse,
     "lu": emit_lu,
     "solve": emit_solve,

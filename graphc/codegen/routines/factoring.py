@@ -305,26 +305,26 @@ def _factors(f: Builder, numbers: Numbers) -> Sequence[Reg]:
     return size, size, numbers["rows"], f.const(1)
 
 
-_CHOLESKY = Stacked(("a", "target"), ("n",), _squares, ("n",), _cholesky_alone, _cholesky_lanes)
-_INVERSE = Stacked(("a", "target"), ("n",), _squares, ("n",), _solve_alone, _solve_lanes)
+_CHOLESKY = Stacked(("a", "target"), ("n",), _squares, _cholesky_alone, _cholesky_lanes, ("n",))
+_INVERSE = Stacked(("a", "target"), ("n",), _squares, _solve_alone, _solve_lanes, ("n",))
 _SOLVE = Stacked(
-    ("a", "b", "target"), ("n", "m"), _systems, ("n", "m"), _solve_alone, _solve_lanes
+    ("a", "b", "target"), ("n", "m"), _systems, _solve_alone, _solve_lanes, ("n", "m")
 )
 _TRIANGULAR = Stacked(
     ("a", "b", "target"),
     ("n", "m", "lower", "transposed", "unit"),
     _systems,
-    ("n", "m"),
     _triangle_alone,
     _triangle_lanes,
+    ("n", "m"),
 )
 _LU = Stacked(
     ("a", "packed", "order", "sign"),
     ("rows", "columns"),
     _factors,
-    ("rows", "columns"),
     _lu_alone,
     _lu_lanes,
+    ("rows", "columns"),
     fails=False,
 )
 

@@ -163,18 +163,20 @@ class Stacked:
         arrays: its sources and targets.
         numbers: those that say what matrices are like.
         sizes: how many elements of each array belong to a matrix.
-        sides: the numbers that must be small for lanes.
         alone: the work on one matrix.
-        lanes: the work on as many as there are lanes.
+        lanes: the work on as many as there are lanes; None where each matrix is worked on alone.
+        sides: the numbers that must be small for lanes.
+        around: defines what is called before and after all work of a call, and gives the names.
         fails: whether it tells of matrices that it fails for.
     """
 
     arrays: tuple[str, ...]
     numbers: tuple[str, ...]
     sizes: Callable[[Builder, Numbers], Sequence[Reg]]
-    sides: tuple[str, ...]
     alone: Work
-    lanes: Work
+    lanes: Work | None = None
+    sides: tuple[str, ...] = ()
+    around: Callable[[ModuleEmitter], tuple[str, str]] | None = None
     fails: bool = True
 
     def emit(self, module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) -> None:
@@ -182,7 +184,7 @@ class Stacked:
         kind = ltype(storage(dtypes[0]))
         wide = ltype(kind.element, LANE_BYTES * 8 // kind.bits)
         one = self._part(module, f"{name}_alone", self.alone, kind)
-        many = self._part(module, f"{name}_lanes", self.lanes, wide)
+        before, behind = ("", "") if self.around is None else self.around(module)
         pointers = " ".join(f"*{array}" for array in self.arrays)
         words = f"{pointers} {' '.join(self.numbers)} first count total *room"
         result = I64 if self.fails else None
@@ -192,16 +194,18 @@ class Stacked:
         first, count, room = f.given("first", "count", "room")
         address = (f.assign(I64, f"ptrtoint {room} to i64")).up_to(LANE_BYTES)
         room = f.assign(PTR, f"inttoptr {address} to ptr")
-        fits = count.equals(wide.lanes)
-        for side in self.sides:
-            fits = fits & (numbers[side] <= ROUTINES.most_small)
-        given = (*arrays, *numbers.values(), room)
-        with f.when(fits):
-            found = f.call(many, I64, *given)
-            if self.fails:
+        if self.lanes is not None:
+            many = self._part(module, f"{name}_lanes", self.lanes, wide)
+            fits = count.equals(wide.lanes)
+            for side in self.sides:
+                fits = fits & (numbers[side] <= ROUTINES.most_small)
+            with f.when(fits):
+                found = f.call(many, I64, *arrays, *numbers.values(), room)
                 f.give(f.select(found.equals(0), 0, found + first))
+        if before:
+            f.call(before, None)
         sizes = self.sizes(f, numbers)
-        with f.loop(0, f.select(fits, 0, count), 1, [f.const(0)]) as loop:
+        with f.loop(0, count, 1, [f.const(0)]) as loop:
             places = [
                 f.at(array, ltype(storage(dtype)).text, size * loop.index)
                 for array, dtype, size in zip(arrays, dtypes, sizes, strict=True)
@@ -210,6 +214,8 @@ class Stacked:
             (bad,) = loop.carries
             is_first = bad.equals(0) & found.differs(0)
             loop.yields = [f.select(is_first, first + loop.index + 1, bad)]
+        if behind:
+            f.call(behind, None)
         f.finish(loop.results[0])
 
     def _part(self, module: ModuleEmitter, name: str, work: Work, kind: LType) -> str:

@@ -8,6 +8,7 @@ from graphc.kernel.routines.base import REGISTRY, Routine, routine
 
 # what the table of routines has to know
 from graphc.kernel.routines import fourier as fourier  # isort: skip
+from graphc.kernel.routines import lapack as lapack  # isort: skip
 from graphc.kernel.routines import matrices as matrices  # isort: skip
 from graphc.kernel.routines import searching as searching  # isort: skip
 from graphc.kernel.routines import sorting as sorting  # isort: skip

@@ -13,7 +13,7 @@ import numpy as np
 from graphc.base.errors import DTypeError, LinAlgError, ShapeError
 from graphc.base.source import caller
 from graphc.ir.dims.expressions import equal
-from graphc.ir.dtypes import FLOATS
+from graphc.ir.dtypes import FLOATS, DType
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value
@@ -83,6 +83,14 @@ def refuse(bad: Any, name: str, problem: str) -> None:
         raise LinAlgError(f"{name}: matrix {failing[0]} of {np.size(bad)} {problem}")
 
 
+def full_rank(rng: Any, element: DType, *shape: int) -> Any:
+    """Matrices whose columns or rows are far from depending on each other, as samples."""
+    matrix = rng.uniform(-1, 1, shape)
+    k = min(shape[-2:])
+    matrix[..., range(k), range(k)] += 2 + np.arange(k)
+    return matrix.astype(element.numpy)
+
+
 def product(a: Value, b: Value) -> Value:
     """a b"""
     return contracted(a, b)
@@ -100,6 +108,7 @@ def lower_half(a: Value) -> Value:
 
 
 __all__ = [
+    "full_rank",
     "lower_half",
     "matrices",
     "product",

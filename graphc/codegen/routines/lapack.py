@@ -1,0 +1,252 @@
+"""The routines ``qr``, ``eigh``, ``eigvalsh``, ``svd`` and ``svdvals``: calls of LAPACK.
+
+``graphc.base.lapack`` resolves what is called, when the code is loaded. Workspace is that of
+``graphc.kernel.routines.lapack``, to the number: LAPACK takes its blocks, and so its bits, by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphc.base.lapack import GET_THREADS, PREFIX, SET_THREADS, STATE
+from graphc.codegen.gemm.builder import Builder
+from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.routine import Shared, Table
+from graphc.codegen.llvm.types import I32, I64, PTR, LType
+from graphc.codegen.routines.matrices import Matrix, Numbers, Stacked, ones
+from graphc.ir.dtypes import DType
+from graphc.kernel.routines.lapack import BLOCK
+from graphc.kernel.routines.matrices import LANE_BYTES
+
+# --- calls ---------------------------------------------------------------------------------------
+
+
+def _called(f: Builder, kind: LType, name: str, *operands: Reg | int | str) -> Reg:
+    """Calls a function of LAPACK; numbers go by address, and so does what it finds wrong, which
+    this gives. The lengths of texts follow behind all operands."""
+
+    def by_address(number: Reg | int) -> Reg:
+        slot = f.alloca(I64, 1, 8)
+        f.store(f.like(number), slot, 8)
+        return slot
+
+    given: list[Reg] = []
+    letters = 0
+    for operand in operands:
+        if isinstance(operand, str):
+            given.append(f.symbol(f.module.string(operand)))
+            letters += 1
+        elif isinstance(operand, Reg) and operand.type is PTR:
+            given.append(operand)
+        else:
+            given.append(by_address(operand))
+    info = by_address(0)
+    letter = "s" if kind.bits == 32 else "d"
+    symbol = f"{PREFIX}{letter}{name}"
+    types = ", ".join(["ptr"] * (len(given) + 1) + ["i64"] * letters)
+    f.module.declare(symbol, "void", types)
+    f.call(symbol, None, *given, info, *[1] * letters)
+    return f.load(info, I64, 8)
+
+
+def _piece(f: Builder, room: Reg, size: Reg) -> tuple[Reg, Reg]:
+    """So many bytes of room, and what is left of it, which begins at a whole vector again."""
+    address = f.assign(I64, f"ptrtoint {f.at(room, 'i8', size)} to i64").up_to(LANE_BYTES)
+    return room, f.assign(PTR, f"inttoptr {address} to ptr")
+
+
+# --- threads -------------------------------------------------------------------------------------
+
+
+def emit_threads(module: ModuleEmitter) -> tuple[str, str]:
+    """Defines what is called before and after LAPACK is, so that it has one thread between."""
+    module.constant(STATE, "external global [3 x i64]")
+    module.declare(GET_THREADS, "i32", "")
+    module.declare(SET_THREADS, "void", "i32")
+    names = "threads_held", "threads_freed"
+    for name, step in zip(names, (1, -1), strict=True):
+        f = Builder(module, name, "")
+        state = Table(f.symbol(STATE))
+        lock = Shared(state.at(0), I64)
+        with f.repeat() as leave_if:
+            _, taken = lock.compare_exchange(f.const(0), f.const(1))
+            leave_if(taken)
+        before = state[1]
+        after = before + step
+        if step > 0:
+            with f.when(before.equals(0)):
+                count = f.call(GET_THREADS, I32)
+                state[2] = f.convert("sext", count, "i64")
+                f.call(SET_THREADS, None, f.const(1, I32))
+        else:
+            with f.when(after.equals(0)):
+                f.call(SET_THREADS, None, f.narrowed(state[2], I32))
+        state[1] = after
+        lock.store(0, "release")
+        f.finish()
+    return names
+
+
+# --- the work on one matrix ----------------------------------------------------------------------
+
+
+def _transposed(
+    f: Builder, source: Matrix, target: Matrix, rows: Reg, columns: Reg
+) -> None:
+    with f.each(rows) as row, f.each(columns) as column:
+        target.put(source.get(row, column), column, row)
+
+
+def _qr(f: Builder, arrays: Sequence[Reg], numbers: Numbers, room: Reg, kind: LType) -> None:
+    source, q, r = arrays
+    m, n, kept = numbers["rows"], numbers["columns"], numbers["kept"]
+    bytes_ = kind.bits // 8
+    k, wide = f.least(m, n), f.most(n, kept)
+    matrix, left = _piece(f, room, m * wide * bytes_)
+    tau, left = _piece(f, left, f.most(k, 1) * bytes_)
+    size = f.most(wide, 1) * BLOCK
+    # by columns, as LAPACK has it
+    by_columns = Matrix(f, matrix, kind, m)
+    by_rows = Matrix(f, source, kind, n)
+    _transposed(f, by_rows, by_columns, m, n)
+    f.fill_bytes(r, 0, kept * n * bytes_)
+    upper = Matrix(f, r, kind, n)
+    with f.when((m > 0) & (n > 0)):
+        _called(f, kind, "geqrf", m, n, matrix, m, tau, left, size)
+        with f.each(k) as row, f.loop(row, n) as columns:
+            upper.put(by_columns.get(columns.index, row), row, columns.index)
+    with f.when((m > 0) & (kept > 0)):
+        _called(f, kind, "orgqr", m, kept, k, matrix, m, tau, left, size)
+    _transposed(f, by_columns, Matrix(f, q, kind, kept), kept, m)
+
+
+def _eigh(f: Builder, arrays: Sequence[Reg], numbers: Numbers, room: Reg, kind: LType) -> Reg:
+    source, values, *vectors = arrays
+    n, bytes_ = numbers["n"], kind.bits // 8
+    matrix, left = _piece(f, room, n * n * bytes_)
+    f.copy_bytes(matrix, source, n * n * bytes_)
+    size, integers = n * (6 + BLOCK) + n * n * 2 + 1, n * 5 + 3
+    work, iwork = _piece(f, left, size * bytes_)
+    found = f.alloca(I64, 1, 8)
+    f.store(f.const(0), found, 8)
+    with f.when(n > 0):
+        # the lower triangle by rows is the upper one by columns
+        job = "V" if vectors else "N"
+        info = _called(
+            f, kind, "syevd", job, "U", n, matrix, n, values, work, size, iwork, integers
+        )
+        f.store(info, found, 8)
+    if vectors:
+        _transposed(f, Matrix(f, matrix, kind, n), Matrix(f, vectors[0], kind, n), n, n)
+    return f.load(found, I64, 8).differs(0)
+
+
+def _svd(f: Builder, arrays: Sequence[Reg], numbers: Numbers, room: Reg, kind: LType) -> Reg:
+    source, *results = arrays
+    m, n, bytes_ = numbers["rows"], numbers["columns"], kind.bits // 8
+    k = f.least(m, n)
+    matrix, left = _piece(f, room, m * n * bytes_)
+    f.copy_bytes(matrix, source, m * n * bytes_)
+    size = k * k * 4 + k * 7 + f.most(m, n) + (m + n) * BLOCK
+    work, iwork = _piece(f, left, size * bytes_)
+    found = f.alloca(I64, 1, 8)
+    f.store(f.const(0), found, 8)
+    some = k > 0
+
+    def called(job: str, values: Reg, vt: Reg, u: Reg, rows: Reg | int) -> None:
+        # by columns it is the transpose, whose factors are those of the matrix in the other order
+        info = _called(
+            f, kind, "gesdd", job, n, m, matrix, n, values, vt, n, u, rows, work, size, iwork
+        )
+        f.store(info, found, 8)
+
+    if len(results) == 1:
+        with f.when(some):
+            called("N", results[0], matrix, matrix, 1)
+        return f.load(found, I64, 8).differs(0)
+    u, values, vt = results
+    rows, columns = numbers["left"], numbers["right"]
+    whole = rows.equals(m) & columns.equals(n)
+    with f.when(some & whole):
+        called("A", values, vt, u, m)
+    with f.when(some & ~whole):
+        called("S", values, vt, u, k)
+    with f.when(~some):
+        # of nothing all vectors will do
+        for target, side, other in ((u, m, rows), (vt, n, columns)):
+            f.fill_bytes(target, 0, side * other * bytes_)
+            ones(f, Matrix(f, target, kind, other), f.least(side, other))
+    return f.load(found, I64, 8).differs(0)
+
+
+# --- definitions ---------------------------------------------------------------------------------
+
+
+def _qr_sizes(f: Builder, numbers: Numbers) -> Sequence[Reg]:
+    m, n, kept = numbers["rows"], numbers["columns"], numbers["kept"]
+    return m * n, m * kept, kept * n
+
+
+def _eigh_sizes(f: Builder, numbers: Numbers) -> Sequence[Reg]:
+    n = numbers["n"]
+    return n * n, n, n * n
+
+
+def _eigenvalue_sizes(f: Builder, numbers: Numbers) -> Sequence[Reg]:
+    return _eigh_sizes(f, numbers)[:2]
+
+
+def _svd_sizes(f: Builder, numbers: Numbers) -> Sequence[Reg]:
+    m, n = numbers["rows"], numbers["columns"]
+    return m * n, m * numbers["left"], f.least(m, n), numbers["right"] * n
+
+
+def _singular_value_sizes(f: Builder, numbers: Numbers) -> Sequence[Reg]:
+    m, n = numbers["rows"], numbers["columns"]
+    return m * n, f.least(m, n)
+
+
+_QR = Stacked(
+    ("a", "q", "r"), ("rows", "columns", "kept"), _qr_sizes, _qr, around=emit_threads, fails=False
+)
+_EIGH = Stacked(("a", "values", "v"), ("n", "again"), _eigh_sizes, _eigh, around=emit_threads)
+_EIGVALSH = Stacked(("a", "values"), ("n", "again"), _eigenvalue_sizes, _eigh, around=emit_threads)
+_SVD = Stacked(
+    ("a", "u", "values", "vt"),
+    ("rows", "columns", "left", "right"),
+    _svd_sizes,
+    _svd,
+    around=emit_threads,
+)
+_SVDVALS = Stacked(
+    ("a", "values"), ("rows", "columns"), _singular_value_sizes, _svd, around=emit_threads
+)
+
+
+def emit_qr(module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) -> None:
+    """Defines (a, q, r, rows, columns, kept, …): Q with so many columns kept, and R."""
+    _QR.emit(module, name, dtypes)
+
+
+def emit_eigh(module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) -> None:
+    """Defines (a, values, v, n, n, …), of the lower triangle."""
+    _EIGH.emit(module, name, dtypes)
+
+
+def emit_eigvalsh(module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) -> None:
+    """Defines (a, values, n, n, …), of the lower triangle."""
+    _EIGVALSH.emit(module, name, dtypes)
+
+
+def emit_svd(module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) -> None:
+    """Defines (a, u, values, vt, rows, columns, left, right, …)."""
+    _SVD.emit(module, name, dtypes)
+
+
+def emit_svdvals(module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) -> None:
+    """Defines (a, values, rows, columns, …)."""
+    _SVDVALS.emit(module, name, dtypes)
+
+
+__all__ = ["emit_eigh", "emit_eigvalsh", "emit_qr", "emit_svd", "emit_svdvals"]

@@ -1,0 +1,292 @@
+"""Orthogonal factors, eigenvalues and singular values: routines that call LAPACK.
+
+The meaning is LAPACK's own: these references call the same functions with as much workspace, so
+their bits are those of the machine code. LAPACK's order is that of columns; a matrix by rows is its
+transpose there, which is of use where it changes nothing but names.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from graphc.base.lapack import GET_THREADS, PREFIX, SET_THREADS, addresses
+from graphc.base.tuning.routines import ROUTINES
+from graphc.ir.dims.expressions import Dim, dim_max, dim_min
+from graphc.kernel.routines.base import DTypes, Numbers, Routine, enter
+from graphc.kernel.routines.matrices import LANE_BYTES, STACK
+
+TOGETHER = 8
+"""Matrices of a call, by whose number its threads are set up."""
+
+BLOCK = 32
+"""Columns that are worked on at once: workspace has so many for each."""
+
+NO_EIGENVALUES = "has eigenvalues that do not converge"
+NO_SINGULAR_VALUES = "has singular values that do not converge"
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    kept = addresses([GET_THREADS, SET_THREADS])
+    count = ctypes.CFUNCTYPE(ctypes.c_int32)(kept[GET_THREADS])
+    set_count = ctypes.CFUNCTYPE(None, ctypes.c_int32)(kept[SET_THREADS])
+    before = count()
+    set_count(1)
+    try:
+        yield
+    finally:
+        set_count(before)
+
+
+def _called(name: str, *operands: Any) -> int:
+    """Calls a function; texts are letters, ints are passed by address, the last one is what it
+    found wrong, which this gives."""
+    info = ctypes.c_int64(0)
+    given: list[Any] = []
+    letters = 0
+    for operand in operands:
+        if isinstance(operand, str):
+            given.append(ctypes.c_char_p(operand.encode()))
+            letters += 1
+        elif isinstance(operand, (int, np.integer)):
+            given.append(ctypes.byref(ctypes.c_int64(int(operand))))
+        else:
+            given.append(ctypes.c_void_p(operand.ctypes.data))
+    symbol = PREFIX + name
+    function = ctypes.CFUNCTYPE(None)(addresses([symbol])[symbol])
+    lengths = [ctypes.c_size_t(1)] * letters
+    function(*given, ctypes.byref(info), *lengths)
+    return info.value
+
+
+def _letter(element: Any) -> str:
+    return "s" if element == np.float32 else "d"
+
+
+def _room_for(count: int, element: Any) -> Any:
+    """An array whose address is a multiple of that of whole vectors, as the machine code has it."""
+    size = np.dtype(element).itemsize
+    raw = np.zeros(count * size + LANE_BYTES, np.uint8)
+    start = -raw.ctypes.data % LANE_BYTES
+    return raw[start : start + count * size].view(element)
+
+
+def qr(a: Any, columns: int) -> tuple[Any, Any]:
+    """Q with so many columns, and R, of one matrix [m, n]."""
+    m, n = a.shape
+    k, kind = min(m, n), a.dtype
+    wide = max(n, columns)
+    matrix = _room_for(m * wide, kind)
+    matrix[: m * n] = a.T.reshape(-1)
+    tau, work = _room_for(max(k, 1), kind), _room_for(BLOCK * max(wide, 1), kind)
+    size = BLOCK * max(wide, 1)
+    r = np.zeros((columns, n), kind)
+    if m and n:
+        _called(_letter(kind) + "geqrf", m, n, matrix, m, tau, work, size)
+        packed = matrix[: m * n].reshape(n, m).T
+        r[:k] = np.triu(packed[:k])
+    if m and columns:
+        _called(_letter(kind) + "orgqr", m, columns, k, matrix, m, tau, work, size)
+    return np.ascontiguousarray(matrix[: m * columns].reshape(columns, m).T), r
+
+
+def eigh(a: Any, vectors: bool) -> tuple[Any, Any, int]:
+    """The eigenvalues and eigenvectors of one matrix, of which the lower triangle is read."""
+    n, kind = a.shape[-1], a.dtype
+    matrix, values = _room_for(n * n, kind), np.zeros(n, kind)
+    matrix[:] = a.reshape(-1)
+    size, integers = eigh_work(n)
+    info = 0
+    if n:
+        work, iwork = _room_for(size, kind), np.zeros(integers, np.int64)
+        job = "V" if vectors else "N"
+        info = _called(
+            _letter(kind) + "syevd", job, "U", n, matrix, n, values, work, size, iwork, integers
+        )
+    return values, np.ascontiguousarray(matrix.reshape(n, n).T), info
+
+
+def eigh_work(n: Any) -> tuple[Any, Any]:
+    """Numbers and integers of workspace."""
+    return 1 + (6 + BLOCK) * n + 2 * n * n, 3 + 5 * n
+
+
+def svd(a: Any, rows: int, columns: int) -> tuple[Any, Any, Any, int]:
+    """U [m, rows], the singular values and Vᵀ [columns, n] of one matrix; no vectors for 0."""
+    (m, n), kind = a.shape, a.dtype
+    k = min(m, n)
+    u, values, vt = np.zeros((m, rows), kind), np.zeros(k, kind), np.zeros((columns, n), kind)
+    if not k:
+        # of nothing all vectors will do
+        return np.eye(m, rows, dtype=kind), values, np.eye(columns, n, dtype=kind), 0
+    matrix = _room_for(m * n, kind)
+    matrix[:] = a.reshape(-1)
+    size = svd_work(m, n)
+    work, integers = _room_for(size, kind), np.zeros(8 * k, np.int64)
+    job = "N" if not rows else "A" if (rows, columns) == (m, n) else "S"
+    # by columns it is the transpose, whose factors are those of the matrix in the other order
+    info = _called(
+        _letter(kind) + "gesdd", job, n, m, matrix, n, values, vt, n, u, max(rows, 1), work, size,
+        integers,
+    )  # fmt: skip
+    return u, values, vt, info
+
+
+def svd_work(m: Any, n: Any) -> Any:
+    """Numbers of workspace."""
+    least, most = dim_min(m, n), dim_max(m, n)
+    return 4 * least * least + 7 * least + most + BLOCK * (m + n)
+
+
+# --- over stacks ---------------------------------------------------------------------------------
+
+
+def each(function: Callable[[Any], tuple[Any, ...]], a: Any) -> tuple[Any, ...]:
+    """What a function of a matrix gives, for each of a stack [*B, m, n]."""
+    batch = a.shape[:-2]
+    with _one_thread():
+        found = [function(np.ascontiguousarray(a[place])) for place in np.ndindex(batch)]
+        if not found:
+            shown = function(np.zeros(a.shape[-2:], a.dtype))
+            return tuple(np.zeros((*batch, *np.shape(x)), np.asarray(x).dtype) for x in shown)
+    return tuple(
+        np.stack([np.asarray(item) for item in items]).reshape((*batch, *np.shape(items[0])))
+        for items in zip(*found, strict=True)
+    )
+
+
+def _over(
+    function: Callable[..., tuple[Any, ...]], results: int
+) -> tuple[Callable[..., tuple[Any, ...]], Callable[..., Any]]:
+    """The reference of a routine and its fault, from a function of a matrix and further numbers,
+    whose last result is what is found wrong."""
+
+    def found(a: Any, m: int, n: int, numbers: tuple[int, ...], count: int) -> tuple[Any, ...]:
+        stack = a.reshape(*a.shape[:-1], count, m, n)
+        return each(lambda matrix: function(matrix, *numbers), stack)
+
+    def reference(a: Any, m: int, n: int, *numbers: int) -> tuple[Any, ...]:
+        *own, _, count, _ = numbers
+        made = found(a, m, n, tuple(own), count)[:results]
+        return tuple(array.reshape(*a.shape[:-1], -1) for array in made)
+
+    def fault(a: Any, m: int, n: int, *numbers: int) -> Any:
+        *own, first, count, _ = numbers
+        bad = found(a, m, n, tuple(own), count)[-1] != 0
+        if not count:
+            return np.zeros(bad.shape[:-1], np.int64)
+        return np.where(bad.any(-1), first + 1 + np.argmax(bad, -1), 0)
+
+    return reference, fault
+
+
+def _eigenvalues(a: Any) -> tuple[Any, int]:
+    values, _, info = eigh(a, False)
+    return values, info
+
+
+def _singular_values(a: Any) -> tuple[Any, int]:
+    _, values, _, info = svd(a, 0, 0)
+    return values, info
+
+
+def _together(dtypes: DTypes) -> int:
+    return TOGETHER
+
+
+def _bytes(dtypes: DTypes, numbers: Dim, integers: Dim = 0) -> Dim:
+    return dtypes[0].bytes * numbers + 8 * integers + 4 * LANE_BYTES
+
+
+def _qr_room(dtypes: DTypes, numbers: Numbers) -> Dim:
+    m, n, columns = numbers[:3]
+    wide = dim_max(n, columns)
+    return _bytes(dtypes, m * wide + dim_min(m, n) + 1 + BLOCK * (wide + 1))
+
+
+def _eigh_room(dtypes: DTypes, numbers: Numbers) -> Dim:
+    n = numbers[0]
+    work, integers = eigh_work(n)
+    return _bytes(dtypes, n * n + work, integers)
+
+
+def _svd_room(dtypes: DTypes, numbers: Numbers) -> Dim:
+    m, n = numbers[:2]
+    return _bytes(dtypes, m * n + svd_work(m, n) + 1, 8 * dim_min(m, n))
+
+
+def _cost(factor: int) -> Callable[[DTypes, Numbers], Dim]:
+    def work(dtypes: DTypes, numbers: Numbers) -> Dim:
+        m, n, count = numbers[0], numbers[1], numbers[-2]
+        each = 100 * ROUTINES.matrix + factor * ROUTINES.multiply_subtract * m * n * dim_min(m, n)
+        return count * each
+
+    return work
+
+
+def _unfailing(a: Any, columns: int) -> tuple[Any, ...]:
+    return (*qr(a, columns), 0)
+
+
+_qr_reference, _ = _over(_unfailing, 2)
+_eigh_reference, _eigh_fault = _over(lambda a: eigh(a, True), 2)
+_values_reference, _values_fault = _over(_eigenvalues, 1)
+_svd_reference, _svd_fault = _over(svd, 3)
+_svdvals_reference, _svdvals_fault = _over(_singular_values, 1)
+
+QR = enter(
+    Routine(
+        "qr", 1, 2, ("rows", "columns", "kept", *STACK), _qr_reference, _qr_room, _cost(4),
+        together=_together,
+    )
+)  # fmt: skip
+EIGH = enter(
+    Routine(
+        "eigh", 1, 2, ("n", "n_again", *STACK), _eigh_reference, _eigh_room, _cost(10),
+        _eigh_fault, problem=NO_EIGENVALUES, together=_together,
+    )
+)  # fmt: skip
+EIGVALSH = enter(
+    Routine(
+        "eigvalsh", 1, 1, ("n", "n_again", *STACK), _values_reference, _eigh_room, _cost(4),
+        _values_fault, problem=NO_EIGENVALUES, together=_together,
+    )
+)  # fmt: skip
+SVD = enter(
+    Routine(
+        "svd", 1, 3, ("rows", "columns", "left", "right", *STACK), _svd_reference, _svd_room,
+        _cost(20), _svd_fault, problem=NO_SINGULAR_VALUES, together=_together,
+    )
+)  # fmt: skip
+SVDVALS = enter(
+    Routine(
+        "svdvals", 1, 1, ("rows", "columns", *STACK), _svdvals_reference, _svd_room, _cost(8),
+        _svdvals_fault, problem=NO_SINGULAR_VALUES, together=_together,
+    )
+)  # fmt: skip
+
+LAPACK = frozenset(made.name for made in (QR, EIGH, EIGVALSH, SVD, SVDVALS))
+"""The routines that call it."""
+
+__all__ = [
+    "BLOCK",
+    "EIGH",
+    "EIGVALSH",
+    "LAPACK",
+    "NO_EIGENVALUES",
+    "NO_SINGULAR_VALUES",
+    "QR",
+    "SVD",
+    "SVDVALS",
+    "each",
+    "eigh",
+    "eigh_work",
+    "qr",
+    "svd",
+    "svd_work",
+]

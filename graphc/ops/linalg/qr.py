@@ -1,0 +1,189 @@
+"""Orthogonal columns and an upper triangle: ``qr``, by LAPACK. Its derivative is that of JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from graphc.base.errors import GradientError, ShapeError, UnsupportedError
+from graphc.base.source import caller
+from graphc.base.words import shown
+from graphc.ir.attributes import Attributes
+from graphc.ir.builder import apply_node
+from graphc.ir.dims.expressions import Dim, dim_min, equal
+from graphc.ir.dtypes import FLOATS, DType
+from graphc.ir.lowering import Native
+from graphc.ir.op import Custom, Domain, OpDef, register
+from graphc.ir.surface import surface_function
+from graphc.ir.types import TensorType
+from graphc.ir.value import Value
+from graphc.kernel.routines import lapack as meaning
+from graphc.ops.linalg.matrices import full_rank, matrices, product, require_matrices, turned
+from graphc.ops.linalg.systems import triangle_solved
+from graphc.ops.move.joining import concatenate
+from graphc.ops.move.triangles import tril
+
+
+class QRResult(NamedTuple):
+    """What ``qr`` gives."""
+
+    Q: Value
+    R: Value
+
+
+def _kept(shape: Sequence[Dim], attrs: Attributes) -> Dim:
+    return shape[-2] if attrs["complete"] else dim_min(*shape[-2:])
+
+
+def _qr_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
+    require_matrices(inputs, "qr")
+    (a,) = inputs
+    *batch, rows, columns = a.shape
+    kept = _kept(a.shape, attrs)
+    return [a.with_shape((*batch, rows, kept)), a.with_shape((*batch, kept, columns))]
+
+
+def _qr_reference(a: Any, complete: bool) -> Any:
+    columns = a.shape[-2] if complete else min(a.shape[-2:])
+    return meaning.each(lambda matrix: meaning.qr(matrix, columns), a)
+
+
+def _qr_numbers(inputs: Sequence[TensorType], attrs: Attributes) -> Sequence[Dim]:
+    shape = inputs[0].shape
+    return (*shape[-2:], _kept(shape, attrs))
+
+
+def _require_reduced(value: Value, attrs: Attributes) -> bool:
+    """Whether there are at least as many rows as columns.
+
+    Raises:
+        GradientError: for a square Q that the columns do not determine, and for unknown sizes.
+    """
+    rows, columns = value.shape[-2:]
+    wide = equal(dim_min(rows, columns), rows)
+    if equal(rows, columns):
+        return True
+    if attrs["complete"] and wide is not True:
+        raise GradientError(
+            "qr(mode='complete') of more rows than columns has no derivative",
+            where=caller(),
+            hint="the last columns of Q are not determined; use mode='reduced'",
+        )
+    if wide is None:
+        raise GradientError(
+            "qr of matrices of unknown size: whether they are high or wide must be known",
+            where=caller(),
+            hint="give the placeholder the sizes of the last two axes",
+        )
+    return not wide
+
+
+def _over_r(a: Value, r: Value) -> Value:
+    """a R⁻¹"""
+    return turned(triangle_solved(r, turned(a), lower=False, transposed=True))
+
+
+def _qr_jvp(
+    tangents: Sequence[Value | None],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    attrs: Attributes,
+) -> Sequence[Value | None]:
+    """Of a high matrix, with X = dA R⁻¹ and Ω the antisymmetric matrix with the lower part of Qᵀ X:
+    dQ = Q (Ω − Qᵀ X) + X and dR = (Qᵀ X − Ω) R. A wide one's first columns give Q."""
+    (tangent,) = tangents
+    if tangent is None:
+        return None, None
+    q, r = outputs
+    is_high = _require_reduced(inputs[0], attrs)
+    rows = inputs[0].shape[-2]
+    square, left = (r, tangent) if is_high else (r[..., :rows], tangent[..., :rows])
+    over = _over_r(left, square)
+    inner = product(turned(q), over)
+    below = tril(inner, -1)
+    turn = below - turned(below)
+    of_q = product(q, turn - inner) + over
+    of_r = product(inner - turn, square)
+    if not is_high:
+        rest = tangent[..., rows:] - product(of_q, r[..., rows:])
+        of_r = concatenate([of_r, product(turned(q), rest)], -1)
+    return of_q, of_r
+
+
+def _qr_vjp(
+    cotangents: Sequence[Value | None],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    attrs: Attributes,
+) -> Sequence[Value | None]:
+    """Of a high matrix A' = (Q' + Q (tril M + tril(M, −1)ᵀ)) R⁻ᵀ with M = R R'ᵀ − Q'ᵀ Q."""
+    if cotangents[0] is None and cotangents[1] is None:
+        return (None,)
+    zeros = surface_function("zeros_like")
+    q, r = outputs
+    of_q, of_r = (
+        zeros(value) if cotangent is None else cotangent
+        for cotangent, value in zip(cotangents, outputs, strict=True)
+    )
+    is_high = _require_reduced(inputs[0], attrs)
+    if is_high:
+        return (_high_vjp(q, r, of_q, of_r),)
+    rows = inputs[0].shape[-2]
+    rest = of_r[..., rows:]
+    of_q = of_q + product(inputs[0][..., rows:], turned(rest))
+    first = _high_vjp(q, r[..., :rows], of_q, of_r[..., :rows])
+    return (concatenate([first, product(q, rest)], -1),)
+
+
+def _high_vjp(q: Value, r: Value, of_q: Value, of_r: Value) -> Value:
+    moment = product(r, turned(of_r)) - product(turned(of_q), q)
+    alike = tril(moment) + turned(tril(moment, -1))
+    right = of_q + product(q, alike)
+    # (right) R⁻ᵀ
+    return turned(triangle_solved(r, turned(right), lower=False))
+
+
+def _qr_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
+    rows, columns = ((5, 3), (3, 5), (4, 4))[int(rng.integers(3))]
+    return [full_rank(rng, element, 2, rows, columns)], {"complete": rows == 4}
+
+
+qr_op = register(
+    OpDef(
+        name="qr",
+        doc="Of a stack [*B, m, n] the orthonormal columns Q and the upper triangle R with a = Q "
+        "R; as many columns as the smaller side has, or m if attrs complete. By LAPACK.",
+        infer=_qr_type,
+        reference=_qr_reference,
+        derivative=Custom(_qr_jvp, _qr_vjp),
+        lowering=Native("qr", (2, 2, 2), _qr_numbers),
+        numerics="R",
+        domain=Domain(FLOATS, example=_qr_example),
+    )
+)
+
+
+def qr(a: Any, mode: str = "reduced") -> QRResult | Value:
+    """Q with orthonormal columns and the upper triangle R, ``a == Q @ R``, by LAPACK.
+
+    Args:
+        a: matrices [*B, m, n]; k is the smaller of m and n.
+        mode: "reduced" for Q [*B, m, k] and R [*B, k, n], "complete" for [*B, m, m] and [*B, m, n],
+            "r" for R alone.
+
+    Raises:
+        ShapeError: for fewer than two axes, and for a mode that is none of these.
+        UnsupportedError: for the mode "raw".
+        GradientError: for the derivative where "complete" has columns that are not determined.
+    """
+    if mode == "raw":
+        raise UnsupportedError("qr(mode='raw')", where=caller(), hint="Q and R are there")
+    if not isinstance(mode, str) or mode not in ("reduced", "complete", "r"):
+        raise ShapeError(
+            f"mode is {shown(mode)}", where=caller(), hint='"reduced", "complete" or "r"'
+        )
+    node = apply_node(qr_op, (matrices(a, "qr"),), {"complete": mode == "complete"})
+    return node.outputs[1] if mode == "r" else QRResult(*node.outputs)
+
+
+__all__ = ["QRResult", "qr", "qr_op"]
