@@ -15,13 +15,19 @@ import graphc as gx
 
 NAMES = (
     "exp", "expm1", "log", "log2", "log10", "log1p", "sqrt", "sin", "cos", "tan", "sinh", "cosh",
-    "tanh",
+    "tanh", "arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh",
 )  # fmt: skip
 
 TRUE: dict[str, Callable[[Any], Any]] = {
     "log2": lambda z: mpmath.log(z) / mpmath.log(2),
     "log1p": lambda z: mpmath.log(1 + z),
     "expm1": lambda z: mpmath.exp(z) - 1,
+    "arcsin": mpmath.asin,
+    "arccos": mpmath.acos,
+    "arctan": mpmath.atan,
+    "arcsinh": mpmath.asinh,
+    "arccosh": mpmath.acosh,
+    "arctanh": mpmath.atanh,
 }
 
 MOST = 2.5
@@ -82,7 +88,7 @@ def test_expm1_at_infinities() -> None:
     assert np.isnan(given[2].real) and given[2].imag == 0
 
 
-@pytest.mark.parametrize("name", ["sqrt", "log"])
+@pytest.mark.parametrize("name", ["sqrt", "log", "arcsin", "arccos", "arctanh", "arccosh"])
 def test_cuts_follow_the_sign_of_zero(name: str) -> None:
     array = np.array([complex(-4, 0.0), complex(-4, -0.0)])
     agree(run(getattr(gx, name), array), getattr(np, name)(array))
@@ -170,6 +176,10 @@ SLOPES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "sinh": (gx.sinh, np.cosh),
     "cosh": (gx.cosh, np.sinh),
     "tanh": (gx.tanh, lambda z: 1 / np.cosh(z) ** 2),
+    "arcsin": (gx.arcsin, lambda z: 1 / np.sqrt(1 - z * z)),
+    "arctan": (gx.arctan, lambda z: 1 / (1 + z * z)),
+    "arctanh": (gx.arctanh, lambda z: 1 / (1 - z * z)),
+    "arcsinh": (gx.arcsinh, lambda z: 1 / np.sqrt(1 + z * z)),
     "cube": (lambda z: z**3, lambda z: 3 * z * z),
     "power": (lambda z: z ** (1.5 - 0.5j), lambda z: (1.5 - 0.5j) * z ** (0.5 - 0.5j)),
     "quotient": (lambda z: z / (z + 2j), lambda z: 2j / (z + 2j) ** 2),
@@ -182,6 +192,9 @@ def test_holomorphic_derivatives(name: str) -> None:
     function, slope = SLOPES[name]
     near = np.array([1.5, -0.75, 2j, -0.5j, 1, 0.6 + 0.8j, 1 + 1j, -1 - 1j, 3 - 2j])
     array = near[near.real >= 0] if name in ("sqrt", "log", "log1p", "power") else near
+    if name.startswith("arc"):
+        # away from the cuts, where a derivative has two sides
+        array = np.array([0.25, -0.5, 0.5j, -0.75j, 1 + 1j, -1 - 1j, 0.3 - 2j, -2 + 0.5j])
     weight = draw(5, array.size, dtype=np.complex128)
     with gx.Graph() as graph:
         z = gx.placeholder(array.shape, "complex128")

@@ -47,10 +47,10 @@ def complex_size(op: OpDef, operands: Sequence[Value], attrs: Attributes) -> Val
 def complex_sign(op: OpDef, operands: Sequence[Value], attrs: Attributes) -> Value:
     """z / |z|, and 0 at 0."""
     (value,) = operands
+    where = surface_function("where")
     is_zero = surface_function("equal")(value, 0)
-    length = surface_function("where")(is_zero, 1, surface_function("abs")(value))
-    re, im = halves(value)
-    return joined(re / length, im / length)
+    length = where(is_zero, 1, surface_function("abs")(value))
+    return joined(*(where(is_zero, 0, part / length) for part in halves(value)))
 
 
 def of_both_parts(combine: str) -> Callable[[OpDef, Sequence[Value], Attributes], Value]:

@@ -18,6 +18,13 @@ from graphc.ir.dtypes import FLOATS
 from graphc.ir.op import Algebra
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
+from graphc.ops.complex.inverses import (
+    complex_arccos,
+    complex_arccosh,
+    complex_arcsin,
+    complex_arcsinh,
+    complex_arctanh,
+)
 from graphc.ops.declare import float_operand, like, pointwise, through_float64
 from graphc.ops.pointwise.arithmetic import sqrt
 from graphc.ops.pointwise.logic import equal, isinf, where
@@ -36,11 +43,13 @@ arcsin_op = of_a_real(
     "arcsin", "The angle in [-pi/2, pi/2] whose sine is x; NaN beyond 1.",
     lambda x, y: like(1, x) / _cosine_of_arcsine(x), monotone=True, low=-1.0, high=1.0,
     differentiable=(-0.9, 0.9),
+    of_complex=complex_arcsin,
 )  # fmt: skip
 arccos_op = of_a_real(
     "arccos", "The angle in [0, pi] whose cosine is x; NaN beyond 1.",
     lambda x, y: like(-1, x) / _cosine_of_arcsine(x), low=-1.0, high=1.0,
     differentiable=(-0.9, 0.9),
+    of_complex=complex_arccos,
 )  # fmt: skip
 
 
@@ -107,6 +116,7 @@ arcsinh_op = pointwise(
     numerics="R",
     algebra=Algebra(monotone=True),
     max_ulp=4.0,
+    of_complex=complex_arcsinh,
 )
 arccosh_op = pointwise(
     "arccosh",
@@ -123,6 +133,7 @@ arccosh_op = pointwise(
     low=1.0,
     differentiable=(1.2, 4.0),
     max_ulp=4.0,
+    of_complex=complex_arccosh,
 )
 arctanh_op = pointwise(
     "arctanh",
@@ -140,6 +151,7 @@ arctanh_op = pointwise(
     high=1.0,
     differentiable=(-0.9, 0.9),
     max_ulp=4.0,
+    of_complex=complex_arctanh,
 )
 
 

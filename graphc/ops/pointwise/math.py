@@ -32,6 +32,7 @@ from graphc.ops.complex.elementary import (
     complex_tan,
     complex_tanh,
 )
+from graphc.ops.complex.inverses import complex_arctan
 from graphc.ops.declare import (
     float_operand,
     float_operands,
@@ -106,7 +107,8 @@ sinh_op = of_a_real("sinh", "The hyperbolic sine.", lambda x, y: cosh(x), monoto
 cosh_op = of_a_real("cosh", "The hyperbolic cosine.", lambda x, y: sinh(x), max_ulp=3.0,
                     of_complex=complex_cosh)  # fmt: skip
 arctan_op = of_a_real("arctan", "The angle in radians whose tangent is x.",
-                      lambda x, y: like(1, x) / (x * x + 1), monotone=True)  # fmt: skip
+                      lambda x, y: like(1, x) / (x * x + 1), monotone=True,
+                      of_complex=complex_arctan)  # fmt: skip
 erf_op = of_a_real("erf", "The error function.",
                    lambda x, y: exp(-(x * x)) * (2 / math.sqrt(math.pi)),
                    monotone=True)  # fmt: skip
