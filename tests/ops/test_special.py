@@ -213,6 +213,8 @@ def test_factorials_and_choices_are_whole_numbers() -> None:
     got = run(gx.special.comb, things, chosen)
     exact = scipy.special.comb(things, chosen).round()
     assert np.array_equal(got[exact < 2.0**46], exact[exact < 2.0**46])
+    huge = run(gx.special.comb, np.array([1e300, 1e300, np.inf]), np.array([1.0, 2.5, 1.0]))
+    assert abs(huge[0] / 1e300 - 1) < 1e-12 and np.isinf(huge[1])
     again = run(lambda a, b: gx.special.comb(a, b, repetition=True), things[1:9], chosen[1:9])
     assert np.array_equal(again, scipy.special.comb(things[1:9], chosen[1:9], repetition=True))
 

@@ -124,7 +124,9 @@ def _choices(n: Lane, k: Lane) -> Lane:
     """n! / (k! (n - k)!), rounded to a whole number where that is what it is."""
     rest = n - k
     plain = gamma_of(n + 1.0) / gamma_of(k + 1.0) / gamma_of(rest + 1.0)
-    far = (-_log_beta(rest + 1.0, k + 1.0)).of("exp") / (n + 1.0)
+    # by halves, since the inverse of beta may be no number where its quotient by n + 1 is
+    root = (_log_beta(rest + 1.0, k + 1.0) * -0.5).of("exp")
+    far = root / (n + 1.0) * root
     found = n.of("less", 169.0).where(plain, far)
     is_exact = is_whole(n) & is_whole(k) & found.of("less", 2.0**46)
     found = is_exact.where(found.of("round"), found)
