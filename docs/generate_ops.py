@@ -91,7 +91,7 @@ accurate they are.
 OPERATIONS = """\
 ## Operations
 
-**dtypes**: *any* is bool, all integers and both floats; *numbers* leaves out bool; *bits* is bool
+**dtypes**: *any* is bool, all integers and all floats; *numbers* leaves out bool; *bits* is bool
 and the integers; *–* means that the operation does not restrict them. **Gradient**: *partials* are
 element-wise derivatives, *linear* operations transpose themselves, *multilinear* ones in each
 operand, *own rule* is written out for both modes, *through parts* differentiates the
@@ -308,7 +308,9 @@ def escaped(text: str) -> str:
     return "`".join(parts)
 
 
-def dtypes_label(dtypes: Sequence[DType]) -> str:
+def dtypes_label(dtypes: Sequence[DType], among: Sequence[DType] = ALL) -> str:
+    """A short name for a group of dtypes; those that are not ``among`` the ones in question count
+    for nothing."""
     known = (
         ("–", ()),
         ("any", ALL),
@@ -318,7 +320,7 @@ def dtypes_label(dtypes: Sequence[DType]) -> str:
         ("bits", (bool_, *INTEGERS)),
     )
     for label, group in known:
-        if set(dtypes) == set(group):
+        if {*dtypes} & {*among} == {*group} & {*among}:
             return label
     return ", ".join(dtype.name for dtype in dtypes)
 

@@ -18,7 +18,7 @@ from generate_ops import dtypes_label, escaped, write
 
 from graphc.ir import attributes
 from graphc.ir.builder import building
-from graphc.ir.dtypes import DType, float32
+from graphc.ir.dtypes import COMPUTED, DType, float32
 from graphc.ir.graph import Node
 from graphc.ir.value import Value
 from passes.rewriting.constants import payload_array
@@ -40,9 +40,9 @@ each firing is a decision with the user's line in the records of the pass.
 **Class** E keeps every bit. T changes bits within the bound that is given, in epsilons of the dtype
 and relative to the result (with `reassoc`, to the largest value on the way); it is off under
 `numerics="strict"`. **Flags** are those of `Options(fast_math={...})` that a rule needs, all of
-them. **dtypes**: *any* is bool, all integers and both floats; *numbers* leaves out bool; *bits* is
-bool and the integers; *–* means that the rule holds whatever they are. Single letters are tensors
-of any shapes that broadcast, unless a note says that they are constants or attributes.
+them. **dtypes**: *any* is bool, all integers, float32 and float64; *numbers* leaves out bool;
+*bits* is bool and the integers; *–* means that the rule holds whatever they are. Single letters are
+tensors of any shapes that broadcast, unless a note says that they are constants or attributes.
 """
 
 _INFIX = {
@@ -83,7 +83,7 @@ def _row(rule: Rule) -> str:
         escaped(f"`{left}`"),
         escaped(f"`{right}`"),
         grade,
-        dtypes_label(rule.dtypes),
+        dtypes_label(rule.dtypes, COMPUTED),
         ", ".join(f"`{flag}`" for flag in sorted(rule.needs)),
         escaped("; ".join(_notes(rule))),
     )

@@ -30,6 +30,7 @@ from passes.graph.relax import relax
 from passes.graph.schedule import schedule
 from passes.graph.shapes import shapes
 from passes.graph.simplify import simplify
+from passes.graph.widen import is_wide, widen
 from passes.infra.manager import Before, Needs, Step, check_levels, check_order, names_of
 from passes.kernels.pipeline import names as kernel_passes
 from passes.plan.concurrent_steps import CONCURRENT_STEPS
@@ -39,6 +40,7 @@ from passes.stability.stabilize import PARTS as STABILIZE
 from passes.stability.stabilize import stabilize
 
 PIPELINE: tuple[Step, ...] = (
+    Step(widen, required=True, leaves=is_wide),
     Step(canonicalize),
     Step(prune_regions, regions=False),
     Step(cse),
@@ -74,6 +76,7 @@ SHARED = next(place for place, step in enumerate(PIPELINE) if step.level)
 """So many steps come first in every program: all that choose bits, and what these rest on."""
 
 ORDER: tuple[Before | Needs, ...] = (
+    Needs("canonicalize", "widen", "rules are about the dtypes that are computed in"),
     Needs("decompose", "dce", "decomposing what nobody needs is work for nothing"),
     Needs("fold", "canonicalize", "folding looks for elements that are moved in one spelling"),
     Needs("simplify", "cse", "a rule that wants one value twice finds it only after merging"),

@@ -12,6 +12,8 @@ from graphc.base.errors import GraphError
 from graphc.base.source import caller
 from graphc.ir.dims.text import format_name
 
+_TAUGHT = """import ml_dtypes  # noqa: F401, so that NumPy knows bfloat16
+"""
 _TAKEN = sys.stdlib_module_names | {"numpy"}
 
 
@@ -53,6 +55,9 @@ def python_text(
     }
     shown = pprint.pformat(data, width=98, sort_dicts=False)
     text = _TEXT.replace("@NAME@", design.name).replace("@DIGEST@", str(DIGEST))
+    tensors = (*content.inputs, *content.outputs, *content.variables)
+    is_taught = any(tensor.type.dtype.numpy.kind == "V" for tensor in tensors)
+    text = text.replace("@TAUGHT@", _TAUGHT if is_taught else "")
     return text.replace("@BYTES@", str(DIGEST_BYTES)).replace("@DATA@", shown)
 
 
@@ -72,7 +77,7 @@ import os
 import weakref
 
 import numpy as np
-
+@TAUGHT@
 SIGNATURE = @DATA@
 
 

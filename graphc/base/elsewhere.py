@@ -79,8 +79,8 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
      "complex256 csingle cdouble clongdouble complexfloating cfloat polar"),
     ("use gx.real, gx.imag and gx.isreal; the dtype of a value is x.dtype",
      "real_if_close isrealobj iscomplexobj sort_complex is_complex"),
-    ("there are bool, integers of 8 to 64 bits, gx.float32 and gx.float64; cast float16 with NumPy",
-     "float16 bfloat16 half float128 longdouble quantize_per_tensor float8_e4m3fn"),
+    ("there are bool, integers of 8 to 64 bits, gx.float16, gx.bfloat16, gx.float32 and gx.float64",
+     "half float128 longdouble quantize_per_tensor float8_e4m3fn"),
     ("name a dtype of its size, as gx.float32, gx.float64, gx.int64 or gx.bool_",
      "bool float double single int int_ intc intp uint uintc uintp byte ubyte short ushort "
      "long ulong longlong ulonglong dtype dtypes FloatTensor LongTensor"),

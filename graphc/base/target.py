@@ -150,6 +150,11 @@ class Target:
         return self.has_fma and "+avx512f" in self.features.split(",")
 
     @property
+    def has_half_conversions(self) -> bool:
+        """Whether instructions convert between float16 and float32 (F16C, any 64-bit Arm)."""
+        return self.architecture == "aarch64" or "+f16c" in self.features.split(",")
+
+    @property
     def packs_conditions(self) -> bool:
         """Whether LLVM can make an integer of the truth values of a vector."""
         return self.architecture != "wasm32"

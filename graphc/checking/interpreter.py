@@ -20,8 +20,10 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.guard import without_guards
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
+from graphc.kernel.scalar import cast
 from graphc.ops.control import cond_op, while_op
 from graphc.ops.fused import fused_op
+from graphc.ops.narrow_floats import computes_narrow
 
 Alter: TypeAlias = Callable[[Node, Sequence[Array], list[Array], Mapping[str, int]], list[Array]]
 """Gives what is used in place of results: of the node, its operands, its results and the sizes."""
@@ -223,9 +225,20 @@ def _results(
         raise UnsupportedError(f"the interpreter does not know the control flow of {node.op.name}")
     given = without_guards(node.attrs).items()
     attrs = {name: resolve(attribute, sizes) for name, attribute in given}
+    narrow = computes_narrow(node)
+    if narrow:
+        arrays = [
+            cast(array, value.dtype.computed)
+            for array, value in zip(arrays, node.inputs, strict=True)
+        ]
     results = node.op.reference(*arrays, **attrs)
     if not isinstance(results, tuple):
         results = (results,)
+    if narrow:
+        return [
+            cast(result, value.dtype)
+            for result, value in zip(results, node.outputs, strict=True)
+        ]
     return [np.asarray(result) for result in results]
 
 

@@ -154,7 +154,7 @@ def _may_leave(sizes: Array) -> Array:
 
 
 def _is_beyond(sizes: Array, margin: float) -> Array:
-    return np.asarray(sizes >= float(np.finfo(sizes.dtype).max) * _UNIT * (1 + margin))
+    return np.asarray(sizes >= as_dtype(sizes.dtype).format.largest * _UNIT * (1 + margin))
 
 
 def _above_and_below(terms: Array) -> tuple[Array, Array]:
@@ -223,8 +223,8 @@ def _of_product(terms: Array, axis: int, order: Any) -> Places:
     last = np.moveaxis(np.where(np.isfinite(terms), terms, 1), axis, -1)
     if not last.shape[-1]:
         return np.zeros(last.shape[:-1], bool), np.zeros(last.shape[:-1], bool)
-    info, tolerance = np.finfo(terms.dtype), tolerance_of(terms.dtype)
-    least, largest = float(info.tiny) * (1 + tolerance), float(info.max) * (1 - tolerance)
+    numbers, tolerance = as_dtype(terms.dtype).format, tolerance_of(terms.dtype)
+    least, largest = numbers.smallest_normal * (1 + tolerance), numbers.largest * (1 - tolerance)
 
     def multiply(total: Array, term: Array) -> Array:
         result = total * term

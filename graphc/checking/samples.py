@@ -12,6 +12,7 @@ import numpy as np
 
 from graphc.ir.attributes import Array
 from graphc.ir.dims import expressions
+from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.dtypes import floating
 from graphc.ir.graph import Graph
 from graphc.ir.types import TensorType
@@ -29,9 +30,9 @@ def specials(dtype: np.dtype[Any]) -> Array:
         pairs = np.stack(np.meshgrid(parts, parts), -1)
         return pairs.reshape(-1, 2).view(dtype)[:, 0]
     if floating(dtype):
-        info = np.finfo(dtype)
-        tiny = info.smallest_subnormal
-        numbers: list[Any] = [0.0, 1.0, 0.5, 3.0, tiny, info.tiny, info.max, np.inf]
+        edges = as_dtype(dtype).format
+        numbers: list[float] = [0.0, 1.0, 0.5, 3.0, edges.smallest, edges.smallest_normal]
+        numbers += [edges.largest, np.inf]
         return np.array([*numbers, *(-number for number in numbers), np.nan], dtype)
     limits = np.iinfo(dtype)
     found = {limits.min, limits.min + 1, 0, 1, 2, 3, limits.max - 1, limits.max}

@@ -16,7 +16,7 @@ import numpy as np
 from graphc.checking.interpreter import Budget, bind_dims, evaluate_node, resolve
 from graphc.checking.long_double import FUNCTIONS
 from graphc.ir.attributes import Array
-from graphc.ir.dtypes import floating
+from graphc.ir.dtypes import dtype, floating
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.control import cond_op, while_op
@@ -97,7 +97,8 @@ def _is_ordinary(array: Array) -> Array:
     """Where numbers neither overflowed nor underflowed on the way."""
     if not floating(array.dtype):
         return np.ones(array.shape, bool)
-    ordinary: Array = np.isfinite(array) & (np.abs(array) >= np.finfo(array.dtype).tiny)
+    least = dtype(array.dtype).format.smallest_normal
+    ordinary: Array = np.isfinite(array) & (np.abs(array) >= least)
     return ordinary
 
 

@@ -29,7 +29,7 @@ from graphc.checking.interpreter import bind_dims
 from graphc.debug.case import KEPT, Case, Outcome, options_data
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph, Node, Provenance
-from graphc.ir.text.archive import read_arrays
+from graphc.ir.text.archive import read_arrays, write_arrays
 from graphc.ir.text.files import replace_file
 from graphc.ir.text.parser import parse_graph
 from graphc.ir.text.printer import payloads, print_graph
@@ -114,7 +114,7 @@ def capture(path: str | os.PathLike[str], case: Case, outcome: Outcome) -> None:
         arrays |= {f"result_{n}": array for n, array in enumerate(outcome)}
     arrays["about"] = _bytes(json.dumps(about))
     with FileUse(path, "a capsule", "written") as name:
-        replace_file(name, lambda file: np.savez(file, **arrays))
+        replace_file(name, lambda file: write_arrays(file, arrays))
 
 
 def _line(node: Node) -> list[Any] | None:

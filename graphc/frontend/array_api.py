@@ -21,8 +21,8 @@ from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.ir.dtypes import (
     COMPLEX,
-    EVERY,
-    FLOATS,
+    COMPUTED,
+    COMPUTED_FLOATS,
     INTEGERS,
     DType,
     bool_,
@@ -41,8 +41,11 @@ from graphc.ops.fft import functions as transforms
 __array_api_version__ = "2024.12"
 
 e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
-# bool, int8 … complex128; Python's bool is ``builtins.bool`` here
-globals().update({element.name: element for element in EVERY})
+_DTYPES = (*COMPUTED, *COMPLEX)
+"""The standard's dtypes; it has no floats of 16 bits."""
+
+# Python's bool is ``builtins.bool`` here
+globals().update({element.name: element for element in _DTYPES})
 
 _SAME = """
     abs acos acosh add all any argmax argmin argsort asin asinh atan atan2 atanh bitwise_and
@@ -325,9 +328,9 @@ _KINDS: dict[str, tuple[DType, ...]] = {
     "signed integer": tuple(d for d in INTEGERS if d.is_signed),
     "unsigned integer": tuple(d for d in INTEGERS if not d.is_signed),
     "integral": INTEGERS,
-    "real floating": FLOATS,
+    "real floating": COMPUTED_FLOATS,
     "complex floating": COMPLEX,
-    "numeric": (*INTEGERS, *FLOATS, *COMPLEX),
+    "numeric": (*INTEGERS, *COMPUTED_FLOATS, *COMPLEX),
 }
 
 
@@ -466,7 +469,7 @@ class Info:
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
         """All dtypes, or those of a kind or of several, by name."""
         _check_device(device)
-        chosen = [element for element in EVERY if kind is None or isdtype(element, kind)]
+        chosen = [element for element in _DTYPES if kind is None or isdtype(element, kind)]
         return {element.name: element for element in chosen}
 
 
@@ -477,9 +480,9 @@ def __array_namespace_info__() -> Info:
 
 _OWN = frozenset({
     "Any", "Callable", "DType", "DTypeError", "FloatInfo", "Fourier", "Info", "IntegerInfo",
-    "Linalg", "TYPE_CHECKING", "UnsupportedError", "Value", "COMPLEX", "EVERY", "FLOATS",
-    "INTEGERS", "annotations", "as_dtype", "as_value", "bool_", "builtins", "caller", "converted",
-    "dataclass", "functions", "math", "np", "promote", "promote_weak", "shown", "surface_names",
-    "transforms",
+    "Linalg", "TYPE_CHECKING", "UnsupportedError", "Value", "COMPLEX", "COMPUTED",
+    "COMPUTED_FLOATS", "INTEGERS", "annotations", "as_dtype", "as_value", "bool_", "builtins",
+    "caller", "converted", "dataclass", "functions", "math", "np", "promote", "promote_weak",
+    "shown", "surface_names", "transforms",
 })  # fmt: skip
 """What is no part of the standard here."""

@@ -1,7 +1,10 @@
-"""Element types: bool, (u)int8 to 64, float32, float64, complex64, complex128; NumPy 2's promotion.
+"""Element types: bool, (u)int8 to 64, float16 to 64, bfloat16, complex64, complex128; promotion.
 
-Graphs and memory have complex elements, a real part and then an imaginary one. Kernels compute with
-real dtypes alone (``ALL``): an operation on complex operands is recorded as operations on parts.
+float16 and bfloat16 are how numbers are stored and rounded; they are computed with in float32
+(``DType.computed``). bfloat16 is there where ``ml_dtypes`` is installed, which has it for NumPy.
+
+Graphs and memory have complex elements, a real part and then an imaginary one. Kernels have real
+dtypes alone (``ALL``): an operation on complex operands is recorded as operations on parts.
 """
 
 from __future__ import annotations
@@ -62,6 +65,16 @@ class FloatFormat:
         return 2.0 ** (1 - self.bias)
 
     @property
+    def spacing(self) -> float:
+        """What lies between 1 and the next larger number."""
+        return 2.0**-self.fraction
+
+    @property
+    def smallest(self) -> float:
+        """The smallest positive number, a subnormal one."""
+        return self.smallest_normal * self.spacing
+
+    @property
     def largest_whole(self) -> int:
         """Whole numbers up to this magnitude are all numbers of the format."""
         return 1 << self.significand
@@ -117,6 +130,11 @@ class DType:
         return self.kind in ("float", "complex")
 
     @property
+    def computed(self) -> DType:
+        """The dtype that arithmetic is done in, whose results are rounded to this one."""
+        return float32 if self.is_float and float32.format.bits > self.bits else self
+
+    @property
     def format(self) -> FloatFormat:
         """How floats are stored; for other dtypes a bug."""
         assert self.float_format is not None, f"{self} has no float format"
@@ -139,7 +157,9 @@ class DType:
 
     @property
     def safetensors(self) -> str:
-        """What files of variables and weights call it: ``BOOL``, ``I8``, ``U8``, ``F32``."""
+        """What files of variables and weights call it: ``BOOL``, ``I8``, ``U8``, ``BF16``."""
+        if self.is_float:
+            return self.name.replace("float", "f").upper()
         return "BOOL" if self.kind == "bool" else f"{self.kind[0].upper()}{self.bits}"
 
     @property
@@ -226,6 +246,16 @@ def _make(
     return made
 
 
+def _brain_floats() -> tuple[DType, ...]:
+    """bfloat16, where NumPy can be taught it."""
+    try:
+        import ml_dtypes  # noqa: F401
+    except ImportError:
+        return ()
+    format_ = FloatFormat(exponent=8, significand=8)
+    return (_make("bfloat16", "float", 16, "uint16_t", format_),)
+
+
 def _integer(kind: Literal["int", "uint"], bits: int) -> DType:
     return _make(f"{kind}{bits}", kind, bits, f"{kind}{bits}_t")
 
@@ -233,18 +263,26 @@ def _integer(kind: Literal["int", "uint"], bits: int) -> DType:
 bool_ = _make("bool", "bool", 8, "bool")
 int8, int16, int32, int64 = (_integer("int", bits) for bits in (8, 16, 32, 64))
 uint8, uint16, uint32, uint64 = (_integer("uint", bits) for bits in (8, 16, 32, 64))
+float16 = _make("float16", "float", 16, "uint16_t", FloatFormat(exponent=5, significand=11))
 float32 = _make("float32", "float", 32, "float", FloatFormat(exponent=8, significand=24))
 float64 = _make("float64", "float", 64, "double", FloatFormat(exponent=11, significand=53))
+
+NARROW_FLOATS: tuple[DType, ...] = (float16, *_brain_floats())
+"""What is stored and rounded to, and computed with in float32."""
+COMPUTED_FLOATS: tuple[DType, ...] = (float32, float64)
+"""What arithmetic is done in."""
+FLOATS: tuple[DType, ...] = (*NARROW_FLOATS, *COMPUTED_FLOATS)
 
 complex64 = _make("complex64", "complex", 64, "float _Complex")
 complex128 = _make("complex128", "complex", 128, "double _Complex")
 
 ALL: tuple[DType, ...] = (
-    bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64,
+    bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, *FLOATS,
 )  # fmt: skip
-"""What kernels compute with."""
-FLOATS: tuple[DType, ...] = (float32, float64)
+"""What kernels have."""
 INTEGERS: tuple[DType, ...] = tuple(d for d in ALL if d.is_integer)
+COMPUTED: tuple[DType, ...] = tuple(d for d in ALL if d.computed is d)
+"""What kernels compute with."""
 COMPLEX: tuple[DType, ...] = (complex64, complex128)
 EVERY: tuple[DType, ...] = (*ALL, *COMPLEX)
 """What values have."""
@@ -271,23 +309,39 @@ def dtype(spec: DTypeLike) -> DType:
         found = None
     if found is None:
         names = ", ".join(d.name for d in EVERY)
-        raise DTypeError(
-            f"{shown(spec)} is not a supported dtype",
-            where=caller(),
-            hint=f"supported are {names}",
-        )
+        hint = f"supported are {names}"
+        if isinstance(spec, str) and spec == "bfloat16":
+            hint = "install ml_dtypes, which has it for NumPy: pip install ml_dtypes"
+        raise DTypeError(f"{shown(spec)} is not a supported dtype", where=caller(), hint=hint)
     return found
 
 
 def complex_of(part: DType) -> DType:
-    """The complex dtype whose parts are of a float dtype."""
-    return complex64 if part is float32 else complex128
+    """The complex dtype whose parts are of a float dtype, or of what that is computed in."""
+    return complex64 if part.computed is float32 else complex128
+
+
+def __getattr__(name: str) -> DType:
+    """bfloat16, which not every installation has."""
+    if name != "bfloat16":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return dtype(name)
 
 
 def floating(element: np.dtype[Any]) -> bool:
     """Whether arrays of NumPy's dtype hold floats, of a dtype of graphc or a wider one."""
-    found = _BY_NUMPY.get(element)
+    found = element_of(element)
     return element.kind == "f" if found is None else found.is_float
+
+
+def kind_of(element: np.dtype[Any]) -> str:
+    """NumPy's letter for a kind of dtype; ``f`` for floats that it was taught, too."""
+    return "f" if floating(element) else element.kind
+
+
+def element_of(element: np.dtype[Any]) -> DType | None:
+    """The dtype of arrays of NumPy's dtype; None if graphc has none."""
+    return _BY_NUMPY.get(element)
 
 
 def named(name: str) -> DType | None:
@@ -295,9 +349,19 @@ def named(name: str) -> DType | None:
     return _BY_NAME.get(name)
 
 
-_PROMOTED: dict[tuple[DType, DType], DType] = {
-    (a, b): _BY_NUMPY[np.promote_types(a.numpy, b.numpy)] for a in EVERY for b in EVERY
-}
+def _common(a: DType, b: DType) -> DType:
+    """NumPy's common type of two; of bfloat16 it knows none with most others.
+
+    A narrow float stays where it holds all values of the other, and counts as float32 elsewhere,
+    which is what NumPy does with float16.
+    """
+    for narrow, other in ((a, b), (b, a)):
+        if narrow in NARROW_FLOATS:
+            return narrow if narrow.holds(other) else _common(float32, other)
+    return _BY_NUMPY[np.promote_types(a.numpy, b.numpy)]
+
+
+_PROMOTED: dict[tuple[DType, DType], DType] = {(a, b): _common(a, b) for a in EVERY for b in EVERY}
 
 
 def promote(*types: DType) -> DType:

@@ -107,6 +107,8 @@ class Lowering:
         is_coarse: whether ``parts`` say what it stands for.
         rearranges: whether each element of the result is one of an operand, moves aside.
         tabulates: whether it tabulates what sizes alone decide: made once, however large it is.
+        keeps_words: whether it takes elements as they are, to move, choose or convert them. What
+            does not computes with them, and so with narrow floats only once they are converted.
     """
 
     __slots__ = ()
@@ -119,6 +121,7 @@ class Lowering:
     is_coarse: ClassVar[bool] = False
     rearranges: bool = False
     tabulates: bool = False
+    keeps_words: bool = False
 
     @property
     def is_pointwise(self) -> bool:
@@ -170,6 +173,7 @@ class Pointwise(Lowering):
     """
 
     rule: str | PointwiseRule
+    keeps_words: bool = field(default=False)
     reads = "same"
     kernel = "map"
     placed = "always"
@@ -180,6 +184,7 @@ class View(Lowering):
     """Moves elements only: ``index(b, input_type, output_type, attrs, output_index)``."""
 
     index: IndexRule
+    keeps_words = True
     reads = "moved"
     kernel = "map"
     placed = "always"
@@ -189,6 +194,7 @@ class View(Lowering):
 class Reshape(Lowering):
     """The view that keeps row-major order: the flat index is unchanged."""
 
+    keeps_words = True
     reads = "moved"
     kernel = "map"
     keeps_memory = True
@@ -198,6 +204,7 @@ class Reshape(Lowering):
 class Reinterpret(Lowering):
     """The same memory as elements of another dtype; it is never part of a kernel."""
 
+    keeps_words = True
     keeps_memory = True
 
 
@@ -209,6 +216,7 @@ class Element(Lowering):
     """
 
     rule: ElementRule
+    keeps_words = True
     reads = "picked"
     kernel = "map"
     placed = "always"
@@ -271,6 +279,11 @@ class Scatter(Lowering):
     updates = 0
     is_heavy = True
 
+    @property
+    def keeps_words(self) -> bool:  # type: ignore[override]
+        """Whether updates take places, and are not combined with what is there."""
+        return self.combine == "set"
+
 
 @dataclass(frozen=True, slots=True)
 class Contraction(Lowering):
@@ -322,3 +335,5 @@ class Decompose(Lowering):
 @dataclass(frozen=True, slots=True)
 class Structural(Lowering):
     """Handled by the compiler itself: constants, state, control flow, kernels, wholes."""
+
+    keeps_words = True

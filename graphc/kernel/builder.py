@@ -31,7 +31,7 @@ from graphc.kernel.ir import (
     Var,
     walk,
 )
-from graphc.kernel.scalar import PRIMITIVES
+from graphc.kernel.scalar import PRIMITIVES, stop_between
 from graphc.kernel.statements.base import Carry, Reducer
 from graphc.kernel.statements.blocks import Loop, Reduce, reduced_dtype
 from graphc.kernel.statements.memory import Load, Store
@@ -209,9 +209,15 @@ class KernelBuilder:
         return whole if same and product.operands[1] is size else None
 
     def cast(self, operand: Any, dtype: DType) -> Var:
-        """A conversion; nothing if the operand has the dtype."""
+        """A conversion; nothing if the operand has the dtype.
+
+        To and from narrow floats it may take two.
+        """
         if operand.dtype is dtype:
             return operand  # type: ignore[no-any-return]
+        between = stop_between(operand.dtype, dtype)
+        if between is not None:
+            return self.cast(self.cast(operand, between), dtype)
         memo = ("cast", operand, dtype)
         block = self._deepest((operand,))
         known = block.memo.get(memo)

@@ -12,7 +12,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from graphc.ir.dtypes import FLOATS, DType, bool_, dtype, floating
+from graphc.ir.dtypes import (
+    COMPUTED_FLOATS,
+    DType,
+    bool_,
+    dtype,
+    element_of,
+    float16,
+    float64,
+    floating,
+)
 from graphc.kernel.fused_multiply_add import fma
 
 ResultRule = Literal["same", "bool", "second", "word", "float"]
@@ -50,14 +59,16 @@ class Primitive:
         return operands[1] if self.result == "second" else operands[0]
 
     def takes(self, element: DType) -> bool:
-        """Whether it takes operands of a dtype."""
+        """Whether it takes operands of a dtype; narrow floats are chosen, and converted before."""
         if element.kind not in self.kinds:
             return False
+        if element.computed is not element:
+            return self.result == "second"
         return self.result != "float" or element.bits in _FLOAT_OF_BITS
 
 
 PRIMITIVES: dict[str, Primitive] = {}
-_FLOAT_OF_BITS = {element.bits: element for element in FLOATS}
+_FLOAT_OF_BITS = {element.bits: element for element in COMPUTED_FLOATS}
 
 _ANY = frozenset({"bool", "int", "uint", "float"})
 _NUMBER = frozenset({"int", "uint", "float"})
@@ -244,10 +255,28 @@ _declare("from_word", 1, frozenset({"uint"}), _from_word, "float")
 _declare("select", 3, _ANY, np.where, "second")
 
 
+def stop_between(source: DType, target: DType) -> DType | None:
+    """The dtype by way of which a conversion goes; None for one that is a step by itself.
+
+    Narrow floats are converted to and from what they are computed in. float64 is rounded to float16
+    at once, since rounding twice may differ. To bfloat16 it is rounded twice, as ``ml_dtypes`` does
+    it; integers to float16 lose nothing by the way.
+    """
+    if source.computed is not source:
+        return None if target is source.computed else source.computed
+    if target.computed is source or (target is float16 and source is float64):
+        return None
+    return None if target.computed is target else target.computed
+
+
 def cast(array: Any, dtype: DType) -> Any:
     """Conversion: float to int truncates and saturates, NaN gives 0; ints wrap; bool is != 0."""
     array = np.asarray(array)
     target = dtype.numpy
+    source = element_of(array.dtype)
+    between = None if source is None else stop_between(source, dtype)
+    if between is not None:
+        array = array.astype(between.numpy)
     with np.errstate(all="ignore"):
         if dtype.is_integer and floating(array.dtype):
             info = np.iinfo(target)  # type: ignore[type-var]

@@ -34,7 +34,7 @@ from graphc.kernel.ir import (
 )
 from graphc.kernel.printer import MAXIMUM_NESTING, print_statement
 from graphc.kernel.routines import REGISTRY
-from graphc.kernel.scalar import PRIMITIVES
+from graphc.kernel.scalar import PRIMITIVES, stop_between
 from graphc.kernel.schedule.kind import refusal
 from graphc.kernel.schedule.nest import Nest
 from graphc.kernel.statements.blocks import Loop, Reduce, reduced_dtype
@@ -278,6 +278,9 @@ class _Verifier:
         self._define(statement.result, int64)
 
     def _check_cast(self, statement: Cast) -> None:
+        source, target = statement.operand.dtype, statement.result.dtype
+        between = stop_between(source, target)
+        self._require(between is None, f"{source} becomes {target} by way of {between}")
         self._define(statement.result)
 
     def _check_check(self, statement: Check) -> None:

@@ -14,7 +14,7 @@ from graphc.base.words import is_count, shown
 from graphc.ir.attributes import Array, Attributes, Payload, SharedAttributes
 from graphc.ir.builder import building, current
 from graphc.ir.dims.expressions import Dim, DimExpr, Size, symbol
-from graphc.ir.dtypes import DType, DTypeLike, complex64, float32, int64, named
+from graphc.ir.dtypes import DType, DTypeLike, complex64, float32, int64, kind_of, named
 from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.lowering import Element, Structural
 from graphc.ir.op import Domain, Flat, NotDifferentiable, OpDef, register
@@ -69,7 +69,7 @@ def payload_of(value: Any, dtype_: DTypeLike | None = None) -> Payload:
     Raises:
         DTypeError: for what is not an array of a supported dtype.
     """
-    if type(value) is np.ndarray and dtype_ is None and value.dtype.kind in "fiubc":
+    if type(value) is np.ndarray and dtype_ is None and kind_of(value.dtype) in "fiubc":
         return Payload(value)
     if isinstance(value, Value):
         raise DTypeError(
@@ -102,7 +102,7 @@ def payload_of(value: Any, dtype_: DTypeLike | None = None) -> Payload:
             where=caller(),
             hint="write it as a float, or take it modulo 2**64",
         )
-    if array.dtype.kind in "OSUMmV":
+    if kind_of(array.dtype) in "OSUMmV":
         raise DTypeError(
             f"cannot make a tensor of {type(value).__name__} (dtype {array.dtype})",
             where=caller(),

@@ -16,7 +16,7 @@ from graphc.base.errors import ConcreteValueError, FeedError
 from graphc.base.source import caller
 from graphc.base.words import known_names, plural, shown
 from graphc.ir.attributes import Array
-from graphc.ir.dtypes import DType
+from graphc.ir.dtypes import DType, kind_of
 from graphc.ir.recorder import producer_of
 from graphc.ir.value import Value
 from graphc.ops.source import placeholder_op
@@ -156,7 +156,7 @@ def _as_array(value: Value, given: Any) -> Array:
         elif "inhomogeneous" in str(error):
             problem = "lists of unequal lengths"
         raise _wrong(value, problem, given, _ARRAYS) from error
-    if array.dtype.kind not in ("biufc" if type_.dtype.is_complex else "biuf"):
+    if kind_of(array.dtype) not in ("biufc" if type_.dtype.is_complex else "biuf"):
         raise _wrong(value, *_no_numbers(array, given))
     if array.ndim != type_.rank:
         raise _misshapen(value, array, given)
@@ -183,7 +183,8 @@ def _no_numbers(array: Array, given: Any) -> tuple[str, Any, str]:
 
 
 def _cast(value: Value, array: Array, dtype: DType, given: Any) -> Array:
-    is_empty = array.size == 0 and array.dtype.kind in "iufc" and not isinstance(given, np.ndarray)
+    is_list = not isinstance(given, np.ndarray)
+    is_empty = array.size == 0 and kind_of(array.dtype) in "iufc" and is_list
     problem = None if is_empty else misfit(array, dtype)
     if problem is not None:
         raise _wrong(value, problem[0], given, problem[1])
@@ -197,7 +198,7 @@ def misfit(given: Array | DType, dtype: DType) -> tuple[str, str] | None:
     Of numbers that are not known yet, ``given`` is their dtype.
     """
     element = given.numpy if isinstance(given, DType) else given.dtype
-    kind = element.kind
+    kind = kind_of(element)
     if kind == "b" or (kind in "iuf" and dtype.is_inexact) or (kind == "c" and dtype.is_complex):
         return None
     if kind == "c":

@@ -17,6 +17,7 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Custom, Linear, Multilinear, Partials
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
+from graphc.ops.narrow_floats import as_computed, as_stored, widened
 from passes.autodiff.tape import (
     Alias,
     differentiating,
@@ -89,7 +90,11 @@ class _Sweep:
         if all(tangent is None for tangent in tangents):
             return
         with differentiating(self._editor, node):
-            for value, tangent in zip(node.outputs, self._pushed(node, tangents), strict=True):
+            wide = as_computed(node)
+            if wide is not node:
+                tangents = [None if each is None else widened([each])[0] for each in tangents]
+            pushed = self._pushed(wide, tangents)
+            for value, tangent in zip(node.outputs, pushed, strict=True):
                 if tangent is not None and value.dtype.is_differentiable:
                     self._add(value, tangent, node)
 
@@ -126,6 +131,7 @@ class _Sweep:
         raise refuse(node)
 
     def _add(self, value: Value, tangent: Value, node: Node | None) -> None:
+        tangent = as_stored(tangent, value)
         if tangent.dtype is not value.dtype:
             raise VerifyError(
                 f"a tangent of {value.type} is {tangent.type}",

@@ -20,6 +20,7 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Custom, Flat, Linear, Multilinear, NotDifferentiable, Partials
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
+from graphc.ops.narrow_floats import as_computed, as_stored, widened
 from passes.autodiff.tape import (
     Alias,
     differentiating,
@@ -119,13 +120,20 @@ class _Sweep:
         cotangents = [self.cotangent(value) for value in node.outputs]
         if all(cotangent is None for cotangent in cotangents):
             return
+        flows = [value in self._active for value in node.inputs]
         with differentiating(self._editor, node):
-            for value, term in zip(node.inputs, self._pulled(node, cotangents), strict=True):
-                if term is not None and value in self._active:
+            wide = as_computed(node)
+            if wide is not node:
+                cotangents = [None if each is None else widened([each])[0] for each in cotangents]
+            terms = self._pulled(wide, cotangents, flows)
+            for value, term, is_active in zip(node.inputs, terms, flows, strict=True):
+                if term is not None and is_active:
                     self._add(value, term, node)
 
-    def _pulled(self, node: Node, cotangents: Sequence[Value | None]) -> Sequence[Value | None]:
-        """One term per input, in the input's shape or the output's."""
+    def _pulled(
+        self, node: Node, cotangents: Sequence[Value | None], flows: Sequence[bool]
+    ) -> Sequence[Value | None]:
+        """One term per input that derivatives flow to, in the input's shape or the output's."""
         rule = node.op.derivative
         inputs, attrs = node.inputs, node.attrs
         if isinstance(rule, NotDifferentiable):
@@ -137,28 +145,27 @@ class _Sweep:
         if isinstance(rule, Partials):
             partials = rule.rule(inputs, node.output, attrs)
             return [
-                multiplied(cotangent, partial)
-                if partial is not None and value in self._active
-                else None
-                for value, partial in zip(inputs, partials, strict=True)
+                multiplied(cotangent, partial) if partial is not None and is_active else None
+                for partial, is_active in zip(partials, flows, strict=True)
             ]
         if isinstance(rule, Linear):
             return rule.transpose(cotangent, inputs, node.output, attrs)
         if isinstance(rule, Multilinear):
             return [
-                transpose(cotangent, inputs, node.output, attrs) if value in self._active else None
-                for value, transpose in zip(inputs, rule.transposes, strict=True)
+                transpose(cotangent, inputs, node.output, attrs) if is_active else None
+                for transpose, is_active in zip(rule.transposes, flows, strict=True)
             ]
         if isinstance(rule, Flat):
             return [None] * len(inputs)
         raise refuse(node)
 
     def _add(self, value: Value, term: Value, node: Node | None) -> None:
+        if term.shape != value.shape:
+            term = surface_function("sum_to")(term, value.shape)
+        term = as_stored(term, value)
         if term.dtype is not value.dtype:
             raise VerifyError(
                 f"a cotangent of {value.type} is {term.type}",
                 node=repr(node) if node is not None else None,
             )
-        if term.shape != value.shape:
-            term = surface_function("sum_to")(term, value.shape)
         self._terms.setdefault(value, []).append(term)

@@ -16,6 +16,7 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Flat, Linear, NotDifferentiable, OpDef, ThroughDecomposition
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
+from graphc.ops.narrow_floats import rounded, types_of, widened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +100,8 @@ def _decomposed(editor: GraphEditor, node: Node) -> list[Node | Alias]:
         )
     editor.take_made()
     with differentiating(editor, node):
-        results = node.op.lowering.parts(node.inputs, node.attrs)
+        parts = node.op.lowering.parts(widened(node.inputs), node.attrs)
+        results = rounded(parts, types_of(node.outputs))
     made: list[Node | Alias] = list(editor.take_made())
     made.extend(map(Alias, node.outputs, results))
     return made

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphc.ir.dtypes import FLOATS
 from graphc.ir.value import Value
 from passes.rewriting.constants import Known
 from passes.rewriting.pattern import Identity, Rule, rule
-from passes.rules.common import combine, normal
+from passes.rules.common import FLOATS, combine, normal
 
 
 def _usual_products(x: Value, a: Known, b: Known, c: Known) -> bool:

@@ -7,9 +7,7 @@ assumption each needs.
 
 from __future__ import annotations
 
-from graphc.ir.dtypes import FLOATS
 from graphc.ops.creation import zeros_like
-from graphc.ops.declare import NUMBERS
 from graphc.ops.nn.layers import relu
 from graphc.ops.pointwise.arithmetic import guarded_multiply, negative
 from graphc.ops.pointwise.math import (
@@ -27,7 +25,15 @@ from graphc.ops.pointwise.math import (
 )
 from graphc.ops.pointwise.rounding import abs_, ceil, floor, maximum, round_, sign, trunc
 from passes.rewriting.pattern import Rule, rule
-from passes.rules.common import SIGNED, UNSIGNED, Function, is_nowhere_zero, is_zero
+from passes.rules.common import (
+    FLOATS,
+    NUMBERS,
+    SIGNED,
+    UNSIGNED,
+    Function,
+    is_nowhere_zero,
+    is_zero,
+)
 
 _SIGNS: tuple[Rule, ...] = (
     rule("neg-neg", lambda x: (negative(negative(x)), x), dtypes=NUMBERS),

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from graphc.ir.dtypes import DType, int8, int64, uint16
 from graphc.ir.value import Value
-from graphc.ops.declare import BITS, NUMBERS
+from graphc.ops.declare import BITS
 from graphc.ops.pointwise.logic import (
     astype,
     bitwise_and,
@@ -22,7 +22,7 @@ from graphc.ops.pointwise.logic import (
 )
 from graphc.ops.pointwise.rounding import maximum, minimum
 from passes.rewriting.pattern import Rule, rule
-from passes.rules.common import Function, is_one, is_zero
+from passes.rules.common import NUMBERS, Function, is_one, is_zero
 from passes.rules.logic import COMPARISONS
 
 
@@ -41,8 +41,8 @@ def _chain_is_one(x: Value, middle: DType, last: DType) -> bool:
 
 
 def _both_kept(x: Value, y: Value, to: DType) -> bool:
-    """x and y have one dtype, whose values the other has too."""
-    return x.dtype is y.dtype and to.holds(x.dtype)
+    """x and y have one dtype that is computed in, whose values the other has too."""
+    return x.dtype is y.dtype is x.dtype.computed and to.holds(x.dtype)
 
 
 def _same_dtype(c: Value, x: Value, y: Value, to: DType) -> bool:

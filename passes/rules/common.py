@@ -8,14 +8,17 @@ from typing import Any
 import numpy as np
 
 from graphc.ir.attributes import Array
-from graphc.ir.dtypes import FLOATS, INTEGERS, DType, dtype, floating
+from graphc.ir.dtypes import COMPUTED_FLOATS, INTEGERS, DType, dtype, floating
 from graphc.ir.value import Value
 from graphc.ops.convert import broadcast_shapes
 from graphc.ops.move.shape import broadcast_to
 from passes.rewriting.constants import Known
 
+FLOATS: tuple[DType, ...] = COMPUTED_FLOATS
+"""Those that rules are about: none meets arithmetic with others (``passes.graph.widen``)."""
 SIGNED_INTEGERS: tuple[DType, ...] = tuple(d for d in INTEGERS if d.kind == "int")
 UNSIGNED: tuple[DType, ...] = tuple(d for d in INTEGERS if d.kind == "uint")
+NUMBERS: tuple[DType, ...] = (*INTEGERS, *FLOATS)
 SIGNED: tuple[DType, ...] = (*SIGNED_INTEGERS, *FLOATS)
 
 Function = Callable[..., Value]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphc.ir.dtypes import FLOATS, bool_
+from graphc.ir.dtypes import bool_
 from graphc.ir.value import Value
 from graphc.ops.creation import full_like, ones_like, zeros_like
 from graphc.ops.pointwise.arithmetic import guarded_multiply, sqrt
@@ -18,7 +18,7 @@ from graphc.ops.pointwise.math import exp
 from graphc.ops.pointwise.rounding import abs_, maximum, minimum, sign
 from passes.rewriting.constants import Known
 from passes.rewriting.pattern import Flag, Identity, Rule, rule
-from passes.rules.common import combine, normal, spread
+from passes.rules.common import FLOATS, combine, normal, spread
 from passes.rules.logic import COMPARISONS, NEGATED
 
 

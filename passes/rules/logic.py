@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphc.ir.dtypes import ALL, FLOATS, INTEGERS, bool_
+from graphc.ir.dtypes import ALL, INTEGERS, bool_
 from graphc.ops.creation import full_like, zeros_like
-from graphc.ops.declare import BITS, NUMBERS
+from graphc.ops.declare import BITS
 from graphc.ops.pointwise.arithmetic import negative
 from graphc.ops.pointwise.logic import (
     equal,
@@ -27,7 +27,7 @@ from graphc.ops.pointwise.logic import (
 from graphc.ops.pointwise.rounding import abs_, maximum, minimum
 from passes.rewriting.constants import Known
 from passes.rewriting.pattern import Identity, Rule, rule
-from passes.rules.common import SIGNED_INTEGERS, Function, is_zero
+from passes.rules.common import FLOATS, NUMBERS, SIGNED_INTEGERS, Function, is_zero
 
 DISCRETE = BITS
 """What has neither NaN nor two zeros."""

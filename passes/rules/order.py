@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphc.ir.dtypes import ALL, FLOATS, INTEGERS
+from graphc.ir.dtypes import ALL, INTEGERS
 from graphc.ir.value import Value
 from graphc.ops.declare import BITS
 from graphc.ops.pointwise.rounding import abs_, clip, maximum, minimum
 from passes.rewriting.constants import Known
 from passes.rewriting.pattern import Rule, rule
-from passes.rules.common import combine, spread
+from passes.rules.common import FLOATS, combine, spread
 
 
 def _combine(x: Value, **constants: Known) -> bool:

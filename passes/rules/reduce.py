@@ -14,17 +14,18 @@ import numpy as np
 
 from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, equal, less, product, symbol
-from graphc.ir.dtypes import ALL, FLOATS, INTEGERS, DType, bool_, dtype
+from graphc.ir.dtypes import ALL, INTEGERS, DType, bool_, dtype
 from graphc.ir.op import OpDef
 from graphc.ir.value import Value
 from graphc.ops.convert import size_beside
-from graphc.ops.declare import NUMBERS, like
+from graphc.ops.declare import like
 from graphc.ops.move.shape import broadcast_to_op, permuted, rearranged, with_shape
 from graphc.ops.pointwise.arithmetic import negative
 from graphc.ops.reduce.axes import all_op, any_op, max_op, min_op, prod_op, sum_op
 from graphc.ops.reduce.core import reduced_shape
 from passes.rewriting.constants import Known
 from passes.rewriting.pattern import Rule, rule
+from passes.rules.common import FLOATS, NUMBERS
 
 Axes = tuple[int, ...]
 

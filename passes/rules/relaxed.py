@@ -7,7 +7,7 @@ Whether a product is also needed by itself makes no difference, as what is fetch
 from __future__ import annotations
 
 from graphc.ir.builder import apply
-from graphc.ir.dtypes import FLOATS, DType, float32
+from graphc.ir.dtypes import DType, float32
 from graphc.ir.op import OpDef
 from graphc.ops.pointwise.fast import approximate, fma
 from graphc.ops.pointwise.math import (
@@ -20,6 +20,7 @@ from graphc.ops.pointwise.math import (
     tanh_op,
 )
 from passes.rewriting.pattern import Identity, Rule, rule
+from passes.rules.common import FLOATS
 
 
 def _faster(accurate: OpDef, dtypes: tuple[DType, ...] = FLOATS) -> Rule:

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from graphc.ir.dtypes import FLOATS
 from graphc.ops.pointwise.arithmetic import sqrt
 from graphc.ops.pointwise.math import cosh, erf, erfc, exp, expm1, log, log1p, sigmoid, sinh, tanh
 from graphc.ops.pointwise.rounding import abs_
 from passes.rewriting.pattern import Rule, rule
+from passes.rules.common import FLOATS
 
 _better = partial(rule, numerics="T", dtypes=FLOATS, bound=8.0, domain=(0.5, 4.0))
 """The domain is where nothing cancels yet; beyond it only the right side is accurate."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphc.ir.dtypes import FLOATS
 from graphc.ir.value import Value
 from graphc.ops.creation import ones_like
 from graphc.ops.pointwise.arithmetic import power, sqrt
@@ -19,7 +18,7 @@ from graphc.ops.pointwise.logic import equal, where
 from graphc.ops.pointwise.math import exp2
 from passes.rewriting.constants import Known
 from passes.rewriting.pattern import Rule, rule
-from passes.rules.common import normal, powers_of_two
+from passes.rules.common import FLOATS, normal, powers_of_two
 
 
 def _square(x: Value) -> Value:

@@ -74,7 +74,7 @@ COMMON = [
     "Sequential", "Parameter", "LSTM", "GRU", "BatchNorm2d", "Dropout", "MultiheadAttention",
     "GradientTape", "function", "reduce_sum", "reduce_mean", "cast",
     "global_variables_initializer", "get_variable", "keras", "Adagrad", "LBFGS", "lr_scheduler",
-    "randint", "fft", "linalg", "csingle", "float16", "bfloat16",
+    "randint", "fft", "linalg", "csingle", "half",
 ]  # fmt: skip
 
 

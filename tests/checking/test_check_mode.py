@@ -13,13 +13,13 @@ import graphc as gx
 from graphc.base.errors import VerifyError
 from graphc.base.options import Options
 from graphc.extraction import extract
-from graphc.ir.dtypes import FLOATS
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph
 from passes.infra.base import PassContext
 from passes.infra.manager import Step, run_pipeline
 from passes.rewriting.pattern import Rule, rule
 from passes.rewriting.rewrite import RuleSet, rewrite
+from passes.rules.common import FLOATS
 
 CHECK = Options(check=True)
 

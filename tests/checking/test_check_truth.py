@@ -32,7 +32,7 @@ from graphc.checking.true_values import true_values
 from graphc.compiling.compiler import compile_graph
 from graphc.extraction import extract
 from graphc.ir.dims.expressions import dim_max, dim_min, symbol
-from graphc.ir.dtypes import FLOATS, int64
+from graphc.ir.dtypes import COMPUTED_FLOATS, int64
 from graphc.kernel.builder import KernelBuilder
 from graphc.ops.reduce.axes import min_op
 from graphc.ops.reduce.core import reduce_min_op
@@ -102,7 +102,7 @@ def test_rewritings_inside_of_regions_pass() -> None:
     assert checked(build) == []
 
 
-T = {"numerics": "T", "dtypes": FLOATS}
+T = {"numerics": "T", "dtypes": COMPUTED_FLOATS}
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_programs_whose_sizes_must_fit_are_checked(build: Any) -> None:
 
 
 def test_faults_behind_guards_are_found() -> None:
-    wrong = rule("wrong", lambda x: (gx.sinh(x), x), dtypes=FLOATS)
+    wrong = rule("wrong", lambda x: (gx.sinh(x), x), dtypes=COMPUTED_FLOATS)
     with gx.Graph() as g:
         a, b = pair()
         y = gx.sinh(a + b) * np.ones(17, "float32") + gx.sum(b)

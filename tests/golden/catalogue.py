@@ -36,7 +36,7 @@ from graphc.codegen.math.calls import NAMES, emit_function
 from graphc.compiling.compiler import levels_of
 from graphc.extraction import Extraction, extract
 from graphc.frontend.structure import leaves
-from graphc.ir.dtypes import ALL
+from graphc.ir.dtypes import COMPUTED
 from graphc.ir.effect import Effect
 from graphc.ir.text.printer import print_graph
 from graphc.kernel.printer import kernel_key
@@ -153,7 +153,7 @@ def _of_run_time(column: str) -> Texts:
 
 def _of_products(column: str) -> Texts:
     texts: Texts = {}
-    for dtype in ALL:
+    for dtype in COMPUTED:
         for packed in (False, True) if dtype.is_float else (False,):
             texts |= _labelled(*gemm_library(dtype, named(column), packed))
     return texts

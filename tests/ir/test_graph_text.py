@@ -224,7 +224,7 @@ HEAD = 'graph "g" (%0: float32[4], %1: float32[n]) {\n'
         ("  %2 = test.tag(%0) {a = 1, a = 2} : float32[4]\n}", "given twice", 2, 29),
         ("  %2 = test.tag(%0) {a = foo} : float32[4]\n}", "expected an attribute", 2, 26),
         ("  %2 = test.tag(%0) {a = (1)} : float32[4]\n}", "a tuple of one", 2, 28),
-        ("  %2 = test.tag(%0) {a = @float16} : float32[4]\n}", "unknown dtype", 2, 27),
+        ("  %2 = test.tag(%0) {a = @float17} : float32[4]\n}", "unknown dtype", 2, 27),
         ("  %2 = test.tag(%0) {a = dim(n +)} : float32[4]\n}", "expected a value", 2, 30),
         ("  %2 = test.tag(%0) {a = dim(n} : float32[4]\n}", "unclosed", 2, 29),
         ("  %2 = test.tag(%0) {a = nan:0x0} : float32[4]\n}", "not a NaN", 2, 26),

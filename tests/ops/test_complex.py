@@ -194,10 +194,11 @@ def test_lengths_neither_overflow_nor_vanish(dtype: str) -> None:
 
 
 def test_promotion_is_numpys() -> None:
-    for one in EVERY:
-        for other in EVERY:
+    numpys = [one for one in EVERY if one.numpy.isbuiltin == 1]
+    for one in numpys:
+        for other in numpys:
             assert promote(one, other) == np.promote_types(one.numpy, other.numpy)
-    for one in EVERY:
+    for one in numpys:
         wanted = np.result_type(np.zeros(1, one.numpy), 1j)
         assert promote_weak(one, 1j) == wanted
         if one.is_complex:

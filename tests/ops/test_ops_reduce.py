@@ -37,7 +37,7 @@ def close(got: Any, wanted: Any) -> None:
     np.testing.assert_allclose(got, wanted, rtol=rtol, atol=rtol)
 
 
-@pytest.mark.parametrize("element", ALL, ids=str)
+@pytest.mark.parametrize("element", [e for e in ALL if e.numpy.isbuiltin == 1], ids=str)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions_are_numpy_s(name: str, element: DType) -> None:
     x = np.random.default_rng(0).integers(0, 3, (2, 3, 4)).astype(element.numpy)
@@ -146,7 +146,7 @@ def test_logsumexp_of_infinities_and_large_numbers() -> None:
 
 
 @pytest.mark.parametrize("name", ["cumsum", "cumprod"])
-@pytest.mark.parametrize("element", ALL, ids=str)
+@pytest.mark.parametrize("element", [e for e in ALL if e.numpy.isbuiltin == 1], ids=str)
 def test_running_sums(name: str, element: DType) -> None:
     x = np.random.default_rng(0).integers(0, 3, (3, 4)).astype(element.numpy)
     for axis in (None, 0, 1, -1):

@@ -42,7 +42,7 @@ def places_of(array: Any, down: bool) -> Any:
     return array.shape[-1] - 1 - np.flip(flipped, -1)
 
 
-@pytest.mark.parametrize("element", ALL, ids=str)
+@pytest.mark.parametrize("element", [e for e in ALL if e.numpy.isbuiltin == 1], ids=str)
 def test_rows_of_any_length_are_sorted_as_numpy_does(element: DType) -> None:
     rng = np.random.default_rng(0)
     with gx.Graph() as graph:

@@ -24,7 +24,7 @@ from graphc.codegen.gemm.builder import Builder
 from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.storage import element_of
 from graphc.codegen.llvm.types import ltype
-from graphc.ir.dtypes import FLOATS, DType, bool_
+from graphc.ir.dtypes import COMPUTED_FLOATS, DType, bool_
 from graphc.kernel.panels import depth_limit, even_depth, pack, panel_width
 from graphc.runtime.jit import Library, compile_object
 
@@ -49,7 +49,7 @@ def targets() -> dict[str, Target]:
 
 TARGETS = targets()
 every_target = pytest.mark.parametrize("target", TARGETS)
-every_float = pytest.mark.parametrize("dtype", FLOATS, ids=str)
+every_float = pytest.mark.parametrize("dtype", COMPUTED_FLOATS, ids=str)
 
 
 class Products:

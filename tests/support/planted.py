@@ -9,7 +9,6 @@ import pytest
 import graphc as gx
 import passes.graph.simplify
 from graphc.codegen.kernels import primitives, tiled_transpose
-from graphc.ir.dtypes import FLOATS
 from graphc.ir.graph import Node
 from graphc.ir.value import Value
 from graphc.kernel.ir import Kernel
@@ -20,6 +19,7 @@ from passes.plan import in_place
 from passes.rewriting.pattern import Rule, rule
 from passes.rewriting.rewrite import RuleSet
 from passes.rules import ALGEBRA
+from passes.rules.common import FLOATS
 
 WRONG_RULE = "sinh-times"
 WRONG_DIFFERENCE = "planted-sub-self"

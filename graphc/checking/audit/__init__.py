@@ -28,7 +28,7 @@ from graphc.compiling.compiled import Compiled
 from graphc.compiling.compiler import compile_graph
 from graphc.extraction import Extraction
 from graphc.ir.attributes import Array
-from graphc.ir.dtypes import floating
+from graphc.ir.dtypes import dtype, floating
 from passes.infra.base import Decision
 from passes.pipeline import INEXACT
 
@@ -92,7 +92,7 @@ class _Results:
         self._pairs = pairs
         self._exact: dict[int, tuple[Doubles, Doubles]] = {}
         for place, pair in enumerate(pairs):
-            if pair.wide is not None and np.finfo(pair.computed.dtype).nmant + 1 < shadow.digits:
+            if pair.wide is not None and dtype(pair.computed.dtype).digits < shadow.digits:
                 self._exact[place] = shadow.parts(pair.wide)
 
     def errors(self, outputs: Sequence[Array]) -> Iterator[tuple[int, Doubles]]:

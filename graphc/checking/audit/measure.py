@@ -14,6 +14,7 @@ import numpy as np
 
 from graphc.checking.audit.shadow import Doubles
 from graphc.ir.attributes import Array
+from graphc.ir.dtypes import dtype
 from graphc.ir.graph import Node
 from graphc.ops.pointwise.math import log1p_op
 
@@ -50,14 +51,15 @@ class Finding:
 
 def ulp_errors(computed: Array, high: Doubles, low: Doubles) -> Doubles:
     """Per element |computed - (high + low)| in units of the last place of the computed dtype."""
-    info = np.finfo(computed.dtype)
+    numbers = dtype(computed.dtype).format
+    least = 1 - numbers.bias
     with np.errstate(all="ignore"):
         wide = computed.astype(np.float64)
-        magnitude = np.minimum(np.abs(high), float(info.max))
-        exponent = np.where(magnitude == 0, info.minexp, np.frexp(magnitude)[1])
-        exponent = np.maximum(exponent, info.minexp + 1)
+        magnitude = np.minimum(np.abs(high), numbers.largest)
+        exponent = np.where(magnitude == 0, least, np.frexp(magnitude)[1])
+        exponent = np.maximum(exponent, least + 1)
         errors = np.abs((wide - high) - low)
-        errors = np.ldexp(errors, (info.nmant + 1) - exponent)
+        errors = np.ldexp(errors, numbers.significand - exponent)
         same = wide == high.astype(computed.dtype)
         agree = (np.isnan(wide) & np.isnan(high)) | (same & ~np.isfinite(wide))
         wrong = np.isfinite(wide) & np.isfinite(high)
@@ -86,7 +88,7 @@ def findings(
         _add(result, "overflow", infinite & ~pole, computed, "gives")
     if missing.any() and not any(np.isnan(operand).any() for operand in operands):
         _add(result, "invalid", missing, computed, "gives")
-    tiny = np.finfo(computed.dtype).tiny
+    tiny = dtype(computed.dtype).format.smallest_normal
     with np.errstate(all="ignore"):
         small = (np.abs(exact) < tiny) & (exact != 0) & (np.abs(computed) < tiny)
     if small.any() and not any(_has_subnormal(operand) for operand in operands):
@@ -95,7 +97,8 @@ def findings(
 
 
 def _has_subnormal(array: Array) -> bool:
-    return bool(((np.abs(array) < np.finfo(array.dtype).tiny) & (array != 0)).any())
+    least = dtype(array.dtype).format.smallest_normal
+    return bool(((np.abs(array) < least) & (array != 0)).any())
 
 
 def _at_pole(node: Node, operands: Sequence[Array], shape: tuple[int, ...]) -> Array:
@@ -129,7 +132,7 @@ def cancellation(
         exact: its shadow.
         magnitudes: the sum of the magnitudes of its terms.
     """
-    digits = np.finfo(computed.dtype).nmant + 1
+    digits = dtype(computed.dtype).digits
     with np.errstate(all="ignore"):
         bits = np.log2(magnitudes) - np.log2(np.abs(exact))
         bits = np.where(np.isfinite(magnitudes), np.clip(bits, 0, digits), 0)

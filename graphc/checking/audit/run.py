@@ -20,7 +20,7 @@ from graphc.checking.audit.report import Event, LineError
 from graphc.checking.audit.shadow import Shadow, Wide, is_float, sum_of_magnitudes
 from graphc.checking.interpreter import bind_dims
 from graphc.ir.attributes import Array
-from graphc.ir.dtypes import floating
+from graphc.ir.dtypes import dtype, floating
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.control import cond_op, while_op
@@ -143,7 +143,7 @@ class ShadowRun:
         for value, array, shadow, alone in zip(node.outputs, computed, wide, own, strict=True):
             result[value] = Pair(array, shadow)
             if shadow is not None and alone is not None:
-                if np.finfo(array.dtype).nmant + 1 >= self._shadow.digits:
+                if dtype(array.dtype).digits >= self._shadow.digits:
                     self.unmeasured += 1
                 else:
                     self._measure(node, value, inputs, sizes, array, shadow, alone)

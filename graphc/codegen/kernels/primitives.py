@@ -14,6 +14,11 @@ from graphc.codegen.kernels.float_parts import (
     emit_nextafter,
     emit_significand,
 )
+from graphc.codegen.kernels.narrow_floats import (
+    emit_narrowed,
+    emit_odd_float32,
+    emit_widened,
+)
 from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.lanes import any_lane
@@ -22,7 +27,7 @@ from graphc.codegen.llvm.types import I1
 from graphc.codegen.math.calls import NAMES, emit_function
 from graphc.codegen.math.common import INFINITY, NAN, FloatMath
 from graphc.codegen.math.fmod import emit_remainder
-from graphc.ir.dtypes import DType
+from graphc.ir.dtypes import DType, float64
 
 Emitter = Callable[[FunctionEmitter, Sequence[Reg], DType], Reg]
 
@@ -43,6 +48,12 @@ def emit_cast(e: FunctionEmitter, operand: Reg, source: DType, target: DType) ->
     """Conversion as ``kernel.scalar.cast`` has it: floats truncate and saturate, NaN gives 0."""
     if source is target:
         return operand
+    if source.computed is not source:
+        assert target is source.computed, f"{source} becomes {source.computed} before {target}"
+        return emit_widened(e, operand, source)
+    if target.computed is not target:
+        single = emit_odd_float32(e, operand) if source is float64 else operand
+        return emit_narrowed(e, single, target)
     element = element_of(target)
     if target.kind == "bool":
         return operand.differs(0)

@@ -11,7 +11,7 @@ from graphc.codegen.kernels.scope import EmitterTable, KernelScope
 from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg, is_literal
 from graphc.codegen.llvm.lanes import any_lane, first_lane
-from graphc.codegen.llvm.storage import element_of
+from graphc.codegen.llvm.storage import element_of, literal
 from graphc.codegen.llvm.types import I64, ltype
 from graphc.kernel.statements.scalars import Apply, Cast, Check, Const, DimValue
 from graphc.plan.abi import INDEX_ERROR
@@ -19,7 +19,8 @@ from graphc.plan.abi import INDEX_ERROR
 
 def emit_const(k: KernelScope, statement: Const) -> None:
     """Binds a literal."""
-    k.bind(statement.result, k.e.const(statement.value, ltype(element_of(statement.result.dtype))))
+    dtype = statement.result.dtype
+    k.bind(statement.result, k.e.const(literal(statement.value, dtype), ltype(element_of(dtype))))
 
 
 def emit_dim_value(k: KernelScope, statement: DimValue) -> None:

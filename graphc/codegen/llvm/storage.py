@@ -1,10 +1,13 @@
 """Elements in memory and in registers: the type of each, and how one becomes the other.
 
-The two differ for bool, which takes a byte in memory and is a truth value in a register. Code
-that loads and stores elements goes through here.
+The two differ for bool, which takes a byte in memory and is a truth value in a register. Floats of
+16 bits are words in both: registers have them as numbers only once they are converted. Code that
+loads and stores elements goes through here.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg
@@ -18,7 +21,17 @@ def element_of(dtype: DType) -> str:
     """LLVM's name for an element in a register."""
     if dtype.kind == "bool":
         return "i1"
-    return _FLOATS[dtype.format] if dtype.is_float else f"i{dtype.bits}"
+    if dtype.is_float and dtype.computed is dtype:
+        return _FLOATS[dtype.format]
+    return f"i{dtype.bits}"
+
+
+def literal(value: bool | int | float, dtype: DType) -> bool | int | float:
+    """A number of a dtype as the element in a register is written."""
+    if dtype.computed is dtype:
+        return value
+    with np.errstate(all="ignore"):
+        return int(np.array(value, dtype.numpy).view(f"u{dtype.bytes}"))
 
 
 def storage(dtype: DType) -> str:
@@ -36,4 +49,4 @@ def to_storage(e: FunctionEmitter, value: Reg, dtype: DType) -> Reg:
     return e.convert("zext", value, "i8") if dtype.kind == "bool" else value
 
 
-__all__ = ["element_of", "from_storage", "storage", "to_storage"]
+__all__ = ["element_of", "from_storage", "literal", "storage", "to_storage"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from functools import cache
 
-from graphc.ir.dtypes import FloatFormat, float32, float64
+from graphc.ir.dtypes import FloatFormat, float16, float32, float64
 
-_FLOATS = {"float": float32.format, "double": float64.format}
+_FLOATS = {"half": float16.format, "float": float32.format, "double": float64.format}
 
 
 class LType:
@@ -17,7 +17,7 @@ class LType:
 
     Attributes:
         text: its spelling.
-        is_float: whether elements are float or double.
+        is_float: whether elements are half, float or double.
         bits: width of one element.
         suffix: how intrinsics spell the type: f32, v16f32, i64.
         truth: the type of what a comparison of two such operands gives.

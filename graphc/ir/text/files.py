@@ -13,14 +13,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, Any
 
-import numpy as np
-
 from graphc.base.errors import ParseError
 from graphc.base.paths import FileUse
 from graphc.base.source import caller
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph
-from graphc.ir.text.archive import read_arrays
+from graphc.ir.text.archive import read_arrays, write_arrays
 from graphc.ir.text.parser import parse_graph
 from graphc.ir.text.printer import payloads, print_graph
 
@@ -54,7 +52,7 @@ def save_graph(path: str | os.PathLike[str], graph: Graph) -> None:
         arrays: dict[str, Any] = payloads(graph)
         beside = name + ".npz"
         if arrays:
-            replace_file(beside, lambda file: np.savez(file, **arrays))
+            replace_file(beside, lambda file: write_arrays(file, arrays))
         replace_file(name, lambda file: file.write(text.encode()))
         if not arrays and os.path.exists(beside):
             os.unlink(beside)

@@ -21,12 +21,13 @@ from graphc.base.errors import DTypeError, ShapeError
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply, apply_to
 from graphc.ir.dims.expressions import equal
-from graphc.ir.dtypes import COMPLEX, FLOATS, DType, complex_of
+from graphc.ir.dtypes import COMPLEX, COMPUTED_FLOATS, DType, complex_of
 from graphc.ir.lowering import Decompose, Reinterpret
 from graphc.ir.op import Domain, Linear, OpDef, register
 from graphc.ir.surface import surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
+from graphc.ops.convert import converted
 from graphc.ops.guards import guarded, show, unproved
 
 
@@ -36,7 +37,7 @@ def _sample(random: Any, dtype: DType, *shape: int) -> Any:
 
 
 def _needs(name: str, given: TensorType, is_complex: bool) -> None:
-    if given.dtype not in (COMPLEX if is_complex else FLOATS):
+    if given.dtype not in (COMPLEX if is_complex else COMPUTED_FLOATS):
         kind = "complex numbers" if is_complex else "floats"
         raise DTypeError(f"{name} takes {kind}, not {given.dtype}", hint="convert with astype")
 
@@ -49,6 +50,7 @@ def viewed_as_complex(value: Value) -> Value:
     message = "view_as_complex of {}, whose last axis is not 2"
     sizes = [(value.shape[-1], 2)] if value.ndim else []
     guards = unproved(sizes, message, value.shape)
+    value = converted(value, value.dtype.computed)
     return apply(view_as_complex_op, value, **guarded(guards))
 
 
@@ -111,7 +113,9 @@ view_as_complex_op = register(
         reference=_as_complex,
         derivative=Linear(_as_complex_transpose),
         lowering=Reinterpret(),
-        domain=Domain(FLOATS, example=lambda random, dtype: ([_sample(random, dtype, 3, 2)], {})),
+        domain=Domain(
+            COMPUTED_FLOATS, example=lambda random, dtype: ([_sample(random, dtype, 3, 2)], {})
+        ),
         of_complex="whole",
     )
 )
@@ -195,7 +199,7 @@ complex_op = register(
         ),
         lowering=Decompose(_interleaved),
         domain=Domain(
-            FLOATS,
+            COMPUTED_FLOATS,
             example=lambda random, dtype: (
                 [_sample(random, dtype, 3, 4), _sample(random, dtype, 3, 4)],
                 {},
@@ -213,7 +217,7 @@ def halves(value: Value) -> tuple[Value, Value]:
 
 def joined(re: Value, im: Value) -> Value:
     """The complex value of two parts of one shape."""
-    return apply(complex_op, re, im)
+    return apply(complex_op, *(converted(part, part.dtype.computed) for part in (re, im)))
 
 
 def conj(value: Value) -> Value:

@@ -16,12 +16,13 @@ from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, equal
-from graphc.ir.dtypes import FLOATS, DType
+from graphc.ir.dtypes import COMPUTED_FLOATS, DType
 from graphc.ir.lowering import Native
 from graphc.ir.op import Domain, Linear, NotDifferentiable, OpDef, register
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.routines.fourier import FFT_TABLE, SCALES, table_of, table_size, transformed
+from graphc.ops.convert import converted
 from graphc.ops.guards import guarded, nonempty_pair, show, unproved
 from graphc.ops.source import constant_beside
 
@@ -58,7 +59,7 @@ fft_table_op = register(
         derivative=NotDifferentiable("it depends on sizes alone"),
         lowering=Native("fft_table", (0, 1), _table_numbers, tabulates=True),
         numerics="R",
-        domain=Domain(FLOATS, example=_table_example),
+        domain=Domain(COMPUTED_FLOATS, example=_table_example),
     )
 )
 
@@ -126,7 +127,7 @@ fft_op = register(
         derivative=Linear(_fft_transpose, fixed=(1,)),
         lowering=Native("fft", (2, 1, 2), _fft_numbers),
         numerics="R",
-        domain=Domain(FLOATS, example=_fft_example),
+        domain=Domain(COMPUTED_FLOATS, example=_fft_example),
     )
 )
 
@@ -134,9 +135,12 @@ fft_op = register(
 def transform_pairs(pairs: Value, inverse: bool, scale: str, name: str) -> Value:
     """The transforms of rows [..., n, 2]; the scale is one of ``SCALES``.
 
+    Those of narrow floats are of float32, as NumPy's are.
+
     Raises:
         ShapeError: for rows without a number, naming the function.
     """
+    pairs = converted(pairs, pairs.dtype.computed)
     table = table_for(pairs, pairs.shape[-2], name)
     return apply(fft_op, pairs, table, inverse=inverse, scale=scale)
 

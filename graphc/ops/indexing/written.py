@@ -18,6 +18,8 @@ from graphc.ops.indexing.core import raveled
 from graphc.ops.indexing.scatter import How, scattered
 from graphc.ops.move.shape import with_shape
 
+_KINDS = ("bool", "uint", "int", "float")
+
 
 def as_update(values: Any, beside: Value) -> Value:
     """Updates in the dtype of what they update.
@@ -36,7 +38,7 @@ def as_update(values: Any, beside: Value) -> Value:
             raise _no_cast(f"a Python {type(values).__name__}", element)
         return in_dtype(values, element, beside)
     given = as_value(values, beside)
-    if not np.can_cast(given.dtype.numpy, element.numpy, "same_kind"):
+    if _KINDS.index(given.dtype.kind) > _KINDS.index(element.kind):
         raise _no_cast(str(given.dtype), element)
     return converted(given, element)
 

@@ -13,7 +13,7 @@ import numpy as np
 from graphc.base.errors import ShapeError
 from graphc.base.target import host
 from graphc.ir.attributes import Attributes
-from graphc.ir.dtypes import FLOATS, DType
+from graphc.ir.dtypes import COMPUTED_FLOATS, DType
 from graphc.ir.lowering import Contraction
 from graphc.ir.op import Domain, NotDifferentiable, OpDef, register
 from graphc.ir.types import TensorType
@@ -56,6 +56,6 @@ contract_panels_op = register(
         derivative=NotDifferentiable("the compiler makes it after differentiation"),
         lowering=Contraction(),
         numerics="R",
-        domain=Domain(dtypes=FLOATS, example=_example),
+        domain=Domain(dtypes=COMPUTED_FLOATS, example=_example),
     )
 )

@@ -7,7 +7,7 @@ means what the accurate one means; it is special values aside only farther from 
 from __future__ import annotations
 
 from graphc.ir.builder import apply
-from graphc.ir.dtypes import FLOATS
+from graphc.ir.dtypes import COMPUTED_FLOATS
 from graphc.ir.op import NotDifferentiable, OpDef
 from graphc.ir.value import Value
 from graphc.ops.declare import pointwise
@@ -57,7 +57,7 @@ APPROXIMATE: dict[OpDef, OpDef] = {
 fma_op = pointwise(
     "fma",
     "x * y + z, rounded once; the flag `contract` lets the compiler take it.",
-    FLOATS,
+    COMPUTED_FLOATS,
     derivative=_CHOSEN_LATE,
 )
 

@@ -23,6 +23,7 @@ from graphc.ir.dtypes import (
     DTypeLike,
     bool_,
     dtype,
+    kind_of,
     uint64,
 )
 from graphc.ir.lowering import Pointwise
@@ -310,7 +311,7 @@ where_op = register(
         infer=_where_type,
         reference=lambda condition, x, y, seldom=False: np.where(condition, x, y),
         derivative=Linear(_where_transpose, fixed=(0,)),
-        lowering=Pointwise("select"),
+        lowering=Pointwise("select", keeps_words=True),
         of_complex=each_part,
         domain=Domain(ALL, example=_where_example),
     )
@@ -342,7 +343,7 @@ def _in_graph(x: Any, y: Any, beside: Value) -> tuple[Value, Value]:
     else:
         common = np.result_type(left, right)
         weak = {"f": np.dtype(np.float32), "c": np.dtype(np.complex64)}
-        common = weak.get(common.kind, common)
+        common = weak.get(kind_of(common), common)
     element = dtype(common)
     return constant_beside(left, element, beside), constant_beside(right, element, beside)
 
@@ -376,7 +377,9 @@ astype_op = register(
         infer=_astype_type,
         reference=lambda x, dtype: cast(x, dtype),
         derivative=Linear(_astype_transpose),
-        lowering=Pointwise(lambda b, operands, attrs: b.cast(operands[0], attrs["dtype"])),
+        lowering=Pointwise(
+            lambda b, operands, attrs: b.cast(operands[0], attrs["dtype"]), keeps_words=True
+        ),
         of_complex=complex_conversion,
         domain=Domain(ALL, example=_astype_example),
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
-from graphc.ir.dtypes import FLOATS, DType, int32
+from graphc.ir.dtypes import COMPUTED_FLOATS, FLOATS, DType, int32
 from graphc.ir.op import Linear, NotDifferentiable, OpDef
 from graphc.ir.surface import surface
 from graphc.ir.value import Value
@@ -86,14 +86,17 @@ def _is_infinity(value: Value, which: float) -> Value:
 nextafter_op = pointwise(
     "nextafter",
     "The float next to x on the side of y; y where both are equal.",
-    FLOATS,
+    COMPUTED_FLOATS,
     derivative=NotDifferentiable("the next float is no smooth function of a float"),
 )
 
 
 @surface
 def nextafter(x: Any, y: Any) -> Value:
-    """The float next to x on the side of y; y where both are equal, NaN beside NaN."""
+    """The float next to x on the side of y; y where both are equal, NaN beside NaN.
+
+    Of float32 and float64; floats of 16 bits are computed with in float32, which has others.
+    """
     return apply(nextafter_op, *float_operands(x, y))
 
 

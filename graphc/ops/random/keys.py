@@ -25,6 +25,7 @@ from graphc.ops.declare import like
 from graphc.ops.guards import check_size, show, unproved
 from graphc.ops.move.joining import stack
 from graphc.ops.move.shape import broadcast_to, stretched, with_shape
+from graphc.ops.pointwise.rounding import floor
 from graphc.ops.random.philox import DRAWS, FOLDS, KEYS, check_key, draw_op, philox_op
 from graphc.ops.source import constant
 
@@ -88,8 +89,15 @@ def fitted(given: Any, name: str, *parameters: Value) -> tuple[tuple[Dim, ...], 
 
 
 def drawn(key: Value, law: str, shape: tuple[Dim, ...], dtype: DType) -> Value:
-    """Draws of a law that has no parameters."""
-    return apply(draw_op, key, law=law, shape=shape, dtype=dtype, purpose=DRAWS)
+    """Draws of a law that has no parameters.
+
+    Narrow floats are rounded draws of what they are computed in. Uniform ones are rounded down, to
+    as many digits as the dtype has, so that none is 1.
+    """
+    value = apply(draw_op, key, law=law, shape=shape, dtype=dtype.computed, purpose=DRAWS)
+    if law == "uniform" and dtype.computed is not dtype:
+        value = floor(value * 2.0**dtype.digits) * 2.0**-dtype.digits
+    return converted(value, dtype)
 
 
 def element_type(given: DTypeLike, kinds: str, name: str) -> DType:

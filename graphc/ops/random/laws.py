@@ -99,6 +99,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Value:
     """
     source = key_of(key, "bernoulli")
     chance = float_operand(p)
+    chance = converted(chance, chance.dtype.computed)
     dims, (chance,) = fitted(shape, "bernoulli", chance)
     return less(drawn(source, "uniform", dims, chance.dtype), chance)
 
@@ -211,6 +212,7 @@ def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None) -> Val
         int64 indices.
     """
     source, weights = key_of(key, "categorical"), float_operand(logits)
+    weights = converted(weights, weights.dtype.computed)
     moved = surface_function("moveaxis")(weights, axis, -1)
     batch = moved.shape[:-1]
     dims = batch if shape is None else shape_of(shape, "categorical")
@@ -236,10 +238,11 @@ def dropout(key: Any, x: Any, rate: Any = 0.5) -> Value:
         raise DTypeError(
             f"dropout: a rate of {shown(rate)}", where=caller(), hint="it is from 0 to 1"
         )
-    chance = in_dtype(rate, given.dtype, given)
-    u = drawn(source, "uniform", given.shape, given.dtype)
+    chance = in_dtype(rate, given.dtype.computed, given)
+    u = drawn(source, "uniform", given.shape, chance.dtype)
     kept = u >= chance
-    return where(kept, given / where(chance < 1, 1 - chance, like(1, chance)), like(0, given))
+    scale = converted(where(chance < 1, 1 - chance, like(1, chance)), given.dtype)
+    return where(kept, given / scale, like(0, given))
 
 
 __all__ = [

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
-from graphc.ir.dtypes import FLOATS, float64
+from graphc.ir.dtypes import COMPUTED_FLOATS, FLOATS, float64
 from graphc.ir.lowering import ElementBuilder, Scalar
 from graphc.ir.op import NotDifferentiable, OpDef
 from graphc.ir.value import Value
@@ -54,7 +54,7 @@ def _portable(
 log_op = _portable(
     "portable_log",
     "The natural logarithm within 2 ulp, with the same bits on every target.",
-    FLOATS, log_any, 0.0, 9.0,
+    COMPUTED_FLOATS, log_any, 0.0, 9.0,
 )  # fmt: skip
 
 exp_op = _portable(

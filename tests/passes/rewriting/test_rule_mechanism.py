@@ -14,7 +14,7 @@ from graphc.base.options import Options
 from graphc.checking.interpreter import evaluate
 from graphc.checking.samples import specials
 from graphc.extraction import extract
-from graphc.ir.dtypes import FLOATS, INTEGERS, DType, float32, int32
+from graphc.ir.dtypes import INTEGERS, DType, float32, int32
 from graphc.ir.graph import Graph
 from graphc.ir.surface import surface_function
 from graphc.ops.creation import zeros_like
@@ -26,6 +26,7 @@ from passes.infra.base import PassContext
 from passes.rewriting.pattern import Rule, record, rule
 from passes.rewriting.rewrite import RuleSet, rewrite
 from passes.rules import ALGEBRA
+from passes.rules.common import FLOATS
 
 
 def graph_of(build: Any, *dtypes: str, shape: tuple[int, ...] = (4,)) -> Graph:

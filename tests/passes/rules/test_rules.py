@@ -15,7 +15,7 @@ from graphc.base.options import Options
 from graphc.checking.interpreter import evaluate
 from graphc.checking.samples import specials
 from graphc.extraction import extract
-from graphc.ir.dtypes import ALL, FLOATS, DType, float32, float64
+from graphc.ir.dtypes import ALL, DType, float32, float64
 from graphc.ir.graph import Graph
 from graphc.ir.surface import surface_function
 from passes.graph.canonicalize import canonicalize
@@ -27,6 +27,7 @@ from passes.infra.base import PassContext
 from passes.rewriting.pattern import Rule, rule
 from passes.rewriting.rewrite import RuleSet, rewrite
 from passes.rules import ALGEBRA, RULE_SETS
+from passes.rules.common import FLOATS
 
 RULES = [
     pytest.param(rules, rule, dtype, id=f"{rule.name}-{dtype}")

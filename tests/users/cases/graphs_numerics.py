@@ -200,19 +200,19 @@ def integer_power(run: CaseRun) -> list[Any]:
     return run.fetch([a**e, b**-2.0, short ** np.int16(2)])
 
 
-@case("dtype-promotion", parts_waiting={4: "float16"})
+@case("dtype-promotion")
 def promotion(run: CaseRun) -> list[Any]:
-    names = ("i4", "f4", "i8", "u1", "i1", "u8", "b")
-    i4, f4, i8, u1, i1, u8, b = map(run.input, names)
-    return run.fetch(
-        [i4 + f4, i8 + f4, u1 + i1, u8 + i8, b + u1, f4 * 2.0, gx.divide(i4, i4), i4 * 2.0]
-    )
+    names = ("i4", "f4", "i8", "u1", "i1", "u8", "f2", "b")
+    i4, f4, i8, u1, i1, u8, f2, b = map(run.input, names)
+    sums = [i4 + f4, i8 + f4, u1 + i1, u8 + i8, f2 + f4, b + u1]
+    return run.fetch([*sums, f4 * 2.0, gx.divide(i4, i4), i4 * 2.0])
 
 
-@case("dtype-int-reduce", parts_waiting={4: "float16", 5: "float16"})
-def integer_accumulators(run: CaseRun) -> list[Any]:
-    u, i, m = (run.input(name) for name in "uim")
-    return run.fetch([u.sum(), u.mean(), i.sum(), gx.cumsum(i), m @ m.T, i.mean()])
+@case("dtype-int-reduce")
+def accumulators(run: CaseRun) -> list[Any]:
+    u, i, h, m = (run.input(name) for name in "uihm")
+    sums = [u.sum(), u.mean(), i.sum(), gx.cumsum(i), h.mean(), h.sum()]
+    return run.fetch([*sums, m @ m.T, i.mean()])
 
 
 @case("sort-nan")
