@@ -15,6 +15,7 @@ from graphc.codegen.routines.fourier.real import roots_size
 from graphc.codegen.routines.fourier.roots import emit_roots
 from graphc.codegen.routines.fourier.transforms import (
     aligned,
+    clear,
     convolution,
     head,
 )
@@ -107,7 +108,7 @@ def emit_table(module: ModuleEmitter, name: str, v: Vectors, direct: str) -> str
     whole = Cell(length)
     is_direct = f.call(way, I64, table, length).differs(0)
     with f.when(~is_direct):
-        f.fill_bytes(table, 0, HEAD * v.dtype.bytes)
+        clear(f, v, table, f.const(HEAD))
         least = length * 2 - 1
         best_odd, best_power = f.const(0), f.const(0)
         best = f.const(1 << 62)
@@ -139,7 +140,7 @@ def emit_table(module: ModuleEmitter, name: str, v: Vectors, direct: str) -> str
     f.call(squares, None, found.chirp, length, 0, length * 2)
     room = aligned(f, room)
     rest = v.at(f, room, size * 2)
-    f.fill_bytes(room, 0, size * (2 * v.dtype.bytes))
+    clear(f, v, room, size * 2)
     with f.each(length) as n:
         pair = v.at(f, found.chirp, n * 2)
         real = f.load(pair, v.element, v.dtype.bytes)

@@ -34,6 +34,12 @@ def aligned(f: Builder, room: Reg) -> Reg:
     return f.assign(PTR, f"inttoptr {number} to ptr")
 
 
+def clear(f: Builder, v: Vectors, base: Reg, count: Reg) -> None:
+    """Zeros from a place on; not by memset, for which some systems have a function of their own."""
+    for index, type_, _ in each_span(f, count, v.vector, masked=False):
+        f.store(f.const(0.0, type_), v.at(f, base, index), v.dtype.bytes)
+
+
 def head(f: Builder, v: Vectors, table: Reg, place: Reg | int) -> Reg:
     """A number of a table's head."""
     return f.convert("fptosi", f.load(v.at(f, table, place), v.element, v.dtype.bytes), "i64")
@@ -174,7 +180,7 @@ def emit_convolved(module: ModuleEmitter, name: str, v: Vectors, direct: str) ->
     one = f.alloca(v.element, 1, 8)
     f.store(f.const(1.0, v.element), one, v.dtype.bytes)
     f.call(product, None, first, source, found.chirp, length, swap, 0, one)
-    f.fill_bytes(v.at(f, first, length * 2), 0, (whole - length) * (2 * v.dtype.bytes))
+    clear(f, v, v.at(f, first, length * 2), (whole - length) * 2)
     f.call(direct, None, first, second, table, whole, 0, one, rest)
     f.call(product, None, first, second, found.filter, whole, 0, 0, one)
     f.call(direct, None, first, second, table, whole, 1, one, rest)
@@ -225,6 +231,7 @@ def emit_fft(module: ModuleEmitter, name: str, v: Vectors, scaled: str) -> None:
 
 __all__ = [
     "aligned",
+    "clear",
     "convolution",
     "emit_convolved",
     "emit_direct",
