@@ -13,9 +13,6 @@ from functools import cache
 from graphc.base.words import close_names, plain
 
 FORMULAS: dict[str, str] = {
-    "norm": "gx.sqrt(gx.sum(x * x))",
-    "matrix_norm": "gx.sqrt(gx.sum(x * x))",
-    "vector_norm": "gx.sqrt(gx.sum(x * x))",
 }
 """What to write, in ``x`` and ``y``."""
 
@@ -214,6 +211,9 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
      "trim_zeros unique_consecutive where_v2"),
     ("use gx.isin", "in1d"),
     ("use gx.linalg.slogdet(a).logabsdet", "logdet"),
+    ("linear algebra is in gx.linalg, by NumPy's names",
+     "linalg solve inv cholesky qr svd svdvals eigh eigvalsh slogdet det lstsq pinv norm "
+     "matrix_norm vector_norm matrix_power matrix_rank cond lu solve_triangular expm"),
     ("Fourier transforms are in gx.fft, by NumPy's names",
      "ifft rfft irfft fft2 ifft2 fftn ifftn rfft2 irfft2 rfftn irfftn hfft ihfft fftshift "
      "ifftshift fftfreq rfftfreq"),
