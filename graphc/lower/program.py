@@ -112,7 +112,7 @@ class _Planner:
         known = self._destination.pop(value, None)
         if known is None:
             known = len(self.slots)
-            self.slots.append(Slot("temporary", value._type, value.name or "", where))
+            self.slots.append(Slot("temporary", value._type, value._name or "", where))
         self.slot_of[value] = known
         return known
 
@@ -235,8 +235,9 @@ class _Planner:
     def launch(self, node: Node, launches: _Launches) -> None:
         where = node.provenance.where
         slot_of = self.slot_of
-        slots = [slot_of[value] for value in node.inputs]
-        slots += [self.made(value, where) for value in node.outputs]
+        slots = [*map(slot_of.__getitem__, node.inputs)]
+        for value in node.outputs:
+            slots.append(self.made(value, where))
         kernels = launches.kernels
         if self._checked and node in self._checked:
             slots += self._checked.pop(node)

@@ -32,10 +32,15 @@ class Singles:
     def key(self, node: Node) -> Hashable:
         """A key that is equal for nodes that share a kernel."""
         known = self._known
-        # as slots are read: programs of single operations ask for each value of a large graph
-        types = [value._type for value in (*node.inputs, *node.outputs)]
-        parts = [known.get(id(type_)) or self._enter(type_) for type_ in types]
-        return node.op, attributes.keys(node.attrs) if node.attrs else None, *parts
+        parts: list[Hashable] = [node.op, attributes.keys(node.attrs) if node.attrs else None]
+        # types as their slots are read, and no comprehensions, whose calls take as long as all else
+        for value in node.inputs:
+            type_ = value._type
+            parts.append(known.get(id(type_)) or self._enter(type_))
+        for value in node.outputs:
+            type_ = value._type
+            parts.append(known.get(id(type_)) or self._enter(type_))
+        return tuple(parts)
 
     def _enter(self, type_: TensorType) -> int:
         first = self._first.setdefault(type_, type_)

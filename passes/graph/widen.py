@@ -25,6 +25,8 @@ def is_wide(node: Node) -> bool:
 
 def widen(graph: Graph, context: PassContext) -> Graph:
     """The graph in which only moves, choices and conversions take narrow floats."""
+    if all(dtype.computed is dtype for dtype in graph.dtypes):
+        return graph
     narrow = [node for node in graph.nodes if computes_narrow(node)]
     if not narrow:
         return graph

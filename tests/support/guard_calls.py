@@ -452,19 +452,26 @@ call("unused sum", "ab b", lambda x, y: gx.ones_like(x + y))
 call("stopped", "a a a", lambda x, y, z: gx.stop_gradient(x * y) * z)
 
 
+# --- Python in a run -----------------------------------------------------------------------------
+
+call("host_call", "ab|a", lambda x: gx.host_call(np.negative, x, result_types=x, derivative=lambda xs, ys, cs: [-cs[0]]), np.negative)  # noqa: E501
+call("check", "ab b", lambda x, y: gx.check(x * y > -1, "x * y is {}", x * y, passing=x + y), lambda x, y: x + y)  # noqa: E501
+
+
 NO_OPERANDS = frozenset({"delete", "insert", "placeholder", "unstack"})
 """Public functions that take no value whose size might not fit."""
 
 OTHER_THINGS = frozenset({
-    "control_dependencies", "default_graph", "group", "load", "reset_default_graph", "save",
-    "variable",
+    "control_dependencies", "default_graph", "group", "load", "print", "reset_default_graph",
+    "save", "summary", "variable",
 })  # fmt: skip
 """Public functions of graphs and sessions; the contexts of the sweep use what of it has sizes."""
 
 IN_NO_LIBRARY = frozenset({
-    "cond of matrices", "eigh", "eigvalsh", "lstsq", "matrix_rank", "pinv", "qr", "svd", "svdvals",
+    "check", "cond of matrices", "eigh", "eigvalsh", "host_call", "lstsq", "matrix_rank", "pinv",
+    "qr", "svd", "svdvals",
 })  # fmt: skip
-"""What calls LAPACK, which libraries don't hold."""
+"""What calls LAPACK or Python, which libraries don't hold."""
 
 __all__ = ["CALLS", "IN_NO_LIBRARY", "NO_OPERANDS", "OTHER_THINGS", "Call"]
 
