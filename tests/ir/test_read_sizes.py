@@ -32,7 +32,7 @@ CONTEXTS = (
 )  # fmt: skip
 """Wrappers and carriers."""
 
-OF_DERIVATIVES = frozenset({"scatter_add_along_axis"})
+OF_DERIVATIVES = frozenset({"scatter_add_along_axis", "zeta_slope"})
 """Operations that only derivatives build."""
 
 
