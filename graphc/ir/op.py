@@ -169,6 +169,8 @@ class OpDef:
             have ``drop`` none is (``Node.checks_indices``).
         broadcasts: whether operands broadcast to the shape of the result, as NumPy's do; so it is
             of pointwise ops, and of those that decompose into them.
+        any_precision: whether the reference computes in the precision of its operands, as in long
+            doubles.
         of_complex: what is recorded instead where an operand is complex; "whole" if nodes of the
             op take complex values, None if it has no meaning for them.
     """
@@ -186,6 +188,7 @@ class OpDef:
     max_ulp: float = 0.0
     checks_indices: bool = False
     broadcasts: bool = False
+    any_precision: bool = False
     of_complex: ComplexRule | Literal["whole"] | None = None
 
     def __post_init__(self) -> None:

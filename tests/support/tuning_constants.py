@@ -45,6 +45,7 @@ FACTS: dict[str, dict[str, str]] = {
         "_LANES": "form of the routine",
         "_TOGETHER": "form of the routine",
     },
+    "graphc/codegen/routines/fourier/roots.py": {"_LANES": "form of the routine"},
     "graphc/codegen/routines/histograms.py": {
         "_LANES": "form of the routine",
         "_LONGEST": "range of a count",
@@ -80,12 +81,21 @@ FACTS: dict[str, dict[str, str]] = {
     "graphc/kernel/printer.py": {"MAXIMUM_NESTING": "limit of texts"},
     "graphc/kernel/analysis/lane_groups.py": {"MOST": "a multiple at which loops are cut"},
     "graphc/kernel/routines/fourier.py": {
+        "LOADING": "radices there is code for",
+        "ODD_PARTS": "radices there is code for",
+        "PARTS": "radices there is code for",
+        "STRAIGHT": "radices there is code for",
         "ERROR": "bound of the error",
         "HEAD": "layout of tables",
         "RADICES": "layout of tables",
         "VECTOR_BITS": "layout of tables, so bits depend on it",
         "WIDEST": "what tables hold, so bits depend on it",
     },
+    "graphc/kernel/routines/lapack.py": {
+        "BLOCK": "workspace that LAPACK is given",
+        "TOGETHER": "form of the routine",
+    },
+    "graphc/kernel/routines/matrices.py": {"LANE_BYTES": "a vector of any target"},
     "graphc/kernel/routines/searching.py": {
         "TABLES": "layout of scratch",
         "TABLE_MARGIN": "layout of scratch",

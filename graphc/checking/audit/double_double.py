@@ -23,7 +23,6 @@ from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph, Node
 from graphc.ops.linalg.matmul import contract_op
 from graphc.ops.pointwise.logic import astype_op
-from graphc.ops.sorting.counting import binsum_op
 from passes.graph.decompose import decompose
 from passes.infra.base import PassContext
 
@@ -232,7 +231,7 @@ class DoubleDoubleShadow:
             if node.op.lowering.is_coarse:
                 results = self._coarse(node, operands, sizes)
             else:
-                results = [self._core(node, operands, numeric_attributes(node, sizes))]
+                results = self._results(node, operands, numeric_attributes(node, sizes))
         return [
             result if value.dtype.is_float else None
             for value, result in zip(node.outputs, results, strict=True)
@@ -248,11 +247,25 @@ class DoubleDoubleShadow:
         values: dict[Any, Array] = dict(zip(node.inputs, operands, strict=True))
         for step in graph.nodes:
             arrays = [values[value] for value in step.inputs]
-            values[step.output] = self._core(step, arrays, numeric_attributes(step, sizes))
+            made = self._results(step, arrays, numeric_attributes(step, sizes))
+            values.update(zip(step.outputs, made, strict=True))
         return [values[value] for value in graph.outputs]
+
+    def _results(
+        self, node: Node, operands: Sequence[Array], attrs: Mapping[str, Any]
+    ) -> list[Array]:
+        if not node.op.any_precision:
+            return [self._core(node, operands, attrs)]
+        longs = [_long(array) if _is_wide(array) else array for array in operands]
+        made = node.op.reference(*longs, **attrs)
+        results = made if isinstance(made, tuple) else (made,)
+        pairs = zip(node.outputs, results, strict=True)
+        return [_from_long(part) if v.dtype.is_float else np.asarray(part) for v, part in pairs]
 
     def _core(self, node: Node, operands: Sequence[Array], attrs: Mapping[str, Any]) -> Array:
         op = node.op
+        if len(node.outputs) > 1:
+            raise _unknown(node)
         if not node.output.dtype.is_float or not any(map(_is_wide, operands)):
             plain = [array.real if _is_wide(array) else array for array in operands]
             result = np.asarray(op.reference(*plain, **attrs))
@@ -270,15 +283,19 @@ class DoubleDoubleShadow:
             return np.asarray(op.reference(*operands, **attrs))
         if op.name in FUNCTIONS:
             return _from_long(FUNCTIONS[op.name](*map(_long, operands)))
-        if op.lowering.updates is not None or op is binsum_op:
+        if op.lowering.updates is not None:
             longs = [_long(array) if _is_wide(array) else array for array in operands]
             return _from_long(op.reference(*longs, **attrs))
-        raise UnsupportedError(
-            f"a double-double audit does not know {op.name}",
-            where=node.provenance.where,
-            node=repr(node),
-            hint='precision="float64" audits float32 programs with every op',
-        )
+        raise _unknown(node)
+
+
+def _unknown(node: Node) -> UnsupportedError:
+    return UnsupportedError(
+        f"a double-double audit does not know {node.op.name}",
+        where=node.provenance.where,
+        node=repr(node),
+        hint='precision="float64" audits float32 programs with every op',
+    )
 
 
 def _is_wide(array: Array) -> bool:

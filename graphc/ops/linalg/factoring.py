@@ -85,6 +85,7 @@ cholesky_op = register(
         lowering=Native("cholesky", (2, 2), lambda inputs, attrs: inputs[0].shape[-1:]),
         numerics="R",
         checks_indices=True,
+        any_precision=True,
         domain=Domain(FLOATS, example=_positive_example),
     )
 )
@@ -201,6 +202,7 @@ lu_op = register(
         derivative=Custom(_lu_jvp, _lu_vjp),
         lowering=Native("lu", (2, 2, 1, 0), lambda inputs, attrs: inputs[0].shape[-2:]),
         numerics="R",
+        any_precision=True,
         domain=Domain(FLOATS, example=_lu_example),
     )
 )

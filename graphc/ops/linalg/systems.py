@@ -104,6 +104,7 @@ solve_op = register(
         lowering=Native("solve", (2, 2, 2), _system_numbers),
         numerics="R",
         checks_indices=True,
+        any_precision=True,
         domain=Domain(FLOATS, example=_solve_example),
     )
 )
@@ -193,6 +194,7 @@ solve_triangular_op = register(
         lowering=Native("solve_triangular", (2, 2, 2), _triangle_numbers),
         numerics="R",
         checks_indices=True,
+        any_precision=True,
         domain=Domain(FLOATS, example=_triangle_example),
     )
 )
@@ -250,6 +252,7 @@ inv_op = register(
         lowering=Native("inv", (2, 2), lambda inputs, attrs: inputs[0].shape[-1:]),
         numerics="R",
         checks_indices=True,
+        any_precision=True,
         domain=Domain(FLOATS, example=_square_example),
     )
 )

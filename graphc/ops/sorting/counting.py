@@ -134,6 +134,7 @@ binsum_op = register(
         derivative=Custom(_sum_jvp, _sum_vjp),
         lowering=Native("binsum", (1, 1, 1), _numbers),
         checks_indices=True,
+        any_precision=True,
         domain=Domain((float64,), example=_sum_example),
     )
 )
