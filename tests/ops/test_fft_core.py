@@ -11,7 +11,7 @@ from gemm_harness import TARGETS
 import graphc as gx
 from graphc.base.target import Target
 from graphc.ir.dims.expressions import evaluate
-from graphc.ir.dtypes import FLOATS, DType, float32, float64
+from graphc.ir.dtypes import COMPUTED_FLOATS, DType, float32, float64
 from graphc.kernel.routines import routine
 from graphc.kernel.routines.fourier import table_of, table_size, way_of
 from graphc.ops.fft.core import transform_pairs
@@ -48,7 +48,7 @@ def transforms(element: DType, target: Target | None = None) -> Any:
     return gx.Session(graph, target=target).compile([forward, inverse, again, unit], [x])
 
 
-@pytest.mark.parametrize("element", FLOATS, ids=str)
+@pytest.mark.parametrize("element", COMPUTED_FLOATS, ids=str)
 def test_any_length_is_as_accurate_as_numpy_s(element: DType) -> None:
     rng = np.random.default_rng(0)
     exe = transforms(element)
@@ -67,7 +67,7 @@ def test_any_length_is_as_accurate_as_numpy_s(element: DType) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("element", FLOATS, ids=str)
+@pytest.mark.parametrize("element", COMPUTED_FLOATS, ids=str)
 def test_powers_of_two(element: DType) -> None:
     rng = np.random.default_rng(1)
     exe = transforms(element)
@@ -76,7 +76,7 @@ def test_powers_of_two(element: DType) -> None:
         assert error(exe(array)[0], np.fft.fft(numbers(array))) < 1.0 + 0.06 * power
 
 
-@pytest.mark.parametrize("element", FLOATS, ids=str)
+@pytest.mark.parametrize("element", COMPUTED_FLOATS, ids=str)
 @pytest.mark.parametrize("length", [1, 12, 13, 31, 37, 128, 289, 1024])
 def test_known_and_unknown_sizes_have_the_same_bits(element: DType, length: int) -> None:
     array = pairs(np.random.default_rng(2), 3, length, kind=element.numpy)
@@ -102,7 +102,7 @@ def test_the_table_of_a_known_length_is_made_once() -> None:
     np.testing.assert_array_equal(exe(array), off(array))
 
 
-@pytest.mark.parametrize("element", FLOATS, ids=str)
+@pytest.mark.parametrize("element", COMPUTED_FLOATS, ids=str)
 def test_tables_fit_the_bound_of_unknown_lengths(element: DType) -> None:
     fft = routine("fft")
     types = [element] * 3
@@ -167,7 +167,7 @@ def test_gradients_are_transforms(length: int, inverse: bool) -> None:
     np.testing.assert_allclose(pushed.reshape(2, -1), flat[2] @ matrix, atol=1e-12)
 
 
-@pytest.mark.parametrize("element", FLOATS, ids=str)
+@pytest.mark.parametrize("element", COMPUTED_FLOATS, ids=str)
 def test_bits_are_those_of_any_width_of_vectors(element: DType) -> None:
     made: dict[bool, list[Any]] = {}
     for target in TARGETS.values():

@@ -11,7 +11,7 @@ from gemm_harness import TARGETS
 import graphc as gx
 from graphc.base.target import Target
 from graphc.ir.dims.expressions import evaluate
-from graphc.ir.dtypes import FLOATS, DType, float64
+from graphc.ir.dtypes import COMPUTED_FLOATS, DType, float64
 from graphc.kernel.routines import routine
 from graphc.kernel.routines.fourier import table_size
 from graphc.ops.fft.real import pairs_to_real, real_to_pairs
@@ -37,7 +37,7 @@ def error(array: Any, right: Any) -> float:
     return float(np.linalg.norm(array - right) / np.linalg.norm(right) / eps)
 
 
-@pytest.mark.parametrize("element", FLOATS, ids=str)
+@pytest.mark.parametrize("element", COMPUTED_FLOATS, ids=str)
 def test_any_length_is_as_accurate_as_numpy_s(element: DType) -> None:
     rng = np.random.default_rng(0)
     exe = transforms(element)
@@ -103,7 +103,7 @@ def test_gradients(length: int) -> None:
         np.testing.assert_allclose(pushed, value, atol=1e-11)
 
 
-@pytest.mark.parametrize("element", FLOATS, ids=str)
+@pytest.mark.parametrize("element", COMPUTED_FLOATS, ids=str)
 def test_bits_are_those_of_any_width_of_vectors_and_of_known_sizes(element: DType) -> None:
     made: dict[bool, list[Any]] = {}
     for target in TARGETS.values():
@@ -121,7 +121,7 @@ def test_bits_are_those_of_any_width_of_vectors_and_of_known_sizes(element: DTyp
     np.testing.assert_array_equal(exe(array), transforms(element)(array)[0])
 
 
-@pytest.mark.parametrize("element", FLOATS, ids=str)
+@pytest.mark.parametrize("element", COMPUTED_FLOATS, ids=str)
 def test_tables_and_rooms_fit_the_bound_of_unknown_lengths(element: DType) -> None:
     rfft, table = routine("rfft"), routine("fft_table")
     with gx.Graph():

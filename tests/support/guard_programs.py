@@ -151,6 +151,8 @@ def unknown(call: Call, core: str, wrapper: str, carrier: str, seed: int = 0) ->
     operands = tuple(
         replace(o, axes=tuple(Axis(axis.word, None) for axis in o.axes)) for o in operands
     )
+    if call.name in IN_NO_LIBRARY and carrier == "library":
+        carrier = "call"
     return Program(seed, call, core, wrapper, carrier, 2, "end", operands, base, None, False)
 
 

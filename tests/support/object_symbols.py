@@ -47,8 +47,9 @@ def _coff(image: bytes) -> set[str]:
         zero, offset = struct.unpack_from("<II", image, place)
         _, section, _, kind, further = struct.unpack_from("<IhHBB", image, place + 8)
         if section == 0 and kind == 2:
-            short = image[place : place + 8].rstrip(b"\0").decode()
-            found.add(_text(image, names + offset) if zero == 0 else short)
+            # a name of at most eight bytes stands here, a longer one in a table
+            short = image[place : place + 8].rstrip(b"\0")
+            found.add(_text(image, names + offset) if zero == 0 else short.decode())
         number += 1 + further
     return found
 

@@ -48,9 +48,11 @@ def _norm(norm: Any, name: str) -> str:
 def _length(n: Any, size: Dim, name: str) -> Dim:
     """How many numbers are transformed, of an axis of a size."""
     length = size if n is None else dim_of(n)
-    if length == 0:
+    if isinstance(length, int) and length < 1:
         raise ShapeError(
-            f"{name}: a transform of 0 numbers", where=caller(), hint="it needs one at least"
+            f"{name}: a transform of {length} numbers",
+            where=caller(),
+            hint="it needs one at least",
         )
     return length
 

@@ -15,7 +15,7 @@ from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, equal
-from graphc.ir.dtypes import FLOATS, DType, int64
+from graphc.ir.dtypes import COMPUTED_FLOATS, DType, int64
 from graphc.ir.lowering import Native
 from graphc.ir.op import Domain, Linear, OpDef, register
 from graphc.ir.surface import surface_function
@@ -91,7 +91,7 @@ rfft_op = register(
         derivative=Linear(_rfft_transpose, fixed=(1,)),
         lowering=Native("rfft", (1, 1, 2), _rfft_numbers),
         numerics="R",
-        domain=Domain(FLOATS, example=_rfft_example),
+        domain=Domain(COMPUTED_FLOATS, example=_rfft_example),
     )
 )
 
@@ -146,7 +146,7 @@ irfft_op = register(
         derivative=Linear(_irfft_transpose, fixed=(1,)),
         lowering=Native("irfft", (2, 1, 1), _irfft_numbers),
         numerics="R",
-        domain=Domain(FLOATS, example=_irfft_example),
+        domain=Domain(COMPUTED_FLOATS, example=_irfft_example),
     )
 )
 

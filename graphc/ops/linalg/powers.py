@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from string import ascii_letters
 from typing import Any
 
@@ -145,6 +146,11 @@ def multi_dot(arrays: Any) -> Value:
                 where=caller(),
                 hint="matrices, and vectors at both ends",
             )
+    # sums over equal letters would stretch an axis of one element, which products don't
+    inner = [(one.shape[-1], other.shape[0]) for one, other in pairwise(values)]
+    message = "multi_dot: sizes {} do not fit {}"
+    guards = unproved(inner, message, [pair[0] for pair in inner], [pair[1] for pair in inner])
+    values = (with_shape(values[0], values[0].shape, guards), *values[1:])
     ends = words[0][: values[0].ndim - 1], words[last][1:]
     result: Value = surface_function("einsum")(f"{','.join(words)}->{''.join(ends)}", *values)
     return result
