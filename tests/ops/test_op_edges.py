@@ -15,13 +15,20 @@ from op_contract import assert_same_bits, cases, sample, trace
 
 import graphc as gx
 from graphc.checking.interpreter import evaluate
-from graphc.ir.dtypes import DType
+from graphc.ir.dtypes import DType, dtype
 from graphc.ir.op import OpDef
 from graphc.ir.recorder import Recorder
 
 pytestmark = pytest.mark.check_mode
 
-CASES = [(op, element) for op, element in cases() if element.is_float]
+WITH_TABLES = {"fft", "irfft", "rfft"}
+"""One of their operands says how they work, so that it has to be what fft_table gives."""
+
+CASES = [
+    (op, element)
+    for op, element in cases()
+    if element.is_float and op.name not in WITH_TABLES
+]
 EACH = pytest.mark.parametrize(
     ("op", "element"), CASES, ids=[f"{op.name}-{element}" for op, element in CASES]
 )
@@ -30,11 +37,11 @@ SEEDS = range(4)
 
 def pools(element: DType) -> list[Any]:
     """Small sets of numbers, so that zeros, infinities and NaN are often what decides."""
-    info = np.finfo(element.name)
-    tiny = float(info.smallest_subnormal)
+    info = element.format
+    tiny = info.smallest
     return [
         [0.0, -0.0], [0.0, -0.0, -1.0, -tiny], [0.0, -0.0, 1.0, np.inf, -np.inf, np.nan],
-        [tiny, -tiny, 2.0, float(info.tiny), -1.5, 0.0, -0.0],
+        [tiny, -tiny, 2.0, info.smallest_normal, -1.5, 0.0, -0.0],
     ]  # fmt: skip
 
 
@@ -44,16 +51,16 @@ def edges(op: OpDef, element: DType, seed: int) -> tuple[list[Any], dict[str, An
     arrays, attrs = sample(op, element, seed)
     chosen = pools(element)[seed % 4]
     if op.numerics == "E" and seed % 4 == 3:
-        chosen = [*chosen, float(np.finfo(element.name).max)]
+        chosen = [*chosen, element.format.largest]
     return [
-        random.choice(chosen, array.shape).astype(array.dtype) if array.dtype.kind == "f" else array
+        random.choice(chosen, array.shape).astype(array.dtype) if is_float(array) else array
         for array in arrays
     ], attrs
 
 
 def with_other_nans(array: Any) -> Any:
     """The same numbers; each NaN is negative, and has another payload."""
-    if array.dtype.kind != "f":
+    if not is_float(array):
         return array
     other = array.copy()
     word = other.view(f"i{array.dtype.itemsize}")
@@ -71,7 +78,14 @@ def runs(op: OpDef, fed: list[tuple[list[Any], dict[str, Any]]]) -> Any:
         for value, array in zip(trace_.inputs, arrays, strict=True)
     }
     fetches = [list(trace_.outputs) for trace_ in traced]
-    return gx.Session(recorder, options=gx.Options(optimize=1)).run(fetches, feeds)
+    try:
+        return gx.Session(recorder, options=gx.Options(optimize=1)).run(fetches, feeds)
+    except gx.LinAlgError as error:
+        pytest.skip(f"such matrices are refused: {error.message}")
+
+
+def is_float(array: Any) -> bool:
+    return dtype(array.dtype).is_float
 
 
 READ_SIGNS = {"copysign", "signbit"}
@@ -85,7 +99,7 @@ def test_compiled_is_the_reference_at_edges(op: OpDef, element: DType) -> None:
         with np.errstate(all="ignore"):
             wanted = evaluate(trace(op, arrays, attrs).graph, arrays)
         for got, reference in zip(results, wanted, strict=True):
-            if op.numerics == "E" or got.dtype.kind != "f":
+            if op.numerics == "E" or not is_float(got):
                 assert_same_bits(got, reference)
                 continue
             assert np.array_equal(np.isnan(got), np.isnan(reference))

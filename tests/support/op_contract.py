@@ -149,6 +149,10 @@ def assert_same_bits(got: Any, wanted: Any) -> None:
     """Equal to the bit, except that any NaN is as good as any other."""
     got, wanted = np.asarray(got), np.asarray(wanted)
     assert got.dtype == wanted.dtype and got.shape == wanted.shape
+    if dtype(got.dtype).is_complex:
+        for part in ("real", "imag"):
+            assert_same_bits(getattr(got, part), getattr(wanted, part))
+        return
     if dtype(got.dtype).is_float:
         both = np.isnan(got) & np.isnan(wanted)
         bits = f"u{got.dtype.itemsize}"
