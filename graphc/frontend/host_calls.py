@@ -258,7 +258,13 @@ class _Printing:
         self.format = format
 
     def __call__(self, *arrays: Array) -> None:
-        sys.stdout.write(_formatted(self.format, arrays) + "\n")
+        _write(_formatted(self.format, arrays))
+
+
+def _write(line: str) -> None:
+    """Writes a line at once, so that those of several threads stay whole."""
+    if sys.stdout is not None:  # as in programs without a console
+        sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
 
@@ -300,14 +306,19 @@ class _Summing:
             int(nans.sum()), int(infinities.sum()),
         )  # fmt: skip
         if self.callback is None:
-            sys.stdout.write(f"{found}\n")
-            sys.stdout.flush()
+            _write(str(found))
         else:
             self.callback(found)
 
 
 class _Formatter(Formatter):
     """As ``str.format``, but the format of an array is that of its elements."""
+
+    def get_value(self, key: int | str, args: Sequence[Any], kwargs: Any) -> Any:
+        try:
+            return super().get_value(key, args, kwargs)
+        except IndexError:
+            raise LookupError(f"there is no value {key}") from None
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if format_spec and isinstance(value, np.ndarray) and value.ndim:
@@ -326,6 +337,8 @@ def _check_format(format: str, values: Sequence[Value], what: str) -> None:
     samples = [np.ones((1,) * value.ndim, value.dtype.numpy) for value in values]
     try:
         _formatted(format, samples)
+    except IndexError:
+        return  # of an element that samples don't have
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise GraphError(
             f"the text {shown(format)} of {what} does not fit its values: {error}",

@@ -77,8 +77,12 @@ class HostFunction:
         except self.passes_on:
             raise
         except Exception as error:
-            message = str(error).strip()
-            what = type(error).__name__ + (f": {message}" if message else "")
+            what = type(error).__name__
+            try:
+                message = str(error).strip()
+            except Exception:
+                message = ""  # an error that can't be told is one all the same
+            what += f": {message}" if message else ""
             raise HostCallError(f"{self.name} raised {what}") from error
         return self._checked(given, dtypes, shapes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -199,6 +200,34 @@ def test_print(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "passed\n"
     session.run(x * 2, {x: given})
     assert capsys.readouterr().out == ""
+
+
+def test_texts_may_name_elements_and_consoles_may_lack(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with gx.Graph() as graph:
+        said = gx.print("{0[2]} of {0}", np.arange(5))
+        with pytest.raises(gx.GraphError, match="there is no value 1"):
+            gx.print("{} and {}", 1)
+    session = gx.Session(graph)
+    session.run(said)
+    assert capsys.readouterr().out == "2 of [0 1 2 3 4]\n"
+    monkeypatch.setattr(sys, "stdout", None)
+    session.run(said)
+
+
+def test_errors_that_have_no_text_are_told() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    def fail(array: Any) -> Any:
+        raise Mute
+
+    with gx.Graph() as graph:
+        result = gx.host_call(fail, 1.0, result_types=((), "float32"))
+    with pytest.raises(gx.HostCallError, match="fail raised Mute"):
+        gx.Session(graph).run(result)
 
 
 def test_check() -> None:

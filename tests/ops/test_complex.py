@@ -250,6 +250,19 @@ def test_what_is_for_real_numbers_is_refused(number: int) -> None:
     assert caught.value.hint
 
 
+def test_updates_of_places_are_complex_values() -> None:
+    x, u, places = draw(2, 4, 3), draw(3, 3, 3, dtype=np.complex128), np.array([0, 3, 0])
+    for name, ufunc in (("add", np.add), ("subtract", np.subtract)):
+        wanted = x.copy()
+        ufunc.at(wanted, places, u.astype(np.complex64))
+        agree(run(lambda x, i, u, name=name: getattr(x.at[i], name)(u), x, places, u), wanted)
+    agree(run(lambda x, u: x.at[1:].set(u), x, u), np.concatenate([x[:1], u]).astype(x.dtype))
+    real = u.real.astype(np.float32)
+    agree(run(lambda x, u: x.at[1:].set(u), x, real), np.concatenate([x[:1], real]))
+    with pytest.raises(gx.DTypeError, match="an update of complex128 in a tensor of float32"):
+        run(lambda x, u: x.at[1:].set(u), x.real.copy(), u)
+
+
 def test_imaginary_parts_are_not_lost_silently() -> None:
     with gx.Graph():
         x = gx.placeholder((3,), "complex64")

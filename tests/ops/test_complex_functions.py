@@ -100,6 +100,8 @@ def test_powers() -> None:
     agree(run(lambda v: v**-3, x), 1 / (x * x * x), ulp=16)
     agree(run(lambda v, w: v**w, x, x[::-1].copy()), x ** x[::-1], ulp=32)
     agree(run(lambda v: v**0.5, x), np.sqrt(x), ulp=16)
+    single = x.astype(np.complex64)
+    agree(run(gx.float_power, single, single), np.float_power(single, single), ulp=32)
     agree(run(lambda v: 2.0**v, x), 2.0**x, ulp=16)
     zero = np.array([0, 1e-300j, 2], np.complex128)
     agree(run(lambda v, w: v**w, zero, np.zeros(3, complex)), np.ones(3, complex))
@@ -128,6 +130,8 @@ REDUCED: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "einsum": (lambda x: gx.einsum("ij,jk->ki", x, Y), lambda x: np.einsum("ij,jk->ki", x, Y)),
     "outer": (lambda x: gx.outer(x[0], Y[0]), lambda x: np.outer(x[0], Y[0])),
     "real_left": (lambda x: gx.real(x) @ Y, lambda x: x.real @ Y),
+    "vecmat": (lambda x: gx.vecmat(x, Y), lambda x: np.vecmat(x, Y)),
+    "matvec": (lambda x: gx.matvec(Y.T, x), lambda x: np.matvec(Y.T, x)),
     "nansum": (lambda x: gx.nansum(x, 0), lambda x: np.nansum(x, 0)),
 }
 

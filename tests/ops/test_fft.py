@@ -127,6 +127,18 @@ def test_frequencies_and_shifts() -> None:
         assert got.dtype == right.dtype
 
 
+def test_what_comes_back_of_an_empty_half() -> None:
+    with gx.Graph() as graph:
+        z = gx.placeholder((None,), "complex64", name="z")
+        back = [gx.fft.irfft(z), gx.fft.hfft(z)]
+        for name in ("irfft", "hfft"):
+            with pytest.raises(gx.ShapeError, match=f"{name}: a transform of -2 numbers"):
+                getattr(gx.fft, name)(gx.zeros((0,)))
+    for value, name in zip(back, ("irfft", "hfft"), strict=True):
+        with pytest.raises(gx.ShapeError, match=f"{name}: a transform of -2 numbers"):
+            gx.Session(graph).run(value, {z: []})
+
+
 def test_wrong_arguments() -> None:
     with gx.Graph():
         x, z = gx.placeholder((4, 6), name="x"), gx.placeholder((4,), "complex64", name="z")

@@ -258,3 +258,43 @@ def test_bad_arguments() -> None:
             call()
     with pytest.raises(gx.UnsupportedError, match="raw"):
         L.qr(x, "raw")
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (3, 0)])
+def test_norms_of_nothing_are_zero(shape: tuple[int, ...], unknown: bool) -> None:
+    a = np.zeros(shape)
+
+    def function(x: Any) -> tuple[Any, ...]:
+        rows = L.vector_norm(x, axis=-1, ord=np.inf)
+        return rows, *[L.matrix_norm(x, ord=order) for order in ORDERS]
+
+    ORDERS = (2, np.inf, 1) if shape[-1] == shape[-2] else (2, np.inf)
+    results = run(function, a, unknown=unknown)
+    assert results[0].tolist() == np.zeros(shape[:-1]).tolist()
+    for result in results[1:]:
+        assert result.tolist() == np.zeros(shape[:-2]).tolist()
+    if shape[-1] == shape[-2]:
+        assert run(L.expm, a, unknown=unknown).shape == shape
+
+
+def test_norms_of_complex_numbers_are_real() -> None:
+    a = np.array([[3 + 4j, 1], [0, 2j]])
+    for order in (None, "fro", 1, -1, np.inf, -np.inf):
+        np.testing.assert_allclose(run(lambda x, o=order: L.norm(x, o), a), N.norm(a, order))
+    for order in (None, 0, 1, 2, 3, np.inf):
+        got = run(lambda x, o=order: L.norm(x, o, axis=-1), a)
+        assert got.dtype == np.float64
+        np.testing.assert_allclose(got, N.norm(a, order, axis=-1))
+
+
+def test_conditions_without_a_number_are_infinite() -> None:
+    stack = np.array([np.zeros((2, 2)), np.eye(2), np.ones((2, 2))])
+    assert run(L.cond, stack)[:2].tolist() == [np.inf, 1.0]
+
+
+def test_expm_of_16_bits() -> None:
+    a = np.array([[0.5, 0.25], [-0.25, 0.0]], np.float16)
+    got = run(L.expm, a)
+    assert got.dtype == np.float16
+    np.testing.assert_allclose(got, scipy.linalg.expm(a.astype(np.float64)), rtol=1e-3)

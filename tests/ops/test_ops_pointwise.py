@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,14 @@ def surfaced(name: str) -> Callable[..., Any]:
 def grid(a: DType, b: DType) -> tuple[Any, Any]:
     left, right = special_values(a), special_values(b)
     return left[:, None], right[None, :]
+
+
+def test_a_number_beyond_float32_is_compared_in_silence() -> None:
+    x = np.array([1e300, 1e302, np.inf])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (above,) = run(lambda x: [x > 1e301], x)
+    assert above.tolist() == [False, True, True]
 
 
 @pytest.mark.parametrize("name", EXACT)

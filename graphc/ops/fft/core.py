@@ -15,7 +15,7 @@ from graphc.base.errors import ShapeError
 from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
-from graphc.ir.dims.expressions import Dim, equal
+from graphc.ir.dims.expressions import Dim, equal, select
 from graphc.ir.dtypes import COMPUTED_FLOATS, DType
 from graphc.ir.lowering import Native
 from graphc.ir.op import Domain, Linear, NotDifferentiable, OpDef, register
@@ -23,7 +23,7 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.routines.fourier import FFT_TABLE, SCALES, table_of, table_size, transformed
 from graphc.ops.convert import converted
-from graphc.ops.guards import guarded, nonempty_pair, show, unproved
+from graphc.ops.guards import guarded, show, unproved
 from graphc.ops.source import constant_beside
 
 # --- tables --------------------------------------------------------------------------------------
@@ -71,7 +71,9 @@ def table_for(rows: Value, length: Dim, name: str, real: bool = False) -> Value:
         ShapeError: for rows without a number, naming the function: now, or when the graph runs.
     """
     message = f"{name}: a transform of {{}} numbers"
-    guards = unproved([nonempty_pair(length)], message, length, hint="it needs one at least")
+    # an empty half comes back as -2 numbers
+    some = select("lt", length, 1, 1, 0), 0
+    guards = unproved([some], message, length, hint="it needs one at least")
     like = constant_beside(1.0, rows.dtype, rows)
     size = table_size(length, rows.dtype, real)
     return apply(fft_table_op, like, length=length, size=size, real=real, **guarded(guards))

@@ -18,7 +18,7 @@ from graphc.ops.indexing.core import raveled
 from graphc.ops.indexing.scatter import How, scattered
 from graphc.ops.move.shape import with_shape
 
-_KINDS = ("bool", "uint", "int", "float")
+_KINDS = ("bool", "uint", "int", "float", "complex")
 
 
 def as_update(values: Any, beside: Value) -> Value:

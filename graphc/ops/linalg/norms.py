@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from graphc.base.errors import ShapeError
 from graphc.base.source import caller
 from graphc.base.words import shown
-from graphc.ir.dims.expressions import dim_max
+from graphc.ir.dims.expressions import compare, dim_max
 from graphc.ir.dtypes import int64
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
@@ -35,18 +35,36 @@ def _vector_norm(value: Value, axis: tuple[int, ...], order: Any, keepdims: bool
         order = 2
     power = number(order, "ord", "it must be a number for vectors")
     if power == math.inf:
-        return max_(sizes, axis, keepdims)
+        return _largest(sizes, axis, keepdims)
     if power == -math.inf:
         return min_(sizes, axis, keepdims)
     if power == 0:
-        return sum_(converted(value != 0, value.dtype), axis, keepdims)
+        return sum_(converted(value != 0, sizes.dtype), axis, keepdims)
     if power == 1:
         return sum_(sizes, axis, keepdims)
     if power == 2:
-        root: Value = surface_function("sqrt")(sum_(value * value, axis, keepdims))
+        root: Value = surface_function("sqrt")(sum_(_squares(value), axis, keepdims))
         return root
     whole: Value = sum_(sizes**power, axis, keepdims) ** (1.0 / power)
     return whole
+
+
+def _squares(value: Value) -> Value:
+    """The squares of the absolute values."""
+    if not value.dtype.is_complex:
+        return value * value
+    real, imag = surface_function("real")(value), surface_function("imag")(value)
+    squares: Value = real * real + imag * imag
+    return squares
+
+
+def _largest(sizes: Value, axis: Any, keepdims: bool = False) -> Value:
+    """The largest of what is not negative; 0 of nothing."""
+    axes = axes_of(axis, sizes.ndim)
+    empty = [place in axes and not compare("lt", 0, size) for place, size in enumerate(sizes.shape)]
+    if any(empty):
+        sizes = surface_function("pad")(sizes, [(0, int(may_be)) for may_be in empty])
+    return max_(sizes, axes, keepdims)
 
 
 def _matrix_norm(value: Value, order: Any, keepdims: bool) -> Value:
@@ -57,10 +75,10 @@ def _matrix_norm(value: Value, order: Any, keepdims: bool) -> Value:
         result = sum_(svdvals(value), -1)
     elif not isinstance(order, str) and order in (2, -2):
         values = svdvals(value)
-        result = max_(values, -1) if order == 2 else min_(values, -1)
+        result = _largest(values, -1) if order == 2 else min_(values, -1)
     elif not isinstance(order, str) and order in (1, -1, math.inf, -math.inf):
         sums = sum_(abs_(value), -2 if abs(order) == 1 else -1)
-        result = max_(sums, -1) if order > 0 else min_(sums, -1)
+        result = _largest(sums, -1) if order > 0 else min_(sums, -1)
     else:
         raise ShapeError(f"ord is {shown(order)} for matrices", where=caller(), hint=_MATRIX_ORDS)
     return expand_dims(result, (-2, -1)) if keepdims else result
@@ -153,8 +171,7 @@ def tolerance(value: Value, given: Any) -> Value:
 
 def largest(values: Value) -> Value:
     """The largest singular value, [*B, 1]; 0 where there is none."""
-    margins = (*((0, 0),) * (values.ndim - 1), (0, 1))
-    return max_(surface_function("pad")(values, margins), -1, True)
+    return _largest(values, -1, True)
 
 
 def matrix_rank(
@@ -198,10 +215,14 @@ def cond(x: Any, p: Ord = None) -> Value:
     if order is None or (not isinstance(order, str) and order in (2, -2)):
         values = svdvals(value)
         ends = max_(values, -1), min_(values, -1)
-        quotient: Value = ends[1] / ends[0] if order == -2 else ends[0] / ends[1]
-        return quotient
-    result: Value = _matrix_norm(value, order, False) * _matrix_norm(inv(value), order, False)
-    return result
+        result = ends[1] / ends[0] if order == -2 else ends[0] / ends[1]
+    else:
+        result = _matrix_norm(value, order, False) * _matrix_norm(inv(value), order, False)
+    # nothing is farther from an inverse than 0, whose quotient is 0 / 0
+    isnan, any_ = surface_function("isnan"), surface_function("any")
+    lost = isnan(result) & ~any_(isnan(value), (-2, -1))
+    whole: Value = surface_function("where")(lost, math.inf, result)
+    return whole
 
 
 def diagonal(x: Any, *, offset: int = 0) -> Value:

@@ -11,11 +11,11 @@ from typing import Any
 from graphc.base.errors import ShapeError
 from graphc.base.source import caller
 from graphc.ir.builder import apply
-from graphc.ir.dtypes import float64
+from graphc.ir.dtypes import float32, float64
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import items_of, whole
-from graphc.ops.convert import as_value, promoted
+from graphc.ops.convert import as_value, converted, promoted
 from graphc.ops.guards import show, unproved
 from graphc.ops.linalg.matmul import matmul
 from graphc.ops.linalg.matrices import product, squares
@@ -85,6 +85,9 @@ def expm(a: Any) -> Value:
         ShapeError: for matrices that are not square; at run time where sizes are unknown.
     """
     value = squares(a, "expm")
+    if value.dtype.bits < 32:
+        # the coefficients are no numbers of 16 bits
+        return converted(expm(converted(value, float32)), value.dtype)
     degree = 13 if value.dtype is float64 else 7
     where, exp2 = surface_function("where"), surface_function("exp2")
     size = surface_function("stop_gradient")(matrix_norm(value, ord=1))

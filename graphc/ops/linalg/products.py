@@ -76,12 +76,16 @@ def matvec(a: Any, x: Any) -> Value:
 def vecmat(x: Any, a: Any) -> Value:
     """Vectors [*B, k] times stacks of matrices [*C, k, n]: [*broadcast(B, C), n].
 
+    Of a complex x it is the conjugate that is multiplied.
+
     Raises:
         ShapeError: naming both shapes.
     """
     left, right = promoted(x, a)
     if right.ndim < 2 or not left.ndim:
         raise _no_fit("vecmat", left, right)
+    if left.dtype.is_complex:
+        left = conj(left)
     row = matmul(with_shape(left, (*left.shape[:-1], 1, left.shape[-1]), ()), right)
     return with_shape(row, (*row.shape[:-2], row.shape[-1]), ())
 

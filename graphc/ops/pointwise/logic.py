@@ -34,7 +34,13 @@ from graphc.ir.value import Value
 from graphc.kernel.scalar import cast
 from graphc.ops.complex.arithmetic import both, complex_conversion, either
 from graphc.ops.complex.parts import each_part, widened
-from graphc.ops.convert import as_value, broadcast_shapes, converted, promoted
+from graphc.ops.convert import (
+    PYTHON_SCALARS,
+    as_value,
+    broadcast_shapes,
+    converted,
+    promoted,
+)
 from graphc.ops.declare import ANY, BITS, like, number_operands, pointwise, refuse
 
 # --- comparisons ---------------------------------------------------------------------------------
@@ -67,7 +73,8 @@ def _compare(op: OpDef, x: Any, y: Any) -> Value:
             least, greatest = operand.dtype.least, operand.dtype.greatest
             if not least <= other <= greatest:
                 return _always(operand, _outside(name, above=other > greatest))
-    if _is_array(x) or _is_array(y):
+    # a Python scalar takes the dtype beside it, which may hold what no dtype of its own does
+    if (_is_array(x) or _is_array(y)) and not (_is_weak(x) or _is_weak(y)):
         left, right = as_value(x, _beside(y)), as_value(y, _beside(x))
         if left.dtype is uint64 and right.dtype.kind == "int":
             return _mixed(_MIRRORED[op.name], right, left)
@@ -83,6 +90,10 @@ def _beside(operand: Any) -> Value | None:
 def _is_array(operand: Any) -> bool:
     """False for Python scalars, which are weak."""
     return isinstance(operand, (Value, np.ndarray, np.generic))
+
+
+def _is_weak(operand: Any) -> bool:
+    return isinstance(operand, PYTHON_SCALARS) and not isinstance(operand, np.generic)
 
 
 def _outside(name: str, above: bool) -> bool:

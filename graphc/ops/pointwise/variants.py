@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphc.ir.dtypes import bool_, float64
+from graphc.ir.dtypes import bool_, complex128, float64
 from graphc.ir.surface import surface
 from graphc.ir.value import Value
 from graphc.ops.convert import as_value, converted, promoted
@@ -43,8 +43,10 @@ def divmod_(x: Any, y: Any) -> tuple[Value, Value]:
 
 @surface
 def float_power(x: Any, y: Any) -> Value:
-    """x ** y in float64, whatever the operands are."""
-    return power(*(converted(operand, float64) for operand in promoted(x, y)))
+    """x ** y in float64, or complex128, whatever the operands are."""
+    operands = promoted(x, y)
+    element = complex128 if operands[0].dtype.is_complex else float64
+    return power(*(converted(operand, element) for operand in operands))
 
 
 @surface

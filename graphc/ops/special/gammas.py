@@ -116,7 +116,9 @@ def log_gamma(x: Lane) -> Lane:
     product = is_small.where(sine, sine * size) * (1 / math.pi)
     reflected = -(product.of("log") + is_small.where(next_one, own))
     result = x.of("less", 0.0).where(reflected, own)
-    return x.of("isinf").where(size, result)
+    # whole numbers so far below that Γ vanishes have their pole all the same
+    is_pole = x.of("less", 0.0) & is_whole(size)
+    return (x.of("isinf") | is_pole).where(x.like(INFINITY), result)
 
 
 def gamma_of(x: Lane) -> Lane:
