@@ -40,7 +40,8 @@ each firing is a decision with the user's line in the records of the pass.
 **Class** E keeps every bit. T changes bits within the bound that is given, in epsilons of the dtype
 and relative to the result (with `reassoc`, to the largest value on the way); it is off under
 `numerics="strict"`. **Flags** are those of `Options(fast_math={...})` that a rule needs, all of
-them. **dtypes**: *any* is bool, all integers, float32 and float64; *numbers* leaves out bool;
+them. **dtypes**: *any* is bool, all integers and all floats; *floats* are float32 and float64, in which
+those of 16 bits are computed too; *numbers* are integers and these floats;
 *bits* is bool and the integers; *–* means that the rule holds whatever they are. Single letters are
 tensors of any shapes that broadcast, unless a note says that they are constants or attributes.
 """

@@ -12,8 +12,7 @@ from functools import cache
 
 from graphc.base.words import close_names, plain
 
-FORMULAS: dict[str, str] = {
-}
+FORMULAS: dict[str, str] = {}
 """What to write, in ``x`` and ``y``."""
 
 _ANSWERS: tuple[tuple[str, str], ...] = (
@@ -76,10 +75,11 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
      "complex256 csingle cdouble clongdouble complexfloating cfloat polar"),
     ("use gx.real, gx.imag and gx.isreal; the dtype of a value is x.dtype",
      "real_if_close isrealobj iscomplexobj sort_complex is_complex"),
-    ("there are bool, integers of 8 to 64 bits, gx.float16, gx.bfloat16, gx.float32 and gx.float64",
-     "half float128 longdouble quantize_per_tensor float8_e4m3fn"),
-    ("name a dtype of its size, as gx.float32, gx.float64, gx.int64 or gx.bool_",
-     "bool float double single int int_ intc intp uint uintc uintp byte ubyte short ushort "
+    ("there are bool, integers of 8 to 64 bits, gx.float16, gx.bfloat16, gx.float32, gx.float64, "
+     "gx.complex64 and gx.complex128",
+     "float128 longdouble quantize_per_tensor float8_e4m3fn float8_e5m2"),
+    ("name a dtype of its size, as gx.float16, gx.float32, gx.float64, gx.int64 or gx.bool_",
+     "bool float half double single int int_ intc intp uint uintc uintp byte ubyte short ushort "
      "long ulong longlong ulonglong dtype dtypes FloatTensor LongTensor"),
     # --- graphs, variables, running --------------------------------------------------------------
     ("use gx.gradients(loss, variables); gx.optim trains",
@@ -215,14 +215,17 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
      "solve inv cholesky qr svd svdvals eigh eigvalsh slogdet det lstsq pinv norm "
      "matrix_norm vector_norm matrix_power matrix_rank lu solve_triangular expm"),
     ("Fourier transforms are in gx.fft, by NumPy's names",
-     "ifft rfft irfft fft2 ifft2 fftn ifftn rfft2 irfft2 rfftn irfftn hfft ihfft fftshift "
+     "fft ifft rfft irfft fft2 ifft2 fftn ifftn rfft2 irfft2 rfftn irfftn hfft ihfft fftshift "
      "ifftshift fftfreq rfftfreq"),
-    ("use gx.fft.rfft of windows of the signal", "stft istft dct idct dst idst"),
-    ("there is none: use numpy.linalg on fetched arrays", "eig eigvals tensorinv tensorsolve"),
+    ("use gx.fft.rfft of windows of the signal", "stft istft"),
+    ("there is none: use gx.fft.rfft of the signal beside its mirror image", "dct idct dst idst"),
+    ("there is none: use numpy.linalg on fetched arrays, or within gx.host_call",
+     "eig eigvals tensorinv tensorsolve"),
     ("use Horner's rule: a few products and sums, fused into one kernel",
      "poly poly1d polydiv polyfit polynomial roots"),
-    ("there is none: feed what NumPy's or SciPy's gives, or build it from gx.exp, gx.log and such",
-     "ediff betainc igamma histogram2d histogramdd"),
+    ("there is none: feed what NumPy's or SciPy's gives, call that by gx.host_call, or build it "
+     "from gx.exp, gx.log and such",
+     "ediff betainc igamma gammainc gammaincc histogram2d histogramdd"),
     ("use gx.special.gammaln", "lgamma gammaln"),
     ("use gx.special.gamma", "gamma"),
     ("use gx.special.digamma", "digamma"),

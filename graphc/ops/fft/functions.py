@@ -132,7 +132,8 @@ def fft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Value
     """The discrete Fourier transform along an axis: sums of a[j] exp(-2 pi i j k / n) over j.
 
     Args:
-        a: of any dtype; the result is complex64 for float32 and complex64, else complex128.
+        a: of any dtype; the result is complex128 for float64, complex128 and integers of 32 bits
+            and more, else complex64.
         n: how many numbers are transformed, an int or a dim: the axis is cut off, or continued by
             zeros. As many as there are, unless given.
         axis: along which; another than the last is moved there and back.

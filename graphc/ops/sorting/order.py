@@ -122,7 +122,7 @@ def sort(x: Any, axis: int | None = -1, descending: bool = False, stable: bool =
     """The elements in order along an axis, or all of them in row-major order (None).
 
     Args:
-        x: of any dtype.
+        x: of any real dtype.
         axis: along which rows are sorted.
         descending: sorts down, NaN first.
         stable: makes no difference: equal elements can't be told apart, except zeros. A negative
@@ -140,7 +140,7 @@ def argsort(x: Any, axis: int | None = -1, descending: bool = False, stable: boo
     """The places (int64) of elements in order along an axis; of all in row-major order (None).
 
     Args:
-        x: of any dtype.
+        x: of any real dtype.
         axis: along which rows are sorted.
         descending: sorts down, NaN first.
         stable: makes no difference: places of equal elements always come in ascending order, NaN
