@@ -213,7 +213,7 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
     ("use gx.linalg.slogdet(a).logabsdet", "logdet"),
     ("linear algebra is in gx.linalg, by NumPy's names",
      "solve inv cholesky qr svd svdvals eigh eigvalsh slogdet det lstsq pinv norm "
-     "matrix_norm vector_norm matrix_power matrix_rank lu solve_triangular expm"),
+     "matrix_norm vector_norm matrix_power matrix_rank cond lu solve_triangular expm"),
     ("Fourier transforms are in gx.fft, by NumPy's names",
      "fft ifft rfft irfft fft2 ifft2 fftn ifftn rfft2 irfft2 rfftn irfftn hfft ihfft fftshift "
      "ifftshift fftfreq rfftfreq"),
