@@ -3,7 +3,7 @@ floats from the first to the last."""
 
 from __future__ import annotations
 
-from graphc.ir.dtypes import COMPLEX, FLOATS
+from graphc.ir.dtypes import COMPLEX, COMPUTED_FLOATS
 from graphc.ir.value import Value
 from graphc.ops.complex.parts import halves, joined
 from passes.rewriting.pattern import Rule, rule
@@ -15,8 +15,14 @@ def _alike(x: Value, y: Value) -> bool:
 
 
 RULES: tuple[Rule, ...] = (
-    rule("real-of-complex", lambda x, y: (halves(joined(x, y))[0], x), dtypes=FLOATS, when=_alike),
-    rule("imag-of-complex", lambda x, y: (halves(joined(x, y))[1], y), dtypes=FLOATS, when=_alike),
+    rule(
+        "real-of-complex", lambda x, y: (halves(joined(x, y))[0], x),
+        dtypes=COMPUTED_FLOATS, when=_alike,
+    ),  # fmt: skip
+    rule(
+        "imag-of-complex", lambda x, y: (halves(joined(x, y))[1], y),
+        dtypes=COMPUTED_FLOATS, when=_alike,
+    ),  # fmt: skip
     rule("complex-of-parts", lambda x: (joined(*halves(x)), x), dtypes=COMPLEX),
 )
 """What ``simplify`` applies."""

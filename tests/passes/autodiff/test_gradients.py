@@ -174,7 +174,14 @@ def test_both_modes_agree_with_finite_differences(op: OpDef, seed: int) -> None:
     np.testing.assert_allclose(pulled, measured, rtol=2e-6, atol=2e-7)
 
 
-SMOOTH = [op for op in DIFFERENTIABLE if isinstance(op.derivative, Partials)]
+ONCE = {"zeta"}
+"""What has a first derivative by its exponent, and a refusal of a second one."""
+
+SMOOTH = [
+    op
+    for op in DIFFERENTIABLE
+    if isinstance(op.derivative, Partials) and op.name not in ONCE
+]
 
 
 @pytest.mark.parametrize("op", SMOOTH, ids=[op.name for op in SMOOTH])
