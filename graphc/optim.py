@@ -109,9 +109,17 @@ class Optimizer(ABC):
 
         Raises:
             GraphError: if there are no pairs, or a variable comes twice.
-            ShapeError, DTypeError: if a gradient does not fit its variable.
+            ShapeError, DTypeError: if a gradient does not fit its variable, or that is complex.
         """
         checked = checked_pairs(pairs)
+        for _, parameter in checked:
+            if parameter.dtype.is_complex:
+                raise DTypeError(
+                    f"parameter {parameter.name!r} is {parameter.dtype}: a step along its "
+                    "gradient, which is not conjugated, would lead away",
+                    where=caller(),
+                    hint="train its two parts, which gx.complex(x, y) joins",
+                )
         graph = checked[0][1].graph
         assert graph is not None
         with graph:

@@ -113,6 +113,12 @@ class Symbolic:
         if kwargs.get("out") is not None:
             raise _no_out(full)
         kwargs = {key: given for key, given in kwargs.items() if key != "out"}
+        if full in _OF_LAST_AXES:
+            raise UnsupportedError(
+                f"{full} of a symbolic value",
+                where=caller(),
+                hint=f"gx.linalg.{name} takes the last two axes, gx.{name} the first two",
+            )
         chosen = _numpy_function(name, full)
         try:
             inspect.signature(chosen).bind(*args, **kwargs)
@@ -124,6 +130,10 @@ class Symbolic:
                 "is; convert with astype before or after",
             ) from None
         return chosen(*args, **kwargs)
+
+
+_OF_LAST_AXES = frozenset({"np.linalg.diagonal", "np.linalg.trace"})
+"""Functions whose namesakes in NumPy itself take the first two axes."""
 
 
 def _measure(name: str, a: Any, axis: int | None = None) -> Any:

@@ -18,11 +18,11 @@ RULES: tuple[Rule, ...] = (
     rule(
         "real-of-complex", lambda x, y: (halves(joined(x, y))[0], x),
         dtypes=COMPUTED_FLOATS, when=_alike,
-    ),  # fmt: skip
+    ),
     rule(
         "imag-of-complex", lambda x, y: (halves(joined(x, y))[1], y),
         dtypes=COMPUTED_FLOATS, when=_alike,
-    ),  # fmt: skip
+    ),
     rule("complex-of-parts", lambda x: (joined(*halves(x)), x), dtypes=COMPLEX),
 )
 """What ``simplify`` applies."""

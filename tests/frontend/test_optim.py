@@ -447,3 +447,12 @@ def test_a_step_inside_a_branch_is_refused(graph: Any) -> None:
     flag = gx.placeholder((), "bool")
     with pytest.raises(gx.GraphError, match="branch"):
         gx.cond(flag, lambda: gx.optim.SGD(0.1).minimize(w * w), lambda: None)
+
+
+def test_complex_parameters_are_refused() -> None:
+    """Their gradient is that of JAX, whose conjugate leads down."""
+    with gx.Graph():
+        z = gx.variable(np.complex64(3 + 4j), name="z")
+        with pytest.raises(gx.DTypeError, match="parameter 'z' is complex64") as caught:
+            gx.optim.SGD(0.1).minimize(gx.abs(z - (1 + 1j)) ** 2)
+    assert "gx.complex" in str(caught.value)

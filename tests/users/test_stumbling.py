@@ -197,8 +197,12 @@ def test_numpy_functions_are_named_in_full(graph: Any) -> None:
     x = gx.placeholder((3,), name="x")
     error = raised(gx.UnsupportedError, lambda: np.linalg.norm(x))
     assert error.message.startswith("np.linalg.norm of")
-    error = raised(gx.UnsupportedError, lambda: np.packbits(x))
-    assert error.message.startswith("np.packbits of")
+    error = raised(gx.UnsupportedError, lambda: np.poly(x))
+    assert error.message.startswith("np.poly of")
+    stack = gx.placeholder((2, 3, 3))
+    error = raised(gx.UnsupportedError, lambda: np.linalg.trace(stack))
+    assert "gx.linalg.trace takes the last two axes" in hint_of(error)
+    assert np.trace(stack).shape == (3,)
 
 
 def test_numpy_functions_take_no_out(graph: Any) -> None:
