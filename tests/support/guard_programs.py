@@ -136,13 +136,17 @@ def draw(seed: int) -> Program:
     if call.name == "next_key" and core == "forward":
         # the interpreter that judges single results is not given the variable of the state
         core = "reckoned"
-    if call.name in IN_NO_LIBRARY and carrier == "library":
-        carrier = "call"
+    carrier = _held(call, carrier)
     return Program(
         seed, call, core, wrapper, carrier,
         int(rng.integers(4)), ("end", "begin")[int(rng.integers(4)) // 3], operands, base,
         int(rng.integers(4)) if rng.random() < 0.5 else None, bool(rng.random() < 0.3),
     )  # fmt: skip
+
+
+def _held(call: Call, carrier: str) -> str:
+    """The carrier, or one that can hold the call."""
+    return "call" if call.name in IN_NO_LIBRARY and carrier == "library" else carrier
 
 
 def unknown(call: Call, core: str, wrapper: str, carrier: str, seed: int = 0) -> Program:
@@ -151,8 +155,7 @@ def unknown(call: Call, core: str, wrapper: str, carrier: str, seed: int = 0) ->
     operands = tuple(
         replace(o, axes=tuple(Axis(axis.word, None) for axis in o.axes)) for o in operands
     )
-    if call.name in IN_NO_LIBRARY and carrier == "library":
-        carrier = "call"
+    carrier = _held(call, carrier)
     return Program(seed, call, core, wrapper, carrier, 2, "end", operands, base, None, False)
 
 

@@ -31,9 +31,10 @@ from graphc.ops.linalg.matrices import (
     refuse,
     require_matrices,
     squares,
+    symmetric,
     turned,
 )
-from graphc.ops.linalg.systems import inv_op, regular, triangle_solved
+from graphc.ops.linalg.systems import inv_op, regular, square_example, triangle_solved
 from graphc.ops.move.shape import broadcast_to, expand_dims
 from graphc.ops.move.triangles import diagonal, tril, triu
 
@@ -54,8 +55,7 @@ def _cholesky_reference(a: Any) -> Any:
 
 def _cholesky_jvp(tangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
     """dL = L Φ(L⁻¹ dA L⁻ᵀ), where Φ takes the lower triangle and halves the diagonal."""
-    moved = tril(tangent) + turned(tril(tangent, -1))
-    left = triangle_solved(output, moved, lower=True)
+    left = triangle_solved(output, symmetric(tangent), lower=True)
     both = triangle_solved(output, turned(left), lower=True)
     return product(output, lower_half(both))
 
@@ -274,10 +274,6 @@ def _det_vjp(cotangent: Value, value: Value, output: Value, attrs: Attributes) -
     return result
 
 
-def _regular_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
-    return [regular(rng, element, 3, 4, 4)], {}
-
-
 det_op = register(
     OpDef(
         name="det",
@@ -287,7 +283,7 @@ det_op = register(
         derivative=of_one_input(_det_jvp, _det_vjp),
         lowering=Decompose(_det_parts),
         numerics="R",
-        domain=Domain(FLOATS, example=_regular_example),
+        domain=Domain(FLOATS, example=square_example),
     )
 )
 
@@ -369,7 +365,7 @@ slogdet_op = register(
         derivative=Custom(_slogdet_jvp, _slogdet_vjp),
         lowering=Decompose(_slogdet_parts),
         numerics="R",
-        domain=Domain(FLOATS, example=_regular_example),
+        domain=Domain(FLOATS, example=square_example),
     )
 )
 

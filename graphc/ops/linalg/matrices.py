@@ -101,6 +101,12 @@ def turned(a: Value) -> Value:
     return swapaxes(a, -1, -2)
 
 
+def symmetric(a: Value) -> Value:
+    """The symmetric matrices whose lower triangles are those of ``a``."""
+    whole: Value = tril(a) + turned(tril(a, -1))
+    return whole
+
+
 def lower_half(a: Value) -> Value:
     """What is below the diagonal, and half of what is on it."""
     below: Value = (tril(a) + tril(a, -1)) * 0.5
@@ -115,5 +121,6 @@ __all__ = [
     "refuse",
     "require_matrices",
     "squares",
+    "symmetric",
     "turned",
 ]

@@ -18,7 +18,14 @@ from graphc.ir.surface import surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.routines import lapack as meaning
-from graphc.ops.linalg.matrices import full_rank, matrices, product, require_matrices, turned
+from graphc.ops.linalg.matrices import (
+    full_rank,
+    matrices,
+    product,
+    require_matrices,
+    symmetric,
+    turned,
+)
 from graphc.ops.linalg.systems import triangle_solved
 from graphc.ops.move.joining import concatenate
 from graphc.ops.move.triangles import tril
@@ -137,8 +144,7 @@ def _qr_vjp(
 
 def _high_vjp(q: Value, r: Value, of_q: Value, of_r: Value) -> Value:
     moment = product(r, turned(of_r)) - product(turned(of_q), q)
-    alike = tril(moment) + turned(tril(moment, -1))
-    right = of_q + product(q, alike)
+    right = of_q + product(q, symmetric(moment))
     # (right) R⁻ᵀ
     return turned(triangle_solved(r, turned(right), lower=False))
 

@@ -36,10 +36,11 @@ from graphc.ops.linalg.matrices import (
     refuse,
     require_matrices,
     squares,
+    symmetric,
     turned,
 )
 from graphc.ops.move.shape import expand_dims
-from graphc.ops.move.triangles import diagonal, tril
+from graphc.ops.move.triangles import diagonal
 
 # --- symmetric matrices --------------------------------------------------------------------------
 
@@ -73,12 +74,6 @@ def _values_reference(a: Any) -> Any:
     return values
 
 
-def _symmetric(a: Value) -> Value:
-    """The matrix whose lower triangle is read."""
-    whole: Value = tril(a) + turned(tril(a, -1))
-    return whole
-
-
 def _gaps(values: Value) -> Value:
     """1 / (w[j] − w[i]) off the diagonal, 0 on it."""
     ones = surface_function("eye")(values.shape[-1], dtype=values.dtype)
@@ -104,7 +99,7 @@ def _eigh_jvp(
     if tangent is None:
         return None, None
     values, vectors = outputs
-    inner = product(product(turned(vectors), _symmetric(tangent)), vectors)
+    inner = product(product(turned(vectors), symmetric(tangent)), vectors)
     return diagonal(inner, 0, -2, -1), product(vectors, _gaps(values) * inner)
 
 
@@ -129,7 +124,7 @@ def _eigh_vjp(
 
 def _values_jvp(tangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
     vectors = apply_node(eigh_op, (value,), {}).outputs[1]
-    inner = product(product(turned(vectors), _symmetric(tangent)), vectors)
+    inner = product(product(turned(vectors), symmetric(tangent)), vectors)
     return diagonal(inner, 0, -2, -1)
 
 

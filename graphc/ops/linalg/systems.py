@@ -237,7 +237,8 @@ def _inverse_vjp(cotangent: Value, value: Value, output: Value, attrs: Attribute
     return -product(product(across, cotangent), across)
 
 
-def _square_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
+def square_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
+    """Operands of an operation on square matrices, as a sample."""
     return [regular(rng, element, 3, 4, 4)], {}
 
 
@@ -253,7 +254,7 @@ inv_op = register(
         numerics="R",
         checks_indices=True,
         any_precision=True,
-        domain=Domain(FLOATS, example=_square_example),
+        domain=Domain(FLOATS, example=square_example),
     )
 )
 
@@ -347,5 +348,6 @@ __all__ = [
     "solve_op",
     "solve_triangular",
     "solve_triangular_op",
+    "square_example",
     "triangle_solved",
 ]
