@@ -1,8 +1,8 @@
 """What NumPy, JAX, PyTorch and TensorFlow call otherwise, or have and graphc has not.
 
 Data: names of those libraries, and what to do here instead. Each name that begins with ``gx.`` in
-an answer exists, no name that is answered for does, and formulas compute what NumPy does; tests say
-so. Names are looked up as they stand, then without regard to case and underscores.
+an answer exists, and no name that is answered for does; tests say so. Names are looked up as they
+stand, then without regard to case and underscores.
 """
 
 from __future__ import annotations
@@ -11,9 +11,6 @@ from collections.abc import Mapping
 from functools import cache
 
 from graphc.base.words import close_names, plain
-
-FORMULAS: dict[str, str] = {}
-"""What to write, in ``x`` and ``y``."""
 
 _ANSWERS: tuple[tuple[str, str], ...] = (
     # --- other names -----------------------------------------------------------------------------
@@ -294,9 +291,8 @@ def instead_of(name: str, spellings: Mapping[str, str]) -> str:
 
 @cache
 def _known() -> dict[str, str]:
-    exact = {name: f"write {formula}" for name, formula in FORMULAS.items()}
-    exact |= {name: answer for answer, names in _ANSWERS for name in names.split()}
+    exact = {name: answer for answer, names in _ANSWERS for name in names.split()}
     return {plain(name): answer for name, answer in exact.items()} | exact
 
 
-__all__ = ["FORMULAS", "elsewhere", "instead_of"]
+__all__ = ["elsewhere", "instead_of"]
