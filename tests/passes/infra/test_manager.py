@@ -93,7 +93,7 @@ def test_verifying_names_the_pass() -> None:
 def test_fuel_is_shared_by_all_passes() -> None:
     _, records = run_pipeline(sample(), STEPS, PassContext())
     total = sum(1 for record in records for decision in record.decisions if decision.number)
-    assert total == 3
+    assert total == 2
     for fuel in range(total + 1):
         context = PassContext(Options(fuel=fuel))
         run_pipeline(sample(), STEPS, context)
