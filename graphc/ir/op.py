@@ -138,6 +138,9 @@ class Domain:
     example: Callable[[Any, DType], tuple[Sequence[Any], dict[str, Any]]] | None = None
 
 
+InferTypes: TypeAlias = Callable[[Sequence[TensorType], Attributes], Sequence[TensorType]]
+"""The types of an op's results, from those of its operands and its attributes."""
+
 ComplexRule: TypeAlias = Callable[["OpDef", Sequence[Value], Attributes], Value]
 """What an op means for complex operands, as operations on their parts."""
 
@@ -177,7 +180,7 @@ class OpDef:
 
     name: str
     doc: str
-    infer: Callable[[Sequence[TensorType], Attributes], Sequence[TensorType]]
+    infer: InferTypes
     reference: Callable[..., Any]
     derivative: Derivative
     lowering: Lowering

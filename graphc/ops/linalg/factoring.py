@@ -32,9 +32,9 @@ from graphc.ops.linalg.matrices import (
     require_matrices,
     squares,
     symmetric,
-    turned,
 )
 from graphc.ops.linalg.systems import inv_op, regular, square_example, triangle_solved
+from graphc.ops.move.rolling import matrix_transpose
 from graphc.ops.move.shape import broadcast_to, expand_dims
 from graphc.ops.move.triangles import diagonal, tril, triu
 
@@ -56,16 +56,16 @@ def _cholesky_reference(a: Any) -> Any:
 def _cholesky_jvp(tangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
     """dL = L Φ(L⁻¹ dA L⁻ᵀ), where Φ takes the lower triangle and halves the diagonal."""
     left = triangle_solved(output, symmetric(tangent), lower=True)
-    both = triangle_solved(output, turned(left), lower=True)
+    both = triangle_solved(output, matrix_transpose(left), lower=True)
     return product(output, lower_half(both))
 
 
 def _cholesky_vjp(cotangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
     """A' = Φ(S + Sᵀ) of the lower triangle, with S = L⁻ᵀ Φ(Lᵀ L') L⁻¹."""
-    inner = lower_half(product(turned(output), tril(cotangent)))
+    inner = lower_half(product(matrix_transpose(output), tril(cotangent)))
     left = triangle_solved(output, inner, lower=True, transposed=True)
-    both = triangle_solved(output, turned(left), lower=True, transposed=True)
-    return lower_half(both + turned(both))
+    both = triangle_solved(output, matrix_transpose(left), lower=True, transposed=True)
+    return lower_half(both + matrix_transpose(both))
 
 
 def _positive_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
@@ -108,7 +108,7 @@ def cholesky(a: Any, *, upper: bool = False) -> Value:
     is_upper = switch(upper, "upper")
     value = squares(a, "cholesky")
     if is_upper:
-        return turned(apply(cholesky_op, turned(value)))
+        return matrix_transpose(apply(cholesky_op, matrix_transpose(value)))
     return apply(cholesky_op, value)
 
 
@@ -165,7 +165,8 @@ def _lu_jvp(
     packed, order, _ = outputs
     low, high = _factors(packed)
     left = triangle_solved(low, _in_order(tangent, order), lower=True, unit=True)
-    both = turned(triangle_solved(high, turned(left), lower=False, transposed=True))
+    across = triangle_solved(high, matrix_transpose(left), lower=False, transposed=True)
+    both = matrix_transpose(across)
     return product(low, tril(both, -1)) + product(triu(both), high), None, None
 
 
@@ -180,8 +181,9 @@ def _lu_vjp(
         return (None,)
     packed, order, _ = outputs
     low, high = _factors(packed)
-    both = tril(product(turned(low), cotangent), -1) + triu(product(cotangent, turned(high)))
-    left = turned(triangle_solved(high, turned(both), lower=False))
+    below = tril(product(matrix_transpose(low), cotangent), -1)
+    both = below + triu(product(cotangent, matrix_transpose(high)))
+    left = matrix_transpose(triangle_solved(high, matrix_transpose(both), lower=False))
     moved = triangle_solved(low, left, lower=True, transposed=True, unit=True)
     back = surface_function("argsort")(order, axis=-1)
     return (_in_order(moved, back),)
@@ -262,7 +264,7 @@ def _det_reference(a: Any) -> Any:
 
 def _det_jvp(tangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
     """d det = det tr(A⁻¹ dA)"""
-    terms = turned(apply(inv_op, value)) * tangent
+    terms = matrix_transpose(apply(inv_op, value)) * tangent
     result: Value = output * surface_function("sum")(terms, axis=(-2, -1))
     return result
 
@@ -270,7 +272,7 @@ def _det_jvp(tangent: Value, value: Value, output: Value, attrs: Attributes) -> 
 def _det_vjp(cotangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
     """A' = det' det A⁻ᵀ"""
     scale = expand_dims(cotangent * output, (-2, -1))
-    result: Value = scale * turned(apply(inv_op, value))
+    result: Value = scale * matrix_transpose(apply(inv_op, value))
     return result
 
 
@@ -339,7 +341,7 @@ def _slogdet_jvp(
     (tangent,) = tangents
     if tangent is None:
         return None, None
-    terms = turned(apply(inv_op, inputs[0])) * tangent
+    terms = matrix_transpose(apply(inv_op, inputs[0])) * tangent
     return None, surface_function("sum")(terms, axis=(-2, -1))
 
 
@@ -352,7 +354,7 @@ def _slogdet_vjp(
     cotangent = cotangents[1]
     if cotangent is None:
         return (None,)
-    return (expand_dims(cotangent, (-2, -1)) * turned(apply(inv_op, inputs[0])),)
+    return (expand_dims(cotangent, (-2, -1)) * matrix_transpose(apply(inv_op, inputs[0])),)
 
 
 slogdet_op = register(

@@ -27,9 +27,10 @@ from graphc.ops.arguments import switch
 from graphc.ops.declare import float_operands
 from graphc.ops.guards import show, unproved
 from graphc.ops.linalg.matmul import matmul
-from graphc.ops.linalg.matrices import matrices, product, refuse, require_matrices, turned
+from graphc.ops.linalg.matrices import matrices, product, refuse, require_matrices
 from graphc.ops.linalg.norms import largest, matrix_rank, tolerance
 from graphc.ops.linalg.spectra import svd_op, svdvals
+from graphc.ops.move.rolling import matrix_transpose
 from graphc.ops.move.shape import expand_dims, stretched, with_shape
 from graphc.ops.reduce.axes import sum_
 
@@ -46,7 +47,7 @@ def _pinv_parts(inputs: Sequence[Value], attrs: Attributes) -> Value:
     where = surface_function("where")
     keeps = values > expand_dims(limit, -1) * largest(values)
     values = where(keeps, 1.0 / where(keeps, values, 1.0), 0.0)
-    return product(turned(vt) * expand_dims(values, -2), turned(u))
+    return product(matrix_transpose(vt) * expand_dims(values, -2), matrix_transpose(u))
 
 
 def _pinv_reference(a: Any, limit: Any) -> Any:
@@ -70,10 +71,10 @@ def _pinv_jvp(
     if tangent is None:
         return (None,)
     a, p = inputs[0], outputs[0]
-    across = turned(tangent)
+    across = matrix_transpose(tangent)
     first = product(product(p, tangent), p)
-    left = product(product(p, turned(p)), across)
-    right = product(product(across, turned(p)), p)
+    left = product(product(p, matrix_transpose(p)), across)
+    right = product(product(across, matrix_transpose(p)), p)
     second = left - product(product(left, a), p)
     third = right - product(p, product(a, right))
     return (second + third - first,)
@@ -89,7 +90,7 @@ def _pinv_vjp(
     if cotangent is None:
         return None, None
     a, p = inputs[0], outputs[0]
-    across, other = turned(cotangent), turned(p)
+    across, other = matrix_transpose(cotangent), matrix_transpose(p)
     first = product(product(other, cotangent), other)
     left = product(product(across, p), other)
     right = product(product(other, p), across)
@@ -134,9 +135,7 @@ def _inverse(value: Value, rtol: Any) -> Value:
     return apply(pinv_op, value, stretched(limit, batch, guards))
 
 
-def pinv(
-    a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
-) -> Value:
+def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Value:
     """The pseudo-inverses [*B, n, m] of matrices [*B, m, n], by singular values.
 
     Args:

@@ -20,7 +20,8 @@ from graphc.ops.convert import as_value
 from graphc.ops.declare import float_operand
 from graphc.ops.guards import show, unproved
 from graphc.ops.linalg.matmul import contracted
-from graphc.ops.move.shape import swapaxes, with_shape
+from graphc.ops.move.rolling import matrix_transpose
+from graphc.ops.move.shape import with_shape
 from graphc.ops.move.triangles import tril
 
 
@@ -96,14 +97,9 @@ def product(a: Value, b: Value) -> Value:
     return contracted(a, b)
 
 
-def turned(a: Value) -> Value:
-    """aᵀ"""
-    return swapaxes(a, -1, -2)
-
-
 def symmetric(a: Value) -> Value:
     """The symmetric matrices whose lower triangles are those of ``a``."""
-    whole: Value = tril(a) + turned(tril(a, -1))
+    whole: Value = tril(a) + matrix_transpose(tril(a, -1))
     return whole
 
 
@@ -122,5 +118,4 @@ __all__ = [
     "require_matrices",
     "squares",
     "symmetric",
-    "turned",
 ]

@@ -24,10 +24,10 @@ from graphc.ops.linalg.matrices import (
     product,
     require_matrices,
     symmetric,
-    turned,
 )
 from graphc.ops.linalg.systems import triangle_solved
 from graphc.ops.move.joining import concatenate
+from graphc.ops.move.rolling import matrix_transpose
 from graphc.ops.move.triangles import tril
 
 
@@ -87,7 +87,7 @@ def _require_reduced(value: Value, attrs: Attributes) -> bool:
 
 def _over_r(a: Value, r: Value) -> Value:
     """a R⁻¹"""
-    return turned(triangle_solved(r, turned(a), lower=False, transposed=True))
+    return matrix_transpose(triangle_solved(r, matrix_transpose(a), lower=False, transposed=True))
 
 
 def _qr_jvp(
@@ -106,14 +106,14 @@ def _qr_jvp(
     rows = inputs[0].shape[-2]
     square, left = (r, tangent) if is_high else (r[..., :rows], tangent[..., :rows])
     over = _over_r(left, square)
-    inner = product(turned(q), over)
+    inner = product(matrix_transpose(q), over)
     below = tril(inner, -1)
-    turn = below - turned(below)
+    turn = below - matrix_transpose(below)
     of_q = product(q, turn - inner) + over
     of_r = product(inner - turn, square)
     if not is_high:
         rest = tangent[..., rows:] - product(of_q, r[..., rows:])
-        of_r = concatenate([of_r, product(turned(q), rest)], -1)
+        of_r = concatenate([of_r, product(matrix_transpose(q), rest)], -1)
     return of_q, of_r
 
 
@@ -137,16 +137,16 @@ def _qr_vjp(
         return (_high_vjp(q, r, of_q, of_r),)
     rows = inputs[0].shape[-2]
     rest = of_r[..., rows:]
-    of_q = of_q + product(inputs[0][..., rows:], turned(rest))
+    of_q = of_q + product(inputs[0][..., rows:], matrix_transpose(rest))
     first = _high_vjp(q, r[..., :rows], of_q, of_r[..., :rows])
     return (concatenate([first, product(q, rest)], -1),)
 
 
 def _high_vjp(q: Value, r: Value, of_q: Value, of_r: Value) -> Value:
-    moment = product(r, turned(of_r)) - product(turned(of_q), q)
+    moment = product(r, matrix_transpose(of_r)) - product(matrix_transpose(of_q), q)
     right = of_q + product(q, symmetric(moment))
     # (right) R⁻ᵀ
-    return turned(triangle_solved(r, turned(right), lower=False))
+    return matrix_transpose(triangle_solved(r, matrix_transpose(right), lower=False))
 
 
 def _qr_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:

@@ -37,8 +37,8 @@ from graphc.ops.linalg.matrices import (
     require_matrices,
     squares,
     symmetric,
-    turned,
 )
+from graphc.ops.move.rolling import matrix_transpose
 from graphc.ops.move.shape import expand_dims
 from graphc.ops.move.triangles import diagonal
 
@@ -74,12 +74,16 @@ def _values_reference(a: Any) -> Any:
     return values
 
 
-def _gaps(values: Value) -> Value:
-    """1 / (w[j] − w[i]) off the diagonal, 0 on it."""
-    ones = surface_function("eye")(values.shape[-1], dtype=values.dtype)
-    gaps = expand_dims(values, -2) - expand_dims(values, -1)
+def _reciprocals(gaps: Value) -> Value:
+    """1 / gaps off the diagonal, 0 on it, where gaps are 0."""
+    ones = surface_function("eye")(gaps.shape[-1], dtype=gaps.dtype)
     result: Value = 1.0 / (gaps + ones) - ones
     return result
+
+
+def _gaps(values: Value) -> Value:
+    """1 / (w[j] − w[i]) off the diagonal, 0 on it."""
+    return _reciprocals(expand_dims(values, -2) - expand_dims(values, -1))
 
 
 def _diagonal_matrix(values: Value) -> Value:
@@ -99,7 +103,7 @@ def _eigh_jvp(
     if tangent is None:
         return None, None
     values, vectors = outputs
-    inner = product(product(turned(vectors), symmetric(tangent)), vectors)
+    inner = _in_basis(vectors, tangent)
     return diagonal(inner, 0, -2, -1), product(vectors, _gaps(values) * inner)
 
 
@@ -112,26 +116,36 @@ def _eigh_vjp(
     """M = V (diag w' + F ∘ (Vᵀ V')) Vᵀ, of whose two halves each element has its own."""
     of_values, of_vectors = cotangents
     values, vectors = outputs
-    inner = None if of_values is None else _diagonal_matrix(of_values)
+    moved = None if of_values is None else vectors * expand_dims(of_values, -2)
     if of_vectors is not None:
-        turn = _gaps(values) * product(turned(vectors), of_vectors)
-        inner = turn if inner is None else inner + turn
-    if inner is None:
-        return (None,)
-    whole = product(product(vectors, inner), turned(vectors))
-    return (lower_half(whole + turned(whole)),)
+        turn = _gaps(values) * product(matrix_transpose(vectors), of_vectors)
+        turned = product(vectors, turn)
+        moved = turned if moved is None else moved + turned
+    return (None if moved is None else _out_of_basis(vectors, moved),)
+
+
+def _in_basis(vectors: Value, tangent: Value) -> Value:
+    """Vᵀ dA V"""
+    return product(product(matrix_transpose(vectors), symmetric(tangent)), vectors)
+
+
+def _out_of_basis(vectors: Value, moved: Value) -> Value:
+    """M Vᵀ on and below the diagonal, to which what is above it adds."""
+    whole = product(moved, matrix_transpose(vectors))
+    return lower_half(whole + matrix_transpose(whole))
+
+
+def _eigenvectors(value: Value) -> Value:
+    return apply_node(eigh_op, (value,), {}).outputs[1]
 
 
 def _values_jvp(tangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
-    vectors = apply_node(eigh_op, (value,), {}).outputs[1]
-    inner = product(product(turned(vectors), symmetric(tangent)), vectors)
-    return diagonal(inner, 0, -2, -1)
+    return diagonal(_in_basis(_eigenvectors(value), tangent), 0, -2, -1)
 
 
 def _values_vjp(cotangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
-    vectors = apply_node(eigh_op, (value,), {}).outputs[1]
-    whole = product(vectors * expand_dims(cotangent, -2), turned(vectors))
-    return lower_half(whole + turned(whole))
+    vectors = _eigenvectors(value)
+    return _out_of_basis(vectors, vectors * expand_dims(cotangent, -2))
 
 
 def _symmetric_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
@@ -178,7 +192,7 @@ def _triangle(a: Any, triangle: Any, name: str) -> Value:
     value = squares(a, name)
     if not isinstance(triangle, str) or triangle.upper() not in ("L", "U"):
         raise ShapeError(f"UPLO is {shown(triangle)}", where=caller(), hint='"L" or "U"')
-    return turned(value) if triangle.upper() == "U" else value
+    return matrix_transpose(value) if triangle.upper() == "U" else value
 
 
 def eigh(a: Any, UPLO: str = "L") -> EighResult:
@@ -252,10 +266,8 @@ def _require_determined(value: Value, attrs: Attributes) -> None:
 
 def _square_gaps(values: Value) -> Value:
     """1 / (s[j]² − s[i]²) off the diagonal, 0 on it."""
-    ones = surface_function("eye")(values.shape[-1], dtype=values.dtype)
     one, other = expand_dims(values, -2), expand_dims(values, -1)
-    result: Value = 1.0 / ((one - other) * (one + other) + ones) - ones
-    return result
+    return _reciprocals((one - other) * (one + other))
 
 
 def _svd_jvp(
@@ -269,16 +281,16 @@ def _svd_jvp(
         return None, None, None
     _require_determined(inputs[0], attrs)
     u, values, vt = outputs
-    v, across = turned(vt), turned(tangent)
+    v, across = matrix_transpose(vt), matrix_transpose(tangent)
     left, right = product(tangent, v), product(across, u)
-    inner = product(turned(u), left)
+    inner = product(matrix_transpose(u), left)
     row, column = expand_dims(values, -2), expand_dims(values, -1)
     gaps = _square_gaps(values)
-    turn_u = gaps * (inner * row + column * turned(inner))
-    turn_v = gaps * (column * inner + turned(inner) * row)
+    turn_u = gaps * (inner * row + column * matrix_transpose(inner))
+    turn_v = gaps * (column * inner + matrix_transpose(inner) * row)
     of_u = product(u, turn_u) + (left - product(u, inner)) / row
-    of_v = product(v, turn_v) + (right - product(v, turned(inner))) / row
-    return of_u, diagonal(inner, 0, -2, -1), turned(of_v)
+    of_v = product(v, turn_v) + (right - product(v, matrix_transpose(inner))) / row
+    return of_u, diagonal(inner, 0, -2, -1), matrix_transpose(of_v)
 
 
 def _svd_vjp(
@@ -296,15 +308,15 @@ def _svd_vjp(
         _require_determined(inputs[0], attrs)
         gaps = _square_gaps(values)
     if of_u is not None:
-        moment = product(turned(u), of_u)
-        turn = gaps * (moment - turned(moment)) * row
+        moment = product(matrix_transpose(u), of_u)
+        turn = gaps * (moment - matrix_transpose(moment)) * row
         inner = turn if inner is None else inner + turn
         beside.append(product((of_u - product(u, moment)) / row, vt))
     if of_vt is not None:
-        moment = product(vt, turned(of_vt))
-        turn = column * (gaps * (moment - turned(moment)))
+        moment = product(vt, matrix_transpose(of_vt))
+        turn = column * (gaps * (moment - matrix_transpose(moment)))
         inner = turn if inner is None else inner + turn
-        beside.append(product(u, (of_vt - product(turned(moment), vt)) / column))
+        beside.append(product(u, (of_vt - product(matrix_transpose(moment), vt)) / column))
     if inner is None:
         return (None,)
     if attrs["full"]:
@@ -355,7 +367,8 @@ def _vectors(value: Value) -> tuple[Value, Value]:
 def _svdvals_jvp(tangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
     """ds = diag(Uᵀ dA V)"""
     u, vt = _vectors(value)
-    return diagonal(product(product(turned(u), tangent), turned(vt)), 0, -2, -1)
+    inner = product(product(matrix_transpose(u), tangent), matrix_transpose(vt))
+    return diagonal(inner, 0, -2, -1)
 
 
 def _svdvals_vjp(cotangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
@@ -374,9 +387,7 @@ svdvals_op = register(
         lowering=Native("svdvals", (2, 1), _twice),
         numerics="R",
         checks_indices=True,
-        domain=Domain(
-            FLOATS, example=lambda rng, element: (_svd_example(rng, element)[0], {})
-        ),
+        domain=Domain(FLOATS, example=lambda rng, element: (_svd_example(rng, element)[0], {})),
     )
 )
 

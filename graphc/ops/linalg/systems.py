@@ -18,7 +18,7 @@ from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, equal
 from graphc.ir.dtypes import FLOATS, DType
 from graphc.ir.lowering import Native
-from graphc.ir.op import Custom, Domain, OpDef, register
+from graphc.ir.op import Custom, Domain, InferTypes, OpDef, register
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.routines import matrices as meaning
@@ -27,19 +27,25 @@ from graphc.ops.convert import common_shape
 from graphc.ops.declare import float_operands
 from graphc.ops.derive import of_one_input
 from graphc.ops.guards import show, unproved
-from graphc.ops.linalg.matrices import product, refuse, require_matrices, squares, turned
+from graphc.ops.linalg.matrices import product, refuse, require_matrices, squares
+from graphc.ops.move.rolling import matrix_transpose
 from graphc.ops.move.shape import stretched, with_shape
 from graphc.ops.move.triangles import tril, triu
 
 # --- general systems -----------------------------------------------------------------------------
 
 
-def _solve_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
-    require_matrices(inputs, "solve", square=True)
-    a, b = inputs
-    if equal(a.shape[-1], b.shape[-2]) is False:
-        raise ShapeError(f"solve of {show(a.shape)} and {show(b.shape)}")
-    return [b]
+def _system_type(name: str) -> InferTypes:
+    """The type rule of an operation that gives the x of a system: x is like its right side."""
+
+    def infer(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
+        require_matrices(inputs, name, square=True)
+        a, b = inputs
+        if equal(a.shape[-1], b.shape[-2]) is False:
+            raise ShapeError(f"{name} of {show(a.shape)} and {show(b.shape)}")
+        return [b]
+
+    return infer
 
 
 def _system_numbers(inputs: Sequence[TensorType], attrs: Attributes) -> Sequence[Dim]:
@@ -78,8 +84,8 @@ def _solve_vjp(
     (cotangent,) = cotangents
     if cotangent is None:
         return None, None
-    of_b = apply(solve_op, turned(inputs[0]), cotangent)
-    return -product(of_b, turned(outputs[0])), of_b
+    of_b = apply(solve_op, matrix_transpose(inputs[0]), cotangent)
+    return -product(of_b, matrix_transpose(outputs[0])), of_b
 
 
 def regular(rng: Any, element: DType, *shape: int) -> Any:
@@ -98,7 +104,7 @@ solve_op = register(
         name="solve",
         doc="The x with a x = b, of stacks of matrices [*B, n, n] and [*B, n, m], by elimination "
         "with partial pivoting; a singular matrix is an error.",
-        infer=_solve_type,
+        infer=_system_type("solve"),
         reference=_solve_reference,
         derivative=Custom(_solve_jvp, _solve_vjp),
         lowering=Native("solve", (2, 2, 2), _system_numbers),
@@ -113,22 +119,12 @@ solve_op = register(
 # --- triangles -----------------------------------------------------------------------------------
 
 
-def _triangle_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
-    require_matrices(inputs, "solve_triangular", square=True)
-    a, b = inputs
-    if equal(a.shape[-1], b.shape[-2]) is False:
-        raise ShapeError(f"solve_triangular of {show(a.shape)} and {show(b.shape)}")
-    return [b]
-
-
 def _triangle_numbers(inputs: Sequence[TensorType], attrs: Attributes) -> Sequence[Dim]:
     flags = [int(attrs[name]) for name in ("lower", "transposed", "unit")]
     return (*inputs[1].shape[-2:], *flags)
 
 
-def _triangle_reference(
-    a: Any, b: Any, lower: bool, transposed: bool, unit: bool
-) -> Any:
+def _triangle_reference(a: Any, b: Any, lower: bool, transposed: bool, unit: bool) -> Any:
     matrices, x = (meaning.turned(a) if transposed else a), b.copy()
     with np.errstate(all="ignore"):
         bad = meaning.substituted(matrices, x, lower != transposed, unit)
@@ -153,7 +149,7 @@ def _triangle_jvp(
     right = db
     if da is not None:
         part = _triangle_of(da, attrs)
-        moved = product(turned(part) if attrs["transposed"] else part, outputs[0])
+        moved = product(matrix_transpose(part) if attrs["transposed"] else part, outputs[0])
         right = -moved if db is None else db - moved
     if right is None:
         return (None,)
@@ -172,7 +168,7 @@ def _triangle_vjp(
     lower, transposed, unit = (attrs[name] for name in ("lower", "transposed", "unit"))
     of_b = triangle_solved(inputs[0], cotangent, lower, not transposed, unit)
     left, right = (outputs[0], of_b) if transposed else (of_b, outputs[0])
-    of_a = product(left, turned(right))
+    of_a = product(left, matrix_transpose(right))
     return -_triangle_of(of_a, attrs), of_b
 
 
@@ -188,7 +184,7 @@ solve_triangular_op = register(
         doc="The x with t x = b, where t is the attrs lower or upper triangle of a, perhaps "
         "transposed, with ones on the diagonal if attrs unit; [*B, n, n] and [*B, n, m]. A zero on "
         "the diagonal is an error.",
-        infer=_triangle_type,
+        infer=_system_type("solve_triangular"),
         reference=_triangle_reference,
         derivative=Custom(_triangle_jvp, _triangle_vjp),
         lowering=Native("solve_triangular", (2, 2, 2), _triangle_numbers),
@@ -233,7 +229,7 @@ def _inverse_jvp(tangent: Value, value: Value, output: Value, attrs: Attributes)
 
 def _inverse_vjp(cotangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
     """A' = −Cᵀ C' Cᵀ"""
-    across = turned(output)
+    across = matrix_transpose(output)
     return -product(product(across, cotangent), across)
 
 
