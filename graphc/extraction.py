@@ -306,9 +306,9 @@ def required(
 
 
 def demanded(nodes: Sequence[Node], outputs: Sequence[Value], must: set[Value]) -> list[Node]:
-    """What checks the indices on the way to values that must be computed, where no output is made
-    from it, and a node that reads these checks."""
-    checking = [n for n in nodes if (n.checks_indices or n.regions) and checks_indices(n)]
+    """What may fail on the way to values that must be computed, where no output is made from it,
+    and a node that reads its results."""
+    checking = [n for n in nodes if (n.may_fail or n.regions) and may_fail_within(n)]
     if not checking:
         return []
     unread = [more for node in checking if (more := checks_of_unread(node))]
@@ -320,7 +320,7 @@ def demanded(nodes: Sequence[Node], outputs: Sequence[Value], must: set[Value]) 
             read.update(node.inputs)
         elif must.isdisjoint(node.outputs):
             continue
-        elif checks_indices(node):
+        elif may_fail_within(node):
             found.append([value for value in node.outputs if value in must])
             read.update(node.inputs)
         else:
@@ -331,11 +331,11 @@ def demanded(nodes: Sequence[Node], outputs: Sequence[Value], must: set[Value]) 
     return [*chain(*unread), read_all]
 
 
-def checks_indices(node: Node) -> bool:
-    """Whether the node checks indices, or a region of it does."""
-    if node.checks_indices or not node.regions:
-        return node.checks_indices
-    return any(inner.checks_indices for region in node.regions for inner in region.walk())
+def may_fail_within(node: Node) -> bool:
+    """Whether the node may raise an error when it runs, or one of its regions."""
+    if node.may_fail or not node.regions:
+        return node.may_fail
+    return any(inner.may_fail for region in node.regions for inner in region.walk())
 
 
 def _telling_guards(
@@ -453,9 +453,9 @@ def program_key(extraction: Extraction) -> Hashable:
 
 
 def _lines(extraction: Extraction) -> tuple[tuple[str, int] | None, ...]:
-    """The user's lines that failing checks of indices and sizes would name."""
+    """The user's lines that errors of a run would name."""
     nodes = [*extraction.graph.walk()]
     graphs = [extraction.graph, *(region for node in nodes for region in node.regions)]
     found = [guard.where for graph in graphs for guard in graph.guards]
-    found += [node.provenance.where for node in nodes if node.checks_indices or node.op.calls_host]
+    found += [node.provenance.where for node in nodes if node.may_fail or node.op.calls_host]
     return tuple(None if where is None else (where.filename, where.line) for where in found)

@@ -68,9 +68,9 @@ class Node:
         return value
 
     @property
-    def checks_indices(self) -> bool:
-        """Whether an index may be found out of range when it runs; regions are not looked at."""
-        return self.op.checks_indices and "drop" not in self.attrs
+    def may_fail(self) -> bool:
+        """Whether it may raise an error when it runs; regions are not looked at."""
+        return self.op.may_fail and "drop" not in self.attrs
 
     def with_inputs(self, inputs: Sequence[Value]) -> Node:
         """The node over other operands; the identical one if they are its own."""

@@ -168,8 +168,8 @@ class OpDef:
             too, but what the function does counts: the first operand and the first result are
             tokens).
         max_ulp: documented accuracy of a class R function.
-        checks_indices: whether an index may be found out of range at run time; of nodes whose attrs
-            have ``drop`` none is (``Node.checks_indices``).
+        may_fail: whether it may raise an error when it runs, as for an index out of range or a
+            singular matrix; nodes whose attrs have ``drop`` raise none (``Node.may_fail``).
         broadcasts: whether operands broadcast to the shape of the result, as NumPy's do; so it is
             of pointwise ops, and of those that decompose into them.
         any_precision: whether the reference computes in the precision of its operands, as in long
@@ -189,7 +189,7 @@ class OpDef:
     domain: Domain = field(default_factory=Domain)
     effect: Effect = "pure"
     max_ulp: float = 0.0
-    checks_indices: bool = False
+    may_fail: bool = False
     broadcasts: bool = False
     any_precision: bool = False
     of_complex: ComplexRule | Literal["whole"] | None = None

@@ -342,7 +342,7 @@ class KernelBuilder:
         for result in scope.results:
             self._home[result] = outer
         body = tuple(block.statements)
-        if any(statement.can_fail for statement in walk(body)):
+        if any(statement.may_fail for statement in walk(body)):
             condition = None
         outer.statements.append(Reduce(index, extent, order, body, reducers, condition))
 

@@ -211,7 +211,7 @@ class _Verifier:
         if statement.condition is not None:
             self._read(statement.condition, bool_, "the condition")
             self._require(
-                not any(s.writes or s.can_fail for s in walk(statement.body)),
+                not any(s.writes or s.may_fail for s in walk(statement.body)),
                 "a reduction with a condition has effects",
             )
 

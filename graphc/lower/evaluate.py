@@ -220,8 +220,8 @@ class _Operands:
         return self._b.apply("select", condition, computed, other)
 
     def checked_index(self, index: Any, bound: Dim, axis: int, wraps: bool = True) -> Var:
-        if not self._node.op.checks_indices:
-            raise VerifyError(f"{self._node!r} checks an index but does not say so in its OpDef")
+        if not self._node.op.may_fail:
+            raise VerifyError(f"{self._node!r} checks an index, but its OpDef has no may_fail")
         name = self._node.attrs.get("of", self._node.op.name)
         site = Site(axis, name, self._node.provenance.where)
         return self._b.check(index, bound, site, wraps)

@@ -69,7 +69,7 @@ def series_of(kernel: Kernel) -> Series:
             f"{kernel.name} {position + 1}",
             tuple(new.values()),
             moved(body, new),
-            kernel.sites if any(s.can_fail for s in walk(body)) else (),
+            kernel.sites if any(s.may_fail for s in walk(body)) else (),
         )
         member = Member(with_best_split(made), tuple(number[b] for b in old))
         members.append(member)

@@ -4,8 +4,8 @@
       body: %1 = exp(%w)                ->      %3 = while(%i, %w, %2) {
             %2 = add(%x, %1) ... }                body: %2 = add(%x, %e) ... }
 
-A loop may run no trip at all, so only what cannot fail moves: no index checks, no loops, nothing
-of sizes that the loop has guards of.
+A loop may run no trip at all, so only what cannot fail moves: no checks, no loops, nothing of
+sizes that the loop has guards of.
 And only what pays: matrix products, reductions, scans, branches and functions always do; arithmetic
 does if its result takes no more memory than its operands, and a view if what reads it needs it in
 memory. Scalars, counters, constants and other views stay, since kernels recompute them for nothing.
@@ -131,7 +131,7 @@ def _movable(node: Node, unsure: Set[DimExpr]) -> bool:
     Sizes that are ``unsure`` are those that the loop checks: before it they may be of any kind.
     """
     if not has_open_regions(node):
-        fails = node.checks_indices or not unsure.isdisjoint(_symbols_of(node))
+        fails = node.may_fail or not unsure.isdisjoint(_symbols_of(node))
         return node.op.effect == "pure" and not node.regions and not fails
     if any(region.guards for region in node.regions):
         return False

@@ -279,7 +279,7 @@ class Fuser:
                 producer.has_dependents = True
         group.take(node)
         group.nodes.append(node)
-        group.checks |= node.checks_indices
+        group.may_fail |= node.may_fail
         group.chooses |= node.op is concatenate_op
         group.transposes |= node.op is transpose_op
         for value in node.outputs:
@@ -295,7 +295,7 @@ class Fuser:
         home.reads |= other.reads
         home.has_dependents |= other.has_dependents
         home.product = home.product or other.product
-        home.checks |= other.checks
+        home.may_fail |= other.may_fail
         home.stretched |= other.stretched
         home.chooses |= other.chooses
         home.transposes |= other.transposes

@@ -43,17 +43,17 @@ class Group(Form):
         exits: how often members are read from outside, counted once a reader and value; being an
             output counts as one more.
         has_dependents: whether another group or node reads a member.
-        checks: whether a member checks indices.
+        may_fail: whether a member may fail when it runs.
         chooses: whether a member is a concatenation.
         stretched: whether members have other shapes, which broadcast to that of the loops.
         transposes: whether a member exchanges axes.
     """
 
     __slots__ = (
-        "checks",
         "chooses",
         "exits",
         "has_dependents",
+        "may_fail",
         "nodes",
         "rank",
         "reads",
@@ -68,7 +68,7 @@ class Group(Form):
         self.reads: set[Value] = set()
         self.exits = 0
         self.has_dependents = False
-        self.checks = False
+        self.may_fail = False
         self.chooses = False
         self.stretched = False
         self.transposes = False
@@ -121,7 +121,7 @@ def _stretches(group: Group, shape: Shape, uses: int) -> bool:
     up; what is known to repeat elements would repeat the work. A transpose is made by tiles only
     where its source is known to have neighbours along an axis, which one of these may not.
     """
-    if group.exits > uses or group.checks or group.chooses or group.transposes:
+    if group.exits > uses or group.may_fail or group.chooses or group.transposes:
         return False
     return len(group.shape) == len(shape) and all(map(may_be, group.shape, shape))
 
@@ -146,7 +146,7 @@ def view_obstacle(group: Group, node: Node, uses: int) -> str | None:
         return "a view that repeats elements would repeat the work"
     if group.exits > uses:
         return "the group has other readers than the view"
-    if group.checks and product(node.output.shape) != product(group.shape):
+    if group.may_fail and product(node.output.shape) != product(group.shape):
         return "all its indices are checked, whatever part is looked at"
     return None
 

@@ -9,7 +9,7 @@ only reason to stay. Inputs stay, since they are the graph's signature. What is 
 the graph and the regions inside it at once, value by value: a result of ``cond`` needs that result
 of both branches and the predicate; a result of ``while`` needs the condition, its start and its
 successor. A carried value that only feeds itself is so never reached, however deep it is nested.
-What checks indices and must run stays, since a ``demand`` reads it. Control flow with guards or a
+What may fail and must run stays, since a ``demand`` reads it. Control flow with guards or a
 ``demand`` stays, with one of its results: these hold when it runs.
 """
 

@@ -17,7 +17,7 @@ import heapq
 from collections.abc import Iterable
 
 from graphc.base.tuning.fusion import MEMORY
-from graphc.extraction import checks_indices
+from graphc.extraction import may_fail_within
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.control import while_op
@@ -74,7 +74,7 @@ def _checked_ahead(graph: Graph, renewed: _Renewed) -> Graph:
         reshaped = _reshaped(graph) if reshaped is None else reshaped
         node = graph.producers.get(reshaped.get(new, new))
         while node is not None and (base := _base(node)) is not None:
-            if not checks_ahead(node) and checks_indices(node):
+            if not checks_ahead(node) and may_fail_within(node):
                 made = node.inputs, AHEAD, node.outputs, node.regions, node.provenance
                 marked[node] = Node(node.op, *made)
             node = graph.producers.get(reshaped.get(base, base))
@@ -107,7 +107,7 @@ def _ordered(graph: Graph, renewed: _Renewed, of_variables: bool) -> Graph:
         ahead = [node for node in graph.nodes if node.op is fused_op and checks_ahead(node)]
         checked = {place[value] for node in ahead for value in node.inputs if value in place}
         for earlier, node in enumerate(graph.nodes):
-            if earlier not in updating and (_may_fail(node) or earlier in checked):
+            if earlier not in updating and (_may_interrupt(node) or earlier in checked):
                 wait(_GATE, earlier)
         for later in updating:
             wait(later, _GATE)
@@ -196,10 +196,10 @@ def _readers_before(
     return list(pairs)
 
 
-def _may_fail(node: Node) -> bool:
+def _may_interrupt(node: Node) -> bool:
     """Whether a run may end at this node, or steps be left out or repeated."""
     if node.op is not fused_op:
-        return node.checks_indices or bool(node.regions) or node.op.calls_host
+        return node.may_fail or bool(node.regions) or node.op.calls_host
     return not checks_ahead(node) and any(
-        inner.checks_indices for inner in node.regions[0].nodes
+        inner.may_fail for inner in node.regions[0].nodes
     )

@@ -65,7 +65,7 @@ def _can_run(node: Node) -> bool:
         and len(node.outputs) == 1
         and not node.regions
         and node.op.effect == "pure"
-        and not node.checks_indices
+        and not node.may_fail
         and node.output.type.is_static
         and not needs_sizes(node)
     )

@@ -24,7 +24,6 @@ from graphc.ops.move.shape import broadcast_to_op
 from graphc.ops.source import constant_op
 from passes.infra.base import PassContext
 from passes.rewriting.constants import Producer, element_of, is_exact, known, new_constant
-from passes.rewriting.index_checks import IndexChecks
 from passes.rewriting.pattern import (
     Application,
     Binding,
@@ -39,6 +38,7 @@ from passes.rewriting.pattern import (
     match,
     record,
 )
+from passes.rewriting.run_checks import RunChecks
 
 
 class RuleSet:
@@ -220,7 +220,7 @@ def rewrite(graph: Graph, rules: RuleSet, context: PassContext) -> Graph:
         return graph
     if editor is None:
         editor = GraphEditor(graph)
-    checks = IndexChecks(graph)
+    checks = RunChecks(graph)
     pending = list(reversed(first))
     while pending:
         # The node may have been put anew since, with other operands.
@@ -266,7 +266,7 @@ def _matches(
 
 
 def _first_replacement(
-    selection: Selection, node: Node, producer: Producer, readers: Readers, checks: IndexChecks
+    selection: Selection, node: Node, producer: Producer, readers: Readers, checks: RunChecks
 ) -> tuple[Pattern, list[Node], Value] | None:
     """The first pattern that matches and whose right side has the node's type, with that side.
 

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 from at_once import at_once
-from tier_harness import array, assert_same, large, same_bits
+from bits import same_bits
+from tier_harness import array, assert_same, large
 from tools import FORKING
 
 import graphc as gx

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from check import assert_same_bits
+from bits import assert_same_bits
 
 import graphc as gx
 from graphc.checking.samples import specials

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from op_contract import assert_same_bits, cases, sample, trace
+from bits import assert_same_bits
+from op_contract import cases, sample, trace
 
 import graphc as gx
 from graphc.checking.interpreter import evaluate

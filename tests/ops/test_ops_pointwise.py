@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from op_contract import assert_same_bits, run, special_values
+from bits import assert_same_bits
+from op_contract import run, special_values
 
 import graphc as gx
 from graphc.base.errors import DTypeError, ShapeError, UnsupportedError

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from op_contract import assert_same_bits, run
+from bits import assert_same_bits
+from op_contract import run
 
 import graphc as gx
 from graphc import nn

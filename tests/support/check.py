@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bits import assert_same_bits
 
 from graphc.base.options import Options
 from graphc.base.target import named
 from graphc.checking.interpreter import Budget, OutOfBudget, evaluate
 from graphc.checking.samples import random_array
 from graphc.ir.dims.expressions import symbol_name
-from graphc.ir.dtypes import dtype
 from graphc.ir.equal import difference, structural_hash
 from graphc.ir.graph import Graph, Node
 from graphc.ir.text.parser import parse_graph
@@ -243,24 +243,6 @@ def same_meaning(before: Graph, after: Graph, tolerance: float | None = None) ->
             else:
                 np.testing.assert_allclose(other, one, rtol=tolerance, atol=0)
     assert compared, "no input of four lets the loops end"
-
-
-def assert_same_bits(expected: Any, given: Any) -> None:
-    """Equal dtypes, shapes and bits; any NaN equals any other."""
-    assert (expected.dtype, expected.shape) == (given.dtype, given.shape)
-    if dtype(expected.dtype).is_complex:
-        for part in ("real", "imag"):
-            assert_same_bits(getattr(expected, part), getattr(given, part))
-        return
-    if dtype(expected.dtype).is_float:
-        # NumPy's tests of arrays know no bfloat16; wider floats hold all of it
-        if expected.dtype.kind != "f":
-            expected, given = expected.astype(np.float32), given.astype(np.float32)
-        nan = np.isnan(expected)
-        np.testing.assert_array_equal(np.isnan(given), nan)
-        expected, given = np.where(nan, 0, expected), np.where(nan, 0, given)
-        np.testing.assert_array_equal(np.signbit(given), np.signbit(expected))
-    np.testing.assert_array_equal(given, expected)
 
 
 def sample(graph: Graph, rng: np.random.Generator, *, special: bool) -> list[Any]:

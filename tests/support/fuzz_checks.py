@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import random_groups
+from bits import same_bits
 from random_groups import GROUPED
 from random_programs import Program, Recipe
 from random_programs import build as build_of
@@ -22,7 +23,6 @@ import graphc as gx
 from graphc.base.options import FAST_MATH
 from graphc.base.tuning.fusion import Fusion, Memory
 from graphc.base.tuning.sharing import Sharing
-from graphc.checking.compare import difference
 from graphc.checking.interpreter import bind_dims, evaluate, evaluate_node
 from graphc.extraction import extract
 from graphc.ir.dims.expressions import compare
@@ -38,11 +38,6 @@ OPTIONAL = sorted({step.name for step in PIPELINE if not step.required})
 def build(recipe: Recipe) -> Program:
     """A program of single operations and of the spellings that passes look for."""
     return build_of(recipe, MORE)
-
-
-def same_bits(one: Any, other: Any) -> bool:
-    """Equal dtypes, shapes and bits; any NaN equals any other."""
-    return difference(one, other) is None
 
 
 def run(program: Program, options: gx.Options, fetches: Any = None) -> list[Any]:

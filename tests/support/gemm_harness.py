@@ -207,11 +207,3 @@ def laid_out(array: Array, layout: str) -> Array:
         view = np.full((rows, columns), filler, array.dtype)[::-1, ::-1]
     view[...] = array
     return view
-
-
-def assert_same_bits(actual: Array, expected: Array) -> None:
-    """Equal shapes and bits."""
-    assert actual.shape == expected.shape
-    np.testing.assert_array_equal(
-        np.ascontiguousarray(actual).view(np.uint8), np.ascontiguousarray(expected).view(np.uint8)
-    )

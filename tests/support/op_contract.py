@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from bits import assert_same_bits
 
 from graphc.checking.interpreter import evaluate
 from graphc.ir.attributes import Attributes
@@ -145,24 +146,6 @@ def special_sample(op: OpDef, element: DType) -> tuple[list[Any], dict[str, Any]
 # --- comparing -----------------------------------------------------------------------------------
 
 
-def assert_same_bits(got: Any, wanted: Any) -> None:
-    """Equal to the bit, except that any NaN is as good as any other."""
-    got, wanted = np.asarray(got), np.asarray(wanted)
-    assert got.dtype == wanted.dtype and got.shape == wanted.shape
-    if dtype(got.dtype).is_complex:
-        for part in ("real", "imag"):
-            assert_same_bits(getattr(got, part), getattr(wanted, part))
-        return
-    if dtype(got.dtype).is_float:
-        both = np.isnan(got) & np.isnan(wanted)
-        bits = f"u{got.dtype.itemsize}"
-        left, right = (np.ascontiguousarray(part).view(bits) for part in (got, wanted))
-        same = (left == right) | both
-    else:
-        same = got == wanted
-    assert np.all(same), f"{got[~same][:5]} differs from {wanted[~same][:5]}"
-
-
 def assert_close(op: OpDef, got: Any, wanted: Any) -> None:
     """Within the op's class: to the bit (E), or to its documented accuracy (R, T)."""
     got, wanted = np.asarray(got), np.asarray(wanted)
@@ -288,7 +271,6 @@ __all__ = [
     "ArrayElements",
     "Traced",
     "assert_close",
-    "assert_same_bits",
     "cases",
     "has_element_rule",
     "is_pointwise",

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from check import SIZE, assert_same_bits
+from bits import assert_same_bits
+from check import SIZE
 
 from graphc.base.options import Options
 from graphc.checking.interpreter import evaluate

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bits import same_bits
 from guard_calls import CALLS, Call
 from libraries import library_of
 
@@ -233,16 +234,6 @@ def built(program: Program) -> tuple[list[Any], list[list[Any]], list[list[Any]]
 
 
 # --- comparing -----------------------------------------------------------------------------------
-
-
-def same_bits(one: Array, other: Array) -> bool:
-    """Whether two arrays have the same bits, but for those of NaN."""
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return False
-    if one.dtype.kind not in "fc":
-        return bool(np.array_equal(one, other))
-    numbers = [np.where(np.isnan(array), 0, array).tobytes() for array in (one, other)]
-    return numbers[0] == numbers[1] and bool(np.array_equal(np.isnan(one), np.isnan(other)))
 
 
 _ULPS = {"float16": 1e-3, "float32": 3e-6, "float64": 1e-13}

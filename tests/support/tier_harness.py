@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from bits import same_bits
 
 import graphc as gx
 import graphc.compiling.compiler
-from graphc.checking.compare import difference
 
 
 def chain(x: gx.Value, length: int = 300) -> gx.Value:
@@ -27,10 +27,6 @@ def large() -> tuple[gx.Graph, gx.Value, gx.Value]:
 
 def array(rows: int = 4) -> Any:
     return np.random.default_rng(0).standard_normal((rows, 5)).astype(np.float32)
-
-
-def same_bits(one: Any, other: Any) -> bool:
-    return difference(np.asarray(one), np.asarray(other)) is None
 
 
 def assert_same(one: Any, other: Any) -> None:

@@ -164,7 +164,7 @@ def _looks_up_nothing(region: Graph, sizes: Mapping[str, int]) -> bool:
     Code may look at them or not; checks of their own do (``graphc.ops.indexing.unread``).
     """
     return any(
-        node.checks_indices and 0 in (evaluate(dim, sizes) for dim in value.shape)
+        node.may_fail and 0 in (evaluate(dim, sizes) for dim in value.shape)
         for node in region.walk()
         for value in node.outputs
     )

@@ -39,7 +39,7 @@ def possible_levels(kernel: Kernel) -> tuple[Statement, ...]:
         effects = [s for s in body if not s.is_scalar]
         if len(effects) != 1:
             return tuple(result)
-        if result and any(s.can_fail for s in body):
+        if result and any(s.may_fail for s in body):
             # an index is checked even if the loops inside have no iteration
             return tuple(result)
         (only,) = effects

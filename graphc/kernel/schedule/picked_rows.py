@@ -15,7 +15,7 @@ from graphc.kernel.statements.bodies import blocks_in, loads_in
 
 def _leads(statement: Statement) -> bool:
     """Whether it may lead to a place: index arithmetic, a number that is read, or its check."""
-    return statement.is_arithmetic or statement.can_fail or bool(statement.reads)
+    return statement.is_arithmetic or statement.may_fail or bool(statement.reads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def _needed(wanted: Var, made: Mapping[Var, Statement]) -> list[Statement]:
 def _is_picked(needed: Sequence[Statement], made: Mapping[Var, Statement]) -> bool:
     """Whether a place follows from a checked number that is read at a place known by itself."""
     loads = loads_in(needed)
-    checks = [s for s in needed if s.can_fail]
+    checks = [s for s in needed if s.may_fail]
     if not loads or not checks or any(load.condition is not None for load in loads):
         return False
     before = [s for load in loads for s in _needed(load.index, made)]

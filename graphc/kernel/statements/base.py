@@ -127,8 +127,8 @@ class Statement:
     """It is about one element and can't fail: a scalar, or a store."""
     is_arithmetic: ClassVar[bool] = False
     """It is index arithmetic: a literal, a size, or a primitive of such."""
-    can_fail: ClassVar[bool] = False
-    """It may report an index that is out of range."""
+    may_fail: ClassVar[bool] = False
+    """It may report an error: an index that is out of range, what a routine refuses."""
 
     # --- scalars ---
 

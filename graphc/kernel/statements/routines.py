@@ -59,7 +59,7 @@ class Call(Statement):
     site: int | None = None
 
     @property
-    def can_fail(self) -> bool:  # type: ignore[override]
+    def may_fail(self) -> bool:  # type: ignore[override]
         return self.site is not None
 
     @property

@@ -173,7 +173,7 @@ class Check(Scalar):
     wraps: bool = True
 
     is_plain = False
-    can_fail = True
+    may_fail = True
 
     @property
     def operands(self) -> tuple[Var, ...]:

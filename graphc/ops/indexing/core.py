@@ -140,7 +140,7 @@ take_op = register(
         derivative=Linear(_take_transpose, fixed=(1,)),
         lowering=Element(_take_rule),
         of_complex=each_part,
-        checks_indices=True,
+        may_fail=True,
         domain=Domain(dtypes=ALL, example=_take_example),
     )
 )
@@ -216,7 +216,7 @@ take_along_axis_op = register(
         derivative=Linear(_along_transpose, fixed=(1,)),
         lowering=Element(_along_rule),
         of_complex=each_part,
-        checks_indices=True,
+        may_fail=True,
         domain=Domain(dtypes=ALL, example=_along_example),
     )
 )
@@ -304,7 +304,7 @@ ravel_index_op = register(
         reference=_ravel_reference,
         derivative=Flat(),
         lowering=Element(_ravel_rule),
-        checks_indices=True,
+        may_fail=True,
         domain=Domain(dtypes=tuple(d for d in ALL if d.is_integer), example=_ravel_example),
     )
 )

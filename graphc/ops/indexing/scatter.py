@@ -340,7 +340,7 @@ def _declare(how: How, along: bool) -> OpDef:
             derivative=derivative(along),
             lowering=Scatter(how, along),
             of_complex=each_part if how in ("add", "set") else None,
-            checks_indices=True,
+            may_fail=True,
             domain=Domain(
                 dtypes=ALL,
                 differentiable=smooth,

@@ -54,7 +54,7 @@ check_rows_op = register(
         reference=lambda i, *, rows, size, axis, of: checked(i[:rows], size, axis),
         derivative=Flat(),
         lowering=Element(_rule),
-        checks_indices=True,
+        may_fail=True,
         domain=Domain(dtypes=tuple(d for d in ALL if d.is_integer), example=_example),
     )
 )
@@ -69,7 +69,7 @@ def checks_of_unread(node: Node) -> list[Node]:
 
     It has no elements, and so costs next to nothing, where the node has some.
     """
-    if node.op not in _LOOKING or not node.checks_indices:
+    if node.op not in _LOOKING or not node.may_fail:
         return []
     (data, indices), axis = node.inputs[:2], node.attrs["axis"]
     beside = product((*data.shape[:axis], *data.shape[axis + 1 :]))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from check import assert_same_bits
+from bits import assert_same_bits
 from rule_harness import LEAST_WORK, assert_agree, cases_of, cost, dtypes_of, inputs_of
 
 import graphc as gx

@@ -1,9 +1,9 @@
-"""Which checks of indices the computing of a value includes, so that no rule drops one.
+"""Which checks at run time the computing of a value includes, so that no rule drops one.
 
-A run that needs a value fails if an index on the way is out of range. A value that nobody needs is
-not computed, and its indices are not checked. A value that was needed stays checked when a rule
-finds that its bits don't matter, as those of ``take(x, i) * 0``. Invariant: linear in the nodes
-asked about, because sets are shared and large ones are cut.
+A run that needs a value fails if an index on the way is out of range, or a matrix singular. A value
+that nobody needs is not computed, and nothing of it is checked. A value that was needed stays
+checked when a rule finds that its bits don't matter, as those of ``take(x, i) * 0``. Invariant:
+linear in the nodes asked about, because sets are shared and large ones are cut.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from graphc.extraction import checks_indices
+from graphc.extraction import may_fail_within
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.indexing.core import take_op
@@ -25,18 +25,18 @@ analysis linear."""
 _NONE: frozenset[Value] = frozenset()
 
 
-class IndexChecks:
+class RunChecks:
     """The checks behind values; those of a value stay known when a rule redefines it.
 
     Attributes:
-        any: whether the graph checks indices at all.
+        any: whether a node may fail at all.
     """
 
     def __init__(self, graph: Graph) -> None:
         # few operations are distinct, so most graphs are settled by these
         ops = {node.op for node in graph.nodes}
-        may_check = graph.has_regions or any(op.checks_indices for op in ops)
-        self.any = may_check and any(checks_indices(node) for node in graph.nodes)
+        may_check = graph.has_regions or any(op.may_fail for op in ops)
+        self.any = may_check and any(may_fail_within(node) for node in graph.nodes)
         self._behind: dict[Value, frozenset[Value]] = {}
 
     def are_lost(self, dropped: Iterable[Value], made: Sequence[Node], new: Value,
@@ -69,7 +69,7 @@ class IndexChecks:
                 continue
             stack.pop()
             found = _joined([self._behind[operand] for operand in node.inputs], current)
-            if checks_indices(node) and not _holds(node, producer):
+            if may_fail_within(node) and not _holds(node, producer):
                 found |= {current}
             self._behind[current] = found
         return self._behind[value]
