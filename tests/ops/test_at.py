@@ -168,6 +168,27 @@ def test_masks_that_are_fed(is_symbolic: bool) -> None:
             }})  # fmt: skip
 
 
+@pytest.mark.parametrize("truth", [True, False])
+def test_truth_values(truth: bool) -> None:
+    array = np.arange(12.0).reshape(3, 4)
+    keys: list[Any] = [truth, (truth, 1), (slice(None), truth, [2]), (Ellipsis, np.array(truth))]
+    with gx.Graph() as graph:
+        x = gx.placeholder((None, None), "float64")
+        scalar = gx.placeholder((), "float64")
+        asked = gx.placeholder((), "bool")
+        known = gx.constant(np.array(truth))
+        got = [[x.at[key].set(-1), x.at[key].add(2), x.at[key].divide(4)] for key in keys]
+        ones = [scalar.at[key].set(3) for key in (truth, known, asked)]
+        slope = gx.gradients(gx.sum(x.at[keys[1]].multiply(5)), x)
+    results = gx.Session(graph).run([got, ones, slope], {x: array, scalar: 7, asked: truth})
+    for key, (changed, more, less) in zip(keys, results[0], strict=True):
+        np.testing.assert_array_equal(changed, updated("set", array, key, np.array(-1.0)))
+        np.testing.assert_array_equal(more, updated("add", array, key, np.array(2.0)))
+        np.testing.assert_array_equal(less, updated("divide", array, key, np.array(4.0)))
+    assert results[1] == [3 if truth else 7] * 3
+    np.testing.assert_array_equal(results[2], updated("set", np.ones((3, 4)), (truth, 1), 5.0))
+
+
 def test_modes_of_what_is_out_of_range() -> None:
     array, numbers = np.arange(12.0).reshape(4, 3), np.array([5, -1, -9, 2, 4])
     values = np.arange(1.0, 6.0)[:, None] * np.ones(3)

@@ -217,3 +217,33 @@ def test_gradients_through_products_of_matrices() -> None:
         slope = gx.gradients(abs(gx.trace(x @ y)) ** 2, x)
     given = gx.Session(graph, options=OFF).run(slope, {x: a, y: b})
     agree(given, 2 * np.conj(np.trace(a @ b)) * b.T, ulp=64)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_the_order_is_numpys(dtype: str) -> None:
+    special = [0.0, -0.0, 1, -1, np.nan, np.inf, -np.inf]
+    every = np.array([complex(re, im) for re in special for im in special], dtype)
+    random = np.random.default_rng(5)
+    rows = np.stack([random.permutation(np.repeat(every, 2)) for _ in range(3)])
+    with gx.Graph() as graph:
+        x = gx.placeholder((None, None), dtype)
+        made = [gx.sort(x), gx.argsort(x), gx.sort(x, 0), gx.sort(x, None),
+                gx.sort(x, descending=True)]  # fmt: skip
+        distinct = list(gx.unique(x, True, True, True, size=rows.size))
+    got, found = gx.Session(graph, options=OFF).run([made, distinct], {x: rows})
+    wanted = [np.sort(rows), np.argsort(rows, kind="stable"), np.sort(rows, 0), np.sort(rows, None)]
+    for result, right in zip(got, wanted, strict=False):
+        np.testing.assert_array_equal(result, right)
+    np.testing.assert_array_equal(got[4], wanted[0][:, ::-1])
+    for result, right in zip(found, np.unique(rows, True, True, True), strict=True):
+        np.testing.assert_array_equal(result[: len(right)] if result.ndim == 1 else result, right)
+
+
+def test_gradients_through_sorting_go_to_where_elements_came_from() -> None:
+    array = np.array([2 + 1j, 1 - 3j, 2 - 1j])
+    weights = np.array([1j, 2.0, 3 + 1j])
+    with gx.Graph() as graph:
+        x = gx.placeholder((3,), "complex128")
+        slope = gx.gradients(gx.sum(gx.real(gx.sort(x) * weights)), x)
+    found = gx.Session(graph, options=OFF).run(slope, {x: array})
+    np.testing.assert_array_equal(found, weights[np.argsort(np.argsort(array))])

@@ -98,6 +98,10 @@ ADVANCED = [
     (MASK, slice(None), [0]), (slice(None), X[0, :, 0] > 0), X > 0, X[:, :, 0] > 0,
     np.array([], int), [], np.array(1), (np.int8(1), np.array([0, 1], np.uint8)),
     (slice(None), [0, 1], Ellipsis, 1), ([1, 0], 0, 1), [True, False, True],
+    # truth values: axes of as many elements as they are
+    True, False, np.True_, np.array(False), (True, 0), (False, slice(1, 3)), (slice(None), True),
+    (Ellipsis, False), (True, [0, 1]), (slice(None), True, [0, 1]), (True, slice(None), True),
+    ([0, 2], True, [1, 1]), (True, None, Ellipsis, 1), (MASK, True), (0, False, [1]),
 ]  # fmt: skip
 
 
@@ -131,6 +135,8 @@ def test_what_is_no_index() -> None:
         for key in (np.array([True, False]), (Ellipsis, Ellipsis), ([0, 1], [0, 1, 2])):
             with pytest.raises(IndexRangeError):
                 x[key]
+        with pytest.raises(IndexRangeError, match="broadcast"):
+            x[False, [0, 1]]
         known = x[constant(MASK)]
         unknown = placeholder((None,), "float64")
         picked = unknown[MASK]

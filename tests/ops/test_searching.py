@@ -193,6 +193,29 @@ def test_distinct_elements() -> None:
     np.testing.assert_array_equal(got[2], [1, 2, 4, 5, 9, 1])
 
 
+def test_constants_have_as_many_distinct_elements_as_there_are() -> None:
+    one, other = np.array([[3, 1, NAN], [2, NAN, 1]]), np.array([1, 5, NAN], np.float32)
+    with gx.Graph() as graph:
+        y = gx.constant(other)
+        made = [
+            gx.unique(one), list(gx.unique_all(one)), gx.unique_values(y),
+            gx.union1d(one, y), gx.intersect1d(one, y), gx.setdiff1d(one, y),
+            gx.setxor1d(one, y), gx.union1d([1, 2], [2.5]), gx.unique(np.zeros((0, 2))),
+        ]  # fmt: skip
+        fed = gx.placeholder((3,))
+        with pytest.raises(gx.UnsupportedError, match="union1d: how many results"):
+            gx.union1d(one, fed)
+    got = gx.Session(graph).run(made)
+    sets = [np.union1d(one, other), np.array([1.0]), np.setdiff1d(one, other)]
+    alone = np.array([2, 3, 5, NAN])
+    wanted = [np.unique(one), None, other, *sets, alone, np.array([1, 2, 2.5]), np.zeros(0)]
+    for found, right in zip(got, wanted, strict=True):
+        if right is not None:
+            np.testing.assert_array_equal(found, right)
+    for found, right in zip(got[1], np.unique_all(one), strict=True):
+        np.testing.assert_array_equal(found, right)
+
+
 def test_what_cannot_be_is_told() -> None:
     with gx.Graph():
         x = gx.placeholder((None,), "int64")

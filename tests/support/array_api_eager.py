@@ -342,9 +342,18 @@ def repeat(x: Array, repeats: Any, /, *, axis: int | None = None) -> Array:
     return computed(lambda value: array_api.repeat(value, times, axis), x)
 
 
-def nonzero(x: Array, /) -> tuple[Array, ...]:
-    """The shape of the result depends on which elements are 0, so that they are given as known."""
-    return computed(lambda: array_api.nonzero(x.array))
+def _of_known(name: str) -> Callable[..., Any]:
+    """A function the shape of whose result depends on elements, which are given as known."""
+
+    def call(x: Array, /) -> Any:
+        return computed(lambda: getattr(array_api, name)(x.array))
+
+    return call
+
+
+nonzero, unique_all, unique_counts, unique_inverse, unique_values = map(
+    _of_known, ("nonzero", "unique_all", "unique_counts", "unique_inverse", "unique_values")
+)
 
 
 class _Extension:

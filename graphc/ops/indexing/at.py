@@ -22,7 +22,7 @@ from graphc.ops.convert import as_value, converted, size_beside
 from graphc.ops.creation import iota_beside
 from graphc.ops.guards import Guards, show
 from graphc.ops.indexing.getitem import common_indices, looked_up, read
-from graphc.ops.indexing.keys import Key, key_of
+from graphc.ops.indexing.keys import Key, key_of, without_truths
 from graphc.ops.indexing.modes import mode_of
 from graphc.ops.indexing.scatter import How
 from graphc.ops.indexing.written import as_update, scattered_at
@@ -54,7 +54,8 @@ class At:
         self._value = value
 
     def __getitem__(self, key: Any) -> Part:
-        return Part(self._value, key)
+        value, plain = without_truths(self._value, key)
+        return Part(value, plain, self._value.shape)
 
     def __repr__(self) -> str:
         return f"<at of {self._value!r}>"
@@ -74,6 +75,8 @@ class Part:
 
     value: Value
     key: Any
+    shape: tuple[Dim, ...]
+    """Of what an update gives: truth values in a key have axes of their own in ``value``."""
 
     def get(
         self, *, indices_are_sorted: bool = False, unique_indices: bool = False,
@@ -154,7 +157,7 @@ class Part:
         """
         plan = self._plan(mode)
         if not _scatters(plan, self.value):
-            return self._selected(plan, lambda old, new: function(old), 0)
+            return self._whole(self._selected(plan, lambda old, new: function(old), 0))
         if plan.arrays and not unique_indices:
             raise UnsupportedError(
                 "apply at places that may be named twice",
@@ -171,22 +174,25 @@ class Part:
 
     def _updated(self, how: How, join: Join, values: Any, mode: str | None) -> Value:
         plan = self._plan(mode)
-        if _scatters(plan, self.value):
-            return _scattered(self.value, plan, how, as_update(values, self.value), mode_of(mode))
-        return self._selected(plan, join, values)
+        if not _scatters(plan, self.value):
+            return self._whole(self._selected(plan, join, values))
+        updates = as_update(values, self.value)
+        return self._whole(_scattered(self.value, plan, how, updates, mode_of(mode)))
+
+    def _whole(self, updated: Value) -> Value:
+        return with_shape(updated, self.shape, ())
 
     def _by_factors(self, join: Join, values: Any, mode: str | None) -> Value:
         """Joins with one number for each element, which is 1 where nothing is updated."""
         plan = self._plan(mode)
         if not _scatters(plan, self.value):
-            return self._selected(plan, join, values)
+            return self._whole(self._selected(plan, join, values))
         ones = surface_function("ones_like")(self.value)
         chosen = mode_of(mode)
         factors = _scattered(ones, plan, "multiply", as_update(values, self.value), chosen)
         joined = join(self.value, factors)
         kept = converted(self.value, joined.dtype)
-        result: Value = surface_function("where")(factors == 1, kept, joined)
-        return result
+        return self._whole(surface_function("where")(factors == 1, kept, joined))
 
     def _selected(self, plan: Key, join: Join, values: Any) -> Value:
         """Where slices and a mask choose."""

@@ -17,7 +17,7 @@ from graphc.ir.value import Value
 from graphc.ops.convert import as_value, common_shape
 from graphc.ops.guards import Guards
 from graphc.ops.indexing.core import raveled, taken
-from graphc.ops.indexing.keys import Key, key_of, refuse_mask
+from graphc.ops.indexing.keys import Key, key_of, refuse_mask, without_truths
 from graphc.ops.indexing.modes import brought_in
 from graphc.ops.indexing.picking import filled, index_value
 from graphc.ops.move.shape import permuted, stretched, with_shape
@@ -31,8 +31,8 @@ def getitem(x: Any, key: Any) -> Value:
     Args:
         x: any tensor.
         key: ints, slices with any step, None, Ellipsis, lists, integer arrays and tensors, boolean
-            arrays, or a tuple of them. A slice may begin at an integer value ``i`` if its length
-            is known, as in ``i : i + 3``; it must not leave the axis.
+            arrays and truth values, or a tuple of them. A slice may begin at an integer value
+            ``i`` if its length is known, as in ``i : i + 3``; it must not leave the axis.
 
     Raises:
         IndexRangeError: for too many indices, and those proved to be out of range; what cannot be
@@ -46,7 +46,8 @@ def getitem(x: Any, key: Any) -> Value:
 
 def read(value: Value, given: Any, mode: str = "error", fill: Any = None) -> Value:
     """What a key asks for; ``mode`` is as ``mode_of`` gives it."""
-    key = key_of(value.shape, given, ints_are_arrays=mode != "error")
+    value, plain = without_truths(value, given)
+    key = key_of(value.shape, plain, ints_are_arrays=mode != "error")
     if key.mask is not None:
         refuse_mask(key.mask[0])
     for axis, places in key.windows.items():

@@ -30,6 +30,7 @@ from graphc.ir.value import Value
 from graphc.ops.guards import index_guard, show, unproved
 from graphc.ops.indexing.windows import window_of
 from graphc.ops.move.parts import bounds_of_slice
+from graphc.ops.move.shape import with_shape
 from graphc.ops.source import known_array
 
 
@@ -97,11 +98,7 @@ def _parts_of(key: Any) -> list[Any]:
             item = np.asarray(item)
         if isinstance(item, np.ndarray) and item.ndim == 0 and item.dtype.kind in "iu":
             item = int(item)
-        if isinstance(item, bool) or (_is_mask(item) and item.ndim == 0):
-            raise UnsupportedError(
-                f"indexing with the truth value {item}", where=caller(), hint="index with None"
-            )
-        parts.append(item)
+        parts.append(np.asarray(item) if isinstance(item, bool) else item)
     return parts
 
 
@@ -145,6 +142,40 @@ def _consumed(item: Any) -> int:
     return int(item.ndim) if _is_mask(item) else 1
 
 
+def without_truths(value: Value, given: Any) -> tuple[Value, Any]:
+    """A tensor and a key, of whose known truth values each is an index along an axis of its own.
+
+    ``x[True]`` is ``x[None][[0]]``, and ``x[False]`` is ``x[None]`` with no index, as in NumPy: a
+    mask without axes has as many places as there are truths in it.
+    """
+    if not any(map(_is_truth, given if isinstance(given, tuple) else (given,))):
+        return value, given
+    parts = _parts_of(given)
+    consumed = sum(map(_consumed, parts))
+    shape: list[Dim] = []
+    places: list[Any] = []
+    rest = list(value.shape)
+    for item in parts:
+        if _is_truth(item):
+            shape.append(1)
+            places.append(np.zeros(int(item), np.int64))
+            continue
+        missing = len(value.shape) - consumed if item is Ellipsis else _consumed(item)
+        shape += rest[:missing]
+        del rest[:missing]
+        places.append(item)
+    return with_shape(value, (*shape, *rest), ()), tuple(places)
+
+
+def _is_truth(item: Any) -> bool:
+    """Whether a part of a key is a truth value that is known."""
+    if isinstance(item, Value):
+        return item.ndim == 0 and item.dtype is bool_ and known_array(item) is not None
+    return isinstance(item, bool) or (
+        isinstance(item, (np.ndarray, np.generic)) and item.ndim == 0 and item.dtype == bool
+    )
+
+
 def key_of(shape: Sequence[Dim], given: Any, ints_are_arrays: bool = False) -> Key:
     """What a key means for a tensor of this shape.
 
@@ -155,7 +186,7 @@ def key_of(shape: Sequence[Dim], given: Any, ints_are_arrays: bool = False) -> K
 
     Raises:
         IndexRangeError: for too many indices, and those proved to be out of range.
-        UnsupportedError: for a slice whose length is unknown, and for truth values.
+        UnsupportedError: for a slice whose length is unknown.
         DTypeError: for anything else that is no index.
     """
     parts = _parts_of(given)
@@ -255,4 +286,4 @@ def _add_mask(key: Key, mask: Any, shape: Sequence[Dim]) -> None:
         _add_array(key, indices, first + offset, covered[offset])
 
 
-__all__ = ["Key", "key_of", "refuse_mask"]
+__all__ = ["Key", "key_of", "refuse_mask", "without_truths"]

@@ -16,12 +16,13 @@ from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, dim_min
 from graphc.ir.dtypes import ALL, DType, bool_, int64
 from graphc.ir.lowering import Native
-from graphc.ir.op import Derivative, Domain, Flat, OpDef, register
+from graphc.ir.op import ComplexRule, Derivative, Domain, Flat, OpDef, register
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.routines.sorting import ARGSORT, SORT, TOP_K
 from graphc.ops.arguments import items_of, one_or_more, switch, whole
+from graphc.ops.complex.orders import complex_places, complex_sorted
 from graphc.ops.convert import as_value, axis_of, common_shape
 from graphc.ops.derive import of_one_input
 from graphc.ops.guards import guarded, unproved
@@ -84,6 +85,7 @@ def _order(
     infer: Callable[[Sequence[TensorType], Attributes], list[TensorType]],
     reference: Callable[..., Any],
     derivative: Derivative,
+    of_complex: ComplexRule,
 ) -> OpDef:
     return register(
         OpDef(
@@ -93,15 +95,18 @@ def _order(
             reference=reference,
             derivative=derivative,
             lowering=Native(name, (1, 1), _numbers, rearranges=name == "sort"),
+            of_complex=of_complex,
             domain=Domain(ALL, example=sorted_example),
         )
     )
 
 
 sort_op = _order("sort", "Rows along the last axis in order, NaN last; reversed if descending.",
-                 _sort_type, _sort_reference, of_one_input(_sort_jvp, _sort_vjp))  # fmt: skip
+                 _sort_type, _sort_reference, of_one_input(_sort_jvp, _sort_vjp),
+                 complex_sorted)  # fmt: skip
 argsort_op = _order("argsort", "The places (int64) that put rows along the last axis in order, "
-                    "ties as they came.", _argsort_type, _argsort_reference, Flat())  # fmt: skip
+                    "ties as they came.", _argsort_type, _argsort_reference, Flat(),
+                    complex_places)  # fmt: skip
 
 
 def along_last(value: Value, axis: int | None, function: Callable[[Value], Value]) -> Value:
@@ -122,7 +127,8 @@ def sort(x: Any, axis: int | None = -1, descending: bool = False, stable: bool =
     """The elements in order along an axis, or all of them in row-major order (None).
 
     Args:
-        x: of any real dtype.
+        x: of any dtype; complex numbers are in the order of their real parts, then of their
+            imaginary ones, as in NumPy.
         axis: along which rows are sorted.
         descending: sorts down, NaN first.
         stable: makes no difference: equal elements can't be told apart, except zeros. A negative
@@ -140,7 +146,7 @@ def argsort(x: Any, axis: int | None = -1, descending: bool = False, stable: boo
     """The places (int64) of elements in order along an axis; of all in row-major order (None).
 
     Args:
-        x: of any real dtype.
+        x: of any dtype; see ``sort`` for the order of complex numbers.
         axis: along which rows are sorted.
         descending: sorts down, NaN first.
         stable: makes no difference: places of equal elements always come in ascending order, NaN

@@ -145,6 +145,9 @@ def _quantile(
         hint = ", ".join(sorted(_PLACES))
         raise ShapeError(f"{name}: method is {shown(method)}", where=caller(), hint=hint)
     value = as_value(x)
+    if value.dtype.is_complex:
+        hint = f"median takes them; {name} is of gx.real(x), gx.imag(x) or gx.abs(x)"
+        raise refuse(f"{name} does not take {value.dtype}", hint)
     is_weak = type(q) in (int, float)
     # numbers are weak, arrays are not, as everywhere
     share = as_value(q if isinstance(q, Value) else np.asarray(q), value)
@@ -202,7 +205,7 @@ def quantile(
     """The ``q``-th quantiles over an axis, several, or all (None), as ``np.quantile``.
 
     Args:
-        x: numbers; integers give float64 where the method goes between elements.
+        x: real numbers; integers give float64 where the method goes between elements.
         q: from 0 to 1, of any shape, which comes first in the result. The dtype of an array counts
             in that of the result, that of a number does not.
         axis: what is sorted.
@@ -212,6 +215,7 @@ def quantile(
     NaN in a row makes it NaN. The gradient goes to the elements that the quantile lies between.
 
     Raises:
+        DTypeError: for complex numbers.
         ShapeError: for a q out of range that is known, for an unknown method, and for empty rows:
             here where that is known, else when the graph runs.
     """
@@ -265,7 +269,8 @@ def _median(x: Any, axis: Axis, keepdims: bool, skips: bool, name: str) -> Value
 def median(x: Any, axis: Axis = None, keepdims: bool = False) -> Value:
     """The median over an axis, several, or all (None): the mean of the two in the middle.
 
-    Integers and bools give float64. NaN in a row makes it NaN.
+    Complex numbers are in the order of ``sort``. Integers and bools give
+    float64. NaN in a row makes it NaN.
 
     Raises:
         ShapeError: for empty rows: here where that is known, else when the graph runs.

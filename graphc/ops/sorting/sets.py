@@ -1,18 +1,23 @@
 """Vectors as sets: distinct elements in order, and what several vectors have in common.
 
 Invariant: how many results there are is an argument, ``size``, as in ``jax.numpy``, since shapes
-depend on no element; what is left over is filled.
+depend on no element that a run tells; what is left over is filled. Constants need no size: as many
+as there are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from graphc.base.errors import ShapeError, UnsupportedError
 from graphc.base.source import caller
 from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import DimExpr
-from graphc.ir.dtypes import int64
+from graphc.ir.dtypes import DType, int64
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import switch, whole
@@ -25,12 +30,21 @@ from graphc.ops.move.shape import ravel
 from graphc.ops.pointwise.logic import equal
 from graphc.ops.sorting.order import places_of, sort_op
 from graphc.ops.sorting.searching import found, isin
+from graphc.ops.source import known_array
 
 
-def _size(given: Any, name: str) -> Any:
+def _size(given: Any, name: str, element: DType, find: Callable[..., Any], *operands: Any) -> Any:
+    """How many results there are: what is given, or as many as NumPy finds in constants.
+
+    Raises:
+        UnsupportedError: for None where an operand is no constant.
+    """
     if isinstance(given, DimExpr):
         return given
     if given is None:
+        arrays = [known_array(x) if isinstance(x, Value) else x for x in operands]
+        if all(array is not None for array in arrays):
+            return len(find(*(np.asarray(array).astype(element.numpy) for array in arrays)))
         raise UnsupportedError(
             f"{name}: how many results there are would depend on elements",
             where=caller(),
@@ -45,7 +59,7 @@ def _size(given: Any, name: str) -> Any:
 def _equal(one: Value, other: Value) -> Value:
     """Elementwise, NaN being equal to NaN."""
     same = one == other
-    if not one.dtype.is_float:
+    if not one.dtype.is_inexact:
         return same
     both = surface_function("logical_and")(one != one, other != other)
     result: Value = surface_function("logical_or")(same, both)
@@ -93,16 +107,16 @@ def unique(
         return_counts: also gives how often each comes.
         axis: None; all elements count.
         equal_nan: whether all NaN are one element; else each is one.
-        size: how many results there are: the smallest distinct elements, filled up.
+        size: how many results there are: the smallest distinct elements, filled up. A constant
+            needs none, and has as many as are distinct.
         fill_value: what fills, the smallest element unless it is given, 0 where there is none.
             Places of what fills are that of the smallest element, counts are 0.
 
     Without further results it gives the elements alone, else a tuple.
 
     Raises:
-        UnsupportedError: without a size, and for an axis.
+        UnsupportedError: without a size for what is no constant, and for an axis.
     """
-    count = _size(size, "unique")
     if axis is not None:
         raise UnsupportedError("unique along an axis", where=caller(), hint="axis=None")
     wants = [
@@ -113,14 +127,16 @@ def unique(
             (return_counts, "return_counts"),
         )
     ]
-    value = as_value(x)
+    value, keeps_nan = as_value(x), not switch(equal_nan, "equal_nan")
+    find = partial(np.unique, equal_nan=not keeps_nan)
+    count = _size(size, "unique", value.dtype, find, value)
     row = ravel(value)
     if any(wants):
         places = places_of(row)
         ordered = taken(row, places, 0)
     else:
         ordered = apply(sort_op, row, descending=False)
-    groups = _groups(ordered, switch(equal_nan, "equal_nan"))
+    groups = _groups(ordered, not keeps_nan)
     total = size_beside(row.shape[0], int64, row)
     number = iota_beside((count,), 0, int64, row)
     first = found(groups, number, False)
@@ -213,8 +229,8 @@ def _distinct(row: Value) -> tuple[Value, Value]:
 
 
 def _selected(name: str, x: Any, y: Any, size: Any, fill_value: Any, common: bool) -> Value:
-    count = _size(size, name)
     one, other = (ravel(value) for value in promoted(x, y))
+    count = _size(size, name, one.dtype, getattr(np, name), x, y)
     ordered, first = _distinct(one)
     keep = surface_function("logical_and")(first, isin(ordered, other, invert=not common))
     fill = in_dtype(0 if fill_value is None else fill_value, one.dtype, one)
@@ -238,13 +254,17 @@ def setdiff1d(
     return _selected("setdiff1d", x, y, size, fill_value, False)
 
 
+def _in_one_alone(x: Any, y: Any) -> Any:
+    return np.setdiff1d(np.union1d(x, y), np.intersect1d(x, y))
+
+
 @surface
 def setxor1d(
     x: Any, y: Any, *, size: int | DimExpr | None = None, fill_value: Any = None
 ) -> Value:
     """The distinct elements that one of both has alone, in order; ``size`` of them, filled up."""
-    count = _size(size, "setxor1d")
     one, other = (ravel(value) for value in promoted(x, y))
+    count = _size(size, "setxor1d", one.dtype, _in_one_alone, x, y)
     ordered, first = _distinct(concatenate([one, other]))
     of_one = surface_function("logical_xor")(isin(ordered, one), isin(ordered, other))
     # NaN is in no vector, and there is one of it here
@@ -260,8 +280,8 @@ def union1d(
 ) -> Any:
     """The distinct elements of both, in order; ``size`` of them, filled up as in ``unique``."""
     both = concatenate([ravel(value) for value in promoted(x, y)])
-    _size(size, "union1d")
-    return unique(both, size=size, fill_value=fill_value)
+    count = _size(size, "union1d", both.dtype, np.union1d, x, y)
+    return unique(both, size=count, fill_value=fill_value)
 
 
 __all__ = [
