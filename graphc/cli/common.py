@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from graphc.base.target import Target
     from graphc.compiling.compiled import Compiled
     from graphc.debug.case import Case
-    from graphc.extraction import Extraction
+    from passes.graph.extraction import Extraction
 
 
 @dataclass(frozen=True, slots=True, eq=False)

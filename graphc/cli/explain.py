@@ -9,7 +9,7 @@ from graphc.cli.command import FILE, Command, argument
 
 def _explain(options: argparse.Namespace) -> int:
     from graphc.cli.common import job_of_file
-    from graphc.inspect.explain import Explainer
+    from graphc.debug.explain import Explainer
 
     job = job_of_file(options.file)
     graph = job.extraction.graph

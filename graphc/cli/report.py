@@ -10,7 +10,7 @@ from graphc.cli.command import FILE, Command, argument
 def _report(options: argparse.Namespace) -> int:
     from graphc.base.paths import check_writable
     from graphc.cli.common import job_of_file
-    from graphc.inspect.report import write_report
+    from graphc.debug.report import write_report
 
     check_writable(options.out, "a report")
     write_report(job_of_file(options.file).compiled(), options.out)

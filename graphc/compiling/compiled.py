@@ -23,7 +23,7 @@ from graphc.plan.ir import Plan
 from graphc.runtime.program import Program
 
 if TYPE_CHECKING:
-    from graphc.native.plan_walker import ProgramText
+    from graphc.codegen.native.plan_walker import ProgramText
     from passes.infra.manager import PassRecord
 
 P = ParamSpec("P")

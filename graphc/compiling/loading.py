@@ -6,7 +6,7 @@ from functools import cache
 
 from graphc.base.llvm import uninterrupted
 from graphc.base.target import Target, host
-from graphc.native.plan_walker import ProgramText, emit_walker
+from graphc.codegen.native.plan_walker import ProgramText, emit_walker
 from graphc.plan.abi import WALKER, WORKER
 from graphc.runtime.code import Code
 from graphc.runtime.jit import Library, compile_object, key_of, shared_library

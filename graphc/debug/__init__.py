@@ -1,4 +1,4 @@
-"""Finding what made a wrong result: checking, bisecting, reducing and replaying.
+"""What the compiler did, and what made a wrong result: explanations, profiles, reports, bisection.
 
 Names load when first used, so that ``gx.debug`` loads no more than is asked for.
 """

@@ -11,9 +11,9 @@
     6  how many threads may take part; negative where it is not worth waking them for
     7  address of the thread pool
 
-``HOST`` calls ``void (buffers, sizes, status, callable, functions)`` of ``graphc.native.host_call``
-at the address of a kernel: it has an object of Python in place of the target, and the address of a
-table of CPython's functions in place of the iterations a task.
+``HOST`` calls ``void (buffers, sizes, status, callable, functions)``, which is of
+``graphc.codegen.native.host_call``, at the address of a kernel: it has an object of Python in place
+of the target, and the address of a table of CPython's functions in place of the iterations a task.
 
 The last three are those of ``PARALLEL``, a launch that is cut into tasks. ``GROUP`` is the first
 launch of steps that run side by side: it has the address of their bounds in place of the iterations

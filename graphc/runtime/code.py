@@ -20,7 +20,7 @@ class Glue(NamedTuple):
     Attributes:
         handler: of the handler of Ctrl-C, ``void (i32)``.
         flag: of the int32 that it sets.
-        entry: of the native entry, see ``graphc.native.python_entry``.
+        entry: of the native entry, see ``graphc.codegen.native.python_entry``.
         imports: of the table that the entry reads addresses from.
     """
 

@@ -144,7 +144,7 @@ def _numpy_empty() -> int | None:
 @cache
 def _compiled() -> tuple[int, int, object]:
     """The addresses of the process's own native entry and of its table; what keeps them loaded."""
-    from graphc.native.python_entry import emit_entry
+    from graphc.codegen.native.python_entry import emit_entry
     from graphc.runtime.jit import compile_object, key_of, shared_library
 
     text = emit_entry(host()).text

@@ -1,8 +1,8 @@
 """Python functions of a plan, for the native loop over steps.
 
-A step has the address of a native function (``graphc.native.host_call``), the object that it calls,
-and the functions of CPython that this takes. What a function raises is in the status of the run
-when the loop has come back, and is raised there.
+A step has the address of a native function (``graphc.codegen.native.host_call``), the object that
+it calls, and the functions of CPython that this takes. What a function raises is in the status of
+the run when the loop has come back, and is raised there.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Native(NamedTuple):
 @cache
 def _native() -> _Native:
     from graphc.base.target import host
-    from graphc.native.host_call import HOST_CALL, HOST_FUNCTIONS, emit_host_call
+    from graphc.codegen.native.host_call import HOST_CALL, HOST_FUNCTIONS, emit_host_call
     from graphc.runtime.jit import load
 
     library = load(emit_host_call(host()).text, (HOST_CALL,))

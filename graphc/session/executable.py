@@ -14,7 +14,6 @@ from graphc.base.source import caller
 from graphc.base.words import plural
 from graphc.compiling.compiled import Compiled
 from graphc.compiling.tiers import Compilation, Tier, Tiers, seconds_of
-from graphc.extraction import Extraction
 from graphc.ir.attributes import Array
 from graphc.ir.value import Value
 from graphc.runtime.program import ArenaTooLarge
@@ -23,6 +22,7 @@ from graphc.session.feeds import arguments_by_place, converted_feed
 from graphc.session.inspection import Inspected
 from graphc.session.output_arrays import arranged, targets_of
 from graphc.session.running import Running
+from passes.graph.extraction import Extraction
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,6 @@ from graphc.base.paths import check_writable
 from graphc.base.source import caller
 from graphc.base.words import is_count, shown
 from graphc.compiling.compiled import Compiled
-from graphc.extraction import Extraction
 from graphc.ir.attributes import Array
 from graphc.ir.dims.expressions import symbol_name
 from graphc.ir.graph import Graph
@@ -22,14 +21,15 @@ from graphc.ir.value import Value
 from graphc.kernel.ir import Kernel
 from graphc.kernel.printer import print_kernel
 from graphc.plan.printer import symbols_in
+from passes.graph.extraction import Extraction
 
 if TYPE_CHECKING:
     import networkx
 
     from graphc.base.source import Location
     from graphc.checking.audit import Audit
-    from graphc.inspect.explain import Explainer, Explanation, Fusion
-    from graphc.inspect.profile import Profile
+    from graphc.debug.explain import Explainer, Explanation, Fusion
+    from graphc.debug.profile import Profile
     from passes.infra.manager import PassRecord
 
 
@@ -187,7 +187,7 @@ class Inspected(ABC):
         return self._explainer(caller()).why_not_fused(a, b)
 
     def _explainer(self, place: Location | None) -> Explainer:
-        from graphc.inspect.explain import Explainer
+        from graphc.debug.explain import Explainer
 
         return Explainer(self.extraction.graph, self.compiled, self.options, place)
 
@@ -221,7 +221,7 @@ class Inspected(ABC):
             raise GraphError(
                 f"runs={shown(runs)}", where=caller(), hint="give an int: time at least 1 run"
             )
-        from graphc.inspect.profile import profiled
+        from graphc.debug.profile import profiled
 
         arrays = self.inputs(arguments, named)
         program = self.compiled.program
@@ -243,7 +243,7 @@ class Inspected(ABC):
             FileError: if the file can't be written, as where its folder is missing.
         """
         check_writable(path, "a report")
-        from graphc.inspect.report import write_report
+        from graphc.debug.report import write_report
 
         write_report(self.compiled, path, self.last_profile)
 

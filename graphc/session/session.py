@@ -23,7 +23,6 @@ from graphc.base.words import shown
 from graphc.compiling.cached.programs import compiled_program
 from graphc.compiling.compiled import uncollected
 from graphc.compiling.tiers import Compilation, Tiers, seconds_of
-from graphc.extraction import Extraction, extract, missing_feed, program_key
 from graphc.frontend.random_state import own_state, state_of
 from graphc.frontend.state import Variable
 from graphc.frontend.structure import leaves, rebuild
@@ -42,6 +41,7 @@ from graphc.session.executable import Executable
 from graphc.session.feeds import converted_feed, mapping_of
 from graphc.session.running import Running
 from graphc.session.variable_store import Holdings
+from passes.graph.extraction import Extraction, extract, missing_feed, program_key
 
 if TYPE_CHECKING:
     from graphc.session.variable_files import Restored
@@ -281,7 +281,7 @@ class Session:
             self.compilations.append(Compilation(reason, caller(), known))
             self._unfiled.append((extraction, known))
             if self.options.html is not None:
-                from graphc.inspect.report import numbered, write_report
+                from graphc.debug.report import numbered, write_report
 
                 write_report(known.full, numbered(self.options.html, self.compile_count))
         return known

@@ -17,11 +17,11 @@ import heapq
 from collections.abc import Iterable
 
 from graphc.base.tuning.fusion import MEMORY
-from graphc.extraction import may_fail_within
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.control import while_op
 from graphc.ops.fused import AHEAD, checks_ahead, fused_op
+from passes.graph.extraction import may_fail_within
 from passes.infra.base import PassContext, has_open_regions
 
 _GATE = -1

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from graphc.extraction import may_fail_within
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.indexing.core import take_op
+from passes.graph.extraction import may_fail_within
 from passes.rewriting.constants import Producer, known
 
 _MANY = 8

@@ -118,7 +118,7 @@ def test_a_fresh_process_loads_no_compiler(tmp_path: Path) -> None:
         env=child_environment(), timeout=600,
     )  # fmt: skip
     unwanted = (
-        "passes", "networkx", "llvmlite", "graphc.codegen", "graphc.native", "graphc.lower",
+        "passes", "networkx", "llvmlite", "graphc.codegen", "graphc.codegen.native", "graphc.lower",
         "graphc.compiling",
     )  # fmt: skip
     for name in done.stdout.split():

@@ -17,6 +17,7 @@ from graphc.base.target import Target, host, named, obstacle
 from graphc.checking.levels.kernels import KernelComparison
 from graphc.codegen.kernels.kernel import emit_kernel
 from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.native.plan_walker import KernelModule, ProgramText
 from graphc.compiling.loading import load_code
 from graphc.ir.dtypes import float32, int64
 from graphc.ir.types import TensorType
@@ -24,7 +25,6 @@ from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import Buffer, Kernel
 from graphc.kernel.statements.products import MatrixOperand
 from graphc.kernel.verify import verify_kernel
-from graphc.native.plan_walker import KernelModule, ProgramText
 from passes.kernels.pipeline import scheduled
 
 ROWS = 5

@@ -49,8 +49,8 @@ from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.lanes import any_lane, first_lane
 from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.types import I32, I64, PTR, ltype
+from graphc.codegen.native.plan_walker import emit_walker
 from graphc.ir.dims.expressions import symbol
-from graphc.native.plan_walker import emit_walker
 from graphc.runtime.jit import assembly, compile_object, load
 
 CROSS = [name for name in NAMES if name != "host"]
@@ -106,7 +106,7 @@ def test_constants_for_other_machines_are_computed_here() -> None:
         y = x * table
     from graphc.base.options import Options
     from graphc.compiling.compiler import levels_of
-    from graphc.extraction import extract
+    from passes.graph.extraction import extract
 
     found = {}
     for name in ("x86-64-v2", "wasm32"):

@@ -17,10 +17,10 @@ import graphc.compiling.compiler
 from graphc.base.errors import GraphError, IndexRangeError
 from graphc.base.target import Target, host, named
 from graphc.codegen.math.calls import calls_of
-from graphc.extraction import extract
+from graphc.codegen.native.plan_walker import emit_program
 from graphc.ir.dtypes import ALL, DType, float32
-from graphc.native.plan_walker import emit_program
 from graphc.runtime.jit import compile_object
+from passes.graph.extraction import extract
 from passes.pipeline import PIPELINE, SHARED
 
 pytestmark = pytest.mark.check_mode

@@ -33,21 +33,21 @@ from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.module import Module, ModuleEmitter
 from graphc.codegen.llvm.types import LType, ltype
 from graphc.codegen.math.calls import NAMES, emit_function
+from graphc.codegen.native.cpuid import emit_cpu_level
+from graphc.codegen.native.host_call import emit_host_call
+from graphc.codegen.native.plan_walker import KernelModule, emit_walker
+from graphc.codegen.native.python_entry import emit_entry
 from graphc.compiling.compiler import levels_of
-from graphc.extraction import Extraction, extract
 from graphc.frontend.structure import leaves
 from graphc.ir.dtypes import COMPUTED
 from graphc.ir.effect import Effect
 from graphc.ir.text.printer import print_graph
 from graphc.kernel.printer import kernel_key
 from graphc.kernel.scalar import PRIMITIVES
-from graphc.native.cpuid import emit_cpu_level
-from graphc.native.host_call import emit_host_call
-from graphc.native.plan_walker import KernelModule, emit_walker
-from graphc.native.python_entry import emit_entry
 from graphc.plan.ir import Plan
 from graphc.plan.printer import print_plan
 from graphc.runtime.interrupt import handler_module
+from passes.graph.extraction import Extraction, extract
 
 Texts = dict[str, str]
 

@@ -15,7 +15,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("graphc/codegen", "graphc/lower", "graphc/native")
+FOLDERS = ("graphc/codegen", "graphc/lower", "graphc/codegen/native")
 
 
 def unreached() -> tuple[dict[str, list[int]], int]:

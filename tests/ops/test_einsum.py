@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import graphc as gx
-from graphc.extraction import extract
 from graphc.ops.linalg.contraction_order import EXACT, contraction_order
 from passes.graph.decompose import decompose
+from passes.graph.extraction import extract
 from passes.infra.base import PassContext
 
 pytestmark = pytest.mark.check_mode

@@ -9,6 +9,7 @@ been tuned.
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -184,14 +185,16 @@ def counts() -> list[Count]:
     return result
 
 
-def main() -> None:
-    """Prints all counts, and what makes up those that are too high."""
+def main() -> int:
+    """Prints all counts, and what makes up those that are too high; gives how many those are."""
+    failed = [count for count in counts() if count.found > count.most]
     for count in counts():
         print(count)
-        if count.found > count.most:
+        if count in failed:
             for place in count.where:
                 print(f"    {place}")
+    return len(failed)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

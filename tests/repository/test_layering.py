@@ -31,11 +31,9 @@ LAYERS = {
     "graphc.plan": 3,
     "graphc.ops": 4,
     "graphc.checking": 5,
-    "graphc.extraction": 5,
     "passes": 5,
     "graphc.lower": 6,
     "graphc.codegen": 6,
-    "graphc.native": 6,
     "graphc.runtime": 7,
     "graphc.checking.levels": 8,
     "graphc.compiling": 8,
@@ -53,13 +51,13 @@ BY_NAME = {
     ("graphc.ir.showing", "graphc.ir.draw.export"),
     ("graphc.ir.showing", "graphc.ir.draw.svg"),
     ("graphc.ir.showing", "graphc.ir.draw.html"),
-    ("graphc.inspect.report.page", "graphc.inspect.report"),
+    ("graphc.debug.report.page", "graphc.debug.report"),
 }
 
 # The ahead-of-time loader must run where the compiler's parts are not wanted.
 LOADER_PREFIX = "graphc.aot.load"
 LOADER_FORBIDDEN = (
-    "passes", "graphc.codegen", "graphc.native", "graphc.lower", "graphc.compiling", "networkx",
+    "passes", "graphc.codegen", "graphc.lower", "graphc.compiling", "networkx",
     "llvmlite",
 )  # fmt: skip
 

@@ -24,9 +24,9 @@ import graphc.session.session
 from benchmarks.peers.graphc import Graphc
 from benchmarks.workloads import Workload, workloads
 from graphc.base.target import host
+from graphc.codegen.native.plan_walker import emit_program, emit_walker
 from graphc.compiling.compiled import Compiled
 from graphc.compiling.tiers import Tiers
-from graphc.native.plan_walker import emit_program, emit_walker
 from graphc.runtime.jit import compile_object
 from passes.memory.arena import bytes_at
 

@@ -22,10 +22,9 @@ import graphc as gx
 from graphc.aot.link import link
 from graphc.base.options import Options
 from graphc.base.target import Target
+from graphc.codegen.native.plan_walker import emit_walker
 from graphc.compiling.compiler import levels_of
-from graphc.extraction import extract
 from graphc.ir.dims.expressions import evaluate
-from graphc.native.plan_walker import emit_walker
 from graphc.plan.abi import (
     CUT_FIELDS,
     FAIL,
@@ -43,6 +42,7 @@ from graphc.plan.tables import tables_of
 from graphc.runtime.address import aligned_empty
 from graphc.runtime.binding import Binder
 from graphc.runtime.jit import compile_object
+from passes.graph.extraction import extract
 
 THREADS = 3
 """How many run what is split, where there are threads: every such launch, however small."""

@@ -20,7 +20,7 @@ ROOMS = (
     "graphc/compiling",
     "graphc/kernel",
     "graphc/lower",
-    "graphc/native",
+    "graphc/codegen/native",
     "graphc/plan",
     "graphc/runtime",
     "graphc/session",
@@ -112,13 +112,13 @@ FACTS: dict[str, dict[str, str]] = {
         "SHARE": "bound of the error, so bits depend on it",
         "_ROWS": "order of sums, so bits depend on it",
     },
-    "graphc/native/cpuid.py": {"_EXTENDED": "the processor's interface"},
-    "graphc/native/cpython.py": {
+    "graphc/codegen/native/cpuid.py": {"_EXTENDED": "the processor's interface"},
+    "graphc/codegen/native/cpython.py": {
         "KIND": "layout of a row",
         "RANK": "layout of a row",
         "SIZE": "layout of a row",
     },
-    "graphc/native/linux.py": {
+    "graphc/codegen/native/linux.py": {
         "ALL": "the system's interface",
         "CPU_UNKNOWN": "no CPU",
         "_CPUS": "the system's interface",
@@ -127,13 +127,13 @@ FACTS: dict[str, dict[str, str]] = {
         "_WAIT": "the system's interface",
         "_WAKE": "the system's interface",
     },
-    "graphc/native/plan_walker.py": {"_GROUP_PLACES": "layout of a record"},
-    "graphc/native/python_entry.py": {
+    "graphc/codegen/native/plan_walker.py": {"_GROUP_PLACES": "layout of a record"},
+    "graphc/codegen/native/python_entry.py": {
         "_DTYPE": "layout of a row",
         "_NUMBER": "layout of a row",
         "_STATUS_BYTES": "layout of a record",
     },
-    "graphc/native/thread_pool.py": {
+    "graphc/codegen/native/thread_pool.py": {
         "_GROUPS": "bits of a futex",
         "_NO_TASK": "no task",
         "_STATUS_WORDS": "layout of a record",

@@ -51,7 +51,7 @@ CHOSEN = "graphc_chosen"
 """``ptr ()``: the program that this processor runs, or null."""
 
 CPU_LEVEL = "graphc_cpu_level"
-"""``i64 ()``: what the processor can do; see ``graphc.native.cpuid``."""
+"""``i64 ()``: what the processor can do; see ``graphc.codegen.native.cpuid``."""
 
 FUNCTIONS = (
     "signature", "status_text", "error", "context_bytes", "initialise", "create", "destroy",

@@ -33,10 +33,10 @@ from graphc.codegen.llvm.module import (
 )
 from graphc.codegen.llvm.routine import words
 from graphc.codegen.llvm.types import I1, I64, PTR
+from graphc.codegen.native.cpuid import emit_cpu_level
+from graphc.codegen.native.plan_walker import ProgramText, emit_walker
+from graphc.codegen.native.python_entry import emit_entry
 from graphc.ir.dims.expressions import DimExpr
-from graphc.native.cpuid import emit_cpu_level
-from graphc.native.plan_walker import ProgramText, emit_walker
-from graphc.native.python_entry import emit_entry
 from graphc.plan.abi import GUARD_FIELDS, POOL_BYTES
 from graphc.plan.tables import PlanTables
 from graphc.runtime.interrupt import handler_module

@@ -17,9 +17,9 @@ from graphc.compiling.cached.entries import content_of, loaded_from
 from graphc.compiling.cached.keys import Labels, program_key, program_realm, refused, shows_passes
 from graphc.compiling.compiled import Compiled, Levels, uncollected
 from graphc.compiling.tiers import MOST_BASELINE_BYTES, Poll, Tiers
-from graphc.extraction import Extraction
 from graphc.runtime.cache import Cache, cache_of, caching
 from graphc.runtime.program import Program
+from passes.graph.extraction import Extraction
 
 
 def compiled_program(extraction: Extraction, options: Options, target: Target) -> Tiers:

@@ -10,8 +10,8 @@ import pytest
 from mpmath import mp
 
 import graphc as gx
-from graphc.extraction import extract
 from graphc.ir.verify import verify
+from passes.graph.extraction import extract
 from passes.infra.base import PassContext
 from passes.stability.scaled_norms import NAME, scale_roots
 from passes.stability.stabilize import stabilize

@@ -18,7 +18,7 @@ from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.module import Module, ModuleEmitter
 from graphc.codegen.llvm.routine import Cell, Record, Routine, Table
 from graphc.codegen.llvm.types import I1, I32, I64, PTR
-from graphc.native.cpython import (
+from graphc.codegen.native.cpython import (
     EQUAL,
     FITS,
     OBJECT,

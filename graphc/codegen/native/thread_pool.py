@@ -34,7 +34,7 @@ from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.routine import Layout, Record, Routine, Shared
 from graphc.codegen.llvm.types import I32, I64, PTR, LType
-from graphc.native.linux import (
+from graphc.codegen.native.linux import (
     ALL,
     CPU_UNKNOWN,
     pause,

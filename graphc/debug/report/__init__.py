@@ -11,9 +11,9 @@ from pathlib import Path
 
 from graphc.base.paths import FileUse
 from graphc.compiling.compiled import Compiled
-from graphc.inspect.profile import Profile
-from graphc.inspect.report.content import content_of, kernel_texts
-from graphc.inspect.report.page import page_of
+from graphc.debug.profile import Profile
+from graphc.debug.report.content import content_of, kernel_texts
+from graphc.debug.report.page import page_of
 
 
 def write_report(

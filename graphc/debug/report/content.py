@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphc.compiling.compiled import Compiled
-from graphc.inspect.profile import Profile
-from graphc.inspect.report.code import functions_of_assembly
-from graphc.inspect.report.memory import memory_data
-from graphc.inspect.report.tables import Tables
+from graphc.debug.profile import Profile
+from graphc.debug.report.code import functions_of_assembly
+from graphc.debug.report.memory import memory_data
+from graphc.debug.report.tables import Tables
 from graphc.ir.draw.layout import LONGEST, ROW
 from graphc.ir.draw.picture import KINDS
 from graphc.ir.draw.svg import SHAPES

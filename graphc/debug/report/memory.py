@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from graphc.compiling.compiled import Compiled
-from graphc.inspect.profile import Profile
-from graphc.inspect.report.tables import Tables
+from graphc.debug.profile import Profile
+from graphc.debug.report.tables import Tables
 from graphc.ir.dims.expressions import HINT, Dim, evaluate, symbol_name, symbols_of
 from graphc.plan.ir import Branch, Copy, HostCall, Launch, Plan, Require, Step
 from graphc.plan.memory import offsets_for_sizes

@@ -17,7 +17,7 @@ from graphc.codegen.llvm.module import Module, ModuleEmitter, joined
 from graphc.codegen.llvm.routine import Layout, Record, Routine, Shared, Table
 from graphc.codegen.llvm.types import I8, I32, I64, PTR
 from graphc.codegen.math.calls import Calls, calls_of
-from graphc.native.thread_pool import RUN_TASKS, emit_pool
+from graphc.codegen.native.thread_pool import RUN_TASKS, emit_pool
 from graphc.plan.abi import (
     BRANCH,
     COPY,

@@ -16,7 +16,7 @@ from graphc.base.options import Options
 from graphc.base.source import Location
 from graphc.base.words import plural
 from graphc.compiling.compiled import Compiled
-from graphc.inspect.lineage import Change, History, Level, Lineage
+from graphc.debug.lineage import Change, History, Level, Lineage
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.fused import fused_op

@@ -74,7 +74,7 @@ def embedded(data: Any) -> str:
 
 
 def _asset(name: str) -> str:
-    return (resources.files("graphc.inspect.report") / "assets" / name).read_text(encoding="utf-8")
+    return (resources.files("graphc.debug.report") / "assets" / name).read_text(encoding="utf-8")
 
 
 def _style() -> str:

@@ -14,9 +14,9 @@ from report_harness import HOSTILE, large_model, read, small_model
 
 import graphc as gx
 from graphc.cli import main
-from graphc.inspect.report import numbered
-from graphc.inspect.report.diff import rows_between
-from graphc.inspect.report.page import embedded
+from graphc.debug.report import numbered
+from graphc.debug.report.diff import rows_between
+from graphc.debug.report.page import embedded
 
 # --- comparing graphs ----------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphc.base.source import Location
-from graphc.inspect.report.diff import Run, rows_between
+from graphc.debug.report.diff import Run, rows_between
 from graphc.ir.draw.layout import layered
 from graphc.ir.draw.picture import KINDS, Picture, Vertex, kind_of, picture_of, shortened
 from graphc.ir.draw.svg import box_of

@@ -1,1 +1,0 @@
-"""What the compiler did, for people: lineage, explanations, profiles, reports."""
