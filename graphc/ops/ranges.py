@@ -13,19 +13,27 @@ import numpy as np
 from graphc.base.errors import DTypeError
 from graphc.base.source import caller
 from graphc.ir.dims.expressions import Dim, dim_max
-from graphc.ir.dtypes import DType, DTypeLike, float32, float64, int64
+from graphc.ir.dtypes import DType, DTypeLike, complex64, complex128, float32, float64, int64
 from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.surface import surface
 from graphc.ir.value import Value
 from graphc.ops.arguments import switch
-from graphc.ops.convert import converted, dim_of, dims_of, in_dtype, promoted, size_beside
+from graphc.ops.convert import (
+    PYTHON_SCALARS,
+    converted,
+    dim_of,
+    dims_of,
+    in_dtype,
+    promoted,
+    size_beside,
+)
 from graphc.ops.creation import iota_beside
 from graphc.ops.move.joining import stack
 from graphc.ops.move.shape import moveaxis, with_shape
 from graphc.ops.pointwise.arithmetic import power
 from graphc.ops.pointwise.logarithms import log10
-from graphc.ops.pointwise.logic import equal, where
-from graphc.ops.pointwise.rounding import abs_, floor, sign
+from graphc.ops.pointwise.logic import equal, not_equal, where
+from graphc.ops.pointwise.rounding import floor, sign
 
 
 def _ends(start: Any, stop: Any) -> tuple[Value, Value, DType]:
@@ -34,9 +42,11 @@ def _ends(start: Any, stop: Any) -> tuple[Value, Value, DType]:
         stop, (Value, np.ndarray, np.generic)
     ):
         first, last = promoted(start, stop)
-        element = first.dtype if first.dtype.is_float else float64
+        element = first.dtype if first.dtype.is_inexact else float64
         return converted(first, element), converted(last, element), element
     # as for arange: numbers are computed with in float64, and give float32
+    if isinstance(start, complex) or isinstance(stop, complex):
+        return in_dtype(start, complex128), in_dtype(stop, complex128), complex64
     return in_dtype(start, float64), in_dtype(stop, float64), float32
 
 
@@ -45,7 +55,7 @@ def _spaced(first: Value, last: Value, count: Dim, endpoint: bool) -> tuple[Valu
     rank = max(first.ndim, last.ndim)
     beside = first
     gaps = count - 1 if endpoint else count
-    element = first.dtype
+    element = first.dtype.part
     delta = last - first
     step = delta / size_beside(dim_max(gaps, 1), element, beside)
     places = with_shape(iota_beside((count,), 0, element, beside), (count, *(1,) * rank), ())
@@ -71,13 +81,13 @@ def linspace(
     """``num`` elements at equal distances from start to stop, along a new axis.
 
     Args:
-        start: the first element; numbers, or tensors, which broadcast.
+        start: the first element; numbers, complex ones too, or tensors, which broadcast.
         stop: the last one, or with ``endpoint=False`` the one that would come next.
         num: how many, an int or a dim.
         endpoint: whether ``stop`` is among them.
         retstep: whether to give the distance as well, as a second result.
-        dtype: of the result; that of tensors, and float32 of numbers, unless given. To integers
-            elements are rounded down.
+        dtype: of the result; that of tensors, and float32 or complex64 of numbers, unless given.
+            To integers elements are rounded down.
         axis: where the new axis is.
 
     Raises:
@@ -119,29 +129,37 @@ def geomspace(
     """``num`` elements of equal quotients from start to stop; arguments are those of ``linspace``.
 
     Both ends have one sign; where a run tells that they have not, or are 0, the result is NaN.
+    Between complex ends it is a spiral.
 
     Raises:
         DTypeError: for numbers of which one is 0, or that differ in sign.
     """
     first, last, own = _ends(start, stop)
-    numbers = (int, float)
-    if isinstance(start, numbers) and isinstance(stop, numbers) and start * stop <= 0:
+    ends = start, stop
+    if all(isinstance(end, PYTHON_SCALARS) for end in ends) and (
+        0 in ends or (not first.dtype.is_complex and start * stop < 0)
+    ):
         raise DTypeError(
             f"a geometric sequence from {start} to {stop}",
             where=caller(),
             hint="both ends need one sign, and neither is 0",
         )
-    side = where(equal(sign(first), sign(last)), sign(first), float("nan"))
+    side = sign(first)
+    if first.dtype.is_complex:
+        fits = not_equal(first, 0) & not_equal(last, 0)
+    else:
+        fits = equal(side, sign(last)) & not_equal(side, 0)
+    side = where(fits, side, float("nan"))
     count, includes = dim_of(num), switch(endpoint, "endpoint")
-    exponents, _ = _spaced(log10(abs_(first)), log10(abs_(last)), count, includes)
+    exponents, _ = _spaced(log10(first / side), log10(last / side), count, includes)
     line = power(10.0, exponents) * side
     places = with_shape(
         iota_beside((count,), 0, int64, first), (count, *(1,) * (line.ndim - 1)), ()
     )
-    line = where(equal(places, 0), first * side * side, line)
+    line = where(equal(places, 0) & fits, first, line)
     if includes:
         end = size_beside(count - 1, int64, first)
-        line = where(equal(places, end) & (end > 0), last * side * side, line)
+        line = where(equal(places, end) & (end > 0) & fits, last, line)
     return moveaxis(converted(line, own if dtype is None else as_dtype(dtype)), 0, axis)
 
 

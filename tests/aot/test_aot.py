@@ -92,14 +92,17 @@ def test_control_flow_and_structures(tmp_path: Path) -> None:
         big = gx.constant(np.arange(50.0, dtype="float32"), name="big")
         branch = gx.cond(gx.sum(x) > 0, lambda: x * 2, lambda: x - gx.sum(big))
         looped = gx.while_loop(lambda i, t: i < 5, lambda i, t: (i + 1, t + x), (0, x))
-        return {"a": [branch, (looped[1],)], 3: gx.group(v.assign_add(1.0)), None: x, "e": {}}
+        named = gx.linalg.slogdet(gx.eye(3) * gx.sum(x))
+        updated = gx.group(v.assign_add(1.0))
+        return {"a": [branch, (looped[1],)], 3: updated, None: x, "e": {}, "named": named}
 
     exe = export(tmp_path / "p", build)
     program = aot.load(tmp_path / "p")
     for x in (np.ones(3), -np.ones(6), np.ones(0)):
         assert_same(program(x), exe(x))
-    assert program.get("v") == 4.0
-    assert program.get(0) == 4.0
+    assert program(x)["named"]._fields == ("sign", "logabsdet")
+    assert program.get("v") == 5.0
+    assert program.get(0) == 5.0
 
 
 def test_a_fresh_process_loads_no_compiler(tmp_path: Path) -> None:

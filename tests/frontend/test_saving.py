@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections import namedtuple
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -81,6 +82,23 @@ def test_structures_come_back(tmp_path: Path) -> None:
             nested = [nested]
         gx.save(tmp_path / "c.gir", nested)
     assert not (tmp_path / "c.gir").exists()
+
+
+def test_named_tuples_come_back_with_their_fields(tmp_path: Path) -> None:
+    class Pair(NamedTuple):
+        first: Any
+        second: Any
+
+    with gx.Graph() as g:
+        x = gx.placeholder((3, 3), name="x")
+        fetches = {"svd": gx.linalg.svd(x), "pair": [Pair(x, gx.linalg.slogdet(x))]}
+    loaded = round_trip(tmp_path / "a.gir", fetches, g, np.diag([1.0, 2, 3]))
+    assert type(loaded["svd"]).__name__ == "SVDResult"
+    assert loaded["svd"].S.shape == (3,) and loaded["svd"]._fields == ("U", "S", "Vh")
+    assert loaded["pair"][0].second.logabsdet.shape == ()
+    renamed = namedtuple("renamed", ("a", "a"), rename=True)
+    with pytest.raises(gx.UnsupportedError, match="a renamed cannot be saved"):
+        gx.save(tmp_path / "b.gir", renamed(x, x))
 
 
 def test_names_of_every_kind(tmp_path: Path) -> None:
@@ -239,6 +257,8 @@ HEAD = 'graph "g" (%0: float32[]) {\n'
         ("%1 = requires(%0, %0) : float32[]\n return %1", "stands in files only"),
         ("%1 = effect(%0) : bool[]\n %2 = logical_not(%1) : bool[]\n return %2", "logical_not"),
         ('%1 = structure() {data = "[["} : bool[]\n return %1', "damaged"),
+        ('%1 = structure() {data = "[\\"named\\", [\\"f\\", \\"def\\"], 0]"} : bool[]\n '
+         'return %0, %1', "names are none"),
         ('%1 = structure() {data = "[\\"list\\", 1]"} : bool[]\n return %0, %1', "structure"),
         ("%1 = nonsense(%0) : float32[]\n return %1", "nonsense"),
     ],

@@ -11,7 +11,9 @@ from graphc.ir.dtypes import float64, int64
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import number
-from graphc.ops.convert import converted, in_dtype, promoted, size_beside
+from graphc.ops.complex.parts import joined
+from graphc.ops.convert import as_value, converted, in_dtype, promoted, size_beside
+from graphc.ops.declare import refuse
 from graphc.ops.guards import nonempty_pair, show, unproved
 from graphc.ops.indexing.core import taken
 from graphc.ops.move.joining import concatenate
@@ -31,7 +33,7 @@ def interp(
     Args:
         x: where it is wanted, of any shape.
         xp: where the points are: a vector that ascends.
-        fp: the function there: a vector.
+        fp: the function there: a vector, whose numbers may be complex.
         left: what it is below the first point; ``fp[0]`` unless given.
         right: what it is above the last one; ``fp[-1]`` unless given.
         period: after how much it begins again; points then need no order, and there are no ends.
@@ -42,9 +44,11 @@ def interp(
     Raises:
         ShapeError: for points that are no vectors, not as many as values, or none; at run time
             where sizes are unknown.
-        DTypeError: for a period of 0, or one that is no number.
+        DTypeError: for a period of 0, or one that is no number, and for points that are complex.
     """
     values, points, heights = promoted(x, xp, fp)
+    if heights.dtype.is_complex:
+        return _of_both_parts(x, xp, heights, left, right, period)
     if not values.dtype.is_float:
         values, points, heights = (converted(v, float64) for v in (values, points, heights))
     if points.ndim != 1 or heights.ndim != 1:
@@ -84,6 +88,19 @@ def interp(
     over = final if right is None else in_dtype(right, values.dtype, values)
     inner = where(values > last_point, over, inner)
     return where(values < first_point, under, inner)
+
+
+def _of_both_parts(x: Any, xp: Any, heights: Value, left: Any, right: Any, period: Any) -> Value:
+    """A complex function, whose parts are straight by themselves."""
+    values, points = promoted(x, xp)
+    if values.dtype.is_complex:
+        raise refuse("interp at complex places", "x and xp are real, and only fp may be complex")
+    parts = []
+    for name in ("real", "imag"):
+        half = surface_function(name)
+        ends = [end if end is None else half(as_value(end, heights)) for end in (left, right)]
+        parts.append(interp(values, points, half(heights), ends[0], ends[1], period))
+    return joined(*parts)
 
 
 def _around(

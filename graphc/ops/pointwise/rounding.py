@@ -19,6 +19,7 @@ from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import whole
 from graphc.ops.complex.arithmetic import complex_sign, complex_size
+from graphc.ops.complex.parts import halves, joined
 from graphc.ops.convert import as_value, promoted
 from graphc.ops.declare import ANY, NUMBERS, PartialsRule, like, pointwise, refuse
 
@@ -91,13 +92,15 @@ def trunc(x: Any) -> Value:
 def round_(x: Any, decimals: int = 0) -> Value:
     """x rounded to nearest, ties to even; with ``decimals`` it scales, rounds and scales back.
 
-    Integers and bools are given back as they are.
+    Integers and bools are given back as they are. Of complex numbers it rounds both parts.
 
     Raises:
         UnsupportedError: for integers with negative ``decimals``, and for more of them than floats
             have.
     """
     value = as_value(x)
+    if value.dtype.is_complex:
+        return joined(*(round_(part, decimals) for part in halves(value)))
     decimals = whole(decimals, "decimals")
     if abs(decimals) > MOST_DECIMALS:
         raise UnsupportedError(

@@ -12,6 +12,7 @@ from graphc.ir.dtypes import dtype as as_dtype
 from graphc.ir.surface import surface, surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import switch, whole
+from graphc.ops.complex.parts import halves, joined
 from graphc.ops.convert import as_value, axes_of, converted, promoted, size_beside
 from graphc.ops.declare import refuse
 from graphc.ops.guards import show, unproved
@@ -113,7 +114,7 @@ def _rows(x: Any, y: Any, rowvar: bool) -> Value:
             raise ShapeError(text, where=caller(), hint="give a matrix or a vector")
     rows = []
     for value in values:
-        wide = value if value.dtype.is_float else converted(value, float64)
+        wide = value if value.dtype.is_inexact else converted(value, float64)
         if wide.ndim < 2:
             wide = with_shape(wide, (1, *(wide.shape or (1,))), ())
         elif not rowvar and (value is values[0] or wide.shape[0] != 1):
@@ -136,6 +137,8 @@ def cov(
 ) -> Value:
     """The covariances of variables: a matrix, of a single variable a number.
 
+    Those of complex numbers are of the first variable and of the conjugate of the second.
+
     Args:
         m: a matrix with a variable in each row, or a single one as a vector.
         y: further variables.
@@ -156,10 +159,10 @@ def cov(
     scale: Value | None = None
     for weights in (fweights, aweights):
         if weights is not None:
-            one = converted(as_value(weights, rows), rows.dtype)
+            one = converted(as_value(weights, rows), rows.dtype.part)
             scale = one if scale is None else scale * one
     if scale is None:
-        total = size_beside(rows.shape[1], rows.dtype, rows)
+        total = size_beside(rows.shape[1], rows.dtype.part, rows)
         centred = rows - mean(rows, 1, True)
         freedom = total - less
         weighted = centred
@@ -171,22 +174,30 @@ def cov(
         # with weights of importance the observations are not independent (NumPy's formula)
         spent: Any = less
         if aweights is not None and less:
-            importance = converted(as_value(aweights, rows), rows.dtype)
+            importance = converted(as_value(aweights, rows), rows.dtype.part)
             spent = sum_(scale * importance) * less / total
         freedom = total - spent
-    result = matmul(weighted, transpose(centred)) / maximum(freedom, 0)
+    across = surface_function("conj")(transpose(centred))
+    result = matmul(weighted, across) / maximum(freedom, 0)
     single = equal(result.shape[0], 1)
     return with_shape(result, (), ()) if single else result
 
 
 @surface
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: DTypeLike | None = None) -> Value:
-    """The correlations of variables, between -1 and 1; arguments are those of ``cov``."""
+    """The correlations of variables, between -1 and 1; arguments are those of ``cov``.
+
+    Of complex numbers both parts are between -1 and 1.
+    """
     covariances = cov(x, y, rowvar, dtype=dtype)
     if not covariances.ndim:
         one: Value = covariances / covariances
         return one
     size = covariances.shape[0]
-    deviations = surface_function("sqrt")(surface_function("diagonal")(covariances))
+    variances = surface_function("real")(surface_function("diagonal")(covariances))
+    deviations = surface_function("sqrt")(variances)
     scaled = covariances / with_shape(deviations, (size, 1), ())
-    return clip(scaled / with_shape(deviations, (1, size), ()), -1.0, 1.0)
+    scaled = scaled / with_shape(deviations, (1, size), ())
+    if scaled.dtype.is_complex:
+        return joined(*(clip(part, -1.0, 1.0) for part in halves(scaled)))
+    return clip(scaled, -1.0, 1.0)
