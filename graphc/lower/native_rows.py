@@ -122,13 +122,15 @@ class _Call:
     def _emit(self, numbers: Sequence[Size], first: Var, count: Var | None) -> None:
         b = self.b
         start, spans = b.dim(0), []
-        for rows in (*self.sources, *self.targets):
+        # what the routine takes of a row, which is the row where sizes fit each other
+        taken = self.routine.extents(self.numbers)
+        for rows, size in zip((*self.sources, *self.targets), taken, strict=True):
             offset = start
             if not rows.is_shared:
                 offset = b.apply("multiply", first, b.dim(rows.size))
-            extent: Size = rows.size
+            extent: Size = size
             if count is not None:
-                extent = b.apply("multiply", count, b.dim(rows.size))
+                extent = b.apply("multiply", count, b.dim(size))
             spans.append(Span(rows.buffer, offset, extent))
         here = len(self.sources)
         b.call(self.routine.name, numbers, spans[here:], spans[:here], self.room, self.site)

@@ -12,8 +12,7 @@ import graphc as gx
 from graphc.base.target import Target
 from graphc.ir.dims.expressions import evaluate
 from graphc.ir.dtypes import COMPUTED_FLOATS, DType, float32, float64
-from graphc.kernel.routines import routine
-from graphc.kernel.routines.fourier import table_of, table_size, way_of
+from graphc.kernel.routines.fourier import room_size, table_of, table_size, way_of
 from graphc.ops.fft.core import transform_pairs
 
 PRIMES = (331, 1009, 4099, 10007)
@@ -104,15 +103,13 @@ def test_the_table_of_a_known_length_is_made_once() -> None:
 
 @pytest.mark.parametrize("element", COMPUTED_FLOATS, ids=str)
 def test_tables_fit_the_bound_of_unknown_lengths(element: DType) -> None:
-    fft = routine("fft")
-    types = [element] * 3
     with gx.Graph():
         size = gx.placeholder((None,), name="x").shape[0]
-    for name, dim in (("size", table_size(size, element)), ("room", fft.room(types, [size]))):
+    for elements in (table_size, room_size):
+        dim = elements(size, element)
         for length in (*range(1, 2000), *PRIMES, *LONG, 99991, 1 << 20, 3 << 19, (1 << 20) + 7):
-            exact = table_size(length, element) if name == "size" else fft.room(types, [length])
             bound = evaluate(dim, {str(size): length})
-            assert exact <= bound, (name, length)
+            assert elements(length, element) <= bound, (elements, length)
     for length in (1, 7, 90, 97, 1000):
         table = table_of(length, int(table_size(length, element)), element)
         assert np.isfinite(table).all()

@@ -45,6 +45,7 @@ FACTS: dict[str, dict[str, str]] = {
         "_LANES": "form of the routine",
         "_TOGETHER": "form of the routine",
     },
+    "graphc/codegen/routines/fourier/checked.py": {"_NONE": "layout of tables"},
     "graphc/codegen/routines/fourier/roots.py": {"_LANES": "form of the routine"},
     "graphc/codegen/routines/histograms.py": {
         "_LANES": "form of the routine",
@@ -87,6 +88,10 @@ FACTS: dict[str, dict[str, str]] = {
         "STRAIGHT": "radices there is code for",
         "ERROR": "bound of the error",
         "HEAD": "layout of tables",
+        "ODD_AT": "layout of tables",
+        "PARTS_AT": "layout of tables",
+        "PIECE_BITS": "layout of tables",
+        "POWER_AT": "layout of tables",
         "RADICES": "layout of tables",
         "VECTOR_BITS": "layout of tables, so bits depend on it",
         "WIDEST": "what tables hold, so bits depend on it",

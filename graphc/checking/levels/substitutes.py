@@ -78,7 +78,7 @@ class Substitutes:
             results = [np.empty(array.shape, array.dtype) for array in expected]
             arrays = [*sources, *results]
             dtypes = tuple(dtype(array.dtype) for array in arrays)
-            function = _routine_function(routine.name, dtypes, len(numbers), self._target)
+            function = routine_function(routine.name, dtypes, len(numbers), self._target)
             room = np.empty(routine.room(dtypes, numbers), np.uint8)
             batch = expected[0].shape[:-1]
             wide = [np.broadcast_to(array, (*batch, array.shape[-1])) for array in arrays]
@@ -134,7 +134,7 @@ def _hold(name: str, result: Array, right: Array, allowed: Array) -> None:
 
 
 @cache
-def _routine_function(
+def routine_function(
     name: str, dtypes: tuple[DType, ...], numbers: int, target: Target
 ) -> Any:
     symbol, module = routine_library(name, dtypes, target)
@@ -173,4 +173,4 @@ def _chain(element: DType, target: Target) -> Any:
     return function
 
 
-__all__ = ["Inspector", "Substitutes"]
+__all__ = ["Inspector", "Substitutes", "routine_function"]

@@ -31,6 +31,10 @@ def emit_top_k(module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) -> N
     ordered = emit_any(module, name, entries)
     f = Builder(module, name, "*source *target length count *room", internal=False)
     source, target, length, count, room = f.given("source", "target", "length", "count", "room")
+    # a graph from a file may ask for more than there are
+    with f.loop(length, count) as beyond:
+        f.store(f.const(0), f.at(target, "i64", beyond.index), 8)
+    count = f.least(count, length)
     if entries.words == 1:
         few = _emit_few(module, f"{name}_few", entries)
         is_few = count <= FEW

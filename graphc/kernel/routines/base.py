@@ -27,6 +27,9 @@ class Routine:
         sources: how many arrays it reads.
         targets: how many it writes.
         numbers: what each of its numbers is, sizes first.
+        extents: from the numbers how many elements of each source and target a row has, as the
+            routine takes them; kernels hand over so many, so that whether they are within the
+            arrays is decided there. Of one that takes several rows at a time: those of one row.
         reference: ``reference(*sources, *numbers)`` in NumPy, where sources have any axes before
             the last one; gives the targets.
         room: bytes of scratch, from the dtypes of sources and targets and from the numbers.
@@ -48,6 +51,7 @@ class Routine:
     sources: int
     targets: int
     numbers: tuple[str, ...]
+    extents: Callable[[Numbers], Sequence[Dim]]
     reference: Callable[..., Sequence[Any]]
     room: Callable[[DTypes, Numbers], Dim]
     work: Callable[[DTypes, Numbers], Dim]

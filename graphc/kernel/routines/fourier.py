@@ -8,8 +8,9 @@ is a convolution of a good length (L. Bluestein, "A linear filtering approach to
 discrete Fourier transform", 1970). How, and all the roots of unity that it takes, stands in a
 *table*, made by a routine of its own:
 
-* the head: ``parts``; if it is a convolution, of what length, as an odd number and a power of two;
-  the radices of the columns, ended by 0. A first one of 1 says that a pass of its own loads them.
+* the head: the length, in two pieces that every dtype holds; ``parts``; if it is a convolution, of
+  what length, as an odd number and a power of two; the radices of the columns, ended by 0. A first
+  one of 1 says that a pass of its own loads them.
 * the roots of the columns, ``columns`` pairs;
 * for each part, the roots of the first ``lanes`` columns, real parts before imaginary ones;
 * for each block of ``lanes`` columns a root for each part, by which the former are multiplied.
@@ -20,11 +21,16 @@ Real rows of even length are complex ones of half the length, so theirs is the t
 it stand the roots of the whole length up to a quarter of the circle.
 
 What it is does not depend on the target, so no bits do, but for fused multiply-add.
+
+A table is an operand like any other, and may hold anything. So a routine holds its head against the
+length, and what that asks for against the sizes of the table and of the scratch that it is given
+(``graphc.codegen.routines.fourier.checked``). A row whose table is not of its length becomes NaN.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,13 +38,16 @@ import numpy as np
 
 from graphc.base.tuning.routines import ROUTINES
 from graphc.ir.dims.expressions import Dim
-from graphc.ir.dtypes import DType
+from graphc.ir.dtypes import DType, float32, float64
 from graphc.ir.dtypes import dtype as as_dtype
 from graphc.kernel.routines.base import DTypes, Numbers, Routine, enter
 
 HEAD = 40
-"""Elements of a table's head; radices begin at 3."""
-RADICES = 3
+"""Elements of a table's head."""
+PIECE_BITS = 24
+"""Of the length, in the first element of a head; the second one has the rest."""
+PARTS_AT, ODD_AT, POWER_AT, RADICES = 2, 3, 4, 5
+"""Where a head has the number of parts, the length of a convolution, and the radices."""
 VECTOR_BITS = 512
 """Of the vectors that columns are in, on every target."""
 STRAIGHT = (8, 4, 2, 3, 5, 7)
@@ -134,11 +143,15 @@ def _roots_before(length: int) -> int:
     return 2 * (length // 4 + 1)
 
 
+def table_bound(length: Dim) -> Dim:
+    """Elements that no table for rows of that length exceeds."""
+    return 9 * length + 2048
+
+
 def table_size(length: Dim, dtype: DType, real: bool = False) -> Dim:
     """Elements of the table for rows of that length; a bound if it is not known."""
     if not isinstance(length, int):
-        bound: Dim = 9 * length + 2048
-        return bound
+        return table_bound(length)
     if real and length % 2 == 0:
         return _roots_before(length) + table_size(length // 2, dtype)
     way, lanes = way_of(length, dtype), lanes_of(dtype)
@@ -147,17 +160,23 @@ def table_size(length: Dim, dtype: DType, real: bool = False) -> Dim:
     return size + 2 * (length + way.length) if way.odd else size
 
 
-def _room_of(length: Dim, dtype: DType) -> Dim:
-    """Bytes: two copies of the columns, what a large radix and a short row need; and of
-    convolutions two rows."""
+def fixed_room(dtype: DType) -> int:
+    """Elements of scratch that rows of any length take: what a large radix needs, and up to where a
+    line of a cache begins."""
     lanes = lanes_of(dtype)
-    fixed = 2 * lanes * (WIDEST + 1) * lanes + VECTOR_BITS // 8
+    return 2 * lanes * (WIDEST + 1) * lanes + VECTOR_BITS // 8
+
+
+def _room_of(length: Dim, dtype: DType) -> Dim:
+    """Elements: two copies of the columns, what a large radix and a short row need; and of
+    convolutions two rows."""
+    lanes, fixed = lanes_of(dtype), fixed_room(dtype)
     if not isinstance(length, int):
-        bound: Dim = dtype.bytes * (22 * length + 4 * lanes * lanes + fixed + 1024)
+        bound: Dim = 22 * length + 4 * lanes * lanes + fixed + 1024
         return bound
     way = way_of(length, dtype)
     size = 4 * lanes * max(way.columns, lanes) + fixed
-    return dtype.bytes * (size + 4 * way.length if way.odd else size)
+    return size + 4 * way.length if way.odd else size
 
 
 def _work(dtypes: DTypes, numbers: Numbers) -> Dim:
@@ -165,21 +184,41 @@ def _work(dtypes: DTypes, numbers: Numbers) -> Dim:
 
 
 def _room(dtypes: DTypes, numbers: Numbers) -> Dim:
-    return _room_of(numbers[0], dtypes[0])
+    return dtypes[0].bytes * numbers[2]
 
 
 def _table_work(dtypes: DTypes, numbers: Numbers) -> Dim:
     return 16 * _work(dtypes, numbers)
 
 
-def _real_room(dtypes: DTypes, numbers: Numbers) -> Dim:
-    """Of an odd length, that of complex numbers and two rows of them."""
-    return dtypes[0].bytes * 4 * numbers[0] + _room_of(_inner(numbers[0]), dtypes[0])
+def room_size(length: Dim, dtype: DType, real: bool = False) -> Dim:
+    """Elements of scratch for a row of that length; a bound if it is not known."""
+    if not real:
+        return _room_of(length, dtype)
+    # of an odd length, that of complex numbers and two rows of them
+    return 4 * length + _room_of(_inner(length), dtype)
 
 
 def _table_room(dtypes: DTypes, numbers: Numbers) -> Dim:
     length = _inner(numbers[0]) if numbers[2] else numbers[0]
-    return _room_of(length, dtypes[-1])
+    return dtypes[-1].bytes * _room_of(length, dtypes[-1])
+
+
+def _pairs_extents(numbers: Numbers) -> Sequence[Dim]:
+    return 2 * numbers[0], numbers[1], 2 * numbers[0]
+
+
+def _real_extents(numbers: Numbers) -> Sequence[Dim]:
+    return numbers[0], numbers[1], 2 * (numbers[0] // 2 + 1)
+
+
+def _back_extents(numbers: Numbers) -> Sequence[Dim]:
+    rows, table, halves = _real_extents(numbers)
+    return halves, table, rows
+
+
+def _table_extents(numbers: Numbers) -> Sequence[Dim]:
+    return 1, numbers[1]
 
 
 # --- meaning -------------------------------------------------------------------------------------
@@ -201,18 +240,36 @@ def _pairs(numbers: Any) -> Any:
     return np.ascontiguousarray(numbers, np.complex128).view(np.float64).reshape(-1)
 
 
+def _head_of(length: int, way: Way) -> Any:
+    head = np.zeros(HEAD)
+    power = (way.length // way.odd).bit_length() - 1 if way.odd else 0
+    pieces = length % (1 << PIECE_BITS), length >> PIECE_BITS
+    head[:RADICES] = *pieces, way.parts, way.odd, power
+    head[RADICES : RADICES + len(way.radices)] = way.radices
+    return head
+
+
+def is_table_of(table: Any, length: int, real: bool = False) -> bool:
+    """Whether a vector is as large as a table for rows of that length, and begins as one."""
+    dtype = float32 if table.dtype.itemsize <= 4 else float64
+    if real and length % 2 == 0:
+        table, length = table[_roots_before(length) :], length // 2
+    if length < 1 or len(table) < table_size(length, dtype):
+        return False
+    return bool(np.array_equal(table[:HEAD], _head_of(length, way_of(length, dtype))))
+
+
 def table_of(length: int, size: int, dtype: DType, real: bool = False) -> Any:
-    """The table for rows of a length, with zeros up to the size."""
+    """The table for rows of a length, with zeros up to the size; nothing else for no length."""
+    if length < 1:
+        return np.zeros(size, dtype.numpy)
     if real and length % 2 == 0:
         before = _roots_before(length)
         roots = _pairs(_roots(np.arange(before // 2), length)).astype(dtype.numpy)
         return np.concatenate([roots, table_of(length // 2, size - before, dtype)])
     way, lanes = way_of(length, dtype), lanes_of(dtype)
     columns, whole = way.columns, way.length
-    head = np.zeros(HEAD)
-    power = (whole // way.odd).bit_length() - 1 if way.odd else 0
-    head[:RADICES] = way.parts, way.odd, power
-    head[RADICES : RADICES + len(way.radices)] = way.radices
+    head = _head_of(length, way)
     parts = np.arange(way.parts)[:, None]
     first = _roots(parts * np.arange(lanes), whole)
     starts = np.minimum(np.arange(0, columns, lanes), max(columns - lanes, 0))
@@ -245,12 +302,24 @@ def transformed(row: Any, inverse: bool, scale: int) -> Any:
     return np.stack([result.real, result.imag], -1).astype(row.dtype)
 
 
-def _fft(row: Any, table: Any, length: int, inverse: int, scale: int) -> tuple[Any]:
+def by_table(result: Any, table: Any, length: int, real: bool = False) -> Any:
+    """What rows of a length become by a table: NaN, if it is none for them."""
+    # kernels may read a vector beside an axis for each loop; it is the same in all
+    vector = table[(0,) * (table.ndim - 1)]
+    return result if is_table_of(vector, length, real) else np.full_like(result, np.nan)
+
+
+def _fft(
+    row: Any, table: Any, length: int, size: int, room: int, inverse: int, scale: int
+) -> tuple[Any]:
     pairs = row.reshape(*row.shape[:-1], length, 2)
-    return (transformed(pairs, bool(inverse), scale).reshape(row.shape),)
+    result = transformed(pairs, bool(inverse), scale).reshape(row.shape)
+    return (by_table(result, table, length),)
 
 
-def _fft_error(row: Any, table: Any, length: int, inverse: int, scale: int) -> tuple[Any]:
+def _fft_error(
+    row: Any, table: Any, length: int, size: int, room: int, inverse: int, scale: int
+) -> tuple[Any]:
     norm = np.sqrt(np.square(row, dtype=np.float64).sum(-1, keepdims=True))
     units = ERROR * (1 + math.log2(length)) / (1, length, math.sqrt(length))[scale]
     return (float(np.finfo(row.dtype).eps) * units * norm,)
@@ -281,18 +350,19 @@ def real_transformed(half: Any, length: int, scale: int) -> Any:
     return transformed(np.concatenate([pairs, other], -2), True, scale)[..., 0]
 
 
-def _rfft(row: Any, table: Any, length: int, scale: int) -> tuple[Any]:
+def _rfft(row: Any, table: Any, length: int, size: int, room: int, scale: int) -> tuple[Any]:
     half = half_transformed(row, scale)
-    return (half.reshape(*row.shape[:-1], 2 * half.shape[-2]),)
+    half = half.reshape(*row.shape[:-1], 2 * half.shape[-2])
+    return (by_table(half, table, length, True),)
 
 
-def _irfft(row: Any, table: Any, length: int, scale: int) -> tuple[Any]:
+def _irfft(row: Any, table: Any, length: int, size: int, room: int, scale: int) -> tuple[Any]:
     pairs = row.reshape(*row.shape[:-1], length // 2 + 1, 2)
-    return (real_transformed(pairs, length, scale),)
+    return (by_table(real_transformed(pairs, length, scale), table, length, True),)
 
 
-def _real_error(row: Any, table: Any, length: int, scale: int) -> tuple[Any]:
-    (error,) = _fft_error(row, table, length, 0, scale)
+def _real_error(row: Any, table: Any, length: int, size: int, room: int, scale: int) -> tuple[Any]:
+    (error,) = _fft_error(row, table, length, size, room, 0, scale)
     return (2 * error,)
 
 
@@ -314,26 +384,29 @@ def _table_error(like: Any, length: int, size: int, real: int) -> tuple[Any]:
 
 
 FFT = enter(
-    Routine("fft", 2, 1, ("length", "inverse", "scale"), _fft, _room, _work, error=_fft_error)
-)
+    Routine(
+        "fft", 2, 1, ("length", "size", "room", "inverse", "scale"), _pairs_extents,
+        _fft, _room, _work, error=_fft_error,
+    )
+)  # fmt: skip
 RFFT = enter(
-    Routine("rfft", 2, 1, ("length", "scale"), _rfft, _real_room, _work, error=_real_error)
-)
+    Routine(
+        "rfft", 2, 1, ("length", "size", "room", "scale"), _real_extents,
+        _rfft, _room, _work, error=_real_error,
+    )
+)  # fmt: skip
 IRFFT = enter(
-    Routine("irfft", 2, 1, ("length", "scale"), _irfft, _real_room, _work, error=_real_error)
-)
+    Routine(
+        "irfft", 2, 1, ("length", "size", "room", "scale"), _back_extents,
+        _irfft, _room, _work, error=_real_error,
+    )
+)  # fmt: skip
 FFT_TABLE = enter(
     Routine(
-        "fft_table",
-        1,
-        1,
-        ("length", "size", "real"),
-        _table,
-        _table_room,
-        _table_work,
-        error=_table_error,
+        "fft_table", 1, 1, ("length", "size", "real"), _table_extents,
+        _table, _table_room, _table_work, error=_table_error,
     )
-)
+)  # fmt: skip
 
 __all__ = [
     "FFT",
@@ -341,16 +414,24 @@ __all__ = [
     "HEAD",
     "IRFFT",
     "LOADING",
+    "ODD_AT",
     "ODD_PARTS",
     "PARTS",
+    "PARTS_AT",
+    "PIECE_BITS",
+    "POWER_AT",
     "RADICES",
     "RFFT",
     "SCALES",
     "STRAIGHT",
     "WIDEST",
+    "by_table",
+    "fixed_room",
     "half_transformed",
     "lanes_of",
     "real_transformed",
+    "room_size",
+    "table_bound",
     "table_of",
     "table_size",
     "transformed",

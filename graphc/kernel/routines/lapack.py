@@ -8,7 +8,7 @@ transpose there, which is of use where it changes nothing but names.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -239,34 +239,56 @@ _values_reference, _values_fault = _over(_eigenvalues, 1)
 _svd_reference, _svd_fault = _over(svd, 3)
 _svdvals_reference, _svdvals_fault = _over(_singular_values, 1)
 
+
+def _qr_extents(numbers: Numbers) -> Sequence[Dim]:
+    rows, columns, kept = numbers[:3]
+    return rows * columns, rows * kept, kept * columns
+
+
+def _eigh_extents(numbers: Numbers) -> Sequence[Dim]:
+    n, again = numbers[:2]
+    return n * again, n, n * again
+
+
+def _svd_extents(numbers: Numbers) -> Sequence[Dim]:
+    rows, columns, left, right = numbers[:4]
+    return rows * columns, rows * left, dim_min(rows, columns), right * columns
+
+
+def _svdvals_extents(numbers: Numbers) -> Sequence[Dim]:
+    rows, columns = numbers[:2]
+    return rows * columns, dim_min(rows, columns)
+
+
 QR = enter(
     Routine(
-        "qr", 1, 2, ("rows", "columns", "kept", *STACK), _qr_reference, _qr_room, _cost(4),
-        together=_together,
+        "qr", 1, 2, ("rows", "columns", "kept", *STACK), _qr_extents, _qr_reference,
+        _qr_room, _cost(4), together=_together,
     )
 )  # fmt: skip
 EIGH = enter(
     Routine(
-        "eigh", 1, 2, ("n", "n_again", *STACK), _eigh_reference, _eigh_room, _cost(10),
-        _eigh_fault, problem=NO_EIGENVALUES, together=_together,
+        "eigh", 1, 2, ("n", "n_again", *STACK), _eigh_extents, _eigh_reference, _eigh_room,
+        _cost(10), _eigh_fault, problem=NO_EIGENVALUES, together=_together,
     )
 )  # fmt: skip
 EIGVALSH = enter(
     Routine(
-        "eigvalsh", 1, 1, ("n", "n_again", *STACK), _values_reference, _eigh_room, _cost(4),
-        _values_fault, problem=NO_EIGENVALUES, together=_together,
+        "eigvalsh", 1, 1, ("n", "n_again", *STACK), lambda numbers: _eigh_extents(numbers)[:2],
+        _values_reference, _eigh_room, _cost(4), _values_fault, problem=NO_EIGENVALUES,
+        together=_together,
     )
 )  # fmt: skip
 SVD = enter(
     Routine(
-        "svd", 1, 3, ("rows", "columns", "left", "right", *STACK), _svd_reference, _svd_room,
-        _cost(20), _svd_fault, problem=NO_SINGULAR_VALUES, together=_together,
+        "svd", 1, 3, ("rows", "columns", "left", "right", *STACK), _svd_extents, _svd_reference,
+        _svd_room, _cost(20), _svd_fault, problem=NO_SINGULAR_VALUES, together=_together,
     )
 )  # fmt: skip
 SVDVALS = enter(
     Routine(
-        "svdvals", 1, 1, ("rows", "columns", *STACK), _svdvals_reference, _svd_room, _cost(8),
-        _svdvals_fault, problem=NO_SINGULAR_VALUES, together=_together,
+        "svdvals", 1, 1, ("rows", "columns", *STACK), _svdvals_extents, _svdvals_reference,
+        _svd_room, _cost(8), _svdvals_fault, problem=NO_SINGULAR_VALUES, together=_together,
     )
 )  # fmt: skip
 

@@ -8,6 +8,7 @@ Computations, 4.2 and 3.4): right-looking eliminations, with the pivot that is l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -229,6 +230,20 @@ def _packed(dtypes: DTypes, numbers: Numbers) -> Dim:
     return room_of(dtypes, numbers[0], numbers[1], 1)
 
 
+def _squares(numbers: Numbers) -> Sequence[Dim]:
+    return (numbers[0] * numbers[0],) * 2
+
+
+def _systems(numbers: Numbers) -> Sequence[Dim]:
+    n, m = numbers[:2]
+    return n * n, n * m, n * m
+
+
+def _factors(numbers: Numbers) -> Sequence[Dim]:
+    rows, columns = numbers[:2]
+    return rows * columns, rows * columns, rows, 1
+
+
 def _count(dtypes: DTypes, numbers: Numbers) -> Dim:
     return numbers[-2]
 
@@ -246,34 +261,35 @@ def _with_sides(dtypes: DTypes, numbers: Numbers) -> Dim:
 
 CHOLESKY = enter(
     Routine(
-        "cholesky", 1, 1, ("n", *STACK), _cholesky, _square, _cubes,
+        "cholesky", 1, 1, ("n", *STACK), _squares, _cholesky, _square, _cubes,
         _cholesky_fault, problem=NOT_POSITIVE, together=lanes_of,
     )
 )  # fmt: skip
 SOLVE = enter(
     Routine(
-        "solve", 2, 1, ("n", "m", *STACK), _solve, _both, _with_sides,
+        "solve", 2, 1, ("n", "m", *STACK), _systems, _solve, _both, _with_sides,
         _solve_fault, problem=SINGULAR, together=lanes_of,
     )
 )  # fmt: skip
 INVERSE = enter(
     Routine(
-        "inv", 1, 1, ("n", *STACK), _inverse, _doubled, _cubes,
+        "inv", 1, 1, ("n", *STACK), _squares, _inverse, _doubled, _cubes,
         _inverse_fault, problem=SINGULAR, together=lanes_of,
     )
 )  # fmt: skip
 SOLVE_TRIANGULAR = enter(
     Routine(
         "solve_triangular", 2, 1, ("n", "m", "lower", "transposed", "unit", *STACK),
-        _triangular, _both, _with_sides, _triangular_fault,
+        _systems, _triangular, _both, _with_sides, _triangular_fault,
         problem=SINGULAR, together=lanes_of,
     )
 )  # fmt: skip
 LU = enter(
     Routine(
-        "lu", 1, 3, ("rows", "columns", *STACK), _lu, _packed, _with_sides, together=lanes_of
+        "lu", 1, 3, ("rows", "columns", *STACK), _factors, _lu, _packed, _with_sides,
+        together=lanes_of,
     )
-)
+)  # fmt: skip
 
 __all__ = [
     "CHOLESKY",

@@ -108,21 +108,27 @@ def _binned(rows: Any, edges: Any, length: int, bins: int) -> tuple[Any]:
 
 SEARCHSORTED = enter(
     Routine(
-        "searchsorted", 2, 1, ("length", "count", "right"), _searched, _no_room, _search_work
+        "searchsorted", 2, 1, ("length", "count", "right"),
+        lambda numbers: (numbers[0], numbers[1], numbers[1]), _searched, _no_room, _search_work,
     )
-)
+)  # fmt: skip
 BINCOUNT = enter(
     Routine(
-        "bincount", 1, 1, ("length", "bins"), _counted, _tables, _count_work, _first_negative
+        "bincount", 1, 1, ("length", "bins"), tuple,
+        _counted, _tables, _count_work, _first_negative,
     )
-)
+)  # fmt: skip
 BINSUM = enter(
     Routine(
-        "binsum", 2, 1, ("length", "bins"), _weighed, _no_room, _count_work, _first_negative
+        "binsum", 2, 1, ("length", "bins"), lambda numbers: (numbers[0], *numbers),
+        _weighed, _no_room, _count_work, _first_negative,
     )
-)
+)  # fmt: skip
 HISTOGRAM = enter(
-    Routine("histogram", 2, 1, ("length", "bins"), _binned, _tables, _count_work)
-)
+    Routine(
+        "histogram", 2, 1, ("length", "bins"),
+        lambda numbers: (numbers[0], numbers[1] + 1, numbers[1]), _binned, _tables, _count_work,
+    )
+)  # fmt: skip
 
 __all__ = ["BINCOUNT", "BINSUM", "HISTOGRAM", "SEARCHSORTED", "TABLES", "TABLE_MARGIN"]

@@ -7,6 +7,7 @@ Descending is the reverse of that order, ties still in the order of their places
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,14 @@ def _argsorted(row: Any, length: int, descending: int) -> tuple[Any]:
 
 
 def _largest(row: Any, length: int, count: int) -> tuple[Any]:
-    return (_permutation(row, 1, False)[..., :count].astype(np.int64),)
+    # where a file asks for more than there are, the rest are zeros
+    places = np.zeros((*row.shape[:-1], count), np.int64)
+    places[..., :length] = _permutation(row, 1, False)[..., :count]
+    return (places,)
+
+
+def _row(numbers: Numbers) -> Sequence[Dim]:
+    return numbers[0], numbers[0]
 
 
 def _entry(dtypes: DTypes, places: bool) -> int:
@@ -83,13 +91,15 @@ def _largest_room(dtypes: DTypes, numbers: Numbers) -> Dim:
 
 
 SORT = enter(
-    Routine("sort", 1, 1, ("length", "descending"), _sorted, _room, _work)
+    Routine("sort", 1, 1, ("length", "descending"), _row, _sorted, _room, _work)
 )
 ARGSORT = enter(
-    Routine("argsort", 1, 1, ("length", "descending"), _argsorted, _places_room, _work)
+    Routine("argsort", 1, 1, ("length", "descending"), _row, _argsorted, _places_room, _work)
 )
 TOP_K = enter(
-    Routine("top_k", 1, 1, ("length", "count"), _largest, _largest_room, _work)
+    Routine(
+        "top_k", 1, 1, ("length", "count"), tuple, _largest, _largest_room, _work
+    )
 )
 
 __all__ = ["ARGSORT", "RADIX", "SORT", "TOP_K", "ordered"]

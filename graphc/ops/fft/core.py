@@ -1,7 +1,9 @@
 """The transforms of rows, as core operations on pairs: real part, imaginary part.
 
 Invariant: rows are along the last axis but one, the pairs along the last. A row takes a table of
-its length, which is made once where that is known (``graphc.kernel.routines.fourier``).
+its length, which is made once where that is known (``graphc.kernel.routines.fourier``). A table is
+an operand, so that a graph from a file may have another: types refuse one that is proved not to
+fit, and the routines hold any against the length.
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from graphc.base.errors import ShapeError
+from graphc.base.errors import DTypeError, ShapeError
 from graphc.base.source import caller
+from graphc.base.words import shown
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, equal, select
@@ -21,7 +24,16 @@ from graphc.ir.lowering import Native
 from graphc.ir.op import Domain, Linear, NotDifferentiable, OpDef, register
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
-from graphc.kernel.routines.fourier import FFT_TABLE, SCALES, table_of, table_size, transformed
+from graphc.kernel.routines.fourier import (
+    FFT_TABLE,
+    SCALES,
+    by_table,
+    room_size,
+    table_bound,
+    table_of,
+    table_size,
+    transformed,
+)
 from graphc.ops.convert import converted
 from graphc.ops.guards import guarded, show, unproved
 from graphc.ops.source import constant_beside
@@ -30,7 +42,66 @@ from graphc.ops.source import constant_beside
 
 
 def _table_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
-    return [TensorType(inputs[0].dtype, (attrs["size"],))]
+    (like,) = inputs
+    length, size = attrs["length"], attrs["size"]
+    require_floats("fft_table", like)
+    if like.rank or type(attrs["real"]) is not bool:
+        raise ShapeError("fft_table takes a scalar, and a bool real", where=caller())
+    require_some(length, "fft_table")
+    needed = table_size(length, like.dtype, attrs["real"])
+    if equal(size, needed) is not True:
+        raise ShapeError(
+            f"the table for rows of {length} has {needed} elements, not {size}", where=caller()
+        )
+    return [TensorType(like.dtype, (size,))]
+
+
+def require_floats(name: str, *operands: TensorType) -> None:
+    """Checks the dtypes of operands.
+
+    Raises:
+        DTypeError: naming the function, for what are no floats of one dtype that it computes in.
+    """
+    dtypes = {operand.dtype for operand in operands}
+    if len(dtypes) > 1 or not dtypes <= {*COMPUTED_FLOATS}:
+        found = " and ".join(sorted(map(str, dtypes)))
+        raise DTypeError(f"{name} takes float32 or float64, not {found}", where=caller())
+
+
+def require_some(length: Dim, name: str) -> None:
+    """Refuses a transform of no elements, naming the function."""
+    if isinstance(length, int) and length < 1:
+        raise ShapeError(f"{name}: a transform of {length} numbers", where=caller(), hint=_HINT)
+
+
+def require_table(name: str, table: TensorType, length: Dim, real: bool) -> None:
+    """Checks the size of a table for rows of a length, as far as it is known.
+
+    Raises:
+        ShapeError: naming the function, for one that no table of that length has.
+    """
+    (size,) = table.shape
+    # one that was made for a length that was not known is larger
+    fitting = table_size(length, table.dtype, real), table_bound(length)
+    if all(equal(size, each) is False for each in fitting) and not _is_open(length, size):
+        raise ShapeError(
+            f"{name}: the table for rows of {length} has {fitting[0]} elements, not {size}",
+            where=caller(),
+        )
+
+
+def _is_open(length: Dim, size: Dim) -> bool:
+    """Whether a length that is not known may be one whose table has a known size."""
+    return not isinstance(length, int) and isinstance(size, int)
+
+
+def require_scale(name: str, attrs: Attributes) -> None:
+    """Refuses a scale that there isn't."""
+    if attrs["scale"] not in SCALES:
+        raise ShapeError(f"{name}: scale is {shown(attrs['scale'])}", where=caller())
+
+
+_HINT = "it needs one at least"
 
 
 def _table_reference(like: Any, length: int, size: int, real: bool, guards: Any = ()) -> Any:
@@ -73,7 +144,7 @@ def table_for(rows: Value, length: Dim, name: str, real: bool = False) -> Value:
     message = f"{name}: a transform of {{}} numbers"
     # an empty half comes back as -2 numbers
     some = select("lt", length, 1, 1, 0), 0
-    guards = unproved([some], message, length, hint="it needs one at least")
+    guards = unproved([some], message, length, hint=_HINT)
     like = constant_beside(1.0, rows.dtype, rows)
     size = table_size(length, rows.dtype, real)
     return apply(fft_table_op, like, length=length, size=size, real=real, **guarded(guards))
@@ -90,15 +161,30 @@ def _fft_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorTyp
             f"{show(table.shape)}",
             where=caller(),
         )
-    return [pairs]
+    length = pairs.shape[-2]
+    require_floats("fft", pairs, table)
+    require_some(length, "fft")
+    require_table("fft", table, length, False)
+    require_scale("fft", attrs)
+    if type(attrs["inverse"]) is not bool:
+        raise ShapeError(f"fft: inverse is {shown(attrs['inverse'])}, no bool", where=caller())
+    return [pairs.with_shape((*pairs.shape[:-1], 2))]
 
 
 def _fft_reference(pairs: Any, table: Any, inverse: bool, scale: str) -> Any:
-    return transformed(pairs, inverse, SCALES.index(scale))
+    result = transformed(pairs, inverse, SCALES.index(scale))
+    return by_table(result, table, pairs.shape[-2])
+
+
+def sizes_of(length: Dim, table: TensorType, real: bool) -> tuple[Dim, Dim, Dim]:
+    """The numbers of a routine that are sizes: the length, and elements of table and scratch."""
+    return length, table.shape[0], room_size(length, table.dtype, real)
 
 
 def _fft_numbers(inputs: Sequence[TensorType], attrs: Attributes) -> Sequence[Dim]:
-    return inputs[0].shape[-2], int(attrs["inverse"]), SCALES.index(attrs["scale"])
+    pairs, table = inputs
+    sizes = sizes_of(pairs.shape[-2], table, False)
+    return *sizes, int(attrs["inverse"]), SCALES.index(attrs["scale"])
 
 
 def _fft_transpose(
@@ -121,9 +207,9 @@ fft_op = register(
     OpDef(
         name="fft",
         doc="Discrete Fourier transforms of rows along the last axis but one, of numbers that are "
-        "pairs along the last; the second input is the table of the length. attrs inverse: the "
-        "sign of exponents is positive; attrs scale: what results are divided by, none, the "
-        "length, or its square root.",
+        "pairs along the last; the second input is the table of the length, and with another rows "
+        "are NaN. attrs inverse: the sign of exponents is positive; attrs scale: what results are "
+        "divided by, none, the length, or its square root.",
         infer=_fft_type,
         reference=_fft_reference,
         derivative=Linear(_fft_transpose, fixed=(1,)),

@@ -23,6 +23,7 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.routines.fourier import (
     SCALES,
+    by_table,
     half_transformed,
     real_transformed,
     table_of,
@@ -30,8 +31,16 @@ from graphc.kernel.routines.fourier import (
 )
 from graphc.ops.convert import converted, size_beside
 from graphc.ops.creation import iota_beside
-from graphc.ops.fft.core import table_for
-from graphc.ops.guards import show
+from graphc.ops.fft.core import (
+    require_floats,
+    require_scale,
+    require_some,
+    require_table,
+    sizes_of,
+    table_for,
+)
+from graphc.ops.guards import show, unproved
+from graphc.ops.move.shape import with_shape
 
 
 def half_of(length: Dim) -> Dim:
@@ -55,15 +64,27 @@ def _rfft_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorTy
             f"rfft takes rows [..., n] and a table, not {show(rows.shape)} and {show(table.shape)}",
             where=caller(),
         )
+    _require("rfft", rows, table, rows.shape[-1], attrs)
     return [rows.with_shape((*rows.shape[:-1], half_of(rows.shape[-1]), 2))]
 
 
+def _require(
+    name: str, operand: TensorType, table: TensorType, length: Dim, attrs: Attributes
+) -> None:
+    require_floats(name, operand, table)
+    require_some(length, name)
+    require_table(name, table, length, True)
+    require_scale(name, attrs)
+
+
 def _rfft_reference(rows: Any, table: Any, scale: str) -> Any:
-    return half_transformed(rows, SCALES.index(scale))
+    result = half_transformed(rows, SCALES.index(scale))
+    return by_table(result, table, rows.shape[-1], True)
 
 
 def _rfft_numbers(inputs: Sequence[TensorType], attrs: Attributes) -> Sequence[Dim]:
-    return inputs[0].shape[-1], SCALES.index(attrs["scale"])
+    rows, table = inputs
+    return *sizes_of(rows.shape[-1], table, True), SCALES.index(attrs["scale"])
 
 
 def _rfft_transpose(
@@ -84,8 +105,9 @@ rfft_op = register(
     OpDef(
         name="rfft",
         doc="The first half of the Fourier transforms of real rows along the last axis, n // 2 + 1 "
-        "numbers, which are pairs along a new last axis; the second input is the table of n. attrs "
-        "scale: what results are divided by, none, the length n, or its square root.",
+        "numbers, which are pairs along a new last axis; the second input is the table of n, and "
+        "with another rows are NaN. attrs scale: what results are divided by, none, the length n, "
+        "or its square root.",
         infer=_rfft_type,
         reference=_rfft_reference,
         derivative=Linear(_rfft_transpose, fixed=(1,)),
@@ -110,15 +132,17 @@ def _irfft_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorT
             f"{show(pairs.shape)} and {show(table.shape)}",
             where=caller(),
         )
+    _require("irfft", pairs, table, length, attrs)
     return [pairs.with_shape((*pairs.shape[:-2], length))]
 
 
 def _irfft_reference(pairs: Any, table: Any, length: int, scale: str) -> Any:
-    return real_transformed(pairs, length, SCALES.index(scale))
+    result = real_transformed(pairs, length, SCALES.index(scale))
+    return by_table(result, table, length, True)
 
 
 def _irfft_numbers(inputs: Sequence[TensorType], attrs: Attributes) -> Sequence[Dim]:
-    return attrs["length"], SCALES.index(attrs["scale"])
+    return *sizes_of(attrs["length"], inputs[1], True), SCALES.index(attrs["scale"])
 
 
 def _irfft_transpose(
@@ -139,8 +163,8 @@ irfft_op = register(
         name="irfft",
         doc="Real rows of attrs length elements from the first half of their Fourier transforms, "
         "which are pairs along the last axis, with positive exponents; the second input is the "
-        "table of the length. The imaginary part of the first number, and if the length is even of "
-        "the last, is ignored. attrs scale: as for rfft.",
+        "table of the length, as for rfft. The imaginary part of the first number, and if the "
+        "length is even of the last, is ignored. attrs scale: as for rfft.",
         infer=_irfft_type,
         reference=_irfft_reference,
         derivative=Linear(_irfft_transpose, fixed=(1,)),
@@ -179,8 +203,13 @@ def pairs_to_real(pairs: Value, length: Dim, scale: str, name: str) -> Value:
     """Rows [..., length] from the first halves of their transforms, length // 2 + 1 pairs.
 
     Raises:
-        ShapeError: for rows without an element, naming the function.
+        ShapeError: for rows without an element, naming the function, and for another number of
+            pairs: now, or when the graph runs.
     """
+    half = half_of(length)
+    message = f"{name} of {{}} elements takes {{}} pairs, not {{}}"
+    guards = unproved([(pairs.shape[-2], half)], message, length, half, pairs.shape[-2])
+    pairs = with_shape(pairs, (*pairs.shape[:-2], half, 2), guards)
     table = table_for(pairs, length, name, real=True)
     return apply(irfft_op, pairs, table, length=length, scale=scale)
 

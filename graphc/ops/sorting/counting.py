@@ -16,7 +16,7 @@ from graphc.base.tuning.routines import ROUTINES
 from graphc.base.words import shown
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
-from graphc.ir.dims.expressions import Dim, DimExpr
+from graphc.ir.dims.expressions import Dim, DimExpr, equal
 from graphc.ir.dtypes import FLOATS, INTEGERS, DType, bool_, float64, int64, promote
 from graphc.ir.lowering import Native
 from graphc.ir.op import Custom, Domain, Flat, OpDef, register
@@ -27,6 +27,7 @@ from graphc.kernel.routines.searching import BINCOUNT, BINSUM, HISTOGRAM
 from graphc.ops.arguments import is_whole, items_of, switch, whole
 from graphc.ops.convert import as_value, common_shape, converted, in_dtype
 from graphc.ops.creation import iota_beside
+from graphc.ops.guards import show
 from graphc.ops.indexing.core import taken
 from graphc.ops.move.shape import broadcast_to, ravel, stretched
 from graphc.ops.sorting.searching import found
@@ -43,8 +44,12 @@ def _count_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorT
 
 def _sum_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
     (counts,) = _count_type(inputs[:1], attrs)
-    if inputs[1].dtype is not float64:
-        raise DTypeError(f"bincount takes weights in float64, not {inputs[1].dtype}")
+    places, weights = inputs
+    if weights.dtype is not float64:
+        raise DTypeError(f"bincount takes weights in float64, not {weights.dtype}")
+    fits = places.rank == weights.rank
+    if not fits or False in map(equal, places.shape, weights.shape):
+        raise ShapeError(f"bincount: places {show(places.shape)} and weights {show(weights.shape)}")
     return [counts.with_dtype(float64)]
 
 
@@ -141,7 +146,15 @@ binsum_op = register(
 
 
 def _histogram_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
-    return [TensorType(int64, (*inputs[0].shape[:-1], attrs["bins"]))]
+    rows, edges = inputs
+    bins = attrs["bins"]
+    if rows.dtype not in FLOATS or edges.dtype is not rows.dtype:
+        raise DTypeError(f"histogram takes floats of one dtype, not {rows.dtype} and {edges.dtype}")
+    if not isinstance(bins, int) or not 1 <= bins <= ROUTINES.most_bins:
+        raise ShapeError(f"histogram takes up to {ROUTINES.most_bins} bins, not {shown(bins)}")
+    if edges.rank != 1 or equal(edges.shape[0], bins + 1) is False:
+        raise ShapeError(f"histogram takes {bins + 1} edges, not {show(edges.shape)}")
+    return [TensorType(int64, (*rows.shape[:-1], bins))]
 
 
 def _histogram_reference(rows: Any, edges: Any, bins: int) -> Any:

@@ -11,9 +11,10 @@ from typing import Any
 
 from graphc.base.errors import ShapeError, UnsupportedError
 from graphc.base.source import caller
+from graphc.base.words import shown
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
-from graphc.ir.dims.expressions import Dim, dim_min
+from graphc.ir.dims.expressions import Dim, dim_min, equal
 from graphc.ir.dtypes import ALL, DType, bool_, int64
 from graphc.ir.lowering import Native
 from graphc.ir.op import ComplexRule, Derivative, Domain, Flat, OpDef, register
@@ -174,7 +175,11 @@ def places_of(rows: Value, descending: bool = False) -> Value:
 
 
 def _top_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
-    return [TensorType(int64, (*inputs[0].shape[:-1], attrs["k"]))]
+    *batch, size = inputs[0].shape
+    count = attrs["k"]
+    if not isinstance(count, int) or count < 0 or equal(dim_min(size, count), count) is False:
+        raise ShapeError(f"top_k: the {shown(count)} largest elements of an axis of {size}")
+    return [TensorType(int64, (*batch, count))]
 
 
 def _top_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.base.errors import ShapeError
+from graphc.base.errors import DTypeError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.ir.attributes import Attributes
@@ -22,13 +22,20 @@ from graphc.ir.value import Value
 from graphc.kernel.routines.searching import SEARCHSORTED
 from graphc.ops.arguments import switch
 from graphc.ops.convert import as_value, promoted, size_beside
+from graphc.ops.guards import show
 from graphc.ops.indexing.core import taken
 from graphc.ops.move.shape import expand_dims, ravel
 from graphc.ops.pointwise.logic import equal
 
 
 def _type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
-    return [inputs[1].with_dtype(int64)]
+    vector, rows = inputs
+    if vector.dtype is not rows.dtype:
+        raise DTypeError(f"searchsorted of {rows.dtype} in a vector of {vector.dtype}")
+    if vector.rank != 1 or not rows.rank:
+        shapes = f"{show(vector.shape)} and {show(rows.shape)}"
+        raise ShapeError(f"searchsorted takes a vector and rows, not {shapes}")
+    return [rows.with_dtype(int64)]
 
 
 def _reference(vector: Any, rows: Any, right: bool) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.routines.fourier.checked import emit_checked
 from graphc.codegen.routines.fourier.columns import Vectors
 from graphc.codegen.routines.fourier.real import emit_irfft, emit_rfft
 from graphc.codegen.routines.fourier.tables import emit_fft_table
@@ -16,8 +17,9 @@ def emit_fourier(module: ModuleEmitter, dtype: DType) -> None:
     v = Vectors(dtype)
     direct = emit_direct(module, f"graphc_fourier_{dtype}", v)
     scaled = emit_scaled(module, f"{direct}_scaled", v, direct)
+    checked = emit_checked(module, f"{direct}_checked", v)
     for routine, emit in (("fft", emit_fft), ("rfft", emit_rfft), ("irfft", emit_irfft)):
-        emit(module, symbol_of(routine, (dtype, dtype, dtype)), v, scaled)
+        emit(module, symbol_of(routine, (dtype, dtype, dtype)), v, scaled, checked)
     emit_fft_table(module, symbol_of("fft_table", (dtype, dtype)), v, direct)
 
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 from graphc.codegen.gemm.builder import Builder, each_span
 from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.module import ModuleEmitter
-from graphc.codegen.llvm.types import LType
+from graphc.codegen.llvm.types import I64, LType
 from graphc.codegen.routines.fourier.columns import Vectors
 from graphc.codegen.routines.fourier.straight import Number, times
-from graphc.codegen.routines.fourier.transforms import aligned, factor_of
+from graphc.codegen.routines.fourier.transforms import aligned, factor_of, refuse
 
-_ROW = "*source *table *target length scale *room"
+_ROW = "*source *table *target length size given scale *room"
 
 
 def roots_size(length: Reg) -> Reg:
@@ -82,7 +82,18 @@ def _write(f: Builder, v: Vectors, number: Number, base: Reg, index: Reg) -> Non
         f.store(pair, v.at(f, place, n * lanes), size)
 
 
-def emit_rfft(module: ModuleEmitter, name: str, v: Vectors, scaled: str) -> None:
+def _is_good(f: Builder, v: Vectors, checked: str) -> Reg:
+    """Whether the table is one for real rows of the length."""
+    table, length, size, given = f.given("table", "length", "size", "given")
+    is_even = (length & 1).equals(0)
+    before = f.select(is_even, roots_size(length), 0)
+    inner = f.select(is_even, length >> 1, length)
+    # a table that is too small has no place behind its roots
+    begin = v.at(f, table, f.most(f.least(before, size), 0))
+    return f.call(checked, I64, begin, inner, size - before, given - length * 4)
+
+
+def emit_rfft(module: ModuleEmitter, name: str, v: Vectors, scaled: str, checked: str) -> None:
     """Defines the routine ``rfft``, by transforms of complex numbers."""
     size = v.dtype.bytes
     opposite = emit_opposite(module, f"{name}_opposite", v, back=False)
@@ -90,6 +101,7 @@ def emit_rfft(module: ModuleEmitter, name: str, v: Vectors, scaled: str) -> None
     source, table, target, length, scale, room = f.given(
         "source", "table", "target", "length", "scale", "room"
     )
+    refuse(f, v, _is_good(f, v, checked), target, ((length >> 1) + 1) * 2)
     first = aligned(f, room)
     is_odd = (length & 1).differs(0)
     with f.when(is_odd):
@@ -113,7 +125,7 @@ def emit_rfft(module: ModuleEmitter, name: str, v: Vectors, scaled: str) -> None
     f.finish()
 
 
-def emit_irfft(module: ModuleEmitter, name: str, v: Vectors, scaled: str) -> None:
+def emit_irfft(module: ModuleEmitter, name: str, v: Vectors, scaled: str, checked: str) -> None:
     """Defines the routine ``irfft``, by transforms of complex numbers."""
     size = v.dtype.bytes
     opposite = emit_opposite(module, f"{name}_opposite", v, back=True)
@@ -121,6 +133,7 @@ def emit_irfft(module: ModuleEmitter, name: str, v: Vectors, scaled: str) -> Non
     source, table, target, length, scale, room = f.given(
         "source", "table", "target", "length", "scale", "room"
     )
+    refuse(f, v, _is_good(f, v, checked), target, length)
     first, factor = aligned(f, room), factor_of(f, v, length, scale)
     half = length >> 1
     is_odd = (length & 1).differs(0)

@@ -10,6 +10,7 @@ from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.routine import Cell
 from graphc.codegen.llvm.types import I64
+from graphc.codegen.routines.fourier.checked import good_length
 from graphc.codegen.routines.fourier.columns import Vectors
 from graphc.codegen.routines.fourier.real import roots_size
 from graphc.codegen.routines.fourier.roots import emit_roots
@@ -19,7 +20,17 @@ from graphc.codegen.routines.fourier.transforms import (
     convolution,
     head,
 )
-from graphc.kernel.routines.fourier import HEAD, LOADING, ODD_PARTS, PARTS, RADICES, WIDEST
+from graphc.kernel.routines.fourier import (
+    HEAD,
+    LOADING,
+    ODD_AT,
+    PARTS,
+    PARTS_AT,
+    PIECE_BITS,
+    POWER_AT,
+    RADICES,
+    WIDEST,
+)
 
 
 def _put(f: Builder, v: Vectors, table: Reg, place: Reg | int, number: Reg | int) -> None:
@@ -46,7 +57,7 @@ def emit_way(module: ModuleEmitter, name: str, v: Vectors) -> str:
     is_bad = count.differs(length) & (count * 4 < v.lanes)
     with f.when(is_bad):
         f.give(0)
-    _put(f, v, table, 0, count)
+    _put(f, v, table, PARTS_AT, count)
     rest = Cell(length.udiv(count))
     place = Cell(f.const(RADICES + 1))
 
@@ -109,22 +120,15 @@ def emit_table(module: ModuleEmitter, name: str, v: Vectors, direct: str) -> str
     is_direct = f.call(way, I64, table, length).differs(0)
     with f.when(~is_direct):
         clear(f, v, table, f.const(HEAD))
-        least = length * 2 - 1
-        best_odd, best_power = f.const(0), f.const(0)
-        best = f.const(1 << 62)
-        for odd in ODD_PARTS:
-            power = f.most(f.bit_length((least + (odd - 1)).udiv(odd) - 1), 4)
-            size = f.const(odd) << power
-            better = size < best
-            best = f.select(better, size, best)
-            best_odd = f.select(better, f.const(odd), best_odd)
-            best_power = f.select(better, power, best_power)
-        f.call(way, I64, table, best)
-        _put(f, v, table, 1, best_odd)
-        _put(f, v, table, 2, best_power)
-        whole.value = best
+        good = good_length(f, length)
+        f.call(way, I64, table, good.length)
+        _put(f, v, table, ODD_AT, good.odd)
+        _put(f, v, table, POWER_AT, good.power)
+        whole.value = good.length
+    _put(f, v, table, 0, length & ((1 << PIECE_BITS) - 1))
+    _put(f, v, table, 1, length >> PIECE_BITS)
     size = whole.value
-    parts = head(f, v, table, 0)
+    parts = head(f, v, table, PARTS_AT)
     columns = size.udiv(parts)
     place = v.at(f, table, HEAD)
     f.call(roots, None, place, columns, 1, columns)
@@ -169,6 +173,8 @@ def emit_fft_table(module: ModuleEmitter, name: str, v: Vectors, direct: str) ->
         f.store(zeros, v.at(f, table, loop.index), v.dtype.bytes)
     with f.loop(whole, size) as loop:
         f.store(f.const(0.0, v.element), v.at(f, table, loop.index), v.dtype.bytes)
+    # sizes of a graph from a file may leave no row
+    f.leave_if(length < 1)
     halves = real.differs(0) & (length & 1).equals(0)
     with f.when(halves):
         pairs = roots_size(length)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from graphc.base.target import CACHE_LINE
@@ -22,7 +23,10 @@ from graphc.codegen.routines.fourier.straight import times
 from graphc.kernel.routines.fourier import (
     HEAD,
     LOADING,
+    ODD_AT,
     PARTS,
+    PARTS_AT,
+    POWER_AT,
     RADICES,
     STRAIGHT,
 )
@@ -34,10 +38,11 @@ def aligned(f: Builder, room: Reg) -> Reg:
     return f.assign(PTR, f"inttoptr {number} to ptr")
 
 
-def clear(f: Builder, v: Vectors, base: Reg, count: Reg) -> None:
-    """Zeros from a place on; not by memset, for which some systems have a function of their own."""
+def clear(f: Builder, v: Vectors, base: Reg, count: Reg, value: float = 0.0) -> None:
+    """One number from a place on, unless said zero; not by memset, for which some systems have a
+    function of their own."""
     for index, type_, _ in each_span(f, count, v.vector, masked=False):
-        f.store(f.const(0.0, type_), v.at(f, base, index), v.dtype.bytes)
+        f.store(f.const(value, type_), v.at(f, base, index), v.dtype.bytes)
 
 
 def head(f: Builder, v: Vectors, table: Reg, place: Reg | int) -> Reg:
@@ -64,7 +69,7 @@ def emit_direct(module: ModuleEmitter, name: str, v: Vectors) -> str:
     source, target, table, length, swap, factor, room = f.given(
         "source", "target", "table", "length", "swap", "factor", "room"
     )
-    parts = head(f, v, table, 0)
+    parts = head(f, v, table, PARTS_AT)
     columns = length.udiv(parts)
     roots = v.at(f, table, HEAD)
     here = Cell(room)
@@ -155,7 +160,7 @@ class Convolution:
 
 def convolution(f: Builder, v: Vectors, table: Reg, length: Reg) -> Convolution:
     """That of rows of a length; of a table that has one."""
-    parts, odd, power = (head(f, v, table, n) for n in range(RADICES))
+    parts, odd, power = (head(f, v, table, at) for at in (PARTS_AT, ODD_AT, POWER_AT))
     whole = odd << power
     columns = whole.udiv(parts)
     blocks = (columns + (v.lanes - 1)).udiv(v.lanes)
@@ -195,7 +200,7 @@ def emit_scaled(module: ModuleEmitter, name: str, v: Vectors, direct: str) -> st
     convolved = emit_convolved(module, f"{name}_convolved", v, direct)
     f = Builder(module, name, "*source *target *table length swap *factor *room")
     operands = f.given("source", "target", "table", "length", "swap", "factor", "room")
-    is_direct = head(f, v, operands[2], 1).equals(0)
+    is_direct = head(f, v, operands[2], ODD_AT).equals(0)
     with f.when(is_direct):
         f.call(direct, None, *operands)
     f.leave_if(is_direct)
@@ -218,12 +223,23 @@ def factor_of(f: Builder, v: Vectors, length: Reg, scale: Reg, times: float = 1.
     return factor
 
 
-def emit_fft(module: ModuleEmitter, name: str, v: Vectors, scaled: str) -> None:
+def refuse(f: Builder, v: Vectors, is_good: Reg, target: Reg, count: Reg) -> None:
+    """Makes a row NaN and returns, unless its table is good."""
+    is_bad = is_good.equals(0)
+    with f.when(is_bad):
+        clear(f, v, target, count, math.nan)
+    f.leave_if(is_bad)
+
+
+def emit_fft(module: ModuleEmitter, name: str, v: Vectors, scaled: str, checked: str) -> None:
     """Defines the routine ``fft``."""
-    f = Builder(module, name, "*source *table *target length inverse scale *room", internal=False)
-    source, table, target, length, inverse, scale, room = f.given(
-        "source", "table", "target", "length", "inverse", "scale", "room"
+    words = "*source *table *target length size given inverse scale *room"
+    f = Builder(module, name, words, internal=False)
+    source, table, target, length, size, given, inverse, scale, room = f.given(
+        "source", "table", "target", "length", "size", "given", "inverse", "scale", "room"
     )
+    is_good = f.call(checked, I64, table, length, size, given)
+    refuse(f, v, is_good, target, length * 2)
     factor, room = factor_of(f, v, length, scale), aligned(f, room)
     f.call(scaled, None, source, target, table, length, inverse, factor, room)
     f.finish()
@@ -240,4 +256,5 @@ __all__ = [
     "emit_scaled",
     "factor_of",
     "head",
+    "refuse",
 ]
