@@ -83,7 +83,7 @@ def __getattr__(name: str) -> Any:
         found = getattr(importlib.import_module(module), attribute)
     elif name in _ERRORS:
         found = getattr(importlib.import_module("graphc.base.errors"), name)
-    elif name in _DTYPES:
+    elif name in _DTYPES or name in _storage_names():
         found = getattr(importlib.import_module("graphc.ir.dtypes"), name)
     else:
         if name.startswith("_"):
@@ -96,6 +96,11 @@ def __getattr__(name: str) -> Any:
             ) from None
     globals()[name] = found
     return found
+
+
+def _storage_names() -> tuple[str, ...]:
+    names: tuple[str, ...] = importlib.import_module("graphc.ir.dtypes").STORAGE_NAMES
+    return names
 
 
 def _close_to(name: str) -> str:
@@ -114,4 +119,5 @@ def _close_to(name: str) -> str:
 
 def __dir__() -> list[str]:
     surface = importlib.import_module("graphc.ir.surface")
-    return sorted({*_MODULES, *_NAMES, *_ERRORS, *_DTYPES, *surface.surface_names(), "__version__"})
+    dtypes = {*_DTYPES, *_storage_names()}
+    return sorted({*_MODULES, *_NAMES, *_ERRORS, *dtypes, *surface.surface_names(), "__version__"})

@@ -24,6 +24,7 @@ from graphc.compiling.compiled import Levels
 from graphc.compiling.compiler import levels_of
 from graphc.frontend.structure import leaves
 from graphc.ir.attributes import Array, Payload
+from graphc.ir.dtypes import STORAGE_NAMES
 from graphc.ir.graph import Node
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
@@ -35,7 +36,7 @@ from passes.graph.extraction import Extraction
 
 DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
-    "float32", "float64", "bfloat16", "complex64", "complex128",
+    "float32", "float64", "bfloat16", "complex64", "complex128", *STORAGE_NAMES,
 )  # fmt: skip
 """The numbers that dtypes have in the C interface."""
 

@@ -12,7 +12,7 @@ from graphc.base.errors import GraphError
 from graphc.base.source import caller
 from graphc.ir.dims.text import format_name
 
-_TAUGHT = """import ml_dtypes  # noqa: F401, so that NumPy knows bfloat16
+_TAUGHT = """import ml_dtypes  # noqa: F401, so that NumPy knows its dtypes
 """
 _TAKEN = sys.stdlib_module_names | {"numpy"}
 
@@ -56,7 +56,7 @@ def python_text(
     shown = pprint.pformat(data, width=98, sort_dicts=False)
     text = _TEXT.replace("@NAME@", design.name).replace("@DIGEST@", str(DIGEST))
     tensors = (*content.inputs, *content.outputs, *content.variables)
-    is_taught = any(tensor.type.dtype.numpy.kind == "V" for tensor in tensors)
+    is_taught = any(tensor.type.dtype.is_taught for tensor in tensors)
     text = text.replace("@TAUGHT@", _TAUGHT if is_taught else "")
     return text.replace("@BYTES@", str(DIGEST_BYTES)).replace("@DATA@", shown)
 

@@ -31,10 +31,10 @@ def weights_file(weights: Weights, names: Sequence[str]) -> tuple[bytes, bytes]:
     ends = [*weights.offsets[1:], len(block)][: len(names)]
     for name, array, start, end in zip(names, weights.arrays, weights.offsets, ends, strict=True):
         stop = start + array.nbytes
-        # the format has no complex128: complex numbers are two floats each
+        # of what the format lacks, complex128 is two floats each, and storage is words
         stored = TensorType(dtype(array.dtype), array.shape).stored
         entries[name] = {
-            "dtype": stored.dtype.safetensors,
+            "dtype": stored.dtype.safetensors or f"U{stored.dtype.bits}",
             "shape": list(stored.shape),
             "data_offsets": [start, stop],
         }

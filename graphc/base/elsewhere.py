@@ -73,8 +73,9 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
     ("use gx.real, gx.imag and gx.isreal; the dtype of a value is x.dtype",
      "real_if_close isrealobj iscomplexobj sort_complex is_complex"),
     ("there are bool, integers of 8 to 64 bits, gx.float16, gx.bfloat16, gx.float32, gx.float64, "
-     "gx.complex64 and gx.complex128",
-     "float128 longdouble quantize_per_tensor float8_e4m3fn float8_e5m2"),
+     "gx.complex64 and gx.complex128; floats of 8 bits and integers of 2 and 4 for storage",
+     "float128 longdouble quantize_per_tensor float4_e2m1fn float6_e2m3fn float6_e3m2fn "
+     "float8_e8m0fnu int1 uint1"),
     ("name a dtype of its size, as gx.float16, gx.float32, gx.float64, gx.int64 or gx.bool_",
      "bool float half double single int int_ intc intp uint uintc uintp byte ubyte short ushort "
      "long ulong longlong ulonglong dtype dtypes FloatTensor LongTensor"),

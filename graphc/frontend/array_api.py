@@ -384,7 +384,7 @@ def iinfo(type: Any, /) -> IntegerInfo:
     element = _dtype_of(type)
     if not element.is_integer:
         raise DTypeError(f"iinfo of {element}", where=caller(), hint="finfo is for floats")
-    return IntegerInfo(element.bits, int(element.greatest), int(element.least), element)
+    return IntegerInfo(element.width, int(element.greatest), int(element.least), element)
 
 
 def isdtype(dtype: Any, kind: Any) -> builtins.bool:

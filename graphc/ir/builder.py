@@ -17,6 +17,7 @@ from graphc.base.errors import DTypeError, GraphcError
 from graphc.base.source import caller
 from graphc.ir.attributes import Attributes, SharedAttributes, bare
 from graphc.ir.dims.expressions import ReadDim
+from graphc.ir.dtypes import storage_alone
 from graphc.ir.graph import Graph, Node, Provenance
 from graphc.ir.op import OpDef
 from graphc.ir.types import TensorType
@@ -147,9 +148,18 @@ def apply_node(
 
 
 def infer(op: OpDef, inputs: Sequence[Value], attrs: Attributes) -> tuple[TensorType, ...]:
-    """The output types; an error of the rule gets the operation's text added."""
+    """The output types; an error of the rule gets the operation's text added.
+
+    Raises:
+        DTypeError: for operands of dtypes for storage alone, if the operation computes with them.
+    """
+    types = list(map(_TYPE, inputs))
     try:
-        return tuple(op.infer(list(map(_TYPE, inputs)), attrs))
+        if not op.lowering.keeps_words:
+            for type_ in types:
+                if type_.dtype.is_storage:
+                    raise storage_alone(f"{op.name} does not take {type_.dtype}", type_.dtype)
+        return tuple(op.infer(types, attrs))
     except GraphcError as error:
         if error.node is None:
             error.node = operation_text(op.name, inputs, attrs)

@@ -1,10 +1,13 @@
-"""Element types: bool, (u)int8 to 64, float16 to 64, bfloat16, complex64, complex128; promotion.
+"""Element types: bool, (u)int8 to 64, float16 to 64, bfloat16, complex64, complex128, and those
+for storage alone; promotion.
 
 float16 and bfloat16 are how numbers are stored and rounded; they are computed with in float32
-(``DType.computed``). bfloat16 is there where ``ml_dtypes`` is installed, which has it for NumPy.
+(``DType.computed``). Floats of 8 bits and integers of 2 and 4 (``STORAGE``) are moved and
+converted, and nothing else: they have neither arithmetic nor a common dtype with others. NumPy has
+these and bfloat16 from ``ml_dtypes``, and they are there where it is installed.
 
 Graphs and memory have complex elements, a real part and then an imaginary one. Kernels have real
-dtypes alone (``ALL``): an operation on complex operands is recorded as operations on parts.
+dtypes alone: an operation on complex operands is recorded as operations on parts.
 """
 
 from __future__ import annotations
@@ -18,70 +21,9 @@ import numpy as np
 from graphc.base.errors import DTypeError
 from graphc.base.source import caller
 from graphc.base.words import shown
+from graphc.ir.float_formats import FloatFormat
 
 Kind = Literal["bool", "int", "uint", "float", "complex"]
-
-
-@dataclass(frozen=True, slots=True)
-class FloatFormat:
-    """A binary format of floating-point numbers: a sign, an exponent field, a fraction.
-
-    Attributes:
-        exponent: bits of the exponent field.
-        significand: bits of the significand, with the leading one, which is not stored.
-    """
-
-    exponent: int
-    significand: int
-
-    @property
-    def bits(self) -> int:
-        """Bits of a word that holds a number."""
-        return self.exponent + self.significand
-
-    @property
-    def fraction(self) -> int:
-        """Stored bits of the significand."""
-        return self.significand - 1
-
-    @property
-    def bias(self) -> int:
-        """The exponent field of 1, and the exponent of the largest numbers."""
-        return (1 << (self.exponent - 1)) - 1
-
-    @property
-    def infinity(self) -> int:
-        """The word of +inf: all bits of the exponent field."""
-        return ((1 << self.exponent) - 1) << self.fraction
-
-    @property
-    def largest(self) -> float:
-        """The largest finite number."""
-        return (2.0 - 2.0**-self.fraction) * 2.0**self.bias
-
-    @property
-    def smallest_normal(self) -> float:
-        """The smallest positive number with all bits of the significand."""
-        return 2.0 ** (1 - self.bias)
-
-    @property
-    def spacing(self) -> float:
-        """What lies between 1 and the next larger number."""
-        return 2.0**-self.fraction
-
-    @property
-    def smallest(self) -> float:
-        """The smallest positive number, a subnormal one."""
-        return self.smallest_normal * self.spacing
-
-    @property
-    def largest_whole(self) -> int:
-        """Whole numbers up to this magnitude are all numbers of the format."""
-        return 1 << self.significand
-
-    def holds(self, other: FloatFormat) -> bool:
-        """Whether every number of another format is one of this."""
-        return self.exponent >= other.exponent and self.significand >= other.significand
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +37,13 @@ class DType:
         numpy: the NumPy dtype, in native byte order.
         c_type: what C calls it.
         float_format: of floats, how they are stored.
+        width: of integers, the bits of a number; those above it in memory are 0, and not read.
+        safetensors: what files of variables and weights call it, as ``I8`` or ``BF16``; None if
+            they have no such dtype.
+        is_storage: whether it is for storage alone, so that nothing is computed with it.
         part: of complex numbers, the dtype of their two parts; of others the dtype itself.
+        computed: the dtype that arithmetic is done in, whose results are rounded to this one; of
+            one for storage that by way of which it is converted.
     """
 
     name: str
@@ -104,12 +52,23 @@ class DType:
     numpy: np.dtype[np.generic]
     c_type: str
     float_format: FloatFormat | None = None
+    width: int = 0
+    safetensors: str | None = None
+    is_storage: bool = False
     part: DType = field(init=False)
+    computed: DType = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "width", self.width or self.bits)
         parts = {"complex64": "float32", "complex128": "float64"}
         own = _BY_NAME[parts[self.name]] if self.kind == "complex" else self
         object.__setattr__(self, "part", own)
+        computed = self
+        if self.is_float and self.bits < 32:
+            computed = float32
+        elif self.width < self.bits:
+            computed = _BY_NAME[f"{self.kind}{self.bits}"]
+        object.__setattr__(self, "computed", computed)
 
     @property
     def bytes(self) -> int:
@@ -130,9 +89,9 @@ class DType:
         return self.kind in ("float", "complex")
 
     @property
-    def computed(self) -> DType:
-        """The dtype that arithmetic is done in, whose results are rounded to this one."""
-        return float32 if self.is_float and float32.format.bits > self.bits else self
+    def is_taught(self) -> bool:
+        """Whether NumPy has it from ``ml_dtypes``."""
+        return self.numpy.isbuiltin == 2
 
     @property
     def format(self) -> FloatFormat:
@@ -148,19 +107,12 @@ class DType:
     @property
     def is_differentiable(self) -> bool:
         """Whether there are derivatives of and with respect to its values."""
-        return self.is_inexact
+        return self.is_inexact and not self.is_storage
 
     @property
     def is_integer(self) -> bool:
         """Signed or unsigned integer; bool is not one."""
         return self.kind in ("int", "uint")
-
-    @property
-    def safetensors(self) -> str:
-        """What files of variables and weights call it: ``BOOL``, ``I8``, ``U8``, ``BF16``."""
-        if self.is_float:
-            return self.name.replace("float", "f").upper()
-        return "BOOL" if self.kind == "bool" else f"{self.kind[0].upper()}{self.bits}"
 
     @property
     def is_signed(self) -> bool:
@@ -172,11 +124,11 @@ class DType:
         """Binary digits of a whole number: each of at most as many is a value of the dtype."""
         if self.float_format is not None:
             return self.float_format.significand
-        return 1 if self.kind == "bool" else self.bits - self.is_signed
+        return 1 if self.kind == "bool" else self.width - self.is_signed
 
     @property
     def least(self) -> bool | int | float:
-        """The least value, -inf for floats."""
+        """The least value; -inf for floats, whether or not they have it."""
         if self.is_float:
             return -math.inf
         if self.kind == "bool":
@@ -185,7 +137,7 @@ class DType:
 
     @property
     def greatest(self) -> bool | int | float:
-        """The greatest value, inf for floats."""
+        """The greatest value; inf for floats, whether or not they have it."""
         if self.is_float:
             return math.inf
         return True if self.kind == "bool" else (1 << self.digits) - 1
@@ -207,7 +159,7 @@ class DType:
     @property
     def unwritten(self) -> int | float:
         """What interpreters find where nothing was written: NaN, or a number nobody expects."""
-        return math.nan if self.is_inexact else 85
+        return math.nan if self.is_inexact else 85 & int(self.greatest)
 
     def __str__(self) -> str:
         return self.name
@@ -238,53 +190,95 @@ _BY_NAME: dict[str, DType] = {}
 _BY_NUMPY: dict[np.dtype[Any], DType] = {}
 
 
-def _make(
-    name: str, kind: Kind, bits: int, c_type: str, float_format: FloatFormat | None = None
-) -> DType:
-    made = DType(name, kind, bits, np.dtype(name), c_type, float_format)
+def _make(name: str, kind: Kind, bits: int, c_type: str, **more: Any) -> DType:
+    made = DType(name, kind, bits, np.dtype(name), c_type, **more)
     _BY_NAME[name] = _BY_NUMPY[made.numpy] = made
     return made
 
 
-def _brain_floats() -> tuple[DType, ...]:
-    """bfloat16, where NumPy can be taught it."""
-    try:
-        import ml_dtypes  # noqa: F401
-    except ImportError:
-        return ()
-    format_ = FloatFormat(exponent=8, significand=8)
-    return (_make("bfloat16", "float", 16, "uint16_t", format_),)
-
-
 def _integer(kind: Literal["int", "uint"], bits: int) -> DType:
-    return _make(f"{kind}{bits}", kind, bits, f"{kind}{bits}_t")
+    file = f"{kind[0].upper()}{bits}"
+    return _make(f"{kind}{bits}", kind, bits, f"{kind}{bits}_t", safetensors=file)
 
 
-bool_ = _make("bool", "bool", 8, "bool")
+def _float(bits: int, c_type: str, exponent: int, significand: int) -> DType:
+    format_ = FloatFormat(exponent, significand)
+    name = f"float{bits}"
+    return _make(name, "float", bits, c_type, float_format=format_, safetensors=f"F{bits}")
+
+
+bool_ = _make("bool", "bool", 8, "bool", safetensors="BOOL")
 int8, int16, int32, int64 = (_integer("int", bits) for bits in (8, 16, 32, 64))
 uint8, uint16, uint32, uint64 = (_integer("uint", bits) for bits in (8, 16, 32, 64))
-float16 = _make("float16", "float", 16, "uint16_t", FloatFormat(exponent=5, significand=11))
-float32 = _make("float32", "float", 32, "float", FloatFormat(exponent=8, significand=24))
-float64 = _make("float64", "float", 64, "double", FloatFormat(exponent=11, significand=53))
+float32 = _float(32, "float", 8, 24)
+float64 = _float(64, "double", 11, 53)
+float16 = _float(16, "uint16_t", 5, 11)
+complex64 = _make("complex64", "complex", 64, "float _Complex", safetensors="C64")
+complex128 = _make("complex128", "complex", 128, "double _Complex")
 
-NARROW_FLOATS: tuple[DType, ...] = (float16, *_brain_floats())
+# --- what NumPy has from ml_dtypes ---------------------------------------------------------------
+
+
+def _stored(kind: Kind, **more: Any) -> dict[str, Any]:
+    return {"kind": kind, "bits": 8, "c_type": "uint8_t", "is_storage": True, **more}
+
+
+def _float8(format_: FloatFormat, safetensors: str | None = None) -> dict[str, Any]:
+    return _stored("float", float_format=format_, safetensors=safetensors)
+
+
+_TAUGHT: dict[str, dict[str, Any]] = {
+    "bfloat16": {
+        "kind": "float", "bits": 16, "c_type": "uint16_t", "float_format": FloatFormat(8, 8),
+        "safetensors": "BF16",
+    },
+    "float8_e3m4": _float8(FloatFormat(3, 5)),
+    "float8_e4m3": _float8(FloatFormat(4, 4)),
+    "float8_e4m3b11fnuz": _float8(FloatFormat(4, 4, "fnuz", shift=4)),
+    "float8_e4m3fn": _float8(FloatFormat(4, 4, "fn"), "F8_E4M3"),
+    "float8_e4m3fnuz": _float8(FloatFormat(4, 4, "fnuz", shift=1), "F8_E4M3FNUZ"),
+    "float8_e5m2": _float8(FloatFormat(5, 3), "F8_E5M2"),
+    "float8_e5m2fnuz": _float8(FloatFormat(5, 3, "fnuz", shift=1), "F8_E5M2FNUZ"),
+    "int2": _stored("int", width=2),
+    "int4": _stored("int", width=4),
+    "uint2": _stored("uint", width=2),
+    "uint4": _stored("uint", width=4),
+}  # fmt: skip
+STORAGE_NAMES = tuple(name for name, more in _TAUGHT.items() if "is_storage" in more)
+"""The dtypes for storage alone, whether or not they are there; in the order of libraries, so new
+ones come last."""
+
+
+def _taught() -> tuple[DType, ...]:
+    """Those that are there."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        return ()
+    return tuple(_make(name, **_TAUGHT[name]) for name in _TAUGHT if hasattr(ml_dtypes, name))
+
+
+_PRESENT = _taught()
+
+NARROW_FLOATS: tuple[DType, ...] = (
+    float16, *(dtype for dtype in _PRESENT if not dtype.is_storage),
+)  # fmt: skip
 """What is stored and rounded to, and computed with in float32."""
 COMPUTED_FLOATS: tuple[DType, ...] = (float32, float64)
 """What arithmetic is done in."""
 FLOATS: tuple[DType, ...] = (*NARROW_FLOATS, *COMPUTED_FLOATS)
 
-complex64 = _make("complex64", "complex", 64, "float _Complex")
-complex128 = _make("complex128", "complex", 128, "double _Complex")
-
 ALL: tuple[DType, ...] = (
     bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, *FLOATS,
 )  # fmt: skip
-"""What kernels have."""
+"""What kernels compute with, as it is or once it is converted."""
 INTEGERS: tuple[DType, ...] = tuple(d for d in ALL if d.is_integer)
 COMPUTED: tuple[DType, ...] = tuple(d for d in ALL if d.computed is d)
-"""What kernels compute with."""
+"""What kernels compute with as it is."""
+STORAGE: tuple[DType, ...] = tuple(dtype for dtype in _PRESENT if dtype.is_storage)
+"""What is for storage alone: moved and converted."""
 COMPLEX: tuple[DType, ...] = (complex64, complex128)
-EVERY: tuple[DType, ...] = (*ALL, *COMPLEX)
+EVERY: tuple[DType, ...] = (*ALL, *COMPLEX, *STORAGE)
 """What values have."""
 
 DTypeLike: TypeAlias = "DType | str | type | np.dtype[np.generic]"
@@ -310,8 +304,8 @@ def dtype(spec: DTypeLike) -> DType:
     if found is None:
         names = ", ".join(d.name for d in EVERY)
         hint = f"supported are {names}"
-        if isinstance(spec, str) and spec == "bfloat16":
-            hint = "install ml_dtypes, which has it for NumPy: pip install ml_dtypes"
+        if isinstance(spec, str) and spec in _TAUGHT:
+            hint = "install ml_dtypes, which has it for NumPy: pip install -U ml_dtypes"
         raise DTypeError(f"{shown(spec)} is not a supported dtype", where=caller(), hint=hint)
     return found
 
@@ -322,8 +316,8 @@ def complex_of(part: DType) -> DType:
 
 
 def __getattr__(name: str) -> DType:
-    """bfloat16, which not every installation has."""
-    if name != "bfloat16":
+    """The dtypes of ``ml_dtypes``, which not every installation has."""
+    if name not in _TAUGHT:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return dtype(name)
 
@@ -335,8 +329,9 @@ def floating(element: np.dtype[Any]) -> bool:
 
 
 def kind_of(element: np.dtype[Any]) -> str:
-    """NumPy's letter for a kind of dtype; ``f`` for floats that it was taught, too."""
-    return "f" if floating(element) else element.kind
+    """NumPy's letter for a kind of dtype, of those that it was taught, too."""
+    found = element_of(element)
+    return element.kind if found is None else found.kind[0]
 
 
 def element_of(element: np.dtype[Any]) -> DType | None:
@@ -361,16 +356,35 @@ def _common(a: DType, b: DType) -> DType:
     return _BY_NUMPY[np.promote_types(a.numpy, b.numpy)]
 
 
-_PROMOTED: dict[tuple[DType, DType], DType] = {(a, b): _common(a, b) for a in EVERY for b in EVERY}
+_PROMOTED: dict[tuple[DType, DType], DType] = {
+    (a, b): _common(a, b) for a in EVERY for b in EVERY if not (a.is_storage or b.is_storage)
+}
 
 
 def promote(*types: DType) -> DType:
-    """NumPy 2's common type of strong types; at least one is needed."""
+    """NumPy 2's common type of strong types; at least one is needed.
+
+    Raises:
+        DTypeError: for one for storage alone and another.
+    """
     result = types[0]
     for other in types[1:]:
         if other is not result:
-            result = _PROMOTED[result, other]
+            common = _PROMOTED.get((result, other))
+            if common is None:
+                raise storage_alone(f"{result} and {other} have no common dtype", result, other)
+            result = common
     return result
+
+
+def storage_alone(message: str, *types: DType) -> DTypeError:
+    """The error for what would compute with a dtype for storage alone, one of those given."""
+    stored = next(each for each in types if each.is_storage)
+    return DTypeError(
+        f"{message}: {stored} is for storage alone",
+        where=caller(),
+        hint=f'convert first, as with x.astype("{stored.computed}")',
+    )
 
 
 def scalar_dtype(value: complex) -> DType:

@@ -323,6 +323,7 @@ class Decompose(Lowering):
     """Rewritten by the required pass ``decompose``: ``rule(inputs, attrs)`` in user algebra."""
 
     rule: PartsRule
+    keeps_words: bool = field(default=False)
     is_heavy = True
     is_coarse = True
 

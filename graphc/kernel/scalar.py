@@ -258,13 +258,16 @@ _declare("select", 3, _ANY, np.where, "second")
 def stop_between(source: DType, target: DType) -> DType | None:
     """The dtype by way of which a conversion goes; None for one that is a step by itself.
 
-    Narrow floats are converted to and from what they are computed in. float64 is rounded to float16
-    at once, since rounding twice may differ. To bfloat16 it is rounded twice, as ``ml_dtypes`` does
-    it; integers to float16 lose nothing by the way.
+    What is not computed with as it is is converted to and from what it is computed in. float64 is
+    rounded to float16 at once, since rounding twice may differ. To bfloat16 and floats of 8 bits it
+    is rounded twice, as ``ml_dtypes`` does it; integers to float16 lose nothing by the way. Floats
+    become integers of any width at once, since they saturate.
     """
     if source.computed is not source:
         return None if target is source.computed else source.computed
-    if target.computed is source or (target is float16 and source is float64):
+    if target.computed is source or (source.is_float and target.is_integer):
+        return None
+    if target is float16 and source is float64:
         return None
     return None if target.computed is target else target.computed
 
@@ -279,13 +282,13 @@ def cast(array: Any, dtype: DType) -> Any:
         array = array.astype(between.numpy)
     with np.errstate(all="ignore"):
         if dtype.is_integer and floating(array.dtype):
-            info = np.iinfo(target)  # type: ignore[type-var]
+            least, greatest = int(dtype.least), int(dtype.greatest)
             whole = np.trunc(array)
             # the largest float not above the maximum; the maximum itself may round up
-            top = array.dtype.type(info.max)
-            over = whole >= top if int(top) > info.max else whole > top
-            under = whole <= array.dtype.type(info.min)
+            top = array.dtype.type(greatest)
+            over = whole >= top if int(top) > greatest else whole > top
+            under = whole <= array.dtype.type(least)
             safe = np.where(over | under | np.isnan(array), 0, whole).astype(target)
-            clipped = np.where(under, target.type(info.min), safe)
-            return np.where(over, target.type(info.max), clipped)
+            clipped = np.where(under, target.type(least), safe)
+            return np.where(over, target.type(greatest), clipped)
         return array.astype(target)

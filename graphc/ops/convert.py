@@ -25,6 +25,7 @@ from graphc.ir.dtypes import (
     promote,
     promote_weak,
     scalar_dtype,
+    storage_alone,
 )
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
@@ -175,9 +176,16 @@ def _weak_constant(number: Any, element: DType, beside: Value | None) -> Value:
 
 
 def converted(value: Value, element: DType) -> Value:
-    """The value in another dtype; itself if it has it."""
-    if value._type.dtype is element:
+    """The value in another dtype; itself if it has it.
+
+    Raises:
+        DTypeError: to and from dtypes for storage alone, which users convert and nobody else.
+    """
+    given = value._type.dtype
+    if given is element:
         return value
+    if given.is_storage or element.is_storage:
+        raise storage_alone(f"{given} is not taken for {element}", given, element)
     result: Value = surface_function("astype")(value, element)
     return result
 

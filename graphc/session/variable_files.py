@@ -25,11 +25,11 @@ from graphc.base.paths import FileUse, check_writable
 from graphc.base.source import caller
 from graphc.base.words import plural, shown
 from graphc.ir.attributes import Array
-from graphc.ir.dtypes import ALL, complex64, complex128
+from graphc.ir.dtypes import EVERY
 from graphc.ir.recorder import Recorder
 from graphc.ir.value import Value
 
-_DTYPES = {dtype.safetensors: dtype.name for dtype in (*ALL, complex64)}
+_DTYPES = {dtype.safetensors: dtype for dtype in EVERY if dtype.safetensors}
 """What the format calls the dtypes that variables have."""
 
 _RESERVED = "__metadata__"
@@ -138,11 +138,14 @@ def save_values(
                 where=caller(),
                 hint="give it another one: variable.name = 'w'",
             )
-        if value.dtype is complex128:
+        if value.dtype.safetensors is None:
+            hint = "keep gx.view_as_real(x) in a variable, or use complex64"
+            if value.dtype.is_storage:
+                hint = f"keep x.astype({value.dtype.computed.name!r}) in a variable, or use gx.save"
             raise GraphError(
-                f"a file of safetensors can't hold complex128, as the variable {shown(name)} is",
+                f"a file of safetensors can't hold {value.dtype}, as the variable {shown(name)} is",
                 where=caller(),
-                hint="keep gx.view_as_real(x) in a variable, or use complex64",
+                hint=hint,
             )
     check_writable(path, "variables")
     arrays = [np.asarray(array, order="C") for array in read([*named.values()])]
@@ -253,7 +256,8 @@ class _File:
                 opened: Callable[..., Any] = safe_open
                 self._tensors = opened(path, framework="np", backend="pread")
                 header = file.read(int.from_bytes(start, "little"))
-                json.loads(header, object_pairs_hook=self._distinct)
+                self._entries = json.loads(header, object_pairs_hook=self._distinct)
+                self._begin = file.tell()
                 self.types = {name: self._type_of(name) for name in sorted(self._tensors.keys())}
             except self._damage as error:
                 raise self._damaged(str(error)) from error
@@ -261,17 +265,31 @@ class _File:
     def _type_of(self, name: str) -> str:
         part = self._tensors.get_slice(name)
         dtype = part.get_dtype()
-        return _type(_DTYPES.get(dtype, dtype), part.get_shape())
+        return _type(str(_DTYPES.get(dtype, dtype)), part.get_shape())
 
     def array(self, name: str) -> Array:
         """A tensor of a dtype that variables have."""
+        dtype = _DTYPES[self._tensors.get_slice(name).get_dtype()]
         try:
-            found: Array = self._tensors.get_tensor(name)
+            found: Array
+            # the package makes no arrays of dtypes that NumPy itself lacks
+            if dtype.is_storage:
+                found = self._words(name).view(dtype.numpy)
+            else:
+                found = self._tensors.get_tensor(name)
         except self._damage as error:
             raise self._damaged(str(error)) from error
         if found.dtype == np.bool_ and (found.view(np.uint8) > 1).any():
             raise self._damaged(f"a bool of {shown(name)} is neither 0 nor 1")
         return found
+
+    def _words(self, name: str) -> Array:
+        """The bytes of a tensor, in its shape."""
+        start, end = self._entries[name]["data_offsets"]
+        with open(self._path, "rb") as file:
+            file.seek(self._begin + start)
+            words = np.frombuffer(bytearray(file.read(end - start)), np.uint8)
+        return words.reshape(self._tensors.get_slice(name).get_shape())
 
     def _distinct(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         """An object of JSON, in which no name may come twice: readers disagree which one counts."""

@@ -59,6 +59,8 @@ def record(editor: GraphEditor, graph: Graph, ys: Sequence[Value], xs: Sequence[
                     active.add(entry.output)
                     entries.append(entry)
             elif any(value in active for value in flowing(entry)):
+                if any(v.dtype.is_storage and v in useful for v in entry.outputs):
+                    raise refuse(entry, "nothing is computed with a dtype for storage alone")
                 if isinstance(entry.op.derivative, ThroughDecomposition):
                     pending.extend(reversed(_decomposed(editor, entry)))
                 else:
@@ -74,7 +76,7 @@ def flowing(node: Node) -> Iterator[Value]:
         return
     fixed = derivative.fixed if isinstance(derivative, Linear) else ()
     for position, value in enumerate(node.inputs):
-        if value.dtype.is_differentiable and position not in fixed:
+        if value.dtype.is_inexact and position not in fixed:
             yield value
 
 
@@ -126,8 +128,8 @@ def differentiating(editor: GraphEditor, node: Node | None) -> Iterator[None]:
         raise
 
 
-def refuse(node: Node) -> GraphcError:
-    """The error for a node that has no derivative."""
+def refuse(node: Node, reason: str | None = None) -> GraphcError:
+    """The error for a node that has no derivative; the reason is that of its op unless given."""
     where = node.provenance.where
     derivative = node.op.derivative
     if node.op.effect == "control":
@@ -136,7 +138,8 @@ def refuse(node: Node) -> GraphcError:
             where=where,
             hint="use gx.where, or gx.stop_gradient on what goes in",
         )
-    reason = derivative.reason if isinstance(derivative, NotDifferentiable) else "no rule"
+    if reason is None:
+        reason = derivative.reason if isinstance(derivative, NotDifferentiable) else "no rule"
     return GradientError(
         f"{node.op.name} has no derivative: {reason}",
         where=where,

@@ -32,7 +32,7 @@ def _chain_is_one(x: Value, middle: DType, last: DType) -> bool:
     Integers that get narrower and narrower lose the same bits at once. A float on the way makes a
     conversion to a smaller integer saturate instead of wrap.
     """
-    if x.dtype.is_integer and middle.is_integer and last.is_integer and last.bits <= middle.bits:
+    if x.dtype.is_integer and middle.is_integer and last.is_integer and last.width <= middle.width:
         return True
     if not middle.holds(x.dtype):
         return False

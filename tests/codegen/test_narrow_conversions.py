@@ -1,12 +1,14 @@
-"""Conversions of float16 and bfloat16: instructions and integer code have the same bits.
+"""Conversions of floats of 8 and 16 bits and of integers of 2 and 4: instructions and integer code
+have the same bits.
 
-The reference is NumPy's own conversion, and ``ml_dtypes``' for bfloat16.
+The reference is NumPy's own conversion, and ``ml_dtypes``' for what it adds.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from vector_math_harness import Array, targets
@@ -14,17 +16,29 @@ from vector_math_harness import Array, targets
 from graphc.checking.compare import same_bits
 from graphc.checking.levels.loops import Loops
 from graphc.codegen.kernels.primitives import emit_cast
-from graphc.ir.dtypes import NARROW_FLOATS, DType, float16, float32, float64
+from graphc.ir.dtypes import (
+    ALL,
+    NARROW_FLOATS,
+    STORAGE,
+    DType,
+    float16,
+    float32,
+    float64,
+)
+from graphc.kernel.scalar import cast
 
 TARGETS = tuple(targets())
 LANES = (1, 16)
 each_target = pytest.mark.parametrize("target", TARGETS)
-each_dtype = pytest.mark.parametrize("element", NARROW_FLOATS, ids=str)
+FLOATS = (*NARROW_FLOATS, *(element for element in STORAGE if element.is_float))
+STORED_INTEGERS = [element for element in STORAGE if element.is_integer]
+each_dtype = pytest.mark.parametrize("element", FLOATS, ids=str)
+each_integer = pytest.mark.parametrize("element", STORED_INTEGERS, ids=str)
 
 
 def words(element: DType) -> Array:
-    """Every value of a narrow float."""
-    return np.arange(2**16, dtype=np.uint16).view(element.numpy)
+    """Every word of a narrow dtype."""
+    return np.arange(2**element.bits, dtype=f"u{element.bytes}").view(element.numpy)
 
 
 def singles(element: DType) -> Array:
@@ -78,3 +92,72 @@ def test_float64_rounds_to_float16_once(target: str, lanes: int) -> None:
         assert same_bits(values.astype(np.float16), got).all()
         # by way of float32 some would differ
         assert not same_bits(values.astype(np.float32).astype(np.float16), got).all()
+
+
+@each_dtype
+def test_formats_are_those_of_ml_dtypes(element: DType) -> None:
+    known, ours = ml_dtypes.finfo(element.numpy), element.format
+    limits = (known.max, known.smallest_normal, known.smallest_subnormal, known.eps)
+    assert tuple(map(float, limits)) == (
+        ours.largest, ours.smallest_normal, ours.smallest, ours.spacing,
+    )  # fmt: skip
+    values = words(element)
+    is_nan = np.isnan(values.astype(np.float32)).tolist()
+    assert [ours.is_nan(word) for word in range(2**element.bits)] == is_nan
+    assert is_nan[ours.nan]
+
+
+def test_a_format_holds_another_if_all_its_numbers_are_there() -> None:
+    for one in FLOATS:
+        for other in FLOATS:
+            with np.errstate(all="ignore"):
+                values = words(other).astype(np.float32)
+                values = values[~np.isnan(values)]
+                back = values.astype(one.numpy).astype(np.float32)
+            assert one.format.holds(other.format) == same_bits(values, back).all(), (one, other)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@each_target
+@each_integer
+def test_integers_of_few_bits(element: DType, target: str, lanes: int) -> None:
+    """Bits above those of the number are not read, and are written as 0."""
+    values = words(element)
+    got = converted(target, element, element.computed, values, lanes)
+    np.testing.assert_array_equal(got, values.astype(element.computed.numpy))
+    wide = np.arange(256, dtype=np.uint8).view(element.computed.numpy)
+    got = converted(target, element.computed, element, wide, lanes)
+    np.testing.assert_array_equal(got.view(np.uint8), wide.astype(element.numpy).view(np.uint8))
+    edges = [element.least, element.greatest, -0.0, 1e30, np.inf, 127, 128, -129, 255, 256]
+    near = np.resize([x + d for x in edges for d in (-1, -0.5, 0, 0.25, 1)], 64)
+    for source in (float32, float64):
+        numbers = np.concatenate([near, -near, np.full(32, np.nan)]).astype(source.numpy)
+        got = converted(target, source, element, numbers, lanes)
+        np.testing.assert_array_equal(got.view(np.uint8), cast(numbers, element).view(np.uint8))
+        inside = (np.trunc(numbers) >= element.least) & (np.trunc(numbers) <= element.greatest)
+        numpys = numbers[inside].astype(element.numpy)
+        np.testing.assert_array_equal(got[inside], numpys)
+        clipped = np.clip(np.nan_to_num(np.trunc(numbers)), element.least, element.greatest)
+        np.testing.assert_array_equal(got, clipped.astype(np.int8).astype(element.numpy))
+
+
+@pytest.mark.parametrize("element", STORAGE, ids=str)
+def test_ways_between_dtypes_are_those_of_ml_dtypes(element: DType) -> None:
+    """What ``stop_between`` says is by which way ``ml_dtypes`` converts."""
+    everything = words(element)
+    with np.errstate(all="ignore"):
+        exact = np.arange(-70_000, 70_000)
+        large = np.array([2**n + d for n in range(60) for d in (-1, 0, 1)])
+        integers = np.concatenate([exact, large])
+        for other in ALL:
+            if not (element.is_float and other.is_integer):
+                assert same_bits(everything.astype(other.numpy), cast(everything, other)).all()
+            if other.is_float:
+                values = singles(element if element.is_float else float16).astype(other.numpy)
+                values = np.concatenate([values, (values * (1 + 2.0**-40)).astype(other.numpy)])
+                if element.is_integer:
+                    values = values[(values > element.least - 1) & (values < element.greatest + 1)]
+            else:
+                values = integers.astype(other.numpy)
+            wanted, got = values.astype(element.numpy), cast(values, element)
+            assert same_bits(wanted, got).all(), other

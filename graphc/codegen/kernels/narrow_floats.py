@@ -1,42 +1,96 @@
-"""Conversions between floats of 16 bits and the float32 they are computed with in.
+"""Conversions between floats of 8 and 16 bits and the float32 they are computed with in.
 
 In a register a narrow float is its word. LLVM would call functions of a library for some of these
 conversions, flush subnormals in others, and have none of both vectors and exact rounding on all
 targets; so what no instruction does right is integer arithmetic here. Both give the same bits, but
 for the payload of a NaN.
+
+Formats differ in their fields, in their bias and in which words are no numbers
+(``graphc.ir.float_formats``); the code is the same for all.
 """
 
 from __future__ import annotations
 
 from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg
-from graphc.ir.dtypes import DType, FloatFormat, float16, float32
+from graphc.codegen.math.common import NAN
+from graphc.ir.dtypes import DType, float16, float32
+from graphc.ir.float_formats import FloatFormat
 
-_SINGLE = float32.format
+_SINGLE, _HALF = float32.format, float16.format
 
 
 def emit_widened(e: FunctionEmitter, word: Reg, source: DType) -> Reg:
     """The float32 that a narrow float is; exact."""
     format_ = source.format
-    if source is float16 and e.module.target.has_half_conversions:
-        return e.convert("fpext", e.convert("bitcast", word, "half"), "float")
+    if e.module.target.has_half_conversions and _reads_as_half(format_):
+        return _widened_as_half(e, word, format_)
     wide = e.convert("zext", word, "i32")
-    dropped = _SINGLE.fraction - format_.fraction
     if format_.exponent == _SINGLE.exponent:
-        return e.convert("bitcast", wide << dropped, "float")
-    sign = (wide & (1 << (format_.bits - 1))) << (_SINGLE.bits - format_.bits)
-    magnitude = (wide & ((1 << (format_.bits - 1)) - 1)) << dropped
-    # with the exponent field of the one read as the other's, a power of two is missing; the
-    # product makes subnormal numbers normal, too
-    number = e.convert("bitcast", magnitude, "float") * 2.0 ** (_SINGLE.bias - format_.bias)
-    special = magnitude | _SINGLE.infinity
-    is_special = e.icmp("uge", magnitude, format_.infinity << dropped)
-    magnitude = e.select(is_special, special, e.convert("bitcast", number, "i32"))
-    return e.convert("bitcast", magnitude | sign, "float")
+        return e.convert("bitcast", wide << (_SINGLE.fraction - format_.fraction), "float")
+    number = _scaled(e, _spread(wide, format_, _SINGLE), format_, _SINGLE)
+    result = e.convert("bitcast", number, "i32")
+    if format_.has_infinity:
+        # all bits of the exponent field stay all of them
+        is_special = e.icmp("uge", wide & (format_.sign - 1), format_.infinity)
+        result = e.select(is_special, result | _SINGLE.infinity, result)
+    else:
+        result = e.select(_is_nan(e, wide, format_), _SINGLE.nan, result)
+    return e.convert("bitcast", result, "float")
+
+
+def _reads_as_half(format_: FloatFormat) -> bool:
+    """Whether a word without NaN and infinity can be read as a half of another scale."""
+    fits = format_.exponent <= _HALF.exponent and format_.fraction <= _HALF.fraction
+    return fits and (format_.exponent < _HALF.exponent or format_.has_infinity)
+
+
+def _widened_as_half(e: FunctionEmitter, word: Reg, format_: FloatFormat) -> Reg:
+    """A float32 by way of a half, which processors convert."""
+    wide = word if format_.bits == _HALF.bits else e.convert("zext", word, "i16")
+    number = e.convert("bitcast", _spread(wide, format_, _HALF), "half")
+    number = _scaled(e, e.convert("fpext", number, "float"), format_, _HALF)
+    if format_.exponent == _HALF.exponent:
+        return number
+    if format_.has_infinity:
+        bits = e.convert("bitcast", number, "i32")
+        is_special = e.icmp("uge", wide & (format_.sign - 1), format_.infinity)
+        return e.convert("bitcast", e.select(is_special, bits | _SINGLE.infinity, bits), "float")
+    return e.select(_is_nan(e, wide, format_), NAN, number)
+
+
+def _spread(wide: Reg, format_: FloatFormat, into: FloatFormat) -> Reg:
+    """The fields of a word where those of a wider format are."""
+    moved = into.fraction - format_.fraction
+    if format_.exponent == into.exponent:
+        return wide << moved if moved else wide
+    sign = (wide & format_.sign) << (into.bits - format_.bits)
+    return sign | ((wide & (format_.sign - 1)) << moved)
+
+
+def _scaled(e: FunctionEmitter, number: Reg, format_: FloatFormat, read_as: FloatFormat) -> Reg:
+    """The float32 of fields that another format has read: the power of two that is missing then.
+
+    The product makes subnormal numbers normal, too.
+    """
+    if number.type.element != "float":
+        number = e.convert("bitcast", number, "float")
+    shift = read_as.bias - format_.bias
+    return number * 2.0**shift if shift else number
+
+
+def _is_nan(e: FunctionEmitter, word: Reg, format_: FloatFormat) -> Reg:
+    """Whether a word is NaN, of a format that has one magnitude of it."""
+    if format_.specials == "fn":
+        word = word & (format_.sign - 1)
+    return word.equals(format_.nan)
 
 
 def emit_narrowed(e: FunctionEmitter, operand: Reg, target: DType) -> Reg:
-    """The narrow float nearest to a float32, at a tie the even one, or infinite; NaN stays NaN."""
+    """The narrow float nearest to a float32, at a tie the even one; NaN stays NaN.
+
+    What rounds beyond the range is infinite, or NaN where the format has no infinity.
+    """
     if target is float16 and e.module.target.has_half_conversions:
         return e.convert("bitcast", e.convert("fptrunc", operand, "half"), "i16")
     format_ = target.format
@@ -46,15 +100,17 @@ def emit_narrowed(e: FunctionEmitter, operand: Reg, target: DType) -> Reg:
     rounded = _nearest(e, magnitude, dropped)
     if format_.exponent != _SINGLE.exponent:
         rounded = rounded - ((_SINGLE.bias - format_.bias) << format_.fraction)
-        rounded = e.select(rounded > format_.infinity, format_.infinity, rounded)
+        rounded = e.select(rounded >= format_.overflow, format_.overflow, rounded)
         rounded = e.select(
             magnitude < _word(format_.smallest_normal), _subnormal(e, magnitude, format_), rounded
         )
     # a quiet one, whatever the bits that are dropped were
-    nan = format_.infinity | (1 << (format_.fraction - 1))
-    rounded = e.select(magnitude > _SINGLE.infinity, nan, rounded)
-    sign = (word >> (_SINGLE.bits - format_.bits)) & (1 << (format_.bits - 1))
-    return e.convert("trunc", rounded | sign, "i16")
+    rounded = e.select(magnitude > _SINGLE.infinity, format_.nan, rounded)
+    sign = (word >> (_SINGLE.bits - format_.bits)) & format_.sign
+    if format_.specials == "fnuz":
+        # the sign alone is NaN
+        sign = e.select(rounded.equals(0), 0, sign)
+    return e.convert("trunc", rounded | sign, f"i{target.bits}")
 
 
 def emit_odd_float32(e: FunctionEmitter, operand: Reg) -> Reg:

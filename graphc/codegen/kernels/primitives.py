@@ -19,6 +19,7 @@ from graphc.codegen.kernels.narrow_floats import (
     emit_odd_float32,
     emit_widened,
 )
+from graphc.codegen.kernels.narrow_integers import emit_clamped, emit_packed, emit_unpacked
 from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.lanes import any_lane
@@ -50,10 +51,14 @@ def emit_cast(e: FunctionEmitter, operand: Reg, source: DType, target: DType) ->
         return operand
     if source.computed is not source:
         assert target is source.computed, f"{source} becomes {source.computed} before {target}"
-        return emit_widened(e, operand, source)
+        return (emit_widened if source.is_float else emit_unpacked)(e, operand, source)
     if target.computed is not target:
-        single = emit_odd_float32(e, operand) if source is float64 else operand
-        return emit_narrowed(e, single, target)
+        if target.is_float:
+            single = emit_odd_float32(e, operand) if source is float64 else operand
+            return emit_narrowed(e, single, target)
+        if source.is_float:
+            operand = emit_clamped(e, _saturate(e, operand, target), target)
+        return emit_packed(e, operand, target)
     element = element_of(target)
     if target.kind == "bool":
         return operand.differs(0)

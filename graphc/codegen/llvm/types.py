@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 from functools import cache
 
-from graphc.ir.dtypes import FloatFormat, float16, float32, float64
+from graphc.ir.dtypes import float16, float32, float64
+from graphc.ir.float_formats import FloatFormat
 
 _FLOATS = {"half": float16.format, "float": float32.format, "double": float64.format}
 

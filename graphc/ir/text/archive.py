@@ -27,7 +27,7 @@ def write_arrays(file: Any, arrays: Mapping[str, Array]) -> None:
     stored: dict[str, Array] = {}
     for name, array in arrays.items():
         element = element_of(array.dtype)
-        if element is not None and element.numpy.kind == "V":
+        if element is not None and element.is_taught:
             name, array = f"{name}:{element}", array.view(f"u{element.bytes}")
         stored[name] = array
     np.savez(file, **stored)  # type: ignore[arg-type]

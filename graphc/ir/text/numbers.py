@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphc.ir.attributes import Array
-from graphc.ir.dtypes import DType, FloatFormat, float64
+from graphc.ir.dtypes import DType, float64
+from graphc.ir.float_formats import FloatFormat
 
 _HEXADECIMAL = re.compile(r"-?0x[0-9a-f]")
 _LONGEST = 400
@@ -25,9 +26,8 @@ def nan_bits(token: str, format_: FloatFormat) -> int | None:
     if not token.startswith("nan:0x"):
         return None
     bits = int(token[6:], 16) if len(token) <= 6 + 16 else 1 << 64
-    width, infinity = format_.bits, format_.infinity
-    if bits >> width or bits & infinity != infinity or not bits & ((1 << format_.fraction) - 1):
-        raise ValueError(f"{token} is not a NaN of {width} bits")
+    if bits >> format_.bits or not format_.is_nan(bits):
+        raise ValueError(f"{token} is not a NaN of {format_.bits} bits")
     return bits
 
 

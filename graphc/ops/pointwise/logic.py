@@ -26,7 +26,7 @@ from graphc.ir.dtypes import (
     kind_of,
     uint64,
 )
-from graphc.ir.lowering import Pointwise
+from graphc.ir.lowering import Decompose, Pointwise
 from graphc.ir.op import Algebra, Domain, Flat, Linear, OpDef, register
 from graphc.ir.surface import surface
 from graphc.ir.types import TensorType
@@ -420,15 +420,17 @@ def astype(x: Any, dtype_: DTypeLike) -> Value:
     return apply(astype_op, value, dtype=target)
 
 
-stop_gradient_op = pointwise(
-    "stop_gradient",
-    "x, whose derivative counts as zero.",
-    ANY,
-    derivative=Flat(),
-    parts=lambda inputs, attrs: inputs[0],
-    reference=lambda x, **attrs: np.asarray(x),
-    arity=1,
-    of_complex=each_part,
+stop_gradient_op = register(
+    OpDef(
+        name="stop_gradient",
+        doc="x, whose derivative counts as zero.",
+        infer=lambda inputs, attrs: inputs,
+        reference=np.asarray,
+        derivative=Flat(),
+        lowering=Decompose(lambda inputs, attrs: inputs[0], keeps_words=True),
+        of_complex=each_part,
+        domain=Domain(ALL, example=lambda rng, element: (_where_example(rng, element)[0][1:2], {})),
+    )
 )
 
 

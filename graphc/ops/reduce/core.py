@@ -16,7 +16,7 @@ from graphc.base.errors import DTypeError, ShapeError
 from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.dims.expressions import Dim, compare
-from graphc.ir.dtypes import ALL, FLOATS, INTEGERS, DType, bool_, floating, int64
+from graphc.ir.dtypes import ALL, FLOATS, INTEGERS, DType, bool_, floating, int64, uint64
 from graphc.ir.guard import Data
 from graphc.ir.lowering import Combine, Reduction
 from graphc.ir.op import Derivative, Domain, Flat, Linear, Numerics, OpDef, register
@@ -345,6 +345,5 @@ def widened(value: Value) -> Value:
     """Bools and small integers in 64 bits, as sums, products and running ones of NumPy."""
     if value.dtype.is_inexact:
         return value
-    wide = np.uint64 if value.dtype.kind == "uint" else np.int64
-    result: Value = surface_function("astype")(value, wide)
-    return result
+    wide = uint64 if value.dtype.kind == "uint" else int64
+    return converted(value, wide)
