@@ -19,6 +19,8 @@ from graphc.ops.special.bessel import i0, i0e, i1, i1e
 from graphc.ops.special.betas import beta, betaln, comb, factorial, multigammaln
 from graphc.ops.special.gammas import digamma, gamma, gammaln, gammasgn, polygamma
 from graphc.ops.special.gammas import digamma as psi
+from graphc.ops.special.incomplete_beta import betainc, betaincc
+from graphc.ops.special.incomplete_gamma import gammainc, gammaincc
 from graphc.ops.special.integrals import exp1, expi, spence
 from graphc.ops.special.normal import erfcinv, erfcx, erfinv, log_ndtr, ndtr, ndtri
 from graphc.ops.special.relative import kl_div, log_expit, rel_entr
@@ -26,6 +28,8 @@ from graphc.ops.special.zetas import zeta
 
 __all__ = [
     "beta",
+    "betainc",
+    "betaincc",
     "betaln",
     "cbrt",
     "comb",
@@ -43,6 +47,8 @@ __all__ = [
     "expm1",
     "factorial",
     "gamma",
+    "gammainc",
+    "gammaincc",
     "gammaln",
     "gammasgn",
     "i0",

@@ -223,7 +223,10 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
      "poly poly1d polydiv polyfit polynomial roots"),
     ("there is none: feed what NumPy's or SciPy's gives, call that by gx.host_call, or build it "
      "from gx.exp, gx.log and such",
-     "ediff betainc igamma gammainc gammaincc histogram2d histogramdd"),
+     "ediff histogram2d histogramdd"),
+    ("use gx.special.gammainc", "gammainc igamma"),
+    ("use gx.special.gammaincc", "gammaincc igammac"),
+    ("use gx.special.betainc", "betainc regularized_incomplete_beta"),
     ("use gx.special.gammaln", "lgamma gammaln"),
     ("use gx.special.gamma", "gamma"),
     ("use gx.special.digamma", "digamma"),

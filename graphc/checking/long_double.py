@@ -53,6 +53,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "round": np.rint, "trunc": np.trunc, "sign": np.sign, "mod": np.mod, "fmod": np.fmod,
     "floor_divide": np.floor_divide, "copysign": np.copysign, "portable_exp": np.exp,
     "portable_log": np.log, "rejected": np.positive,
+    "fma": lambda a, b, c: a * b + c,
     "ldexp": PRIMITIVES["ldexp"].reference,
     "frexp_significand": PRIMITIVES["significand"].reference,
     "frexp_exponent": PRIMITIVES["exponent"].reference,

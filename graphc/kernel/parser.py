@@ -30,6 +30,7 @@ from typing import get_args
 from graphc.kernel.analysis.split import with_split
 from graphc.kernel.ir import Buffer, Kernel, Role, Site, Size, Statement, Var
 from graphc.kernel.printer import MAXIMUM_NESTING
+from graphc.kernel.scalar import PRIMITIVES
 from graphc.kernel.scanner import NAME
 from graphc.kernel.schedule.base import Schedule
 from graphc.kernel.schedule.kind import arity, schedules
@@ -225,7 +226,9 @@ class _Parser(Reader):
     def _statement(self) -> None:
         start, names = self.position, self._results()
         place, first = self.position, self.match(NAME, "a statement")
-        word = WORDS.get((first, bool(names)))
+        # functions that formulas enter later are primitives like all others
+        spelled = "add" if first in PRIMITIVES else first
+        word = WORDS.get((spelled, bool(names)))
         if word is None:
             self.fail(_unknown(first, bool(names)), place)
         if word.gives == "one" and len(names) != 1:

@@ -39,6 +39,7 @@ class Primitive:
             the unsigned integer or the float.
         reference: its meaning on arrays, NaN and edges included.
         exact: class E (bits are fixed) or class R (within the documented ulp).
+        weight: how many times the work of an elementary function it is.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Primitive:
     result: ResultRule
     reference: Callable[..., Any]
     exact: bool = True
+    weight: int = 1
 
     def result_dtype(self, operands: Sequence[DType]) -> DType:
         """The dtype of the result."""
@@ -94,6 +96,15 @@ def _declare(
     exact: bool = True,
 ) -> None:
     PRIMITIVES[name] = Primitive(name, arity, kinds, result, _quiet(reference), exact)
+
+
+def declare_function(
+    name: str, arity: int, reference: Callable[..., Any], weight: int = 1
+) -> None:
+    """A primitive of floats whose bits are open within a bound (class R)."""
+    PRIMITIVES[name] = Primitive(
+        name, arity, _FLOAT, "same", _quiet(reference), exact=False, weight=weight
+    )
 
 
 def _shift(left: bool) -> Callable[[Any, Any], Any]:

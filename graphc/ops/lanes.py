@@ -7,7 +7,7 @@ these are exact both agree to the bit, on every target.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -40,6 +40,17 @@ class Arrays:
 
     def cast(self, operand: Any, dtype: DType) -> Computed:
         return Computed(dtype, np.asarray(cast(operand.array, dtype)))
+
+    def repeated(
+        self,
+        rows: Sequence[Sequence[float]],
+        state: Sequence[Any],
+        step: Callable[..., Sequence[Any]],
+    ) -> Sequence[Any]:
+        element = state[0].dtype
+        for row in rows:
+            state = step(state, *(self.constant(number, element) for number in row))
+        return state
 
 
 class Lane:
@@ -117,6 +128,28 @@ class Lane:
         """Of two values the one where this holds, else the other."""
         chosen = other.like(one).scalar
         return Lane(self.b, self.b.apply("select", self.scalar, chosen, other.scalar))
+
+
+def repeated(
+    rows: Sequence[Sequence[float]],
+    state: Sequence[Lane],
+    step: Callable[..., Sequence[Lane]],
+) -> list[Lane]:
+    """A state of scalars after a step for each row of a table: a loop in machine code.
+
+    Args:
+        rows: numbers, as many in each row.
+        state: scalars of one dtype of floats, which the numbers become too.
+        step: ``step(state, *row)`` gives the next state.
+    """
+    b = state[0].b
+
+    def scalars(state: Sequence[Any], *row: Any) -> list[Any]:
+        given = [Lane(b, scalar) for scalar in state]
+        return [lane.scalar for lane in step(given, *(Lane(b, number) for number in row))]
+
+    found = b.repeated(rows, [lane.scalar for lane in state], scalars)
+    return [Lane(b, scalar) for scalar in found]
 
 
 def lanes(*arrays: Any) -> list[Lane]:

@@ -170,6 +170,15 @@ def special_functions() -> Any:
 
 
 @program()
+def called_formulas() -> Any:
+    """Formulas with loops, which kernels call, and their slopes."""
+    x, y, z = p(MANY), p(MANY), p(MANY, dtype="float64")
+    whole = gx.special.gammainc(x, y)
+    fetched = [gx.special.betainc(z, 2.0, 0.25), whole, *gx.gradients(gx.sum(whole), [x, y])]
+    return fetched
+
+
+@program()
 def draws_of_keys() -> Any:
     """Random numbers of counters: what neighbouring lanes share, whole and in rows."""
     key, x = p(2, dtype="uint32"), p("n", 37)

@@ -32,7 +32,12 @@ CONTEXTS = (
 )  # fmt: skip
 """Wrappers and carriers."""
 
-OF_DERIVATIVES = frozenset({"scatter_add_along_axis", "zeta_slope"})
+OF_DERIVATIVES = frozenset(
+    {
+        "scatter_add_along_axis", "zeta_slope", "gammainc_by_a", "gammainc_by_x", "betainc_by_a",
+        "betainc_by_b", "betainc_by_x",
+    }
+)  # fmt: skip
 """Operations that only derivatives build."""
 
 

@@ -12,7 +12,9 @@ _OF_ONE = (
 )
 for _name in _OF_ONE.split():
     call(_name, "ab", getattr(gx.special, _name))
-for _name in ("beta", "betaln", "comb", "kl_div", "rel_entr", "zeta"):
+for _name in ("beta", "betaln", "comb", "kl_div", "rel_entr", "zeta", "gammainc", "gammaincc"):
     call(_name, "a a|ab b|. a", getattr(gx.special, _name))
+for _name in ("betainc", "betaincc"):
+    call(_name, "a a|ab b|. a", lambda x, y, name=_name: getattr(gx.special, name)(x, y, 0.5))
 call("multigammaln", "ab", lambda x: gx.special.multigammaln(x, 3))
 call("polygamma", "ab", lambda x: gx.special.polygamma(2, x))

@@ -13,6 +13,7 @@ from graphc.checking.levels.substitutes import Substitutes
 from graphc.codegen.math.common import MAX_ULP
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import DType
+from graphc.ops.special.declared import CALLED
 
 SAMPLE = 4096
 """Of so many elements a call, functions are held against a wider precision."""
@@ -24,6 +25,9 @@ def checked_substitutes(target: Target) -> Substitutes:
 
 
 def _check(name: str, element: DType, arrays: Sequence[Array], result: Array) -> None:
+    if name in CALLED:
+        # what errors a formula has, its own tests say
+        return
     step = max(1, result.size // SAMPLE)
     operands = [array.reshape(-1)[::step] for array in arrays]
     got = result.reshape(-1)[::step]

@@ -16,16 +16,17 @@ from graphc.base.target import Target
 from graphc.codegen.kernels.primitives import emit_primitive
 from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg
-from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.module import ModuleEmitter, joined
 from graphc.codegen.llvm.storage import element_of, from_storage, storage, to_storage
 from graphc.codegen.llvm.types import I64, PTR, ltype
+from graphc.codegen.math.calls import NAMES
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import DType, bool_
 from graphc.kernel.scalar import PRIMITIVES
 from graphc.runtime import jit
 
-FUNCTIONS = tuple(name for name, primitive in PRIMITIVES.items() if not primitive.exact)
-"""The primitives of class R."""
+FUNCTIONS = tuple(name for name in PRIMITIVES if name in NAMES)
+"""The elementary functions."""
 
 
 def operand_dtypes(name: str, dtype: DType) -> list[DType]:
@@ -81,7 +82,8 @@ class Loops:
     def __call__(self, symbol: str, *arrays: Array) -> Array:
         """Runs a loop; everything that was added is compiled at the first call."""
         if self._library is None:
-            self._library = jit.load(self._module.text(), self._symbols, self._target)
+            whole = joined([*self._module.libraries.values(), self._module.module()])
+            self._library = jit.load(whole.text, self._symbols, self._target)
         result = np.empty(arrays[0].shape, self._symbols[symbol])
         pointers = [ctypes.c_void_p] * (len(arrays) + 1)
         function = self._library.function(symbol, *pointers, ctypes.c_int64)

@@ -17,7 +17,7 @@ import numpy as np
 
 from graphc.base.errors import VerifyError
 from graphc.base.target import Target
-from graphc.checking.levels.loops import FUNCTIONS, Loops
+from graphc.checking.levels.loops import Loops
 from graphc.codegen.gemm.builder import Builder
 from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.storage import element_of
@@ -27,6 +27,7 @@ from graphc.ir.attributes import Array
 from graphc.ir.dtypes import DType, dtype, floating
 from graphc.kernel.fused_multiply_add import fma
 from graphc.kernel.routines import REGISTRY, Routine
+from graphc.kernel.scalar import PRIMITIVES
 from graphc.runtime import jit
 
 Inspector = Callable[[str, DType, Sequence[Array], Array], None]
@@ -46,7 +47,11 @@ class Substitutes:
         self._inspect = inspect
         self._loops: dict[tuple[str, DType], tuple[Loops, str]] = {}
         self._chains: dict[DType, Any] = {}
-        self.functions = {name: self._function(name) for name in FUNCTIONS}
+        self.functions = {
+            name: self._function(name)
+            for name, primitive in PRIMITIVES.items()
+            if not primitive.exact
+        }
         self.routines = {
             name: self._routine(routine)
             for name, routine in REGISTRY.items()

@@ -28,7 +28,9 @@ from graphc.codegen.llvm.types import I1
 from graphc.codegen.math.calls import NAMES, emit_function
 from graphc.codegen.math.common import INFINITY, NAN, FloatMath
 from graphc.codegen.math.fmod import emit_remainder
+from graphc.codegen.math.formulas import Steps, emit_formula
 from graphc.ir.dtypes import DType, float64
+from graphc.ops.special.declared import CALLED
 
 Emitter = Callable[[FunctionEmitter, Sequence[Reg], DType], Reg]
 
@@ -42,6 +44,8 @@ def emit_primitive(e: FunctionEmitter, name: str, operands: Sequence[Reg], dtype
     Raises:
         KeyError: for a name that is no primitive.
     """
+    if name in CALLED:
+        return emit_formula(e, name, operands, _STEPS)
     return _EMITTERS[name](e, operands, dtype)
 
 
@@ -83,6 +87,9 @@ def _saturate(e: FunctionEmitter, operand: Reg, target: DType) -> Reg:
     name = f"llvm.{operation}.{result.suffix}.{operand.type.suffix}"
     e.module.declare(name, str(result), str(operand.type))
     return e.call(name, result, operand)
+
+
+_STEPS = Steps(emit_primitive, emit_cast)
 
 
 # --- arithmetic ----------------------------------------------------------------------------------

@@ -74,8 +74,9 @@ class _Estimator:
 
     def primitive(self, name: str, dtype: DType) -> int:
         """A primitive of operands of a dtype."""
-        if not PRIMITIVES[name].exact:
-            return self._element(COSTS.function * dtype.bytes)
+        definition = PRIMITIVES[name]
+        if not definition.exact:
+            return self._element(COSTS.function * definition.weight * dtype.bytes)
         return self._element((COSTS.division if name in _DIVISIONS else COSTS.simple) * dtype.bytes)
 
     def conversion(self, dtype: DType) -> int:

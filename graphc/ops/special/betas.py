@@ -57,8 +57,8 @@ def _log_beta(a: Lane, b: Lane) -> Lane:
     return (a.of("isnan") | b.of("isnan")).where(NAN, result)
 
 
-def _beta(a: Lane, b: Lane) -> Lane:
-    """By gamma functions where all three are numbers, else by the logarithm."""
+def beta_of_few(a: Lane, b: Lane) -> Lane:
+    """B(a, b) by gamma functions, for a sum below 170."""
     low, high = a.of("minimum", b), a.of("maximum", b)
     both = low + high
     plain = (gamma_of(high) / gamma_of(both)) * gamma_of(low)
@@ -66,9 +66,14 @@ def _beta(a: Lane, b: Lane) -> Lane:
     virtual = both - high
     lost = (high - (both - virtual)) + (low - virtual)
     slope = both.of("log") - 0.5 / both
-    plain = both.of("greater", 2.0).where(plain * (1.0 - lost * slope), plain)
-    plain = low.of("equal", 0.0).where(INFINITY, plain)
-    fits = both.of("less", 170.0) & low.of("greater", -170.0)
+    return both.of("greater", 2.0).where(plain * (1.0 - lost * slope), plain)
+
+
+def _beta(a: Lane, b: Lane) -> Lane:
+    """By gamma functions where all three are numbers, else by the logarithm."""
+    low = a.of("minimum", b)
+    plain = low.of("equal", 0.0).where(INFINITY, beta_of_few(a, b))
+    fits = (a + b).of("less", 170.0) & low.of("greater", -170.0)
     return fits.where(plain, _log_beta(a, b).of("exp"))
 
 

@@ -16,13 +16,18 @@ from graphc.ir.attributes import Attributes
 from graphc.ir.dtypes import FLOATS, float64
 from graphc.ir.lowering import ElementBuilder, Scalar
 from graphc.ir.op import Algebra, Derivative, OpDef
-from graphc.ops.declare import Example, PartialsRule, pointwise
+from graphc.kernel.scalar import declare_function
+from graphc.ops.declare import Example, PartialsRule, pointwise, through_float64
 from graphc.ops.lanes import Lane, array_of, lanes, polynomial
 
 NAN, INFINITY = math.nan, math.inf
 
 FORMULAS: dict[str, Callable[..., Lane]] = {}
 """By the name of the operation, for whoever computes in wider numbers."""
+
+
+CALLED: dict[str, Callable[..., Lane]] = {}
+"""Those that kernels call, by the name of the primitive."""
 
 
 def by_formula(
@@ -39,22 +44,34 @@ def by_formula(
     high: float = 4.0,
     differentiable: tuple[float, float] | None = None,
     example: Example | None = None,
+    weight: int = 0,
 ) -> OpDef:
-    """Declares a function of floats by a formula over float64 scalars."""
+    """Declares a function of floats by a formula over float64 scalars.
+
+    With a ``weight``, how many elementary functions take as long, kernels call it: the formula is a
+    function of its own, and may have loops (``graphc.ops.lanes.repeated``).
+    """
 
     FORMULAS[name] = formula
 
     def scalars(b: ElementBuilder, operands: Sequence[Scalar], attrs: Attributes) -> Scalar:
         given = operands[0].dtype
-        found: Scalar = formula(*(Lane(b, x).to(float64) for x in operands)).to(given).scalar
+        wide = [Lane(b, x).to(float64) for x in operands]
+        result = wide[0].of(name, *wide[1:]) if weight else formula(*wide)
+        found: Scalar = result.to(given).scalar
         return found
 
+    def of_arrays(*arrays: Any) -> Any:
+        wide = np.broadcast_arrays(*arrays)
+        return array_of(formula(*lanes(*wide)), wide[0].shape)
+
+    meaning = through_float64(of_arrays)
+    if weight:
+        CALLED[name] = formula
+        declare_function(name, arity, meaning, weight)
+
     def reference(*arrays: Any, **attrs: Any) -> Any:
-        given = [np.asarray(array) for array in arrays]
-        wide = np.broadcast_arrays(*(array.astype(np.float64) for array in given))
-        with np.errstate(all="ignore"):
-            found = array_of(formula(*lanes(*wide)), wide[0].shape)
-            return found.astype(given[0].dtype)
+        return meaning(*arrays)
 
     return pointwise(
         name,
@@ -101,6 +118,7 @@ def squared_apart(x: Lane) -> tuple[Lane, Lane]:
 
 
 __all__ = [
+    "CALLED",
     "FORMULAS",
     "INFINITY",
     "NAN",

@@ -121,6 +121,11 @@ def log_gamma(x: Lane) -> Lane:
     return (x.of("isinf") | is_pole).where(x.like(INFINITY), result)
 
 
+def log_gamma_beside_one(x: Lane) -> Lane:
+    """log Γ(1 + x) for x from 0 to 1, in which small ones are not rounded."""
+    return x * (x - 1.0) * quotient(x + 1.0, _LOG_GAMMA_TOP, _LOG_GAMMA_BOTTOM)
+
+
 def gamma_of(x: Lane) -> Lane:
     """Γ(x): up to 8.5 a product and Γ near 2, so that factorials are exact; then Stirling."""
     size = x.of("abs")
@@ -153,6 +158,13 @@ def gamma_of(x: Lane) -> Lane:
     reflected = is_whole(size).where(NAN, reflected)
     is_reflected = x.of("less", 0.0) & ~is_tiny
     return is_reflected.where(reflected, own)
+
+
+def psi_rest(x: Lane) -> Lane:
+    """log x - Γ'(x) / Γ(x), for x from 3 on."""
+    inverse = 1.0 / x
+    square = inverse * inverse
+    return inverse * 0.5 + square * quotient(square, _PSI_FAR_TOP, _PSI_FAR_BOTTOM)
 
 
 def psi(x: Lane) -> Lane:
