@@ -4,6 +4,9 @@ The loops of a map that computes with a concatenation are split where its pieces
 has to choose its piece. In the nest of a piece the concatenation is that piece, other operands are
 sliced, and results go to their slice. Invariant: the nests together write each place of the map's
 results once. Where the shapes don't show that, the map stays one nest.
+
+A few pieces of one element along the last axis are interleaved: one nest computes them side by
+side, so that all elements of a line are written together.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from graphc.ir.dims.expressions import Dim
 from graphc.ir.graph import Graph, Node
 from graphc.ir.types import Shape
 from graphc.ir.value import Value
+from graphc.kernel.analysis.periods import LONGEST
 from graphc.lower.region import Slice, Slices
 from graphc.ops.move.joining import concatenate_op
 from graphc.ops.move.slicing import slice_op
@@ -25,7 +29,7 @@ Nest = tuple[Graph, Slices]
 def nests(region: Graph, slices: Slices) -> list[Nest]:
     """The map cut at the pieces of its first concatenation; uncut if there is none to cut at.
 
-    Each part has the region's inputs and outputs, in order.
+    Each part has the region's inputs and outputs, in order, or the outputs once for each piece.
     """
     cut = next((node for node in region.nodes if node.op is concatenate_op), None)
     if cut is None or len(cut.inputs) * len(region.nodes) > FUSION.nest_nodes:
@@ -43,7 +47,19 @@ def nests(region: Graph, slices: Slices) -> list[Nest]:
             return [(region, slices)]
         result.append((part, _moved(region.outputs, slices, axis, start)))
         start = start + size
-    return result
+    return _side_by_side(result)
+
+
+def _side_by_side(parts: list[Nest]) -> list[Nest]:
+    """One nest where what the parts make is interleaved; else the parts."""
+    region, _ = parts[0]
+    outputs = [value for part, _ in parts for value in part.outputs]
+    shape = outputs[0].shape
+    if len(parts) > LONGEST or shape[-1] != 1 or any(value.shape != shape for value in outputs):
+        return parts
+    nodes = dict.fromkeys(node for part, _ in parts for node in part.nodes)
+    slices = tuple([slice_ for _, part_slices in parts for slice_ in part_slices])
+    return [(Graph(region.name, region.inputs, list(nodes), outputs), slices)]
 
 
 def _moved(outputs: Sequence[Value], slices: Slices, axis: int, start: Dim) -> Slices:
@@ -54,7 +70,7 @@ def _moved(outputs: Sequence[Value], slices: Slices, axis: int, start: Dim) -> S
         starts = list(origin.starts)
         place = axis if origin.lacks is None or axis < origin.lacks else axis + 1
         starts[place] = starts[place] + start
-        found.append(Slice(origin.whole, tuple(starts), origin.lacks))
+        found.append(Slice(origin.whole, tuple(starts), origin.lacks, origin.joined))
     return tuple(found)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import cycle
 
 from graphc.ir.dims.expressions import compare, product
 from graphc.ir.dtypes import int64
@@ -53,7 +54,7 @@ def lower_map(region: Graph, slices: Slices) -> Kernel:
         evaluator.buffers.update(zip(part.inputs, whole.buffers.values(), strict=True))
         targets = [
             Result(value, result.buffer, slice_)
-            for value, result, slice_ in zip(part.outputs, results, part_slices, strict=True)
+            for value, slice_, result in zip(part.outputs, part_slices, cycle(results))
         ]
         _nest(b, evaluator, targets, _loops(part, part_slices))
     return b.finish()

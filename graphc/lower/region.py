@@ -19,7 +19,7 @@ from graphc.kernel.builder import KernelBuilder
 from graphc.kernel.ir import Buffer, LoopKind, Role, Size, Var
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.index import Index, flat_index
-from graphc.ops.move.placing import place_slice_op
+from graphc.ops.move.placing import PLACING, join_slices_op, place_slice_op
 from graphc.ops.source import constant_op
 
 
@@ -27,16 +27,19 @@ from graphc.ops.source import constant_op
 class Slice:
     """Where a piece lies in a whole of this type: from ``starts`` on, one for each axis.
 
-    ``lacks`` is the axis of the whole that the piece has not, if there is one.
+    Attributes:
+        lacks: the axis of the whole that the piece has not, if there is one.
+        joined: the output that is this whole, where the kernel makes all of its pieces.
     """
 
     whole: TensorType
     starts: tuple[Dim, ...]
     lacks: int | None = None
+    joined: Value | None = None
 
 
 Slices = tuple[Slice | None, ...]
-"""For each output of a region its slice, None if it is a whole value."""
+"""For each result of a region its slice, None if it is a whole value."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,26 +64,29 @@ class Result:
         b.store(self.buffer, self.place(b, index), element)
 
 
-def _slice(node: Node) -> Slice:
+def _slice(node: Node, joined: Value | None) -> Slice:
     starts: list[Dim] = [0] * node.output.type.rank
     axis = node.attrs["axis"]
     starts[axis] = node.attrs["start"]
     lacks = axis if node.inputs[0].type.rank < len(starts) else None
-    return Slice(node.output.type, tuple(starts), lacks)
+    return Slice(node.output.type, tuple(starts), lacks, joined)
 
 
 def computed(region: Graph) -> tuple[Graph, Slices]:
-    """The region without placing: its outputs are the pieces, of which each has its slice."""
+    """The region without placing and joining: its outputs are the pieces, each with its slice."""
     placing = {n.output: n for n in region.nodes if n.op is place_slice_op}
     if not placing:
         return region, (None,) * len(region.outputs)
+    joining = {n.output: n for n in region.nodes if n.op is join_slices_op}
     outputs: list[Value] = []
     slices: list[Slice | None] = []
     for value in region.outputs:
-        node = placing.get(value)
-        outputs.append(value if node is None else node.inputs[0])
-        slices.append(None if node is None else _slice(node))
-    nodes = [node for node in region.nodes if node.op is not place_slice_op]
+        join = joining.get(value)
+        for part in (value,) if join is None else join.inputs:
+            node = placing.get(part)
+            outputs.append(part if node is None else node.inputs[0])
+            slices.append(None if node is None else _slice(node, None if join is None else value))
+    nodes = [node for node in region.nodes if node.op not in PLACING]
     return Graph(region.name, region.inputs, nodes, outputs), tuple(slices)
 
 
@@ -101,11 +107,18 @@ def open_region(
     for position, value in enumerate(region.inputs):
         evaluator.buffers[value] = b.buffer(f"x{position}", "in", value.type)
     results = []
-    for n, (value, slice_) in enumerate(zip(region.outputs, slices, strict=True)):
-        if slice_ is None:
-            buffer = b.buffer(f"y{n}", role, value.type)
-        else:
-            buffer = b.buffer(f"y{n}", "part", slice_.whole)
+    joined: dict[Value, Buffer] = {}
+    n = 0
+    for value, slice_ in zip(region.outputs, slices, strict=True):
+        whole = None if slice_ is None else slice_.joined
+        buffer = joined.get(whole) if whole is not None else None
+        if buffer is None:
+            is_part = slice_ is not None and whole is None
+            kind = value.type if slice_ is None else slice_.whole
+            buffer = b.buffer(f"y{n}", "part" if is_part else role, kind)
+            n += 1
+        if whole is not None:
+            joined[whole] = buffer
         results.append(Result(value, buffer, slice_))
     return b, evaluator, results
 

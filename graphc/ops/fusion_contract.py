@@ -15,7 +15,7 @@ rules, for lowering, which takes whatever keeps them, and for the verifier.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NoReturn, TypeAlias
+from typing import Final, Literal, NoReturn, TypeAlias
 
 from graphc.base.errors import VerifyError
 from graphc.base.source import Location
@@ -25,7 +25,7 @@ from graphc.ir.lowering import KernelKind
 from graphc.ir.types import Shape
 from graphc.ir.value import Value
 from graphc.ops.linalg.matmul import contract_op
-from graphc.ops.move.placing import place_slice_op
+from graphc.ops.move.placing import PLACING, join_slices_op, place_slice_op
 from graphc.ops.move.shape import broadcast_to_op
 from graphc.ops.source import constant_op
 
@@ -35,6 +35,9 @@ around them (rows); a matrix product, and work on its elements (product); a prod
 rows, and a product of that (pair); a scan or a scatter alone (single)."""
 
 Role = Literal["free", "element", "row"]
+
+JOINING: Final = ("map", "rows")
+"""The kinds of groups that may make all pieces of a whole."""
 
 SHAPE = "they run over different shapes"
 AXIS = "they reduce different axes"
@@ -239,17 +242,21 @@ class _Replay:
         singles = [n for n in self.region.nodes if n.op.lowering.kernel == "single"]
         if singles:
             return Form("single", singles[0].outputs[0].shape)
-        return Form("map", self._piece(self.region.outputs[0]).shape)
+        return Form("map", self._piece(self._parts(self.region.outputs[0])[0]).shape)
 
     def run(self) -> Form:
         if self.form.kind == "single":
             self._single()
             return self.form
         for node in self.region.nodes:
-            if node.op is not place_slice_op:
+            if node.op not in PLACING:
                 self._node(node)
         for value in self.region.outputs:
-            self._output(value)
+            parts = self._parts(value)
+            if len(parts) > 1 and self.form.kind not in JOINING:
+                self._fail("its loops make one piece of a whole", self.region.producers[value])
+            for part in parts:
+                self._output(part)
         return self.form
 
     def _node(self, node: Node) -> None:
@@ -280,11 +287,16 @@ class _Replay:
                 self._fail("the second product of a kernel ends it", node)
 
     def _single(self) -> None:
-        computing = [node for node in self.region.nodes if node.op is not place_slice_op]
+        computing = [node for node in self.region.nodes if node.op not in PLACING]
         if len(computing) > 1:
             self._fail("scans and scatters stand alone", computing[-1])
         if computing[0].op.lowering.placed == "never" and len(self.region.nodes) > 1:
             self._fail("scatters write to memory of their own", computing[0])
+
+    def _parts(self, value: Value) -> Sequence[Value]:
+        """What an output is joined of; else itself."""
+        node = self.region.producers.get(value)
+        return (value,) if node is None or node.op is not join_slices_op else node.inputs
 
     def _piece(self, value: Value) -> Value:
         """What is stored: the piece, where it is put into a slice."""
@@ -321,6 +333,7 @@ __all__ = [
     "ALL_ROWS",
     "AXIS",
     "DEPTH",
+    "JOINING",
     "ONE_PRODUCT",
     "OPERANDS",
     "ORDER",

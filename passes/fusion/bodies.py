@@ -22,7 +22,7 @@ from graphc.ir.graph import Graph, Node, Provenance
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.ops.fused import fused_op
-from graphc.ops.move.placing import place_slice_op
+from graphc.ops.move.placing import PLACING
 from graphc.ops.source import constant_op
 
 
@@ -279,6 +279,6 @@ def _provenance(members: Sequence[Node]) -> Provenance:
         if where is not None:
             places.setdefault(where.place, where)
     lines = dict.fromkeys(places.values())
-    work = [node for node in members if node.op is not place_slice_op] or members
+    work = [node for node in members if node.op not in PLACING] or members
     first: Location | None = work[-1].provenance.where
     return Provenance(first, "fusion", tuple(line for line in lines if line is not first))

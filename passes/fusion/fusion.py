@@ -20,15 +20,18 @@ from graphc.ir.graph import Graph, Node, distinct
 from graphc.ir.lowering import Reads
 from graphc.ir.types import Shape
 from graphc.ir.value import Value
-from graphc.ops.fusion_contract import OPERANDS, Kind
+from graphc.ops.fusion_contract import JOINING, OPERANDS, Kind
 from graphc.ops.move.joining import concatenate_op
-from graphc.ops.move.placing import place_slice_op
+from graphc.ops.move.placing import join_slices_op, place_slice_op
 from graphc.ops.move.shape import transpose_op
 from graphc.ops.source import constant_op
 from passes.fusion.bodies import Bodies
 from passes.fusion.groups import (
     CYCLE,
     Group,
+    are_pieces,
+    covers,
+    interleaves,
     merge_obstacle,
     place_obstacle,
     pointwise_obstacle,
@@ -38,10 +41,10 @@ from passes.fusion.groups import (
 )
 from passes.infra.base import PassContext
 
-FUSE, MERGE, SIBLINGS = "fuse", "fuse-merge", "fuse-siblings"
-PARTS = frozenset({FUSE, MERGE, SIBLINGS})
+FUSE, MERGE, SIBLINGS, JOIN = "fuse", "fuse-merge", "fuse-siblings", "fuse-join"
+PARTS = frozenset({FUSE, MERGE, SIBLINGS, JOIN})
 """A node joins the group of a producer; a node makes one group of two producers' groups; groups
-that read an operand together become one."""
+that read an operand together become one; a group that makes all pieces of a whole makes that."""
 
 Refused = Callable[[Node, Group, str], None]
 """Is told the node that could not join, the group, and why."""
@@ -80,6 +83,7 @@ class Fuser:
             else:
                 _JOINING[node.op.lowering.reads](self, node)
         self._merge_siblings()
+        self._take_joins()
         return self._rebuild()
 
     def _is_cheap(self, node: Node) -> bool:
@@ -196,7 +200,7 @@ class Fuser:
         for group in groups:
             for node in group.nodes:
                 for value in node.inputs:
-                    if value in group.reads and value.shape == group.shape:
+                    if value in group.reads and covers(value.shape, group.shape):
                         found = readers.setdefault(value, [])
                         if not found or found[-1] is not group:
                             found.append(group)
@@ -213,6 +217,25 @@ class Fuser:
                     home = self._merged(home, group)
                 else:
                     home = group
+
+    def _take_joins(self) -> None:
+        """Groups that make all pieces of a whole make the whole, so that one loop stores them.
+
+        Only when all groups are complete: nothing else reads pieces, so nothing becomes a circle.
+        Maps that make one piece each become one group where elements of the pieces take turns.
+        """
+        for node in [node for node in self._loose if node.op is join_slices_op]:
+            groups = self._producers(node)
+            if not self.group.keys() >= set(node.inputs) or groups[0].kind not in JOINING:
+                continue
+            if len(groups) > 1 and not (interleaves(node) and are_pieces(groups, len(node.inputs))):
+                continue
+            if self.context.decide(JOIN, node):
+                home = groups[0]
+                for other in groups[1:]:
+                    home = self._merged(home, other)
+                self._loose.remove(node)
+                self._join(home, node)
 
     def _present(self, group: Group) -> Group:
         """The group that has taken this one in, or the group itself."""

@@ -7,11 +7,14 @@ means that it may be done.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from graphc.base.tuning.fusion import FUSION
 from graphc.ir.dims.expressions import may_be, product
 from graphc.ir.graph import Node
 from graphc.ir.types import Shape
 from graphc.ir.value import Value
+from graphc.kernel.analysis.periods import LONGEST
 from graphc.ops.fusion_contract import (
     ALL_ROWS,
     AXIS,
@@ -246,7 +249,37 @@ def place_obstacle(group: Group, node: Node) -> str | None:
 def _share_operand(a: Group, b: Group) -> bool:
     """True if the groups read one value of the full shape together."""
     small, large = (a.reads, b.reads) if len(a.reads) < len(b.reads) else (b.reads, a.reads)
-    return any(value.shape == a.shape and value in large for value in small)
+    return any(covers(value.shape, a.shape) and value in large for value in small)
+
+
+def interleaves(join: Node) -> bool:
+    """Whether a whole is joined of a few pieces whose elements take turns along its last axis."""
+    starts = join.attrs["starts"]
+    is_last = join.attrs["axis"] == join.output.type.rank - 1
+    return is_last and len(starts) <= LONGEST and join.output.shape[-1] == len(starts)
+
+
+def are_pieces(groups: Sequence[Group], count: int) -> bool:
+    """Whether groups are maps of one shape of which ``count`` results are read, so many pieces of a
+    whole: nothing depends on one of them before the whole is there."""
+    shapes = {group.shape for group in groups}
+    plain = all(
+        group.kind == "map" and not (group.chooses or group.stretched or group.transposes)
+        for group in groups
+    )
+    small = sum(len(group.nodes) for group in groups) < FUSION.most_nodes
+    return plain and small and len(shapes) == 1 and sum(group.exits for group in groups) == count
+
+
+def covers(read: Shape, shape: Shape) -> bool:
+    """Whether loops over a shape go through all of what they read once: it has that shape, or a few
+    parts for each element along a last axis, as complex numbers have."""
+    if read == shape:
+        return True
+    parts = read[-1] if read else 1
+    if not isinstance(parts, int) or not 1 < parts <= LONGEST:
+        return False
+    return read[:-1] in (shape, shape[:-1] if shape[-1:] == (1,) else shape)
 
 
 def _works_on_rows(group: Group, rows: Group) -> bool:

@@ -67,9 +67,11 @@ def _join(node: Node, whole: _Whole, editor: GraphEditor) -> None:
     starts: list[Dim] = []
     start: Dim = 0
     parts: list[Value] = []
+    # pieces of one shape can be computed in one loop
+    rank = min(len(whole.shape), *(piece.type.rank for piece in whole.pieces))
     with editor.rewriting(node, concat_in_place.__name__):
         for piece in whole.pieces:
-            if piece.type.rank > len(whole.shape):
+            if piece.type.rank > rank:
                 shape = (*piece.shape[:axis], *piece.shape[axis + 1 :])
                 piece = with_shape(piece, shape)
             starts.append(start)

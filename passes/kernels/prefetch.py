@@ -66,7 +66,9 @@ def _streamed(loop: Block, context: KernelContext) -> Iterator[Access]:
         return
     count = Counter(load.buffer for load in context.nest.loads)
     for load in loads_in(loop.body):
-        if load.condition is not None or count[load.buffer] != 1:
+        _, period = context.nest.periods.along(load, loop.index)
+        beside = (load,) if period is None else period.members
+        if load.condition is not None or count[load.buffer] != len(beside) or load is not beside[0]:
             continue
         if any(_may_be_as_long(load.buffer.type.shape, shape) for shape in written):
             yield load

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from graphc.codegen.llvm.instructions import Reg, is_literal
@@ -57,3 +58,18 @@ class Held:
             and mask is not None
             and mask.text == self.mask.text
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """The vectors that loads of one period share (``graphc.kernel.analysis.periods``).
+
+    Attributes:
+        context: in which iterations, and lanes.
+        vectors: the elements of the period, in order.
+        starts: where in the period each vector starts.
+    """
+
+    context: Hashable
+    vectors: Sequence[Reg]
+    starts: Sequence[int]

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphc.codegen.kernels.lane_values import Held, Linear
-from graphc.codegen.kernels.nontemporal_stores import is_always
+from graphc.codegen.kernels.nontemporal_stores import emit_contiguous, is_always
 from graphc.codegen.kernels.scope import EmitterTable, KernelScope
+from graphc.codegen.kernels.strided_accesses import load_strided, store_strided, stride_of
 from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg, is_literal
 from graphc.codegen.llvm.masked import every_lane, first_lanes, load_lanes, store_lanes
-from graphc.codegen.llvm.prefetch import LINE, prefetch
+from graphc.codegen.llvm.prefetch import prefetch
 from graphc.codegen.llvm.storage import from_storage, storage, to_storage
 from graphc.codegen.llvm.types import PTR, ltype
 from graphc.kernel.ir import Statement, Var
@@ -63,6 +64,10 @@ def _loaded(k: KernelScope, statement: Load) -> Reg:
             return from_storage(e, _reversed(e, raw), dtype)
         if index.stride in k.dims.zero_or_one:
             return from_storage(e, _broadcast_lanes(k, index, base, element), dtype)
+    stride = stride_of(index)
+    if stride and not guarded and (stride > 0 or k.mask is None):
+        assert isinstance(index, Linear)
+        return from_storage(e, load_strided(k, statement, index, stride), dtype)
     mask, through = _mask(k), e.poison(vector)
     if k.mask is not None:
         # of one, functions have no rare case
@@ -116,12 +121,13 @@ def prefetch_loads(k: KernelScope, loads: Sequence[Access], width: int) -> None:
         schedule, place = k.kernel.schedule.get(load), k.binding(load.index)
         if not isinstance(schedule, Prefetched) or not isinstance(place, Linear):
             continue
-        if is_literal(place.stride, 1) or place.stride in k.dims.zero_or_one:
+        stride = max(stride_of(place), 1)
+        if stride > 1 or is_literal(place.stride, 1) or place.stride in k.dims.zero_or_one:
             size = load.buffer.type.dtype.bytes
             far = place.base + schedule.distance // size
             base, element = k.pointer(load.buffer), storage(load.buffer.type.dtype)
             address = k.e.assign(PTR, f"getelementptr {element}, {base}, {far}")
-            prefetch(k.e, address, width * size, near=schedule.level == 1)
+            prefetch(k.e, address, width * stride * size, near=schedule.level == 1)
 
 
 def _all_uniform(k: KernelScope, statement: Load) -> bool:
@@ -172,11 +178,16 @@ def emit_store(k: KernelScope, statement: Store) -> None:
         e.store(to_storage(e, value, dtype), pointer, dtype.bytes)
         return
     index = k.binding(statement.index)
+    stride = stride_of(index)
+    if stride:
+        assert isinstance(index, Linear)
+        if store_strided(k, statement, index, stride):
+            return
     value = to_storage(e, k.spread(statement.value), dtype)
     if isinstance(index, Linear) and is_literal(index.stride, 1):
         pointer = e.at(base, element, index.base)
         if k.mask is None:
-            _contiguous(e, value, pointer, dtype.bytes, k.streaming.get(statement))
+            emit_contiguous(e, value, pointer, dtype.bytes, k.streaming.get(statement))
         else:
             store_lanes(e, value, pointer, k.mask)
             if statement.buffer.role == "scratch":
@@ -184,27 +195,6 @@ def emit_store(k: KernelScope, statement: Store) -> None:
         return
     places = _addresses(k, statement.index, base, element)
     store_lanes(e, value, places, _mask(k))
-
-
-def _contiguous(
-    e: FunctionEmitter, value: Reg, pointer: Reg, align: int, streams: Reg | None
-) -> None:
-    """A vector of neighbours, written past the caches where that condition holds."""
-    lines = min(LINE, value.type.lanes * align)
-    if streams is None:
-        e.store(value, pointer, align)
-    elif is_always(streams):
-        e.store_streamed(value, pointer, lines)
-    else:
-        past, through, done = e.label("past"), e.label("through"), e.label("done")
-        e.branch(streams, past, through)
-        e.start(past)
-        e.store_streamed(value, pointer, lines)
-        e.jump(done)
-        e.start(through)
-        e.store(value, pointer, align)
-        e.jump(done)
-        e.start(done)
 
 
 EMITTERS: EmitterTable = {Load: emit_load, Store: emit_store}

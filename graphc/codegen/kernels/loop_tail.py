@@ -35,6 +35,7 @@ def lanes_for(k: KernelScope, width: int, left: int | None) -> int:
 def some_lanes(k: KernelScope, count: Reg | int, lanes: int) -> Iterator[None]:
     """Inside, statements are emitted for the first ``count`` of so many lanes, at least one."""
     k.lanes, k.mask = lanes, None if count == lanes else first_lanes(k.e, count, lanes)
+    k.count = count
     yield
     k.lanes, k.mask = 1, None
 

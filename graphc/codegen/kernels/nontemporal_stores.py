@@ -45,12 +45,26 @@ def streamed_buffers(k: KernelScope, kernel: Kernel) -> dict[Buffer, Reg]:
     return result
 
 
-def _streaming(k: KernelScope, body: Sequence[Statement]) -> Iterator[tuple[Access, Streaming]]:
-    """The stores of a body that are non-temporal where their arrays are large."""
+def _streaming(
+    k: KernelScope, body: Sequence[Statement], index: Var
+) -> Iterator[tuple[Access, Streaming, int]]:
+    """The stores of a loop's body that are non-temporal where their arrays are large, with the
+    bytes that an iteration writes; the first one of those that fill a period."""
     for access in accesses_in(body):
         found = k.kernel.schedule.get(access)
         if isinstance(found, Streaming) and access.buffer in k.streamed:
-            yield access, found
+            count = _neighbours(k, access, index)
+            if count:
+                yield access, found, count * access.buffer.type.dtype.bytes
+
+
+def _neighbours(k: KernelScope, store: Access, index: Var) -> int:
+    """How many elements each iteration writes from the place of a store on, if iterations write
+    neighbours; else 0."""
+    stride, period = k.periods.along(store, index)
+    if period is None:
+        return int(stride == 1)
+    return stride if len(period.members) == stride and period.offset(store) == 0 else 0
 
 
 def at_least(k: KernelScope, size: Dim, bound: int) -> Reg | None:
@@ -86,8 +100,7 @@ def start_of_lines(
     if isinstance(extent, Var):
         return None
     e, start = k.e, None
-    for store, schedule in _streaming(k, body):
-        size = store.buffer.type.dtype.bytes
+    for store, schedule, size in _streaming(k, body, index):
         long = at_least(k, product((extent, size)), schedule.row)
         if long is None and not short:
             continue
@@ -101,6 +114,9 @@ def start_of_lines(
         condition = both(k, k.streamed[store.buffer], long)
         if start is None:
             start = _to_line(e, address, size)
+            if size != store.buffer.type.dtype.bytes:
+                place = address + start * size
+                condition = both(k, condition, _begins_line(e, place))
             if not is_always(condition):
                 start = e.select(condition, start, 0)
         else:
@@ -129,10 +145,9 @@ def first_line(k: KernelScope, row: Block, room: int) -> Reg:
     It is 0 if there is no such store, or that column is not among the first ``room``.
     """
     e, none = k.e, k.e.const(0)
-    for store, _ in _streaming(k, row.body if room else ()):
+    for store, _, size in _streaming(k, row.body if room else (), row.index):
         address = address_at(k, row.body, row.index, none, store)
         if address is not None:
-            size = store.buffer.type.dtype.bytes
             gap = _to_line(e, address, size)
             return e.select(gap <= room, gap, none)
     return none
@@ -143,7 +158,7 @@ def mark_whole_rows(k: KernelScope, row: Block, start: Reg) -> None:
 
     Nothing is lost at the ends of such rows, however short they are.
     """
-    for store, _ in _streaming(k, row.body):
+    for store, _, _ in _streaming(k, row.body, row.index):
         assert not isinstance(row.extent, Var), "rows of a known number of columns"
         address = address_at(k, row.body, row.index, start, store)
         if address is not None:
@@ -196,6 +211,27 @@ def element_at(
     k.bind(index, value)
     k.statements([s for var, s in definitions.items() if var in needed])
     return k.uniform(wanted)
+
+
+def emit_contiguous(
+    e: FunctionEmitter, value: Reg, pointer: Reg, align: int, streams: Reg | None
+) -> None:
+    """A vector of neighbours, written past the caches where that condition holds."""
+    lines = min(LINE, value.type.lanes * align)
+    if streams is None:
+        e.store(value, pointer, align)
+    elif is_always(streams):
+        e.store_streamed(value, pointer, lines)
+    else:
+        past, through, done = e.label("past"), e.label("through"), e.label("done")
+        e.branch(streams, past, through)
+        e.start(past)
+        e.store_streamed(value, pointer, lines)
+        e.jump(done)
+        e.start(through)
+        e.store(value, pointer, align)
+        e.jump(done)
+        e.start(done)
 
 
 def finish_stores(k: KernelScope) -> None:

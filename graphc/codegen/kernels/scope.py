@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from graphc.base.lazily import once
 from graphc.base.target import Target
 from graphc.base.tuning.machine import Tuning
-from graphc.codegen.kernels.lane_values import Binding, Held, Linear, Pattern, Repeated
+from graphc.codegen.kernels.lane_values import Binding, Held, Linear, Pattern, Repeated, Vectors
 from graphc.codegen.kernels.task_range import Ranges
 from graphc.codegen.llvm.dims import DimRegs
 from graphc.codegen.llvm.emitter import FunctionEmitter
@@ -24,6 +24,7 @@ from graphc.codegen.llvm.storage import element_of
 from graphc.codegen.llvm.types import ltype
 from graphc.ir.dims.expressions import Dim
 from graphc.kernel.analysis.index_range import Affine, index_forms
+from graphc.kernel.analysis.periods import Period, Periods
 from graphc.kernel.ir import Block, Buffer, Kernel, Size, Statement, Var
 from graphc.kernel.statements.base import Access
 
@@ -50,8 +51,10 @@ class KernelScope:
     Attributes:
         lanes: how many elements the code under emission computes at once.
         mask: which of these there are, None for all.
+        count: how many of the first ones these are, where there is a mask.
         dims: the values of dims.
         held: what some lanes have left in scratch since the last loop over rows began or ended.
+        vectors: what the loads of a period have read last.
         streamed: the results whose stores are non-temporal, and under which condition.
         streaming: the stores of the present loop that are, and under which condition.
         tiles: where elements lie that a tile has read already.
@@ -75,7 +78,9 @@ class KernelScope:
         self.tuning = Tuning.of(target)
         self.lanes = 1
         self.mask: Reg | None = None
+        self.count: Reg | int = 1
         self.held: dict[Buffer, Held] = {}
+        self.vectors: dict[Period, Vectors] = {}
         self._bindings: dict[Var, Binding] = {}
         self._pointers: dict[Buffer, Reg] = {}
         self.dims = DimRegs(self.e)
@@ -89,6 +94,11 @@ class KernelScope:
     def forms(self) -> Mapping[Var, Affine]:
         """The forms of all scalars that have one; most kernels need none."""
         return index_forms(self.kernel)
+
+    @once
+    def periods(self) -> Periods:
+        """Which loads and stores share the elements of a few neighbours."""
+        return Periods(self.kernel, self.forms)
 
     # --- bindings --------------------------------------------------------------------------------
 

@@ -237,14 +237,18 @@ class Instructions:
         items = ", ".join(f"{element} {constant_text(number, element)}" for number in numbers)
         return Reg(self, f"<{items}>", type_)
 
-    def shuffled(self, a: Reg, b: Reg, order: Sequence[int]) -> Reg:
-        """Lanes of two operands by number; those of the second follow those of the first."""
+    def shuffled(self, a: Reg, b: Reg, order: Sequence[int | None]) -> Reg:
+        """Lanes of two operands by number; those of the second follow those of the first.
+
+        Nothing may depend on lanes without a number.
+        """
         type_ = a.type
         if type_.lanes == 1:
             # vectors of one lane are no scalars
-            return self._built([(a, b)[number] for number in order])
-        places = ", ".join(f"i32 {number}" for number in order)
-        other = "poison" if a is b else b.text
+            return self._built([(a, b)[number or 0] for number in order])
+        places = ", ".join(f"i32 {'poison' if number is None else number}" for number in order)
+        reads_second = any(number is not None and number >= type_.lanes for number in order)
+        other = b.text if reads_second else "poison"
         return self.assign(
             ltype(type_.element, len(order)),
             f"shufflevector {a}, {type_} {other}, <{len(order)} x i32> <{places}>",

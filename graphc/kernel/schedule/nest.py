@@ -8,6 +8,7 @@ from graphc.base.lazily import once
 from graphc.base.target import Target
 from graphc.ir.dims.expressions import Dim
 from graphc.kernel.analysis.index_range import Affine, index_forms
+from graphc.kernel.analysis.periods import Periods
 from graphc.kernel.analysis.split import split_levels
 from graphc.kernel.ir import Block, Kernel, Statement, Var, walk
 from graphc.kernel.statements.base import Access
@@ -61,6 +62,11 @@ class Nest:
     def forms(self) -> Mapping[Var, Affine]:
         """The forms of all indices that have one."""
         return index_forms(self.kernel)
+
+    @once
+    def periods(self) -> Periods:
+        """Which loads and stores share the elements of a few neighbours."""
+        return Periods(self.kernel, self.forms)
 
 
 def row_of(rows: Statement) -> Block | None:

@@ -122,6 +122,9 @@ join_slices_op = register(
     )
 )
 
+PLACING = frozenset({place_slice_op, join_slices_op})
+"""What says where values are stored, and computes none."""
+
 
 def wholes(graph: Graph) -> dict[Value, Node]:
     """For each operand of a ``join_slices`` the node that joins it; all share its memory.
@@ -173,4 +176,4 @@ def _misused(node: Node, problem: str) -> VerifyError:
     )
 
 
-__all__ = ["join_slices_op", "place_slice_op", "slice_length", "wholes"]
+__all__ = ["PLACING", "join_slices_op", "place_slice_op", "slice_length", "wholes"]

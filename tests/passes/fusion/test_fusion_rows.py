@@ -385,12 +385,13 @@ def test_a_scatter_puts_nothing_in_a_slice() -> None:
           %4 = fused(%3) : float32[200] {
             region "body" (%0: float32[200]) {
               %1 = place_slice(%0) {axis = 0, shape = (200,), start = 0} : float32[200]
-              return %1
+              %2 = join_slices(%1) {axis = 0, starts = (0,)} : float32[200]
+              return %2
             }
           }
-          %5 = join_slices(%4) {axis = 0, starts = (0,)} : float32[200]
-          return %5
+          return %4
         }
         """,
+        made=["fuse-join"],
         refused=["scatters write to memory of their own"],
     )

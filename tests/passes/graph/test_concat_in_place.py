@@ -244,7 +244,8 @@ def test_bits_stay(case: str, symbolic: bool, dtype: str) -> None:
     checked = replace(options, check=True)
     plain = gx.Session(graph, options=replace(options, off={"concat_in_place"})).run(fetched, feeds)
     session = gx.Session(graph, options=checked)
-    assert joined(session.compile(fetched, [x, y]).compiled.plan)
+    exe = session.compile(fetched, [x, y])
+    assert joined(exe.compiled.plan) or "join_slices" in str(exe.graph)
     for one, other in zip(as_list(plain), as_list(session.run(fetched, feeds)), strict=True):
         assert same_bits(one, other).all()
 
