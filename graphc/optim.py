@@ -37,6 +37,7 @@ from graphc.ir.dtypes import DType, float64
 from graphc.ir.effect import Effect
 from graphc.ir.value import Value
 from graphc.ops.arguments import items_of, number
+from graphc.ops.complex.parts import squared_size
 from graphc.ops.convert import converted
 from graphc.ops.pointwise.arithmetic import power, sqrt
 from graphc.ops.pointwise.logic import where
@@ -377,13 +378,13 @@ class RMSProp(Optimizer):
 def clip_by_global_norm(gradients: Any, maximum: Number) -> tuple[Any, Value]:
     """Gradients scaled together so that their common norm is at most ``maximum``.
 
-        n = √Σ g², g · maximum / max(n, maximum)
+        n = √Σ |g|², g · maximum / max(n, maximum)
 
     Gradients within the bound keep their bits. If a gradient is infinite or NaN, so is the norm,
     and all results are of no use.
 
     Args:
-        gradients: float values, a list, tuple or dict of them, or nested ones.
+        gradients: float or complex values, a list, tuple or dict of them, or nested ones.
         maximum: a number, or a scalar value, above 0.
 
     Returns:
@@ -391,7 +392,7 @@ def clip_by_global_norm(gradients: Any, maximum: Number) -> tuple[Any, Value]:
 
     Raises:
         GraphError: if there are no gradients, or ``maximum`` is a number that is not above 0.
-        DTypeError: for values that are not floats.
+        DTypeError: for values that are neither floats nor complex.
     """
     values = list(leaves(gradients))
     if not values:
@@ -407,9 +408,9 @@ def clip_by_global_norm(gradients: Any, maximum: Number) -> tuple[Any, Value]:
                 where=caller(),
                 hint="give a number above 0, such as 1.0",
             )
-    total = sum_(values[0] * values[0])
+    total = sum_(squared_size(values[0]))
     for value in values[1:]:
-        total = total + sum_(value * value)
+        total = total + sum_(squared_size(value))
     norm = sqrt(total)
     factor = maximum / larger(norm, maximum)
     return rebuild(gradients, lambda value: value * converted(factor, value.dtype)), norm

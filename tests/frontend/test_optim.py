@@ -379,6 +379,16 @@ def test_clipped_gradients_have_the_norm_asked_for(graph: Any) -> None:
     np.testing.assert_allclose(number, 0.8, rtol=1e-15)
 
 
+def test_clipped_complex_gradients_have_the_norm_of_their_sizes(graph: Any) -> None:
+    arrays = np.array([3 + 4j, 1j], np.complex64), np.array([2.0], np.float32)
+    (clipped, real), norm = gx.optim.clip_by_global_norm([gx.constant(a) for a in arrays], 1.0)
+    got = gx.Session(graph).run([clipped, real, norm])
+    size = np.sqrt(30)
+    for result, wanted in zip(got, (arrays[0] / size, arrays[1] / size, size), strict=True):
+        np.testing.assert_allclose(result, wanted, rtol=1e-6)
+    assert got[0].dtype == np.complex64 and got[2].dtype == np.float32
+
+
 def test_clipping_zeros_and_what_is_not_finite(graph: Any) -> None:
     gradient = gx.placeholder((2,), "float64")
     (clipped,), norm = gx.optim.clip_by_global_norm([gradient], 2.0)

@@ -220,6 +220,14 @@ def joined(re: Value, im: Value) -> Value:
     return apply(complex_op, *(converted(part, part.dtype.computed) for part in (re, im)))
 
 
+def squared_size(value: Value) -> Value:
+    """|x|² of real or complex numbers, without a root."""
+    if not value.dtype.is_complex:
+        return value * value
+    re, im = halves(value)
+    return re * re + im * im
+
+
 def conj(value: Value) -> Value:
     """The complex conjugate of a complex value."""
     re, im = halves(value)

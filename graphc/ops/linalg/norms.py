@@ -13,6 +13,7 @@ from graphc.ir.dtypes import int64
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.arguments import number, switch
+from graphc.ops.complex.parts import squared_size
 from graphc.ops.convert import as_value, axes_of, converted, in_dtype, size_beside
 from graphc.ops.declare import float_operand
 from graphc.ops.linalg.matrices import matrices
@@ -43,19 +44,10 @@ def _vector_norm(value: Value, axis: tuple[int, ...], order: Any, keepdims: bool
     if power == 1:
         return sum_(sizes, axis, keepdims)
     if power == 2:
-        root: Value = surface_function("sqrt")(sum_(_squares(value), axis, keepdims))
+        root: Value = surface_function("sqrt")(sum_(squared_size(value), axis, keepdims))
         return root
     whole: Value = sum_(sizes**power, axis, keepdims) ** (1.0 / power)
     return whole
-
-
-def _squares(value: Value) -> Value:
-    """The squares of the absolute values."""
-    if not value.dtype.is_complex:
-        return value * value
-    real, imag = surface_function("real")(value), surface_function("imag")(value)
-    squares: Value = real * real + imag * imag
-    return squares
 
 
 def _largest(sizes: Value, axis: Any, keepdims: bool = False) -> Value:
