@@ -103,9 +103,17 @@ def apply(
     """
     for operand in inputs:
         if operand._type.dtype.kind == "complex" and op.of_complex != "whole":
-            return of_complex(op, inputs, attrs)
+            return of_complex(op, inputs, attrs)  # type: ignore[no-any-return]
     (value,) = builder_for(inputs).add(op, inputs, attrs, (), name).outputs
     return value
+
+
+def apply_all(op: OpDef, *inputs: Value, **attrs: Any) -> tuple[Value, ...]:
+    """``apply`` for an operation of several outputs."""
+    for operand in inputs:
+        if operand._type.dtype.kind == "complex" and op.of_complex != "whole":
+            return tuple(of_complex(op, inputs, attrs))
+    return tuple(builder_for(inputs).add(op, inputs, attrs).outputs)
 
 
 def apply_to(
@@ -114,13 +122,14 @@ def apply_to(
     """``apply`` for operands and attributes that are at hand, which takes half the time."""
     for operand in operands:
         if operand._type.dtype.kind == "complex" and op.of_complex != "whole":
-            return of_complex(op, operands, attrs)
+            return of_complex(op, operands, attrs)  # type: ignore[no-any-return]
     value: Value = builder_for(operands).add(op, operands, attrs).outputs[0]
     return value
 
 
-def of_complex(op: OpDef, operands: Sequence[Value], attrs: Attributes) -> Value:
-    """An operation on complex operands, recorded as operations on their parts.
+def of_complex(op: OpDef, operands: Sequence[Value], attrs: Attributes) -> Any:
+    """An operation on complex operands, recorded as operations on their parts; the result, or
+    several.
 
     Raises:
         DTypeError: if it has no meaning for complex numbers.

@@ -141,8 +141,8 @@ class Domain:
 InferTypes: TypeAlias = Callable[[Sequence[TensorType], Attributes], Sequence[TensorType]]
 """The types of an op's results, from those of its operands and its attributes."""
 
-ComplexRule: TypeAlias = Callable[["OpDef", Sequence[Value], Attributes], Value]
-"""What an op means for complex operands, as operations on their parts."""
+ComplexRule: TypeAlias = Callable[["OpDef", Sequence[Value], Attributes], Any]
+"""What an op means for complex operands, as operations on their parts: a value, or several."""
 
 Numerics: TypeAlias = Literal["E", "R", "T"]
 Effect: TypeAlias = Literal["pure", "state", "control", "host", "ordered"]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphc.ir.attributes import Attributes
-from graphc.ir.builder import apply, apply_node
+from graphc.ir.builder import apply, apply_all
 from graphc.ir.dims.expressions import dim_min
 from graphc.ir.dtypes import FLOATS, DType, int64
 from graphc.ir.lowering import Decompose, Native
@@ -22,6 +22,7 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.routines import matrices as meaning
 from graphc.ops.arguments import switch
+from graphc.ops.complex.matrices import complex_cholesky
 from graphc.ops.derive import of_one_input
 from graphc.ops.indexing.core import taken_along
 from graphc.ops.linalg.matrices import (
@@ -86,6 +87,7 @@ cholesky_op = register(
         numerics="R",
         may_fail=True,
         any_precision=True,
+        of_complex=complex_cholesky,
         domain=Domain(FLOATS, example=_positive_example),
     )
 )
@@ -93,6 +95,8 @@ cholesky_op = register(
 
 def cholesky(a: Any, *, upper: bool = False) -> Value:
     """The triangle L with ``L @ L.T == a``, of symmetric positive definite matrices [*B, n, n].
+
+    Of complex matrices, which are Hermitian, the second factor is the conjugate of that.
 
     Args:
         a: the matrices; only what is on and below the diagonal is read, or, with ``upper``, on and
@@ -221,7 +225,7 @@ def lu(a: Any, permute_l: bool = False, p_indices: bool = False) -> tuple[Value,
     """
     is_permuted, is_indices = switch(permute_l, "permute_l"), switch(p_indices, "p_indices")
     value = matrices(a, "lu")
-    packed, order, _ = apply_node(lu_op, (value,), {}).outputs
+    packed, order, _ = apply_all(lu_op, value)
     rows, columns = value.shape[-2:]
     common = dim_min(rows, columns)
     low = tril(packed, -1)[..., :common]
@@ -246,7 +250,7 @@ def _det_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorTyp
 
 
 def _pivots(inputs: Sequence[Value]) -> tuple[Value, Value]:
-    packed, _, sign = apply_node(lu_op, inputs, {}).outputs
+    packed, _, sign = apply_all(lu_op, *inputs)
     return diagonal(packed, 0, -2, -1), sign
 
 
@@ -380,7 +384,7 @@ def slogdet(a: Any) -> SlogdetResult:
     Raises:
         ShapeError: for matrices that are not square; at run time where sizes are unknown.
     """
-    return SlogdetResult(*apply_node(slogdet_op, (squares(a, "slogdet"),), {}).outputs)
+    return SlogdetResult(*apply_all(slogdet_op, squares(a, "slogdet")))
 
 
 __all__ = [

@@ -15,7 +15,7 @@ import numpy as np
 from graphc.base.errors import ShapeError
 from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
-from graphc.ir.builder import apply, apply_node
+from graphc.ir.builder import apply, apply_all
 from graphc.ir.dtypes import FLOATS, DType
 from graphc.ir.lowering import Decompose
 from graphc.ir.op import Custom, Domain, OpDef, register
@@ -24,6 +24,8 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.routines import lapack as meaning
 from graphc.ops.arguments import switch
+from graphc.ops.complex.matrices import complex_inverse
+from graphc.ops.complex.parts import squared_size
 from graphc.ops.declare import float_operands
 from graphc.ops.guards import show, unproved
 from graphc.ops.linalg.matmul import matmul
@@ -43,7 +45,7 @@ def _pinv_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorTy
 
 def _pinv_parts(inputs: Sequence[Value], attrs: Attributes) -> Value:
     a, limit = inputs
-    u, values, vt = apply_node(svd_op, (a,), {"full": False}).outputs
+    u, values, vt = apply_all(svd_op, a, full=False)
     where = surface_function("where")
     keeps = values > expand_dims(limit, -1) * largest(values)
     values = where(keeps, 1.0 / where(keeps, values, 1.0), 0.0)
@@ -117,6 +119,7 @@ pinv_op = register(
         lowering=Decompose(_pinv_parts),
         numerics="R",
         may_fail=True,
+        of_complex=complex_inverse,
         domain=Domain(FLOATS, example=_pinv_example),
     )
 )
@@ -196,7 +199,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> LstsqResult:
         right = with_shape(right, (left.shape[0], *right.shape[1:]), guards)
     x = matmul(_inverse(left, rcond), right)
     rest = matmul(left, x) - right
-    sums = sum_(rest * rest, 0, right.ndim == 1)
+    sums = sum_(squared_size(rest), 0, right.ndim == 1)
     return LstsqResult(x, sums, matrix_rank(left, rtol=rcond), svdvals(left))
 
 

@@ -153,11 +153,12 @@ def matrix_norm(x: Any, *, keepdims: bool = False, ord: Ord = "fro") -> Value:
 def tolerance(value: Value, given: Any) -> Value:
     """How much smaller than the largest a singular value is that counts as 0: what is given, or the
     larger of the sizes times epsilon."""
+    element = value.dtype.part
     if given is not None:
-        return in_dtype(given, value.dtype, value)
+        return in_dtype(given, element, value)
     rows, columns = value.shape[-2:]
-    sizes = size_beside(dim_max(rows, columns), value.dtype, value)
-    result: Value = sizes * 2.0 ** (-52 if value.dtype.bits == 64 else -23)
+    sizes = size_beside(dim_max(rows, columns), element, value)
+    result: Value = sizes * 2.0 ** (-52 if element.bits == 64 else -23)
     return result
 
 

@@ -88,7 +88,7 @@ def expm(a: Any) -> Value:
     if value.dtype.bits < 32:
         # the coefficients are no numbers of 16 bits
         return converted(expm(converted(value, float32)), value.dtype)
-    degree = 13 if value.dtype is float64 else 7
+    degree = 13 if value.dtype.part is float64 else 7
     where, exp2 = surface_function("where"), surface_function("exp2")
     size = surface_function("stop_gradient")(matrix_norm(value, ord=1))
     ratio = surface_function("log2")(size * (1.0 / _LIMITS[degree]))

@@ -9,7 +9,7 @@ from graphc.base.errors import GradientError, ShapeError, UnsupportedError
 from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.ir.attributes import Attributes
-from graphc.ir.builder import apply_node
+from graphc.ir.builder import apply_all
 from graphc.ir.dims.expressions import Dim, dim_min, equal
 from graphc.ir.dtypes import FLOATS, DType
 from graphc.ir.lowering import Native
@@ -188,8 +188,8 @@ def qr(a: Any, mode: str = "reduced") -> QRResult | Value:
         raise ShapeError(
             f"mode is {shown(mode)}", where=caller(), hint='"reduced", "complete" or "r"'
         )
-    node = apply_node(qr_op, (matrices(a, "qr"),), {"complete": mode == "complete"})
-    return node.outputs[1] if mode == "r" else QRResult(*node.outputs)
+    q, r = apply_all(qr_op, matrices(a, "qr"), complete=mode == "complete")
+    return r if mode == "r" else QRResult(q, r)
 
 
 __all__ = ["QRResult", "qr", "qr_op"]

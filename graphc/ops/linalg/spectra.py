@@ -17,7 +17,7 @@ from graphc.base.errors import GradientError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.ir.attributes import Attributes
-from graphc.ir.builder import apply, apply_node
+from graphc.ir.builder import apply, apply_all
 from graphc.ir.dims.expressions import Dim, dim_min, equal
 from graphc.ir.dtypes import FLOATS, DType
 from graphc.ir.lowering import Native
@@ -27,6 +27,7 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.routines import lapack as meaning
 from graphc.ops.arguments import switch
+from graphc.ops.complex.matrices import complex_eigenvalues, complex_singular_values
 from graphc.ops.derive import of_one_input
 from graphc.ops.linalg.matrices import (
     full_rank,
@@ -136,7 +137,7 @@ def _out_of_basis(vectors: Value, moved: Value) -> Value:
 
 
 def _eigenvectors(value: Value) -> Value:
-    return apply_node(eigh_op, (value,), {}).outputs[1]
+    return apply_all(eigh_op, value)[1]
 
 
 def _values_jvp(tangent: Value, value: Value, output: Value, attrs: Attributes) -> Value:
@@ -182,6 +183,7 @@ eigvalsh_op = register(
         lowering=Native("eigvalsh", (2, 1), _twice),
         numerics="R",
         may_fail=True,
+        of_complex=complex_eigenvalues,
         domain=Domain(FLOATS, example=_symmetric_example),
     )
 )
@@ -208,7 +210,7 @@ def eigh(a: Any, UPLO: str = "L") -> EighResult:
         ShapeError: for matrices that are not square; at run time where sizes are unknown.
         LinAlgError: where LAPACK finds no eigenvalues, when the graph runs.
     """
-    return EighResult(*apply_node(eigh_op, (_triangle(a, UPLO, "eigh"),), {}).outputs)
+    return EighResult(*apply_all(eigh_op, _triangle(a, UPLO, "eigh")))
 
 
 def eigvalsh(a: Any, UPLO: str = "L") -> Value:
@@ -360,7 +362,7 @@ def _svdvals_reference(a: Any) -> Any:
 
 
 def _vectors(value: Value) -> tuple[Value, Value]:
-    u, _, vt = apply_node(svd_op, (value,), {"full": False}).outputs
+    u, _, vt = apply_all(svd_op, value, full=False)
     return u, vt
 
 
@@ -387,6 +389,7 @@ svdvals_op = register(
         lowering=Native("svdvals", (2, 1), _twice),
         numerics="R",
         may_fail=True,
+        of_complex=complex_singular_values,
         domain=Domain(FLOATS, example=lambda rng, element: (_svd_example(rng, element)[0], {})),
     )
 )
@@ -415,7 +418,7 @@ def svd(
     value = matrices(a, "svd")
     if not vectors:
         return apply(svdvals_op, value)
-    return SVDResult(*apply_node(svd_op, (value,), {"full": full}).outputs)
+    return SVDResult(*apply_all(svd_op, value, full=full))
 
 
 def svdvals(x: Any) -> Value:

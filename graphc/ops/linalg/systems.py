@@ -19,10 +19,12 @@ from graphc.ir.dims.expressions import Dim, equal
 from graphc.ir.dtypes import FLOATS, DType
 from graphc.ir.lowering import Native
 from graphc.ir.op import Custom, Domain, InferTypes, OpDef, register
+from graphc.ir.surface import surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.routines import matrices as meaning
 from graphc.ops.arguments import switch
+from graphc.ops.complex.matrices import complex_inverse, complex_system, complex_triangle
 from graphc.ops.convert import common_shape
 from graphc.ops.declare import float_operands
 from graphc.ops.derive import of_one_input
@@ -111,6 +113,7 @@ solve_op = register(
         numerics="R",
         may_fail=True,
         any_precision=True,
+        of_complex=complex_system,
         domain=Domain(FLOATS, example=_solve_example),
     )
 )
@@ -191,6 +194,7 @@ solve_triangular_op = register(
         numerics="R",
         may_fail=True,
         any_precision=True,
+        of_complex=complex_triangle,
         domain=Domain(FLOATS, example=_triangle_example),
     )
 )
@@ -250,6 +254,7 @@ inv_op = register(
         numerics="R",
         may_fail=True,
         any_precision=True,
+        of_complex=complex_inverse,
         domain=Domain(FLOATS, example=square_example),
     )
 )
@@ -304,7 +309,8 @@ def solve_triangular(
     Args:
         a: square matrices [*B, n, n]; the other triangle is not read.
         b: a vector [n], or matrices [*C, n, m]; the axes before the last two broadcast.
-        trans: 0 or "N" for t itself, 1, 2, "T" or "C" for its transpose.
+        trans: 0 or "N" for t itself, 1 or "T" for its transpose, 2 or "C" for the conjugate of
+            that.
         lower: whether t is the lower triangle, and not the upper one.
         unit_diagonal: whether ones are taken for the diagonal, which is not read then.
 
@@ -318,6 +324,8 @@ def solve_triangular(
     flags = switch(lower, "lower"), known[trans], switch(unit_diagonal, "unit_diagonal")
     is_vector = _rank(b) == 1
     left, right = _paired(a, b, "solve_triangular", is_vector)
+    if trans in (2, "C"):
+        left = surface_function("conj")(left)
     x = triangle_solved(left, right, *flags)
     return with_shape(x, x.shape[:-1], ()) if is_vector else x
 

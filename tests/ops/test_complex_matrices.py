@@ -1,0 +1,157 @@
+"""Linear algebra of complex matrices against NumPy and SciPy, with its derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+from test_complex import OFF, draw
+
+import graphc as gx
+
+A, B = draw(0, 2, 4, 4, dtype=np.complex128), draw(1, 2, 4, 3, dtype=np.complex128)
+TALL, VECTOR = draw(2, 2, 5, 3, dtype=np.complex128), draw(3, 4, dtype=np.complex128)
+
+
+def adjoint(a: Any) -> Any:
+    return np.swapaxes(a.conj(), -1, -2)
+
+
+POSITIVE = A @ adjoint(A) + np.eye(4)
+FAR = A + 3 * np.eye(4)
+
+
+def triangle(trans: int, lower: bool, unit: bool) -> tuple[Any, Any, tuple[Any, ...]]:
+    def wanted(a: Any, b: Any) -> Any:
+        solve = scipy.linalg.solve_triangular
+        return np.stack([solve(*pair, trans, lower, unit) for pair in zip(a, b, strict=True)])
+
+    return lambda a, b: gx.linalg.solve_triangular(a, b, trans, lower, unit), wanted, (FAR, B)
+
+
+gl, nl = gx.linalg, np.linalg
+FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...]]] = {
+    "inv": (gl.inv, nl.inv, (A,)),
+    "solve": (gl.solve, nl.solve, (A, B)),
+    "solve_vector": (gl.solve, nl.solve, (A, VECTOR)),
+    "solve_real_right": (gl.solve, nl.solve, (A, B.real)),
+    "solve_real_left": (gl.solve, nl.solve, (A.real, B)),
+    "cholesky": (gl.cholesky, nl.cholesky, (POSITIVE,)),
+    "cholesky_upper": (
+        lambda a: gl.cholesky(a, upper=True), lambda a: adjoint(nl.cholesky(a)), (POSITIVE,),
+    ),
+    "eigvalsh": (gl.eigvalsh, nl.eigvalsh, (A,)),
+    "eigvalsh_upper": (lambda a: gl.eigvalsh(a, "U"), lambda a: nl.eigvalsh(a, "U"), (A,)),
+    "svdvals": (gl.svdvals, nl.svdvals, (TALL,)),
+    "pinv": (gl.pinv, nl.pinv, (TALL,)),
+    "pinv_wide": (gl.pinv, nl.pinv, (adjoint(TALL),)),
+    "norm_2": (lambda a: gl.matrix_norm(a, ord=2), lambda a: nl.norm(a, 2, (-2, -1)), (TALL,)),
+    "norm_nuc": (
+        lambda a: gl.matrix_norm(a, ord="nuc"), lambda a: nl.norm(a, "nuc", (-2, -1)), (TALL,),
+    ),
+    "cond": (gl.cond, nl.cond, (A,)),
+    "cond_1": (lambda a: gl.cond(a, 1), lambda a: nl.cond(a, 1), (A,)),
+    "matrix_rank": (gl.matrix_rank, nl.matrix_rank, (TALL[..., :1] * [1, 1j, 2],)),
+    "expm": (gl.expm, scipy.linalg.expm, (A,)),
+    "matrix_power": (lambda a: gl.matrix_power(a, -2), lambda a: nl.matrix_power(a, -2), (A,)),
+    "lstsq": (
+        lambda a, b: list(gl.lstsq(a, b)), lambda a, b: list(nl.lstsq(a, b)), (TALL[0], TALL[1]),
+    ),
+    "triangle_lower": triangle(0, True, False),
+    "triangle_upper_turned": triangle(1, False, False),
+    "triangle_lower_adjoint": triangle(2, True, False),
+    "triangle_of_ones": triangle(2, False, True),
+}  # fmt: skip
+
+
+def loss_of(results: Any, m: Any) -> Any:
+    """A real function of the results by which they are differentiated."""
+    results = results if isinstance(results, (list, tuple)) else [results]
+    total = 0
+    for number, result in enumerate(results, 1):
+        re, im = m.real(result), m.imag(result)
+        total = total + number * m.sum(re * 0.3 - im * re + im * im)
+    return total
+
+
+def program(function: Any, arrays: Any, dtype: str, known: bool) -> tuple[Any, Any]:
+    """A call that gives results, the loss and its slopes."""
+    part = "float32" if dtype == "complex64" else "float64"
+    with gx.Graph() as graph:
+        values = [
+            gx.placeholder(
+                a.shape if known else (None,) * a.ndim, dtype if np.iscomplexobj(a) else part
+            )
+            for a in arrays
+        ]
+        made = function(*values)
+        results = list(made) if isinstance(made, (list, tuple)) else [made]
+        loss = loss_of([r for r in results if r.dtype.is_inexact] or [values[0]], gx)
+        slopes = gx.gradients(loss, values)
+    return gx.Session(graph, options=OFF).compile([results, loss, slopes], values), values
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_results_are_numpys(name: str) -> None:
+    function, reference, arrays = FUNCTIONS[name]
+    wanted = reference(*arrays)
+    wanted = wanted if isinstance(wanted, list) else [wanted]
+    narrow = [a.astype(np.complex64 if np.iscomplexobj(a) else np.float32) for a in arrays]
+    for dtype, known, given, close in (
+        ("complex128", False, arrays, 1e-10), ("complex64", True, narrow, 2e-3),
+    ):  # fmt: skip
+        exe, _ = program(function, arrays, dtype, known)
+        results, _, slopes = exe(*given)
+        for result, right in zip(results, wanted, strict=True):
+            right = np.asarray(right)
+            assert result.dtype.kind == right.dtype.kind and result.shape == right.shape
+            np.testing.assert_allclose(result, right, rtol=close, atol=close)
+        if dtype == "complex64":
+            continue
+        random = np.random.default_rng(1)
+        for number, slope in enumerate(slopes):
+            way = random.normal(size=slope.shape)
+            if np.iscomplexobj(arrays[number]):
+                way = way + 1j * random.normal(size=slope.shape)
+            ends = []
+            for step in (1e-6, -1e-6):
+                moved = list(arrays)
+                moved[number] = moved[number] + step * way
+                ends.append(exe(*moved)[1])
+            # JAX's gradient is dL/dx - i dL/dy
+            np.testing.assert_allclose(
+                np.sum((slope * way).real), (ends[0] - ends[1]) / 2e-6, rtol=1e-5, atol=1e-5
+            )
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 3), (2, 0, 0), (1, 1)])
+def test_small_and_empty_stacks(shape: tuple[int, ...]) -> None:
+    a = draw(4, *shape, dtype=np.complex128)
+    for function, reference in ((gl.inv, nl.inv), (gl.svdvals, nl.svdvals), (gl.pinv, nl.pinv)):
+        exe, _ = program(function, (a,), "complex128", False)
+        np.testing.assert_allclose(exe(a)[0][0], reference(a), rtol=1e-12)
+
+
+def test_singular_and_indefinite_matrices_are_named() -> None:
+    rows = np.array([[1 + 1j, 2 + 2j], [1j, 2j]])
+    stack = np.stack([np.eye(2) * 1j, rows])
+    with gx.Graph() as graph:
+        a = gx.placeholder((None, 2, 2), "complex128")
+        made = {
+            "inv: matrix 1 of 2 is singular": gl.inv(a),
+            "solve: matrix 1 of 2 is singular": gl.solve(a, a),
+            "cholesky: matrix 0 of 2 is not positive definite": gl.cholesky(a),
+        }
+        triangular = gl.solve_triangular(a, a, lower=True)
+    session = gx.Session(graph, options=OFF)
+    for text, value in made.items():
+        with pytest.raises(gx.LinAlgError, match=text):
+            session.run(value, {a: stack})
+    stack[1, 1, 1] = 0
+    with pytest.raises(gx.LinAlgError, match="matrix 1 of 2 is singular"):
+        session.run(triangular, {a: stack})
+    lost = np.full((1, 2, 2), complex(np.nan, 0))
+    assert np.isnan(session.run(made["inv: matrix 1 of 2 is singular"], {a: lost})).all()
