@@ -314,3 +314,35 @@ def test_bfloat16_is_that_of_ml_dtypes() -> None:
     with gx.Graph():
         assert gx.constant(np.zeros(2, ml_dtypes.bfloat16)).dtype is gx.bfloat16
         assert gx.constant(ml_dtypes.bfloat16(1)).dtype is gx.bfloat16
+
+
+@each_dtype
+@pytest.mark.parametrize("factor", [1, 2, -2, 4, 2**15, 0.125, 3, 0.0, np.inf])
+def test_what_is_read_without_rounding_needs_none(element: DType, factor: float) -> None:
+    x = EVERY.view(element.numpy)
+    y = np.random.default_rng(1).permutation(x)
+    scalar = element.numpy.type
+    with np.errstate(all="ignore"):
+        wanted = [
+            x * scalar(factor) + y,
+            scalar(factor) * x,
+            np.maximum(x * scalar(factor) + y, scalar(0)) * scalar(0.5),
+            -np.abs(x * scalar(2)) * scalar(factor) - y,
+            np.floor(x * scalar(factor)) * scalar(3),
+            np.rint(np.minimum(y * scalar(factor), x)) * np.sign(x),
+        ]
+    got = run(
+        lambda a, b: [
+            a * factor + b,
+            factor * a,
+            gx.maximum(a * factor + b, 0) * 0.5,
+            -gx.abs(a * 2) * factor - b,
+            gx.floor(a * factor) * 3,
+            gx.round(gx.minimum(b * factor, a)) * gx.sign(a),
+        ],
+        x,
+        y,
+    )
+    for one, other in zip(got, wanted, strict=True):
+        # zeros of both signs are one in minima and maxima, and signs of zero
+        np.testing.assert_array_equal(one.astype(np.float32), other.astype(np.float32))

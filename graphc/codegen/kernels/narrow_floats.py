@@ -86,6 +86,23 @@ def _is_nan(e: FunctionEmitter, word: Reg, format_: FloatFormat) -> Reg:
     return word.equals(format_.nan)
 
 
+def has_range_of_float32(dtype: DType) -> bool:
+    """Whether the numbers of a narrow dtype are float32 without the last digits."""
+    is_narrow = dtype.is_float and dtype.bits < _SINGLE.bits
+    return is_narrow and dtype.format.exponent == _SINGLE.exponent
+
+
+def emit_rounded(e: FunctionEmitter, operand: Reg, target: DType) -> Reg:
+    """The word of the float32 without the last digits that is nearest, at a tie the even one."""
+    dropped = _SINGLE.fraction - target.format.fraction
+    word = e.convert("bitcast", operand, "i32")
+    odd = (word >> dropped) & 1
+    rounded = word + (odd + ((1 << (dropped - 1)) - 1))
+    # a quiet one, whatever the bits that are dropped were
+    rounded = e.select(e.fcmp("uno", operand, operand), target.format.nan << dropped, rounded)
+    return rounded & -(1 << dropped)
+
+
 def emit_narrowed(e: FunctionEmitter, operand: Reg, target: DType) -> Reg:
     """The narrow float nearest to a float32, at a tie the even one; NaN stays NaN.
 
@@ -94,16 +111,17 @@ def emit_narrowed(e: FunctionEmitter, operand: Reg, target: DType) -> Reg:
     if target is float16 and e.module.target.has_half_conversions:
         return e.convert("bitcast", e.convert("fptrunc", operand, "half"), "i16")
     format_ = target.format
+    if has_range_of_float32(target):
+        return emit_cut(e, emit_rounded(e, operand, target), target)
     word = e.convert("bitcast", operand, "i32")
     magnitude = word & ((1 << (_SINGLE.bits - 1)) - 1)
     dropped = _SINGLE.fraction - format_.fraction
     rounded = _nearest(e, magnitude, dropped)
-    if format_.exponent != _SINGLE.exponent:
-        rounded = rounded - ((_SINGLE.bias - format_.bias) << format_.fraction)
-        rounded = e.select(rounded >= format_.overflow, format_.overflow, rounded)
-        rounded = e.select(
-            magnitude < _word(format_.smallest_normal), _subnormal(e, magnitude, format_), rounded
-        )
+    rounded = rounded - ((_SINGLE.bias - format_.bias) << format_.fraction)
+    rounded = e.select(rounded >= format_.overflow, format_.overflow, rounded)
+    rounded = e.select(
+        magnitude < _word(format_.smallest_normal), _subnormal(e, magnitude, format_), rounded
+    )
     # a quiet one, whatever the bits that are dropped were
     rounded = e.select(magnitude > _SINGLE.infinity, format_.nan, rounded)
     sign = (word >> (_SINGLE.bits - format_.bits)) & format_.sign
@@ -111,6 +129,11 @@ def emit_narrowed(e: FunctionEmitter, operand: Reg, target: DType) -> Reg:
         # the sign alone is NaN
         sign = e.select(rounded.equals(0), 0, sign)
     return e.convert("trunc", rounded | sign, f"i{target.bits}")
+
+
+def emit_cut(e: FunctionEmitter, word: Reg, target: DType) -> Reg:
+    """The narrow float that a word of ``emit_rounded`` is."""
+    return e.convert("trunc", word >> (_SINGLE.bits - target.bits), f"i{target.bits}")
 
 
 def emit_odd_float32(e: FunctionEmitter, operand: Reg) -> Reg:

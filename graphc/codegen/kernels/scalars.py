@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from graphc.codegen.kernels.lane_groups import emit_by_groups
 from graphc.codegen.kernels.lane_values import Binding, Linear, Pattern, Repeated
+from graphc.codegen.kernels.narrow_floats import emit_cut, emit_rounded, has_range_of_float32
 from graphc.codegen.kernels.primitives import emit_cast, emit_primitive
 from graphc.codegen.kernels.scope import EmitterTable, KernelScope
 from graphc.codegen.llvm.emitter import FunctionEmitter
@@ -13,6 +14,7 @@ from graphc.codegen.llvm.instructions import Reg, is_literal
 from graphc.codegen.llvm.lanes import any_lane, first_lane
 from graphc.codegen.llvm.storage import element_of, literal
 from graphc.codegen.llvm.types import I64, ltype
+from graphc.ir.dtypes import float32
 from graphc.kernel.statements.scalars import Apply, Cast, Check, Const, DimValue
 from graphc.plan.abi import INDEX_ERROR
 
@@ -90,7 +92,17 @@ def emit_conversion(k: KernelScope, statement: Cast) -> None:
         if k.lanes > 1 and emit_by_groups(k, statement, emit_conversion):
             return
         operand = k.spread(statement.operand)
-    k.bind(statement.result, emit_cast(k.e, operand, source, target))
+    known = k.rounded.get(operand.text)
+    if known is not None and target is float32:
+        k.bind(statement.result, known)
+    elif source is float32 and has_range_of_float32(target):
+        # where chains round after each operation, what is rounded goes on as a float32
+        word = emit_rounded(k.e, operand, target)
+        narrow = emit_cut(k.e, word, target)
+        k.rounded[narrow.text] = k.e.convert("bitcast", word, "float")
+        k.bind(statement.result, narrow)
+    else:
+        k.bind(statement.result, emit_cast(k.e, operand, source, target))
 
 
 def emit_check(k: KernelScope, statement: Check) -> None:

@@ -55,6 +55,7 @@ class KernelScope:
         dims: the values of dims.
         held: what some lanes have left in scratch since the last loop over rows began or ended.
         vectors: what the loads of a period have read last.
+        rounded: float32s that narrow floats are, by the registers of these.
         streamed: the results whose stores are non-temporal, and under which condition.
         streaming: the stores of the present loop that are, and under which condition.
         tiles: where elements lie that a tile has read already.
@@ -81,6 +82,7 @@ class KernelScope:
         self.count: Reg | int = 1
         self.held: dict[Buffer, Held] = {}
         self.vectors: dict[Period, Vectors] = {}
+        self.rounded: dict[str, Reg] = {}
         self._bindings: dict[Var, Binding] = {}
         self._pointers: dict[Buffer, Reg] = {}
         self.dims = DimRegs(self.e)
