@@ -204,7 +204,7 @@ def _room(whole: Product, rows: Dim, columns: Dim, target: Target) -> Dim:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class AxisBlocks:
     """Blocks along one axis, all of one size; the last may hold less."""
 
     count: Dim
@@ -225,16 +225,16 @@ def as_scalar(b: KernelBuilder, size: Size) -> Var:
     return size if isinstance(size, Var) else b.dim(size)
 
 
-def blocks(extent: Dim, limit: int, multiple: int) -> Blocks:
+def blocks(extent: Dim, limit: int, multiple: int) -> AxisBlocks:
     """The fewest blocks of at most ``limit``, of about equal sizes where the extent is known."""
     if not isinstance(extent, int):
-        return Blocks((extent + (limit - 1)) // limit, limit, extent)
+        return AxisBlocks((extent + (limit - 1)) // limit, limit, extent)
     count = max(1, -(-extent // limit))
     size = max(1, min(extent, -(-extent // (count * multiple)) * multiple))
-    return Blocks(-(-extent // size), size, extent)
+    return AxisBlocks(-(-extent // size), size, extent)
 
 
-def _even(found: Blocks, others: Dim, limit: int, multiple: int) -> Blocks:
+def _even(found: AxisBlocks, others: Dim, limit: int, multiple: int) -> AxisBlocks:
     """Blocks whose number, times that of the other axis, is even, so that two threads do as much
     each; unchanged where that is hard to have, or where there are many blocks."""
     count, extent = found.count, found.extent
@@ -246,7 +246,7 @@ def _even(found: Blocks, others: Dim, limit: int, multiple: int) -> Blocks:
     return blocks(extent, -(-extent // (count + 1)), multiple)
 
 
-def _cut(whole: Product, streams: int, block_bytes: int) -> tuple[Blocks, Blocks, Dim]:
+def _cut(whole: Product, streams: int, block_bytes: int) -> tuple[AxisBlocks, AxisBlocks, Dim]:
     """Blocks of rows and of columns, and the elements of the largest."""
     m, n = whole.m, whole.n
     elements = block_bytes // max(4, whole.result.dtype.bytes)
@@ -259,13 +259,13 @@ def _cut(whole: Product, streams: int, block_bytes: int) -> tuple[Blocks, Blocks
         rows = _even(rows, 1, elements // limit, 8)
     wide = _even(blocks(n, elements // SHARING.few_rows, multiple), 1, usual, multiple)
     if compare("le", m, SHARING.few_rows):
-        rows = Blocks(1, m, m)
+        rows = AxisBlocks(1, m, m)
     # dims, known when a frame is made, so that threads can be handed some of the blocks
     count, size = (
         select("lt", m, SHARING.few_rows + 1, one, other)
         for one, other in ((wide.count, narrow.count), (wide.size, narrow.size))
     )
-    columns = Blocks(count, size, n)
+    columns = AxisBlocks(count, size, n)
     return rows, columns, dim_min(m, rows.size) * columns.size
 
 
@@ -321,7 +321,7 @@ def _in_blocks(
                 b.store(buffer, flat, made(value))
 
 
-def open_block(b: KernelBuilder, evaluator: Evaluator, loops: ExitStack, blocks: Blocks) -> Var:
+def open_block(b: KernelBuilder, evaluator: Evaluator, loops: ExitStack, blocks: AxisBlocks) -> Var:
     """Enters a loop over blocks; gives where its block starts."""
     index = open_loop(b, evaluator, loops, blocks.count, "parallel")
     return b.apply("multiply", index, b.dim(blocks.size))
@@ -360,7 +360,7 @@ def _elements(
 
 
 __all__ = [
-    "Blocks",
+    "AxisBlocks",
     "Product",
     "as_scalar",
     "blocks",

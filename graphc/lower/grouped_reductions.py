@@ -29,7 +29,7 @@ from graphc.lower.region import open_loop, open_loops
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Term:
+class ReductionTerm:
     """A term of a reduction: ``at(step, place)`` gives it for a step of the chain at a place."""
 
     combine: Combine
@@ -57,7 +57,7 @@ class Groups:
         evaluator: Evaluator,
         steps: Dim,
         shape: tuple[Dim, ...],
-        terms: Sequence[Term],
+        terms: Sequence[ReductionTerm],
         label: str = "",
     ) -> None:
         self.b, self.evaluator, self.shape, self.terms = b, evaluator, shape, terms
@@ -135,7 +135,7 @@ class Groups:
 
 
 def rooms(
-    b: KernelBuilder, name: str, role: Role, size: Dim, terms: Sequence[Term]
+    b: KernelBuilder, name: str, role: Role, size: Dim, terms: Sequence[ReductionTerm]
 ) -> list[Buffer]:
     """Buffers for ``size`` values of each term."""
     return [
@@ -149,18 +149,18 @@ def reduce_long_row(
     evaluator: Evaluator,
     length: Dim,
     row: Index,
-    terms: Sequence[Term],
+    terms: Sequence[ReductionTerm],
     label: str,
 ) -> list[Var]:
     """The results of the reductions, in the order "lanes", of a row: terms of all its positions."""
     width = lanes(terms[0].dtype)
     steps, left = length // width, length % width
 
-    def laned(term: Term) -> Term:
+    def laned(term: ReductionTerm) -> ReductionTerm:
         def at(step: Var, place: Index) -> Var:
             return term.at(flat_index(b, (step, *place), (steps, width)), row)
 
-        return Term(term.combine, term.dtype, at)
+        return ReductionTerm(term.combine, term.dtype, at)
 
     chains = [laned(term) for term in terms]
     groups = Groups(b, evaluator, steps, (width,), chains, label)
@@ -206,7 +206,7 @@ def find_in_long_row(
     evaluator: Evaluator,
     length: Dim,
     row: Index,
-    terms: Sequence[Term],
+    terms: Sequence[ReductionTerm],
     label: str,
 ) -> list[Var]:
     """The first positions of extremes in a row: first in each part of it, then among the parts."""
@@ -244,7 +244,7 @@ def find_in_long_row(
 
 
 def or_nothing(
-    b: KernelBuilder, length: Dim, terms: Sequence[Term], results: Sequence[Var]
+    b: KernelBuilder, length: Dim, terms: Sequence[ReductionTerm], results: Sequence[Var]
 ) -> list[Var]:
     """The results, with +0 for empty sums, which would be -0."""
     if isinstance(length, int):
@@ -260,7 +260,7 @@ def or_nothing(
 
 __all__ = [
     "Groups",
-    "Term",
+    "ReductionTerm",
     "find_in_long_row",
     "is_long",
     "or_nothing",

@@ -28,7 +28,7 @@ from graphc.kernel.panels import panel_width
 from graphc.kernel.statements.products import MatrixOperand
 from graphc.lower.attention_masks import Mask, find_masks
 from graphc.lower.contraction import (
-    Blocks,
+    AxisBlocks,
     Product,
     as_scalar,
     blocks,
@@ -107,7 +107,7 @@ def lower_product_rows(region: Graph, form: Form, target: Target) -> Kernel:
     return b.finish()
 
 
-def _rows_of_blocks(m: Dim, n: Dim, dtype: DType, masked: bool) -> Blocks:
+def _rows_of_blocks(m: Dim, n: Dim, dtype: DType, masked: bool) -> AxisBlocks:
     """Blocks of rows of n elements."""
     row = n * dtype.bytes
     usual = PRODUCTS.product_rows_bytes
@@ -116,7 +116,7 @@ def _rows_of_blocks(m: Dim, n: Dim, dtype: DType, masked: bool) -> Blocks:
     size: Dim = 8
     for rows in (16, PRODUCTS.masked_rows):
         size = select("lt", PRODUCTS.long_product_rows_bytes, rows * row, size, rows)
-    return blocks(m, size, 8) if isinstance(size, int) else Blocks(ceil_div(m, size), size, m)
+    return blocks(m, size, 8) if isinstance(size, int) else AxisBlocks(ceil_div(m, size), size, m)
 
 
 def _keep(
@@ -188,7 +188,7 @@ class _Sight:
             scope.terms.append(("and", b.apply("isfinite", element)))
         (self._finite,) = scope.results
 
-    def look_once(self, cut: Blocks) -> None:
+    def look_once(self, cut: AxisBlocks) -> None:
         """Notes how many columns each block of rows needs if that is so in all matrices."""
         b, scores = self._b, self._scores
         leading = [dim for mask in self._masks for dim in mask.condition.shape[:-2]]

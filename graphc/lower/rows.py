@@ -29,7 +29,7 @@ from graphc.lower.conditional_reductions import Need, either, needs
 from graphc.lower.evaluate import Evaluator
 from graphc.lower.grouped_reductions import (
     Groups,
-    Term,
+    ReductionTerm,
     find_in_long_row,
     is_long,
     or_nothing,
@@ -242,7 +242,7 @@ class RowWork:
             shares = [self._term(b, evaluator, node, share_of=count) for node in leads.values()]
             means = reduce_long_row(b, evaluator, count, row, shares, f"{label}lead")
             pivots.update(zip(leads, means, strict=True))
-        terms: list[Term] = []
+        terms: list[ReductionTerm] = []
         for node in nodes:
             if _deviates(node):
                 terms += self._deviations(b, evaluator, node, pivots[node.inputs[0]])
@@ -253,7 +253,7 @@ class RowWork:
 
     def _term(
         self, b: KernelBuilder, evaluator: Evaluator, node: Node, share_of: Dim | None = None
-    ) -> Term:
+    ) -> ReductionTerm:
         """The term of a reduction by position and row; or its share in a mean of ``share_of``."""
 
         def at(position: Var, row: Index) -> Var:
@@ -261,11 +261,11 @@ class RowWork:
             return term if share_of is None else share(b, term, share_of)
 
         combine = _combine(node)
-        return Term("add" if combine == "deviations" else combine, _term_dtype(node), at)
+        return ReductionTerm("add" if combine == "deviations" else combine, _term_dtype(node), at)
 
     def _deviations(
         self, b: KernelBuilder, evaluator: Evaluator, node: Node, pivot: Var
-    ) -> list[Term]:
+    ) -> list[ReductionTerm]:
         """The terms of the two sums of shifted deviations."""
 
         def at(position: Var, row: Index) -> Var:
@@ -273,7 +273,7 @@ class RowWork:
             return _deviation(b, node, term, pivot)
 
         combines = combinations(self.full[self.axis], "lanes")
-        return [Term(combine, _term_dtype(node), at) for combine in combines]
+        return [ReductionTerm(combine, _term_dtype(node), at) for combine in combines]
 
 
 def _full_index(row: Index, axis: int, position: Var) -> Index:

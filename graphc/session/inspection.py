@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemoryUse:
     """What a program's temporaries take; sizes in bytes at the dims given.
 
     Attributes:
@@ -113,11 +113,11 @@ class Inspected(ABC):
         return "\n".join(map(print_kernel, self.kernels))
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> MemoryUse:
         """Memory of temporaries; for symbolic dims at the sizes planned for."""
         return self.memory_at()
 
-    def memory_at(self, **dims: int) -> Memory:
+    def memory_at(self, **dims: int) -> MemoryUse:
         """Memory of temporaries at given sizes of the symbolic dims.
 
         Raises:
@@ -128,7 +128,7 @@ class Inspected(ABC):
         assert layout is not None
         if not dims:
             solution = layout.solution
-            return Memory(solution.peak, sum(layout.sizes), solution.lower_bound)
+            return MemoryUse(solution.peak, sum(layout.sizes), solution.lower_bound)
         known = [symbol_name(symbol) for symbol in symbols_in(plan)]
         if sorted(dims) != sorted(known):
             given, names = ", ".join(dims), ", ".join(known) or "none"
@@ -146,7 +146,7 @@ class Inspected(ABC):
                 )
         from passes.memory.arena import bytes_at
 
-        return Memory(*bytes_at(plan, dims))
+        return MemoryUse(*bytes_at(plan, dims))
 
     def audit(self, /, *arguments: Any, precision: str = "float64", **named: Any) -> Audit:
         """How far results are from what the program means, line by line; see ``checking.audit``.
@@ -309,4 +309,4 @@ class Inspected(ABC):
         capture(path, Case(self.source, tuple(arrays), states, options, target), outcome)
 
 
-__all__ = ["Inspected", "Memory"]
+__all__ = ["Inspected", "MemoryUse"]

@@ -37,7 +37,7 @@ from passes.rewriting.constants import known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Constant:
+class SharedConstant:
     """All constants of one type and one content.
 
     Attributes:
@@ -49,7 +49,7 @@ class Constant:
     nodes: tuple[Node, ...]
 
 
-Origin: TypeAlias = "Value | Constant"
+Origin: TypeAlias = "Value | SharedConstant"
 
 
 def prune_regions(graph: Graph, context: PassContext) -> Graph:
@@ -95,7 +95,7 @@ class _Level:
     def can_resolve(self, value: Value) -> bool:
         """True if a value that passes through equals one that is here, or a constant."""
         origin = self._origins.of(value)
-        return isinstance(origin, Constant) or origin in self._here
+        return isinstance(origin, SharedConstant) or origin in self._here
 
     def resolve(self, value: Value) -> Value:
         """What stands for a value at this level."""
@@ -105,7 +105,7 @@ class _Level:
         if not self._origins.passes_through(value):
             return value
         origin = self._origins.of(value)
-        if isinstance(origin, Constant) and origin not in self._here:
+        if isinstance(origin, SharedConstant) and origin not in self._here:
             self._here[origin] = self._make(origin)
         return self._here.get(origin, value)
 
@@ -113,7 +113,7 @@ class _Level:
         """The node over what stands for its operands."""
         return node.with_inputs([self.resolve(value) for value in node.inputs])
 
-    def _make(self, constant: Constant) -> Value:
+    def _make(self, constant: SharedConstant) -> Value:
         value: Value | None = None
         for node in constant.nodes:
             operands = () if value is None else (value,)
@@ -187,7 +187,7 @@ class _Rewriter:
                 change.twins[place] = twin
         first: dict[Value, int] = {}
         for place in (*captures(node), *(settled if is_loop(node) else ())):
-            if isinstance(self._origins.of(node.regions[0].inputs[place]), Constant):
+            if isinstance(self._origins.of(node.regions[0].inputs[place]), SharedConstant):
                 continue
             representative = first.setdefault(given[place], place)
             if representative == place:
@@ -260,7 +260,7 @@ class _Origins:
     """The solution of the equations of a graph."""
 
     def __init__(self, graph: Graph, owners: Sequence[Node]) -> None:
-        self._constants: dict[tuple[TensorType, Payload, bool], Constant] = {}
+        self._constants: dict[tuple[TensorType, Payload, bool], SharedConstant] = {}
         self._origin: dict[Value, Origin] = {}
         self._own: set[Value] = set()
         self._read_constants(graph)
@@ -298,7 +298,7 @@ class _Origins:
                 nodes = (source, node)
             payload: Payload = nodes[0].attrs["value"]
             key = (value.type, payload, found.splat)
-            self._origin[value] = self._constants.setdefault(key, Constant(value.type, nodes))
+            self._origin[value] = self._constants.setdefault(key, SharedConstant(value.type, nodes))
 
     def _solve(self) -> None:
         readers: dict[Value, list[_Equation]] = {}

@@ -54,7 +54,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class PassNames:
     """What passes and their decisions are called in options.
 
     Attributes:
@@ -108,11 +108,11 @@ class Names:
         return f"passes are {', '.join(sorted(self.optional))}; docs/rules.md lists the rules"
 
 
-def names_of(steps: Sequence[Step], below: frozenset[str] = frozenset()) -> Names:
+def names_of(steps: Sequence[Step], below: frozenset[str] = frozenset()) -> PassNames:
     """The names of a table; ``below`` are decisions that are taken after it."""
     required = frozenset(step.name for step in steps if step.required)
     optional = frozenset(step.name for step in steps if not step.required)
-    return Names(required, optional, below.union(*(step.parts for step in steps)))
+    return PassNames(required, optional, below.union(*(step.parts for step in steps)))
 
 
 @dataclass(frozen=True, slots=True)

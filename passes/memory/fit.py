@@ -16,7 +16,7 @@ _UNBOUNDED = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class LiveBlocks:
     """Blocks to place, as columns: live during [start, end), positive sizes."""
 
     starts: tuple[int, ...]
@@ -27,9 +27,9 @@ class Blocks:
     def __len__(self) -> int:
         return len(self.sizes)
 
-    def select(self, indices: Sequence[int]) -> Blocks:
+    def select(self, indices: Sequence[int]) -> LiveBlocks:
         """The blocks at `indices`, in that order."""
-        return Blocks(
+        return LiveBlocks(
             tuple(self.starts[i] for i in indices),
             tuple(self.ends[i] for i in indices),
             tuple(self.sizes[i] for i in indices),
@@ -49,7 +49,7 @@ def events(starts: Sequence[int], ends: Sequence[int]) -> Iterator[tuple[int, bo
     return iter(merged)
 
 
-def live_bytes(blocks: Blocks) -> int:
+def live_bytes(blocks: LiveBlocks) -> int:
     """The largest sum of the sizes of blocks that are live at one step."""
     current = largest = 0
     for _, begins, block in events(blocks.starts, blocks.ends):
@@ -58,7 +58,7 @@ def live_bytes(blocks: Blocks) -> int:
     return largest
 
 
-def count_overlaps(blocks: Blocks) -> int:
+def count_overlaps(blocks: LiveBlocks) -> int:
     """The number of pairs of blocks that are live together, without listing them."""
     ends = sorted(blocks.ends)
     return sum(
@@ -66,7 +66,7 @@ def count_overlaps(blocks: Blocks) -> int:
     )
 
 
-def overlaps(blocks: Blocks) -> list[list[int]]:
+def overlaps(blocks: LiveBlocks) -> list[list[int]]:
     """For each block the blocks that are live together with it."""
     neighbours: list[list[int]] = [[] for _ in range(len(blocks))]
     live: dict[int, None] = {}
@@ -81,7 +81,7 @@ def overlaps(blocks: Blocks) -> list[list[int]]:
     return neighbours
 
 
-def components(blocks: Blocks) -> list[list[int]]:
+def components(blocks: LiveBlocks) -> list[list[int]]:
     """Blocks grouped so that no block of one group is live together with one of another."""
     groups: list[list[int]] = []
     reach = -_UNBOUNDED
@@ -93,7 +93,7 @@ def components(blocks: Blocks) -> list[list[int]]:
     return groups
 
 
-def place_in_time(blocks: Blocks, *, reverse: bool = False) -> tuple[list[int], int]:
+def place_in_time(blocks: LiveBlocks, *, reverse: bool = False) -> tuple[list[int], int]:
     """Best fit in time order, as an allocator would at run time: (offsets, steps).
 
     Blocks that start together are placed largest first. `reverse` runs time backwards. Free
@@ -155,7 +155,7 @@ def place_in_time(blocks: Blocks, *, reverse: bool = False) -> tuple[list[int], 
 
 
 def place_in_order(
-    blocks: Blocks, neighbours: Sequence[Sequence[int]], order: Sequence[int]
+    blocks: LiveBlocks, neighbours: Sequence[Sequence[int]], order: Sequence[int]
 ) -> list[int]:
     """Place blocks one after another, each into the tightest gap that its neighbours leave.
 
@@ -182,14 +182,14 @@ def place_in_order(
     return offsets
 
 
-def address_order(blocks: Blocks, offsets: Sequence[int]) -> list[int]:
+def address_order(blocks: LiveBlocks, offsets: Sequence[int]) -> list[int]:
     """Blocks by address; those of size 0 come first at an address, since they fit below any."""
     return sorted(
         range(len(blocks)), key=lambda b: (offsets[b], blocks.sizes[b] > 0, blocks.starts[b], b)
     )
 
 
-def precedence(blocks: Blocks, order: Sequence[int]) -> list[set[int]]:
+def precedence(blocks: LiveBlocks, order: Sequence[int]) -> list[set[int]]:
     """For each block the blocks directly below it: a reduced form of "lives with and is below".
 
     A sweep over time keeps the live blocks in address order. A block that begins gets an edge from

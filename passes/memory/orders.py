@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphc.plan.memory import align_up
-from passes.memory.fit import Blocks, overlaps
+from passes.memory.fit import LiveBlocks, overlaps
 
 MAX_BLOCKS = 200
 """Problems of more blocks are not improved: each trial stacks them all."""
 
 
 def improved_order(
-    sizes: Sequence[Blocks],
+    sizes: Sequence[LiveBlocks],
     bounds: Sequence[int],
     order: Sequence[int],
     slack: float,
@@ -46,13 +46,13 @@ def improved_order(
 class _Search:
     """Trials on one list of blocks; counts the pairs they look at."""
 
-    def __init__(self, sizes: Sequence[Blocks], bounds: Sequence[int]) -> None:
+    def __init__(self, sizes: Sequence[LiveBlocks], bounds: Sequence[int]) -> None:
         self._sizes = sizes
         self._bounds = bounds
         self._neighbours = overlaps(sizes[0])
         self.steps = 0
 
-    def _stacked(self, blocks: Blocks, order: Sequence[int]) -> tuple[list[int], list[int]]:
+    def _stacked(self, blocks: LiveBlocks, order: Sequence[int]) -> tuple[list[int], list[int]]:
         """The end of each block, and the block it lies on (-1: on the ground)."""
         ends, on = [-1] * len(order), [-1] * len(order)
         for block in order:

@@ -24,7 +24,7 @@ from graphc.plan.memory import (
     offsets_for_sizes,
 )
 from passes.memory.fit import (
-    Blocks,
+    LiveBlocks,
     address_order,
     components,
     count_overlaps,
@@ -85,7 +85,7 @@ def solve(
 def _solution(
     problem: MemoryProblem,
     groups: _Groups,
-    everything: Blocks,
+    everything: LiveBlocks,
     order: Sequence[int],
     steps: int,
 ) -> MemorySolution:
@@ -194,18 +194,18 @@ def _alias_groups(problem: MemoryProblem) -> _Groups:
     return _Groups(roots, members)
 
 
-def _blocks(problem: MemoryProblem, groups: _Groups, roots: Sequence[int]) -> Blocks:
+def _blocks(problem: MemoryProblem, groups: _Groups, roots: Sequence[int]) -> LiveBlocks:
     """One block for each group: its whole interval, its largest size and alignment."""
     members = [[problem.buffers[member] for member in groups.members[root]] for root in roots]
     if all(len(group) == 1 for group in members):
         alone = [buffer for (buffer,) in members]
-        return Blocks(
+        return LiveBlocks(
             tuple([buffer.start for buffer in alone]),
             tuple([buffer.end for buffer in alone]),
             tuple([buffer.size for buffer in alone]),
             tuple([buffer.alignment for buffer in alone]),
         )
-    return Blocks(
+    return LiveBlocks(
         tuple(min(buffer.start for buffer in group) for group in members),
         tuple(max(buffer.end for buffer in group) for group in members),
         tuple(max(buffer.size for buffer in group) for group in members),
@@ -249,7 +249,7 @@ def _lower_bound(problem: MemoryProblem, groups: _Groups) -> int:
 
 
 def _place(
-    blocks: Blocks, effort: int, slack: float, effort_per_byte: int | None
+    blocks: LiveBlocks, effort: int, slack: float, effort_per_byte: int | None
 ) -> tuple[list[int], int]:
     """Offsets of blocks of positive size, and the work done."""
     if not len(blocks):
@@ -257,7 +257,7 @@ def _place(
     # Every block but the topmost is in effect rounded up to the alignment that all share.
     step = min(blocks.alignments)
     bound = live_bytes(
-        Blocks(
+        LiveBlocks(
             blocks.starts, blocks.ends,
             tuple(align_up(size, step) for size in blocks.sizes), blocks.alignments,
         )
@@ -296,7 +296,7 @@ def _place(
 
 
 def _refine(
-    blocks: Blocks, offsets: list[int], acceptable: int, budget: Effort
+    blocks: LiveBlocks, offsets: list[int], acceptable: int, budget: Effort
 ) -> tuple[list[int], int]:
     """Better offsets for blocks of which the greedy fits in time order took too much."""
     neighbours = overlaps(blocks)

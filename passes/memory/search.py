@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphc.plan.memory import align_up
-from passes.memory.fit import Blocks, place_in_order
+from passes.memory.fit import LiveBlocks, place_in_order
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -78,7 +78,7 @@ class Sections:
     overlap: NDArray[np.bool_]
 
 
-def sections_of(blocks: Blocks) -> Sections:
+def sections_of(blocks: LiveBlocks) -> Sections:
     """Sections of a problem: a start counts only if some block ends before the next start."""
     # not numpy.unique, which brings in masked arrays: a megabyte of memory and 10 ms
     starts = np.array(sorted(set(blocks.starts)), np.int64)
@@ -310,7 +310,7 @@ def _place(
 
 
 def improve(
-    blocks: Blocks,
+    blocks: LiveBlocks,
     neighbours: Sequence[Sequence[int]],
     offsets: list[int],
     target: int,

@@ -40,7 +40,7 @@ from graphc.ops.nn.layers import log_softmax_op, softplus
 from graphc.ops.pointwise.logic import bitwise_and, equal, where
 from graphc.ops.pointwise.math import logaddexp
 from graphc.ops.reduce.statistics import logsumexp_op, shares_of_infinite
-from passes.stability.terms import MAXIMUM_LOGS, Exponent, Term, Terms, added, alike, merged, size
+from passes.stability.terms import MOST_LOGS, Exponent, ExpTerm, Terms, added, alike, merged, size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +56,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pair:
+class ExponentPair:
     """What a log is the logaddexp of: two different exponents, the second one perhaps 0."""
 
     left: Exponent
@@ -64,7 +64,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class View:
+class Move:
     """An op that picks or moves elements of its first operand.
 
     Attributes:
@@ -81,16 +81,16 @@ class View:
     inverse: object = None
 
 
-def reshaping(source: Shape, shape: Shape) -> View:
+def reshaping(source: Shape, shape: Shape) -> Move:
     """The view that gives another shape."""
-    return View(reshape_op, shape, source, lambda value: with_shape(value, shape, ()))
+    return Move(reshape_op, shape, source, lambda value: with_shape(value, shape, ()))
 
 
 def node_view(
     op: OpDef, others: Sequence[Value], attrs: attributes.Attributes, source: Shape
-) -> View:
+) -> Move:
     """The view that an application of slice, transpose, take or take_along_axis is."""
-    return View(
+    return Move(
         op,
         _view_key(others, attrs),
         source,
@@ -152,14 +152,14 @@ class Logs:
 
     def __init__(self) -> None:
         self._views: dict[tuple[Value, OpDef, object], Value] = {}
-        self._made: dict[Value, tuple[View, Value]] = {}
+        self._made: dict[Value, tuple[Move, Value]] = {}
         self._sums: dict[tuple[Value, tuple[int, ...]], Value] = {}
         self._pairs: dict[frozenset[frozenset[tuple[Value, int]]], Value] = {}
         self._made_pairs: dict[Value, Value] = {}
         self._gaps: dict[Value, Value] = {}
         self._renamed: dict[Value, Value] = {}
         self.rows: dict[Value, Row] = {}
-        self.pairs: dict[Value, Pair] = {}
+        self.pairs: dict[Value, ExponentPair] = {}
         self.shifts: dict[Value, Row] = {}
 
     def rename(self, old: Value, new: Value) -> None:
@@ -170,7 +170,7 @@ class Logs:
         """The value that stands in the graph for a log."""
         return self._renamed.get(value, value)
 
-    def view(self, view: View, value: Value) -> Value:
+    def view(self, view: Move, value: Value) -> Value:
         """What the view picks of a log of the view's source shape."""
         if view.op is reshape_op and value in self._made:
             inner, origin = self._made[value]
@@ -198,7 +198,7 @@ class Logs:
             value = self.view(reshaping(value.shape, tail), value)
         if value.shape == shape:
             return value
-        view = View(_BROADCAST, shape, value.shape, lambda source: broadcast_to(source, shape))
+        view = Move(_BROADCAST, shape, value.shape, lambda source: broadcast_to(source, shape))
         return self.view(view, value)
 
     def plain(self, value: Value) -> Value:
@@ -211,7 +211,7 @@ class Logs:
             value = source
         return value
 
-    def undo(self, view: View, value: Value) -> Value | None:
+    def undo(self, view: Move, value: Value) -> Value | None:
         """The log that the view picked this one of, None if it did not."""
         made = self._made.get(value)
         if made is None:
@@ -239,9 +239,9 @@ class Logs:
         origin = self.origin(log)[0]
         return not any(origin in made for made in (self.rows, self.pairs, self.shifts))
 
-    def origin(self, value: Value) -> tuple[Value, list[View]]:
+    def origin(self, value: Value) -> tuple[Value, list[Move]]:
         """What a log is picked of, and by which views, the first one first."""
-        views: list[View] = []
+        views: list[Move] = []
         while value in self._made:
             view, value = self._made[value]
             views.append(view)
@@ -259,7 +259,7 @@ class Logs:
             shape = broadcast_shapes(*(value.shape for value in values))
             made = Value(TensorType(values[0].dtype, shape))
             self._pairs[place] = made
-            self.pairs[made] = Pair(left, right)
+            self.pairs[made] = ExponentPair(left, right)
         return self._pairs[place]
 
     def exponent(self, logs: Exponent, like_: Value) -> Value:
@@ -283,7 +283,7 @@ class Logs:
     def _parted(self, logs: Exponent) -> tuple[list[tuple[Value, int]], Exponent]:
         """Logarithms of parts of wholes inside an exponent, each with its count, and the rest."""
         rest, parts = dict(logs), list[tuple[Value, int]]()
-        for whole in [log for log in logs if log in self.pairs and abs(logs[log]) <= MAXIMUM_LOGS]:
+        for whole in [log for log in logs if log in self.pairs and abs(logs[log]) <= MOST_LOGS]:
             pair, sign = self.pairs[whole], 1 if logs[whole] > 0 else -1
             for _ in range(abs(logs[whole])):
                 without = added(rest, {whole: 1}, -sign)
@@ -392,7 +392,7 @@ class Logs:
         for whole in [log for log in logs if log in self.pairs]:
             pair = self.pairs[whole]
             count = -rest.pop(whole)
-            if not 0 < count <= MAXIMUM_LOGS:
+            if not 0 < count <= MOST_LOGS:
                 return [], logs
             for _ in range(count):
                 ends = [added(rest, end, -1) for end in (pair.left, pair.right)]
@@ -402,7 +402,7 @@ class Logs:
                 found.append(PairShare(whole, left))
         for one, other in itertools.permutations(dict(rest), 2):
             count = min(rest.get(one, 0), -rest.get(other, 0))
-            share = self._share({one: 1, other: -1}) if 0 < count <= MAXIMUM_LOGS else None
+            share = self._share({one: 1, other: -1}) if 0 < count <= MOST_LOGS else None
             if share is not None and share.part is one:
                 found += [share] * count
                 rest = added(rest, {one: count, other: -count}, -1)
@@ -415,7 +415,7 @@ class Logs:
         pair = self.pairs[share.whole]
         return added(pair.left if share.left else pair.right, {share.whole: 1}, -1)
 
-    def total(self, terms: Sequence[Term], beside: Value) -> Terms:
+    def total(self, terms: Sequence[ExpTerm], beside: Value) -> Terms:
         """The sum of terms; a whole less one part of a pair is the other part."""
         result = list(merged(terms, partial(like, 1, beside)))
         # Each success leaves one term less.
@@ -426,7 +426,7 @@ class Logs:
             result.append(replace(whole, logs=rest, depth=depth, summed=True))
         return tuple(result)
 
-    def _complement(self, terms: Sequence[Term]) -> tuple[Term, Term, Exponent] | None:
+    def _complement(self, terms: Sequence[ExpTerm]) -> tuple[ExpTerm, ExpTerm, Exponent] | None:
         """Two terms, the second one a part of the first and subtracted, and what is left."""
         for whole, less in itertools.permutations(terms, 2):
             if whole.sign == less.sign or not alike((whole, less)):
@@ -439,7 +439,7 @@ class Logs:
                 return whole, less, added(whole.logs, other)
         return None
 
-    def single(self, terms: Terms) -> Term | None:
+    def single(self, terms: Terms) -> ExpTerm | None:
         """Terms as one term: two exponentials are the logaddexp of their exponents."""
         if len(terms) == 1:
             return terms[0]
@@ -486,7 +486,7 @@ class Share:
     part: Value
     whole: Value
     row: Row
-    views: list[View] | None
+    views: list[Move] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,7 +17,7 @@ from graphc.ops.nn.layers import softmax_op
 from graphc.ops.pointwise.arithmetic import guarded_multiply
 from graphc.ops.pointwise.math import exp, sigmoid
 from passes.stability.log_domain import Logs, PairShare, Share
-from passes.stability.terms import Exponent, Term, Terms, added
+from passes.stability.terms import Exponent, ExpTerm, Terms, added
 
 
 def has_parts(logs: Logs, exponent: Exponent) -> bool:
@@ -54,7 +54,7 @@ def part_of(logs: Logs, exponent: Exponent, like_: Value, *, finite: bool = Fals
     return like(1, like_) if part is None else part
 
 
-def scaled(term: Term, part: Value) -> Value:
+def scaled(term: ExpTerm, part: Value) -> Value:
     """The term's factor times something."""
     if term.factor is None:
         return part
@@ -62,7 +62,7 @@ def scaled(term: Term, part: Value) -> Value:
     return guarded_multiply(factor, part) if term.guarded else factor * part
 
 
-def added_up(terms: Sequence[Term], made: Callable[[Term], Value]) -> Value:
+def added_up(terms: Sequence[ExpTerm], made: Callable[[ExpTerm], Value]) -> Value:
     """The sum of what is made of terms, their signs apart; those above 0 come first."""
     total: Value | None = None
     for term in sorted(terms, key=lambda term: -term.sign):
@@ -113,11 +113,11 @@ def apart(
 
 def _apart(
     logs: Logs,
-    term: Term,
+    term: ExpTerm,
     source: Value,
     stays: Callable[[Value], bool],
     axes: tuple[int, ...] | None,
-) -> Term | None:
+) -> ExpTerm | None:
     if all(map(stays, term.logs)):
         return term
     part = dict[Value, int]()
@@ -147,19 +147,19 @@ def _apart(
 
 def compacted(logs: Logs, terms: Terms, like_: Value) -> Terms:
     """The same in fewer terms: parts of wholes go into factors, and what is left is merged."""
-    groups: dict[tuple[object, bool], list[tuple[Term, Exponent]]] = {}
+    groups: dict[tuple[object, bool], list[tuple[ExpTerm, Exponent]]] = {}
     for term in terms:
         rest = logs.parted(term.logs)[1]
         groups.setdefault((frozenset(rest.items()), term.guarded), []).append((term, rest))
     return tuple(_merged(logs, group, like_) for group in groups.values())
 
 
-def _merged(logs: Logs, group: list[tuple[Term, Exponent]], like_: Value) -> Term:
+def _merged(logs: Logs, group: list[tuple[ExpTerm, Exponent]], like_: Value) -> ExpTerm:
     first, rest = group[0]
     if len(group) == 1:
         return first
 
-    def product(term: Term) -> Value:
+    def product(term: ExpTerm) -> Value:
         part = part_of(logs, added(term.logs, rest, -1), like_, finite=term.guarded)
         return scaled(term, part)
 

@@ -27,7 +27,7 @@ from passes.stability.log_domain import shaped
 from passes.stability.log_parts import added_up, has_parts, part_of, scaled
 from passes.stability.scaled_norms import NAME as ROOTS
 from passes.stability.scaled_norms import scale_roots
-from passes.stability.terms import Term, Terms, alike
+from passes.stability.terms import ExpTerm, Terms, alike
 from passes.stability.transfer import Describer
 
 PARTS = frozenset({"softmax", "log-sum-exp", "sigmoid", "softplus", ROOTS}) | STABILITY.names
@@ -111,7 +111,7 @@ class _Stabilizer:
         """The logarithm of one term is its exponent and the logarithm of its factor."""
         terms = self.terms[node.inputs[0]]
         if node.op is log1p_op:
-            terms = self.logs.total((*terms, Term({})), node.output)
+            terms = self.logs.total((*terms, ExpTerm({})), node.output)
         term = self.logs.single(terms)
         # The logarithm of an exponential alone is left: it is spelled to overflow.
         if term is None or not term.summed or term.sign < 0 or not term.logs:
@@ -146,17 +146,17 @@ class _Stabilizer:
         total = added_up(terms, lambda term: make(term, like_))
         return scaled(terms[0], total) if common else total
 
-    def product_of(self, term: Term, like_: Value) -> Value:
+    def product_of(self, term: ExpTerm, like_: Value) -> Value:
         """A term, its sign apart."""
         if not term.logs and term.factor is not None:
             return term.factor()
         return scaled(term, self.part_of(term, like_))
 
-    def part_of(self, term: Term, like_: Value) -> Value:
+    def part_of(self, term: ExpTerm, like_: Value) -> Value:
         """The exponential of a stable term."""
         return part_of(self.logs, term.logs, like_, finite=term.guarded)
 
-    def log_of(self, term: Term, like_: Value) -> Value:
+    def log_of(self, term: ExpTerm, like_: Value) -> Value:
         """The logarithm of a term without its factor; of a part of a whole without cancellation."""
         total: Value | None = None
         for share in self.logs.shares(term.logs) or ():

@@ -17,13 +17,13 @@ Factor: TypeAlias = Callable[[], Value]
 """Makes the factor when it is wanted: most descriptions are never turned into nodes."""
 
 MAXIMUM_TERMS = 4
-MAXIMUM_LOGS = 6
+MOST_LOGS = 6
 MAXIMUM_DEPTH = 32
 """How many factors may be waiting to be made inside each other."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Term:
+class ExpTerm:
     """sign * factor * exp(sum of count * log).
 
     Attributes:
@@ -48,7 +48,7 @@ class Term:
         return self.factor is None and self.sign == 1
 
 
-Terms: TypeAlias = tuple[Term, ...]
+Terms: TypeAlias = tuple[ExpTerm, ...]
 
 
 def size(logs: Exponent) -> int:
@@ -68,9 +68,9 @@ def added(a: Exponent, b: Exponent, sign: int = 1) -> dict[Value, int]:
     return result
 
 
-def merged(terms: Sequence[Term], one: Factor) -> Terms:
+def merged(terms: Sequence[ExpTerm], one: Factor) -> Terms:
     """Terms of one exponent are one term."""
-    result: list[Term] = []
+    result: list[ExpTerm] = []
     for term in terms:
         for place, other in enumerate(result):
             if term.logs == other.logs:
@@ -81,9 +81,9 @@ def merged(terms: Sequence[Term], one: Factor) -> Terms:
     return tuple(result)
 
 
-def _joined(a: Term, b: Term, one: Factor) -> Term:
+def _joined(a: ExpTerm, b: ExpTerm, one: Factor) -> ExpTerm:
     left, right = a.factor or one, b.factor or one
-    return Term(
+    return ExpTerm(
         a.logs,
         (lambda: left() + right()) if a.sign == b.sign else (lambda: left() - right()),
         1 + max(a.depth, b.depth),
@@ -103,5 +103,5 @@ def small(terms: Terms) -> bool:
     """Whether a description is worth keeping."""
     return (
         0 < len(terms) <= MAXIMUM_TERMS
-        and all(len(t.logs) <= MAXIMUM_LOGS and t.depth <= MAXIMUM_DEPTH for t in terms)
+        and all(len(t.logs) <= MOST_LOGS and t.depth <= MAXIMUM_DEPTH for t in terms)
     )

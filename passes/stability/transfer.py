@@ -43,15 +43,23 @@ from passes.rewriting.constants import known
 from passes.stability.log_domain import (
     VIEWS,
     Logs,
+    Move,
     Row,
-    View,
     fits,
     node_view,
     reshaping,
     shaped,
 )
 from passes.stability.log_parts import apart, compacted, is_flat
-from passes.stability.terms import MAXIMUM_TERMS, Exponent, Factor, Term, Terms, added, small
+from passes.stability.terms import (
+    MAXIMUM_TERMS,
+    Exponent,
+    ExpTerm,
+    Factor,
+    Terms,
+    added,
+    small,
+)
 
 MAXIMUM_STEPS = 4
 """Through how many ops the largest element of a row is looked for."""
@@ -89,13 +97,13 @@ class Describer:
             found = self._plain[value] = (self._factor(value),)
         return found
 
-    def _factor(self, value: Value) -> Term:
+    def _factor(self, value: Value) -> ExpTerm:
         constant = known(value, self.editor.producer)
         if constant is not None and constant.single:
             element = constant.array.reshape(())
             if abs(element) == 1:
-                return Term({}, sign=int(element))
-        return Term({}, partial(self.now, value))
+                return ExpTerm({}, sign=int(element))
+        return ExpTerm({}, partial(self.now, value))
 
     def now(self, value: Value) -> Value:
         """The value, or what has taken its place."""
@@ -135,7 +143,7 @@ class Describer:
             made: Factor | None = None
             if term.factor is not None or not bare:
                 made = partial(_applied, self.full(term.factor, source), factor)
-            result.append(Term(logs, made, term.depth + 1, term.guarded, term.summed, term.sign))
+            result.append(ExpTerm(logs, made, term.depth + 1, term.guarded, term.summed, term.sign))
         return tuple(result)
 
     def _through(self, logs: Exponent, log: Callable[[Value], Value | None]) -> Exponent | None:
@@ -179,8 +187,8 @@ def _exp(s: Describer, node: Node) -> Terms:
         if row is not None and row.value is origin and is_flat(shift, origin.shape, row.axes):
             shift = s.logs.plain(shift)
             s.logs.shifts[shift] = row
-            return (Term({origin: 1, shift: -1}),)
-    return (Term({value: 1}),)
+            return (ExpTerm({origin: 1, shift: -1}),)
+    return (ExpTerm({value: 1}),)
 
 
 def _largest(s: Describer, value: Value) -> Row | None:
@@ -208,12 +216,12 @@ def _is_finite(s: Describer, mask: Value, value: Value) -> bool:
 
 def _softmax(s: Describer, node: Node) -> Terms:
     value = s.now(node.inputs[0])
-    return (Term({value: 1, s.logs.sum(value, node.attrs["axes"]): -1}, summed=True),)
+    return (ExpTerm({value: 1, s.logs.sum(value, node.attrs["axes"]): -1}, summed=True),)
 
 
 def _sigmoid(s: Describer, node: Node) -> Terms:
     value = s.now(node.inputs[0])
-    return (Term({value: 1, s.logs.pair({value: 1}, {}): -1}, summed=True),)
+    return (ExpTerm({value: 1, s.logs.pair({value: 1}, {}): -1}, summed=True),)
 
 
 def _scaled(factor: Factor | None, other: Factor | None, by: Callable[[Value, Value], Value],
@@ -236,7 +244,7 @@ def _product(s: Describer, node: Node) -> Terms | None:
         return None
     by = guarded_multiply if guarded else _times
     return tuple(
-        Term(
+        ExpTerm(
             added(a.logs, b.logs),
             _scaled(a.factor, b.factor, by),
             1 + max(a.depth, b.depth),
@@ -260,14 +268,14 @@ def _quotient(s: Describer, node: Node) -> Terms | None:
         return None
     one = partial(like, 1, node.output)
 
-    def factor(term: Term) -> Factor | None:
+    def factor(term: ExpTerm) -> Factor | None:
         if divisor.factor is None:
             return term.factor
         upper, lower = term.factor or one, divisor.factor
         return lambda: upper() / lower()
 
     return tuple(
-        Term(
+        ExpTerm(
             added(term.logs, divisor.logs, -1),
             factor(term),
             1 + max(term.depth, divisor.depth),
@@ -324,7 +332,7 @@ def _reduced(s: Describer, node: Node) -> Terms | None:
     for log, count in {**shifts, total: 1}.items():
         kept = log if keep else _dropped(s, log, source.shape, axes)
         result[s.logs.plain(kept)] = count
-    return (Term(result, summed=True),)
+    return (ExpTerm(result, summed=True),)
 
 
 def _averaged(s: Describer, node: Node) -> Terms | None:
@@ -371,7 +379,7 @@ def _spread(s: Describer, node: Node) -> Terms:
     return s.of(node.inputs[0])
 
 
-def _viewed(s: Describer, node: Node, view: View) -> Terms | None:
+def _viewed(s: Describer, node: Node, view: Move) -> Terms | None:
     source = node.inputs[0]
 
     def pick(log: Value) -> Value:
@@ -394,7 +402,7 @@ def _view(s: Describer, node: Node) -> Terms | None:
 def _placed(
     s: Describer,
     source: Value,
-    view: View,
+    view: Move,
     axes: Sequence[int],
     place: Callable[[Value], Value],
 ) -> Terms | None:

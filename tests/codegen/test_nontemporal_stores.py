@@ -12,7 +12,7 @@ from schedules import schedules_of
 import graphc as gx
 from graphc.base.target import Target, host, named
 from graphc.base.tuning.machine import Tuning
-from graphc.base.tuning.tasks import Tasks
+from graphc.base.tuning.tasks import TaskTuning
 
 pytestmark = pytest.mark.check_mode
 
@@ -149,8 +149,8 @@ def test_tiles_write_no_parts_of_lines_past_the_caches(known: bool) -> None:
 @pytest.fixture
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads share even tiny kernels."""
-    monkeypatch.setattr(Tasks, "serial_work", 1)
-    monkeypatch.setattr(Tasks, "task_work", 1)
+    monkeypatch.setattr(TaskTuning, "serial_work", 1)
+    monkeypatch.setattr(TaskTuning, "task_work", 1)
 
 
 @pytest.mark.usefixtures("eager", "small_tasks")

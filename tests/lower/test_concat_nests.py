@@ -10,7 +10,7 @@ import pytest
 
 import graphc as gx
 from graphc.base.options import Options
-from graphc.base.tuning.fusion import Fusion
+from graphc.base.tuning.fusion import FusionTuning
 from graphc.checking.compare import same_bits
 from graphc.checking.interpreter import evaluate
 from graphc.kernel.ir import Kernel, walk
@@ -119,7 +119,7 @@ def test_sizes_known_at_run_time(axis: int) -> None:
 
 def test_pieces_of_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """A concatenation that is a piece itself, along another axis, is written by its nests."""
-    monkeypatch.setattr(Fusion, "slice_bytes", 0)
+    monkeypatch.setattr(FusionTuning, "slice_bytes", 0)
     with gx.Graph() as graph:
         x, y = p("n", 4), p("n", 3)
         inner = gx.concatenate([x, y, x], 1)

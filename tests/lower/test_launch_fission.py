@@ -10,8 +10,8 @@ import pytest
 
 import graphc as gx
 from graphc.base.target import host
-from graphc.base.tuning.sharing import Sharing
-from graphc.base.tuning.tasks import Tasks
+from graphc.base.tuning.sharing import SharingTuning
+from graphc.base.tuning.tasks import TaskTuning
 from graphc.ir.dims.expressions import ceil_div, evaluate, symbol
 from graphc.ir.dtypes import float32, int64
 from graphc.ir.types import TensorType
@@ -29,7 +29,7 @@ SIZE = 50
 
 @pytest.fixture(autouse=True)
 def _everything_is_worth_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Tasks, "serial_work", 1)
+    monkeypatch.setattr(TaskTuning, "serial_work", 1)
 
 
 def scaled_by_sum(b: KernelBuilder, n: Any) -> None:
@@ -145,7 +145,7 @@ def test_roles_of_what_is_handed_on() -> None:
 
 
 def test_small_kernels_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Tasks, "serial_work", 10**12)
+    monkeypatch.setattr(TaskTuning, "serial_work", 10**12)
     for make in (scaled_by_sum, through_scratch, two_halves):
         assert len(series_of(built(make)).members) == 1
 
@@ -165,7 +165,7 @@ def test_one_likely_block_is_not_worth_a_launch(monkeypatch: pytest.MonkeyPatch)
                 b.store(y, place, b.apply("multiply", b.load(x, place), scope.results[0]))
 
     assert len(series_of(built(in_blocks, symbol("n"))).members) == 1
-    monkeypatch.setattr(Sharing, "large_size", 20_000)
+    monkeypatch.setattr(SharingTuning, "large_size", 20_000)
     assert len(series_of(built(in_blocks, symbol("n"))).members) == 2
 
 

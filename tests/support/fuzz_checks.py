@@ -21,8 +21,8 @@ from task_sizes import group_small_work, share_small_work
 
 import graphc as gx
 from graphc.base.options import FAST_MATH
-from graphc.base.tuning.fusion import Fusion, Memory
-from graphc.base.tuning.sharing import Sharing
+from graphc.base.tuning.fusion import FusionTuning, MemoryTuning
+from graphc.base.tuning.sharing import SharingTuning
 from graphc.checking.interpreter import bind_dims, evaluate, evaluate_node
 from graphc.ir.dims.expressions import compare
 from graphc.ir.graph import Graph
@@ -68,7 +68,7 @@ def everything_is_shared(patch: pytest.MonkeyPatch) -> None:
         ("grouped_terms", 1), ("least_groups", 0), ("group_levels", 1), ("many_groups", 2),
         ("extremes_together", 4),
     ):  # fmt: skip
-        patch.setattr(Sharing, name, small)
+        patch.setattr(SharingTuning, name, small)
 
 
 def check_threads(recipe: Recipe, program: Program | None = None) -> None:
@@ -99,7 +99,7 @@ def check_states(recipe: Recipe) -> None:
     off = {OPTIONAL[recipe.seed % len(OPTIONAL)]}
     strict = partial(gx.Options, numerics="strict")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Memory, "renewal_bytes", 0)
+        patch.setattr(MemoryTuning, "renewal_bytes", 0)
         exact = [
             strict(verify=True), strict(shuffle_seed=recipe.seed, verify=True),
             strict(off=off, fuel=recipe.seed % 50),
@@ -124,7 +124,7 @@ def check_states_of_libraries(recipe: Recipe, folder: Path) -> None:
     """The program of a library computes what that of a session does, and leaves the same state."""
     program = build_of(recipe, STATEFUL)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Memory, "renewal_bytes", 0)
+        patch.setattr(MemoryTuning, "renewal_bytes", 0)
         session = gx.Session(program.graph)
         executable = session.compile([*program.fetches, *program.effects], [*program.feeds])
         gx.aot.compile(executable, folder, kind="package", freeze=False)
@@ -215,7 +215,7 @@ def assert_near(node: Any, given: Any, reference: Any, operands: list[Any]) -> N
 def check_joins(recipe: Recipe) -> None:
     """Pieces are computed in place however small they are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Fusion, "slice_bytes", 0)
+        patch.setattr(FusionTuning, "slice_bytes", 0)
         check_exact_passes(recipe, build_of(recipe, JOINING))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from graphc.aot.tables import SLOT_FIELDS, LibraryTables
 from graphc.base.target import CACHE_LINE
-from graphc.codegen.llvm.routine import Layout
+from graphc.codegen.llvm.routine import RecordLayout
 from graphc.codegen.llvm.types import I64, PTR
 from graphc.plan.abi import CUT_FIELDS, GROUP_FIELDS, IDLE_FIELDS, STEP_FIELDS, STEP_WORDS
 
@@ -49,7 +49,7 @@ _TABLES = (
     "output_bytes_at", "variables_at", "shapes_at",
 )  # fmt: skip
 
-PROGRAM = Layout(
+PROGRAM = RecordLayout(
     "program", dict.fromkeys(_COUNTS, I64) | dict.fromkeys(_TABLES, PTR)
 )
 """A program: how much there is of everything; then what computes the sizes, the table of kernels'
@@ -66,7 +66,7 @@ _AREAS = {
     "current": "variables", "spare": "variables",
 }  # fmt: skip
 
-CONTEXT = Layout(
+CONTEXT = RecordLayout(
     "context",
     {"program": PTR, "memory": PTR, "weights": PTR, "mapped": I64, "threads": I64, "bound": I64,
      "peak": I64, "message": PTR, "status": PTR}

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Fusion(NamedTuple):
+class FusionTuning(NamedTuple):
     """What becomes one kernel."""
 
     most_nodes: int = 96
@@ -56,7 +56,7 @@ class Fusion(NamedTuple):
     nothing."""
 
 
-class Memory(NamedTuple):
+class MemoryTuning(NamedTuple):
     """What is kept, and what lies where something lay before."""
 
     given_up_bytes: int = 64 << 10
@@ -77,8 +77,8 @@ class Memory(NamedTuple):
     multiply."""
 
 
-FUSION = Fusion()
-MEMORY = Memory()
+FUSION = FusionTuning()
+MEMORY = MemoryTuning()
 
 
-__all__ = ["FUSION", "MEMORY", "Fusion", "Memory"]
+__all__ = ["FUSION", "MEMORY", "FusionTuning", "MemoryTuning"]

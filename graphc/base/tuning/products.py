@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 
-class Products(NamedTuple):
+class ProductTuning(NamedTuple):
     """Sizes of blocks, and which way a product goes."""
 
     # --- the work behind a product, by blocks ---
@@ -136,7 +136,7 @@ class Products(NamedTuple):
     """Bytes of each row of a block of integers."""
 
 
-PRODUCTS = Products()
+PRODUCTS = ProductTuning()
 
 
-__all__ = ["PRODUCTS", "Products"]
+__all__ = ["PRODUCTS", "ProductTuning"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Routines(NamedTuple):
+class RoutineTuning(NamedTuple):
     """Sizes in elements; costs in picoseconds of one core, by which rows are shared by threads."""
 
     quick_words: int = 2048
@@ -51,7 +51,7 @@ class Routines(NamedTuple):
     """And an inner step of it."""
 
 
-ROUTINES = Routines()
+ROUTINES = RoutineTuning()
 
 
-__all__ = ["ROUTINES", "Routines"]
+__all__ = ["ROUTINES", "RoutineTuning"]

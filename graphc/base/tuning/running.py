@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Running(NamedTuple):
+class RunningTuning(NamedTuple):
     """What trades the first answer, memory and the time of a run."""
 
     two_programs_nodes: int = 256
@@ -23,7 +23,7 @@ class Running(NamedTuple):
     """Sizes of blocks are multiples of this, so that sizes that hardly differ share blocks."""
 
 
-RUNNING = Running()
+RUNNING = RunningTuning()
 
 
-__all__ = ["RUNNING", "Running"]
+__all__ = ["RUNNING", "RunningTuning"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Costs(NamedTuple):
+class CostTuning(NamedTuple):
     """Picoseconds of work, of one core at 3 to 4 GHz with wide vectors, right within a factor of
     two or so."""
 
@@ -41,7 +41,7 @@ class Costs(NamedTuple):
     multiply."""
 
 
-class Sharing(NamedTuple):
+class SharingTuning(NamedTuple):
     """How the iterations of one kernel are divided into ranges that threads share."""
 
     column_block: int = 64
@@ -90,7 +90,7 @@ class Sharing(NamedTuple):
     """Elements of a row among which the first extreme is looked for at a time."""
 
 
-class Concurrency(NamedTuple):
+class ConcurrencyTuning(NamedTuple):
     """Which launches run concurrently, each thread taking some."""
 
     shared_work: int = 100_000_000
@@ -144,9 +144,9 @@ class Concurrency(NamedTuple):
     in order by themselves, and what came first goes first."""
 
 
-COSTS = Costs()
-SHARING = Sharing()
-CONCURRENCY = Concurrency()
+COSTS = CostTuning()
+SHARING = SharingTuning()
+CONCURRENCY = ConcurrencyTuning()
 
 
-__all__ = ["CONCURRENCY", "COSTS", "SHARING", "Concurrency", "Costs", "Sharing"]
+__all__ = ["CONCURRENCY", "COSTS", "SHARING", "ConcurrencyTuning", "CostTuning", "SharingTuning"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Tasks(NamedTuple):
+class TaskTuning(NamedTuple):
     """Task sizes and waiting. A named tuple: it is made in a tenth of the time of a dataclass."""
 
     serial_work: int = 12_000_000
@@ -51,8 +51,8 @@ class Tasks(NamedTuple):
     """Picoseconds that a copy between slots takes for a byte."""
 
 
-TASKS = Tasks()
+TASKS = TaskTuning()
 """The figures, the same on every target."""
 
 
-__all__ = ["TASKS", "Tasks"]
+__all__ = ["TASKS", "TaskTuning"]

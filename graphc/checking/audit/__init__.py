@@ -20,7 +20,7 @@ from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.checking.audit.double_double import DoubleDoubleShadow
 from graphc.checking.audit.measure import ulp_errors
-from graphc.checking.audit.native import Native, strict
+from graphc.checking.audit.native import PartCompiler, strict
 from graphc.checking.audit.report import Audit, Contribution, Event, LineError, ResultError
 from graphc.checking.audit.run import Pair, ShadowRun
 from graphc.checking.audit.shadow import Doubles, DoubleShadow, Shadow
@@ -60,7 +60,7 @@ def audit(
     shadow = _shadow(precision)
     outputs = compiled.program.run(arrays)
     source = extraction.graph
-    native = Native(options, compiled.target, dict(zip(source.inputs, arrays, strict=True)))
+    native = PartCompiler(options, compiled.target, dict(zip(source.inputs, arrays, strict=True)))
     run = ShadowRun(native, shadow)
     pairs = run.walk(source, [run.pair(np.asarray(array)) for array in arrays])
     measured = _Results(shadow, pairs)

@@ -70,7 +70,7 @@ def is_constant(node: Node) -> bool:
     return node.op is constant_op
 
 
-class Native:
+class PartCompiler:
     """Cuts graphs and regions into parts and compiles them, each once."""
 
     def __init__(self, options: Options, target: Target, arguments: Mapping[Value, Array]) -> None:

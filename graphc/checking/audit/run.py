@@ -15,7 +15,7 @@ import numpy as np
 from graphc.base.errors import GraphcError, UnsupportedError
 from graphc.base.source import Location
 from graphc.checking.audit.measure import Finding, cancellation, findings, first_index, ulp_errors
-from graphc.checking.audit.native import Native, is_constant
+from graphc.checking.audit.native import PartCompiler, is_constant
 from graphc.checking.audit.report import Event, LineError
 from graphc.checking.audit.shadow import Shadow, Wide, is_float, sum_of_magnitudes
 from graphc.checking.interpreter import bind_dims
@@ -58,7 +58,7 @@ class ShadowRun:
         unmeasured: float values as precise as the shadow.
     """
 
-    def __init__(self, native: Native, shadow: Shadow) -> None:
+    def __init__(self, native: PartCompiler, shadow: Shadow) -> None:
         self._native = native
         self._shadow = shadow
         self._tallies: dict[tuple[str, int] | None, _Tally] = {}

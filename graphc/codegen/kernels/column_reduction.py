@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from graphc.codegen.kernels.conditional_reduction import emit_reduce
-from graphc.codegen.kernels.lane_values import Linear
+from graphc.codegen.kernels.lane_values import LinearLanes
 from graphc.codegen.kernels.loads_stores import prefetch_loads
 from graphc.codegen.kernels.reduction import (
     State,
@@ -100,7 +100,7 @@ class _Stripes:
         whole = lower + count
         k.lanes = self.width
         with e.loop(lower, whole, self.width) as loop:
-            k.bind(self.statement.index, Linear(loop.index, e.const(1)))
+            k.bind(self.statement.index, LinearLanes(loop.index, e.const(1)))
             body(loop.index - lower)
         k.lanes = 1
         extent = self.statement.extent

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from graphc.codegen.kernels.lane_values import Binding, Linear, Pattern, Repeated
+from graphc.codegen.kernels.lane_values import Binding, KnownLanes, LinearLanes, Repeated
 from graphc.codegen.kernels.scope import KernelScope
 from graphc.codegen.llvm.instructions import Reg, is_literal
 from graphc.kernel.analysis.lane_groups import MOST, power_in
@@ -41,7 +41,7 @@ def emit_by_groups(
         k.bind(statement.result, index)
         return True
     bindings = [k.binding(var) for var in operands]
-    if not any(isinstance(binding, (Repeated, Pattern)) for binding in bindings):
+    if not any(isinstance(binding, (Repeated, KnownLanes)) for binding in bindings):
         return False
     known = [_known(k, var, binding) for var, binding in zip(operands, bindings, strict=True)]
     if all(numbers is not None for numbers in known):
@@ -58,7 +58,7 @@ def emit_by_groups(
             groups = k.binding(statement.result)
         k.bind(statement.result, _repeated(groups, times))
         return True
-    if statement.primitive == "select" and isinstance(bindings[0], Pattern):
+    if statement.primitive == "select" and isinstance(bindings[0], KnownLanes):
         k.bind(statement.result, _chosen(k, bindings[0], operands[1:]))
         return True
     return False
@@ -70,27 +70,27 @@ def _of_index(k: KernelScope, statement: Scalar) -> Binding | None:
         return None
     place, number = statement.operands
     found, literal = k.binding(place), k.literal(number)
-    if not isinstance(found, Linear) or not is_literal(found.stride, 1) or literal is None:
+    if not isinstance(found, LinearLanes) or not is_literal(found.stride, 1) or literal is None:
         return None
     step = max(found.aligned, _step(k, place))
     if statement.primitive == "and":
         if not 0 <= literal < step:
             return None
-        return Pattern(tuple([lane & int(literal) for lane in range(k.lanes)]))
+        return KnownLanes(tuple([lane & int(literal) for lane in range(k.lanes)]))
     times = 1 << int(literal) if 0 < literal < MOST.bit_length() else 0
     if not times or step % times or k.lanes % times:
         return None
-    shifted = Linear(found.base.ashr(int(literal)), found.stride, step // times)
+    shifted = LinearLanes(found.base.ashr(int(literal)), found.stride, step // times)
     return _repeated(shifted, times, k.lanes)
 
 
 def _repeated(groups: Binding, times: int, lanes: int = 0) -> Binding:
     """Groups as a binding of the lanes; one group is a value on which all lanes agree."""
-    if isinstance(groups, Pattern):
-        return Pattern(tuple([number for number in groups.lanes for _ in range(times)]))
+    if isinstance(groups, KnownLanes):
+        return KnownLanes(tuple([number for number in groups.lanes for _ in range(times)]))
     if isinstance(groups, Repeated):
         return Repeated(groups.groups, groups.times * times)
-    if isinstance(groups, Linear):
+    if isinstance(groups, LinearLanes):
         return groups.base if lanes == times else Repeated(groups, times)
     return groups if groups.type.lanes == 1 else Repeated(groups, times)
 
@@ -99,7 +99,7 @@ def _times(binding: Binding, lanes: int) -> int:
     """The lanes of the largest groups that agree; 0 if all do."""
     if isinstance(binding, Repeated):
         return binding.times
-    if isinstance(binding, Pattern):
+    if isinstance(binding, KnownLanes):
         times = 1
         while times < lanes and all(
             binding.lanes[lane] == binding.lanes[lane + times]
@@ -116,12 +116,12 @@ def _of_groups(binding: Binding, times: int) -> Binding:
         if binding.times == times:
             return binding.groups
         return Repeated(binding.groups, binding.times // times)
-    return Pattern(binding.lanes[::times]) if isinstance(binding, Pattern) else binding
+    return KnownLanes(binding.lanes[::times]) if isinstance(binding, KnownLanes) else binding
 
 
 def _known(k: KernelScope, var: Var, binding: Binding) -> Sequence[float] | None:
     """The numbers of all lanes, if they are known."""
-    if isinstance(binding, Pattern):
+    if isinstance(binding, KnownLanes):
         return binding.lanes
     number = k.literal(var)
     return None if number is None else (number,)
@@ -129,17 +129,17 @@ def _known(k: KernelScope, var: Var, binding: Binding) -> Sequence[float] | None
 
 def _computed(
     k: KernelScope, statement: Scalar, known: Sequence[Sequence[float] | None]
-) -> Pattern:
+) -> KnownLanes:
     """What a statement gives for known numbers, by its reference."""
     arrays = [
         np.array(numbers, var.dtype.numpy)
         for numbers, var in zip(known, statement.operands, strict=True)
     ]
     result = statement.reference(*arrays)
-    return Pattern(tuple(np.broadcast_to(result, k.lanes).tolist()))
+    return KnownLanes(tuple(np.broadcast_to(result, k.lanes).tolist()))
 
 
-def _chosen(k: KernelScope, condition: Pattern, operands: Sequence[Var]) -> Reg:
+def _chosen(k: KernelScope, condition: KnownLanes, operands: Sequence[Var]) -> Reg:
     """Lanes of two operands as a known condition says, in one shuffle of their groups."""
     bindings = [k.binding(var) for var in operands]
     times = gcd(*[_times(binding, k.lanes) for binding in bindings]) or k.lanes
@@ -166,7 +166,7 @@ def _step(k: KernelScope, var: Var) -> int:
     result = power_in(form.base)
     for index, (coefficient, _) in form.terms.items():
         found = k.binding(index)
-        aligned = found.aligned if isinstance(found, Linear) else 1
+        aligned = found.aligned if isinstance(found, LinearLanes) else 1
         result = min(result, aligned * power_in(coefficient))
     return result
 

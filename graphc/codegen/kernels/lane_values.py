@@ -9,7 +9,7 @@ from graphc.codegen.llvm.instructions import Reg, is_literal
 
 
 @dataclass(frozen=True, slots=True)
-class Linear:
+class LinearLanes:
     """An int64 that grows by ``stride`` from lane to lane; ``base`` is lane 0.
 
     Of a loop's index, ``base`` is known to be a multiple of ``aligned``, a power of two.
@@ -24,18 +24,18 @@ class Linear:
 class Repeated:
     """A value on which ``times`` neighbouring lanes agree; ``groups`` has a lane for each group."""
 
-    groups: Reg | Linear
+    groups: Reg | LinearLanes
     times: int
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class KnownLanes:
     """Numbers of lanes that are known while code is emitted."""
 
     lanes: tuple[bool | int | float, ...]
 
 
-Binding = Reg | Linear | Repeated | Pattern
+Binding = Reg | LinearLanes | Repeated | KnownLanes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ class Held:
     some lanes has reached the cache."""
 
     base: Reg
-    place: Linear
+    place: LinearLanes
     mask: Reg
     value: Reg
 
     def is_at(self, base: Reg, place: Binding, mask: Reg | None) -> bool:
         """Whether a load of those lanes from that place of a buffer finds it."""
         return (
-            isinstance(place, Linear)
+            isinstance(place, LinearLanes)
             and base.text == self.base.text
             and place.base.text == self.place.base.text
             and is_literal(place.stride, 1)

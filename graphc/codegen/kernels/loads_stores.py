@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphc.codegen.kernels.lane_values import Held, Linear
+from graphc.codegen.kernels.lane_values import Held, LinearLanes
 from graphc.codegen.kernels.nontemporal_stores import emit_contiguous, is_always
 from graphc.codegen.kernels.scope import EmitterTable, KernelScope
 from graphc.codegen.kernels.strided_accesses import load_strided, store_strided, stride_of
@@ -54,7 +54,7 @@ def _loaded(k: KernelScope, statement: Load) -> Reg:
     held = k.held.get(statement.buffer)
     if held is not None and not guarded and held.is_at(base, index, k.mask):
         return held.value
-    if not guarded and k.mask is None and isinstance(index, Linear):
+    if not guarded and k.mask is None and isinstance(index, LinearLanes):
         if is_literal(index.stride, 1):
             pointer = e.at(base, element, index.base)
             return from_storage(e, e.load(pointer, vector, align), dtype)
@@ -66,7 +66,7 @@ def _loaded(k: KernelScope, statement: Load) -> Reg:
             return from_storage(e, _broadcast_lanes(k, index, base, element), dtype)
     stride = stride_of(index)
     if stride and not guarded and (stride > 0 or k.mask is None):
-        assert isinstance(index, Linear)
+        assert isinstance(index, LinearLanes)
         return from_storage(e, load_strided(k, statement, index, stride), dtype)
     mask, through = _mask(k), e.poison(vector)
     if k.mask is not None:
@@ -76,14 +76,14 @@ def _loaded(k: KernelScope, statement: Load) -> Reg:
         condition = k.spread(statement.condition)
         mask = condition if k.mask is None else condition & k.mask
         through = to_storage(e, k.spread(statement.other), dtype)
-    if isinstance(index, Linear) and is_literal(index.stride, 1):
+    if isinstance(index, LinearLanes) and is_literal(index.stride, 1):
         place = e.at(base, element, index.base)
     else:
         place = _addresses(k, statement.index, base, element)
     return from_storage(e, load_lanes(e, place, vector, mask, through), dtype)
 
 
-def _broadcast_lanes(k: KernelScope, index: Linear, base: Reg, element: str) -> Reg:
+def _broadcast_lanes(k: KernelScope, index: LinearLanes, base: Reg, element: str) -> Reg:
     """Lanes of an array that is read in order, or one element of it in all of them: which, only
     the run tells. Much cheaper than a gather."""
     e = k.e
@@ -119,7 +119,7 @@ def prefetch_loads(k: KernelScope, loads: Sequence[Access], width: int) -> None:
     """Prefetches of what neighbouring lanes, bound at present, read as far on as schedules say."""
     for load in loads:
         schedule, place = k.kernel.schedule.get(load), k.binding(load.index)
-        if not isinstance(schedule, Prefetched) or not isinstance(place, Linear):
+        if not isinstance(schedule, Prefetched) or not isinstance(place, LinearLanes):
             continue
         stride = max(stride_of(place), 1)
         if stride > 1 or is_literal(place.stride, 1) or place.stride in k.dims.zero_or_one:
@@ -180,11 +180,11 @@ def emit_store(k: KernelScope, statement: Store) -> None:
     index = k.binding(statement.index)
     stride = stride_of(index)
     if stride:
-        assert isinstance(index, Linear)
+        assert isinstance(index, LinearLanes)
         if store_strided(k, statement, index, stride):
             return
     value = to_storage(e, k.spread(statement.value), dtype)
-    if isinstance(index, Linear) and is_literal(index.stride, 1):
+    if isinstance(index, LinearLanes) and is_literal(index.stride, 1):
         pointer = e.at(base, element, index.base)
         if k.mask is None:
             emit_contiguous(e, value, pointer, dtype.bytes, k.streaming.get(statement))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from graphc.codegen.kernels.lane_values import Linear
+from graphc.codegen.kernels.lane_values import LinearLanes
 from graphc.codegen.kernels.scope import KernelScope
 from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.masked import first_lanes
@@ -60,12 +60,12 @@ def emit_leftover(
             k.bind(loop.index, single.index)
             k.iteration(loop.body)
     elif left is not None:
-        k.bind(loop.index, Linear(lower, e.const(1), aligned))
+        k.bind(loop.index, LinearLanes(lower, e.const(1), aligned))
         with some_lanes(k, left, lanes):
             k.iteration(loop.body)
     else:
         with e.loop(lower, upper, lanes) as several:
-            k.bind(loop.index, Linear(several.index, e.const(1), aligned))
+            k.bind(loop.index, LinearLanes(several.index, e.const(1), aligned))
             with some_lanes(k, upper - several.index, lanes):
                 k.iteration(loop.body)
 

@@ -6,7 +6,7 @@ A vector loop and its tail are emitted by the same code, so both agree to the bi
 from __future__ import annotations
 
 from graphc.codegen.kernels.gather_prefetch import gathered_rows, prefetch_rows
-from graphc.codegen.kernels.lane_values import Linear
+from graphc.codegen.kernels.lane_values import LinearLanes
 from graphc.codegen.kernels.loads_stores import prefetch_streams
 from graphc.codegen.kernels.loop_tail import emit_leftover
 from graphc.codegen.kernels.nontemporal_stores import start_of_groups, start_of_lines
@@ -75,7 +75,7 @@ def emit_vector_loop(
         whole = lower + (count & -width)
     k.lanes = width
     with e.loop(lower if start is None else start, whole, width) as loop:
-        k.bind(statement.index, Linear(loop.index, e.const(1), aligned))
+        k.bind(statement.index, LinearLanes(loop.index, e.const(1), aligned))
         k.iteration(statement.body)
         prefetch_streams(k, statement.body, width)
     k.lanes = 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from graphc.codegen.kernels.lane_values import Linear
+from graphc.codegen.kernels.lane_values import LinearLanes
 from graphc.codegen.kernels.loop_tail import lanes_for, some_lanes
 from graphc.codegen.kernels.primitives import emit_primitive
 from graphc.codegen.kernels.scope import KernelScope
@@ -247,7 +247,7 @@ def _lanes_reduce(k: KernelScope, statement: Block) -> State:
 
         def body(step: Reg, state: State) -> State:
             start = step << shift
-            k.bind(statement.index, Linear(start, e.const(1), width))
+            k.bind(statement.index, LinearLanes(start, e.const(1), width))
             k.statements(statement.body)
             position = k.spread(statement.index)
             return combined(k, reducers, state, terms(k, reducers, position))
@@ -284,7 +284,7 @@ def last_terms(
     start = neutral_state(e, reducers, 1)
     lanes = 1 if _is_best_alone(statement) else lanes_for(k, width, left)
     if left is not None and lanes > 1:
-        k.bind(statement.index, Linear(lower, e.const(1)))
+        k.bind(statement.index, LinearLanes(lower, e.const(1)))
         with some_lanes(k, left, lanes):
             k.statements(statement.body)
             return _added(k, reducers, start, terms(k, reducers, lower), left)
@@ -295,7 +295,7 @@ def last_terms(
             k.statements(statement.body)
             state = combined(k, reducers, state, terms(k, reducers, loop.index))
         else:
-            k.bind(statement.index, Linear(loop.index, e.const(1)))
+            k.bind(statement.index, LinearLanes(loop.index, e.const(1)))
             count = upper - loop.index
             count = e.least(count, lanes)
             with some_lanes(k, count, lanes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphc.codegen.kernels.lane_groups import emit_by_groups
-from graphc.codegen.kernels.lane_values import Binding, Linear, Pattern, Repeated
+from graphc.codegen.kernels.lane_values import Binding, KnownLanes, LinearLanes, Repeated
 from graphc.codegen.kernels.narrow_floats import emit_cut, emit_rounded, has_range_of_float32
 from graphc.codegen.kernels.primitives import emit_cast, emit_primitive
 from graphc.codegen.kernels.scope import EmitterTable, KernelScope
@@ -50,24 +50,24 @@ def emit_apply(k: KernelScope, statement: Apply) -> None:
 
 def _linear(k: KernelScope, primitive: str, operands: Sequence[Binding]) -> Linear | None:
     """Sums and multiples of linear and uniform indices stay linear."""
-    if len(operands) != 2 or not any(isinstance(o, Linear) for o in operands):
+    if len(operands) != 2 or not any(isinstance(o, LinearLanes) for o in operands):
         return None
     e, (a, b) = k.e, operands
-    if isinstance(a, (Repeated, Pattern)) or isinstance(b, (Repeated, Pattern)):
+    if isinstance(a, (Repeated, KnownLanes)) or isinstance(b, (Repeated, KnownLanes)):
         return None
     if any(isinstance(operand, Reg) and operand.type.lanes != 1 for operand in operands):
         return None
     if primitive in ("add", "subtract"):
         name = "add" if primitive == "add" else "sub"
-        left = a if isinstance(a, Linear) else Linear(a, e.const(0))
-        right = b if isinstance(b, Linear) else Linear(b, e.const(0))
+        left = a if isinstance(a, LinearLanes) else Linear(a, e.const(0))
+        right = b if isinstance(b, LinearLanes) else Linear(b, e.const(0))
         return Linear(
             e.binary(name, left.base, right.base), _fold(e, name, left.stride, right.stride)
         )
     if primitive == "multiply":
-        if isinstance(a, Linear) and isinstance(b, Reg):
+        if isinstance(a, LinearLanes) and isinstance(b, Reg):
             return Linear(a.base * b, _fold(e, "mul", a.stride, b))
-        if isinstance(b, Linear) and isinstance(a, Reg):
+        if isinstance(b, LinearLanes) and isinstance(a, Reg):
             return Linear(b.base * a, _fold(e, "mul", b.stride, a))
     return None
 

@@ -14,7 +14,14 @@ from typing import Any, TypeAlias
 from graphc.base.lazily import once
 from graphc.base.target import Target
 from graphc.base.tuning.machine import Tuning
-from graphc.codegen.kernels.lane_values import Binding, Held, Linear, Pattern, Repeated, Vectors
+from graphc.codegen.kernels.lane_values import (
+    Binding,
+    Held,
+    KnownLanes,
+    LinearLanes,
+    Repeated,
+    Vectors,
+)  # fmt: skip
 from graphc.codegen.kernels.task_range import Ranges
 from graphc.codegen.llvm.dims import DimRegs
 from graphc.codegen.llvm.emitter import FunctionEmitter
@@ -125,7 +132,7 @@ class KernelScope:
     def spread(self, var: Var) -> Reg:
         """The value with as many lanes as the code under emission has."""
         found = self._bindings[var]
-        if isinstance(found, Linear):
+        if isinstance(found, LinearLanes):
             if self.lanes == 1:
                 return found.base
             e, vector = self.e, ltype("i64", self.lanes)
@@ -133,7 +140,7 @@ class KernelScope:
             if not is_literal(found.stride, 1):
                 offsets = offsets * e.splat(found.stride, self.lanes)
             return e.splat(found.base, self.lanes) + offsets
-        if isinstance(found, Pattern):
+        if isinstance(found, KnownLanes):
             return self.e.lanes(found.lanes, ltype(element_of(var.dtype), self.lanes))
         if isinstance(found, Repeated):
             with self.grouped({var: found.groups}, found.times):

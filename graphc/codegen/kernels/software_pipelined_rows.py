@@ -16,7 +16,7 @@ from itertools import accumulate, pairwise
 
 from graphc.base.target import PAGE
 from graphc.codegen.kernels.aliasing_4k import beginning, turn
-from graphc.codegen.kernels.lane_values import Binding, Linear
+from graphc.codegen.kernels.lane_values import Binding, LinearLanes
 from graphc.codegen.kernels.loop_tail import emit_leftover
 from graphc.codegen.kernels.nontemporal_stores import (
     address_at,
@@ -259,11 +259,11 @@ class _Staggered:
         """One step of a stage."""
         k, stage = self.k, self.stages[number]
         column = self._column(number, step)
-        k.bind(stage.index, Linear(column, k.e.const(1)))
+        k.bind(stage.index, LinearLanes(column, k.e.const(1)))
         k.statements(stage.body)
         for load in self.fresh[number]:
             index = k.binding(load.index)
-            if isinstance(index, Linear) and is_literal(index.stride, 1):
+            if isinstance(index, LinearLanes) and is_literal(index.stride, 1):
                 self._prefetch(load, index.base, self.width)
         if not stage.reducers:
             return state

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from graphc.codegen.kernels.lane_values import Binding, Linear, Vectors
+from graphc.codegen.kernels.lane_values import Binding, LinearLanes, Vectors
 from graphc.codegen.kernels.nontemporal_stores import emit_contiguous
 from graphc.codegen.kernels.scope import KernelScope
 from graphc.codegen.llvm.emitter import FunctionEmitter
@@ -31,13 +31,13 @@ Place = tuple[int, int]
 
 def stride_of(index: Binding) -> int:
     """The stride by which lanes are loaded and stored so; 0 where they are not."""
-    if not isinstance(index, Linear) or index.stride.value is None:
+    if not isinstance(index, LinearLanes) or index.stride.value is None:
         return 0
     stride = int(index.stride.value)
     return stride if 1 < abs(stride) <= LONGEST else 0
 
 
-def load_strided(k: KernelScope, load: Access, index: Linear, stride: int) -> Reg:
+def load_strided(k: KernelScope, load: Access, index: LinearLanes, stride: int) -> Reg:
     """The elements as they lie in memory, for the current lanes."""
     period = k.periods.of(load, stride)
     offset = period.offset(load)
@@ -57,7 +57,9 @@ def _context(k: KernelScope, period: Period) -> Hashable:
     return (k.lanes, k.mask, *[k.binding(index) for index in period.indices])
 
 
-def _loaded(k: KernelScope, period: Period, load: Access, index: Linear, stride: int) -> Vectors:
+def _loaded(
+    k: KernelScope, period: Period, load: Access, index: LinearLanes, stride: int
+) -> Vectors:
     """The vectors that hold the elements of a period."""
     e, lanes, dtype = k.e, k.lanes, load.buffer.type.dtype
     vector = ltype(storage(dtype), lanes)
@@ -80,7 +82,7 @@ def _loaded(k: KernelScope, period: Period, load: Access, index: Linear, stride:
     return Vectors(_context(k, period), vectors, starts)
 
 
-def store_strided(k: KernelScope, store: Access, index: Linear, stride: int) -> bool:
+def store_strided(k: KernelScope, store: Access, index: LinearLanes, stride: int) -> bool:
     """Writes the current lanes of all stores of a period, where the last of them stands.
 
     False if that is to be done otherwise: where lanes have no masks, and elements between those
@@ -113,7 +115,7 @@ def store_strided(k: KernelScope, store: Access, index: Linear, stride: int) -> 
     return True
 
 
-def _place(k: KernelScope, access: Access, index: Linear, offset: int) -> Reg:
+def _place(k: KernelScope, access: Access, index: LinearLanes, offset: int) -> Reg:
     """The address so many elements behind the first lane's."""
     base, element = k.pointer(access.buffer), storage(access.buffer.type.dtype)
     first = k.e.at(base, element, index.base)

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
-from graphc.codegen.kernels.lane_values import Linear
+from graphc.codegen.kernels.lane_values import LinearLanes
 from graphc.codegen.kernels.nontemporal_stores import (
     address_at,
     at_least,
@@ -340,7 +340,7 @@ class _Tiling:
         for load, tile in zip(self.loads, room, strict=True):
             k.tiles[load] = e.at(tile, storage(load.value.dtype), place)
         k.lanes = self.columns
-        k.bind(self.inner.index, Linear(column, e.const(1)))
+        k.bind(self.inner.index, LinearLanes(column, e.const(1)))
         k.statements(self.inner.body)
         k.lanes = 1
         k.tiles.clear()

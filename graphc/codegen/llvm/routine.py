@@ -77,7 +77,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class RecordLayout:
     """The fields of a record, in order; each an int64, an int32 or an address.
 
     Attributes:
@@ -101,7 +101,7 @@ class Record:
 
     __slots__ = ("_address", "_e", "_layout", "_order")
 
-    def __init__(self, layout: Layout, address: Reg) -> None:
+    def __init__(self, layout: RecordLayout, address: Reg) -> None:
         self._e = address.e
         self._address = address
         self._layout = layout
@@ -265,4 +265,4 @@ def words(values: Sequence[int], bits: int = 32) -> str:
     return f"[{len(values)} x i{bits}] [{items}]"
 
 
-__all__ = ["Cell", "Layout", "Record", "Routine", "Shared", "Table", "widened", "words"]
+__all__ = ["Cell", "Record", "RecordLayout", "Routine", "Shared", "Table", "widened", "words"]

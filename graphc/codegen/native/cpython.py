@@ -25,19 +25,19 @@ from graphc.base.object_layouts import (
 )
 from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.module import ModuleEmitter
-from graphc.codegen.llvm.routine import Layout, Record, Routine, Table
+from graphc.codegen.llvm.routine import Record, RecordLayout, Routine, Table
 from graphc.codegen.llvm.types import I1, I32, I64, PTR, LType
 
-OBJECT = Layout("object", {"type": PTR}, {"type": OBJECT_TYPE})
+OBJECT = RecordLayout("object", {"type": PTR}, {"type": OBJECT_TYPE})
 
-_ARRAY = Layout(
+_ARRAY = RecordLayout(
     "array",
     {"type": PTR, "data": PTR, "rank": I32, "dims": PTR, "dtype": PTR, "flags": I32},
     {"type": OBJECT_TYPE, "data": ARRAY_DATA, "rank": ARRAY_RANK, "dims": ARRAY_DIMS,
      "dtype": ARRAY_DTYPE, "flags": ARRAY_FLAGS},
 )  # fmt: skip
 
-_DTYPE = Layout("dtype", {"kind": I64, "size": I64}, {"kind": DTYPE_KIND, "size": DTYPE_SIZE})
+_DTYPE = RecordLayout("dtype", {"kind": I64, "size": I64}, {"kind": DTYPE_KIND, "size": DTYPE_SIZE})
 
 KIND, SIZE, RANK = 1, 2, 3
 """Words of the row that describes an array: the kind word of its dtype, bytes an element, rank."""

@@ -14,7 +14,7 @@ from graphc.base.target import Target
 from graphc.codegen.kernels.kernel import emit_kernel
 from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.module import Module, ModuleEmitter, joined
-from graphc.codegen.llvm.routine import Layout, Record, Routine, Shared, Table
+from graphc.codegen.llvm.routine import Record, RecordLayout, Routine, Shared, Table
 from graphc.codegen.llvm.types import I8, I32, I64, PTR
 from graphc.codegen.math.calls import Calls, calls_of
 from graphc.codegen.native.thread_pool import RUN_TASKS, emit_pool
@@ -238,7 +238,7 @@ group. The status of a failure has the number of its step, from 1 on, in place o
 
 _GROUP_PLACES = {"steps": 0, "pointers": 8, "dims": 16, "cancel": 24}
 
-_GROUP = Layout("graphc_group", dict.fromkeys(_GROUP_PLACES, PTR), _GROUP_PLACES)
+_GROUP = RecordLayout("graphc_group", dict.fromkeys(_GROUP_PLACES, PTR), _GROUP_PLACES)
 """The arguments that all tasks of a group share."""
 
 

@@ -32,7 +32,7 @@ from contextlib import AbstractContextManager, contextmanager
 from graphc.base.tuning.tasks import TASKS
 from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.module import ModuleEmitter
-from graphc.codegen.llvm.routine import Layout, Record, Routine, Shared
+from graphc.codegen.llvm.routine import Record, RecordLayout, Routine, Shared
 from graphc.codegen.llvm.types import I32, I64, PTR, LType
 from graphc.codegen.native.linux import (
     ALL,
@@ -69,10 +69,10 @@ _JOB: Mapping[str, tuple[int, LType]] = {
 """The fields of a job; seats are the threads that may take part."""
 
 
-def _layout(name: str, fields: Mapping[str, tuple[int, LType]]) -> Layout:
+def _layout(name: str, fields: Mapping[str, tuple[int, LType]]) -> RecordLayout:
     """A layout of fields, each given with its offset in bytes."""
     types = {field: type_ for field, (_, type_) in fields.items()}
-    return Layout(name, types, {field: place for field, (place, _) in fields.items()})
+    return RecordLayout(name, types, {field: place for field, (place, _) in fields.items()})
 
 
 _POOL = _layout("pool", {

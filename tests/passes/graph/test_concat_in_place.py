@@ -15,7 +15,7 @@ import graphc as gx
 from graphc import aot
 from graphc.base.errors import ParseError, VerifyError
 from graphc.base.options import Options
-from graphc.base.tuning.fusion import Fusion
+from graphc.base.tuning.fusion import FusionTuning
 from graphc.checking.compare import same_bits
 from graphc.checking.interpreter import evaluate
 from graphc.ir.graph import Graph
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.check_mode
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """However few bytes are saved."""
-    monkeypatch.setattr(Fusion, "slice_bytes", 0)
+    monkeypatch.setattr(FusionTuning, "slice_bytes", 0)
 
 
 def p(*shape: Any, **rest: Any) -> Any:

@@ -19,7 +19,7 @@ from tools import ROOT
 from graphc.base.errors import VerifyError
 from graphc.plan.memory import Buffer, MemoryProblem, MemorySolution, offsets_for_sizes
 from passes.checks.memory_plan import check
-from passes.memory.fit import Blocks, live_bytes, overlaps
+from passes.memory.fit import LiveBlocks, live_bytes, overlaps
 from passes.memory.orders import improved_order
 from passes.memory.planner import lower_bound, solve, solve_at_many
 
@@ -250,11 +250,11 @@ def test_one_plan_for_several_sizes() -> None:
 
 def test_an_order_is_improved_until_it_suits_all_sizes() -> None:
     # a chain of layers: what grows with the batch lives long, scratch of fixed size for a step
-    def sizes(batch: int) -> Blocks:
+    def sizes(batch: int) -> LiveBlocks:
         kept = [(n, 12 - n, 64 * batch * (1 + n % 3)) for n in range(6)]
         scratch = [(n, n + 1, 9_000 * (1 + n % 4)) for n in range(12)]
         starts, ends, extents = zip(*kept, *scratch, strict=True)
-        return Blocks(starts, ends, extents, (64,) * len(starts))
+        return LiveBlocks(starts, ends, extents, (64,) * len(starts))
 
     several = [sizes(batch) for batch in (1, 40, 500)]
     bounds = [live_bytes(blocks) for blocks in several]
