@@ -7,7 +7,7 @@ and rules can be written in the user's own algebra.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from operator import attrgetter
@@ -88,6 +88,10 @@ def building(builder: Builder) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
+class ComplexOperands(DTypeError):
+    """Operands are complex, and the operation is recorded as others on their parts, or refused."""
+
+
 def apply(
     op: OpDef,
     *inputs: Value,
@@ -101,29 +105,29 @@ def apply(
     Raises:
         DTypeError: for complex operands of an operation without a meaning for them.
     """
-    for operand in inputs:
-        if operand._type.dtype.kind == "complex" and op.of_complex != "whole":
-            return of_complex(op, inputs, attrs)  # type: ignore[no-any-return]
-    (value,) = builder_for(inputs).add(op, inputs, attrs, (), name).outputs
+    try:
+        (value,) = builder_for(inputs).add(op, inputs, attrs, (), name).outputs
+    except ComplexOperands:
+        return of_complex(op, inputs, attrs)  # type: ignore[no-any-return]
     return value
 
 
 def apply_all(op: OpDef, *inputs: Value, **attrs: Any) -> tuple[Value, ...]:
     """``apply`` for an operation of several outputs."""
-    for operand in inputs:
-        if operand._type.dtype.kind == "complex" and op.of_complex != "whole":
-            return tuple(of_complex(op, inputs, attrs))
-    return tuple(builder_for(inputs).add(op, inputs, attrs).outputs)
+    try:
+        return builder_for(inputs).add(op, inputs, attrs).outputs
+    except ComplexOperands:
+        return tuple(of_complex(op, inputs, attrs))
 
 
 def apply_to(
     op: OpDef, operands: Sequence[Value], attrs: Attributes = _NO_ATTRIBUTES
 ) -> Value:
     """``apply`` for operands and attributes that are at hand, which takes half the time."""
-    for operand in operands:
-        if operand._type.dtype.kind == "complex" and op.of_complex != "whole":
-            return of_complex(op, operands, attrs)  # type: ignore[no-any-return]
-    value: Value = builder_for(operands).add(op, operands, attrs).outputs[0]
+    try:
+        value: Value = builder_for(operands).add(op, operands, attrs).outputs[0]
+    except ComplexOperands:
+        return of_complex(op, operands, attrs)  # type: ignore[no-any-return]
     return value
 
 
@@ -135,39 +139,68 @@ def of_complex(op: OpDef, operands: Sequence[Value], attrs: Attributes) -> Any:
         DTypeError: if it has no meaning for complex numbers.
     """
     if op.of_complex is None or op.of_complex == "whole":
-        given = next(v.dtype for v in operands if v.dtype.is_complex)
-        raise DTypeError(
-            f"{op.name} does not take {given}",
-            where=caller(),
-            hint="it is for real numbers: use gx.real(x), gx.imag(x) or gx.abs(x)",
-            node=operation_text(op.name, operands, attrs),
-        )
+        raise _refused(op, operands, attrs)
     return op.of_complex(op, operands, attrs)
+
+
+def _refused(op: OpDef, operands: Sequence[Value], attrs: Attributes) -> DTypeError:
+    given = next(v.dtype for v in operands if v.dtype.is_complex)
+    return DTypeError(
+        f"{op.name} does not take {given}",
+        where=caller(),
+        hint="it is for real numbers: use gx.real(x), gx.imag(x) or gx.abs(x)",
+        node=operation_text(op.name, operands, attrs),
+    )
 
 
 def apply_node(
     op: OpDef,
     inputs: Sequence[Value],
-    attrs: Mapping[str, Any],
+    attrs: Attributes,
     regions: Sequence[Graph] = (),
     name: str | None = None,
 ) -> Node:
-    """Adds a node to the builder that is current, or to the graph of its operands."""
-    return builder_for(inputs).add(op, inputs, attrs, regions, name)
+    """Adds a node to the builder that is current, or to the graph of its operands.
+
+    Raises:
+        DTypeError: for complex operands, unless the operation takes them as they are.
+    """
+    try:
+        return builder_for(inputs).add(op, inputs, attrs, regions, name)
+    except ComplexOperands:
+        raise _refused(op, inputs, attrs) from None
 
 
 def infer(op: OpDef, inputs: Sequence[Value], attrs: Attributes) -> tuple[TensorType, ...]:
     """The output types; an error of the rule gets the operation's text added.
 
     Raises:
+        ComplexOperands: where operands are complex, unless the operation takes them as they are.
         DTypeError: for operands of dtypes for storage alone, if the operation computes with them.
     """
     types = list(map(_TYPE, inputs))
+    for type_ in types:
+        if type_.dtype.is_complex and op.of_complex != "whole":
+            raise ComplexOperands(f"{op.name} is recorded by the parts of {type_.dtype}")
+        if type_.dtype.is_storage and not op.lowering.keeps_words:
+            error = storage_alone(f"{op.name} does not take {type_.dtype}", type_.dtype)
+            error.node = operation_text(op.name, inputs, attrs)
+            raise error
+    return _inferred(op, inputs, types, attrs)
+
+
+def infer_with_regions(
+    op: OpDef, inputs: Sequence[Value], attrs: Attributes, regions: Sequence[Graph]
+) -> tuple[TensorType, ...]:
+    """Ops that own regions infer from them, passed as the attribute ``regions``."""
+    given = {**attrs, "regions": tuple(regions)}
+    return _inferred(op, inputs, list(map(_TYPE, inputs)), given)
+
+
+def _inferred(
+    op: OpDef, inputs: Sequence[Value], types: Sequence[TensorType], attrs: Attributes
+) -> tuple[TensorType, ...]:
     try:
-        if not op.lowering.keeps_words:
-            for type_ in types:
-                if type_.dtype.is_storage:
-                    raise storage_alone(f"{op.name} does not take {type_.dtype}", type_.dtype)
         return tuple(op.infer(types, attrs))
     except GraphcError as error:
         if error.node is None:
@@ -208,10 +241,3 @@ def make_node(
             else tuple([Value(type_, name) for type_ in types])
         )
     return Node(op, tuple(inputs), attrs, tuple(outputs), tuple(regions), provenance)
-
-
-def infer_with_regions(
-    op: OpDef, inputs: Sequence[Value], attrs: Attributes, regions: Sequence[Graph]
-) -> tuple[TensorType, ...]:
-    """Ops that own regions infer from them, passed as the attribute ``regions``."""
-    return infer(op, inputs, {**attrs, "regions": tuple(regions)})

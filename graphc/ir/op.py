@@ -175,7 +175,7 @@ class OpDef:
         any_precision: whether the reference computes in the precision of its operands, as in long
             doubles.
         of_complex: what is recorded instead where an operand is complex; "whole" if nodes of the
-            op take complex values, None if it has no meaning for them.
+            op take complex values, as those with an effect do, None if it has no meaning for them.
     """
 
     name: str
@@ -197,6 +197,8 @@ class OpDef:
     def __post_init__(self) -> None:
         if self.lowering.is_pointwise:
             object.__setattr__(self, "broadcasts", True)
+        if self.effect != "pure":
+            object.__setattr__(self, "of_complex", "whole")
 
     @property
     def calls_host(self) -> bool:
