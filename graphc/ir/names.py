@@ -35,6 +35,9 @@ class Names:
     Names of new nodes get in when somebody asks for a name, so that building does not pay for it.
     That is also when values that are always called something get theirs.
 
+    Args:
+        nodes: those whose values may have a name, or are always called something; it grows.
+
     Attributes:
         changes: grows with each change of a name and each effect, which may change what names mean.
     """
@@ -49,7 +52,7 @@ class Names:
         self._lock = lock()
 
     def settle(self) -> None:
-        """Notes the names of all nodes that there are."""
+        """Notes the names of the nodes that there are."""
         if self._noted == len(self._nodes):
             return
         with self._lock:

@@ -87,7 +87,8 @@ class Recorder:
         self._types: dict[tuple[str, Shape], TensorType] = {}
         # by what nodes of this graph keep alive
         self._inferred: dict[tuple[object, ...], tuple[TensorType, ...]] = {}
-        self.names = Names(self.nodes)
+        self._named: list[Node] = []
+        self.names = Names(self._named)
         self.order: Value | None = None
         self._symbols = 0
         self._control: list[tuple[Value, ...]] = []
@@ -152,8 +153,9 @@ class Recorder:
         read: Sources = ()
         if is_own and ReadDim.exist:
             attrs, read = bare(attrs)
-        is_new = True
+        is_new = may_be_named = True
         if outputs is None:
+            may_be_named = name is not None
             if is_own or regions:
                 signature = types = None
             else:
@@ -181,6 +183,8 @@ class Recorder:
         if self._control:
             self._put_under_control(node)
         self.nodes.append(node)
+        if may_be_named:
+            self._named.append(node)
         if read:
             self.rely(outputs[0], read)
         return node
@@ -213,6 +217,7 @@ class Recorder:
         if self._control:
             self._put_under_control(node)
         self.nodes.append(node)
+        self._named.append(node)
 
     def _put_under_control(self, node: Node) -> None:
         self.require(node.outputs[0], (v for group in self._control for v in group))

@@ -91,6 +91,8 @@ class _Planner:
         self._nested = 0
         self._bounded: set[Hashable] = set()
         self._sized: set[int] = set()
+        # each holds the type and the line that it is known by
+        self._unnamed: dict[tuple[int, int], Slot] = {}
 
     # --- slots -----------------------------------------------------------------------------------
 
@@ -112,9 +114,19 @@ class _Planner:
         known = self._destination.pop(value, None)
         if known is None:
             known = len(self.slots)
-            self.slots.append(Slot("temporary", value._type, value._name or "", where))
+            self.slots.append(self._temporary(value, where))
         self.slot_of[value] = known
         return known
+
+    def _temporary(self, value: Value, where: Location | None) -> Slot:
+        """One object for all values without a name that are alike, as those of a line in a loop."""
+        if value._name is not None:
+            return Slot("temporary", value._type, value._name, where)
+        alike = id(value._type), id(where)
+        found = self._unnamed.get(alike)
+        if found is None:
+            found = self._unnamed[alike] = Slot("temporary", value._type, "", where)
+        return found
 
     # --- graphs ----------------------------------------------------------------------------------
 

@@ -69,7 +69,7 @@ def payload_of(value: Any, dtype_: DTypeLike | None = None) -> Payload:
     Raises:
         DTypeError: for what is not an array of a supported dtype.
     """
-    if type(value) is np.ndarray and dtype_ is None and kind_of(value.dtype) in "fiubc":
+    if type(value) is np.ndarray and dtype_ is None and value.dtype.kind in "fiubc":
         return Payload(value)
     if isinstance(value, Value):
         raise DTypeError(

@@ -202,14 +202,24 @@ def _add_cuts(tables: PlanTables, plan: Plan) -> None:
         [n for n, buffer in enumerate(kernel.buffers) if buffer.is_room] if kernel.split else []
         for kernel in plan.kernels
     ]
+    # worked out once: the numbers of what a kernel's rows have in common
+    known: dict[int, tuple[int, int]] = {}
+    cuts = tables.cuts
     for position, step in enumerate(plan.steps):
-        split = splits[step.kernel] if isinstance(step, Launch) else None
-        if isinstance(step, Launch) and split is not None:
-            copies = [plan.slots[step.arguments[place]].copies for place in rooms[step.kernel]]
-            extent, work = tables.number(split.extent), tables.number(split.work)
-            tables.cuts.extend(
-                (position, extent, work, min(POOL_THREADS, *copies, POOL_THREADS), split.least)
-            )
+        if not isinstance(step, Launch):
+            continue
+        kernel = step.kernel
+        split = splits[kernel]
+        if split is None:
+            continue
+        numbers = known.get(kernel)
+        if numbers is None:
+            numbers = tables.number(split.extent), tables.number(split.work)
+            known[kernel] = numbers
+        most = POOL_THREADS
+        for place in rooms[kernel]:
+            most = min(most, plan.slots[step.arguments[place]].copies)
+        cuts += (position, *numbers, most, split.least)
 
 
 def _add_groups(tables: PlanTables, plan: Plan) -> None:
