@@ -48,7 +48,7 @@ def emit_apply(k: KernelScope, statement: Apply) -> None:
     k.bind(statement.result, emit_primitive(k.e, statement.primitive, regs, dtype))
 
 
-def _linear(k: KernelScope, primitive: str, operands: Sequence[Binding]) -> Linear | None:
+def _linear(k: KernelScope, primitive: str, operands: Sequence[Binding]) -> LinearLanes | None:
     """Sums and multiples of linear and uniform indices stay linear."""
     if len(operands) != 2 or not any(isinstance(o, LinearLanes) for o in operands):
         return None
@@ -59,16 +59,16 @@ def _linear(k: KernelScope, primitive: str, operands: Sequence[Binding]) -> Line
         return None
     if primitive in ("add", "subtract"):
         name = "add" if primitive == "add" else "sub"
-        left = a if isinstance(a, LinearLanes) else Linear(a, e.const(0))
-        right = b if isinstance(b, LinearLanes) else Linear(b, e.const(0))
-        return Linear(
+        left = a if isinstance(a, LinearLanes) else LinearLanes(a, e.const(0))
+        right = b if isinstance(b, LinearLanes) else LinearLanes(b, e.const(0))
+        return LinearLanes(
             e.binary(name, left.base, right.base), _fold(e, name, left.stride, right.stride)
         )
     if primitive == "multiply":
         if isinstance(a, LinearLanes) and isinstance(b, Reg):
-            return Linear(a.base * b, _fold(e, "mul", a.stride, b))
+            return LinearLanes(a.base * b, _fold(e, "mul", a.stride, b))
         if isinstance(b, LinearLanes) and isinstance(a, Reg):
-            return Linear(b.base * a, _fold(e, "mul", b.stride, a))
+            return LinearLanes(b.base * a, _fold(e, "mul", b.stride, a))
     return None
 
 
