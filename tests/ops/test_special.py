@@ -206,6 +206,85 @@ def test_special_values_of_two_are_scipy_s(name: str) -> None:
     assert np.isnan(run(getattr(gx.special, name), x, y)).all()
 
 
+def log_beta(a: float, b: float) -> Any:
+    """log |B(a, b)| and its sign, with as many digits as the sum has."""
+    with mpmath.workdps(40 + int(np.log10(max(abs(a), abs(b), 1.0)))):
+        operands = mpmath.mpf(a), mpmath.mpf(b), mpmath.mpf(a) + mpmath.mpf(b)
+        logs, sign = [], 1
+        for x in operands:
+            if x > 0:
+                logs.append(mpmath.re(mpmath.loggamma(x)))
+            else:
+                sine = abs(mpmath.sin(mpmath.pi * x))
+                if sine < 1e-30:
+                    logs.append(mpmath.inf)
+                    continue
+                logs.append(
+                    mpmath.log(mpmath.pi) - mpmath.log(sine) - mpmath.re(mpmath.loggamma(1 - x))
+                )
+                sign *= (-1) ** int(mpmath.floor(x))
+        return logs[0] + logs[1] - logs[2], sign
+
+
+def test_beta_of_extremes() -> None:
+    numbers = np.array(
+        [5e-324, 1e-300, 1e-10, 0.5, 1.5, 7.0, 85.0, 171.5, 172.0, 1e5, 1e10, 1e300, -1e-10, -0.5,
+         -1.5, -2.5, -10.5, -100.5, -171.5, -1e5 - 0.5, -1e10 - 0.5]
+    )  # fmt: skip
+    a, b = pairs(numbers, numbers)
+    logs, values = run(gx.special.betaln, a, b), run(gx.special.beta, a, b)
+    for first, second, log, value in zip(a, b, logs, values, strict=True):
+        exact, sign = log_beta(first, second)
+        assert log == exact or abs(log - exact) <= 1e-12 * max(abs(exact), 1), (first, second)
+        if abs(exact) < 700:
+            wanted = sign * mpmath.exp(exact)
+            bound = 4e-13 + 1e-14 * abs(exact)
+            assert abs(value / wanted - 1) < bound, (first, second, value, wanted)
+        elif exact < -745:
+            assert value == 0, (first, second)
+    # a pole, a limit where both are whole, infinities
+    assert np.array_equal(
+        run(gx.special.beta, np.array([-1.0, -2.0, -2.0, -1.0, np.inf, -np.inf, -1e300]),
+            np.array([1.0, 1.0, 2.0, 1.5, 2.0, 2.0, 0.5])),
+        [-1.0, -0.5, 0.5, np.inf, 0.0, np.inf, np.inf],
+    )  # fmt: skip
+
+
+def test_zeta_of_huge_numbers() -> None:
+    q = np.array([1e100, 1e155, 1e200, 1e300, 1.7e308])
+    for s in (1.5, 2.0, 2.5):
+        exact = [float(mpmath.mpf(x) ** (1 - s) / (s - 1)) for x in q]
+        np.testing.assert_allclose(run(gx.special.zeta, q * 0 + s, q), exact, rtol=1e-15)
+    np.testing.assert_allclose(run(lambda x: gx.special.polygamma(1, x), q), 1 / q, rtol=1e-15)
+    slope = run(lambda s, q: gx.gradients(gx.sum(gx.special.zeta(s, q)), s), q * 0 + 2, q)
+    np.testing.assert_allclose(slope, -(np.log(q) + 1) / q, rtol=1e-14)
+
+
+def test_entropies_of_extremes_and_neighbours() -> None:
+    numbers = [5e-324, 1e-310, 1e-300, 1e-154, 0.3, 1.0, 2.5, 1e10, 1e154, 1e300, 1.7e308]
+    x, y = pairs(np.array(numbers), np.array(numbers))
+    near = np.linspace(0.1, 9.0, 30)
+    x = np.concatenate([x, near, near, near])
+    y = np.concatenate([y, near * (1 + 1e-8), near * 0.9, near * 1.7])
+    entropy, divergence = run(gx.special.rel_entr, x, y), run(gx.special.kl_div, x, y)
+    with mpmath.workdps(40):
+        for name, got in (("rel_entr", entropy), ("kl_div", divergence)):
+            wanted = []
+            for first, second in zip(map(mpmath.mpf, x), map(mpmath.mpf, y), strict=True):
+                exact = first * mpmath.log(first / second)
+                wanted.append(exact if name == "rel_entr" else exact - first + second)
+            inside = np.array([1e-300 < abs(exact) < 1.7e308 for exact in wanted])
+            chosen = [exact for exact, there in zip(wanted, inside, strict=True) if there]
+            assert np.max(units(got[inside], chosen)) <= lookup(name).max_ulp
+            assert np.isfinite(got[~inside & (np.abs(got) < 1.7e308)]).all()
+
+
+def test_erfcinv_of_the_least_number_below_zero() -> None:
+    x = np.array([-5e-324, 5e-324, 0.0, -0.0])
+    got = run(gx.special.erfcinv, x)
+    np.testing.assert_allclose(got, scipy.special.erfcinv(x))
+
+
 def test_factorials_and_choices_are_whole_numbers() -> None:
     n = np.arange(18.0)
     exact = np.array([float(mpmath.factorial(int(number))) for number in n])

@@ -20,41 +20,92 @@ from graphc.ops.arguments import switch, whole
 from graphc.ops.declare import float_operand, float_operands, like, refuse
 from graphc.ops.lanes import Lane
 from graphc.ops.pointwise.logic import where
-from graphc.ops.special.declared import INFINITY, NAN, by_formula, is_whole
+from graphc.ops.special.declared import INFINITY, NAN, by_formula, is_odd, is_whole
 from graphc.ops.special.gammas import (
     digamma,
     gamma,
     gamma_of,
     gammaln,
     log_gamma,
+    sign_of_gamma,
     stirling_rest,
 )
 
 _LARGE = 8.0
+# up to here the inverse is no number
+_TINY = 2.0**-1024
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
-def _log_beta(a: Lane, b: Lane) -> Lane:
-    """log |B(a, b)|."""
-    low, high = a.of("minimum", b), a.of("maximum", b)
+def _ahead(low: Lane, high: Lane) -> Lane:
+    """log Γ(high) - log Γ(low + high), for both from 3 on, without cancellation."""
     both = low + high
-    ratio = low / high
-    plain = (log_gamma(low) - log_gamma(both)) + log_gamma(high)
-    # log Γ(high) - log Γ(both)
-    log1p = ratio.of("log1p")
+    log1p = (low / high).of("log1p")
     rest = stirling_rest(high) - stirling_rest(both)
-    beside = rest - (high - 0.5) * log1p - low * (both.of("log") - 1.0)
-    one_large = log_gamma(low) + beside
+    return rest - (high - 0.5) * log1p - low * (both.of("log") - 1.0)
+
+
+def _is_far(low: Lane, high: Lane) -> Lane:
+    """Where the larger operand and the sum are so large that their gamma functions cancel."""
+    return high.of("greater_equal", _LARGE) & (low + high).of("greater_equal", 3.0)
+
+
+def _log_beta_ahead(low: Lane, high: Lane) -> Lane:
+    """log |B(low, high)| of operands in order, whose sum is above 0 if one is below."""
+    both = low + high
+    plain = (log_gamma(low) - log_gamma(both)) + log_gamma(high)
+    one_large = log_gamma(low) + _ahead(low, high)
+    log1p = (low / high).of("log1p")
+    rest = stirling_rest(high) - stirling_rest(both)
     shares = low * (high / low).of("log1p") + high * log1p
     two_large = (
         (stirling_rest(low) + rest) + log1p * 0.5 + _HALF_LOG_2PI - low.of("log") * 0.5
     ) - shares
-    is_large = high.of("greater_equal", _LARGE) & low.of("greater", -1.0)
-    result = is_large.where(low.of("greater_equal", _LARGE).where(two_large, one_large), plain)
-    vanishing = high.of("equal", INFINITY) & low.of("greater", 0.0)
-    result = (vanishing & low.of("less", INFINITY)).where(-INFINITY, result)
-    result = low.of("equal", 0.0).where(INFINITY, result)
+    far = low.of("greater_equal", _LARGE).where(two_large, one_large)
+    result = _is_far(low, high).where(far, plain)
+    return low.of("equal", 0.0).where(INFINITY, result)
+
+
+def _lifted(a: Lane, b: Lane) -> tuple[Lane, Lane, Lane]:
+    """Operands in order of which no gamma functions of large numbers cancel, and a factor.
+
+    Where one is far below 0, and the sum is not, the other one is raised by 3 (DLMF 5.5.1). Where
+    the sum is below 0 as well, both are reflected: B(a, b) is B(1 - a - b, b) times a quotient of
+    sines (DLMF 5.5.3). That has a limit where both are whole, which SciPy gives.
+    """
+    low, high = a.of("minimum", b), a.of("maximum", b)
+    both = low + high
+    is_far, is_pole = low.of("less", -4.0), low.of("less", 0.0) & is_whole(low)
+    is_reflected = (is_far & both.of("less", 0.0)) | (is_pole & both.of("less", 3.0))
+    whole, beside = high.of("round"), low - low.of("round")
+    angle = beside + (high - whole)
+    turns = angle.of("round")
+    ratio = ((angle - turns) * math.pi).of("sin") / (beside * math.pi).of("sin")
+    ratio = (is_pole & is_whole(high)).where(1.0, ratio)
+    ratio = is_odd(whole + turns).where(-ratio, ratio)
+    other = 1.0 - both
+    first = is_reflected.where(other.of("minimum", high), low)
+    last = is_reflected.where(other.of("maximum", high), high)
+    is_raised = is_far & both.of("greater_equal", 0.0) & both.of("less", 3.0) & ~is_pole
+    share = both / high * ((both + 1.0) / (high + 1.0)) * ((both + 2.0) / (high + 2.0))
+    factor = is_reflected.where(ratio, is_raised.where(share, low.like(1.0)))
+    return first, is_raised.where(last + 3.0, last), factor
+
+
+def _at_ends(a: Lane, b: Lane, endless: float, result: Lane) -> Lane:
+    """Where an operand is infinite, ``endless`` being the limit beside a positive one, or NaN."""
+    low, high = a.of("minimum", b), a.of("maximum", b)
+    last = high.of("equal", INFINITY)
+    result = (last & low.of("greater", 0.0)).where(endless, result)
+    result = low.of("equal", -INFINITY).where(INFINITY, result)
     return (a.of("isnan") | b.of("isnan")).where(NAN, result)
+
+
+def _log_beta(a: Lane, b: Lane) -> Lane:
+    """log |B(a, b)|."""
+    low, high, factor = _lifted(a, b)
+    result = _log_beta_ahead(low, high) + factor.of("abs").of("log")
+    return _at_ends(a, b, -INFINITY, factor.of("isinf").where(INFINITY, result))
 
 
 def beta_of_few(a: Lane, b: Lane) -> Lane:
@@ -71,10 +122,27 @@ def beta_of_few(a: Lane, b: Lane) -> Lane:
 
 def _beta(a: Lane, b: Lane) -> Lane:
     """By gamma functions where all three are numbers, else by the logarithm."""
-    low = a.of("minimum", b)
-    plain = low.of("equal", 0.0).where(INFINITY, beta_of_few(a, b))
-    fits = (a + b).of("less", 170.0) & low.of("greater", -170.0)
-    return fits.where(plain, _log_beta(a, b).of("exp"))
+    low, high, factor = _lifted(a, b)
+    both = low + high
+    sign = sign_of_gamma(low)
+    # one of them below 0 alone can have a negative gamma function
+    far = _log_beta_ahead(low, high).of("exp").of("copysign", sign)
+    is_some = _is_far(low, high) & low.of("abs").of("less", 170.0)
+    root = (_ahead(low, high) * 0.5).of("exp")
+    far = is_some.where(gamma_of(low) * root * root, far)
+    is_few = both.of("less", 170.0) & high.of("less", 170.0) & low.of("greater", -170.0)
+    result = is_few.where(beta_of_few(low, high), far) * factor
+    # a pole of the sum, and poles of one of both
+    is_zero = (both.of("less_equal", 0.0) & is_whole(both)) | factor.of("equal", 0.0)
+    result = is_zero.where(0.0, result)
+    is_pole = (low.of("less_equal", 0.0) & is_whole(low)) | (
+        high.of("less_equal", 0.0) & is_whole(high)
+    )
+    is_tiny = low.of("greater", 0.0) & high.of("less", _TINY)
+    result = (is_pole | is_tiny | factor.of("isinf")).where(INFINITY, result)
+    unbounded = low.like(INFINITY).of("copysign", sign)
+    result = (high.of("equal", INFINITY) & low.of("less", 0.0)).where(unbounded, result)
+    return _at_ends(a, b, 0.0, result)
 
 
 def _slopes(inputs: Sequence[Value], output: Value, attrs: Attributes) -> Sequence[Value | None]:
@@ -101,6 +169,7 @@ betaln_op = by_formula(
     low=2.0,
     high=20.0,
     max_ulp=64.0,
+    weight=10,
 )
 beta_op = by_formula(
     "beta",
@@ -112,6 +181,7 @@ beta_op = by_formula(
     low=0.1,
     high=20.0,
     max_ulp=9.0,
+    weight=20,
 )
 
 
@@ -130,7 +200,8 @@ def _choices(n: Lane, k: Lane) -> Lane:
     rest = n - k
     plain = gamma_of(n + 1.0) / gamma_of(k + 1.0) / gamma_of(rest + 1.0)
     # by halves, since the inverse of beta may be no number where its quotient by n + 1 is
-    root = (_log_beta(rest + 1.0, k + 1.0) * -0.5).of("exp")
+    least, most = rest.of("minimum", k) + 1.0, rest.of("maximum", k) + 1.0
+    root = (_log_beta_ahead(least, most) * -0.5).of("exp")
     far = root / (n + 1.0) * root
     found = n.of("less", 169.0).where(plain, far)
     is_exact = is_whole(n) & is_whole(k) & found.of("less", 2.0**46)
@@ -165,6 +236,7 @@ comb_op = by_formula(
     example=_choices_example,
     differentiable=None,
     max_ulp=24.0,
+    weight=20,
 )
 
 

@@ -191,7 +191,7 @@ def psi(x: Lane) -> Lane:
     return size.of("equal", 0.0).where(infinite, result)
 
 
-def _sign(x: Lane) -> Lane:
+def sign_of_gamma(x: Lane) -> Lane:
     """The sign of Γ(x)."""
     below = x.of("floor")
     sign = is_odd(below).where(-1.0, x.like(1.0))
@@ -235,7 +235,7 @@ digamma_op = by_formula(
 gammasgn_op = by_formula(
     "gammasgn",
     "The sign of gamma(x): 1 or -1; NaN at whole numbers below 0.",
-    _sign,
+    sign_of_gamma,
     max_ulp=1.0,
 )
 

@@ -18,6 +18,7 @@ from graphc.ops.pointwise.logic import where
 from graphc.ops.pointwise.math import exp
 from graphc.ops.special.declared import (
     INFINITY,
+    NAN,
     by_formula,
     quotient,
     squared_apart,
@@ -133,8 +134,10 @@ def _erfinv(x: Lane) -> Lane:
 
 
 def _erfcinv(x: Lane) -> Lane:
-    tail = x.of("less", 1.0).where(x, 2.0 - x) * 0.5
-    return _quantile((1.0 - x) * 0.5, tail) * _ROOT_HALF
+    # half of x would be 0 for the least number below 0
+    tail = x.of("less", 1.0).where(x, 2.0 - x)
+    found = _quantile((1.0 - x) * 0.5, tail * 0.5) * _ROOT_HALF
+    return tail.of("less", 0.0).where(NAN, found)
 
 
 def _density(x: Value) -> Value:

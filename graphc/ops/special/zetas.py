@@ -35,7 +35,9 @@ def _zeta(s: Lane, q: Lane) -> Lane:
     a = q + float(_TERMS)
     power = a.of("power", -s)
     inverse = 1.0 / a
-    rest = a / (s - 1.0) + 0.5
+    # the integral, which may be a number where the power has vanished
+    total = total + a.of("power", 1.0 - s) / (s - 1.0)
+    rest = s.like(0.5)
     factor, square = s * inverse, inverse * inverse
     for j, correction in enumerate(_CORRECTIONS):
         rest = rest + factor * correction
@@ -57,8 +59,9 @@ def _slope(s: Lane, q: Lane) -> Lane:
     a = q + float(_TERMS)
     power, log = a.of("power", -s), a.of("log")
     inverse = 1.0 / a
-    whole = a / (s - 1.0)
-    rest, slope = whole + 0.5, -(whole / (s - 1.0))
+    whole = a.of("power", 1.0 - s) / (s - 1.0)
+    total = total - whole * (log + 1.0 / (s - 1.0))
+    rest, slope = s.like(0.5), s.like(0.0)
     factor, change, square = s * inverse, inverse, inverse * inverse
     for j, correction in enumerate(_CORRECTIONS):
         rest, slope = rest + factor * correction, slope + change * correction
