@@ -11,7 +11,7 @@ from graphc.aot.native.records import STATUS_TEXTS
 
 _STATUS = (
     "OK", "BAD_ARGUMENT", "BAD_DIMS", "BAD_INDEX", "NO_MEMORY", "BAD_CPU", "BAD_WEIGHTS",
-    "NO_WORKSPACE",
+    "NO_WORKSPACE", "BAD_MATRIX",
 )  # fmt: skip
 
 

@@ -16,7 +16,6 @@ from graphc.aot.native.records import aligned, areas_bytes, counts_of
 from graphc.aot.signature import IDENTIFIER
 from graphc.aot.tables import MAX_THREADS, LibraryTables, bounds_of, symbol_names, tables_of
 from graphc.base.errors import GraphError, UnsupportedError
-from graphc.base.lapack import PREFIX
 from graphc.base.source import caller
 from graphc.base.target import Target
 from graphc.base.words import is_count, shown
@@ -28,8 +27,11 @@ from graphc.ir.dtypes import STORAGE_NAMES
 from graphc.ir.graph import Node
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
+from graphc.kernel.ir import walk
 from graphc.kernel.routines.lapack import LAPACK
+from graphc.kernel.statements.routines import Call
 from graphc.ops.source import constant_op
+from graphc.plan.ir import Launch, Plan
 from graphc.plan.tables import PlanTables
 from graphc.session.executable import Export
 from passes.graph.extraction import Extraction
@@ -162,6 +164,8 @@ def content_of(exported: Export, design: Design) -> Content:
 
     Raises:
         GraphError: for bounds of dims that are not the program's.
+        UnsupportedError: if the program calls LAPACK, naming the operations that do and the line of
+            the first.
     """
     extraction, values = exported.extraction, exported.variables
     freezes = not extraction.written if design.freezes is None else design.freezes
@@ -170,6 +174,7 @@ def content_of(exported: Export, design: Design) -> Content:
         extraction = _frozen(extraction, {v: a for v, a in values.items() if v not in kept})
     options = replace(exported.options, threads=MAX_THREADS if design.threads else 1)
     levels = [levels_of(extraction, options, target) for _, _, target in design.family.programs]
+    _refuse_lapack(levels[0].plan)
     inputs, outputs, variables = _tensors(exported, extraction)
     feed_of = {value: n for n, value in enumerate(extraction.feeds)}
     read = [n for n, value in enumerate(exported.feeds) if value in feed_of]
@@ -195,6 +200,23 @@ def content_of(exported: Export, design: Design) -> Content:
     )  # fmt: skip
 
 
+def _refuse_lapack(plan: Plan) -> None:
+    calls = [
+        (part.routine, step.where)
+        for step in plan.steps
+        if isinstance(step, Launch)
+        for part in walk(plan.kernels[step.kernel].body)
+        if isinstance(part, Call) and part.routine in LAPACK
+    ]
+    if calls:
+        names = sorted({name for name, _ in calls})
+        raise UnsupportedError(
+            f"libraries hold no LAPACK, which {' and '.join(names)} need{'s' * (len(names) == 1)}",
+            where=calls[0][1],
+            hint="run the program in a session, or compute this part outside of the library",
+        )
+
+
 def text_of(
     content: Content, design: Design, head: tuple[bytes, int, int], weights: str, digest: bytes
 ) -> str:
@@ -206,9 +228,6 @@ def text_of(
         head: of the file of weights the first bytes, where arrays begin and its size.
         weights: text that defines the embedded weights.
         digest: of what the library says of itself.
-
-    Raises:
-        UnsupportedError: if the program calls LAPACK, naming the operations that do.
     """
     base = design.family.base
     programs = [(variant.symbol, variant.level) for variant in content.variants]
@@ -224,12 +243,6 @@ def text_of(
         base,
     )
     text = library_text(interface, content.variants, base, signature, weights)
-    if f"@{PREFIX}" in text:
-        names = sorted(name for name in LAPACK if f"graphc_{name}_" in text)
-        raise UnsupportedError(
-            f"libraries hold no LAPACK, which {' and '.join(names)} need{'s' * (len(names) == 1)}",
-            hint="run the program in a session, or compute this part outside of the library",
-        )
     return text
 
 

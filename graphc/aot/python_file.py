@@ -8,6 +8,7 @@ from typing import Any
 
 from graphc.aot.inside import DIGEST, DIGEST_BYTES
 from graphc.aot.library import Content, Design, Tensor
+from graphc.aot.native.records import BAD_MATRIX
 from graphc.base.errors import GraphError
 from graphc.base.source import caller
 from graphc.ir.dims.text import format_name
@@ -55,6 +56,7 @@ def python_text(
     }
     shown = pprint.pformat(data, width=98, sort_dicts=False)
     text = _TEXT.replace("@NAME@", design.name).replace("@DIGEST@", str(DIGEST))
+    text = text.replace("@BAD_MATRIX@", str(BAD_MATRIX))
     tensors = (*content.inputs, *content.outputs, *content.variables)
     is_taught = any(tensor.type.dtype.is_taught for tensor in tensors)
     text = text.replace("@TAUGHT@", _TAUGHT if is_taught else "")
@@ -143,7 +145,8 @@ class Program:
     def _check(self, status):
         if status:
             text = self._error(self._context) or self._status(status)
-            raise ValueError(text.decode())
+            of_matrix = status == @BAD_MATRIX@
+            raise (np.linalg.LinAlgError if of_matrix else ValueError)(text.decode())
 
     def __call__(self, *arrays, **named):
         """Runs once; gives the outputs in a list."""

@@ -44,6 +44,7 @@ class LibraryTables(NamedTuple):
             are ``below[starts[b]:starts[b + 1]]``.
         sites: for each kernel the first of its messages.
         messages: templates of errors; those of guards come first.
+        of_matrices: for each message whether it is a matrix that is wrong, and no index.
         constants: the content of constants, by number.
         commit: the first step that writes variables in place, or -1.
     """
@@ -57,6 +58,7 @@ class LibraryTables(NamedTuple):
     below: list[int]
     sites: list[int]
     messages: list[str]
+    of_matrices: list[bool]
     constants: list[Array]
     commit: int
 
@@ -81,10 +83,11 @@ def tables_of(
     symbols = {*symbols_in(plan), *symbols_of(*further)}
     tables = plan_tables_of(plan, sorted(symbols, key=symbol_order))
     messages = [_guard_message(guard) for guard in tables.required]
-    sites: list[int] = []
+    sites, of_matrices = list[int](), [False] * len(messages)
     for kernel in plan.kernels:
         sites.append(len(messages))
         messages += map(_site_message, kernel.sites)
+        of_matrices += [bool(site.problem) for site in kernel.sites]
     solution = layout.solution
     starts, below = [0], list[int]()
     for predecessors in solution.predecessors:
@@ -100,6 +103,7 @@ def tables_of(
         below=below,
         sites=sites,
         messages=messages,
+        of_matrices=of_matrices,
         constants=[*plan.constants.values()],
         commit=-1 if plan.commit is None else plan.commit,
     )

@@ -134,6 +134,26 @@ def test_a_failed_run_changes_no_variable(tmp_path: Path) -> None:
     assert library.get("w1").tobytes() != before.tobytes()
 
 
+def test_a_singular_matrix_has_a_status_of_its_own(tmp_path: Path) -> None:
+    with gx.Graph() as graph:
+        a = gx.placeholder((None, 3, 3), "float64", name="a")
+        ids = gx.placeholder((2,), "int64", name="ids")
+        inverses, rows = gx.linalg.inv(a), gx.take(a, ids, axis=0)
+    exe = gx.Session(graph).compile([inverses, rows], [a, ids])
+    library = library_of(exe, tmp_path / "inverses")
+    matrices, ids = np.stack([np.eye(3)] * 5), np.array([0, 1])
+    assert np.array_equal(library(matrices, ids)[0], matrices)
+    matrices[3, 2] = 0
+    with pytest.raises(np.linalg.LinAlgError, match=r"inv: matrix 3 of 5 is singular \(line"):
+        library(matrices, ids)
+    with pytest.raises(ValueError, match="index 9 is out of range") as caught:
+        library(np.stack([np.eye(3)] * 5), np.array([0, 9]))
+    assert not isinstance(caught.value, np.linalg.LinAlgError)
+    assert library._status(8).decode() == "a matrix is singular, or not positive definite"
+    header = (tmp_path / "inverses" / "inverses.h").read_text()
+    assert "GRAPHC_BAD_INDEX = 3" in header and "GRAPHC_BAD_MATRIX = 8" in header
+
+
 def test_fault_12_rows_of_a_table_are_written_where_they_lie(tmp_path: Path) -> None:
     with gx.Graph() as graph:
         table = gx.variable(np.zeros((1 << 12, 8), np.float32), name="table")

@@ -102,8 +102,11 @@ def test_libraries_refuse_what_calls_lapack(tmp_path: Any) -> None:
         x = gx.placeholder((3, 3), "float64")
         values = L.svdvals(x)
     exe = gx.Session(graph).compile(values, [x])
-    with pytest.raises(gx.UnsupportedError, match="hold no LAPACK, which svdvals needs"):
+    with pytest.raises(gx.UnsupportedError, match="hold no LAPACK, which svdvals needs") as caught:
         gx.aot.compile(exe, tmp_path / "library", kind="package")
+    # the line of the call of svdvals
+    assert "test_linalg_orthogonal.py" in str(caught.value)
+    assert "values = L.svdvals(x)" in str(caught.value)
 
 
 def test_failures_and_nan() -> None:

@@ -176,6 +176,7 @@ def _program_module(variant: Variant, kernels: Sequence[str]) -> Module:
         "group_bounds_at": words(plan.bounds, 64),
         "sites_at": words(tables.sites),
         "messages_at": _addresses(messages),
+        "of_matrices_at": words([int(flag) for flag in tables.of_matrices]),
         "constants_at": words(variant.constants, 64),
         "input_bytes_at": words(variant.input_bytes),
         "output_bytes_at": words(variant.output_bytes),

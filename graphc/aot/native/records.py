@@ -13,7 +13,10 @@ from graphc.codegen.llvm.routine import RecordLayout
 from graphc.codegen.llvm.types import I64, PTR
 from graphc.plan.abi import CUT_FIELDS, GROUP_FIELDS, IDLE_FIELDS, STEP_FIELDS, STEP_WORDS
 
-OK, BAD_ARGUMENT, BAD_DIMS, BAD_INDEX, NO_MEMORY, BAD_CPU, BAD_WEIGHTS, NO_WORKSPACE = range(8)
+(
+    OK, BAD_ARGUMENT, BAD_DIMS, BAD_INDEX, NO_MEMORY, BAD_CPU, BAD_WEIGHTS, NO_WORKSPACE,
+    BAD_MATRIX,
+) = range(9)  # fmt: skip
 """What functions of a library give."""
 
 STATUS_TEXTS = (
@@ -25,6 +28,7 @@ STATUS_TEXTS = (
     "this processor lacks instructions that the library needs",
     "the file of weights is missing or not the library's",
     "the workspace is too small",
+    "a matrix is singular, or not positive definite",
 )
 
 ALIGNMENT = CACHE_LINE
@@ -45,8 +49,8 @@ _TABLES = (
     "evaluate", "kernels", "bounds_at", "symbol_messages_at", "slots_at", "entries_at", "cells_at",
     "steps_at", "idle_at", "idle_sizes_at", "buffers_at", "copies_at", "roots_at", "alignments_at",
     "order_at", "starts_at", "below_at", "guards_at", "shown_at", "cuts_at", "groups_at",
-    "works_at", "group_bounds_at", "sites_at", "messages_at", "constants_at", "input_bytes_at",
-    "output_bytes_at", "variables_at", "shapes_at",
+    "works_at", "group_bounds_at", "sites_at", "messages_at", "of_matrices_at", "constants_at",
+    "input_bytes_at", "output_bytes_at", "variables_at", "shapes_at",
 )  # fmt: skip
 
 PROGRAM = RecordLayout(

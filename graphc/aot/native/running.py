@@ -13,6 +13,7 @@ from graphc.aot.native.records import (
     ALIGNMENT,
     BAD_ARGUMENT,
     BAD_INDEX,
+    BAD_MATRIX,
     CONTEXT,
     HEAD_BYTES,
     MESSAGE_BYTES,
@@ -231,7 +232,10 @@ def _emit_failure(module: ModuleEmitter) -> None:
     message = program.table("sites_at", I32)[kernel] + status[1]
     numbers = (status[2], status[3])
     r.fill_bytes(status.at(0), 0, WORD * STATUS_WORDS)
-    refuse(r, at, program.table("messages_at", PTR)[message], numbers, BAD_INDEX)
+    text = program.table("messages_at", PTR)[message]
+    with r.when(program.table("of_matrices_at", I32)[message].differs(0)):
+        refuse(r, at, text, numbers, BAD_MATRIX)
+    refuse(r, at, text, numbers, BAD_INDEX)
     r.finish()
 
 
