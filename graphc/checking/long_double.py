@@ -48,7 +48,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2,
     "log10": np.log10, "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tan": np.tan,
     "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "arcsin": np.arcsin, "arccos": np.arccos,
-    "arctan": np.arctan, "erf": erf, "erfc": erfc, "power": np.power,
+    "arctan": np.arctan, "cbrt": np.cbrt, "erf": erf, "erfc": erfc, "power": np.power,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "floor": np.floor, "ceil": np.ceil,
     "round": np.rint, "trunc": np.trunc, "sign": np.sign, "mod": np.mod, "fmod": np.fmod,
     "floor_divide": np.floor_divide, "copysign": np.copysign, "portable_exp": np.exp,

@@ -232,7 +232,7 @@ for _name, _function in (
     ("exp", np.exp), ("exp2", np.exp2), ("expm1", np.expm1), ("log", np.log), ("log2", np.log2),
     ("log10", np.log10), ("log1p", np.log1p), ("sin", np.sin), ("cos", np.cos), ("tan", np.tan),
     ("tanh", np.tanh), ("sinh", np.sinh), ("cosh", np.cosh), ("arcsin", np.arcsin),
-    ("arccos", np.arccos), ("arctan", np.arctan), ("erf", _erf), ("erfc", _erfc),
+    ("arccos", np.arccos), ("arctan", np.arctan), ("cbrt", np.cbrt), ("erf", _erf), ("erfc", _erfc),
     ("sigmoid", _sigmoid),
 ):  # fmt: skip
     _declare(_name, 1, _FLOAT, _function, exact=False)

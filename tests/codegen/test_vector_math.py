@@ -212,6 +212,8 @@ def _mpmath_reference(name: str, values: tuple[float, ...]) -> Any:
         return mpmath.mpf(2) ** x
     if name == "log2":
         return mpmath.log(x) / mpmath.log(2)
+    if name == "cbrt":
+        return mpmath.sign(x) * mpmath.cbrt(abs(x))
     return getattr(mpmath, name.replace("arc", "a"))(x)
 
 

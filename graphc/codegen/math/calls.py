@@ -18,13 +18,13 @@ from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.module import Module, ModuleEmitter
 from graphc.codegen.llvm.types import F32, F64, LType
-from graphc.codegen.math import approx, f32, f64, inverse
+from graphc.codegen.math import approx, cube_root, f32, f64, inverse
 from graphc.codegen.math.common import FloatMath
 from graphc.kernel.ir import Kernel, walk
 
 _TABLES = {
-    F32.format: f32.FUNCTIONS | inverse.FUNCTIONS | approx.SINGLE,
-    F64.format: f64.FUNCTIONS | inverse.FUNCTIONS | approx.DOUBLE,
+    F32.format: f32.FUNCTIONS | inverse.FUNCTIONS | cube_root.FUNCTIONS | approx.SINGLE,
+    F64.format: f64.FUNCTIONS | inverse.FUNCTIONS | cube_root.FUNCTIONS | approx.DOUBLE,
 }
 NAMES = frozenset(_TABLES[F32.format])
 """The primitives that are elementary functions."""

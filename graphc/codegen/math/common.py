@@ -37,6 +37,7 @@ MAX_ULP: dict[str, dict[str, float]] = {
         ("arcsin", 1.8, 1.8),
         ("arccos", 1.2, 1.2),
         ("arctan", 1.4, 2.0),
+        ("cbrt", 1.0, 1.0),
         ("erf", 1.3, 1.6),
         ("erfc", 4.6, 5.4),
         ("sigmoid", 2.6, 2.6),

@@ -27,8 +27,8 @@ from graphc.ops.complex.inverses import (
 )
 from graphc.ops.declare import float_operand, like, pointwise, through_float64
 from graphc.ops.pointwise.arithmetic import sqrt
-from graphc.ops.pointwise.logic import equal, isinf, where
-from graphc.ops.pointwise.math import exp2, log1p, log2, of_a_real
+from graphc.ops.pointwise.logic import where
+from graphc.ops.pointwise.math import log1p, of_a_real
 from graphc.ops.pointwise.rounding import abs_
 from graphc.ops.pointwise.signs import copysign
 
@@ -176,28 +176,11 @@ def arctanh(x: Any) -> Value:
 # --- the cube root -------------------------------------------------------------------------------
 
 
-def _cbrt_rule(inputs: Sequence[Value], attrs: Attributes) -> Value:
-    """2^(log2 |x| / 3), which has some wrong digits, and a step of Newton's method, which doubles
-    the number of right ones."""
-    (x,) = inputs
-    size = abs_(x)
-    # at 0 and infinity the step has no meaning; they are their own roots
-    plain = where(equal(size, 0) | isinf(size), like(1, x), size)
-    root = exp2(log2(plain) * (1 / 3))
-    root = root - (root - plain / (root * root)) * (1 / 3)
-    return copysign(where(equal(size, plain), root, size), x)
-
-
-cbrt_op = pointwise(
+cbrt_op = of_a_real(
     "cbrt",
     "The cube root, negative for negative numbers.",
-    FLOATS,
-    partials=lambda inputs, output, attrs: (like(1 / 3, output) / (output * output),),
-    parts=_cbrt_rule,
-    reference=through_float64(np.cbrt),
-    arity=1,
-    numerics="R",
-    algebra=Algebra(monotone=True),
+    lambda x, y: like(1 / 3, y) / (y * y),
+    monotone=True,
     differentiable=(0.2, 4.0),
     max_ulp=1.0,
 )
