@@ -304,7 +304,7 @@ class Native(Lowering):
 
     The last axes of each operand and of each result are a row, as many as ``ranks`` says, results
     last; what stands before them is the same in all, or missing in operands that all rows share.
-    Routines that take several rows at a time share none. ``numbers(input_types, attrs)`` are the
+    ``numbers(input_types, attrs)`` are the
     routine's.
     """
 

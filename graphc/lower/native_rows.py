@@ -65,7 +65,7 @@ class _Call:
         self.numbers = lowering.numbers([value.type for value in node.inputs], node.attrs)
         dtypes = [value.type.dtype for value in (*node.inputs, *node.outputs)]
         together = self.routine.together
-        self.most = 1 if together is None else together(dtypes)
+        self.most = 1 if together is None else together(dtypes, self.numbers)
         count = len(node.inputs)
         self.sources = [
             _rows(evaluator.buffers[value], value.type, rank)
@@ -104,7 +104,10 @@ class _Call:
         with ExitStack() as loops:
             index = open_loops(b, self.evaluator, loops, self.batch, "parallel")
             number = flat_index(b, index, self.batch)
-            self._emit(self.numbers, number, None)
+            numbers: tuple[Size, ...] = tuple(self.numbers)
+            if self.routine.together is not None:
+                numbers = (*numbers, number, 1, product(self.batch))
+            self._emit(numbers, number, None)
 
     def several_together(self) -> None:
         """A call for each block of rows; the last one has what is left."""
@@ -121,7 +124,8 @@ class _Call:
 
     def _emit(self, numbers: Sequence[Size], first: Var, count: Var | None) -> None:
         b = self.b
-        start, spans = b.dim(0), []
+        start, here = b.dim(0), len(self.sources)
+        spans: list[Span] = []
         # what the routine takes of a row, which is the row where sizes fit each other
         taken = self.routine.extents(self.numbers)
         for rows, size in zip((*self.sources, *self.targets), taken, strict=True):
@@ -129,10 +133,10 @@ class _Call:
             if not rows.is_shared:
                 offset = b.apply("multiply", first, b.dim(rows.size))
             extent: Size = size
-            if count is not None:
+            # one that all calls share is no row of several
+            if count is not None and (not rows.is_shared or len(spans) >= here):
                 extent = b.apply("multiply", count, b.dim(size))
             spans.append(Span(rows.buffer, offset, extent))
-        here = len(self.sources)
         b.call(self.routine.name, numbers, spans[here:], spans[:here], self.room, self.site)
 
 

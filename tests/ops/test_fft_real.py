@@ -13,7 +13,7 @@ from graphc.base.target import Target
 from graphc.ir.dims.expressions import evaluate
 from graphc.ir.dtypes import COMPUTED_FLOATS, DType, float64
 from graphc.kernel.routines import routine
-from graphc.kernel.routines.fourier import room_size, table_size
+from graphc.kernel.routines.fourier_plan import room_size, table_size
 from graphc.ops.fft.real import pairs_to_real, real_to_pairs
 
 LENGTHS = (*range(1, 301), 1000, 1024, 1009, 2310, 4096, 4099, 10007, 20014, 1 << 16)

@@ -16,7 +16,8 @@ from tools import child_environment
 import graphc as gx
 from graphc.ir.builder import apply
 from graphc.ir.dtypes import COMPUTED_FLOATS, DType, float32
-from graphc.kernel.routines.fourier import table_bound, table_of, table_size
+from graphc.kernel.routines.fourier import table_of
+from graphc.kernel.routines.fourier_plan import table_bound, table_size
 from graphc.ops.fft.core import transform_pairs
 from graphc.ops.fft.real import pairs_to_real, real_to_pairs
 

@@ -19,16 +19,16 @@ from graphc.base.target import host
 from graphc.checking.levels.substitutes import routine_function
 from graphc.ir.dtypes import COMPUTED_FLOATS, DType
 from graphc.kernel.routines import routine
-from graphc.kernel.routines.fourier import (
+from graphc.kernel.routines.fourier import is_table_of, table_of
+from graphc.kernel.routines.fourier_plan import (
     HEAD,
     ODD_AT,
     PARTS_AT,
     RADICES,
     STRAIGHT,
-    is_table_of,
+    lanes_of,
     room_size,
     table_bound,
-    table_of,
     table_size,
 )
 
@@ -70,8 +70,9 @@ def tables(rng: np.random.Generator, element: DType, length: int, real: bool, co
     size, room = (int(f(length, element, real)) for f in (table_size, room_size))
     right = table_of(length, size, element, real)
     before, large = before_head(length, real), int(table_bound(length))
-    yield right, room
-    yield np.concatenate([right, np.zeros(large - size, right.dtype)]), room
+    for _ in range(4):
+        yield right, room
+        yield np.concatenate([right, np.zeros(large - size, right.dtype)]), room
     for short in {0, 1, HEAD - 1, size - 1, max(before - 1, 0)} - {size}:
         yield right[:short], room
     yield right, 0
@@ -91,12 +92,13 @@ def check(name: str, element: DType, length: int, count: int) -> Iterator[str]:
     real, half = name != "fft", length // 2 + 1
     sizes = {"fft": (2 * length, 2 * length), "rfft": (length, 2 * half)}
     rows = sizes.get(name, (2 * half, length))
-    options = (1, 1) if name == "fft" else (1,)
-    function = routine_function(name, (element,) * 3, 3 + len(options), host())
-    source = guarded(rng.normal(size=rows[0]).astype(element.numpy), "end")
+    function = routine_function(name, (element,) * 3, 7 + (name == "fft"), host())
     for number, (given, room) in enumerate(tables(rng, element, length, real, count)):
+        batch = (1, 3, lanes_of(element), lanes_of(element) - 1)[number % 4]
+        options = *((1, 1) if name == "fft" else (1,)), 0, batch, batch
+        source = guarded(rng.normal(size=batch * rows[0]).astype(element.numpy), "end")
         table = guarded(given.astype(element.numpy), "end")
-        target = GuardedArray((rows[1],), element.numpy, "end")
+        target = GuardedArray((batch * rows[1],), element.numpy, "end")
         scratch = GuardedArray((max(room, 0),), element.numpy, "end")
         arrays = [each.array for each in (source, table, target, scratch)]
         *pointers, place = [each.ctypes.data for each in arrays]
@@ -105,7 +107,7 @@ def check(name: str, element: DType, length: int, count: int) -> Iterator[str]:
         is_right = is_table_of(arrays[1], length, real)
         if any(each.touched for each in (source, table, target, scratch)):
             yield f"{what}: wrote beside an array"
-        if number < 2:
+        if number < 8:
             (wanted,) = routine(name).reference(*arrays[:2], length, len(given), room, *options)
             scale = float(np.abs(wanted).max()) * np.finfo(wanted.dtype).eps * 40
             if not is_right or not np.allclose(arrays[2], wanted, rtol=0, atol=scale):

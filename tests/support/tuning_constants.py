@@ -81,12 +81,12 @@ FACTS: dict[str, dict[str, str]] = {
     "graphc/kernel/panels.py": {"TILE_VECTORS": "layout of packed matrices"},
     "graphc/kernel/printer.py": {"MAXIMUM_NESTING": "limit of texts"},
     "graphc/kernel/analysis/lane_groups.py": {"MOST": "a multiple at which loops are cut"},
-    "graphc/kernel/routines/fourier.py": {
+    "graphc/kernel/routines/fourier.py": {"ERROR": "bound of the error"},
+    "graphc/kernel/routines/fourier_plan.py": {
         "LOADING": "radices there is code for",
         "ODD_PARTS": "radices there is code for",
         "PARTS": "radices there is code for",
         "STRAIGHT": "radices there is code for",
-        "ERROR": "bound of the error",
         "HEAD": "layout of tables",
         "ODD_AT": "layout of tables",
         "PARTS_AT": "layout of tables",

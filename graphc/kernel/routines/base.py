@@ -43,8 +43,8 @@ class Routine:
         problem: what is wrong with a matrix for which the routine fails; empty where it is an
             index that is out of range.
         together: of one that takes several rows at a time, how many at most, by the dtypes of
-            sources and targets. The last of its numbers are then the number of the first of them,
-            how many they are, and how many there are in all.
+            sources and targets and by the other numbers. The last of its numbers are then the
+            number of the first of them, how many they are, and how many there are in all.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Routine:
     fault: Callable[..., Any] | None = None
     error: Callable[..., Sequence[Any]] | None = None
     problem: str = ""
-    together: Callable[[DTypes], int] | None = None
+    together: Callable[[DTypes, Numbers], Dim] | None = None
 
     def reported(self, found: Any) -> Any:
         """The index, or the number of the matrix, of what ``fault`` or the code found."""

@@ -195,7 +195,7 @@ def _singular_values(a: Any) -> tuple[Any, int]:
     return values, info
 
 
-def _together(dtypes: DTypes) -> int:
+def _together(dtypes: DTypes, numbers: Numbers) -> int:
     return TOGETHER
 
 

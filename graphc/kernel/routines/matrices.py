@@ -194,7 +194,7 @@ def _lu(
 # --- what they need and take ---------------------------------------------------------------------
 
 
-def lanes_of(dtypes: DTypes) -> int:
+def lanes_of(dtypes: DTypes, numbers: Numbers = ()) -> int:
     """Matrices that are worked on together."""
     return LANE_BYTES // dtypes[0].bytes
 

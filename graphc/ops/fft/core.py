@@ -24,16 +24,8 @@ from graphc.ir.lowering import Native
 from graphc.ir.op import Domain, Linear, NotDifferentiable, OpDef, register
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
-from graphc.kernel.routines.fourier import (
-    FFT_TABLE,
-    SCALES,
-    by_table,
-    room_size,
-    table_bound,
-    table_of,
-    table_size,
-    transformed,
-)
+from graphc.kernel.routines.fourier import FFT_TABLE, SCALES, by_table, table_of, transformed
+from graphc.kernel.routines.fourier_plan import room_size, table_bound, table_size
 from graphc.ops.convert import converted
 from graphc.ops.guards import guarded, show, unproved
 from graphc.ops.source import constant_beside

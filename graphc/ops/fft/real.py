@@ -27,8 +27,8 @@ from graphc.kernel.routines.fourier import (
     half_transformed,
     real_transformed,
     table_of,
-    table_size,
 )
+from graphc.kernel.routines.fourier_plan import table_size
 from graphc.ops.convert import converted, size_beside
 from graphc.ops.creation import iota_beside
 from graphc.ops.fft.core import (

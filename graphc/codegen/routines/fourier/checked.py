@@ -16,7 +16,7 @@ from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.routine import Cell
 from graphc.codegen.llvm.types import I64
 from graphc.codegen.routines.fourier.columns import Vectors
-from graphc.kernel.routines.fourier import (
+from graphc.kernel.routines.fourier_plan import (
     HEAD,
     LOADING,
     ODD_AT,

@@ -17,11 +17,12 @@ from graphc.codegen.llvm.storage import element_of
 from graphc.codegen.llvm.types import LType, ltype
 from graphc.codegen.routines.fourier.straight import Number, times, transform
 from graphc.ir.dtypes import DType
-from graphc.kernel.routines.fourier import lanes_of
+from graphc.kernel.routines.fourier_plan import lanes_of
 
-PASS = "*source *target *roots groups stride"
-"""The parameters of a pass: ``groups`` are transforms of so many numbers that are left to do,
-``stride`` is the product of the radices before."""
+PASS = "*source *target *roots groups stride step"
+"""The parameters of a pass: ``groups`` is the length that is left to transform, ``step`` is the
+product of the radices before. ``stride`` vectors share twiddle factors: as many as ``step``, or
+where rows are in the lanes (``batches``) so many for each part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,8 @@ def emit_first(module: ModuleEmitter, name: str, v: Vectors, radix: int) -> str:
     f = Builder(module, name, "*source *target *roots groups swap")
     source, target, roots, groups, swap = f.given("source", "target", "roots", "groups", "swap")
     swaps, size = v.swaps(f, swap), v.dtype.bytes
-    with f.each(groups) as group:
+
+    def emit_group(group: Reg, turns: list[Number] | None) -> None:
         numbers = []
         for n in range(radix):
             place = v.numbers(f, source, group + groups * n)
@@ -130,8 +132,15 @@ def emit_first(module: ModuleEmitter, name: str, v: Vectors, radix: int) -> str:
             numbers.append(v.parted(f, first, second, swaps))
         results = transform(f, numbers)
         for n in range(radix):
-            turned = times(f, results[n], v.root(f, roots, group * n)) if n else results[n]
-            v.write(f, turned, v.numbers(f, target, group * radix + n))
+            result = results[n]
+            if n and turns is not None:
+                result = times(f, result, turns[n - 1])
+            v.write(f, result, v.numbers(f, target, group * radix + n))
+
+    # as all passes do: the twiddle factors of the first group are ones
+    emit_group(f.const(0), None)
+    with f.loop(1, groups) as loop:
+        emit_group(loop.index, [v.root(f, roots, loop.index * n) for n in range(1, radix)])
     f.finish()
     return name
 
@@ -139,7 +148,9 @@ def emit_first(module: ModuleEmitter, name: str, v: Vectors, radix: int) -> str:
 def emit_pass(module: ModuleEmitter, name: str, v: Vectors, radix: int) -> str:
     """Defines a pass."""
     f = Builder(module, name, PASS)
-    source, target, roots, groups, stride = f.given("source", "target", "roots", "groups", "stride")
+    source, target, roots, groups, stride, step = f.given(
+        "source", "target", "roots", "groups", "stride", "step"
+    )
     apart = groups * stride
 
     def emit_group(group: Reg, turns: list[Number] | None) -> None:
@@ -156,8 +167,8 @@ def emit_pass(module: ModuleEmitter, name: str, v: Vectors, radix: int) -> str:
 
     emit_group(f.const(0), None)
     with f.loop(1, groups) as loop:
-        step = loop.index * stride
-        emit_group(loop.index, [v.root(f, roots, step * n) for n in range(1, radix)])
+        turn = loop.index * step
+        emit_group(loop.index, [v.root(f, roots, turn * n) for n in range(1, radix)])
     f.finish()
     return name
 
@@ -166,12 +177,12 @@ def emit_prime(module: ModuleEmitter, name: str, v: Vectors) -> str:
     """Defines a pass by any odd radix, (…, radix, room): sums and differences of what stands
     opposite each other are kept in the room."""
     f = Builder(module, name, f"{PASS} radix *room")
-    source, target, roots, groups, stride, radix, room = f.given(
-        "source", "target", "roots", "groups", "stride", "radix", "room"
+    source, target, roots, groups, stride, step, radix, room = f.given(
+        "source", "target", "roots", "groups", "stride", "step", "radix", "room"
     )
     apart, half = groups * stride, radix >> 1
     # how far a root of the radix is from the next one
-    step = apart
+    next_root = groups * step
     with f.each(groups) as group, f.each(stride) as inside:
         first = group * stride + inside
         end = group * stride * radix + inside
@@ -194,7 +205,7 @@ def emit_prime(module: ModuleEmitter, name: str, v: Vectors) -> str:
                 real, imaginary, across, down, before = terms.carries
                 exponent = before + place
                 exponent = f.select(exponent >= radix, exponent - radix, exponent)
-                cosine, sine = v.root(f, roots, exponent * step)
+                cosine, sine = v.root(f, roots, exponent * next_root)
                 at = v.numbers(f, room, terms.index * 2)
                 total, difference = v.read(f, at), v.read(f, v.numbers(f, at, 1))
                 terms.yields = [
@@ -205,7 +216,7 @@ def emit_prime(module: ModuleEmitter, name: str, v: Vectors) -> str:
                     exponent,
                 ]
             real, imaginary, across, down, _ = terms.results
-            turn = group * stride
+            turn = group * step
             # the sine of the table is the negative one
             for number, result in (
                 (place, (real - across, imaginary + down)),

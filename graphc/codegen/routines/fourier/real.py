@@ -12,12 +12,13 @@ from __future__ import annotations
 from graphc.codegen.gemm.builder import Builder, each_span
 from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.module import ModuleEmitter
-from graphc.codegen.llvm.types import I64, LType
+from graphc.codegen.llvm.types import F64, I64, LType
+from graphc.codegen.routines.fourier.batches import Batch, Kit
 from graphc.codegen.routines.fourier.columns import Vectors
 from graphc.codegen.routines.fourier.straight import Number, times
 from graphc.codegen.routines.fourier.transforms import aligned, factor_of, refuse
 
-_ROW = "*source *table *target length size given scale *room"
+_ROW = "*source *table *target length *factor *room"
 
 
 def roots_size(length: Reg) -> Reg:
@@ -49,12 +50,8 @@ def emit_opposite(module: ModuleEmitter, name: str, v: Vectors, *, back: bool) -
         far = half - index - lanes
         a = _read(f, v, type_, source, near)
         b = _reversed(f, _read(f, v, type_, source, far))
-        real, imaginary = _read(f, v, type_, roots, near)
-        turn = imaginary, real if back else -real
-        total = a[0] + b[0], a[1] - b[1]
-        turned = times(f, (a[0] - b[0], a[1] + b[1]), turn)
-        _write(f, v, (total[0] + turned[0], total[1] + turned[1]), target, near)
-        opposite = total[0] - turned[0], turned[1] - total[1]
+        one, opposite = _crossed(f, a, b, _read(f, v, type_, roots, near), back)
+        _write(f, v, one, target, near)
         _write(f, v, _reversed(f, opposite), target, far)
     f.finish()
     return name
@@ -82,6 +79,44 @@ def _write(f: Builder, v: Vectors, number: Number, base: Reg, index: Reg) -> Non
         f.store(pair, v.at(f, place, n * lanes), size)
 
 
+def emit_opposite_lanes(module: ModuleEmitter, name: str, v: Vectors, *, back: bool) -> str:
+    """The same of rows in lanes, each element by itself; ``back`` swaps the parts of results."""
+    f = Builder(module, name, "*source *target *roots half")
+    source, target, roots, half = f.given("source", "target", "roots", "half")
+    zero = f.zeros(v.vector)
+
+    def put(number: Number, index: Reg | int) -> None:
+        v.write(f, number[::-1] if back else number, v.numbers(f, target, index))
+
+    first, second = v.read(f, source)
+    if back:
+        second = v.read(f, v.numbers(f, source, half))[0]
+        put((first + second, first - second), 0)
+    else:
+        total, difference = first + second, first - second
+        put((total + total, zero), 0)
+        put((difference + difference, zero), half)
+    with f.each(half >> 1) as index:
+        near, far = index + 1, half - index - 1
+        a, b = (v.read(f, v.numbers(f, source, place)) for place in (near, far))
+        one, opposite = _crossed(f, a, b, v.root(f, roots, near), back)
+        put(one, near)
+        put(opposite, far)
+    f.finish()
+    return name
+
+
+def _crossed(f: Builder, a: Number, b: Number, root: Number, back: bool) -> tuple[Number, Number]:
+    """What two elements that stand opposite become, by the root of the first one's place."""
+    turn = root[1], root[0] if back else -root[0]
+    total = a[0] + b[0], a[1] - b[1]
+    turned = times(f, (a[0] - b[0], a[1] + b[1]), turn)
+    return (
+        (total[0] + turned[0], total[1] + turned[1]),
+        (total[0] - turned[0], turned[1] - total[1]),
+    )
+
+
 def _is_good(f: Builder, v: Vectors, checked: str) -> Reg:
     """Whether the table is one for real rows of the length."""
     table, length, size, given = f.given("table", "length", "size", "given")
@@ -93,71 +128,163 @@ def _is_good(f: Builder, v: Vectors, checked: str) -> Reg:
     return f.call(checked, I64, begin, inner, size - before, given - length * 4)
 
 
-def emit_rfft(module: ModuleEmitter, name: str, v: Vectors, scaled: str, checked: str) -> None:
+class _Routine:
+    """One of the two routines under emission.
+
+    Attributes:
+        f: its function.
+        back: whether it is ``irfft``.
+    """
+
+    def __init__(self, module: ModuleEmitter, name: str, v: Vectors, kit: Kit, back: bool) -> None:
+        self.module, self.name, self.v, self.kit, self.back = module, name, v, kit, back
+        emit = self._emit_back if back else self._emit_row
+        self.row = emit()
+        self.opposite = emit_opposite_lanes(module, f"{name}_opposite_lanes", v, back=back)
+        words = "*source *table *target length size given scale first count total *room"
+        self.f = Builder(module, name, words, internal=False)
+
+    def emit(self) -> None:
+        """Defines it."""
+        f, v, kit, back = self.f, self.v, self.kit, self.back
+        source, table, target, length, given, scale, count, room = f.given(
+            "source", "table", "target", "length", "given", "scale", "count", "room"
+        )
+        halves = ((length >> 1) + 1) * 2
+        sizes = (halves, length) if back else (length, halves)
+        refuse(f, v, _is_good(f, v, kit.checked), target, sizes[1] * count)
+        is_even = (length & 1).equals(0)
+        inner = f.select(is_even, length >> 1, length)
+        behind = v.at(f, table, f.select(is_even, roots_size(length), 0))
+        # elements of an even row are added up twice on the way to halves
+        twice = 1.0 if back else f.select(is_even, f.const(0.5, F64), f.const(1.0, F64))
+        factor, room = factor_of(f, v, length, scale, twice), aligned(f, room)
+        batch = kit.batches.begin(f, v, behind, inner, given, count, room)
+        with f.when(batch.fits):
+            lanes = self._back_in_lanes if back else self._in_lanes
+            with f.when(is_even):
+                lanes(batch, behind, inner, factor, True)
+            with f.when(~is_even):
+                lanes(batch, behind, inner, factor, False)
+        f.leave_if(batch.fits)
+        with f.each(count) as number:
+            begin, end = (
+                v.at(f, base, number * size)
+                for base, size in zip((source, target), sizes, strict=True)
+            )
+            f.call(self.row, None, begin, table, end, length, factor, room)
+        f.finish()
+
+    def _in_lanes(self, batch: Batch, behind: Reg, inner: Reg, factor: Reg, is_even: bool) -> None:
+        f, v = self.f, self.v
+        source, table, target, length, count = f.given(
+            "source", "table", "target", "length", "count"
+        )
+        zero = f.zeros(v.vector)
+        if is_even:
+            batch.gather(source, length, count)
+            made = batch.transform(batch.here, behind, inner, factor)
+            result = batch.other(made)
+            f.call(self.opposite, None, made, result, table, inner)
+        else:
+            batch.gather(source, length, count, 2)
+            with f.each(length) as n:
+                f.store(zero, v.at(f, v.numbers(f, batch.here, n), v.lanes), v.dtype.bytes)
+            result = batch.transform(batch.here, behind, inner, factor)
+            f.store(zero, v.at(f, result, v.lanes), v.dtype.bytes)
+        batch.scatter(result, target, ((length >> 1) + 1) * 2, count)
+
+    def _back_in_lanes(
+        self, batch: Batch, behind: Reg, inner: Reg, factor: Reg, is_even: bool
+    ) -> None:
+        f, v = self.f, self.v
+        source, table, target, length, count = f.given(
+            "source", "table", "target", "length", "count"
+        )
+        halves = (length >> 1) + 1
+        batch.gather(source, halves * 2, count)
+        if is_even:
+            f.call(self.opposite, None, batch.here, batch.there, table, inner)
+        else:
+            real, _ = v.read(f, batch.here)
+            v.write(f, (f.zeros(v.vector), real), batch.there)
+            with f.loop(1, halves) as loop:
+                real, imaginary = v.read(f, v.numbers(f, batch.here, loop.index))
+                v.write(f, (imaginary, real), v.numbers(f, batch.there, loop.index))
+                v.write(f, (-imaginary, real), v.numbers(f, batch.there, length - loop.index))
+        made = batch.transform(batch.there, behind, inner, factor)
+        batch.scatter(made, target, length, count, 1 if is_even else 2, 1)
+
+    def _emit_row(self) -> str:
+        """Defines (source, table, target, length, factor, room): halves of one row."""
+        v, size = self.v, self.v.dtype.bytes
+        opposite = emit_opposite(self.module, f"{self.name}_opposite", v, back=False)
+        f = Builder(self.module, f"{self.name}_row", _ROW)
+        source, table, target, length, factor, first = f.given(
+            "source", "table", "target", "length", "factor", "room"
+        )
+        is_odd = (length & 1).differs(0)
+        with f.when(is_odd):
+            second = v.at(f, first, length * 2)
+            with f.each(length) as n:
+                f.store(f.load(v.at(f, source, n), v.element, size), v.at(f, first, n * 2), size)
+                f.store(f.const(0.0, v.element), v.at(f, first, n * 2, 1), size)
+            rest = v.at(f, second, length * 2)
+            f.call(self.kit.scaled, None, first, second, table, length, 0, factor, rest)
+            f.copy_bytes(target, second, (length + 1) * size)
+            # the first number is a sum of real ones
+            f.store(f.const(0.0, v.element), v.at(f, target, 1), size)
+        f.leave_if(is_odd)
+        half = length >> 1
+        behind = v.at(f, table, roots_size(length))
+        rest = v.at(f, first, length)
+        f.call(self.kit.scaled, None, source, first, behind, half, 0, factor, rest)
+        f.call(opposite, None, first, target, table, half)
+        f.finish()
+        return f.name
+
+    def _emit_back(self) -> str:
+        """Defines (source, table, target, length, factor, room): one row from its halves."""
+        v, size = self.v, self.v.dtype.bytes
+        opposite = emit_opposite(self.module, f"{self.name}_opposite", v, back=True)
+        f = Builder(self.module, f"{self.name}_row", _ROW)
+        source, table, target, length, factor, first = f.given(
+            "source", "table", "target", "length", "factor", "room"
+        )
+        half = length >> 1
+        is_odd = (length & 1).differs(0)
+        with f.when(is_odd):
+            second = v.at(f, first, length * 2)
+            f.store(f.load(source, v.element, size), first, size)
+            f.store(f.const(0.0, v.element), v.at(f, first, 1), size)
+            with f.loop(1, half + 1) as loop:
+                place = v.at(f, source, loop.index * 2)
+                real = f.load(place, v.element, size)
+                imaginary = f.load(v.at(f, place, 1), v.element, size)
+                for number, part in ((loop.index, imaginary), (length - loop.index, -imaginary)):
+                    place = v.at(f, first, number * 2)
+                    f.store(real, place, size)
+                    f.store(part, v.at(f, place, 1), size)
+            rest = v.at(f, second, length * 2)
+            f.call(self.kit.scaled, None, first, second, table, length, 1, factor, rest)
+            with f.each(length) as n:
+                f.store(f.load(v.at(f, second, n * 2), v.element, size), v.at(f, target, n), size)
+        f.leave_if(is_odd)
+        f.call(opposite, None, source, first, table, half)
+        behind, rest = v.at(f, table, roots_size(length)), v.at(f, first, length)
+        f.call(self.kit.scaled, None, first, target, behind, half, 1, factor, rest)
+        f.finish()
+        return f.name
+
+
+def emit_rfft(module: ModuleEmitter, name: str, v: Vectors, kit: Kit) -> None:
     """Defines the routine ``rfft``, by transforms of complex numbers."""
-    size = v.dtype.bytes
-    opposite = emit_opposite(module, f"{name}_opposite", v, back=False)
-    f = Builder(module, name, _ROW, internal=False)
-    source, table, target, length, scale, room = f.given(
-        "source", "table", "target", "length", "scale", "room"
-    )
-    refuse(f, v, _is_good(f, v, checked), target, ((length >> 1) + 1) * 2)
-    first = aligned(f, room)
-    is_odd = (length & 1).differs(0)
-    with f.when(is_odd):
-        factor = factor_of(f, v, length, scale)
-        second = v.at(f, first, length * 2)
-        with f.each(length) as n:
-            f.store(f.load(v.at(f, source, n), v.element, size), v.at(f, first, n * 2), size)
-            f.store(f.const(0.0, v.element), v.at(f, first, n * 2, 1), size)
-        rest = v.at(f, second, length * 2)
-        f.call(scaled, None, first, second, table, length, 0, factor, rest)
-        f.copy_bytes(target, second, (length + 1) * size)
-        # the first number is a sum of real ones
-        f.store(f.const(0.0, v.element), v.at(f, target, 1), size)
-    f.leave_if(is_odd)
-    half = length >> 1
-    factor = factor_of(f, v, length, scale, 0.5)
-    behind = v.at(f, table, roots_size(length))
-    rest = v.at(f, first, length)
-    f.call(scaled, None, source, first, behind, half, 0, factor, rest)
-    f.call(opposite, None, first, target, table, half)
-    f.finish()
+    _Routine(module, name, v, kit, back=False).emit()
 
 
-def emit_irfft(module: ModuleEmitter, name: str, v: Vectors, scaled: str, checked: str) -> None:
+def emit_irfft(module: ModuleEmitter, name: str, v: Vectors, kit: Kit) -> None:
     """Defines the routine ``irfft``, by transforms of complex numbers."""
-    size = v.dtype.bytes
-    opposite = emit_opposite(module, f"{name}_opposite", v, back=True)
-    f = Builder(module, name, _ROW, internal=False)
-    source, table, target, length, scale, room = f.given(
-        "source", "table", "target", "length", "scale", "room"
-    )
-    refuse(f, v, _is_good(f, v, checked), target, length)
-    first, factor = aligned(f, room), factor_of(f, v, length, scale)
-    half = length >> 1
-    is_odd = (length & 1).differs(0)
-    with f.when(is_odd):
-        second = v.at(f, first, length * 2)
-        f.store(f.load(source, v.element, size), first, size)
-        f.store(f.const(0.0, v.element), v.at(f, first, 1), size)
-        with f.loop(1, half + 1) as loop:
-            place = v.at(f, source, loop.index * 2)
-            real = f.load(place, v.element, size)
-            imaginary = f.load(v.at(f, place, 1), v.element, size)
-            for number, part in ((loop.index, imaginary), (length - loop.index, -imaginary)):
-                place = v.at(f, first, number * 2)
-                f.store(real, place, size)
-                f.store(part, v.at(f, place, 1), size)
-        rest = v.at(f, second, length * 2)
-        f.call(scaled, None, first, second, table, length, 1, factor, rest)
-        with f.each(length) as n:
-            f.store(f.load(v.at(f, second, n * 2), v.element, size), v.at(f, target, n), size)
-    f.leave_if(is_odd)
-    f.call(opposite, None, source, first, table, half)
-    behind = v.at(f, table, roots_size(length))
-    f.call(scaled, None, first, target, behind, half, 1, factor, v.at(f, first, length))
-    f.finish()
+    _Routine(module, name, v, kit, back=True).emit()
 
 
 __all__ = ["emit_irfft", "emit_rfft", "roots_size"]

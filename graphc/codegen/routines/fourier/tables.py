@@ -1,6 +1,6 @@
 """The routine ``fft_table``: how rows of a length are transformed, and all the roots that it takes.
 
-What it decides is what ``graphc.kernel.routines.fourier.way_of`` says.
+What it decides is what ``graphc.kernel.routines.fourier_plan.plan_of`` says.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from graphc.codegen.routines.fourier.transforms import (
     convolution,
     head,
 )
-from graphc.kernel.routines.fourier import (
+from graphc.kernel.routines.fourier_plan import (
     HEAD,
     LOADING,
     ODD_AT,

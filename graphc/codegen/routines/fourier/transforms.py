@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from graphc.base.target import CACHE_LINE
@@ -20,7 +21,7 @@ from graphc.codegen.routines.fourier.columns import (
 )
 from graphc.codegen.routines.fourier.rows import emit_rows, emit_short, emit_squares
 from graphc.codegen.routines.fourier.straight import times
-from graphc.kernel.routines.fourier import (
+from graphc.kernel.routines.fourier_plan import (
     HEAD,
     LOADING,
     ODD_AT,
@@ -50,14 +51,58 @@ def head(f: Builder, v: Vectors, table: Reg, place: Reg | int) -> Reg:
     return f.convert("fptosi", f.load(v.at(f, table, place), v.element, v.dtype.bytes), "i64")
 
 
-def emit_direct(module: ModuleEmitter, name: str, v: Vectors) -> str:
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """The functions of passes by their radices, and that of any odd radix."""
+
+    straight: Mapping[int, str]
+    prime: str
+
+    def emit(
+        self, f: Builder, v: Vectors, table: Reg, roots: Reg, here: Cell, there: Cell,
+        groups: Reg, step: Reg, place: Cell, width: Reg | int, room: Reg,
+    ) -> None:  # fmt: skip
+        """Emits the passes by the radices of a table from a place on, until no group is left.
+
+        Args:
+            here, there: the copies, from one to the other; in the end ``here`` has the results.
+            groups: the length that is left to transform.
+            step: the product of the radices before.
+            width: vectors of each column.
+            room: what a large radix needs.
+        """
+        left, done = Cell(groups), Cell(step)
+        with f.repeat() as leave_if:
+            leave_if(left.value <= 1)
+            radix = head(f, v, table, place.value)
+            left.value = left.value.udiv(radix)
+            now = done.value
+            operands = here.value, there.value, roots, left.value, now * width, now
+            with f.switch(radix) as case:
+                for each, function in self.straight.items():
+                    with case(each):
+                        f.call(function, None, *operands)
+            with f.when(radix > max(STRAIGHT)):
+                f.call(self.prime, None, *operands, radix, room)
+            before = here.value
+            here.value = there.value
+            there.value = before
+            done.value = now * radix
+            place.value = place.value + 1
+
+
+def emit_passes(module: ModuleEmitter, name: str, v: Vectors) -> Passes:
+    """Defines all passes."""
+    straight = {n: emit_pass(module, f"{name}_pass{n}", v, n) for n in STRAIGHT}
+    return Passes(straight, emit_prime(module, f"{name}_prime", v))
+
+
+def emit_direct(module: ModuleEmitter, name: str, v: Vectors, passes: Passes) -> str:
     """Defines (source, target, table, length, swap, factor, room): a transform that is no
     convolution, of packed pairs. Results are multiplied by the factor; with ``swap`` the parts of
     numbers change places, on both sides: that makes it the inverse."""
     load = emit_load(module, f"{name}_load", v)
     firsts = {n: emit_first(module, f"{name}_first{n}", v, n) for n in LOADING}
-    passes = {n: emit_pass(module, f"{name}_pass{n}", v, n) for n in STRAIGHT}
-    prime = emit_prime(module, f"{name}_prime", v)
     squares = emit_squares(module, f"{name}_squares", v)
     rows = {
         n: emit_rows(module, f"{name}_rows{n}", v, n, squares if n < v.lanes else None)
@@ -86,24 +131,8 @@ def emit_direct(module: ModuleEmitter, name: str, v: Vectors) -> str:
                 left = columns.udiv(number)
                 f.call(function, None, source, room, roots, left, swap)
                 groups.value = left
-    stride = Cell(radix)
-    next_one = Cell(f.const(RADICES + 1))
-    with f.repeat() as leave_if:
-        leave_if(groups.value <= 1)
-        radix = head(f, v, table, next_one.value)
-        groups.value = groups.value.udiv(radix)
-        operands = here.value, there.value, roots, groups.value, stride.value
-        with f.switch(radix) as case:
-            for each, function in passes.items():
-                with case(each):
-                    f.call(function, None, *operands)
-        with f.when(radix > max(STRAIGHT)):
-            f.call(prime, None, *operands, radix, after)
-        before = here.value
-        here.value = there.value
-        there.value = before
-        stride.value = stride.value * radix
-        next_one.value = next_one.value + 1
+    place = Cell(f.const(RADICES + 1))
+    passes.emit(f, v, table, roots, here, there, groups.value, radix, place, 1, after)
     behind = v.at(f, roots, columns * 2)
     is_short = columns < v.lanes
     final = f.select(is_short, after, target)
@@ -209,7 +238,7 @@ def emit_scaled(module: ModuleEmitter, name: str, v: Vectors, direct: str) -> st
     return name
 
 
-def factor_of(f: Builder, v: Vectors, length: Reg, scale: Reg, times: float = 1.0) -> Reg:
+def factor_of(f: Builder, v: Vectors, length: Reg, scale: Reg, times: Reg | float = 1.0) -> Reg:
     """The address of what results are multiplied by: one by what ``SCALES`` says, ``times`` a
     number."""
     factor = f.alloca(v.element, 1, 8)
@@ -231,27 +260,14 @@ def refuse(f: Builder, v: Vectors, is_good: Reg, target: Reg, count: Reg) -> Non
     f.leave_if(is_bad)
 
 
-def emit_fft(module: ModuleEmitter, name: str, v: Vectors, scaled: str, checked: str) -> None:
-    """Defines the routine ``fft``."""
-    words = "*source *table *target length size given inverse scale *room"
-    f = Builder(module, name, words, internal=False)
-    source, table, target, length, size, given, inverse, scale, room = f.given(
-        "source", "table", "target", "length", "size", "given", "inverse", "scale", "room"
-    )
-    is_good = f.call(checked, I64, table, length, size, given)
-    refuse(f, v, is_good, target, length * 2)
-    factor, room = factor_of(f, v, length, scale), aligned(f, room)
-    f.call(scaled, None, source, target, table, length, inverse, factor, room)
-    f.finish()
-
-
 __all__ = [
+    "Passes",
     "aligned",
     "clear",
     "convolution",
     "emit_convolved",
     "emit_direct",
-    "emit_fft",
+    "emit_passes",
     "emit_product",
     "emit_scaled",
     "factor_of",
