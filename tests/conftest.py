@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from kernel_watch import KernelWatch
+from slow_parameters import mark_slow_parameters
 from task_sizes import group_small_work, share_small_work
 
 from graphc.session.executable import Executable
@@ -23,8 +24,10 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Under check mode (``make check-mode``) what looks at compiling itself is left out."""
+    mark_slow_parameters(items)
     if "check" not in os.environ.get("GRAPHC", "").split(","):
         return
     for item in items:

@@ -30,6 +30,7 @@ from portable_runs import (
 )
 from random_operations import STEPS
 from random_programs import Recipe
+from slow_parameters import slow_unless
 from tools import SUPPORT, need_linker, tool, zig_cc
 
 import graphc as gx
@@ -331,6 +332,15 @@ NEEDED = {name: MEMORY | POOL for name in CROSS if named(name).has_threads} | {
 }
 
 
+SHARED = {("functions", "aarch64"), ("functions", "wasm32")} | {
+    (program, target) for program in PROGRAMS for target in ("x86-64-v2", "x86-64-v3", "wasm32")
+}
+"""Objects that other tests here compile as well, and run."""
+
+
+@slow_unless(
+    lambda program, target: (program, target) in SHARED or program in ("scalars", "functions")
+)
 @pytest.mark.parametrize("target", CROSS)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_objects_need_next_to_nothing(program: str, target: str) -> None:
@@ -403,6 +413,7 @@ def test_wasm_gives_the_bits_of_x86_without_fma(program: str, tmp_path: Path) ->
     assert differences(here(program, named("x86-64-v2")), found) == {}
 
 
+@slow_unless(lambda program, level: level != "x86-64-v4" or program == "functions")
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
 def test_objects_give_the_bits_of_a_session(program: str, level: str, tmp_path: Path) -> None:

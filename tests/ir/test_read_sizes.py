@@ -20,6 +20,7 @@ from effort import lines_run
 from guard_calls import CALLS, MADE_BY_PASSES, Call
 from guard_programs import SIZES, unknown
 from guard_sweep import Report, run_program
+from slow_parameters import slow_unless
 
 import graphc as gx
 from graphc.ir.node_guards import demands, guards_within
@@ -70,6 +71,7 @@ def test_every_operation_with_guards_is_called() -> None:
     assert not may - set().union(*_guarded().values()) - MADE_BY_PASSES - OF_DERIVATIVES
 
 
+@slow_unless(lambda core, part: part == SIZES.index(core))
 @pytest.mark.parametrize("part", range(6))
 @pytest.mark.parametrize("core", SIZES)
 def test_sizes_of_what_nothing_computes(core: str, part: int) -> None:

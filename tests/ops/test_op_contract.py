@@ -23,12 +23,23 @@ from op_contract import (
     trace,
     trace_decomposition,
 )
+from slow_parameters import slow_unless
 
 import graphc as gx
 from graphc.base.target import Target, host
 from graphc.checking.interpreter import evaluate
 from graphc.ir.dims.expressions import evaluate as evaluate_dim
-from graphc.ir.dtypes import DType, dtype, float64
+from graphc.ir.dtypes import (
+    DType,
+    bool_,
+    complex64,
+    dtype,
+    float16,
+    float32,
+    float64,
+    int64,
+    uint8,
+)
 from graphc.ir.lowering import Decompose, Pointwise, Structural
 from graphc.ir.op import Flat, Linear, NotDifferentiable, OpDef, all_ops
 from graphc.ir.recorder import Recorder
@@ -75,6 +86,17 @@ def has_derivative(op: OpDef) -> bool:
     """Whether it has slopes, and float64 operands to find them by."""
     flat = isinstance(op.derivative, (Flat, NotDifferentiable))
     return not flat and float64 in op.domain.dtypes
+
+
+MAIN = frozenset({bool_, int64, uint8, float16, float32, float64, complex64})
+"""Dtypes that share no code: the others differ from one of them by width or by conversion alone."""
+
+
+def differs(op: OpDef, element: DType, target: str) -> bool:
+    """Whether code of an op, for these elements and this target, is like no other of the op."""
+    if target == "without_fma":
+        return element is float32 or (element is float64 and op.numerics != "E")
+    return element in MAIN or MAIN.isdisjoint(op.domain.dtypes)
 
 
 TARGETS = {"host": host(), "without_fma": host().without_fma()}
@@ -186,6 +208,7 @@ def test_the_decompose_pass_leaves_core_ops_of_symbolic_dims(op: OpDef, element:
     assert_decomposes_to_core_ops(op, element, symbolic=True)
 
 
+@slow_unless(differs)
 @pytest.mark.parametrize("target", TARGETS)
 @EACH_CASE
 def test_compiled_is_the_reference(op: OpDef, element: DType, target: str) -> None:

@@ -35,7 +35,7 @@ from random_spellings import JOINING, MORE
 from random_states import STATEFUL
 
 FEW = settings(
-    max_examples=15,
+    max_examples=7,
     deadline=None,
     database=None,
     derandomize=True,
@@ -90,7 +90,7 @@ def test_random_tables_keep_their_bits(recipe: Recipe) -> None:
     check_exact_passes(recipe, build_of(recipe, CROSSING))
 
 
-@settings(FEW, max_examples=8)
+@settings(FEW, max_examples=4)
 @given(recipes(steps=STATEFUL, variables=4))
 def test_random_states_keep_their_bits(recipe: Recipe) -> None:
     check_states(recipe)
@@ -120,7 +120,7 @@ def test_random_programs_stay_finite_and_near(recipe: Recipe) -> None:
     check_stability(recipe)
 
 
-@settings(FEW, max_examples=25)
+@settings(FEW, max_examples=9)
 @given(recipes(steps=GROUPED, special=False, most=9))
 def test_random_groups_are_what_lowering_takes(recipe: Recipe) -> None:
     """Fault 6."""
@@ -153,6 +153,13 @@ def test_fuzz_levels(recipe: Recipe) -> None:
 @given(recipes(steps=JOINING, most=30))
 def test_fuzz_joins(recipe: Recipe) -> None:
     check_joins(recipe)
+
+
+@pytest.mark.slow
+@MANY
+@given(recipes(steps=CROSSING, most=30))
+def test_fuzz_tables(recipe: Recipe) -> None:
+    check_exact_passes(recipe, build_of(recipe, CROSSING))
 
 
 @pytest.mark.slow

@@ -68,12 +68,22 @@ def trees() -> dict[str, ast.Module]:
 
 
 @cache
+def nodes() -> dict[str, tuple[ast.AST, ...]]:
+    """All nodes of each module that say what it imports or asks for, or name a module."""
+    kinds = ast.Import | ast.ImportFrom | ast.Call | ast.Compare | ast.MatchClass | ast.Constant
+    return {
+        path: tuple(node for node in ast.walk(tree) if isinstance(node, kinds))
+        for path, tree in trees().items()
+    }
+
+
+@cache
 def imports() -> dict[str, dict[str, dict[str, str]]]:
     """Of each module what it imports: by module the names that it has here, and those there."""
     found: dict[str, dict[str, dict[str, str]]] = {}
-    for path, tree in trees().items():
+    for path, within in nodes().items():
         own = found[path] = {}
-        for node in ast.walk(tree):
+        for node in within:
             if isinstance(node, ast.ImportFrom) and node.module is not None:
                 names = {alias.asname or alias.name: alias.name for alias in node.names}
                 own.setdefault(node.module, {}).update(names)
@@ -112,10 +122,10 @@ def asking(names: tuple[str, ...], module: str) -> tuple[str, ...]:
     """The files that ask whether something is one of these classes."""
     own = module.replace(".", "/") + ".py"
     found = []
-    for path, tree in trees().items():
+    for path, within in nodes().items():
         known = {here for here, there in imports()[path].get(module, {}).items() if there in names}
         known |= set(names) if path == own else set()
-        if known and any(tested_classes(node) & known for node in ast.walk(tree)):
+        if known and any(tested_classes(node) & known for node in within):
             found.append(path)
     return tuple(found)
 
@@ -128,7 +138,7 @@ def circles() -> tuple[str, ...]:
         modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     graph = networkx.DiGraph()
     for module, path in modules.items():
-        for target in _imports(trees()[path]):
+        for target in _imports(nodes()[path]):
             while target not in modules and "." in target:
                 target = target.rpartition(".")[0]
             if target in modules and target != module:
@@ -140,8 +150,8 @@ def circles() -> tuple[str, ...]:
     )
 
 
-def _imports(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+def _imports(within: tuple[ast.AST, ...]) -> Iterator[str]:
+    for node in within:
         if isinstance(node, ast.ImportFrom):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):

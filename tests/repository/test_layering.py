@@ -17,6 +17,7 @@ from pathlib import Path
 
 import networkx
 import pytest
+from structure_counts import nodes, trees
 from tools import ROOT, child_environment
 
 PACKAGES = ("graphc", "passes")
@@ -123,6 +124,8 @@ def import_statements(
     pending: list[ast.AST] = [tree]
     while pending:
         node = pending.pop()
+        if isinstance(node, ast.expr):
+            continue
         if at_import and isinstance(node, ast.If) and is_type_checking(node.test):
             pending.extend(node.orelse)
         elif isinstance(node, ast.Import | ast.ImportFrom):
@@ -140,10 +143,8 @@ def own_module(name: str) -> str | None:
     return name
 
 
-@cache
 def tree_of(module: str) -> ast.Module:
-    path = modules()[module]
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+    return trees()[str(modules()[module].relative_to(ROOT))]
 
 
 @cache
@@ -184,7 +185,7 @@ def named_by(module: str) -> set[str]:
     """The other modules of the product whose name is a string of this one."""
     strings = {
         node.value
-        for node in ast.walk(tree_of(module))
+        for node in nodes()[str(modules()[module].relative_to(ROOT))]
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     return {name for name in strings & modules().keys() if "." in name and name != module}

@@ -26,6 +26,7 @@ from cases import (
 )
 from cases.registry import REGISTRY, CaseRun, assert_agree, difference, load_cases
 from cases.waiting import WAITING
+from slow_parameters import slow_unless
 from tools import ROOT
 
 import graphc as gx
@@ -46,6 +47,9 @@ GRAPHS = (
 CASES = load_cases()
 BUILT = [name for name in CASES if name in REGISTRY]
 FOLDED = [name for name in BUILT if CASES[name].check == "value" and not REGISTRY[name].feeds_only]
+LONG = {"big-deep-chain"}
+"""Cases that take long; ``properties/test_scale.py`` takes chains of that length apart."""
+LONG_WITH_CONSTANTS = LONG | {"big-concat", "cf-long-loop", "gr-fanout"}
 DOCUMENT = ROOT / "docs" / "cases.md"
 
 
@@ -61,11 +65,13 @@ def run_case(identifier: str, directory: Path, *, constants: bool) -> None:
     assert_agree(outputs, expected, case.tolerance)
 
 
+@slow_unless(lambda identifier: identifier not in LONG)
 @pytest.mark.parametrize("identifier", BUILT)
 def test_case(identifier: str, tmp_path: Path) -> None:
     run_case(identifier, tmp_path, constants=False)
 
 
+@slow_unless(lambda identifier: identifier not in LONG_WITH_CONSTANTS)
 @pytest.mark.parametrize("identifier", FOLDED)
 def test_case_with_constants(identifier: str, tmp_path: Path) -> None:
     run_case(identifier, tmp_path, constants=True)
