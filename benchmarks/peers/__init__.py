@@ -9,6 +9,7 @@ PEERS = {
     OWN_KEPT: ("graphc", "out"),
     OWN_CACHED: ("graphc", "cached"),
     "numpy": ("numpy", ""),
+    "scipy": ("scipy", ""),
     "numexpr": ("numexpr", ""),
     "numba": ("numba", ""),
     "pytensor": ("pytensor", ""),

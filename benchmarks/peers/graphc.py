@@ -205,6 +205,7 @@ Graphc.builders = {
     "transpose": _compiled(lambda x: gx.transpose(x)),
     "channels_last": _compiled(lambda x: gx.transpose(x, (0, 2, 3, 1))),
     "embedding": _compiled(lambda table, rows: gx.take(table, rows, axis=0)),
+    "fft": _compiled(lambda x: gx.fft.fft(x)),
     "matmul": _compiled(lambda a, b: a @ b),
     "linear_relu": _compiled(lambda x, w, b: gx.nn.relu(x @ w + b)),
     "linear_gelu": _compiled(lambda x, w, b: _gelu(x @ w + b)),

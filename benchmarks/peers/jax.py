@@ -171,6 +171,7 @@ Jax.builders = {
     "transpose": _jitted(lambda x: x.T),
     "channels_last": _jitted(lambda x: x.transpose(0, 2, 3, 1)),
     "embedding": _jitted(lambda table, rows: table[rows]),
+    "fft": _jitted(lambda x: jnp.fft.fft(x)),
     "matmul": _jitted(lambda a, b: a @ b),
     "linear_relu": _jitted(lambda x, w, b: jax.nn.relu(x @ w + b)),
     "linear_gelu": _jitted(lambda x, w, b: jax.nn.gelu(x @ w + b, approximate=True)),

@@ -178,6 +178,7 @@ NumPy.builders = {
     "transpose": _eager(lambda x: x.T.copy()),
     "channels_last": _eager(lambda x: x.transpose(0, 2, 3, 1).copy()),
     "embedding": _eager(lambda table, rows: table[rows]),
+    "fft": _eager(lambda x: np.fft.fft(x)),
     "matmul": _eager(lambda a, b: a @ b),
     "linear_relu": _eager(lambda x, w, b: np.maximum(x @ w + b, 0)),
     "linear_gelu": _eager(lambda x, w, b: _gelu(x @ w + b)),

@@ -211,6 +211,7 @@ Torch.builders = {
     "transpose": _function(lambda x: x.T.contiguous()),
     "channels_last": _function(lambda x: x.permute(0, 2, 3, 1).contiguous()),
     "embedding": _function(lambda table, rows: F.embedding(rows, table)),
+    "fft": _function(lambda x: torch.fft.fft(x)),
     "matmul": _function(lambda a, b: a @ b),
     "linear_relu": _network(lambda x, w, b: F.relu(F.linear(x, w, b)), "w"),
     "linear_gelu": _network(lambda x, w, b: F.gelu(F.linear(x, w, b), approximate="tanh"), "w"),

@@ -12,10 +12,20 @@ from benchmarks.workloads import (
     pointwise,
     products,
     reductions,
+    transforms,
 )
 from benchmarks.workloads.base import Workload
 
-_FAMILIES = (pointwise, reductions, movement, products, networks, calls, definitions)
+_FAMILIES = (
+    pointwise,
+    reductions,
+    movement,
+    transforms,
+    products,
+    networks,
+    calls,
+    definitions,
+)
 
 
 def workloads(*, quick: bool = False) -> tuple[Workload, ...]:
