@@ -8,7 +8,7 @@ branches and loops are jumps inside the one table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -221,16 +221,12 @@ class Plan:
 
     def bytes_of(self, slots: Iterable[int]) -> list[Dim]:
         """The room each slot takes, worked out once for all that are alike."""
-        known: dict[tuple[int, int], Dim] = {}
-        result: list[Dim] = []
-        for number in slots:
-            slot = self.slots[number]
-            alike = id(slot.type), slot.copies
-            size = known.get(alike)
-            if size is None:
-                size = known[alike] = slot.bytes
-            result.append(size)
-        return result
+        chosen = [*map(self.slots.__getitem__, slots)]
+        alike: list[Hashable] = [
+            id(slot.type) if slot.copies == 1 else (id(slot.type), slot.copies) for slot in chosen
+        ]
+        sizes = {key: slot.bytes for key, slot in dict(zip(alike, chosen, strict=True)).items()}
+        return [*map(sizes.__getitem__, alike)]
 
     def accesses(self, step: Step) -> Iterator[tuple[int, bool]]:
         """The slots a step touches, each with whether it is written; an update is read first."""

@@ -64,7 +64,8 @@ def place_quickly(plan: Plan) -> Plan:
     sizes = _sizes(plan, slots, bytes_of, at_hint)
     count = len(slots)
     rooms: dict[Dim, list[int]] = {}
-    idle = {size: rooms.setdefault(_kind(size), []) for size in dict.fromkeys(bytes_of)}
+    kinds = {size: rooms.setdefault(_kind(size), []) for size in dict.fromkeys(bytes_of)}
+    idle = [*map(kinds.__getitem__, bytes_of)]
     roots = [0] * count
     order: list[int] = []
     predecessors: list[tuple[int, ...]] = [()] * count
@@ -74,10 +75,10 @@ def place_quickly(plan: Plan) -> Plan:
         start, end = intervals[slot]
         while step <= start:
             for other in ending[step]:
-                idle[bytes_of[other]].append(roots[other])
+                idle[other].append(roots[other])
                 live -= sizes[other]
             step += 1
-        free = idle[bytes_of[number]]
+        free = idle[number]
         if free:
             roots[number] = free.pop()
         else:
@@ -86,7 +87,8 @@ def place_quickly(plan: Plan) -> Plan:
             order.append(number)
         ending[end].append(number)
         live += sizes[number]
-        bound = max(bound, live)
+        if live > bound:
+            bound = live
     alignments = (ALIGNMENT,) * count
     unplaced = MemorySolution(
         (), 0, bound, tuple(roots), alignments, tuple(order), tuple(predecessors), count
