@@ -293,10 +293,15 @@ def instead_of(name: str, spellings: Mapping[str, str]) -> str:
     return f"; did you mean {' or '.join(written)}?" if written else ""
 
 
+def names_elsewhere() -> frozenset[str]:
+    """The names that this knows, as they stand."""
+    return frozenset(name for _, names in _ANSWERS for name in names.split())
+
+
 @cache
 def _known() -> dict[str, str]:
     exact = {name: answer for answer, names in _ANSWERS for name in names.split()}
     return {plain(name): answer for name, answer in exact.items()} | exact
 
 
-__all__ = ["elsewhere", "instead_of"]
+__all__ = ["elsewhere", "instead_of", "names_elsewhere"]

@@ -8,9 +8,10 @@ mixin knows no operation.
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, NoReturn
+from inspect import getattr_static
+from typing import Any, NoReturn
 
-from graphc.base.elsewhere import elsewhere, instead_of
+from graphc.base.elsewhere import elsewhere, instead_of, names_elsewhere
 from graphc.base.errors import ConcreteValueError, UnsupportedError
 from graphc.base.source import caller
 from graphc.ir.surface import functions, surface_names
@@ -78,19 +79,8 @@ class Symbolic:
             "mask and gx.concatenate of parts build one too",
         )
 
-    def _missing(self, name: str) -> NoReturn:
-        """Says what to do instead of what values don't have."""
-        problem = f"a symbolic value has no attribute {name!r}"
-        if not name.startswith("_"):
-            if name in surface_names():
-                problem += f": use gx.{name}"
-            else:
-                known = [each for each in dir(type(self)) if not each.startswith("_")]
-                problem += instead_of(name, {each: f".{each}" for each in known})
-        raise AttributeError(problem, name=name, obj=self)
-
-    if not TYPE_CHECKING:
-        __getattr__ = _missing
+    def __dir__(self) -> list[str]:
+        return _members(type(self))
 
     # --- NumPy's own functions -------------------------------------------------------------------
 
@@ -130,6 +120,42 @@ class Symbolic:
                 "is; convert with astype before or after",
             ) from None
         return chosen(*args, **kwargs)
+
+
+class _Absent:
+    """A name that users look for on values, which do not have it: says what to use instead.
+
+    A descriptor for each such name, and no ``__getattr__``: CPython 3.11 does not specialise reads
+    of slots of a class with one, so that all of the compiler takes a tenth longer.
+    """
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, value: Symbolic | None, owner: type) -> NoReturn:
+        name = self._name
+        if name in surface_names():
+            answer = f": use gx.{name}"
+        else:
+            known = [each for each in _members(owner) if not each.startswith("_")]
+            answer = instead_of(name, {each: f".{each}" for each in known})
+        raise AttributeError(
+            f"a symbolic value has no attribute {name!r}{answer}", name=name, obj=value
+        )
+
+
+def _members(kind: type) -> list[str]:
+    """What a class has: without the names that only say what to use instead."""
+    return [name for name in type.__dir__(kind) if type(getattr_static(kind, name)) is not _Absent]
+
+
+def answer_for_absent_names(kind: type[Symbolic]) -> None:
+    """Has values of a class answer for the functions of graphc, and for names of other libraries,
+    that are no attributes of theirs."""
+    for name in {*surface_names(), *names_elsewhere()} - {*dir(kind)}:
+        setattr(kind, name, _Absent(name))
 
 
 _OF_LAST_AXES = frozenset({"np.linalg.diagonal", "np.linalg.trace"})

@@ -119,7 +119,7 @@ def test_fault_21_missing_names_of_nn_and_of_values() -> None:
     with gx.Graph():
         x = gx.placeholder((3,), name="x")
         for name, answer in (
-            ("permute", ": use gx.transpose"), ("exp", ": use gx.exp"), ("sun", "mean .sum?"),
+            ("permute", ": use gx.transpose"), ("exp", ": use gx.exp"), ("sun", "'sun'"),
             ("item", "session.run"), ("trim_zeros", "there is none"), ("cfloat", "complex"),
             ("foo", "'foo'"), ("__foo__", "'__foo__'"),
         ):  # fmt: skip
