@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from guard_arrays import GuardedArray, guarded
 
 import graphc as gx
+from graphc.base.target import named, obstacle
 
 pytestmark = pytest.mark.check_mode
 
@@ -74,3 +76,28 @@ def test_masks_that_are_known() -> None:
     wanted = [*np.nonzero(array), np.argwhere(array), np.extract(array > 0, fed), fed[:, :1]]
     for result, expected in zip(gx.Session(graph).run(fetches, {x: fed}), wanted, strict=True):
         np.testing.assert_array_equal(result, expected, strict=True)
+
+
+LEVELS = ("x86-64-v4", "x86-64-v3", "x86-64-v2")
+TARGETS = [name for name in LEVELS if obstacle(named(name)) is None]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("room", [0, 1, 7, 63, 64, 65, 200, 3000])
+def test_places_of_any_many_in_any_room(room: int, target: str) -> None:
+    with gx.Graph() as graph:
+        mask = gx.placeholder((None,), "bool")
+        places = gx.flatnonzero(mask, size=room, fill_value=-1)
+    exe = gx.Session(graph, target=named(target), threads=1).compile(places, [mask])
+    rng = np.random.default_rng(room)
+    for length in (0, 1, 63, 64, 65, 128, 1000, 2049):
+        for share in (0.0, 0.01, 0.3, 0.9, 1.0):
+            chosen = rng.uniform(size=length) < share
+            wanted = np.full(room, -1)
+            found = np.flatnonzero(chosen)[:room]
+            wanted[: found.size] = found
+            for edge in ("begin", "end"):
+                given, made = guarded(chosen, edge), GuardedArray((room,), np.int64, edge)
+                exe.compiled.program.run([given.array], into={0: made.array})
+                assert np.array_equal(made.array, wanted)
+                assert not made.touched

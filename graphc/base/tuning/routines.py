@@ -34,6 +34,9 @@ class RoutineTuning(NamedTuple):
     count_element: int = 1_000
     """One element counted, or a count cleared."""
 
+    choose_element: int = 300
+    """One truth value looked at, or a place written."""
+
     transform_number: int = 1_500
     """A number of a row that is transformed."""
 

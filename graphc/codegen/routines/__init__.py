@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from graphc.base.target import Target
 from graphc.codegen.llvm.module import Module, ModuleEmitter
+from graphc.codegen.routines.choosing import emit_true_places
 from graphc.codegen.routines.counting import emit_bincount, emit_binsum
 from graphc.codegen.routines.factoring import (
     emit_cholesky,
@@ -44,6 +45,7 @@ EMITTERS: Mapping[str, Emit] = {
     "argsort": emit_argsort,
     "top_k": emit_top_k,
     "searchsorted": emit_searchsorted,
+    "true_places": emit_true_places,
     "bincount": emit_bincount,
     "binsum": emit_binsum,
     "histogram": emit_histogram,

@@ -123,8 +123,8 @@ def _parted(
         is_low = goes_low(words, spread)
         count = _count(f, is_low)
         if not least:
-            f.store(_compressed(f, words, is_low), f.at(low, element, first), size)
-        f.store(_compressed(f, words, ~is_low), f.at(high, element, second), size)
+            f.store(compressed(f, words, is_low), f.at(low, element, first), size)
+        f.store(compressed(f, words, ~is_low), f.at(high, element, second), size)
         loop.yields = [first + count, second + (lanes - count)]
     with f.loop(whole, length, 1, loop.results) as rest:
         first, second = rest.carries
@@ -138,7 +138,8 @@ def _parted(
     return rest.results[0], rest.results[1]
 
 
-def _compressed(f: Builder, words: Reg, mask: Reg) -> Reg:
+def compressed(f: Builder, words: Reg, mask: Reg) -> Reg:
+    """The words in the lanes of the mask, side by side; whatever there is behind them."""
     name = f"llvm.experimental.vector.compress.{words.type.suffix}"
     f.module.declare(name, str(words.type), f"{words.type}, {mask.type}, {words.type}")
     operands = f"{words}, {mask}, {f.poison(words.type)}"
@@ -149,4 +150,4 @@ def _count(f: Builder, mask: Reg) -> Reg:
     return f.intrinsic("ctpop", I64, packed(f, mask))
 
 
-__all__ = ["emit_quick"]
+__all__ = ["compressed", "emit_quick"]

@@ -7,23 +7,27 @@ be known.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from graphc.base.errors import ShapeError, UnsupportedError
+from graphc.base.errors import DTypeError, ShapeError, UnsupportedError
 from graphc.base.source import caller
+from graphc.ir.attributes import Attributes
+from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, dim_max
 from graphc.ir.dtypes import bool_, int64
+from graphc.ir.lowering import Native
+from graphc.ir.op import Domain, Flat, OpDef, register
 from graphc.ir.surface import surface, surface_function
+from graphc.ir.types import TensorType
 from graphc.ir.value import Value
-from graphc.ops.convert import as_value, axis_of, converted, dim_of, in_dtype, size_beside
-from graphc.ops.creation import iota_beside
+from graphc.kernel.routines.choosing import TRUE_PLACES
+from graphc.ops.convert import as_value, axis_of, dim_of, in_dtype, size_beside
 from graphc.ops.guards import show, unproved
 from graphc.ops.indexing.core import split_place, taken
-from graphc.ops.indexing.scatter import scattered
-from graphc.ops.move.shape import broadcast_to, ravel, with_shape
-from graphc.ops.move.slicing import part
+from graphc.ops.move.shape import ravel, with_shape
 from graphc.ops.source import known_array
 
 
@@ -50,17 +54,35 @@ def _room(name: str, x: Any, size: Any) -> Dim:
     return int(np.count_nonzero(array))
 
 
+def _places_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
+    (mask,) = inputs
+    if mask.dtype is not bool_:
+        raise DTypeError(f"true_places of {mask.dtype}, not of truth values")
+    return [TensorType(int64, (*mask.shape[:-1], attrs["count"]))]
+
+
+true_places_op = register(
+    OpDef(
+        name="true_places",
+        doc="The first attrs count places of true elements along the last axis, in order; where "
+        "there are fewer, the length of the axis behind them; int64.",
+        infer=_places_type,
+        reference=lambda mask, count: TRUE_PLACES.reference(mask, mask.shape[-1], count)[0],
+        derivative=Flat(),
+        lowering=Native(
+            "true_places", (1, 1), lambda inputs, attrs: (inputs[0].shape[-1], attrs["count"])
+        ),
+        domain=Domain(
+            (bool_,), example=lambda rng, dtype: ([rng.uniform(size=(3, 9)) < 0.4], {"count": 5})
+        ),
+    )
+)
+
+
 def _chosen(mask: Value, room: Dim) -> tuple[Value, Value]:
     """The places of the true elements of a vector, its length behind them, and which are there."""
-    length = mask.shape[0]
-    ranks = surface_function("cumsum")(converted(mask, int64))
-    far, beyond = (size_beside(size, int64, mask) for size in (room, length))
-    # what has no room goes to one place more, which is left out
-    numbers = surface_function("where")(mask, surface_function("minimum")(ranks - 1, far), far)
-    places = iota_beside((length,), 0, int64, mask)
-    more = broadcast_to(beyond, (room + 1,))
-    found = part(scattered("set", more, numbers, places, 0), 0, 0, room)
-    return found, found < beyond
+    found = apply(true_places_op, mask, count=room)
+    return found, found < size_beside(mask.shape[0], int64, mask)
 
 
 @surface
