@@ -137,7 +137,7 @@ class Recorder:
         outputs: Sequence[Value] | None = None,
     ) -> Node:
         """Appends a node at the user's line; operands of an outer recorder are captured."""
-        frame = user_frame(1)
+        frame = user_frame(2)  # whoever calls this is graphc
         if frame is None:
             provenance = UNKNOWN
         else:
