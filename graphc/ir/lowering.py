@@ -202,10 +202,17 @@ class Reshape(Lowering):
 
 @dataclass(frozen=True, slots=True)
 class Reinterpret(Lowering):
-    """The same memory as elements of another dtype; it is never part of a kernel."""
+    """The same memory as complex numbers or as their parts; it is never part of a kernel."""
 
     keeps_words = True
     keeps_memory = True
+
+
+@dataclass(frozen=True, slots=True)
+class Bitcast(Lowering):
+    """The bytes of the operand as elements of another dtype, in memory of their own."""
+
+    keeps_words = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +230,7 @@ class Element(Lowering):
 
 
 Combine: TypeAlias = Literal[
-    "add", "squares", "multiply", "minimum", "maximum", "and", "or", "argmin", "argmax"
+    "add", "squares", "multiply", "minimum", "maximum", "and", "or", "xor", "argmin", "argmax"
 ]
 """How terms become one; "squares" adds up their squares, which floats alone have."""
 

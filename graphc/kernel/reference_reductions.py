@@ -28,7 +28,7 @@ def neutral_element(combine: Running, term: DType) -> bool | int | float:
         return -0.0 if term.is_float else 0
     if combine == "multiply":
         return 1
-    if combine in ("squares", "or"):
+    if combine in ("squares", "or", "xor"):
         return 0
     if combine == "and":
         return -1 if term.is_signed else term.greatest
@@ -71,6 +71,8 @@ def combine_terms(
             return np.asarray(np.bitwise_and.reduce(terms, axis=-1))
         if combine == "or":
             return np.asarray(np.bitwise_or.reduce(terms, axis=-1))
+        if combine == "xor":
+            return np.asarray(np.bitwise_xor.reduce(terms, axis=-1))
         ufunc = np.multiply if combine == "multiply" else np.add
         if not dtype.is_rounded:
             return np.asarray(ufunc.reduce(terms, axis=-1, dtype=terms.dtype))

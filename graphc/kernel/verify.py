@@ -253,7 +253,7 @@ class _Verifier:
             dtype, combine = reducer.term.dtype, reducer.combine
             self._require(combine in _COMBINES, f"no combination is called {combine!r}")
             self._require(
-                combine not in ("and", "or") or not dtype.is_float, f"{combine} of {dtype}"
+                combine not in ("and", "or", "xor") or not dtype.is_float, f"{combine} of {dtype}"
             )
             self._require(combine != "squares" or dtype.is_float, f"{combine} of {dtype}")
             # Code runs all reducers with as many lanes as the widest needs.

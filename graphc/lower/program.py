@@ -30,6 +30,7 @@ from graphc.lower.single import Singles, lower_single
 from graphc.ops.control import cond_op, demand_op, while_op
 from graphc.ops.fused import checks_ahead, fused_op
 from graphc.ops.host import host_call_op, ordered_host_call_op
+from graphc.ops.move.bitcast import bitcast_op
 from graphc.ops.move.placing import join_slices_op, wholes
 from graphc.ops.source import constant_op
 from graphc.plan.ir import Branch, Copy, HostCall, Jump, Launch, Plan, Require, Slot, SlotKind, Step
@@ -367,6 +368,10 @@ class _Planner:
             self._launches_of_single[key] = launches
         return launches
 
+    def bitcast(self, node: Node) -> None:
+        """The bytes as another dtype: what kernels read and write has the dtype of its slot."""
+        self.copy(self.slot_of[node.inputs[0]], self.made(node.output, node.provenance.where))
+
     def host_call(self, node: Node) -> None:
         where, ordered = node.provenance.where, node.op.effect == "ordered"
         arguments = tuple([self._alike(value, self.slot_of[value]) for value in node.inputs])
@@ -461,6 +466,7 @@ class _Planner:
 
 _SPECIAL: Mapping[OpDef, Callable[[_Planner, Node], None]] = {
     constant_op: _Planner.constant,
+    bitcast_op: _Planner.bitcast,
     cond_op: _Planner.cond,
     fused_op: _Planner.fused,
     demand_op: lambda planner, node: None,

@@ -69,7 +69,7 @@ def run_plan(
         if isinstance(step, Launch):
             _launch(plan, step, memory, binding, launch, observe)
         elif isinstance(step, Copy):
-            _elements(memory[step.target])[...] = _elements(memory[step.source])
+            _bytes(memory[step.target])[...] = _bytes(memory[step.source])
         elif isinstance(step, Branch):
             if not memory[step.predicate].reshape(-1)[0]:
                 position = step.target
@@ -114,6 +114,10 @@ def blank(type_: TensorType, binding: Mapping[str, int]) -> Array:
     """An array that nothing has written yet: NaN, or a number that nobody expects."""
     shape = tuple(evaluate(dim, binding) for dim in type_.shape)
     return np.full(shape, type_.dtype.unwritten, type_.dtype.numpy)
+
+
+def _bytes(array: Array) -> Array:
+    return array.reshape(-1).view(np.uint8)
 
 
 def _elements(array: Array) -> Array:

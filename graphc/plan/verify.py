@@ -99,9 +99,10 @@ class _Checker(PlanChecker):
             if step.source == step.target:
                 self.fail("copies a slot to itself", position)
             given, wanted = source.type.stored, target.type.stored
-            if given.dtype is not wanted.dtype:
+            if given.dtype is wanted.dtype:
+                self._sizes(position, given.size, wanted.size)
+            elif not self.sizes_agree(given.bytes, wanted.bytes):
                 self.fail(f"copies {source.type} to {target.type}", position)
-            self._sizes(position, given.size, wanted.size)
         elif isinstance(step, HostCall):
             for slot in (*step.arguments, *step.results):
                 self._known(position, slot)

@@ -46,7 +46,7 @@ class _Checker(PlanChecker):
                 self._launch(position, step, required)
             elif isinstance(step, Copy):
                 source, target = (
-                    plan.slots[slot].type.stored.size for slot in (step.source, step.target)
+                    plan.slots[slot].type.bytes for slot in (step.source, step.target)
                 )
                 self._agree(position, source, target, required)
 

@@ -95,7 +95,7 @@ def is_float(array: Any) -> bool:
     return dtype(array.dtype).is_float
 
 
-READ_SIGNS = {"copysign", "signbit"}
+READ_SIGNS = {"bitcast_convert_type", "copysign", "signbit"}
 
 
 @slow_unless(differs)

@@ -283,6 +283,18 @@ reduce_all_op = _core(
     "reduce_all", "Whether all bools along the axis are true; true if it is empty.", "and",
     (bool_,), np.all, Flat(),
 )  # fmt: skip
+reduce_and_op = _core(
+    "reduce_and", "The bits that all integers along one axis have; all of them if it is empty.",
+    "and", INTEGERS, np.bitwise_and.reduce, Flat(),
+)  # fmt: skip
+reduce_or_op = _core(
+    "reduce_or", "The bits that one integer along one axis has; none if it is empty.", "or",
+    INTEGERS, np.bitwise_or.reduce, Flat(),
+)  # fmt: skip
+reduce_xor_op = _core(
+    "reduce_xor", "The bits that an odd number of elements along an axis has; none if it is empty.",
+    "xor", (bool_, *INTEGERS), np.bitwise_xor.reduce, Flat(),
+)  # fmt: skip
 reduce_argmax_op = _core(
     "reduce_argmax", "The first position of the largest element along one axis; NaN wins.",
     "argmax", ALL, np.argmax, Flat(),
