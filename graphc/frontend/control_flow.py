@@ -17,7 +17,7 @@ from graphc.base.errors import DTypeError, GraphError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import plural, shown
 from graphc.frontend.state import Variable, latest_value
-from graphc.frontend.structure import leaves, rebuild
+from graphc.frontend.structure import filled, is_nested, leaves, leaves_like, rebuild
 from graphc.ir.builder import apply_node, builder_for, building
 from graphc.ir.dtypes import DType, promote, promote_weak, scalar_dtype
 from graphc.ir.effect import Effect
@@ -142,10 +142,10 @@ def while_loop(
         body, variables = _loop_region(outer, "body", start)
         arguments = _arguments(init, variables)
         with body:
-            given = _call(body_fn, arguments, "the body of while_loop")
-            if isinstance(init, (list, tuple)) and len(init) == 1 and not _is_nested(given):
+            given = called(body_fn, arguments, "the body of while_loop")
+            if isinstance(init, (list, tuple)) and len(init) == 1 and not is_nested(given):
                 given = [given]
-        following = _leaves_like(init, given, "the body of while_loop gives")
+        following = leaves_like(init, given, "the body of while_loop gives")
         wider = [
             None if known is None else _wider(known, leaf, successor)
             for known, leaf, successor in zip(dtypes, first, following, strict=True)
@@ -157,7 +157,7 @@ def while_loop(
     written = _written([body])
     test, tested = _loop_region(outer, "condition", start)
     with test:
-        looked_at = _call(cond_fn, _arguments(init, tested), "the condition of while_loop")
+        looked_at = called(cond_fn, _arguments(init, tested), "the condition of while_loop")
         condition = test.local(as_value(looked_at))
     written_there = _written([test])
     if written_there:
@@ -182,8 +182,7 @@ def while_loop(
     node = _add(outer, while_op, operands, {"carried": len(start) + len(state)}, regions, name)
     _require_outside(outer, node, (test, body))
     _write_outside(outer, node, written, len(start))
-    remaining = iter(node.outputs)
-    return rebuild(init, lambda leaf: next(remaining))
+    return filled(init, node.outputs)
 
 
 def _check_callable(what: str, **functions: Any) -> None:
@@ -197,7 +196,7 @@ def _check_callable(what: str, **functions: Any) -> None:
             )
 
 
-def _call(function: Callable[..., Any], arguments: Sequence[Value], what: str) -> Any:
+def called(function: Callable[..., Any], arguments: Sequence[Value], what: str) -> Any:
     """What a branch or body gives.
 
     Raises:
@@ -219,41 +218,39 @@ def _call(function: Callable[..., Any], arguments: Sequence[Value], what: str) -
     return function(*arguments)
 
 
-def _is_nested(item: Any) -> bool:
-    return isinstance(item, (list, tuple, dict))
+def traced_types(
+    function: Callable[[Any], tuple[Any, Any]], init: Any, beside: Sequence[Value]
+) -> tuple[Any, Any]:
+    """What the body of a loop gives beside its successor, found by building it for nothing.
 
+    Args:
+        function: takes a structure like ``init``, gives its successor and what is beside.
+        init: the first values; a Python number takes the dtype of its successor.
+        beside: values that the function reads, which say where it is built.
 
-def _leaves_like(pattern: Any, given: Any, what: str) -> list[Any]:
-    """The leaves of ``given`` in the order of a pattern's; dicts are matched by key."""
-    result: list[Any] = []
-    stack = [(pattern, given)]
-    while stack:
-        like, item = stack.pop()
-        if isinstance(like, dict) and isinstance(item, dict) and like.keys() == item.keys():
-            stack.extend((like[key], item[key]) for key in reversed(like))
-        elif (
-            isinstance(like, (list, tuple))
-            and isinstance(item, (list, tuple))
-            and len(like) == len(item)
-        ):
-            stack.extend(zip(reversed(like), reversed(item), strict=True))
-        elif _is_nested(like) or _is_nested(item):
-            raise ShapeError(
-                f"{what} {_described(item)} where {_described(like)} is expected",
-                where=caller(),
-                hint="give the same nested lists, tuples and dicts of values",
-            )
-        else:
-            result.append(item)
-    return result
-
-
-def _described(item: Any) -> str:
-    if isinstance(item, dict):
-        return f"a dict with keys {', '.join(map(repr, item)) or 'none'}"
-    if isinstance(item, (list, tuple)):
-        return f"a {type(item).__name__} of {len(item)}"
-    return "no value" if item is None else "one value"
+    Gives the first values as such, and the types of what is beside in its structure, None for None.
+    """
+    first = list(leaves(init))
+    outer = _outer(*(leaf for leaf in first if isinstance(leaf, Value)), *beside)
+    dtypes = [scalar_dtype(leaf) if _is_weak(leaf) else None for leaf in first]
+    while True:
+        with building(outer):
+            start = [
+                outer.local(as_value(leaf) if known is None else constant(leaf, known))
+                for leaf, known in zip(first, dtypes, strict=True)
+            ]
+        region, variables = _loop_region(outer, "body", start)
+        with region:
+            following, made = function(filled(init, variables))
+            made = rebuild(made, lambda leaf: None if leaf is None else as_value(leaf).type)
+        successors = leaves_like(init, following, "the function of a loop gives")
+        wider = [
+            None if known is None else _wider(known, leaf, successor)
+            for known, leaf, successor in zip(dtypes, first, successors, strict=True)
+        ]
+        if wider == dtypes:
+            return filled(init, start), made
+        dtypes = wider
 
 
 def _outer(*values: Value) -> Recorder:
@@ -288,10 +285,10 @@ class _Region(Recorder):
 def _trace(region: _Region, function: Callable[[], Any], like: Any = None) -> dict[int, Any]:
     """Builds a branch; gives what results in values by position, in the order of ``like``."""
     with region:
-        region.structure = given = _call(function, (), f"the {region.name} branch of cond")
+        region.structure = given = called(function, (), f"the {region.name} branch of cond")
     found = list(leaves(given))
     if like is not None:
-        found = _leaves_like(like, given, "the else branch gives")
+        found = leaves_like(like, given, "the else branch gives")
     return {
         position: leaf
         for position, leaf in enumerate(found)
@@ -376,8 +373,7 @@ def _loop_region(
 
 
 def _arguments(init: Any, variables: Sequence[Value]) -> list[Any]:
-    remaining = iter(variables)
-    shaped = rebuild(init, lambda leaf: next(remaining))
+    shaped = filled(init, variables)
     return list(shaped) if isinstance(init, (list, tuple)) else [shaped]
 
 

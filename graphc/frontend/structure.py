@@ -5,10 +5,10 @@ Invariant: what contains itself, and so has no end, is an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from graphc.base.errors import GraphError
+from graphc.base.errors import GraphError, ShapeError
 from graphc.base.source import caller
 
 MAXIMUM_DEPTH = 200
@@ -37,6 +37,45 @@ def leaves(structure: Any) -> Iterator[Any]:
             stack.pop()
 
 
+def is_nested(item: Any) -> bool:
+    """Whether it is a structure and no leaf."""
+    return isinstance(item, (list, tuple, dict))
+
+
+def leaves_like(pattern: Any, given: Any, what: str) -> list[Any]:
+    """The leaves of ``given`` in the order of a pattern's; dicts are matched by key."""
+    result: list[Any] = []
+    stack = [(pattern, given)]
+    while stack:
+        like, item = stack.pop()
+        if isinstance(like, dict) and isinstance(item, dict) and like.keys() == item.keys():
+            stack.extend((like[key], item[key]) for key in reversed(like))
+        elif (
+            isinstance(like, (list, tuple))
+            and isinstance(item, (list, tuple))
+            and len(like) == len(item)
+        ):
+            stack.extend(zip(reversed(like), reversed(item), strict=True))
+        elif is_nested(like) or is_nested(item):
+            raise ShapeError(
+                f"{what} {described(item)} where {described(like)} is expected",
+                where=caller(),
+                hint="give the same nested lists, tuples and dicts of values",
+            )
+        else:
+            result.append(item)
+    return result
+
+
+def described(item: Any) -> str:
+    """A structure as errors speak of it."""
+    if isinstance(item, dict):
+        return f"a dict with keys {', '.join(map(repr, item)) or 'none'}"
+    if isinstance(item, (list, tuple)):
+        return f"a {type(item).__name__} of {len(item)}"
+    return "no value" if item is None else "one value"
+
+
 def rebuild(structure: Any, leaf: Callable[[Any], Any]) -> Any:
     """The same structure with each leaf replaced; leaves are visited left to right.
 
@@ -46,6 +85,12 @@ def rebuild(structure: Any, leaf: Callable[[Any], Any]) -> Any:
         GraphError: for a structure that is nested without end.
     """
     return _rebuilt(structure, leaf, 0)
+
+
+def filled(structure: Any, values: Iterable[Any]) -> Any:
+    """The same structure with other leaves, in order."""
+    remaining = iter(values)
+    return rebuild(structure, lambda leaf: next(remaining))
 
 
 def _rebuilt(structure: Any, leaf: Callable[[Any], Any], depth: int) -> Any:
