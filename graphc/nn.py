@@ -44,6 +44,7 @@ from graphc.ops.nn.layers import (
 )
 from graphc.ops.nn.layers import silu as swish
 from graphc.ops.nn.losses import mse, softmax_cross_entropy
+from graphc.ops.nn.scaled import scaled_matmul
 from graphc.ops.pointwise.math import sigmoid, tanh
 from graphc.ops.reduce.statistics import logsumexp
 
@@ -71,6 +72,7 @@ __all__ = [
     "relu",
     "relu6",
     "rms_norm",
+    "scaled_matmul",
     "selu",
     "sigmoid",
     "silu",

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import guard_calls_fourier  # noqa: F401
+import guard_calls_lax  # noqa: F401
 import guard_calls_names  # noqa: F401
 import guard_calls_special  # noqa: F401
 import numpy as np
@@ -469,7 +470,7 @@ OTHER_THINGS = frozenset({
 
 IN_NO_LIBRARY = frozenset({
     "check", "cond of matrices", "eigh", "eigvalsh", "host_call", "lstsq", "matrix_rank", "pinv",
-    "qr", "svd", "svdvals",
+    "polyfit", "qr", "svd", "svdvals",
 })  # fmt: skip
 """What calls LAPACK or Python, which libraries don't hold."""
 

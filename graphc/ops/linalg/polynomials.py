@@ -12,7 +12,7 @@ from graphc.ir.surface import surface
 from graphc.ir.value import Value
 from graphc.kernel.ir import CHUNK
 from graphc.ops.arguments import repetitions
-from graphc.ops.convert import as_value, converted, promoted, size_beside
+from graphc.ops.convert import as_float, as_value, converted, promoted, size_beside
 from graphc.ops.creation import iota_beside
 from graphc.ops.declare import like
 from graphc.ops.guards import nonempty_pair, show, unproved
@@ -182,6 +182,67 @@ def polymul(a: Any, b: Any) -> Value:
     Leading zeros stay, where NumPy drops them.
     """
     return convolve(a, b)
+
+
+@surface
+def poly(seq_of_zeros: Any) -> Value:
+    """The coefficients of the polynomial with these zeros and a leading 1; highest power first.
+
+    Args:
+        seq_of_zeros: a vector [n] of known length, to which one factor after the other is
+            multiplied, as in NumPy. Of a matrix, whose eigenvalues NumPy takes, give these.
+            Integers give float64.
+
+    Gives [n + 1].
+
+    Raises:
+        ConcreteValueError: where only a run tells how many zeros there are.
+        ShapeError: for what is no vector.
+    """
+    zeros = as_float(seq_of_zeros)
+    count = _known_length(zeros, "poly")
+    one, nothing = (with_shape(like(number, zeros), (1,), ()) for number in (1, 0))
+    result = one
+    for place in range(count):
+        shifted = concatenate([nothing, result]) * part(zeros, 0, place, 1)
+        result = concatenate([result, nothing]) - shifted
+    return result
+
+
+@surface
+def polydiv(u: Any, v: Any) -> tuple[Value, Value]:
+    """The quotient and the remainder of two polynomials, highest powers first.
+
+    Args:
+        u: m coefficients, of known number.
+        v: n coefficients, of which the first is not 0; likewise.
+
+    Gives max(m - n + 1, 1) coefficients of the quotient and m of the remainder, whose leading zeros
+    stay, as in ``jax.numpy``. Integers give float64.
+
+    Raises:
+        ConcreteValueError: where only a run tells how many coefficients there are.
+        ShapeError: for what are no vectors, and for empty ones.
+    """
+    left, right = (value * 1.0 for value in promoted(u, v))
+    sizes = [_known_length(value, "polydiv") for value in (left, right)]
+    if 0 in sizes:
+        raise ShapeError("polydiv of no coefficients", where=caller())
+    count, size = sizes
+    if count < size:
+        return with_shape(like(0, left), (1,), ()), left
+    scale = 1.0 / part(right, 0, 0, 1)
+    quotient: list[Value] = []
+    done: list[Value] = []
+    rest = left
+    for place in range(count - size + 1):
+        factor = scale * part(rest, 0, 0, 1)
+        quotient.append(factor)
+        front = part(rest, 0, 0, size) - factor * right
+        rest = concatenate([front, part(rest, 0, size, count - place - size)])
+        done.append(part(rest, 0, 0, 1))
+        rest = part(rest, 0, 1, count - place - 1)
+    return concatenate(quotient), concatenate([*done, rest])
 
 
 @surface

@@ -181,7 +181,8 @@ histogram_op = register(
 )
 
 
-def _binned(places: Value, weights: Value | None, bins: Dim) -> Value:
+def binned(places: Value, weights: Value | None, bins: Dim) -> Value:
+    """How often each number below ``bins`` comes, or the sum of its weights."""
     if weights is None:
         return apply(bincount_op, places, bins=bins)
     shape, guards = common_shape([places.shape, weights.shape], "places {} and weights {} differ")
@@ -226,7 +227,7 @@ def bincount(
     if places.ndim != 1:
         raise ShapeError(f"bincount of {places.ndim} axes", where=caller(), hint="ravel it")
     _require_integers(places)
-    return _binned(places, None if weights is None else as_value(weights, places), length)
+    return binned(places, None if weights is None else as_value(weights, places), length)
 
 
 def _require_integers(places: Value) -> None:
@@ -253,10 +254,10 @@ def histogram_bin_edges(x: Any, bins: Any = 10, range: Any = None, weights: Any 
 
     Edges of equal bins are in the dtype of ``x``, or float64 for integers.
     """
-    return _edges(as_value(x), bins, range)[0]
+    return edges_of(as_value(x), bins, range)[0]
 
 
-def _edges(x: Value, bins: Any, range: Any) -> tuple[Value, Value | None, Value | None]:
+def edges_of(x: Value, bins: Any, range: Any) -> tuple[Value, Value | None, Value | None]:
     """The edges, and the outer ones of bins of equal width."""
     if isinstance(bins, str):
         raise ShapeError(
@@ -315,7 +316,7 @@ def histogram(
     """
     dense = switch(density, "density")
     value = as_value(x)
-    edges, low, high = _edges(value, bins, range)
+    edges, low, high = edges_of(value, bins, range)
     row = ravel(value)
     count = edges.shape[0] - 1
     of_row = None
@@ -323,14 +324,22 @@ def histogram(
         of_row = ravel(broadcast_to(as_value(weights, value), value.shape))
     element = promote(row.dtype, edges.dtype)
     row, ends = converted(row, element), converted(edges, element)
+    is_equal = low is not None and isinstance(count, int)
+    if is_equal and of_row is None and count <= ROUTINES.most_bins:
+        return _told(apply(histogram_op, row, ends, bins=count), edges, dense)
+    places = places_of(row, ends, low, high, count)
+    return _told(binned(places, of_row, count), edges, dense)
+
+
+def places_of(
+    row: Value, edges: Value, low: Value | None, high: Value | None, count: Dim
+) -> Value:
+    """The bin of each element, of equal width between low and high where these are there; what is
+    outside is beyond the last one."""
     if low is None or high is None:
-        places = _placed(row, ends, count)
-    else:
-        assert isinstance(count, int)
-        if of_row is None and count <= ROUTINES.most_bins:
-            return _told(apply(histogram_op, row, ends, bins=count), edges, dense)
-        places = _equal_bins(row, ends, low, high, count)
-    return _told(_binned(places, of_row, count), edges, dense)
+        return _placed(row, edges, count)
+    assert isinstance(count, int), "equal bins are counted"
+    return _equal_bins(row, edges, low, high, count)
 
 
 def _told(counts: Value, edges: Value, dense: bool) -> tuple[Value, Value]:
@@ -373,4 +382,13 @@ def _equal_bins(row: Value, edges: Value, low: Value, high: Value, count: int) -
     return result
 
 
-__all__ = ["bincount", "bincount_op", "binsum_op", "histogram", "histogram_bin_edges"]
+__all__ = [
+    "bincount",
+    "bincount_op",
+    "binned",
+    "binsum_op",
+    "edges_of",
+    "histogram",
+    "histogram_bin_edges",
+    "places_of",
+]
