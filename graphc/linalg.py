@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from graphc.base.errors import LinAlgError
 from graphc.ops.linalg.factoring import cholesky, det, lu, slogdet
+from graphc.ops.linalg.general_spectra import eig, eigvals
 from graphc.ops.linalg.least_squares import lstsq, pinv
 from graphc.ops.linalg.matmul import matmul, outer
 from graphc.ops.linalg.norms import (
@@ -34,7 +35,9 @@ __all__ = [
     "cross",
     "det",
     "diagonal",
+    "eig",
     "eigh",
+    "eigvals",
     "eigvalsh",
     "expm",
     "inv",

@@ -29,7 +29,6 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.ir import walk
 from graphc.kernel.routines.lapack import LAPACK
-from graphc.kernel.statements.routines import Call
 from graphc.ops.source import constant_op
 from graphc.plan.ir import Launch, Plan
 from graphc.plan.tables import PlanTables
@@ -206,7 +205,7 @@ def _refuse_lapack(plan: Plan) -> None:
         for step in plan.steps
         if isinstance(step, Launch)
         for part in walk(plan.kernels[step.kernel].body)
-        if isinstance(part, Call) and part.routine in LAPACK
+        if part.routine in LAPACK
     ]
     if calls:
         names = sorted({name for name, _ in calls})

@@ -210,7 +210,7 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
     ("use gx.isin", "in1d"),
     ("use gx.linalg.slogdet(a).logabsdet", "logdet"),
     ("linear algebra is in gx.linalg, by NumPy's names",
-     "solve inv cholesky qr svd svdvals eigh eigvalsh slogdet det lstsq pinv norm "
+     "solve inv cholesky qr svd svdvals eig eigvals eigh eigvalsh slogdet det lstsq pinv norm "
      "matrix_norm vector_norm matrix_power matrix_rank cond lu solve_triangular expm"),
     ("Fourier transforms are in gx.fft, by NumPy's names",
      "fft ifft rfft irfft fft2 ifft2 fftn ifftn rfft2 irfft2 rfftn irfftn hfft ihfft fftshift "
@@ -218,7 +218,7 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
     ("use gx.fft.rfft of windows of the signal", "stft istft"),
     ("there is none: use gx.fft.rfft of the signal beside its mirror image", "dct idct dst idst"),
     ("there is none: use numpy.linalg on fetched arrays, or within gx.host_call",
-     "eig eigvals tensorinv tensorsolve"),
+     "tensorinv tensorsolve"),
     ("use Horner's rule: a few products and sums, fused into one kernel",
      "poly1d polynomial roots"),
     ("there is none: feed what NumPy's or SciPy's gives, call that by gx.host_call, or build it "

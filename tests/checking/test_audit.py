@@ -116,7 +116,8 @@ def _auditable(op: OpDef) -> bool:
 
 
 WITHOUT = {
-    "eigh", "eigvalsh", "fft", "fft_table", "irfft", "pinv", "qr", "rfft", "svd", "svdvals",
+    "eig", "eigh", "eigvals", "eigvalsh", "fft", "fft_table", "irfft", "pinv", "qr", "rfft", "svd",
+    "svdvals",
 }  # fmt: skip
 """Of what no library has longer numbers than doubles: LAPACK, and Fourier transforms."""
 

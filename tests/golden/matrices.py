@@ -32,7 +32,7 @@ def orthogonal_factors() -> Any:
         fetched += [
             *gx.linalg.qr(a), *gx.linalg.qr(a, "complete"), *gx.linalg.eigh(s),
             gx.linalg.eigvalsh(s), *gx.linalg.svd(a), *gx.linalg.svd(a, False),
-            gx.linalg.svdvals(a),
+            gx.linalg.svdvals(a), *gx.linalg.eig(s), gx.linalg.eigvals(s),
         ]  # fmt: skip
     x = p("n", 3, 3)
     fetched += [gx.linalg.pinv(p(7, "k")), gx.linalg.expm(x)]

@@ -401,6 +401,8 @@ call("slogdet", "aa|daa", lambda x: list(gx.linalg.slogdet(_well(x))))
 call("lu", "ab ab|dab b", lambda x, y: [part * 1.0 for part in gx.linalg.lu(_well(x) + y)])
 call("qr", "ab|dab", lambda x: [gx.stop_gradient(part) for part in gx.linalg.qr(_well(x))])
 call("eigh", "aa|daa", lambda x: list(gx.linalg.eigh(x)))
+call("eig", "aa|daa", lambda x: [gx.stop_gradient(gx.real(part)) for part in gx.linalg.eig(x)])
+call("eigvals", "aa|daa", lambda x: gx.real(gx.linalg.eigvals(_well(x))))
 call("svd", "ab|dab", lambda x: list(gx.linalg.svd(_well(x), False)))
 for _name in ("eigvalsh", "matrix_rank", "pinv", "expm"):
     _function = getattr(gx.linalg, _name)

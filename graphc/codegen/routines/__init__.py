@@ -25,7 +25,9 @@ from graphc.codegen.routines.factoring import (
 from graphc.codegen.routines.fourier.library import emit_fourier
 from graphc.codegen.routines.histograms import emit_histogram
 from graphc.codegen.routines.lapack import (
+    emit_eig,
     emit_eigh,
+    emit_eigvals,
     emit_eigvalsh,
     emit_qr,
     emit_svd,
@@ -50,7 +52,9 @@ EMITTERS: Mapping[str, Emit] = {
     "binsum": emit_binsum,
     "histogram": emit_histogram,
     "cholesky": emit_cholesky,
+    "eig": emit_eig,
     "eigh": emit_eigh,
+    "eigvals": emit_eigvals,
     "eigvalsh": emit_eigvalsh,
     "qr": emit_qr,
     "svd": emit_svd,

@@ -1,4 +1,4 @@
-"""The routines ``qr``, ``eigh``, ``eigvalsh``, ``svd`` and ``svdvals``: calls of LAPACK.
+"""The routines ``qr``, ``eigh``, ``eig``, ``svd`` and their values alone: calls of LAPACK.
 
 ``graphc.base.lapack`` resolves what is called, when the code is loaded. Workspace is that of
 ``graphc.kernel.routines.lapack``, to the number: LAPACK takes its blocks, and so its bits, by it.
@@ -142,6 +142,50 @@ def _eigh(f: Builder, arrays: Sequence[Reg], numbers: Numbers, room: Reg, kind: 
     return f.load(found, I64, 8).differs(0)
 
 
+def _eig(f: Builder, arrays: Sequence[Reg], numbers: Numbers, room: Reg, kind: LType) -> Reg:
+    source, re, im, *vectors = arrays
+    n, bytes_ = numbers["n"], kind.bits // 8
+    matrix, left = _piece(f, room, n * n * bytes_)
+    packed, work = _piece(f, left, n * n * bytes_)
+    _transposed(f, Matrix(f, source, kind, n), Matrix(f, matrix, kind, n), n, n)
+    size = n * (6 + 2 * BLOCK)
+    found = f.alloca(I64, 1, 8)
+    f.store(f.const(0), found, 8)
+    with f.each(n * n) as place:
+        element = f.load(f.at(source, kind.text, place), kind, bytes_)
+        # LAPACK may not end for numbers that are not finite
+        with f.when(f.fcmp("uno", element - element, 0.0)):
+            f.store(f.const(1), found, 8)
+    with f.when((n > 0) & f.load(found, I64, 8).equals(0)):
+        job = "V" if vectors else "N"
+        info = _called(
+            f, kind, "geev", "N", job, n, matrix, n, re, im, packed, 1, packed, n, work, size
+        )
+        f.store(info, found, 8)
+    bad = f.load(found, I64, 8).differs(0)
+    if vectors:
+        with f.when(~bad):
+            _unpacked(f, Matrix(f, packed, kind, n), im, vectors, n, kind)
+    return bad
+
+
+def _unpacked(
+    f: Builder, packed: Matrix, im: Reg, vectors: Sequence[Reg], n: Reg, kind: LType
+) -> None:
+    """Eigenvectors by columns: of a pair the first is the real part, the second the imaginary."""
+    real, imaginary = (Matrix(f, vector, kind, n) for vector in vectors)
+    with f.each(n) as column:
+        part = f.load(f.at(im, kind.text, column), kind, kind.bits // 8)
+        is_first, is_second = part > 0.0, part < 0.0
+        first = f.select(is_second, column - 1, column)
+        second = f.select(is_first, column + 1, column)
+        with f.each(n) as row:
+            real.put(packed.get(first, row), row, column)
+            value = packed.get(second, row)
+            value = f.select(is_second, -value, f.select(is_first, value, 0.0))
+            imaginary.put(value, row, column)
+
+
 def _svd(f: Builder, arrays: Sequence[Reg], numbers: Numbers, room: Reg, kind: LType) -> Reg:
     source, *results = arrays
     m, n, bytes_ = numbers["rows"], numbers["columns"], kind.bits // 8
@@ -197,6 +241,15 @@ def _eigenvalue_sizes(f: Builder, numbers: Numbers) -> Sequence[Reg]:
     return _eigh_sizes(f, numbers)[:2]
 
 
+def _eig_sizes(f: Builder, numbers: Numbers) -> Sequence[Reg]:
+    n = numbers["n"]
+    return n * n, n, n, n * n, n * n
+
+
+def _general_sizes(f: Builder, numbers: Numbers) -> Sequence[Reg]:
+    return _eig_sizes(f, numbers)[:3]
+
+
 def _svd_sizes(f: Builder, numbers: Numbers) -> Sequence[Reg]:
     m, n = numbers["rows"], numbers["columns"]
     return m * n, m * numbers["left"], f.least(m, n), numbers["right"] * n
@@ -212,6 +265,8 @@ _QR = Stacked(
 )
 _EIGH = Stacked(("a", "values", "v"), ("n", "again"), _eigh_sizes, _eigh, around=emit_threads)
 _EIGVALSH = Stacked(("a", "values"), ("n", "again"), _eigenvalue_sizes, _eigh, around=emit_threads)
+_EIG = Stacked(("a", "re", "im", "u", "v"), ("n", "again"), _eig_sizes, _eig, around=emit_threads)
+_EIGVALS = Stacked(("a", "re", "im"), ("n", "again"), _general_sizes, _eig, around=emit_threads)
 _SVD = Stacked(
     ("a", "u", "values", "vt"),
     ("rows", "columns", "left", "right"),
@@ -239,6 +294,16 @@ def emit_eigvalsh(module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) -
     _EIGVALSH.emit(module, name, dtypes)
 
 
+def emit_eig(module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) -> None:
+    """Defines (a, re, im, u, v, n, n, …), the parts of eigenvalues and of eigenvectors."""
+    _EIG.emit(module, name, dtypes)
+
+
+def emit_eigvals(module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) -> None:
+    """Defines (a, re, im, n, n, …)."""
+    _EIGVALS.emit(module, name, dtypes)
+
+
 def emit_svd(module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) -> None:
     """Defines (a, u, values, vt, rows, columns, left, right, …)."""
     _SVD.emit(module, name, dtypes)
@@ -249,4 +314,12 @@ def emit_svdvals(module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) ->
     _SVDVALS.emit(module, name, dtypes)
 
 
-__all__ = ["emit_eigh", "emit_eigvalsh", "emit_qr", "emit_svd", "emit_svdvals"]
+__all__ = [
+    "emit_eig",
+    "emit_eigh",
+    "emit_eigvals",
+    "emit_eigvalsh",
+    "emit_qr",
+    "emit_svd",
+    "emit_svdvals",
+]

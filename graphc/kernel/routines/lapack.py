@@ -116,6 +116,34 @@ def eigh_work(n: Any) -> tuple[Any, Any]:
     return 1 + (6 + BLOCK) * n + 2 * n * n, 3 + 5 * n
 
 
+def eig(a: Any, vectors: bool) -> tuple[Any, Any, Any, Any, int]:
+    """Real and imaginary parts of the eigenvalues and of the eigenvectors of one matrix."""
+    n, kind = a.shape[-1], a.dtype
+    re, im = np.zeros(n, kind), np.zeros(n, kind)
+    if not n or not np.isfinite(a).all():
+        # LAPACK may not end for numbers that are not finite
+        return re, im, np.zeros((n, n), kind), np.zeros((n, n), kind), int(n > 0)
+    matrix, packed = _room_for(n * n, kind), _room_for(n * n, kind)
+    matrix[:] = a.T.reshape(-1)
+    size = eig_work(n)
+    work = _room_for(size, kind)
+    job = "V" if vectors else "N"
+    info = _called(
+        _letter(kind) + "geev", "N", job, n, matrix, n, re, im, packed, 1, packed, n, work, size
+    )
+    # of a pair the first column is the real part, the second the imaginary one
+    columns = packed.reshape(n, n)
+    first, second = np.arange(n) - (im < 0), np.arange(n) + (im > 0)
+    sign = np.sign(im)[:, None].astype(kind)
+    imaginary = np.where(sign == 0, 0, columns[second] * sign)
+    return re, im, np.ascontiguousarray(columns[first].T), np.ascontiguousarray(imaginary.T), info
+
+
+def eig_work(n: Any) -> Any:
+    """Numbers of workspace."""
+    return (6 + 2 * BLOCK) * n
+
+
 def svd(a: Any, rows: int, columns: int) -> tuple[Any, Any, Any, int]:
     """U [m, rows], the singular values and Vᵀ [columns, n] of one matrix; no vectors for 0."""
     (m, n), kind = a.shape, a.dtype
@@ -190,6 +218,11 @@ def _eigenvalues(a: Any) -> tuple[Any, int]:
     return values, info
 
 
+def _general_values(a: Any) -> tuple[Any, Any, int]:
+    re, im, _, _, info = eig(a, False)
+    return re, im, info
+
+
 def _singular_values(a: Any) -> tuple[Any, int]:
     _, values, _, info = svd(a, 0, 0)
     return values, info
@@ -215,6 +248,11 @@ def _eigh_room(dtypes: DTypes, numbers: Numbers) -> Dim:
     return _bytes(dtypes, n * n + work, integers)
 
 
+def _eig_room(dtypes: DTypes, numbers: Numbers) -> Dim:
+    n = numbers[0]
+    return _bytes(dtypes, 2 * n * n + eig_work(n))
+
+
 def _svd_room(dtypes: DTypes, numbers: Numbers) -> Dim:
     m, n = numbers[:2]
     return _bytes(dtypes, m * n + svd_work(m, n) + 1, 8 * dim_min(m, n))
@@ -236,6 +274,8 @@ def _unfailing(a: Any, columns: int) -> tuple[Any, ...]:
 _qr_reference, _ = _over(_unfailing, 2)
 _eigh_reference, _eigh_fault = _over(lambda a: eigh(a, True), 2)
 _values_reference, _values_fault = _over(_eigenvalues, 1)
+_eig_reference, _eig_fault = _over(lambda a: eig(a, True), 4)
+_eigvals_reference, _eigvals_fault = _over(_general_values, 2)
 _svd_reference, _svd_fault = _over(svd, 3)
 _svdvals_reference, _svdvals_fault = _over(_singular_values, 1)
 
@@ -248,6 +288,11 @@ def _qr_extents(numbers: Numbers) -> Sequence[Dim]:
 def _eigh_extents(numbers: Numbers) -> Sequence[Dim]:
     n, again = numbers[:2]
     return n * again, n, n * again
+
+
+def _eig_extents(numbers: Numbers) -> Sequence[Dim]:
+    n, again = numbers[:2]
+    return n * again, n, n, n * again, n * again
 
 
 def _svd_extents(numbers: Numbers) -> Sequence[Dim]:
@@ -279,6 +324,19 @@ EIGVALSH = enter(
         together=_together,
     )
 )  # fmt: skip
+EIG = enter(
+    Routine(
+        "eig", 1, 4, ("n", "n_again", *STACK), _eig_extents, _eig_reference, _eig_room,
+        _cost(25), _eig_fault, problem=NO_EIGENVALUES, together=_together,
+    )
+)  # fmt: skip
+EIGVALS = enter(
+    Routine(
+        "eigvals", 1, 2, ("n", "n_again", *STACK), lambda numbers: _eig_extents(numbers)[:3],
+        _eigvals_reference, _eig_room, _cost(10), _eigvals_fault, problem=NO_EIGENVALUES,
+        together=_together,
+    )
+)  # fmt: skip
 SVD = enter(
     Routine(
         "svd", 1, 3, ("rows", "columns", "left", "right", *STACK), _svd_extents, _svd_reference,
@@ -292,12 +350,14 @@ SVDVALS = enter(
     )
 )  # fmt: skip
 
-LAPACK = frozenset(made.name for made in (QR, EIGH, EIGVALSH, SVD, SVDVALS))
+LAPACK = frozenset(made.name for made in (QR, EIGH, EIGVALSH, EIG, EIGVALS, SVD, SVDVALS))
 """The routines that call it."""
 
 __all__ = [
     "BLOCK",
+    "EIG",
     "EIGH",
+    "EIGVALS",
     "EIGVALSH",
     "LAPACK",
     "NO_EIGENVALUES",
@@ -306,6 +366,8 @@ __all__ = [
     "SVD",
     "SVDVALS",
     "each",
+    "eig",
+    "eig_work",
     "eigh",
     "eigh_work",
     "qr",

@@ -168,6 +168,11 @@ class Statement:
         return None
 
     @property
+    def routine(self) -> str | None:
+        """The native routine that it calls."""
+        return None
+
+    @property
     def is_exact(self) -> bool:
         """Whether it is no elementary function, whose bits are those of an approximation."""
         return True

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from graphc.ir.dims.expressions import Dim
 from graphc.kernel.routines.base import routine
@@ -51,10 +52,10 @@ class Call(Statement):
     that may fail has a ``site``, by which it reports an index that is out of range.
     """
 
-    routine: str
-    numbers: tuple[Size, ...]
-    targets: tuple[Span, ...]
-    sources: tuple[Span, ...]
+    routine: Final[str] = field()
+    numbers: tuple[Size, ...] = field()
+    targets: tuple[Span, ...] = field()
+    sources: tuple[Span, ...] = field()
     workspace: Buffer | None = None
     site: int | None = None
 
