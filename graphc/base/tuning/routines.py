@@ -38,7 +38,7 @@ class RoutineTuning(NamedTuple):
     """One truth value looked at, or a place written."""
 
     transform_number: int = 1_500
-    """A number of a row that is transformed."""
+    """An element of a row that is transformed."""
 
     transform_row: int = 50_000
     """And a row of any length."""

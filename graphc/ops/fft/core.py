@@ -114,9 +114,9 @@ def _table_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, A
 fft_table_op = register(
     OpDef(
         name="fft_table",
-        doc="What fft needs for rows of attrs length numbers, or if attrs real rfft and irfft: how "
-        "they are transformed, and roots of unity; attrs size elements of the dtype of the input, "
-        "a scalar that says nothing else.",
+        doc="The plan and the twiddle factors of fft, or if attrs real of rfft and irfft, for rows "
+        "of attrs length elements; attrs size elements of the dtype of the input, a scalar that "
+        "says nothing else.",
         infer=_table_type,
         reference=_table_reference,
         derivative=NotDifferentiable("it depends on sizes alone"),
@@ -131,7 +131,7 @@ def table_for(rows: Value, length: Dim, name: str, real: bool = False) -> Value:
     """The table for rows of a length, of the dtype of a value and in its graph.
 
     Raises:
-        ShapeError: for rows without a number, naming the function: now, or when the graph runs.
+        ShapeError: for rows without an element, naming the function: now, or when the graph runs.
     """
     message = f"{name}: a transform of {{}} numbers"
     # an empty half comes back as -2 numbers
@@ -142,7 +142,7 @@ def table_for(rows: Value, length: Dim, name: str, real: bool = False) -> Value:
     return apply(fft_table_op, like, length=length, size=size, real=real, **guarded(guards))
 
 
-# --- transforms of complex numbers ---------------------------------------------------------------
+# --- complex transforms ---------------------------------------------------------------
 
 
 def _fft_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
@@ -198,7 +198,7 @@ def _fft_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any
 fft_op = register(
     OpDef(
         name="fft",
-        doc="Discrete Fourier transforms of rows along the last axis but one, of numbers that are "
+        doc="Discrete Fourier transforms of rows along the last axis but one, of elements that are "
         "pairs along the last; the second input is the table of the length, and with another rows "
         "are NaN. attrs inverse: the sign of exponents is positive; attrs scale: what results are "
         "divided by, none, the length, or its square root.",
@@ -215,10 +215,10 @@ fft_op = register(
 def transform_pairs(pairs: Value, inverse: bool, scale: str, name: str) -> Value:
     """The transforms of rows [..., n, 2]; the scale is one of ``SCALES``.
 
-    Those of narrow floats are of float32, as NumPy's are.
+    Those of narrow floats are computed in float32, as NumPy's are.
 
     Raises:
-        ShapeError: for rows without a number, naming the function.
+        ShapeError: for rows without an element, naming the function.
     """
     pairs = converted(pairs, pairs.dtype.computed)
     table = table_for(pairs, pairs.shape[-2], name)

@@ -46,7 +46,7 @@ def _norm(norm: Any, name: str) -> str:
 
 
 def _length(n: Any, size: Dim, name: str) -> Dim:
-    """How many numbers are transformed, of an axis of a size."""
+    """How many elements are transformed, of an axis of a size."""
     length = size if n is None else dim_of(n)
     if isinstance(length, int) and length < 1:
         raise ShapeError(
@@ -58,7 +58,7 @@ def _length(n: Any, size: Dim, name: str) -> Dim:
 
 
 def _resized(value: Value, axis: int, length: Dim) -> Value:
-    """The axis cut off, or continued by zeros."""
+    """The axis truncated, or padded with zeros."""
     size = value.shape[axis]
     if size == length:
         return value
@@ -76,7 +76,7 @@ def _moved(value: Value, source: int, target: int) -> Value:
 
 
 def _pairs(value: Value) -> Value:
-    """Numbers of any dtype as pairs along a new last axis."""
+    """Elements of any dtype as pairs along a new last axis."""
     if value.dtype.is_complex:
         return apply(view_as_real_op, value)
     zeros = surface_function("zeros_like")(value)
@@ -134,17 +134,18 @@ def fft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Value
     Args:
         a: of any dtype; the result is complex128 for float64, complex128 and integers of 32 bits
             and more, else complex64.
-        n: how many numbers are transformed, an int or a dim: the axis is cut off, or continued by
-            zeros. As many as there are, unless given.
+        n: the length of the transform, an int or a dim: the axis is truncated to it, or padded with
+            zeros. The size of the axis unless given.
         axis: along which; another than the last is moved there and back.
         norm: what is divided by n: the inverse ("backward", which None means), this transform
             ("forward"), or both by its square root ("ortho").
 
-    Any length is fast; those with large prime factors take the time of some others. The gradient is
-    a transform too.
+    Any length is fast: one with a large prime factor is a convolution of two to three times the
+    length (Bluestein's algorithm). The gradient is a transform too.
 
     Raises:
-        ShapeError: for an axis that there isn't, and for no numbers: here, or when the graph runs.
+        ShapeError: for an axis that there isn't, and for a length below 1: here, or when the graph
+            runs.
     """
     return _along(_numbers(a), n, axis, False, _norm(norm, "fft"), "fft")
 
@@ -158,36 +159,38 @@ def ifft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Valu
 
 
 def rfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Value:
-    """The first n // 2 + 1 numbers of the transform of real numbers; the others are conjugates.
+    """The first n // 2 + 1 elements of the transform of a real axis; the others are their
+    conjugates.
 
     It takes half the time of ``fft``, whose arguments and errors it has.
 
     Raises:
-        DTypeError: for complex numbers.
+        DTypeError: for complex operands.
     """
     return _half(_real(a, "rfft"), n, axis, _norm(norm, "rfft"), "rfft")
 
 
 def irfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Value:
-    """The inverse of ``rfft``: n real numbers of the first half of their transform.
+    """The inverse of ``rfft``: n real elements from the first half of their transform.
 
-    ``n`` is 2 (m - 1) for an axis of m numbers unless given; an odd one must be. Imaginary parts of
-    the first number, and of the last for an even n, are ignored. Other arguments are ``fft``'s.
+    ``n`` is 2 (m - 1) for an axis of m elements unless given; an odd one must be. The imaginary
+    part of the first element, and of the last for an even n, is ignored. Other arguments are those
+    of ``fft``.
     """
     return _back(_numbers(a), n, axis, _norm(norm, "irfft"), "irfft")
 
 
 def hfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Value:
-    """The transform, which is real, of numbers of which those that stand opposite are conjugates.
+    """The transform, which is real, of a Hermitian-symmetric axis.
 
-    The first half of them is given, as ``irfft`` takes it; ``n`` is how many results there are.
+    The first half of it is given, as ``irfft`` takes it; ``n`` is how many results there are.
     """
     other = _OTHER[_norm(norm, "hfft")]
     return _back(_conjugate(_numbers(a)), n, axis, other, "hfft")
 
 
 def ihfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Value:
-    """The inverse of ``hfft``: the first half of the inverse transform of real numbers."""
+    """The inverse of ``hfft``: the first half of the inverse transform of a real axis."""
     other = _OTHER[_norm(norm, "ihfft")]
     return _conjugate(_half(_real(a, "ihfft"), n, axis, other, "ihfft"))
 
@@ -234,13 +237,13 @@ def fftn(a: Any, s: Any = None, axes: Axes = None, norm: str | None = None) -> V
 
     Args:
         a: of any dtype.
-        s: how many numbers along each axis, as ``n`` of ``fft``; -1 or None for as many as there
-            are. Without axes they are of the last ones.
+        s: the length along each axis, as ``n`` of ``fft``; -1 or None for the size of the axis.
+            Without axes they are of the last ones.
         axes: along which; one that is named twice is transformed twice.
         norm: as for ``fft``.
 
     Raises:
-        ShapeError: for other numbers of sizes than of axes, and as for ``fft``.
+        ShapeError: if ``s`` and ``axes`` differ in length, and as for ``fft``.
     """
     return _over_axes(a, s, axes, norm, False, "fftn")
 
@@ -285,7 +288,7 @@ def _back_over(a: Any, s: Sizes, axes: Axes, norm: Any, name: str) -> Value:
 
 
 def rfftn(a: Any, s: Any = None, axes: Axes = None, norm: str | None = None) -> Value:
-    """``fftn`` of real numbers; the last of the axes has the first half of them, as in ``rfft``."""
+    """``fftn`` of a real operand; the last of the axes has the first half, as in ``rfft``."""
     return _half_over(a, s, axes, norm, "rfftn")
 
 
@@ -319,7 +322,7 @@ def fftfreq(n: Any, d: Any = 1.0, *, dtype: DTypeLike | None = None) -> Value:
     """The frequencies of the results of ``fft``: 0, 1, …, and then the negative ones, / (n d).
 
     Args:
-        n: how many numbers, an int or a dim.
+        n: the length of the transform, an int or a dim.
         d: the distance of samples, a number or a scalar value.
         dtype: float32 unless given; it is computed in float64.
     """

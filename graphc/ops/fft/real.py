@@ -1,8 +1,8 @@
-"""The transforms of real rows, and back, as core operations: the first half of the numbers.
+"""The transforms of real rows, and back, as core operations: the first half of the elements.
 
 Invariant: real rows are along the last axis, n elements; their transforms along the last axis but
-one, n // 2 + 1 pairs. The others are the conjugates of those that stand opposite. What comes back
-ignores the imaginary part of the first number and, if n is even, of the last.
+one, n // 2 + 1 pairs. Element n - k is the conjugate of element k. What comes back ignores the
+imaginary part of the first element and, if n is even, of the last.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from graphc.ops.move.shape import with_shape
 
 
 def half_of(length: Dim) -> Dim:
-    """How many numbers the first half of a transform has."""
+    """How many elements the first half of a transform has."""
     return length // 2 + 1
 
 
@@ -105,7 +105,7 @@ rfft_op = register(
     OpDef(
         name="rfft",
         doc="The first half of the Fourier transforms of real rows along the last axis, n // 2 + 1 "
-        "numbers, which are pairs along a new last axis; the second input is the table of n, and "
+        "elements, which are pairs along a new last axis; the second input is the table of n, and "
         "with another rows are NaN. attrs scale: what results are divided by, none, the length n, "
         "or its square root.",
         infer=_rfft_type,
@@ -163,7 +163,7 @@ irfft_op = register(
         name="irfft",
         doc="Real rows of attrs length elements from the first half of their Fourier transforms, "
         "which are pairs along the last axis, with positive exponents; the second input is the "
-        "table of the length, as for rfft. The imaginary part of the first number, and if the "
+        "table of the length, as for rfft. The imaginary part of the first element, and if the "
         "length is even of the last, is ignored. attrs scale: as for rfft.",
         infer=_irfft_type,
         reference=_irfft_reference,
@@ -176,7 +176,7 @@ irfft_op = register(
 
 
 def _weighted(pairs: Value, length: Dim, inner: float) -> Value:
-    """Numbers times ``inner`` where the whole transform has them twice."""
+    """Elements times ``inner`` where the whole transform has them twice."""
     places = iota_beside((pairs.shape[-2], 1), 0, int64, pairs)
     size = size_beside(length, int64, pairs)
     equals, where = surface_function("equal"), surface_function("where")

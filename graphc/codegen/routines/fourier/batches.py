@@ -1,9 +1,9 @@
 """Rows of a batch transformed side by side, a row in each lane of a vector.
 
 A short row does not fill vectors with its columns. So as many rows as there are lanes are brought
-into lanes by transposing squares of elements, and back at the end. In between each element of a row
-is a vector of real parts and one of imaginary parts. Every operation on an element is the one that
-a row by itself has, in the same order, so that a row has the same bits alone.
+into lanes by transposing squares of elements, and back at the end. In between each complex element
+of a row is a vector of real parts and one of imaginary parts. The plan, and every operation on an
+element, are those of a row by itself, so a row has the same bits alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from graphc.codegen.llvm.routine import Cell
 from graphc.codegen.llvm.transpose import transposed
 from graphc.codegen.llvm.types import PTR
 from graphc.codegen.routines.fourier.columns import Vectors
-from graphc.codegen.routines.fourier.straight import Number, times, transform
+from graphc.codegen.routines.fourier.straight import Complex, times, transform
 from graphc.codegen.routines.fourier.transforms import (
     Passes,
     convolution,
@@ -101,7 +101,7 @@ def _squares(f: Builder, v: Vectors, move: Callable[[Reg, Reg | None], None]) ->
 # --- transforms ----------------------------------------------------------------------------------
 
 
-def emit_turns(module: ModuleEmitter, name: str, v: Vectors) -> str:
+def emit_twiddles(module: ModuleEmitter, name: str, v: Vectors) -> str:
     """Defines (roots, starts, parts, target, *factor): for each part but the first the twiddle
     factors of a block of columns, times the factor, as ``rows.emit_rows`` has them."""
     f = Builder(module, name, "*roots *starts parts *target *factor")
@@ -113,15 +113,15 @@ def emit_turns(module: ModuleEmitter, name: str, v: Vectors) -> str:
         real = f.load(place, v.element, size) * scale
         imaginary = f.load(v.at(f, place, 1), v.element, size) * scale
         start = f.splat(real, v.lanes), f.splat(imaginary, v.lanes)
-        turn = times(f, v.read(f, v.numbers(f, roots, loop.index)), start)
-        v.write(f, turn, v.numbers(f, target, loop.index))
+        twiddle = times(f, v.read(f, v.complexes(f, roots, loop.index)), start)
+        v.write(f, twiddle, v.complexes(f, target, loop.index))
     f.finish()
     return name
 
 
-def emit_last(module: ModuleEmitter, name: str, v: Vectors, parts: int, turned: str) -> str:
+def emit_last(module: ModuleEmitter, name: str, v: Vectors, parts: int, twiddled: str) -> str:
     """Defines (source, target, roots, columns, *factor): the last step, across the parts;
-    ``rows.emit_rows`` for rows in lanes. A function ``turned`` makes twiddle factors."""
+    ``rows.emit_rows`` for rows in lanes. A function ``twiddled`` makes twiddle factors."""
     f = Builder(module, name, "*source *target *roots columns *factor")
     source, target, roots, columns, factor = f.given(
         "source", "target", "roots", "columns", "factor"
@@ -131,29 +131,29 @@ def emit_last(module: ModuleEmitter, name: str, v: Vectors, parts: int, turned: 
     starts = v.at(f, roots, 2 * lanes * parts)
     padded = f.most(columns, lanes)
     blocks = (padded + (lanes - 1)).udiv(lanes)
-    turns, products = f.alloca(v.vector, 2 * parts), f.alloca(v.vector, 2 * parts)
+    twiddles, products = f.alloca(v.vector, 2 * parts), f.alloca(v.vector, 2 * parts)
     with f.each(blocks) as block:
         first = f.least(block * lanes, padded - lanes)
         begins = v.at(f, starts, block * (2 * parts))
-        f.call(turned, None, roots, begins, parts, turns, factor)
+        f.call(twiddled, None, roots, begins, parts, twiddles, factor)
         with f.each(f.least(columns, lanes)) as lane:
             column = first + lane
-            begin = v.numbers(f, source, column * parts)
+            begin = v.complexes(f, source, column * parts)
             number = v.read(f, begin)
             # a loop, because code for every part takes long to compile
             with f.loop(1, parts) as loop:
-                turn = _spread(f, v, v.at(f, v.numbers(f, turns, loop.index), lane), lanes)
-                product = times(f, v.read(f, v.numbers(f, begin, loop.index)), turn)
-                v.write(f, product, v.numbers(f, products, loop.index))
+                twiddle = _spread(f, v, v.at(f, v.complexes(f, twiddles, loop.index), lane), lanes)
+                product = times(f, v.read(f, v.complexes(f, begin, loop.index)), twiddle)
+                v.write(f, product, v.complexes(f, products, loop.index))
             numbers = [(number[0] * scales, number[1] * scales)]
-            numbers += [v.read(f, v.numbers(f, products, part)) for part in range(1, parts)]
+            numbers += [v.read(f, v.complexes(f, products, part)) for part in range(1, parts)]
             for part, result in enumerate(transform(f, numbers)):
-                v.write(f, result, v.numbers(f, target, column + columns * part))
+                v.write(f, result, v.complexes(f, target, column + columns * part))
     f.finish()
     return name
 
 
-def _spread(f: Builder, v: Vectors, place: Reg, apart: int) -> Number:
+def _spread(f: Builder, v: Vectors, place: Reg, apart: int) -> Complex:
     """A complex element, whose parts stand apart, in every lane."""
     parts = (f.load(v.at(f, place, n), v.element, v.dtype.bytes) for n in (0, apart))
     real, imaginary = (f.splat(part, v.lanes) for part in parts)
@@ -170,7 +170,7 @@ def emit_product(module: ModuleEmitter, name: str, v: Vectors) -> str:
     size, lanes = v.dtype.bytes, v.lanes
     scales = f.splat(f.load(factor, v.element, size), lanes)
     with f.each(count) as n:
-        place = v.numbers(f, target, n)
+        place = v.complexes(f, target, n)
         x = _swapped(f, v, place, before)
         real, imaginary = times(f, (f.load(x[0], v.vector, size), f.load(x[1], v.vector, size)),
                                 v.root(f, roots, n))  # fmt: skip
@@ -203,7 +203,7 @@ def emit_transform(module: ModuleEmitter, name: str, v: Vectors, passes: Passes)
     f.call(product, None, here, found.chirp, length, 0, 0, one)
     zeros = f.zeros(v.vector)
     with f.loop(length, whole) as loop:
-        v.write(f, (zeros, zeros), v.numbers(f, here, loop.index))
+        v.write(f, (zeros, zeros), v.complexes(f, here, loop.index))
     first = f.call(direct, PTR, here, there, table, whole, one, room)
     f.call(product, None, first, found.filter, whole, 0, 1, one)
     second = other(f, first, here, there)
@@ -220,8 +220,8 @@ def other(f: Builder, place: Reg, one: Reg, another: Reg) -> Reg:
 
 def _emit_direct(module: ModuleEmitter, name: str, v: Vectors, passes: Passes) -> str:
     """Defines (here, there, table, length, factor, room): a transform that is no convolution."""
-    turned = emit_turns(module, f"{name}_turns", v)
-    last = {n: emit_last(module, f"{name}_last{n}", v, n, turned) for n in PARTS if n <= v.lanes}
+    twiddled = emit_twiddles(module, f"{name}_twiddles", v)
+    last = {n: emit_last(module, f"{name}_last{n}", v, n, twiddled) for n in PARTS if n <= v.lanes}
     f = Builder(module, name, "*here *there *table length *factor *room", result=PTR)
     here, there, table, length, factor, room = f.given(
         "here", "there", "table", "length", "factor", "room"

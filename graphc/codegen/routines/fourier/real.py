@@ -1,10 +1,12 @@
 """The routines ``rfft`` and ``irfft``: transforms of real rows, and back.
 
-A row of even length is one of half as many complex numbers: elements at even places are real parts,
-those at odd places imaginary ones. From its transform that of the row follows, number by number
-with the one that stands opposite. A row of odd length is one of complex numbers without imaginary
-parts. On the way back only the real part of the first number counts, and of the last if the length
-is even.
+A row of even length is packed to half as many complex elements: those at even places are real
+parts, those at odd places imaginary ones. The transform of the row follows from theirs, two
+elements k and n - k at a time (J. W. Cooley, P. A. W. Lewis and P. D. Welch, "The fast Fourier
+transform algorithm: programming considerations in the calculation of sine, cosine and Laplace
+transforms", 1970). A row of odd length is transformed as complex elements without imaginary parts.
+On the way back only the real part of the first element counts, and of the last one if the length is
+even.
 """
 
 from __future__ import annotations
@@ -15,20 +17,20 @@ from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.types import F64, I64, LType
 from graphc.codegen.routines.fourier.batches import Batch, Kit
 from graphc.codegen.routines.fourier.columns import Vectors
-from graphc.codegen.routines.fourier.straight import Number, times
+from graphc.codegen.routines.fourier.straight import Complex, times
 from graphc.codegen.routines.fourier.transforms import aligned, factor_of, refuse
 
 _ROW = "*source *table *target length *factor *room"
 
 
 def roots_size(length: Reg) -> Reg:
-    """Elements that stand before the table of half a row: pairs up to the middle of that."""
+    """Elements of the twiddle factors that stand before the table of half a row."""
     return ((length >> 2) + 1) * 2
 
 
 def emit_opposite(module: ModuleEmitter, name: str, v: Vectors, *, back: bool) -> str:
-    """Defines (source, target, roots, half): the transforms of real rows of half packed numbers
-    from theirs, times two; or ``back``, half of it."""
+    """Defines (source, target, roots, half): from the transform of a real row that is packed to
+    ``half`` complex elements that of the row itself, times two; or ``back``, half of it."""
     f = Builder(module, name, "*source *target *roots half")
     source, target, roots, half = f.given("source", "target", "roots", "half")
     size = v.dtype.bytes
@@ -57,7 +59,7 @@ def emit_opposite(module: ModuleEmitter, name: str, v: Vectors, *, back: bool) -
     return name
 
 
-def _reversed(f: Builder, number: Number) -> Number:
+def _reversed(f: Builder, number: Complex) -> Complex:
     lanes = number[0].type.lanes
     if lanes == 1:
         return number
@@ -65,32 +67,32 @@ def _reversed(f: Builder, number: Number) -> Number:
     return f.shuffled(number[0], number[0], order), f.shuffled(number[1], number[1], order)
 
 
-def _read(f: Builder, v: Vectors, type_: LType, base: Reg, index: Reg) -> Number:
+def _read(f: Builder, v: Vectors, type_: LType, base: Reg, index: Reg) -> Complex:
     size, lanes = v.dtype.bytes, type_.lanes
     place = v.at(f, base, index * 2)
     first, second = (f.load(v.at(f, place, n * lanes), type_, size) for n in (0, 1))
-    return v.parted(f, first, second, v.swaps(f, f.const(0), lanes))
+    return v.deinterleaved(f, first, second, v.swaps(f, f.const(0), lanes))
 
 
-def _write(f: Builder, v: Vectors, number: Number, base: Reg, index: Reg) -> None:
+def _write(f: Builder, v: Vectors, number: Complex, base: Reg, index: Reg) -> None:
     size, lanes = v.dtype.bytes, number[0].type.lanes
     place = v.at(f, base, index * 2)
-    for n, pair in enumerate(v.paired(f, number, v.swaps(f, f.const(0), lanes))):
+    for n, pair in enumerate(v.interleaved(f, number, v.swaps(f, f.const(0), lanes))):
         f.store(pair, v.at(f, place, n * lanes), size)
 
 
 def emit_opposite_lanes(module: ModuleEmitter, name: str, v: Vectors, *, back: bool) -> str:
-    """The same of rows in lanes, each element by itself; ``back`` swaps the parts of results."""
+    """The same of rows in lanes, element by element; ``back`` swaps real and imaginary parts."""
     f = Builder(module, name, "*source *target *roots half")
     source, target, roots, half = f.given("source", "target", "roots", "half")
     zero = f.zeros(v.vector)
 
-    def put(number: Number, index: Reg | int) -> None:
-        v.write(f, number[::-1] if back else number, v.numbers(f, target, index))
+    def put(number: Complex, index: Reg | int) -> None:
+        v.write(f, number[::-1] if back else number, v.complexes(f, target, index))
 
     first, second = v.read(f, source)
     if back:
-        second = v.read(f, v.numbers(f, source, half))[0]
+        second = v.read(f, v.complexes(f, source, half))[0]
         put((first + second, first - second), 0)
     else:
         total, difference = first + second, first - second
@@ -98,7 +100,7 @@ def emit_opposite_lanes(module: ModuleEmitter, name: str, v: Vectors, *, back: b
         put((difference + difference, zero), half)
     with f.each(half >> 1) as index:
         near, far = index + 1, half - index - 1
-        a, b = (v.read(f, v.numbers(f, source, place)) for place in (near, far))
+        a, b = (v.read(f, v.complexes(f, source, place)) for place in (near, far))
         one, opposite = _crossed(f, a, b, v.root(f, roots, near), back)
         put(one, near)
         put(opposite, far)
@@ -106,14 +108,16 @@ def emit_opposite_lanes(module: ModuleEmitter, name: str, v: Vectors, *, back: b
     return name
 
 
-def _crossed(f: Builder, a: Number, b: Number, root: Number, back: bool) -> tuple[Number, Number]:
-    """What two elements that stand opposite become, by the root of the first one's place."""
-    turn = root[1], root[0] if back else -root[0]
+def _crossed(
+    f: Builder, a: Complex, b: Complex, root: Complex, back: bool
+) -> tuple[Complex, Complex]:
+    """What the elements k and n - k become, by the root of unity with exponent k."""
+    twiddle = root[1], root[0] if back else -root[0]
     total = a[0] + b[0], a[1] - b[1]
-    turned = times(f, (a[0] - b[0], a[1] + b[1]), turn)
+    twiddled = times(f, (a[0] - b[0], a[1] + b[1]), twiddle)
     return (
-        (total[0] + turned[0], total[1] + turned[1]),
-        (total[0] - turned[0], turned[1] - total[1]),
+        (total[0] + twiddled[0], total[1] + twiddled[1]),
+        (total[0] - twiddled[0], twiddled[1] - total[1]),
     )
 
 
@@ -156,7 +160,7 @@ class _Routine:
         is_even = (length & 1).equals(0)
         inner = f.select(is_even, length >> 1, length)
         behind = v.at(f, table, f.select(is_even, roots_size(length), 0))
-        # elements of an even row are added up twice on the way to halves
+        # the last step of an even row doubles results
         twice = 1.0 if back else f.select(is_even, f.const(0.5, F64), f.const(1.0, F64))
         factor, room = factor_of(f, v, length, scale, twice), aligned(f, room)
         batch = kit.batches.begin(f, v, behind, inner, given, count, room)
@@ -189,7 +193,7 @@ class _Routine:
         else:
             batch.gather(source, length, count, 2)
             with f.each(length) as n:
-                f.store(zero, v.at(f, v.numbers(f, batch.here, n), v.lanes), v.dtype.bytes)
+                f.store(zero, v.at(f, v.complexes(f, batch.here, n), v.lanes), v.dtype.bytes)
             result = batch.transform(batch.here, behind, inner, factor)
             f.store(zero, v.at(f, result, v.lanes), v.dtype.bytes)
         batch.scatter(result, target, ((length >> 1) + 1) * 2, count)
@@ -209,9 +213,9 @@ class _Routine:
             real, _ = v.read(f, batch.here)
             v.write(f, (f.zeros(v.vector), real), batch.there)
             with f.loop(1, halves) as loop:
-                real, imaginary = v.read(f, v.numbers(f, batch.here, loop.index))
-                v.write(f, (imaginary, real), v.numbers(f, batch.there, loop.index))
-                v.write(f, (-imaginary, real), v.numbers(f, batch.there, length - loop.index))
+                real, imaginary = v.read(f, v.complexes(f, batch.here, loop.index))
+                v.write(f, (imaginary, real), v.complexes(f, batch.there, loop.index))
+                v.write(f, (-imaginary, real), v.complexes(f, batch.there, length - loop.index))
         made = batch.transform(batch.there, behind, inner, factor)
         batch.scatter(made, target, length, count, 1 if is_even else 2, 1)
 
@@ -232,7 +236,7 @@ class _Routine:
             rest = v.at(f, second, length * 2)
             f.call(self.kit.scaled, None, first, second, table, length, 0, factor, rest)
             f.copy_bytes(target, second, (length + 1) * size)
-            # the first number is a sum of real ones
+            # the first element is a sum of real ones
             f.store(f.const(0.0, v.element), v.at(f, target, 1), size)
         f.leave_if(is_odd)
         half = length >> 1
@@ -278,12 +282,12 @@ class _Routine:
 
 
 def emit_rfft(module: ModuleEmitter, name: str, v: Vectors, kit: Kit) -> None:
-    """Defines the routine ``rfft``, by transforms of complex numbers."""
+    """Defines the routine ``rfft``, by complex transforms."""
     _Routine(module, name, v, kit, back=False).emit()
 
 
 def emit_irfft(module: ModuleEmitter, name: str, v: Vectors, kit: Kit) -> None:
-    """Defines the routine ``irfft``, by transforms of complex numbers."""
+    """Defines the routine ``irfft``, by complex transforms."""
     _Routine(module, name, v, kit, back=True).emit()
 
 

@@ -1,7 +1,7 @@
-"""Roots of unity, each from its exponent in double precision.
+"""Roots of unity, each from its exponent in double precision: the twiddle factors of tables.
 
-An exponent's distance from the nearest multiple of a quarter of the circle is exact, and so are
-roots there; the angle is the sum of two numbers.
+The angle is reduced to an octant by integers, so the reduction and the eighth roots of unity are
+exact. What is left is the sum of two floats, whose sine and cosine are Taylor series.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.types import ltype
 from graphc.codegen.routines.fourier.columns import Vectors
-from graphc.codegen.routines.fourier.straight import Number
+from graphc.codegen.routines.fourier.straight import Complex
 
 _QUARTER_PI = math.pi / 4, 3.061616997868383e-17
-"""As the sum of two numbers."""
+"""π / 4 as the sum of two floats."""
 _SINE = [float(Fraction((-1) ** n, math.factorial(2 * n + 1))) for n in range(1, 9)]
 _COSINE = [float(Fraction((-1) ** n, math.factorial(2 * n))) for n in range(2, 9)]
 _LANES = 8
@@ -26,20 +26,21 @@ _LANES = 8
 def emit_roots(
     module: ModuleEmitter, name: str, v: Vectors, *, squares: bool = False, apart: bool = False
 ) -> str:
-    """Defines (target, count, factor, circle): pairs, the roots of exponents ``factor · n``.
+    """Defines (target, count, factor, order): pairs, the roots of unity of an order with exponents
+    ``factor · n``.
 
-    Of ``squares`` exponents are n · n, taken to be within the circle. Where they stand ``apart``,
-    real parts are written before imaginary ones, and the count is that of lanes.
+    Of ``squares`` exponents are n · n modulo the order. Where they stand ``apart``, real parts are
+    written before imaginary ones, and the count is that of lanes.
     """
     if module.has(name):
         return name
-    f = Builder(module, name, "*target count factor circle")
-    target, count, factor, circle = f.given("target", "count", "factor", "circle")
+    f = Builder(module, name, "*target count factor order")
+    target, count, factor, order = f.given("target", "count", "factor", "order")
     whole = count.down_to(_LANES)
     for lower, upper, lanes in ((f.const(0), whole, _LANES), (whole, count, 1)):
         with f.loop(lower, upper, lanes) as loop:
             places = f.splat(loop.index, lanes) + f.iota(ltype("i64", lanes))
-            around = f.splat(circle, lanes)
+            around = f.splat(order, lanes)
             if squares:
                 exponents = f.binary("urem", places * places, around)
             else:
@@ -57,20 +58,20 @@ def emit_roots(
                 f.store(real, place, size)
                 f.store(imaginary, v.at(f, place, 1), size)
             else:
-                order = [n for lane in range(lanes) for n in (lane, lane + lanes)]
-                pairs = f.shuffled(real, imaginary, order)
+                lines = [n for lane in range(lanes) for n in (lane, lane + lanes)]
+                pairs = f.shuffled(real, imaginary, lines)
                 f.store(pairs, v.at(f, target, loop.index * 2), size)
     f.finish()
     return name
 
 
-def _root(f: Builder, exponents: Reg, circle: Reg) -> Number:
-    """exp(-2πi · exponent / circle) of int64s; eight times any must be exact as a float."""
-    around = f.convert("sitofp", circle, "double")
+def _root(f: Builder, exponents: Reg, order: Reg) -> Complex:
+    """exp(-2πi · exponent / order) of int64s, of which eight times any is exact as a float."""
+    around = f.convert("sitofp", order, "double")
     eights = f.convert("sitofp", exponents * 8, "double")
     eighth = f.convert("fptosi", eights / around, "i64")
     odd = (eighth & 1).differs(0)
-    rest = f.convert("sitofp", exponents * 8 - eighth * circle, "double")
+    rest = f.convert("sitofp", exponents * 8 - eighth * order, "double")
     rest = f.select(odd, around - rest, rest)
     high, low = (f.const(part, rest.type) for part in _QUARTER_PI)
     ratio = rest / around

@@ -1,6 +1,7 @@
-"""The rows behind the columns: the last step of a transform, with results in order.
+"""The last step of the four-step scheme: twiddle factors, and transforms along the rows.
 
-As many columns as a vector has lanes are transposed in registers, so that a lane has a row.
+Squares of as many columns as a vector has lanes are transposed in registers, so that each lane has
+a row of the matrix, and results come in order.
 """
 
 from __future__ import annotations
@@ -10,30 +11,30 @@ from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.module import ModuleEmitter
 from graphc.codegen.llvm.transpose import transposed
 from graphc.codegen.routines.fourier.columns import Vectors
-from graphc.codegen.routines.fourier.straight import Number, times, transform
+from graphc.codegen.routines.fourier.straight import Complex, times, transform
 
 
 def emit_squares(module: ModuleEmitter, name: str, v: Vectors) -> str:
-    """Defines (source, target): transposes as many numbers in vectors as there are lanes."""
+    """Defines (source, target): transposes a square of complex elements, in vectors."""
     f = Builder(module, name, "*source *target")
     source, target = f.given("source", "target")
-    for n, number in enumerate(_transposed(f, v, source)):
-        v.write(f, number, v.numbers(f, target, n))
+    for n, element in enumerate(_transposed(f, v, source)):
+        v.write(f, element, v.complexes(f, target, n))
     f.finish()
     return name
 
 
-def _transposed(f: Builder, v: Vectors, source: Reg) -> list[Number]:
-    lines = [v.read(f, v.numbers(f, source, n)) for n in range(v.lanes)]
+def _transposed(f: Builder, v: Vectors, source: Reg) -> list[Complex]:
+    lines = [v.read(f, v.complexes(f, source, n)) for n in range(v.lanes)]
     real, imaginary = (transposed(f, [line[side] for line in lines]) for side in (0, 1))
     return list(zip(real, imaginary, strict=True))
 
 
 def emit_rows(module: ModuleEmitter, name: str, v: Vectors, parts: int, squares: str | None) -> str:
     """Defines (source, target, roots, columns, apart, swap, *factor): results in packed pairs,
-    those of a part ``apart`` from the next one's. There are at least ``lanes`` columns; roots
-    are those of a table behind the columns' own. A function ``squares`` transposes, or the code
-    itself does."""
+    those of a part ``apart`` from the next one's. There are at least ``lanes`` columns; ``roots``
+    are the twiddle factors behind those of the columns. A function ``squares`` transposes, or the
+    code itself does."""
     f = Builder(module, name, "*source *target *roots columns apart swap *factor")
     source, target, roots, columns, apart, swap, factor = f.given(
         "source", "target", "roots", "columns", "apart", "swap", "factor"
@@ -47,25 +48,25 @@ def emit_rows(module: ModuleEmitter, name: str, v: Vectors, parts: int, squares:
     square = f.alloca(v.vector, 2 * lanes) if squares is not None else None
     with f.each(blocks) as block:
         first = f.least(block * lanes, columns - lanes)
-        begin = v.numbers(f, source, first)
+        begin = v.complexes(f, source, first)
         if squares is None or square is None:
             lines = _transposed(f, v, begin)[:parts]
         else:
             f.call(squares, None, begin, square)
-            lines = [v.read(f, v.numbers(f, square, part)) for part in range(parts)]
-        numbers = []
-        for part, number in enumerate(lines):
+            lines = [v.read(f, v.complexes(f, square, part)) for part in range(parts)]
+        inputs = []
+        for part, element in enumerate(lines):
             if not part:
-                numbers.append((number[0] * scales, number[1] * scales))
+                inputs.append((element[0] * scales, element[1] * scales))
                 continue
             place = v.at(f, starts, (block * parts + part) * 2)
             real = f.load(place, v.element, size) * scale
             imaginary = f.load(v.at(f, place, 1), v.element, size) * scale
             start = f.splat(real, lanes), f.splat(imaginary, lanes)
-            turn = times(f, v.read(f, v.numbers(f, roots, part)), start)
-            numbers.append(times(f, number, turn))
-        for part, number in enumerate(transform(f, numbers)):
-            pairs = v.paired(f, number, swaps)
+            twiddle = times(f, v.read(f, v.complexes(f, roots, part)), start)
+            inputs.append(times(f, element, twiddle))
+        for part, element in enumerate(transform(f, inputs)):
+            pairs = v.interleaved(f, element, swaps)
             place = v.at(f, target, (first + apart * part) * 2)
             f.store(pairs[0], place, size)
             f.store(pairs[1], v.at(f, place, lanes), size)

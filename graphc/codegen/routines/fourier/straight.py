@@ -1,8 +1,9 @@
-"""Transforms of a few numbers in registers, as straight code; in each lane another one.
+"""Butterflies: short transforms in registers, as straight-line code; each lane has another one.
 
-A number is a pair of registers. Factors of a length are transformed one after the other (J. W.
-Cooley and J. W. Tukey, "An algorithm for the machine calculation of complex Fourier series", 1965);
-of a prime, sums and differences of what stands opposite each other.
+A complex element is a pair of registers. A composite length goes by its factors (J. W. Cooley and
+J. W. Tukey, "An algorithm for the machine calculation of complex Fourier series", 1965). A prime
+one goes by sums and differences of the elements n and p - n, which take half the products (R. C.
+Singleton, "An algorithm for computing the mixed radix fast Fourier transform", 1969).
 """
 
 from __future__ import annotations
@@ -15,44 +16,44 @@ from typing import TypeAlias
 from graphc.codegen.gemm.builder import Builder
 from graphc.codegen.llvm.instructions import Reg
 
-Number: TypeAlias = tuple[Reg, Reg]
+Complex: TypeAlias = tuple[Reg, Reg]
 """A real and an imaginary part."""
 
 
-def times(f: Builder, x: Number, w: Number) -> Number:
-    """The product of two numbers."""
+def times(f: Builder, x: Complex, w: Complex) -> Complex:
+    """The product of two complex elements."""
     return f.fma(-x[1], w[1], x[0] * w[0]), f.fma(x[1], w[0], x[0] * w[1])
 
 
-def _plus(x: Number, y: Number) -> Number:
+def _plus(x: Complex, y: Complex) -> Complex:
     return x[0] + y[0], x[1] + y[1]
 
 
-def _minus(x: Number, y: Number) -> Number:
+def _minus(x: Complex, y: Complex) -> Complex:
     return x[0] - y[0], x[1] - y[1]
 
 
-def _turned(f: Builder, x: Number, exponent: int, circle: int) -> Number:
-    """Times exp(-2πi · exponent / circle); quarters of the circle are exact."""
-    turn = Fraction(exponent, circle) % 1
-    if turn == 0:
+def _twiddled(f: Builder, x: Complex, exponent: int, order: int) -> Complex:
+    """Times the twiddle factor exp(-2πi · exponent / order); fourth roots of unity are exact."""
+    angle = Fraction(exponent, order) % 1
+    if angle == 0:
         return x
-    if turn == Fraction(1, 4):
+    if angle == Fraction(1, 4):
         return x[1], -x[0]
-    if turn == Fraction(1, 2):
+    if angle == Fraction(1, 2):
         return -x[0], -x[1]
-    if turn == Fraction(3, 4):
+    if angle == Fraction(3, 4):
         return -x[1], x[0]
     type_ = x[0].type
-    cosine, sine = root(turn)
+    cosine, sine = root(angle)
     return times(f, x, (f.const(cosine, type_), f.const(sine, type_)))
 
 
-def root(turn: Fraction) -> tuple[float, float]:
-    """The parts of exp(-2πi · turn), from the nearest multiple of an eighth."""
-    turn %= 1
-    eighth = int(8 * turn)
-    rest = 8 * turn - eighth
+def root(turns: Fraction) -> tuple[float, float]:
+    """The parts of exp(-2πi · turns), reduced to an octant."""
+    turns %= 1
+    eighth = int(8 * turns)
+    rest = 8 * turns - eighth
     angle = math.pi / 4 * float(1 - rest if eighth % 2 else rest)
     cosine, sine = math.cos(angle), math.sin(angle)
     if (eighth + 1) & 2:
@@ -60,8 +61,8 @@ def root(turn: Fraction) -> tuple[float, float]:
     return (-cosine if (eighth + 2) & 4 else cosine), (sine if eighth & 4 else -sine)
 
 
-def transform(f: Builder, x: Sequence[Number]) -> list[Number]:
-    """The transform of so many numbers, in order."""
+def transform(f: Builder, x: Sequence[Complex]) -> list[Complex]:
+    """The transform of as many elements as there are, in order."""
     count = len(x)
     if count == 1:
         return list(x)
@@ -73,16 +74,16 @@ def transform(f: Builder, x: Sequence[Number]) -> list[Number]:
     if not inner:
         return _prime(f, x)
     outer = count // inner
-    # columns first, then what is turned between them, then rows
+    # columns, twiddle factors, rows
     columns = [transform(f, x[first::outer]) for first in range(outer)]
-    result: list[Number] = [x[0]] * count
+    result: list[Complex] = [x[0]] * count
     for place in range(inner):
-        row = [_turned(f, columns[n][place], n * place, count) for n in range(outer)]
+        row = [_twiddled(f, columns[n][place], n * place, count) for n in range(outer)]
         result[place::inner] = transform(f, row)
     return result
 
 
-def _four(x: Sequence[Number]) -> list[Number]:
+def _four(x: Sequence[Complex]) -> list[Complex]:
     even, far = _plus(x[0], x[2]), _minus(x[0], x[2])
     odd, near = _plus(x[1], x[3]), _minus(x[1], x[3])
     return [
@@ -93,14 +94,14 @@ def _four(x: Sequence[Number]) -> list[Number]:
     ]
 
 
-def _prime(f: Builder, x: Sequence[Number]) -> list[Number]:
+def _prime(f: Builder, x: Sequence[Complex]) -> list[Complex]:
     count, type_ = len(x), x[0][0].type
     half = range(1, count // 2 + 1)
     sums = [_plus(x[n], x[-n]) for n in half]
     differences = [_minus(x[n], x[-n]) for n in half]
     total = x[0]
-    for number in sums:
-        total = _plus(total, number)
+    for element in sums:
+        total = _plus(total, element)
     result = [total] * count
     for place in half:
         real, imaginary = x[0]
@@ -118,4 +119,4 @@ def _prime(f: Builder, x: Sequence[Number]) -> list[Number]:
     return result
 
 
-__all__ = ["Number", "root", "times", "transform"]
+__all__ = ["Complex", "root", "times", "transform"]

@@ -1,4 +1,4 @@
-"""The routine ``fft_table``: how rows of a length are transformed, and all the roots that it takes.
+"""The routine ``fft_table``: the plan of a length, and all twiddle factors that it takes.
 
 What it decides is what ``graphc.kernel.routines.fourier_plan.plan_of`` says.
 """
@@ -38,7 +38,7 @@ def _put(f: Builder, v: Vectors, table: Reg, place: Reg | int, number: Reg | int
     f.store(value, v.at(f, table, place), v.dtype.bytes)
 
 
-def emit_way(module: ModuleEmitter, name: str, v: Vectors) -> str:
+def emit_plan(module: ModuleEmitter, name: str, v: Vectors) -> str:
     """Defines (table, length): writes the head of a table, all zeros before, for a transform that
     is no convolution; gives 0 if there is none."""
     f = Builder(module, name, "*table length", result=I64)
@@ -91,7 +91,7 @@ def emit_way(module: ModuleEmitter, name: str, v: Vectors) -> str:
     is_bad = rest.value > 1
     with f.when(is_bad):
         f.give(0)
-    # the first place waits for a pass that loads
+    # the first place is that of a pass that loads, if it takes one
     first = head(f, v, table, RADICES + 1)
     loads = count.equals(v.lanes)
     known = f.const(False, loads.type)
@@ -110,18 +110,18 @@ def emit_way(module: ModuleEmitter, name: str, v: Vectors) -> str:
 
 def emit_table(module: ModuleEmitter, name: str, v: Vectors, direct: str) -> str:
     """Defines (table, length, room): writes a table, all zeros before."""
-    way = emit_way(module, f"{name}_way", v)
+    plan = emit_plan(module, f"{name}_plan", v)
     roots = emit_roots(module, f"{name}_roots", v)
     apart = emit_roots(module, f"{name}_apart", v, apart=True)
     squares = emit_roots(module, f"{name}_squares", v, squares=True)
     f = Builder(module, name, "*table length *room")
     table, length, room = f.given("table", "length", "room")
     whole = Cell(length)
-    is_direct = f.call(way, I64, table, length).differs(0)
+    is_direct = f.call(plan, I64, table, length).differs(0)
     with f.when(~is_direct):
         clear(f, v, table, f.const(HEAD))
         good = good_length(f, length)
-        f.call(way, I64, table, good.length)
+        f.call(plan, I64, table, good.length)
         _put(f, v, table, ODD_AT, good.odd)
         _put(f, v, table, POWER_AT, good.power)
         whole.value = good.length
@@ -134,8 +134,8 @@ def emit_table(module: ModuleEmitter, name: str, v: Vectors, direct: str) -> str
     f.call(roots, None, place, columns, 1, columns)
     place = v.at(f, place, columns * 2)
     with f.each(parts) as part:
-        f.call(apart, None, v.numbers(f, place, part), v.lanes, part, size)
-    place = v.numbers(f, place, parts)
+        f.call(apart, None, v.complexes(f, place, part), v.lanes, part, size)
+    place = v.complexes(f, place, parts)
     with f.each((columns + (v.lanes - 1)).udiv(v.lanes)) as block:
         start = f.least(block * v.lanes, f.most(columns - v.lanes, 0))
         f.call(roots, None, v.at(f, place, block * parts * 2), parts, start, size)

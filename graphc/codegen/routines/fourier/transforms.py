@@ -1,4 +1,4 @@
-"""The routine ``fft``: rows by a table that says how (``graphc.kernel.routines.fourier``)."""
+"""Transforms of one row by the plan of its table (``graphc.kernel.routines.fourier_plan``)."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def aligned(f: Builder, room: Reg) -> Reg:
 
 
 def clear(f: Builder, v: Vectors, base: Reg, count: Reg, value: float = 0.0) -> None:
-    """One number from a place on, unless said zero; not by memset, for which some systems have a
-    function of their own."""
+    """Fills ``count`` elements with a value. Not by memset, for which some systems have a function
+    of their own."""
     for index, type_, _ in each_span(f, count, v.vector, masked=False):
         f.store(f.const(value, type_), v.at(f, base, index), v.dtype.bytes)
 
 
 def head(f: Builder, v: Vectors, table: Reg, place: Reg | int) -> Reg:
-    """A number of a table's head."""
+    """An integer of a table's head."""
     return f.convert("fptosi", f.load(v.at(f, table, place), v.element, v.dtype.bytes), "i64")
 
 
@@ -100,7 +100,7 @@ def emit_passes(module: ModuleEmitter, name: str, v: Vectors) -> Passes:
 def emit_direct(module: ModuleEmitter, name: str, v: Vectors, passes: Passes) -> str:
     """Defines (source, target, table, length, swap, factor, room): a transform that is no
     convolution, of packed pairs. Results are multiplied by the factor; with ``swap`` the parts of
-    numbers change places, on both sides: that makes it the inverse."""
+    elements change places, on both sides: that makes it the inverse."""
     load = emit_load(module, f"{name}_load", v)
     firsts = {n: emit_first(module, f"{name}_first{n}", v, n) for n in LOADING}
     squares = emit_squares(module, f"{name}_squares", v)
@@ -118,9 +118,9 @@ def emit_direct(module: ModuleEmitter, name: str, v: Vectors, passes: Passes) ->
     columns = length.udiv(parts)
     roots = v.at(f, table, HEAD)
     here = Cell(room)
-    spare = v.numbers(f, room, f.most(columns, v.lanes))
+    spare = v.complexes(f, room, f.most(columns, v.lanes))
     there = Cell(spare)
-    after = v.numbers(f, spare, f.most(columns, v.lanes))
+    after = v.complexes(f, spare, f.most(columns, v.lanes))
     radix = head(f, v, table, RADICES)
     groups = Cell(columns)
     with f.switch(radix) as case:
@@ -148,8 +148,8 @@ def emit_direct(module: ModuleEmitter, name: str, v: Vectors, passes: Passes) ->
 
 
 def emit_product(module: ModuleEmitter, name: str, v: Vectors) -> str:
-    """Defines (target, a, b, count, before, after, factor): products of packed pairs. Parts of the
-    first one's change places ``before``, those of the result ``after``."""
+    """Defines (target, a, b, count, before, after, factor): products of packed pairs. Real and
+    imaginary parts of ``a`` change places ``before``, those of the result ``after``."""
     f = Builder(module, name, "*target *a *b count before after *factor")
     target, a, b, count, before, after, factor = f.given(
         "target", "a", "b", "count", "before", "after", "factor"
@@ -161,12 +161,14 @@ def emit_product(module: ModuleEmitter, name: str, v: Vectors) -> str:
         swaps = [v.swaps(f, swap, lanes) for swap in (before, f.const(0), after)]
         places = [v.at(f, base, index * 2) for base in (a, b, target)]
         x, w = (
-            v.parted(f, f.load(place, type_, size), f.load(v.at(f, place, lanes), type_, size), s)
-            for place, s in zip(places[:2], swaps[:2], strict=True)
+            v.deinterleaved(
+                f, f.load(place, type_, size), f.load(v.at(f, place, lanes), type_, size), mask
+            )
+            for place, mask in zip(places[:2], swaps[:2], strict=True)
         )
         real, imaginary = times(f, x, w)
         spread = f.splat(scale, lanes)
-        pairs = v.paired(f, (real * spread, imaginary * spread), swaps[2])
+        pairs = v.interleaved(f, (real * spread, imaginary * spread), swaps[2])
         for n, pair in enumerate(pairs):
             f.store(pair, v.at(f, places[2], n * lanes), size)
     f.finish()
@@ -175,11 +177,12 @@ def emit_product(module: ModuleEmitter, name: str, v: Vectors) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """Where a table has what a convolution takes.
+    """Where a table has what Bluestein's convolution takes.
 
     Attributes:
         length: of the convolution.
-        chirp, filter: addresses of pairs.
+        chirp: the address of the chirp, as pairs.
+        filter: that of the transform of its conjugate.
     """
 
     length: Reg
@@ -199,8 +202,8 @@ def convolution(f: Builder, v: Vectors, table: Reg, length: Reg) -> Convolution:
 
 
 def emit_convolved(module: ModuleEmitter, name: str, v: Vectors, direct: str) -> str:
-    """Defines (source, target, table, length, swap, factor, room): a transform that is one, by
-    another function of transforms that are none."""
+    """Defines (source, target, table, length, swap, factor, room): a transform as a convolution
+    with a chirp (Bluestein 1970), by a function of direct ones."""
     product = emit_product(module, f"{name}_product", v)
     f = Builder(module, name, "*source *target *table length swap *factor *room")
     source, target, table, length, swap, factor, room = f.given(
@@ -239,8 +242,7 @@ def emit_scaled(module: ModuleEmitter, name: str, v: Vectors, direct: str) -> st
 
 
 def factor_of(f: Builder, v: Vectors, length: Reg, scale: Reg, times: Reg | float = 1.0) -> Reg:
-    """The address of what results are multiplied by: one by what ``SCALES`` says, ``times`` a
-    number."""
+    """The address of what results are multiplied by: ``times`` over what ``SCALES`` says."""
     factor = f.alloca(v.element, 1, 8)
     size = f.convert("sitofp", length, "double")
     root = f.intrinsic("sqrt", size.type, size)
