@@ -19,6 +19,7 @@ from graphc.ir.graph import Node
 from graphc.ir.value import Value
 from graphc.ops.pointwise.arithmetic import add_op, subtract_op
 from graphc.ops.pointwise.logic import astype_op
+from graphc.ops.pointwise.precision import reduce_precision_op
 from graphc.ops.reduce.axes import sum_op
 from graphc.ops.reduce.core import reduce_sum_op
 from graphc.ops.reduce.statistics import mean_op
@@ -74,7 +75,7 @@ class DoubleShadow:
         self, node: Node, operands: Sequence[Array], sizes: Mapping[str, int]
     ) -> list[Wide | None]:
         """The node's reference on float64."""
-        if node.op is astype_op:
+        if node.op is astype_op or node.op is reduce_precision_op:
             return [np.asarray(operands[0], np.float64)]
         with np.errstate(all="ignore"):
             results = node.op.reference(*operands, **numeric_attributes(node, sizes))

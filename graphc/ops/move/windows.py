@@ -10,6 +10,7 @@ import numpy as np
 
 from graphc.base.errors import ShapeError
 from graphc.base.source import caller
+from graphc.base.words import is_count, shown
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, dim_max, less
@@ -156,14 +157,14 @@ def sliding_window_view(
             that are larger than x; at run time where sizes are unknown.
     """
     value = as_value(x)
-    sizes = [int(size) for size in one_or_more(window_shape, "window_shape")]
+    sizes = list(one_or_more(window_shape, "window_shape"))
     axes = range(value.ndim) if axis is None else one_or_more(axis, "axis")
     places = [axis_of(each, value.ndim) for each in axes]
-    if len(sizes) != len(places) or any(size < 1 for size in sizes):
+    if len(sizes) != len(places) or not all(is_count(size, 1) for size in sizes):
         raise ShapeError(
-            f"windows of {show(sizes)} along {len(places)} axes of {show(value.shape)}",
+            f"windows of {shown(window_shape)} along {len(places)} axes of {show(value.shape)}",
             where=caller(),
-            hint="give a size of at least 1 for each axis",
+            hint="give an int of at least 1 for each axis",
         )
     ones = (1,) * value.ndim
     for size, place in zip(sizes, places, strict=True):
