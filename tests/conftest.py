@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,6 +49,17 @@ def no_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         if not os.environ.get("GRAPHC"):
             patch.setenv("GRAPHC", "cache=off")
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def bytecode_of_children(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Where no bytecode may be written beside the sources, processes that tests start share a place
+    of their own for it: compiling the product's modules takes each of them a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        if sys.dont_write_bytecode:
+            patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+            patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("bytecode")))
         yield
 
 

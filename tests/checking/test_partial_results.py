@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import planted
 import pytest
+from slow_parameters import slow_unless
 from test_check_mode import CHECK, graph_of, run
 
 import graphc as gx
@@ -165,6 +166,7 @@ PROGRAMS: dict[str, Callable[[Any, float, float], Any]] = {
 }
 
 
+@slow_unless(lambda dtype: dtype == "float32")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_beyond_the_range_pass(name: str, dtype: str) -> None:
@@ -202,6 +204,7 @@ def terms(dtype: str) -> Any:
     return (np.random.default_rng(6).uniform(-1, 1, (200, 70)) * reach).astype(dtype)
 
 
+@slow_unless(lambda dtype: dtype == "float32")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize(("combine", "rows"), [(gx.prod, factors), (gx.sum, terms)])

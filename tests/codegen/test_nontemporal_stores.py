@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from schedules import schedules_of
+from slow_parameters import slow_unless
 
 import graphc as gx
 from graphc.base.target import Target, host, named
@@ -153,6 +154,10 @@ def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TaskTuning, "task_work", 1)
 
 
+@slow_unless(
+    lambda dtype, known, target: dtype in ("float32", "int8")
+    and (not known or target is TARGETS["host"])
+)
 @pytest.mark.usefixtures("eager", "small_tasks")
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 @pytest.mark.parametrize("known", [True, False], ids=["known", "symbolic"])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from schedules import schedules_of
+from slow_parameters import slow_unless
 
 import graphc as gx
 from graphc.base.target import PAGE, Target, host, named
@@ -97,6 +98,7 @@ def row_by_row(*arguments: Any, **options: Any) -> Any:
     return program
 
 
+@slow_unless(lambda name, target: target is not TARGETS["v2"] or name == "softmax")
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_bits_of_row_after_row(

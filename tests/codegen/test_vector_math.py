@@ -13,6 +13,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from slow_parameters import slow_unless
 from vector_math_harness import (
     APPROXIMATE,
     Array,
@@ -288,6 +289,7 @@ CASES = tuple(
 )
 
 
+@slow_unless(lambda target, lanes: lanes == 16 or target == TARGETS[0])
 @pytest.mark.parametrize("lanes", (1, 16))
 @pytest.mark.parametrize("target", TARGETS)
 def test_exact_primitives_equal_numpy(target: str, lanes: int) -> None:
@@ -362,6 +364,7 @@ def _cast_loop(loops: Loops, source: DType, target: DType, lanes: int) -> str:
     return symbol
 
 
+@slow_unless(lambda target, lanes: lanes == 16 or target == TARGETS[0])
 @pytest.mark.parametrize("lanes", (1, 16))
 @pytest.mark.parametrize("target", TARGETS)
 def test_casts_equal_the_reference(target: str, lanes: int) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from effort import lines_run
+from slow_parameters import slow_unless
 
 import graphc as gx
 from graphc.base.errors import ShapeError
@@ -57,6 +58,9 @@ def _terms(dim: Dim) -> int:
     return len(program([dim])[0])
 
 
+@slow_unless(
+    lambda kind: kind not in ("differences", "concatenations", "halves", "pads", "stacks")
+)
 @pytest.mark.parametrize("kind", CHAINS)
 def test_fault_9_chains_of_unknown_sizes(kind: str) -> None:
     with gx.Graph() as graph:
@@ -167,6 +171,7 @@ TERMS = (
 )  # fmt: skip
 
 
+@slow_unless(lambda subscripts: subscripts not in ("ab,bb->a", "bbb->b", "abb->ab", "bb,b->b"))
 @pytest.mark.parametrize("subscripts", TERMS)
 def test_fault_8_diagonals_of_unknown_length(subscripts: str) -> None:
     """Every axis known or not, of length 1 or 3, fed what fits and what does not."""

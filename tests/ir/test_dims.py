@@ -53,9 +53,21 @@ from graphc.ir.dims.expressions import (
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(trees)
 def test_every_form_evaluates_alike(tree: Tree) -> None:
+    check_forms(tree)
+
+
+@pytest.mark.slow
+@settings(max_examples=4000, deadline=None)
+@given(trees)
+def test_fuzz_forms(tree: Tree) -> None:
+    check_forms(tree)
+
+
+def check_forms(tree: Tree) -> None:
+    """Text, pickles, bounds, programs and substitutions of a dim are of one value."""
     dim = built(tree)
     if dim is None:
         return
@@ -93,9 +105,21 @@ def test_substitution_of_expressions(tree: Tree, replacement: Tree) -> None:
         assert evaluate(replaced, environment) == expected
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(trees, trees)
 def test_compare_never_lies(left: Tree, right: Tree) -> None:
+    check_comparisons(left, right)
+
+
+@pytest.mark.slow
+@settings(max_examples=4000, deadline=None)
+@given(trees, trees)
+def test_fuzz_comparisons(left: Tree, right: Tree) -> None:
+    check_comparisons(left, right)
+
+
+def check_comparisons(left: Tree, right: Tree) -> None:
+    """Every answer of ``compare`` holds for all sizes at which both are defined."""
     a, b = built(left), built(right)
     if a is None or b is None:
         return

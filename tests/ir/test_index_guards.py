@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mistakes import refuses
+from slow_parameters import slow_unless
 
 import graphc as gx
 
@@ -30,6 +31,7 @@ def test_fault_4_indices_are_checked_where_nothing_is_read_or_written() -> None:
         assert session.run(value, none).shape == (0, 3)
 
 
+@slow_unless(lambda level: level in (0, 2))
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
 @pytest.mark.parametrize("known", [None, 0])
 def test_fault_4_indices_are_checked_beside_an_axis_of_nothing(
@@ -64,6 +66,7 @@ def test_fault_4_indices_are_checked_beside_an_axis_of_nothing(
     assert len(session.compile(plain).kernels) == 1
 
 
+@slow_unless(lambda level: level in (0, 2))
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
 def test_fault_4_indices_of_effects_are_checked(level: int, tmp_path: Path) -> None:
     """What must run checks its indices, whether or not anything reads what it picks."""
@@ -92,6 +95,7 @@ def test_fault_4_indices_of_effects_are_checked(level: int, tmp_path: Path) -> N
     refuses(lambda: loaded(*bad.values()), "index 3", gx.IndexRangeError)
 
 
+@slow_unless(lambda level: level in (0, 2))
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
 def test_fault_4_indices_of_what_regions_require_are_checked(level: int, tmp_path: Path) -> None:
     """In a branch or a body they are checked when that runs, and no sooner."""

@@ -74,12 +74,12 @@ def test_every_operation_with_guards_is_called() -> None:
 
 
 @slow_unless(lambda core, part: part == SIZES.index(core))
-@pytest.mark.parametrize("part", range(6))
+@pytest.mark.parametrize("part", range(12))
 @pytest.mark.parametrize("core", SIZES)
 def test_sizes_of_what_nothing_computes(core: str, part: int) -> None:
     report = Report()
     for number, call in enumerate(_guarded()):
-        if number % 6 == part:
+        if number % 12 == part:
             turn = number // 6 + 4 * SIZES.index(core)
             contexts = {CONTEXTS[turn % len(CONTEXTS)], CONTEXTS[0] if core == "number" else None}
             for wrapper, carrier in filter(None, contexts):

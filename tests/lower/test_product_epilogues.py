@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from slow_parameters import slow_unless
 
 import graphc as gx
 from graphc.kernel.ir import Var, walk
@@ -104,6 +105,7 @@ CASES: dict[str, tuple[Build, Shapes, dict[str, int]]] = {
 }  # fmt: skip
 
 
+@slow_unless(lambda dtype: dtype != "float64")
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 def test_bits_are_those_of_separate_kernels(name: str, dtype: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from slow_parameters import slow_unless
 
 import graphc as gx
 from graphc.base.errors import VerifyError
@@ -71,6 +72,7 @@ def variance(
     return gx.Session(graph, **options).compile(results, [value])(x)
 
 
+@slow_unless(lambda dtype, target: dtype == "float32" or target is TARGETS[0])
 @pytest.mark.parametrize("target", TARGETS, ids=["host", "without_fma"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kind", KINDS)
@@ -186,6 +188,7 @@ def squares(dtype: Any) -> Kernel:
     return b.finish()
 
 
+@slow_unless(lambda count, dtype, known: dtype == "float32" or (known and count < 5000))
 @pytest.mark.parametrize("known", [True, False], ids=["known", "symbolic"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("axis", [0, 1])

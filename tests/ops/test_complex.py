@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bits import assert_same_bits
+from slow_parameters import slow_unless
 
 import graphc as gx
 from graphc.checking.samples import specials
@@ -99,6 +100,7 @@ OPERATIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }  # fmt: skip
 
 
+@slow_unless(lambda name, dtype: dtype == "complex64" or [*OPERATIONS].index(name) % 4 == 0)
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_operations_are_numpys(name: str, dtype: str) -> None:

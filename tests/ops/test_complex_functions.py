@@ -9,6 +9,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from slow_parameters import slow_unless
 from test_complex import OFF, agree, draw, run
 
 import graphc as gx
@@ -136,6 +137,7 @@ REDUCED: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 
 
+@slow_unless(lambda name, dtype: dtype == "complex64" or [*REDUCED].index(name) % 4 == 0)
 @pytest.mark.parametrize("name", REDUCED)
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_reductions_and_products_are_numpys(name: str, dtype: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gemm_harness import TARGETS
+from slow_parameters import slow_unless
 
 import graphc as gx
 from graphc.base.target import Target
@@ -170,6 +171,7 @@ def test_gradients_are_transforms(length: int, inverse: bool) -> None:
     np.testing.assert_allclose(pushed.reshape(2, -1), flat[2] @ matrix, atol=1e-12)
 
 
+@slow_unless(lambda element: element is float32)
 @pytest.mark.parametrize("element", COMPUTED_FLOATS, ids=str)
 def test_bits_are_those_of_any_width_of_vectors(element: DType) -> None:
     made: dict[bool, list[Any]] = {}

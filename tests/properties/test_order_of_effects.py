@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from slow_parameters import slow_unless
 
 import graphc as gx
 
@@ -102,6 +103,7 @@ def _performed(
     return value
 
 
+@slow_unless(lambda seed: seed < 8)
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_calls_come_in_the_order_of_the_program(seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from slow_parameters import slow_unless
 
 import graphc as gx
 from graphc.base.target import Target, host
@@ -51,6 +52,7 @@ def matrix(*shape: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(len(shape)).normal(size=shape)
 
 
+@slow_unless(lambda target, dtype: dtype == "float32" or target == "fma")
 @pytest.mark.parametrize("symbolic", [True, False])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("sizes", [(1, 1), (3, 5), (64, 16), (100, 33), (784, 10), (1300, 48)])
@@ -61,6 +63,9 @@ def test_matrix_products(
     rows_agree(target, gx.matmul, width, matrix(width, columns), dtype=dtype, symbolic=symbolic)
 
 
+@slow_unless(
+    lambda target, width, dtype: width == 33 or (dtype == "float32" and target == "fma")
+)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("width", [1, 31, 33, 1000, 5000])
 @pytest.mark.parametrize(

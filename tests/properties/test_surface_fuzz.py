@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from slow_parameters import slow_unless
 from surface_programs import check
 
 FEW = 24
@@ -15,6 +16,7 @@ MANY = 3000
 _PART = 100
 
 
+@slow_unless(lambda part: part < 2)
 @pytest.mark.parametrize("part", range(4))
 def test_fuzz_surface(part: int) -> None:
     assert sum(check(seed) for seed in range(part * FEW // 4, (part + 1) * FEW // 4))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from check import check_pass
+from slow_parameters import slow_unless
 
 import graphc as gx
 from graphc import aot
@@ -229,6 +230,7 @@ CASES: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
+@slow_unless(lambda case, dtype: dtype == "float32" or case == "columns")
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("symbolic", [False, True])

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slow_parameters import slow_unless
 from tools import ROOT
 
 from graphc.base.errors import VerifyError
@@ -62,20 +63,27 @@ def assert_disjoint(buffers: tuple[Buffer, ...], offsets: tuple[int, ...] | list
 # --- published instances ------------------------------------------------------------------------
 
 
-def test_instances_long_search() -> None:
-    ratios = {}
-    for path in INSTANCES:
-        intervals, capacity = read_instance(path)
-        problem = problem_of(intervals)
-        offsets = solve(problem, effort=LONG_EFFORT, slack=0.0).offsets
-        assert_disjoint(problem.buffers, offsets)
-        peak = max(o + size for o, (_, _, size) in zip(offsets, intervals, strict=True))
-        ratios[path.name.split(".")[0]] = peak / capacity
+def ratio_of_long_search(path: Path) -> float:
+    """Peak over capacity."""
+    intervals, capacity = read_instance(path)
+    problem = problem_of(intervals)
+    offsets = solve(problem, effort=LONG_EFFORT, slack=0.0).offsets
+    assert_disjoint(problem.buffers, offsets)
+    return max(o + size for o, (_, _, size) in zip(offsets, intervals, strict=True)) / capacity
+
+
+@pytest.mark.parametrize(
+    "some", [pytest.param(["A", "C"], id="some"), pytest.param([*REACHED], id="all")]
+)
+@slow_unless(lambda some: len(some) < len(REACHED))
+def test_instances_long_search(some: list[str]) -> None:
+    paths = {path.name.split(".")[0]: path for path in INSTANCES}
+    assert paths.keys() == REACHED.keys()
+    ratios = {name: ratio_of_long_search(paths[name]) for name in some}
     mean = sum(ratios.values()) / len(ratios)
     print({name: round(ratio, 3) for name, ratio in ratios.items()}, "mean", round(mean, 3))
-    assert ratios.keys() == REACHED.keys()
     assert all(ratio <= REACHED[name] for name, ratio in ratios.items()), ratios
-    assert mean <= MEAN_REACHED
+    assert mean <= MEAN_REACHED or len(some) < len(REACHED)
 
 
 @pytest.mark.parametrize("path", INSTANCES, ids=lambda path: path.name.split(".")[0])

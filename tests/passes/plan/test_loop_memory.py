@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from effort import assert_linear
 from random_loops import program
+from slow_parameters import slow_unless
 
 import graphc as gx
 from graphc.base.errors import IndexRangeError, VerifyError
@@ -333,6 +334,7 @@ def test_fault_12_removing_copies_is_linear() -> None:
     assert_linear(make, 8)
 
 
+@slow_unless(lambda seed: seed % 3 == 0)
 @pytest.mark.parametrize("seed", range(24))
 def test_fault_12_random_loops(seed: int) -> None:
     made = program(seed)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from slow_parameters import slow_unless
 
 import graphc as gx
 
@@ -47,6 +48,7 @@ SPELLINGS: dict[str, Callable[[gx.Value], gx.Value]] = {
 }
 
 
+@slow_unless(lambda dtype: dtype == "float32")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_no_element_is_lost_to_nan(name: str, dtype: str) -> None:
