@@ -24,7 +24,8 @@ from graphc.ops.linalg.norms import (
 from graphc.ops.linalg.powers import expm, matrix_power, multi_dot
 from graphc.ops.linalg.products import cross, tensordot, vecdot
 from graphc.ops.linalg.qr import qr
-from graphc.ops.linalg.spectra import eigh, eigvalsh, svd, svdvals
+from graphc.ops.linalg.singular_values import svd, svdvals
+from graphc.ops.linalg.spectra import eigh, eigvalsh
 from graphc.ops.linalg.systems import inv, solve, solve_triangular
 from graphc.ops.move.rolling import matrix_transpose
 

@@ -70,6 +70,27 @@ def load_families() -> None:
         importlib.import_module("graphc.ops")
 
 
+_NAMESAKES = {"numpy": "graphc", "numpy.linalg": "graphc.linalg", "numpy.fft": "graphc.fft"}
+"""Modules of NumPy, and where functions by their names are."""
+
+
+def namesake(module: str, name: str) -> tuple[Callable[..., Any], str]:
+    """The function that one of NumPy's leads to, and how it is called.
+
+    Raises:
+        KeyError: if there is none.
+    """
+    ours = _NAMESAKES[module]
+    there = functions if ours == "graphc" else _public(ours)
+    function = there[name]
+    return function, f"{ours.replace('graphc', 'gx', 1)}.{function.__name__.rstrip('_')}"
+
+
+def _public(module: str) -> dict[str, Callable[..., Any]]:
+    loaded = importlib.import_module(module)
+    return {name: getattr(loaded, name) for name in loaded.__all__}
+
+
 def array_namespace(version: str | None) -> Any:
     """The namespace of the array API standard.
 

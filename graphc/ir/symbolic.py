@@ -1,8 +1,8 @@
 """What is told a number by a run only: what Python and NumPy want of it, and cannot have yet.
 
 Role: below ``Value``, and shared with sizes (``graphc.ir.dims.numbers``). NumPy's own functions are
-led to graphc's, by name; what needs the number itself is refused, naming what to do instead. The
-mixin knows no operation.
+led to graphc's, by module and name; what needs the number itself is refused, naming what to do
+instead. The mixin knows no operation.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from graphc.base.elsewhere import elsewhere, instead_of, names_elsewhere
 from graphc.base.errors import ConcreteValueError, UnsupportedError
 from graphc.base.source import caller
-from graphc.ir.surface import functions, surface_names
+from graphc.ir.surface import namesake, surface_names
 
 
 def refuse(what: str, hint: str) -> NoReturn:
@@ -93,7 +93,7 @@ class Symbolic:
                 where=caller(),
                 hint="build it from graphc's own functions",
             )
-        return _numpy_function(ufunc.__name__)(*inputs)
+        return _numpy_function("numpy", ufunc.__name__)[0](*inputs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         name = function.__name__
@@ -103,21 +103,15 @@ class Symbolic:
         if kwargs.get("out") is not None:
             raise _no_out(full)
         kwargs = {key: given for key, given in kwargs.items() if key != "out"}
-        if full in _OF_LAST_AXES:
-            raise UnsupportedError(
-                f"{full} of a symbolic value",
-                where=caller(),
-                hint=f"gx.linalg.{name} takes the last two axes, gx.{name} the first two",
-            )
-        chosen = _numpy_function(name, full)
+        chosen, spelled = _numpy_function(function.__module__, name)
         try:
             inspect.signature(chosen).bind(*args, **kwargs)
         except TypeError as error:
             raise UnsupportedError(
                 f"{full} of a symbolic value: {error}",
                 where=caller(),
-                hint=f"gx.{chosen.__name__.rstrip('_')}{inspect.signature(chosen)} is what there "
-                "is; convert with astype before or after",
+                hint=f"{spelled}{inspect.signature(chosen)} is what there is; convert with astype "
+                "before or after",
             ) from None
         return chosen(*args, **kwargs)
 
@@ -158,10 +152,6 @@ def answer_for_absent_names(kind: type[Symbolic]) -> None:
         setattr(kind, name, _Absent(name))
 
 
-_OF_LAST_AXES = frozenset({"np.linalg.diagonal", "np.linalg.trace"})
-"""Functions whose namesakes in NumPy itself take the first two axes."""
-
-
 def _measure(name: str, a: Any, axis: int | None = None) -> Any:
     """np.shape, np.ndim and np.size: dims, which need no run."""
     if name == "size" and axis is not None:
@@ -177,12 +167,17 @@ def _no_out(function: str) -> UnsupportedError:
     )
 
 
-def _numpy_function(name: str, full: str | None = None) -> Any:
+def _numpy_function(module: str, name: str) -> tuple[Any, str]:
+    """What a function of NumPy leads to, and how that is called.
+
+    Raises:
+        UnsupportedError: if there is no such function; says what to do instead.
+    """
     try:
-        return functions[name]
+        return namesake(module, name)
     except KeyError:
         raise UnsupportedError(
-            f"{full or 'np.' + name} of a symbolic value",
+            f"{module.replace('numpy', 'np', 1)}.{name} of a symbolic value",
             where=caller(),
             hint=elsewhere(name)
             or "graphc has no op of that name: fetch the value, and call it on the array",

@@ -116,8 +116,8 @@ def _auditable(op: OpDef) -> bool:
 
 
 WITHOUT = {
-    "eig", "eigh", "eigvals", "eigvalsh", "fft", "fft_table", "irfft", "pinv", "qr", "rfft", "svd",
-    "svdvals",
+    "complex_eigh", "complex_qr", "complex_svd", "eig", "eigh", "eigvals", "eigvalsh", "fft",
+    "fft_table", "irfft", "pinv", "qr", "rfft", "svd", "svdvals",
 }  # fmt: skip
 """Of what no library has longer numbers than doubles: LAPACK, and Fourier transforms."""
 

@@ -37,3 +37,16 @@ def orthogonal_factors() -> Any:
     x = p("n", 3, 3)
     fetched += [gx.linalg.pinv(p(7, "k")), gx.linalg.expm(x)]
     return [*fetched, *gx.gradients(gx.linalg.eigh(x)[1], [x])]
+
+
+@program()
+def complex_factors() -> Any:
+    """Of complex matrices, in both dtypes: eliminated, factored by LAPACK, solved as real ones."""
+    fetched: list[Any] = []
+    for dtype in ("complex64", "complex128"):
+        a, s = p(20, 5, 3, dtype=dtype), p("n", 4, 4, dtype=dtype)
+        fetched += [
+            *gx.linalg.lu(a), *gx.linalg.qr(a), *gx.linalg.eigh(s), *gx.linalg.svd(a),
+            gx.linalg.solve(s, s), gx.linalg.cholesky(s),
+        ]  # fmt: skip
+    return [*fetched, gx.linalg.det(s), gx.linalg.eigvalsh(s), gx.sort(s)]

@@ -47,6 +47,8 @@ LAYERS = {
 BY_NAME = {
     ("graphc.ir.surface", "graphc.ops"),
     ("graphc.ir.surface", "graphc.frontend.array_api"),
+    ("graphc.ir.surface", "graphc.linalg"),
+    ("graphc.ir.surface", "graphc.fft"),
     ("graphc.ir.op", "graphc.ops.declare"),
     ("graphc.ir.showing", "graphc.ir.text.printer"),
     ("graphc.ir.showing", "graphc.ir.draw.export"),

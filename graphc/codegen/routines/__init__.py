@@ -14,6 +14,12 @@ from typing import TypeAlias
 from graphc.base.target import Target
 from graphc.codegen.llvm.module import Module, ModuleEmitter
 from graphc.codegen.routines.choosing import emit_true_places
+from graphc.codegen.routines.complex_factoring import emit_complex_lu
+from graphc.codegen.routines.complex_lapack import (
+    emit_complex_eigh,
+    emit_complex_qr,
+    emit_complex_svd,
+)
 from graphc.codegen.routines.counting import emit_bincount, emit_binsum
 from graphc.codegen.routines.factoring import (
     emit_cholesky,
@@ -52,6 +58,10 @@ EMITTERS: Mapping[str, Emit] = {
     "binsum": emit_binsum,
     "histogram": emit_histogram,
     "cholesky": emit_cholesky,
+    "complex_eigh": emit_complex_eigh,
+    "complex_lu": emit_complex_lu,
+    "complex_qr": emit_complex_qr,
+    "complex_svd": emit_complex_svd,
     "eig": emit_eig,
     "eigh": emit_eigh,
     "eigvals": emit_eigvals,

@@ -123,13 +123,13 @@ def _eliminated(
         if kind.lanes == 1:
             with f.when(moved):
                 for matrix, first, last in moving:
-                    _exchanged(f, matrix, k, place, first, last)
+                    exchanged(f, matrix, k, place, first, last)
         else:
             with f.loop(k + 1, rows) as below:
                 mask = place.equals(each_lane(below.index))
                 with f.when(any_lane(f, mask)):
                     for matrix, first, last in moving:
-                        _exchanged(f, matrix, k, below.index, first, last, mask)
+                        exchanged(f, matrix, k, below.index, first, last, mask)
         pivot = f.select(is_zero, f.const(1.0, kind), a.get(k, k))
         with f.loop(k + 1, rows) as below:
             row = below.index
@@ -143,7 +143,7 @@ def _eliminated(
     return sign, bad
 
 
-def _exchanged(
+def exchanged(
     f: Builder, matrix: Matrix, row: Reg, other: Reg, start: Reg, end: Reg, mask: Reg | None = None
 ) -> None:
     """Exchanges parts of two rows, in the lanes of the mask."""
@@ -360,4 +360,5 @@ __all__ = [
     "emit_lu",
     "emit_solve",
     "emit_solve_triangular",
+    "exchanged",
 ]

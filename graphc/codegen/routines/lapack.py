@@ -22,9 +22,12 @@ from graphc.kernel.routines.matrices import LANE_BYTES
 # --- calls ---------------------------------------------------------------------------------------
 
 
-def _called(f: Builder, kind: LType, name: str, *operands: Reg | int | str) -> Reg:
-    """Calls a function of LAPACK; numbers go by address, and so does what it finds wrong, which
-    this gives. The lengths of texts follow behind all operands."""
+def called(
+    f: Builder, kind: LType, name: str, *operands: Reg | int | str, letters: str = "sd"
+) -> Reg:
+    """Calls a function of LAPACK, whose name has a letter for each precision; numbers go by
+    address, and so does what it finds wrong, which this gives. The lengths of texts follow behind
+    all operands."""
 
     def by_address(number: Reg | int) -> Reg:
         slot = f.alloca(I64, 1, 8)
@@ -32,25 +35,24 @@ def _called(f: Builder, kind: LType, name: str, *operands: Reg | int | str) -> R
         return slot
 
     given: list[Reg] = []
-    letters = 0
+    texts = 0
     for operand in operands:
         if isinstance(operand, str):
             given.append(f.symbol(f.module.string(operand)))
-            letters += 1
+            texts += 1
         elif isinstance(operand, Reg) and operand.type is PTR:
             given.append(operand)
         else:
             given.append(by_address(operand))
     info = by_address(0)
-    letter = "s" if kind.bits == 32 else "d"
-    symbol = f"{PREFIX}{letter}{name}"
-    types = ", ".join(["ptr"] * (len(given) + 1) + ["i64"] * letters)
+    symbol = f"{PREFIX}{letters[kind.bits == 64]}{name}"
+    types = ", ".join(["ptr"] * (len(given) + 1) + ["i64"] * texts)
     f.module.declare(symbol, "void", types)
-    f.call(symbol, None, *given, info, *[1] * letters)
+    f.call(symbol, None, *given, info, *[1] * texts)
     return f.load(info, I64, 8)
 
 
-def _piece(f: Builder, room: Reg, size: Reg) -> tuple[Reg, Reg]:
+def piece(f: Builder, room: Reg, size: Reg) -> tuple[Reg, Reg]:
     """So many bytes of room, and what is left of it, which begins at a whole vector again."""
     address = f.assign(I64, f"ptrtoint {f.at(room, 'i8', size)} to i64").up_to(LANE_BYTES)
     return room, f.assign(PTR, f"inttoptr {address} to ptr")
@@ -103,8 +105,8 @@ def _qr(f: Builder, arrays: Sequence[Reg], numbers: Numbers, room: Reg, kind: LT
     m, n, kept = numbers["rows"], numbers["columns"], numbers["kept"]
     bytes_ = kind.bits // 8
     k, wide = f.least(m, n), f.most(n, kept)
-    matrix, left = _piece(f, room, m * wide * bytes_)
-    tau, left = _piece(f, left, f.most(k, 1) * bytes_)
+    matrix, left = piece(f, room, m * wide * bytes_)
+    tau, left = piece(f, left, f.most(k, 1) * bytes_)
     size = f.most(wide, 1) * BLOCK
     # by columns, as LAPACK has it
     by_columns = Matrix(f, matrix, kind, m)
@@ -113,27 +115,27 @@ def _qr(f: Builder, arrays: Sequence[Reg], numbers: Numbers, room: Reg, kind: LT
     f.fill_bytes(r, 0, kept * n * bytes_)
     upper = Matrix(f, r, kind, n)
     with f.when((m > 0) & (n > 0)):
-        _called(f, kind, "geqrf", m, n, matrix, m, tau, left, size)
+        called(f, kind, "geqrf", m, n, matrix, m, tau, left, size)
         with f.each(k) as row, f.loop(row, n) as columns:
             upper.put(by_columns.get(columns.index, row), row, columns.index)
     with f.when((m > 0) & (kept > 0)):
-        _called(f, kind, "orgqr", m, kept, k, matrix, m, tau, left, size)
+        called(f, kind, "orgqr", m, kept, k, matrix, m, tau, left, size)
     _transposed(f, by_columns, Matrix(f, q, kind, kept), kept, m)
 
 
 def _eigh(f: Builder, arrays: Sequence[Reg], numbers: Numbers, room: Reg, kind: LType) -> Reg:
     source, values, *vectors = arrays
     n, bytes_ = numbers["n"], kind.bits // 8
-    matrix, left = _piece(f, room, n * n * bytes_)
+    matrix, left = piece(f, room, n * n * bytes_)
     f.copy_bytes(matrix, source, n * n * bytes_)
     size, integers = n * (6 + BLOCK) + n * n * 2 + 1, n * 5 + 3
-    work, iwork = _piece(f, left, size * bytes_)
+    work, iwork = piece(f, left, size * bytes_)
     found = f.alloca(I64, 1, 8)
     f.store(f.const(0), found, 8)
     with f.when(n > 0):
         # the lower triangle by rows is the upper one by columns
         job = "V" if vectors else "N"
-        info = _called(
+        info = called(
             f, kind, "syevd", job, "U", n, matrix, n, values, work, size, iwork, integers
         )
         f.store(info, found, 8)
@@ -145,8 +147,8 @@ def _eigh(f: Builder, arrays: Sequence[Reg], numbers: Numbers, room: Reg, kind: 
 def _eig(f: Builder, arrays: Sequence[Reg], numbers: Numbers, room: Reg, kind: LType) -> Reg:
     source, re, im, *vectors = arrays
     n, bytes_ = numbers["n"], kind.bits // 8
-    matrix, left = _piece(f, room, n * n * bytes_)
-    packed, work = _piece(f, left, n * n * bytes_)
+    matrix, left = piece(f, room, n * n * bytes_)
+    packed, work = piece(f, left, n * n * bytes_)
     _transposed(f, Matrix(f, source, kind, n), Matrix(f, matrix, kind, n), n, n)
     size = n * (6 + 2 * BLOCK)
     found = f.alloca(I64, 1, 8)
@@ -158,7 +160,7 @@ def _eig(f: Builder, arrays: Sequence[Reg], numbers: Numbers, room: Reg, kind: L
             f.store(f.const(1), found, 8)
     with f.when((n > 0) & f.load(found, I64, 8).equals(0)):
         job = "V" if vectors else "N"
-        info = _called(
+        info = called(
             f, kind, "geev", "N", job, n, matrix, n, re, im, packed, 1, packed, n, work, size
         )
         f.store(info, found, 8)
@@ -190,32 +192,32 @@ def _svd(f: Builder, arrays: Sequence[Reg], numbers: Numbers, room: Reg, kind: L
     source, *results = arrays
     m, n, bytes_ = numbers["rows"], numbers["columns"], kind.bits // 8
     k = f.least(m, n)
-    matrix, left = _piece(f, room, m * n * bytes_)
+    matrix, left = piece(f, room, m * n * bytes_)
     f.copy_bytes(matrix, source, m * n * bytes_)
     size = k * k * 4 + k * 7 + f.most(m, n) + (m + n) * BLOCK
-    work, iwork = _piece(f, left, size * bytes_)
+    work, iwork = piece(f, left, size * bytes_)
     found = f.alloca(I64, 1, 8)
     f.store(f.const(0), found, 8)
     some = k > 0
 
-    def called(job: str, values: Reg, vt: Reg, u: Reg, rows: Reg | int) -> None:
+    def factored(job: str, values: Reg, vt: Reg, u: Reg, rows: Reg | int) -> None:
         # by columns it is the transpose, whose factors are those of the matrix in the other order
-        info = _called(
+        info = called(
             f, kind, "gesdd", job, n, m, matrix, n, values, vt, n, u, rows, work, size, iwork
         )
         f.store(info, found, 8)
 
     if len(results) == 1:
         with f.when(some):
-            called("N", results[0], matrix, matrix, 1)
+            factored("N", results[0], matrix, matrix, 1)
         return f.load(found, I64, 8).differs(0)
     u, values, vt = results
     rows, columns = numbers["left"], numbers["right"]
     whole = rows.equals(m) & columns.equals(n)
     with f.when(some & whole):
-        called("A", values, vt, u, m)
+        factored("A", values, vt, u, m)
     with f.when(some & ~whole):
-        called("S", values, vt, u, k)
+        factored("S", values, vt, u, k)
     with f.when(~some):
         # of nothing all vectors will do
         for target, side, other in ((u, m, rows), (vt, n, columns)):
@@ -315,6 +317,7 @@ def emit_svdvals(module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) ->
 
 
 __all__ = [
+    "called",
     "emit_eig",
     "emit_eigh",
     "emit_eigvals",
@@ -322,4 +325,6 @@ __all__ = [
     "emit_qr",
     "emit_svd",
     "emit_svdvals",
+    "emit_threads",
+    "piece",
 ]

@@ -7,6 +7,7 @@ A routine is one function with run-time sizes, emitted once for a target, that e
 from graphc.kernel.routines.base import REGISTRY, Routine, routine
 
 # what the table of routines has to know
+from graphc.kernel.routines import complex_matrices as complex_matrices  # isort: skip
 from graphc.kernel.routines import fourier as fourier  # isort: skip
 from graphc.kernel.routines import lapack as lapack  # isort: skip
 from graphc.kernel.routines import matrices as matrices  # isort: skip

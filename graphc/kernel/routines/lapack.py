@@ -64,8 +64,17 @@ def _called(name: str, *operands: Any) -> int:
     return info.value
 
 
-def _letter(element: Any) -> str:
-    return "s" if element == np.float32 else "d"
+_LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
+
+
+def _named(kind: Any, real: str, unitary: str = "") -> str:
+    """The name of a function for real matrices, or of the one that complex ones have."""
+    is_complex = kind.kind == "c"
+    return _LETTERS[kind.name] + (unitary if is_complex and unitary else real)
+
+
+def _real(kind: Any) -> Any:
+    return np.zeros(0, kind).real.dtype
 
 
 def _room_for(count: int, element: Any) -> Any:
@@ -87,28 +96,34 @@ def qr(a: Any, columns: int) -> tuple[Any, Any]:
     size = BLOCK * max(wide, 1)
     r = np.zeros((columns, n), kind)
     if m and n:
-        _called(_letter(kind) + "geqrf", m, n, matrix, m, tau, work, size)
+        _called(_named(kind, "geqrf"), m, n, matrix, m, tau, work, size)
         packed = matrix[: m * n].reshape(n, m).T
         r[:k] = np.triu(packed[:k])
     if m and columns:
-        _called(_letter(kind) + "orgqr", m, columns, k, matrix, m, tau, work, size)
+        _called(_named(kind, "orgqr", "ungqr"), m, columns, k, matrix, m, tau, work, size)
     return np.ascontiguousarray(matrix[: m * columns].reshape(columns, m).T), r
 
 
 def eigh(a: Any, vectors: bool) -> tuple[Any, Any, int]:
     """The eigenvalues and eigenvectors of one matrix, of which the lower triangle is read."""
     n, kind = a.shape[-1], a.dtype
-    matrix, values = _room_for(n * n, kind), np.zeros(n, kind)
+    matrix, values = _room_for(n * n, kind), np.zeros(n, _real(kind))
     matrix[:] = a.reshape(-1)
-    size, integers = eigh_work(n)
     info = 0
     if n:
+        size, integers = eigh_work(n)
+        more: list[Any] = []
+        if kind.kind == "c":
+            size, count = complex_eigh_work(n)
+            more = [_room_for(count, _real(kind)), count]
         work, iwork = _room_for(size, kind), np.zeros(integers, np.int64)
         job = "V" if vectors else "N"
         info = _called(
-            _letter(kind) + "syevd", job, "U", n, matrix, n, values, work, size, iwork, integers
-        )
-    return values, np.ascontiguousarray(matrix.reshape(n, n).T), info
+            _named(kind, "syevd", "heevd"), job, "U", n, matrix, n, values, work, size, *more,
+            iwork, integers,
+        )  # fmt: skip
+    # what was factored is the transpose, whose vectors are the conjugates
+    return values, np.ascontiguousarray(matrix.reshape(n, n).T.conj()), info
 
 
 def eigh_work(n: Any) -> tuple[Any, Any]:
@@ -129,7 +144,7 @@ def eig(a: Any, vectors: bool) -> tuple[Any, Any, Any, Any, int]:
     work = _room_for(size, kind)
     job = "V" if vectors else "N"
     info = _called(
-        _letter(kind) + "geev", "N", job, n, matrix, n, re, im, packed, 1, packed, n, work, size
+        _named(kind, "geev"), "N", job, n, matrix, n, re, im, packed, 1, packed, n, work, size
     )
     # of a pair the first column is the real part, the second the imaginary one
     columns = packed.reshape(n, n)
@@ -144,23 +159,30 @@ def eig_work(n: Any) -> Any:
     return (6 + 2 * BLOCK) * n
 
 
+def complex_eigh_work(n: Any) -> tuple[Any, Any]:
+    """Complex and real numbers of workspace for complex matrices, which take as many integers."""
+    return 1 + (2 + BLOCK) * n + n * n, 1 + 5 * n + 2 * n * n
+
+
 def svd(a: Any, rows: int, columns: int) -> tuple[Any, Any, Any, int]:
     """U [m, rows], the singular values and Vᵀ [columns, n] of one matrix; no vectors for 0."""
     (m, n), kind = a.shape, a.dtype
     k = min(m, n)
-    u, values, vt = np.zeros((m, rows), kind), np.zeros(k, kind), np.zeros((columns, n), kind)
+    u, vt = np.zeros((m, rows), kind), np.zeros((columns, n), kind)
+    values = np.zeros(k, _real(kind))
     if not k:
         # of nothing all vectors will do
         return np.eye(m, rows, dtype=kind), values, np.eye(columns, n, dtype=kind), 0
     matrix = _room_for(m * n, kind)
     matrix[:] = a.reshape(-1)
     size = svd_work(m, n)
+    more = [_room_for(complex_svd_work(m, n), _real(kind))] if kind.kind == "c" else []
     work, integers = _room_for(size, kind), np.zeros(8 * k, np.int64)
     job = "N" if not rows else "A" if (rows, columns) == (m, n) else "S"
     # by columns it is the transpose, whose factors are those of the matrix in the other order
     info = _called(
-        _letter(kind) + "gesdd", job, n, m, matrix, n, values, vt, n, u, max(rows, 1), work, size,
-        integers,
+        _named(kind, "gesdd"), job, n, m, matrix, n, values, vt, n, u, max(rows, 1), work, size,
+        *more, integers,
     )  # fmt: skip
     return u, values, vt, info
 
@@ -169,6 +191,12 @@ def svd_work(m: Any, n: Any) -> Any:
     """Numbers of workspace."""
     least, most = dim_min(m, n), dim_max(m, n)
     return 4 * least * least + 7 * least + most + BLOCK * (m + n)
+
+
+def complex_svd_work(m: Any, n: Any) -> Any:
+    """Real numbers of workspace for complex matrices, which take as many numbers of their own."""
+    least, most = dim_min(m, n), dim_max(m, n)
+    return 8 * least + 7 * least * least + 2 * most * least
 
 
 # --- over stacks ---------------------------------------------------------------------------------
@@ -211,6 +239,27 @@ def _over(
         return np.where(bad.any(-1), first + 1 + np.argmax(bad, -1), 0)
 
     return reference, fault
+
+
+def _over_parts(
+    function: Callable[..., tuple[Any, ...]], results: int
+) -> tuple[Callable[..., tuple[Any, ...]], Callable[..., Any]]:
+    """The same for a function of a complex matrix, whose parts are what the routine takes; complex
+    results are two parts."""
+    reference, fault = _over(function, results)
+
+    def joined(re: Any, im: Any) -> Any:
+        a = np.empty(re.shape, np.result_type(re.dtype, np.complex64))
+        a.real, a.imag = re, im
+        return a
+
+    def of_parts(re: Any, im: Any, *numbers: int) -> tuple[Any, ...]:
+        parts: list[Any] = []
+        for made in reference(joined(re, im), *numbers):
+            parts += [made.real.copy(), made.imag.copy()] if made.dtype.kind == "c" else [made]
+        return tuple(parts)
+
+    return of_parts, lambda re, im, *numbers: fault(joined(re, im), *numbers)
 
 
 def _eigenvalues(a: Any) -> tuple[Any, int]:
@@ -258,6 +307,22 @@ def _svd_room(dtypes: DTypes, numbers: Numbers) -> Dim:
     return _bytes(dtypes, m * n + svd_work(m, n) + 1, 8 * dim_min(m, n))
 
 
+def _complex_qr_room(dtypes: DTypes, numbers: Numbers) -> Dim:
+    return 2 * _qr_room(dtypes, numbers)
+
+
+def _complex_eigh_room(dtypes: DTypes, numbers: Numbers) -> Dim:
+    n = numbers[0]
+    size, more = complex_eigh_work(n)
+    return _bytes(dtypes, 2 * (n * n + size) + more, eigh_work(n)[1])
+
+
+def _complex_svd_room(dtypes: DTypes, numbers: Numbers) -> Dim:
+    m, n, left, right = numbers[:4]
+    own = m * n + m * left + right * n + svd_work(m, n) + 1
+    return 2 * _bytes(dtypes, 2 * own + complex_svd_work(m, n), 8 * dim_min(m, n))
+
+
 def _cost(factor: int) -> Callable[[DTypes, Numbers], Dim]:
     def work(dtypes: DTypes, numbers: Numbers) -> Dim:
         m, n, count = numbers[0], numbers[1], numbers[-2]
@@ -265,6 +330,11 @@ def _cost(factor: int) -> Callable[[DTypes, Numbers], Dim]:
         return count * each
 
     return work
+
+
+def _values_first(a: Any, rows: int, columns: int) -> tuple[Any, ...]:
+    u, values, vt, info = svd(a, rows, columns)
+    return values, u, vt, info
 
 
 def _unfailing(a: Any, columns: int) -> tuple[Any, ...]:
@@ -278,6 +348,9 @@ _eig_reference, _eig_fault = _over(lambda a: eig(a, True), 4)
 _eigvals_reference, _eigvals_fault = _over(_general_values, 2)
 _svd_reference, _svd_fault = _over(svd, 3)
 _svdvals_reference, _svdvals_fault = _over(_singular_values, 1)
+_complex_qr_reference, _ = _over_parts(_unfailing, 2)
+_complex_eigh_reference, _complex_eigh_fault = _over_parts(lambda a: eigh(a, True), 2)
+_complex_svd_reference, _complex_svd_fault = _over_parts(_values_first, 3)
 
 
 def _qr_extents(numbers: Numbers) -> Sequence[Dim]:
@@ -350,11 +423,55 @@ SVDVALS = enter(
     )
 )  # fmt: skip
 
-LAPACK = frozenset(made.name for made in (QR, EIGH, EIGVALSH, EIG, EIGVALS, SVD, SVDVALS))
+
+
+def _complex_svd_extents(numbers: Numbers) -> Sequence[Dim]:
+    a, u, values, vt = _svd_extents(numbers)
+    return a, a, values, u, u, vt, vt
+
+
+def _of_parts(extents: Callable[[Numbers], Sequence[Dim]], pairs: Sequence[bool]) -> Any:
+    """Those of a routine of complex matrices, in which some arrays are two parts."""
+
+    def every(numbers: Numbers) -> Sequence[Dim]:
+        found = zip(extents(numbers), pairs, strict=True)
+        return [size for size, is_pair in found for _ in range(1 + is_pair)]
+
+    return every
+
+
+COMPLEX_QR = enter(
+    Routine(
+        "complex_qr", 2, 4, ("rows", "columns", "kept", *STACK),
+        _of_parts(_qr_extents, (True, True, True)), _complex_qr_reference, _complex_qr_room,
+        _cost(16), together=_together,
+    )
+)  # fmt: skip
+COMPLEX_EIGH = enter(
+    Routine(
+        "complex_eigh", 2, 3, ("n", "n_again", *STACK),
+        _of_parts(_eigh_extents, (True, False, True)), _complex_eigh_reference,
+        _complex_eigh_room, _cost(40), _complex_eigh_fault, problem=NO_EIGENVALUES,
+        together=_together,
+    )
+)  # fmt: skip
+COMPLEX_SVD = enter(
+    Routine(
+        "complex_svd", 2, 5, ("rows", "columns", "left", "right", *STACK),
+        _complex_svd_extents, _complex_svd_reference, _complex_svd_room, _cost(80),
+        _complex_svd_fault, problem=NO_SINGULAR_VALUES, together=_together,
+    )
+)  # fmt: skip
+
+_REAL = QR, EIGH, EIGVALSH, EIG, EIGVALS, SVD, SVDVALS
+LAPACK = frozenset(made.name for made in (*_REAL, COMPLEX_QR, COMPLEX_EIGH, COMPLEX_SVD))
 """The routines that call it."""
 
 __all__ = [
     "BLOCK",
+    "COMPLEX_EIGH",
+    "COMPLEX_QR",
+    "COMPLEX_SVD",
     "EIG",
     "EIGH",
     "EIGVALS",
@@ -365,6 +482,8 @@ __all__ = [
     "QR",
     "SVD",
     "SVDVALS",
+    "complex_eigh_work",
+    "complex_svd_work",
     "each",
     "eig",
     "eig_work",

@@ -20,14 +20,18 @@ from graphc.ir.op import Custom, Domain, OpDef, register
 from graphc.ir.surface import surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
+from graphc.kernel.routines import complex_matrices as complex_meaning
 from graphc.kernel.routines import matrices as meaning
 from graphc.ops.arguments import switch
 from graphc.ops.complex.matrices import complex_cholesky
+from graphc.ops.complex.pairs import of_pairs
+from graphc.ops.complex.parts import as_decomposed, halves, joined
 from graphc.ops.derive import of_one_input
 from graphc.ops.indexing.core import taken_along
 from graphc.ops.linalg.matrices import (
     lower_half,
     matrices,
+    parts_type,
     product,
     refuse,
     require_matrices,
@@ -197,6 +201,46 @@ def _lu_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]
     return [regular(rng, element, 3, 4, 4)[:, :, : 3 + int(rng.integers(2))]], {}
 
 
+def _complex_lu_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
+    part = parts_type(inputs, "lu")
+    return [part, *_lu_type([part], attrs)]
+
+
+def _complex_lu_reference(re: Any, im: Any) -> Any:
+    packed = np.array(re), np.array(im)
+    with np.errstate(all="ignore"):
+        return (*packed, *complex_meaning.eliminated(*packed))
+
+
+def _complex_lu_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
+    re = regular(rng, element, 3, 4, 4)[:, :, : 3 + int(rng.integers(2))]
+    return [re, rng.uniform(-0.2, 0.2, re.shape).astype(element.numpy)], {}
+
+
+complex_lu_op = register(
+    OpDef(
+        name="complex_lu",
+        doc="lu of complex matrices, given as their real and imaginary parts, and so are L and U.",
+        infer=_complex_lu_type,
+        reference=_complex_lu_reference,
+        derivative=of_pairs(_lu_jvp, _lu_vjp, (True, False, False)),
+        lowering=Native(
+            "complex_lu", (2, 2, 2, 2, 1, 0), lambda inputs, attrs: inputs[0].shape[-2:]
+        ),
+        numerics="R",
+        any_precision=True,
+        domain=Domain(FLOATS, example=_complex_lu_example),
+    )
+)
+
+
+def _of_both_parts(
+    op: OpDef, operands: Sequence[Value], attrs: Attributes
+) -> tuple[Value, Value, Value]:
+    re, im, order, sign = apply_all(complex_lu_op, *halves(operands[0]))
+    return joined(re, im), order, sign
+
+
 lu_op = register(
     OpDef(
         name="lu",
@@ -209,6 +253,7 @@ lu_op = register(
         lowering=Native("lu", (2, 2, 1, 0), lambda inputs, attrs: inputs[0].shape[-2:]),
         numerics="R",
         any_precision=True,
+        of_complex=_of_both_parts,
         domain=Domain(FLOATS, example=_lu_example),
     )
 )
@@ -236,7 +281,7 @@ def lu(a: Any, permute_l: bool = False, p_indices: bool = False) -> tuple[Value,
         return _in_order(low, back), high
     if is_indices:
         return back, low, high
-    ones = surface_function("eye")(rows, dtype=value.dtype)
+    ones = surface_function("eye")(rows, dtype=value.dtype.part)
     permutation = _in_order(broadcast_to(ones, (*value.shape[:-1], rows)), back)
     return permutation, low, high
 
@@ -289,6 +334,7 @@ det_op = register(
         derivative=of_one_input(_det_jvp, _det_vjp),
         lowering=Decompose(_det_parts),
         numerics="R",
+        of_complex=as_decomposed,
         domain=Domain(FLOATS, example=square_example),
     )
 )
@@ -296,6 +342,8 @@ det_op = register(
 
 def det(a: Any) -> Value:
     """The determinants of square matrices [*B, n, n]; of an empty one it is 1.
+
+    Those of complex matrices need a known n.
 
     The gradient is made of the inverse, so that it raises LinAlgError for a singular matrix.
 
@@ -318,9 +366,12 @@ def _slogdet_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[Tenso
 
 def _slogdet_parts(inputs: Sequence[Value], attrs: Attributes) -> tuple[Value, Value]:
     pivots, sign = _pivots(inputs)
-    where = surface_function("where")
-    signs = where(pivots < 0, -1.0, where(pivots == 0, 0.0, 1.0))
-    signs = surface_function("astype")(signs, pivots.dtype)
+    if pivots.dtype.is_complex:
+        signs = surface_function("sign")(pivots)
+    else:
+        where = surface_function("where")
+        signs = where(pivots < 0, -1.0, where(pivots == 0, 0.0, 1.0))
+        signs = surface_function("astype")(signs, pivots.dtype)
     logs = surface_function("log")(surface_function("abs")(pivots))
     whole = surface_function("prod")(signs, axis=-1)
     return sign * whole, surface_function("sum")(logs, axis=-1)
@@ -371,6 +422,7 @@ slogdet_op = register(
         derivative=Custom(_slogdet_jvp, _slogdet_vjp),
         lowering=Decompose(_slogdet_parts),
         numerics="R",
+        of_complex=lambda op, operands, attrs: _slogdet_parts(operands, attrs),
         domain=Domain(FLOATS, example=square_example),
     )
 )
@@ -379,7 +431,8 @@ slogdet_op = register(
 def slogdet(a: Any) -> SlogdetResult:
     """The sign and the logarithm of the absolute value of determinants, of matrices [*B, n, n].
 
-    A singular matrix has 0 and -inf; its gradient raises LinAlgError.
+    A singular matrix has 0 and -inf; its gradient raises LinAlgError. Of complex matrices, whose n
+    must be known, the sign is the determinant over its absolute value.
 
     Raises:
         ShapeError: for matrices that are not square; at run time where sizes are unknown.
@@ -391,6 +444,7 @@ __all__ = [
     "SlogdetResult",
     "cholesky",
     "cholesky_op",
+    "complex_lu_op",
     "det",
     "det_op",
     "lu",

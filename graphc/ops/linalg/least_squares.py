@@ -31,7 +31,7 @@ from graphc.ops.guards import show, unproved
 from graphc.ops.linalg.matmul import matmul
 from graphc.ops.linalg.matrices import matrices, product, refuse, require_matrices
 from graphc.ops.linalg.norms import largest, matrix_rank, tolerance
-from graphc.ops.linalg.spectra import svd_op, svdvals
+from graphc.ops.linalg.singular_values import svd_op, svdvals
 from graphc.ops.move.rolling import matrix_transpose
 from graphc.ops.move.shape import expand_dims, stretched, with_shape
 from graphc.ops.reduce.axes import sum_

@@ -14,15 +14,17 @@ from graphc.base.errors import DTypeError, LinAlgError, ShapeError
 from graphc.base.source import caller
 from graphc.ir.dims.expressions import equal
 from graphc.ir.dtypes import FLOATS, DType
+from graphc.ir.surface import surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
+from graphc.ops.complex.parts import joined
 from graphc.ops.convert import as_value
 from graphc.ops.declare import float_operand
 from graphc.ops.guards import show, unproved
 from graphc.ops.linalg.matmul import contracted
 from graphc.ops.move.rolling import matrix_transpose
-from graphc.ops.move.shape import with_shape
-from graphc.ops.move.triangles import tril
+from graphc.ops.move.shape import expand_dims, with_shape
+from graphc.ops.move.triangles import diagonal, tril
 
 
 def matrices(x: Any, name: str) -> Value:
@@ -73,6 +75,18 @@ def require_matrices(inputs: Sequence[TensorType], name: str, *, square: bool = 
         raise ShapeError(f"{name} of {show(first.shape)}: the matrices are not square")
 
 
+def complex_of_parts(re: Any, im: Any) -> Any:
+    """The complex array of two real ones."""
+    a = np.empty(re.shape, np.result_type(re.dtype, np.complex64))
+    a.real, a.imag = re, im
+    return a
+
+
+def parts_of_complex(a: Any) -> tuple[Any, Any]:
+    """Its parts, as arrays of their own."""
+    return a.real.copy(), a.imag.copy()
+
+
 def refuse(bad: Any, name: str, problem: str) -> None:
     """The error of references for the first matrix that is bad.
 
@@ -97,10 +111,61 @@ def product(a: Value, b: Value) -> Value:
     return contracted(a, b)
 
 
+def adjoint(a: Value) -> Value:
+    """aᴴ, the transpose of the conjugate."""
+    return matrix_transpose(conjugate(a))
+
+
+def conjugate(a: Value) -> Value:
+    """The conjugate of complex numbers; real ones as they are."""
+    result: Value = surface_function("conj")(a)
+    return result
+
+
 def symmetric(a: Value) -> Value:
-    """The symmetric matrices whose lower triangles are those of ``a``."""
-    whole: Value = tril(a) + matrix_transpose(tril(a, -1))
-    return whole
+    """The symmetric matrices whose lower triangles are those of ``a``, or the Hermitian ones."""
+    below = tril(a, -1)
+    if not a.dtype.is_complex:
+        return tril(a) + matrix_transpose(below)
+    return below + adjoint(below) + diagonal_matrix(real_diagonal(a))
+
+
+def reciprocals(gaps: Value) -> Value:
+    """1 / gaps off the diagonal, 0 on it, where gaps are 0."""
+    ones = surface_function("eye")(gaps.shape[-1], dtype=gaps.dtype)
+    result: Value = 1.0 / (gaps + ones) - ones
+    return result
+
+
+def diagonal_matrix(values: Value) -> Value:
+    ones = surface_function("eye")(values.shape[-1], dtype=values.dtype)
+    result: Value = expand_dims(values, -1) * ones
+    return result
+
+
+def real_diagonal(a: Value) -> Value:
+    result: Value = surface_function("real")(diagonal(a, 0, -2, -1))
+    return result
+
+
+def imaginary_diagonal(a: Value) -> Value:
+    """What is imaginary on the diagonal of complex square matrices, and 0 elsewhere."""
+    ones = surface_function("eye")(a.shape[-1], dtype=a.dtype.part)
+    half = surface_function("imag")(a) * ones
+    return joined(surface_function("zeros_like")(half), half)
+
+
+def parts_type(inputs: Sequence[TensorType], name: str, *, square: bool = False) -> TensorType:
+    """The type of both parts of complex matrices, which must be one.
+
+    Raises:
+        DTypeError, ShapeError: as ``require_matrices``, and for parts that differ.
+    """
+    require_matrices(inputs, name, square=square)
+    re, im = inputs
+    if re.shape != im.shape:
+        raise ShapeError(f"{name} of parts {show(re.shape)} and {show(im.shape)}")
+    return re
 
 
 def lower_half(a: Value) -> Value:
@@ -110,10 +175,19 @@ def lower_half(a: Value) -> Value:
 
 
 __all__ = [
+    "adjoint",
+    "complex_of_parts",
+    "conjugate",
+    "diagonal_matrix",
     "full_rank",
+    "imaginary_diagonal",
     "lower_half",
     "matrices",
+    "parts_of_complex",
+    "parts_type",
     "product",
+    "real_diagonal",
+    "reciprocals",
     "refuse",
     "require_matrices",
     "squares",

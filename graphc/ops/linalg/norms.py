@@ -17,7 +17,7 @@ from graphc.ops.complex.parts import squared_size
 from graphc.ops.convert import as_value, axes_of, converted, in_dtype, size_beside
 from graphc.ops.declare import float_operand
 from graphc.ops.linalg.matrices import matrices
-from graphc.ops.linalg.spectra import svdvals
+from graphc.ops.linalg.singular_values import svdvals
 from graphc.ops.linalg.systems import inv
 from graphc.ops.move.shape import expand_dims, moveaxis, ravel
 from graphc.ops.move.triangles import diagonal as diagonal_of

@@ -18,9 +18,17 @@ from graphc.ir.surface import surface_function
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.routines import lapack as meaning
+from graphc.ops.complex.pairs import of_pairs
+from graphc.ops.complex.parts import halves, joined
 from graphc.ops.linalg.matrices import (
+    adjoint,
+    complex_of_parts,
+    conjugate,
     full_rank,
+    imaginary_diagonal,
     matrices,
+    parts_of_complex,
+    parts_type,
     product,
     require_matrices,
     symmetric,
@@ -106,14 +114,17 @@ def _qr_jvp(
     rows = inputs[0].shape[-2]
     square, left = (r, tangent) if is_high else (r[..., :rows], tangent[..., :rows])
     over = _over_r(left, square)
-    inner = product(matrix_transpose(q), over)
+    inner = product(adjoint(q), over)
     below = tril(inner, -1)
-    turn = below - matrix_transpose(below)
+    turn = below - adjoint(below)
+    if inner.dtype.is_complex:
+        # phases of the diagonal turn too, since that of R stays real
+        turn = turn + imaginary_diagonal(inner)
     of_q = product(q, turn - inner) + over
     of_r = product(inner - turn, square)
     if not is_high:
         rest = tangent[..., rows:] - product(of_q, r[..., rows:])
-        of_r = concatenate([of_r, product(matrix_transpose(q), rest)], -1)
+        of_r = concatenate([of_r, product(adjoint(q), rest)], -1)
     return of_q, of_r
 
 
@@ -137,14 +148,14 @@ def _qr_vjp(
         return (_high_vjp(q, r, of_q, of_r),)
     rows = inputs[0].shape[-2]
     rest = of_r[..., rows:]
-    of_q = of_q + product(inputs[0][..., rows:], matrix_transpose(rest))
+    of_q = of_q + conjugate(product(inputs[0][..., rows:], matrix_transpose(rest)))
     first = _high_vjp(q, r[..., :rows], of_q, of_r[..., :rows])
-    return (concatenate([first, product(q, rest)], -1),)
+    return (concatenate([first, product(conjugate(q), rest)], -1),)
 
 
 def _high_vjp(q: Value, r: Value, of_q: Value, of_r: Value) -> Value:
     moment = product(r, matrix_transpose(of_r)) - product(matrix_transpose(of_q), q)
-    right = of_q + product(q, symmetric(moment))
+    right = of_q + conjugate(product(q, symmetric(moment)))
     # (right) R⁻ᵀ
     return matrix_transpose(triangle_solved(r, matrix_transpose(right), lower=False))
 
@@ -152,6 +163,43 @@ def _high_vjp(q: Value, r: Value, of_q: Value, of_r: Value) -> Value:
 def _qr_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
     rows, columns = ((5, 3), (3, 5), (4, 4))[int(rng.integers(3))]
     return [full_rank(rng, element, 2, rows, columns)], {"complete": rows == 4}
+
+
+def _complex_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
+    q, r = _qr_type([parts_type(inputs, "qr")], attrs)
+    return [q, q, r, r]
+
+
+def _complex_reference(re: Any, im: Any, complete: bool) -> Any:
+    q, r = _qr_reference(complex_of_parts(re, im), complete)
+    return (*parts_of_complex(q), *parts_of_complex(r))
+
+
+def _complex_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
+    (re,), attrs = _qr_example(rng, element)
+    return [re, rng.uniform(-0.2, 0.2, re.shape).astype(element.numpy)], attrs
+
+
+complex_qr_op = register(
+    OpDef(
+        name="complex_qr",
+        doc="qr of complex matrices, given as their real and imaginary parts, and so are Q and R, "
+        "whose diagonal is real. By LAPACK.",
+        infer=_complex_type,
+        reference=_complex_reference,
+        derivative=of_pairs(_qr_jvp, _qr_vjp, (True, True)),
+        lowering=Native("complex_qr", (2, 2, 2, 2, 2, 2), _qr_numbers),
+        numerics="R",
+        domain=Domain(FLOATS, example=_complex_example),
+    )
+)
+
+
+def _of_both_parts(
+    op: OpDef, operands: Sequence[Value], attrs: Attributes
+) -> tuple[Value, Value]:
+    u, v, x, y = apply_all(complex_qr_op, *halves(operands[0]), **attrs)
+    return joined(u, v), joined(x, y)
 
 
 qr_op = register(
@@ -164,6 +212,7 @@ qr_op = register(
         derivative=Custom(_qr_jvp, _qr_vjp),
         lowering=Native("qr", (2, 2, 2), _qr_numbers),
         numerics="R",
+        of_complex=_of_both_parts,
         domain=Domain(FLOATS, example=_qr_example),
     )
 )
@@ -171,6 +220,8 @@ qr_op = register(
 
 def qr(a: Any, mode: str = "reduced") -> QRResult | Value:
     """Q with orthonormal columns and the upper triangle R, ``a == Q @ R``, by LAPACK.
+
+    Of complex matrices the diagonal of R is real.
 
     Args:
         a: matrices [*B, m, n]; k is the smaller of m and n.
