@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from graphc.codegen.gemm.builder import Builder
 from graphc.codegen.llvm.instructions import Reg
@@ -19,7 +19,10 @@ from graphc.codegen.routines.matrices import (
     each_part,
     gathered,
     ones,
+    prefetch_next,
+    remainders,
     scattered,
+    some_columns,
     spread,
     subtract_row,
 )
@@ -43,6 +46,31 @@ def _factored(f: Builder, upper: Matrix, n: Reg) -> Reg:
         with f.loop(k + 1, n) as rows:
             row = rows.index
             subtract_row(f, upper, row, upper.get(k, row), k, row, n)
+        loop.yields = [bad]
+    return loop.results[0]
+
+
+def _factored_by_rows(
+    f: Builder, upper: Matrix, n: Reg, each_row: Callable[[Reg], None]
+) -> Reg:
+    """The same of a matrix in each lane: each element is finished before it is written.
+
+    What is subtracted from it comes in the same order.
+    """
+    kind = upper.type
+
+    with f.loop(0, n, 1, [f.const(0, kind.truth)]) as loop:
+        row = loop.index
+        each_row(row)
+        (pivot,) = remainders(f, upper, row, row, 1, row, lambda k: upper.get(k, row))
+        bad = loop.carries[0] | (pivot <= 0.0)
+        root = f.intrinsic("sqrt", kind, pivot)
+        upper.put(root, row, row)
+        scale = f.const(1.0, kind) / root
+        for column, count in some_columns(f, row + 1, n):
+            above = remainders(f, upper, row, column, count, row, lambda k: upper.get(k, row))
+            for number, total in enumerate(above):
+                upper.put(total * scale, row, column + number)
         loop.yields = [bad]
     return loop.results[0]
 
@@ -72,7 +100,12 @@ def _cholesky_lanes(
     n = numbers["n"]
     gathered(f, source, room, n * n, kind)
     upper = Matrix(f, room, kind, 1, n)
-    bad = _factored(f, upper, n)
+
+    def ahead(row: Reg) -> None:
+        for array in arrays:
+            prefetch_next(f, array, n * n, row * n, n, kind)
+
+    bad = _factored_by_rows(f, upper, n, ahead)
     zero = f.const(0.0, kind)
     with f.each(n) as row, f.loop(row + 1, n) as columns:
         upper.put(zero, columns.index, row)
@@ -88,7 +121,11 @@ def _eliminated(
     order: Matrix | None = None,
 ) -> tuple[Reg, Reg]:  # fmt: skip
     """Gaussian elimination in place, the row exchanges carried out on the others too, and on the
-    ``order``; gives the sign of that, and where there is no inverse."""
+    ``order``; gives the sign of that, and where there is no inverse.
+
+    Where each lane has a matrix, nothing is subtracted in the others: the factors for that are
+    kept.
+    """
     kind = a.type
 
     def each_lane(index: Reg) -> Reg:
@@ -98,6 +135,7 @@ def _eliminated(
             index = f.convert("trunc", index, f"i{kind.bits}")
         return f.splat(index, kind.lanes)
 
+    in_lanes = kind.lanes > 1
     steps = f.least(rows, columns)
     never = f.const(0, kind.truth)
     with f.loop(0, steps, 1, [never, f.const(1.0, kind)]) as loop:
@@ -116,7 +154,8 @@ def _eliminated(
         bad, sign = loop.carries
         is_zero = best.equals(0.0)
         moved = place.differs(here)
-        moving = [(a, f.const(0) if order is not None else k, columns)]
+        keeps = in_lanes or order is not None
+        moving = [(a, f.const(0) if keeps else k, columns)]
         moving += [(other, f.const(0), f.like(width)) for other, width in others]
         if order is not None:
             moving.append((order, f.const(0), f.const(1)))
@@ -136,7 +175,7 @@ def _eliminated(
             factor = a.get(row, k) / pivot
             a.put(factor, row, k)
             subtract_row(f, a, row, factor, k, k + 1, columns)
-            for other, width in others:
+            for other, width in () if in_lanes else others:
                 subtract_row(f, other, row, factor, k, 0, width)
         loop.yields = [bad | is_zero, f.select(moved, -sign, sign)]
     bad, sign = loop.results
@@ -162,6 +201,28 @@ def _substituted(f: Builder, a: Matrix, x: Matrix, n: Reg, columns: Reg) -> None
             x.put(x.get(k, column, part) / spread(f, pivot, part), k, column)
         with f.each(k) as row:
             subtract_row(f, x, row, a.get(row, k), k, 0, columns)
+
+
+def _solved_by_rows(
+    f: Builder, a: Matrix, x: Matrix, n: Reg, columns: Reg, each_row: Callable[[Reg], None]
+) -> None:
+    """Solves with both factors, in place, of matrices in lanes: each element is finished before it
+    is written. What is subtracted from it comes in the same order."""
+    with f.each(n) as row:
+        each_row(row)
+        for column, count in some_columns(f, 0, columns):
+            rest = remainders(f, x, row, column, count, row, lambda k: a.get(row, k))
+            for number, total in enumerate(rest):
+                x.put(total, row, column + number)
+    with f.each(n) as step:
+        row = n - 1 - step
+        pivot = a.get(row, row)
+        for column, count in some_columns(f, 0, columns):
+            rest = remainders(
+                f, x, row, column, count, step, lambda k: a.get(row, k), lambda k: n - 1 - k
+            )
+            for number, total in enumerate(rest):
+                x.put(total / pivot, row, column + number)
 
 
 def _solve_alone(
@@ -199,7 +260,13 @@ def _solve_lanes(
         ones(f, x, n)
     a = Matrix(f, room, kind, n)
     _, bad = _eliminated(f, a, n, n, [(x, m)])
-    _substituted(f, a, x, n, m)
+
+    def ahead(row: Reg) -> None:
+        prefetch_next(f, source, n * n, row * n, n, kind)
+        for array in (*given, target):
+            prefetch_next(f, array, n * m, row * m, m, kind)
+
+    _solved_by_rows(f, a, x, n, m, ahead)
     scattered(f, behind, target, n * m, kind)
     return bad
 

@@ -16,6 +16,7 @@ from graphc.codegen.gemm.builder import Builder, edge_mask, masked_load, masked_
 from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.lanes import any_lane, first_lane
 from graphc.codegen.llvm.module import ModuleEmitter
+from graphc.codegen.llvm.prefetch import prefetch
 from graphc.codegen.llvm.storage import storage
 from graphc.codegen.llvm.transpose import transposed
 from graphc.codegen.llvm.types import I64, PTR, LType, ltype
@@ -90,6 +91,46 @@ def subtract_row(
         matrix.put(matrix.get(row, column, kind) - term, row, column)
 
 
+_COLUMNS = 4
+"""Elements of a row that are finished side by side: one factor is loaded for all of them."""
+
+
+def some_columns(
+    f: Builder, start: Reg | int, end: Reg
+) -> Iterator[tuple[Reg, int]]:
+    """Emits loops over a range of columns, some at a time and then one by one; the caller's body
+    runs for both, with the first column and how many there are."""
+    first = f.like(start)
+    whole = first + (end - first).down_to(_COLUMNS)
+    for low, high, count in ((first, whole, _COLUMNS), (whole, end, 1)):
+        with f.loop(low, high, count) as loop:
+            yield loop.index, count
+
+
+def remainders(
+    f: Builder,
+    matrix: Matrix,
+    row: Reg,
+    column: Reg,
+    count: int,
+    steps: Reg,
+    factor: Callable[[Reg], Reg],
+    place: Callable[[Reg], Reg] = lambda step: step,
+) -> list[Reg]:
+    """Elements of a row less the factors of so many rows times theirs: of the first ``steps`` rows,
+    or of those in ``place`` of the steps."""
+    columns = [column + number for number in range(count)]
+    start = [matrix.get(row, each) for each in columns]
+    with f.loop(0, steps, 1, start) as loop:
+        other = place(loop.index)
+        scale = factor(other)
+        loop.yields = [
+            total - scale * matrix.get(other, each)
+            for total, each in zip(loop.carries, columns, strict=True)
+        ]
+    return list(loop.results)
+
+
 def ones(f: Builder, matrix: Matrix, n: Reg) -> None:
     """Makes it the identity."""
     one, zero = f.const(1.0, matrix.type), f.const(0.0, matrix.type)
@@ -132,6 +173,18 @@ def scattered(f: Builder, room: Reg, target: Reg, size: Reg, type_: LType) -> No
             masked_store(f, line, place, mask)
 
     _blocks(f, size, type_.lanes, block)
+
+
+def prefetch_next(
+    f: Builder, array: Reg, size: Reg, first: Reg, count: Reg, type_: LType
+) -> None:
+    """Prefetches some of the vectors that the next matrices take, of so many elements each.
+
+    In memory their rows lie apart, and few of them at a time, which the processor does not follow.
+    """
+    behind = f.at(array, type_.text, size)
+    with f.each(count) as number:
+        prefetch(f, f.at(behind, type_.text, first, number), type_.bits // 8, near=False)
 
 
 def _blocks(f: Builder, size: Reg, lanes: int, block: Callable[[Reg, Reg | None], None]) -> None:
@@ -244,7 +297,10 @@ __all__ = [
     "each_part",
     "gathered",
     "ones",
+    "prefetch_next",
+    "remainders",
     "scattered",
+    "some_columns",
     "spread",
     "subtract_row",
 ]
