@@ -34,11 +34,10 @@ def specials(dtype: np.dtype[Any]) -> Array:
         numbers: list[float] = [0.0, 1.0, 0.5, 3.0, edges.smallest, edges.smallest_normal]
         numbers += [edges.largest, np.inf]
         return np.array([*numbers, *(-number for number in numbers), np.nan], dtype)
-    limits = np.iinfo(dtype)
-    found = {limits.min, limits.min + 1, 0, 1, 2, 3, limits.max - 1, limits.max}
-    if limits.min < 0:
-        found |= {-1, -2}
-    return np.array(sorted(found), dtype)
+    element = as_dtype(dtype)
+    least, greatest = int(element.least), int(element.greatest)
+    found = {least, least + 1, -2, -1, 0, 1, 2, 3, greatest - 1, greatest}
+    return np.array([number for number in sorted(found) if least <= number <= greatest], dtype)
 
 
 def random_array(

@@ -170,6 +170,33 @@ def special_functions() -> Any:
 
 
 @program()
+def few_bits() -> Any:
+    """Conversions to and from floats of 8 and 16 bits and integers of 4, of every kind."""
+    x, wide = p(MANY), p(MANY, dtype="float64")
+    fetched = []
+    for dtype in (
+        "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e5m2fnuz", "int4", "uint4"
+    ):  # fmt: skip
+        stored = p(MANY, dtype=dtype)
+        fetched += [
+            stored.astype("float32") * x, stored.astype("int64"), x.astype(dtype),
+            wide.astype(dtype), stored[::-1],
+        ]  # fmt: skip
+    return fetched
+
+
+@program()
+def bits_of_numbers() -> Any:
+    """Words: rounded, multiplied, counted, reduced, as another dtype."""
+    x, i, rows = p(MANY), p(MANY, dtype="int64"), p(40, 1003, dtype="int32")
+    return [
+        gx.reduce_precision(x, 5, 10) * 2.0, gx.mulhi(i, i), gx.population_count(i),
+        gx.reduce_xor(rows, 1), gx.reduce_and(rows, 0), gx.reduce_or(rows),
+        gx.bitcast_convert_type(x * 2.0, "int32") + 1, gx.bitcast_convert_type(i, "uint8"),
+    ]  # fmt: skip
+
+
+@program()
 def called_formulas() -> Any:
     """Formulas with loops, which kernels call, and their slopes."""
     x, y, z = p(MANY), p(MANY), p(MANY, dtype="float64")

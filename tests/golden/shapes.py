@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import graphc as gx
@@ -131,4 +132,14 @@ def joined_pieces() -> Any:
     return [
         gx.concatenate(kinds, 1), gx.stack([gx.exp(y), gx.sin(y)], 1),
         gx.concatenate([gx.tanh(x), gx.scatter_add(x, p(9, dtype="int32"), p(9, 512))], 0),
+    ]  # fmt: skip
+
+
+@program()
+def windows_of_images() -> Any:
+    """Reductions of windows, of known and of unknown sizes."""
+    x, y = p(2, 3, 20, 33), p("n", "m")
+    return [
+        gx.reduce_window(x, -math.inf, gx.maximum, (1, 1, 2, 2), (1, 1, 2, 2), "SAME"),
+        gx.reduce_window(x, 0, gx.add, (1, 1, 3, 3)), gx.sliding_window_view(y, (3, 2)),
     ]  # fmt: skip

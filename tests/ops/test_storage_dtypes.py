@@ -95,6 +95,30 @@ def test_conversions_join_kernels(unknown: bool) -> None:
     assert len(exe.kernels) == 1
 
 
+@some_dtypes
+@pytest.mark.parametrize("options", [{"check": True}, {"optimize": 0}, {"threads": 2}], ids=str)
+def test_every_way_to_compile(element: DType, options: dict[str, Any]) -> None:
+    left, right = drawn(gx.int4, 30, 8), drawn(element, 8, 5, seed=1)
+    with gx.Graph() as graph:
+        x, y = gx.placeholder((None, 8), gx.int4), gx.placeholder((8, None), element)
+        numbers = [x[::-1].astype("float32"), gx.nan_to_num(y.T.astype("float32"))]
+        result = (numbers[0] @ numbers[1].T).astype("float8_e5m2")
+    got = gx.Session(graph, options=gx.Options(**options)).run(result, {x: left, y: right})
+    wanted = left[::-1].astype(np.float32) @ np.nan_to_num(right.astype(np.float32))
+    assert_same_bits(got, wanted.astype(got.dtype))
+
+
+def test_dtypes_of_one_size_are_told_apart() -> None:
+    """The fast call takes arrays of the dtype alone; others are converted."""
+    with gx.Graph() as graph:
+        x = gx.placeholder((None,), gx.float8_e4m3fn)
+        exe = gx.Session(graph).compile(x.astype("float32"), [x])
+    numbers = np.array([1, 2, 3.5], np.float32)
+    for _ in range(3):
+        for given in (gx.float8_e4m3fn, gx.float8_e5m2, gx.float8_e4m3fnuz):
+            assert_same_bits(exe(numbers.astype(given.numpy)), numbers)
+
+
 def test_bits_above_a_number_are_not_read() -> None:
     dirty = np.arange(256, dtype=np.uint8)
     for element in (gx.int4, gx.uint4, gx.int2, gx.uint2):

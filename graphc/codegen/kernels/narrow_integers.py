@@ -24,13 +24,16 @@ def emit_packed(e: FunctionEmitter, number: Reg, target: DType) -> Reg:
     return number & ((1 << target.width) - 1)
 
 
-def emit_clamped(e: FunctionEmitter, number: Reg, target: DType) -> Reg:
-    """An integer of 8 bits, or the least or greatest number of the target beyond its range."""
-    low, high = ("smax", "smin") if target.is_signed else ("umax", "umin")
-    number = e.intrinsic(high, number.type, number, e.const(target.greatest, number.type))
-    if not target.is_signed:
-        return number
-    return e.intrinsic(low, number.type, number, e.const(target.least, number.type))
+def emit_truncated(e: FunctionEmitter, number: Reg, target: DType) -> Reg:
+    """A float without its fraction, as an integer of 8 bits in the range of the target; NaN is 0.
+
+    It is clamped as a float: instructions for vectors saturate to 32 bits at least.
+    """
+    least, greatest = float(target.least), float(target.greatest)
+    number = e.select(number < least, least, number)
+    number = e.select(number > greatest, greatest, number)
+    number = e.select(e.fcmp("uno", number, number), 0.0, number)
+    return e.convert("trunc", e.convert("fptosi", number, "i32"), "i8")
 
 
-__all__ = ["emit_clamped", "emit_packed", "emit_unpacked"]
+__all__ = ["emit_packed", "emit_truncated", "emit_unpacked"]

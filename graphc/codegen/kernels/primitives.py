@@ -19,7 +19,7 @@ from graphc.codegen.kernels.narrow_floats import (
     emit_odd_float32,
     emit_widened,
 )
-from graphc.codegen.kernels.narrow_integers import emit_clamped, emit_packed, emit_unpacked
+from graphc.codegen.kernels.narrow_integers import emit_packed, emit_truncated, emit_unpacked
 from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg
 from graphc.codegen.llvm.lanes import any_lane
@@ -61,7 +61,7 @@ def emit_cast(e: FunctionEmitter, operand: Reg, source: DType, target: DType) ->
             single = emit_odd_float32(e, operand) if source is float64 else operand
             return emit_narrowed(e, single, target)
         if source.is_float:
-            operand = emit_clamped(e, _saturate(e, operand, target), target)
+            operand = emit_truncated(e, operand, target)
         return emit_packed(e, operand, target)
     element = element_of(target)
     if target.kind == "bool":
