@@ -22,12 +22,10 @@ from graphc.ops.fft.core import transform_pairs
 from graphc.ops.fft.real import pairs_to_real, real_to_pairs
 
 SUPPORT = Path(__file__).parent.parent / "support"
-TRANSFORMS = ("fft", "rfft", "irfft")
 
 
-@pytest.mark.parametrize("name", TRANSFORMS)
-def test_no_table_leads_beyond_an_array(name: str) -> None:
-    command = [sys.executable, str(SUPPORT / "guard_tables.py"), name, "24"]
+def test_no_table_leads_beyond_an_array() -> None:
+    command = [sys.executable, str(SUPPORT / "guard_tables.py"), "16"]
     done = subprocess.run(
         command, capture_output=True, text=True, env=child_environment(), timeout=300
     )

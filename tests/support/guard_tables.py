@@ -1,6 +1,6 @@
 """Fourier transforms by tables that hold anything, in arrays at the edges of pages.
 
-    PYTHONPATH=. python tests/support/guard_tables.py fft 40  # 40 heads of each length
+    PYTHONPATH=. python tests/support/guard_tables.py 40  # 40 heads of each length
 
 A table is an operand, so that a file or a feed decides what is in it. A routine that it led beyond
 an array would end the process. What is found wrong is printed, one line each.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -129,15 +130,14 @@ def before_head(length: int, real: bool) -> int:
     return 2 * (length // 4 + 1) if real and length % 2 == 0 else 0
 
 
-def main(name: str, count: int) -> int:
+def main(count: int) -> int:
     found = 0
-    for element in COMPUTED_FLOATS:
-        for length in LENGTHS:
-            for problem in check(name, element, length, count):
-                print(problem)
-                found += 1
+    for name, element, length in product(("fft", "rfft", "irfft"), COMPUTED_FLOATS, LENGTHS):
+        for problem in check(name, element, length, count):
+            print(problem)
+            found += 1
     return min(found, 1)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], int(sys.argv[2])))
+    sys.exit(main(int(sys.argv[1])))

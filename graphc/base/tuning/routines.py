@@ -37,11 +37,11 @@ class RoutineTuning(NamedTuple):
     choose_element: int = 300
     """One truth value looked at, or a place written."""
 
-    transform_number: int = 1_500
+    transform_element: int = 1_500
     """An element of a row that is transformed."""
 
-    transform_row: int = 50_000
-    """And a row of any length."""
+    transform_call: int = 50_000
+    """And a call, of one row or of as many as go side by side."""
 
     side_by_side: int = 2048
     """Elements of a row up to which rows of a batch may be transformed in the lanes of vectors: two

@@ -38,12 +38,8 @@ SCALES = ("none", "length", "root")
 # --- what they need and take ---------------------------------------------------------------------
 
 
-def _row_work(length: Dim) -> Dim:
-    return ROUTINES.transform_row + ROUTINES.transform_number * length
-
-
 def _work(dtypes: DTypes, numbers: Numbers) -> Dim:
-    return numbers[-2] * _row_work(numbers[0])
+    return ROUTINES.transform_call + ROUTINES.transform_element * numbers[0] * numbers[-2]
 
 
 def _together(dtypes: DTypes, numbers: Numbers) -> Dim:
@@ -63,7 +59,7 @@ def _room(dtypes: DTypes, numbers: Numbers) -> Dim:
 
 
 def _table_work(dtypes: DTypes, numbers: Numbers) -> Dim:
-    return 16 * _row_work(numbers[0])
+    return 16 * (ROUTINES.transform_call + ROUTINES.transform_element * numbers[0])
 
 
 def _table_room(dtypes: DTypes, numbers: Numbers) -> Dim:

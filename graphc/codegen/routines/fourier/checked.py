@@ -69,9 +69,12 @@ def emit_checked(module: ModuleEmitter, name: str, v: Vectors) -> str:
     low, high = (_number(f, v, table, place) for place in (0, 1))
     _refuse(f, low.differs(length & (_NONE - 1)) | high.differs(length >> PIECE_BITS))
     parts, odd, power = (_number(f, v, table, at) for at in (PARTS_AT, ODD_AT, POWER_AT))
-    good, is_direct = good_length(f, length), odd.equals(0)
-    _refuse(f, ~is_direct & (odd.differs(good.odd) | power.differs(good.power)))
-    whole = f.select(is_direct, length, good.length)
+    is_direct, found = odd.equals(0), Cell(length)
+    with f.when(~is_direct):
+        good = good_length(f, length)
+        _refuse(f, odd.differs(good.odd) | power.differs(good.power))
+        found.value = good.length
+    whole = found.value
     _refuse(f, ~_is_one_of(f, parts, [n for n in PARTS if n <= v.lanes]))
     columns = whole.udiv(parts)
     blocks = (columns + (v.lanes - 1)).udiv(v.lanes)

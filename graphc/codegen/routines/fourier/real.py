@@ -233,7 +233,7 @@ class _Routine:
             with f.each(length) as n:
                 f.store(f.load(v.at(f, source, n), v.element, size), v.at(f, first, n * 2), size)
                 f.store(f.const(0.0, v.element), v.at(f, first, n * 2, 1), size)
-            rest = v.at(f, second, length * 2)
+            rest = aligned(f, v.at(f, second, length * 2))
             f.call(self.kit.scaled, None, first, second, table, length, 0, factor, rest)
             f.copy_bytes(target, second, (length + 1) * size)
             # the first element is a sum of real ones
@@ -241,7 +241,7 @@ class _Routine:
         f.leave_if(is_odd)
         half = length >> 1
         behind = v.at(f, table, roots_size(length))
-        rest = v.at(f, first, length)
+        rest = aligned(f, v.at(f, first, length))
         f.call(self.kit.scaled, None, source, first, behind, half, 0, factor, rest)
         f.call(opposite, None, first, target, table, half)
         f.finish()
@@ -269,13 +269,13 @@ class _Routine:
                     place = v.at(f, first, number * 2)
                     f.store(real, place, size)
                     f.store(part, v.at(f, place, 1), size)
-            rest = v.at(f, second, length * 2)
+            rest = aligned(f, v.at(f, second, length * 2))
             f.call(self.kit.scaled, None, first, second, table, length, 1, factor, rest)
             with f.each(length) as n:
                 f.store(f.load(v.at(f, second, n * 2), v.element, size), v.at(f, target, n), size)
         f.leave_if(is_odd)
         f.call(opposite, None, source, first, table, half)
-        behind, rest = v.at(f, table, roots_size(length)), v.at(f, first, length)
+        behind, rest = v.at(f, table, roots_size(length)), aligned(f, v.at(f, first, length))
         f.call(self.kit.scaled, None, first, target, behind, half, 1, factor, rest)
         f.finish()
         return f.name
