@@ -24,7 +24,7 @@ from dim_trees import (
     run,
     trees,
 )
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graphc.base.errors import ConcreteValueError
@@ -54,6 +54,7 @@ from graphc.ir.dims.expressions import (
 
 
 @settings(max_examples=100, deadline=None)
+@example(("select", "eq", 1, ("max", ("mod", -1, "m"), "m"), 0, 1))
 @given(trees)
 def test_every_form_evaluates_alike(tree: Tree) -> None:
     check_forms(tree)

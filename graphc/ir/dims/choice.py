@@ -53,9 +53,11 @@ def _excess(a: Dim, b: Dim) -> Dim:
     gap = combine(a, b, -1)
     if isinstance(gap, int):
         return max(gap, 0)
-    decided = less_equal(gap, 0)
-    if decided or (decided is None and less_equal(0, gap)):
-        return 0 if decided else gap
+    is_none = less_equal(gap, 0)
+    if is_none:
+        return 0
+    if is_none is False or less_equal(0, gap):
+        return gap
     return positive(gap)
 
 
