@@ -20,7 +20,6 @@ ROOMS = (
     "graphc/compiling",
     "graphc/kernel",
     "graphc/lower",
-    "graphc/codegen/native",
     "graphc/plan",
     "graphc/runtime",
     "graphc/session",
@@ -41,6 +40,7 @@ FACTS: dict[str, dict[str, str]] = {
     "graphc/codegen/kernels/task_range.py": {"ALIGNED": "a multiple of every vector's lanes"},
     "graphc/codegen/llvm/transpose.py": {"_PART_BITS": "what one instruction permutes"},
     "graphc/codegen/llvm/types.py": {"POINTER_ALIGN": "alignment on every target"},
+    "graphc/codegen/routines/choosing.py": {"_BLOCK": "form of the routine"},
     "graphc/codegen/routines/counting.py": {
         "_LANES": "form of the routine",
         "_TOGETHER": "form of the routine",
@@ -57,6 +57,7 @@ FACTS: dict[str, dict[str, str]] = {
         "FEW": "lanes of a vector",
         "_TOGETHER": "form of the routine",
     },
+    "graphc/codegen/routines/matrices.py": {"_COLUMNS": "form of the routine"},
     "graphc/codegen/routines/network.py": {"ROWS": "form of the network"},
     "graphc/codegen/routines/quick.py": {"_SAMPLE": "form of the routine"},
     "graphc/codegen/routines/radix.py": {"_VALUES": "values of a digit"},
@@ -67,6 +68,7 @@ FACTS: dict[str, dict[str, str]] = {
         "MOST_BASELINE_BYTES": "limit of memory",
         "_LOOK_AGAIN": "limit of a wait",
     },
+    "graphc/kernel/analysis/periods.py": {"LONGEST": "vectors that a shuffle takes"},
     "graphc/kernel/cascade.py": {"WORDS_OF_EXTREMES": "layout of a state"},
     "graphc/kernel/fused_multiply_add.py": {
         "_LARGEST": "where splitting is exact",
@@ -96,6 +98,7 @@ FACTS: dict[str, dict[str, str]] = {
         "VECTOR_BITS": "layout of tables, so bits depend on it",
         "WIDEST": "what tables hold, so bits depend on it",
     },
+    "graphc/kernel/routines/complex_matrices.py": {"TOGETHER": "form of the routine"},
     "graphc/kernel/routines/lapack.py": {
         "BLOCK": "workspace that LAPACK is given",
         "TOGETHER": "form of the routine",
