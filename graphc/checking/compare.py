@@ -82,6 +82,7 @@ def difference(
     if expected.dtype.kind == "c" == given.dtype.kind and expected.shape == given.shape:
         # part by part, which the last number of the index tells
         expected, given = (np.stack((array.real, array.imag), -1) for array in (expected, given))
+        allowance, accepted = (np.asarray(each)[..., None] for each in (allowance, accepted))
         return difference(
             expected, given, tolerance, allowance=allowance, finite=finite, accepted=accepted
         )

@@ -426,3 +426,13 @@ def test_python_functions_get_complex_arrays(level: int) -> None:
     agree(found, (array * 2j).conj() * 2)
     agree(parts, np.stack([array.real, -array.imag], -1))
     agree(real, found.real)
+
+
+def test_check_mode_takes_open_bits_of_complex_results() -> None:
+    with gx.Graph() as graph:
+        m, x = gx.placeholder((5, 9), "complex64"), gx.placeholder((9,), "complex64")
+        fetched = [m @ x, gx.sum(m, 0), gx.sum(m, 1)]
+    a, b = draw(20, 5, 9), draw(21, 9)
+    found = gx.Session(graph, options=gx.Options(check=True)).run(fetched, {m: a, x: b})
+    for one, other in zip(found, (a @ b, a.sum(0), a.sum(1)), strict=True):
+        agree(one, other, np.complex64)
