@@ -66,8 +66,8 @@ _NAMES = {
 }
 
 _ERRORS = (
-    "ArtifactError", "CheckError", "ConcreteValueError", "DTypeError", "FeedError", "FileError",
-    "GradientError", "GraphError", "GraphcError", "GraphcWarning", "HostCallError",
+    "ArtifactError", "AxisError", "CheckError", "ConcreteValueError", "DTypeError", "FeedError",
+    "FileError", "GradientError", "GraphError", "GraphcError", "GraphcWarning", "HostCallError",
     "IndexRangeError", "LinAlgError", "NameLookupError", "NumericsError", "ParseError",
     "ShapeError", "UnsupportedError", "VerifyError",
 )  # fmt: skip

@@ -72,6 +72,10 @@ class ShapeError(GraphcError, ValueError):
     """Shapes that don't fit each other or the operation."""
 
 
+class AxisError(ShapeError, IndexError):
+    """An axis that a tensor does not have; as NumPy's it is an error of values and of indices."""
+
+
 class DTypeError(GraphcError, TypeError):
     """A dtype that the operation does not take."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.base.errors import DTypeError, ShapeError
+from graphc.base.errors import AxisError, DTypeError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.ir.builder import current
@@ -200,14 +200,15 @@ def axis_of(axis: int, rank: int) -> int:
     """A non-negative axis.
 
     Raises:
-        ShapeError: if it is no int, or out of range.
+        ShapeError: if it is no int.
+        AxisError: if it is out of range.
     """
     if not is_whole(axis):
         raise ShapeError(
             f"{shown(axis)} is not an axis", where=caller(), hint="an axis is an int, as 0 or -1"
         )
     if not -rank <= axis < rank:
-        raise ShapeError(
+        raise AxisError(
             f"axis {axis} is out of range for a tensor of rank {rank}",
             where=caller(),
             hint=f"axes go from {-rank} to {rank - 1}" if rank else "a scalar has no axes",

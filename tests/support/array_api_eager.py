@@ -301,11 +301,15 @@ def asarray(
 ) -> Array:
     """An array of numbers, of nested lists of them, or of another array."""
     if isinstance(obj, Array):
-        result = computed(array_api.asarray, obj, dtype=dtype, device=device)
-        return Array(result.array.copy()) if copy or result.array is not obj.array else obj
+        if copy is not True and dtype in (None, obj.dtype):
+            return obj
+        if copy is False:
+            raise ValueError(f"{obj.dtype} as {dtype} without a copy")
+        return Array(computed(array_api.asarray, obj, dtype=dtype, device=device).array.copy())
     given = np.asarray(_plain(obj))
-    if not isinstance(obj, np.ndarray) and given.dtype == np.float64:
-        given = given.astype(np.float32) if dtype is None else given
+    if not isinstance(obj, np.ndarray) and dtype is None:
+        narrow = {"float64": np.float32, "complex128": np.complex64}
+        given = given.astype(narrow.get(given.dtype.name, given.dtype))
     if dtype is not None:
         given = given.astype(gx.array_api.as_dtype(dtype).numpy)
     return Array(given)

@@ -119,6 +119,23 @@ def test_what_there_is() -> None:
     assert not info.capabilities()["data-dependent shapes"]
 
 
+def test_an_axis_out_of_range_is_an_index_error() -> None:
+    with gx.Graph():
+        x = gx.placeholder((2, 3))
+        for call in (lambda: xp.expand_dims(x, axis=4), lambda: xp.flip(x, axis=-3)):
+            with pytest.raises(IndexError, match="out of range for a tensor of rank") as caught:
+                call()
+            assert isinstance(caught.value, gx.AxisError) and isinstance(caught.value, ValueError)
+
+
+def test_eager_arrays_share_or_copy() -> None:
+    x = eager.asarray([1, 2])
+    assert eager.asarray(x, copy=False) is x and eager.asarray(x, copy=True) is not x
+    assert eager.asarray(1j).dtype is xp.complex64 and eager.asarray(1.0).dtype is xp.float32
+    with pytest.raises(ValueError, match="without a copy"):
+        eager.asarray(x, dtype=xp.float32, copy=False)
+
+
 def test_corrections_need_not_be_whole() -> None:
     array = np.arange(6.0).reshape(2, 3)
     with gx.Graph() as graph:
