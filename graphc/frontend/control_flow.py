@@ -219,14 +219,15 @@ def called(function: Callable[..., Any], arguments: Sequence[Value], what: str) 
 
 
 def traced_types(
-    function: Callable[[Any], tuple[Any, Any]], init: Any, beside: Sequence[Value]
+    function: Callable[[Any, Sequence[Value]], tuple[Any, Any]], init: Any, beside: Sequence[Value]
 ) -> tuple[Any, Any]:
     """What the body of a loop gives beside its successor, found by building it for nothing.
 
     Args:
-        function: takes a structure like ``init``, gives its successor and what is beside.
+        function: takes a structure like ``init`` and a row of each value that is beside; gives the
+            successor, and what is beside it.
         init: the first values; a Python number takes the dtype of its successor.
-        beside: values that the function reads, which say where it is built.
+        beside: values, of which each turn gets a row.
 
     Gives the first values as such, and the types of what is beside in its structure, None for None.
     """
@@ -240,8 +241,9 @@ def traced_types(
                 for leaf, known in zip(first, dtypes, strict=True)
             ]
         region, variables = _loop_region(outer, "body", start)
+        rows = [Value(v.type.with_shape(v.type.shape[1:]), None, region) for v in beside]
         with region:
-            following, made = function(filled(init, variables))
+            following, made = function(filled(init, variables), rows)
             made = rebuild(made, lambda leaf: None if leaf is None else as_value(leaf).type)
         successors = leaves_like(init, following, "the function of a loop gives")
         wider = [

@@ -74,8 +74,9 @@ def scan(
         take = surface_function("take")
         return rebuild(values, lambda leaf: leaf if leaf is None else take(leaf, place, 0))
 
-    def once(carry: Any) -> tuple[Any, Any]:
-        given = f(carry, at(0))
+    def once(carry: Any, row: Sequence[Value]) -> tuple[Any, Any]:
+        own = iter(row)
+        given = f(carry, rebuild(values, lambda leaf: leaf if leaf is None else next(own)))
         if not isinstance(given, tuple) or len(given) != 2:
             raise GraphError(
                 f"the function of scan gives {shown(given)}",
@@ -96,8 +97,11 @@ def scan(
         written = [whole.at[place].set(row) for whole, row in zip(room, given, strict=True)]
         return i + 1, carry, written
 
-    count = surface_function("dim")(size)
-    _, carry, room = while_loop(lambda i, carry, room: i < count, turn, (0, start, room))
+    carry = start
+    # without a turn there is no row that one could take
+    if size != 0:
+        count = surface_function("dim")(size)
+        _, carry, room = while_loop(lambda i, carry, room: i < count, turn, (0, start, room))
     stacked = iter(room)
     return carry, rebuild(made, lambda type_: None if type_ is None else next(stacked))
 

@@ -77,6 +77,10 @@ def test_maps() -> None:
     np.testing.assert_array_equal(got["sorted"], np.sort(X, 1)[:, ::-1])
     assert got["n"].tolist() == [3] * 7
     assert run(lambda x: gx.map(lambda row: row * 2, x), X[:0]).shape == (0, 3)
+    with gx.Graph() as graph:
+        # known to be empty
+        none = gx.map(lambda row: row * 2, gx.placeholder((0, 3), name="x"))
+    assert gx.Session(graph).run(none, {"x": X[:0]}).shape == (0, 3)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
