@@ -105,12 +105,8 @@ OTHERWISE: dict[str, dict[str, str]] = {
         "round": "gx.round",
     },
     "scipy.linalg": {
-        "cho_solve": "gx.linalg.solve_triangular, twice",
-        "cho_factor": "gx.linalg.cholesky",
         "lu_factor": "gx.linalg.lu",
         "lu_solve": "gx.linalg.solve",
-        "block_diag": "gx.block of the blocks and zeros",
-        "khatri_rao": "gx.einsum('ik,jk->ijk', a, b), reshaped",
         "ishermitian": "gx.allclose(a, gx.conj(gx.matrix_transpose(a)))",
         "issymmetric": "gx.allclose(a, gx.matrix_transpose(a))",
     },

@@ -26,12 +26,28 @@ from graphc.ops.linalg.products import cross, tensordot, vecdot
 from graphc.ops.linalg.qr import qr
 from graphc.ops.linalg.singular_values import svd, svdvals
 from graphc.ops.linalg.spectra import eigh, eigvalsh
+from graphc.ops.linalg.structured import (
+    block_diag,
+    cho_factor,
+    cho_solve,
+    circulant,
+    companion,
+    hankel,
+    khatri_rao,
+    polar,
+    toeplitz,
+)
 from graphc.ops.linalg.systems import inv, solve, solve_triangular
 from graphc.ops.move.rolling import matrix_transpose
 
 __all__ = [
     "LinAlgError",
+    "block_diag",
+    "cho_factor",
+    "cho_solve",
     "cholesky",
+    "circulant",
+    "companion",
     "cond",
     "cross",
     "det",
@@ -41,7 +57,9 @@ __all__ = [
     "eigvals",
     "eigvalsh",
     "expm",
+    "hankel",
     "inv",
+    "khatri_rao",
     "lstsq",
     "lu",
     "matmul",
@@ -53,6 +71,7 @@ __all__ = [
     "norm",
     "outer",
     "pinv",
+    "polar",
     "qr",
     "slogdet",
     "solve",
@@ -60,6 +79,7 @@ __all__ = [
     "svd",
     "svdvals",
     "tensordot",
+    "toeplitz",
     "trace",
     "vecdot",
     "vector_norm",
