@@ -237,7 +237,8 @@ def sorting(r: Recorder) -> None:
 
 
 def transforms(r: Recorder) -> None:
-    """Fourier transforms of pairs: of few numbers, of large primes, of sizes of run time."""
+    """Fourier transforms of pairs: short ones, of large primes, of sizes of run time; of batches
+    side by side."""
     for dtype in FLOATS:
         for length in (1, 5, 24, 51, 256, 331, 1000):
             pairs = r.normal(3, length, 2, dtype=dtype)
@@ -247,6 +248,13 @@ def transforms(r: Recorder) -> None:
             r.add(f"{length} back of {dtype}", pairs_to_real(half, length, "length", "irfft"))
         rows = r.normal(3, 74, 2, dims=(3, None, 2), dtype=dtype)
         r.add(f"symbolic of {dtype}", transform_pairs(rows, True, "length", "ifft"))
+        for length in (7, 37, 60):
+            batch = r.normal(18, length, 2, dtype=dtype)
+            r.add(f"batch {length} of {dtype}", transform_pairs(batch, True, "root", "fft"))
+            half = real_to_pairs(batch[..., 0], "none", "rfft")
+            r.add(f"batch {length} real of {dtype}", half)
+            back = pairs_to_real(half, length, "length", "irfft")
+            r.add(f"batch {length} back of {dtype}", back)
 
 
 def fast(r: Recorder) -> None:
