@@ -19,7 +19,7 @@ from graphc.base.errors import GraphError, IndexRangeError
 from graphc.base.target import Target, host, named
 from graphc.codegen.math.calls import calls_of
 from graphc.codegen.native.plan_walker import emit_program
-from graphc.ir.dtypes import ALL, DType, bool_, complex64, float16, float32, int64, uint8
+from graphc.ir.dtypes import ALL, DType, bool_, complex64, float32, int64, uint8
 from graphc.runtime.jit import compile_object
 from passes.graph.extraction import extract
 from passes.pipeline import PIPELINE, SHARED
@@ -59,7 +59,7 @@ def zoo(
     return graph, fetches, feeds
 
 
-@slow_unless(lambda element: element in (bool_, int64, uint8, float16, float32, complex64))
+@slow_unless(lambda element: element in (bool_, int64, uint8, float32, complex64))
 @pytest.mark.parametrize("element", ALL, ids=str)
 def test_all_operations_have_the_same_bits_at_each_level(element: DType) -> None:
     graph, fetches, feeds = zoo(element)
@@ -74,7 +74,7 @@ def test_all_operations_have_the_same_bits_at_each_level(element: DType) -> None
 NARROW = {"without_fma": host().without_fma(), "v2": named("x86-64-v2"), "v3": named("x86-64-v3")}
 
 
-@slow_unless(lambda target: target is not NARROW["without_fma"])
+@slow_unless(lambda target: target is NARROW["v2"])
 @pytest.mark.parametrize("target", NARROW.values(), ids=NARROW)
 def test_levels_agree_on_every_target(target: Target) -> None:
     graph, fetches, feeds = zoo(float32, panels=False)

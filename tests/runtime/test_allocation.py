@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from object_symbols import undefined_symbols
+from slow_parameters import slow_unless
 from tools import ROOT
 
 import graphc as gx
@@ -79,6 +80,11 @@ def prepare(workload: Workload) -> Any:
     return Graphc.builders[workload.kind](Graphc(), inputs, weights)
 
 
+LARGE = ("first_dag", "train_step", "matmul_2048", "matmul_8x4096x4096")
+"""Workloads that are others in large."""
+
+
+@slow_unless(lambda workload: workload.name not in LARGE)
 @pytest.mark.parametrize("workload", workloads(), ids=lambda workload: workload.name)
 def test_benchmarks_are_near_the_bound(workload: Workload, programs: list[Compiled]) -> None:
     prepare(workload).call()
@@ -211,6 +217,7 @@ def traced(call: Callable[[], Any]) -> tuple[list[int], list[int], int]:
     return result_bytes(results), made, peak - held
 
 
+@slow_unless(lambda build, way: way == "run" or build is pointwise)
 @pytest.mark.parametrize("build", [pointwise, products, control_flow, training])
 @pytest.mark.parametrize("way", ["run", "compiled"])
 def test_a_run_allocates_its_results_and_nothing_else(
