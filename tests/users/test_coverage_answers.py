@@ -41,10 +41,6 @@ ARRAYS: dict[str, Any] = {
 """Operands by letter: numbers, positive numbers, integers, truth values, a matrix."""
 
 
-def _positive(s: Any) -> Any:
-    return s @ s.T
-
-
 def _attention(f: Any) -> Any:
     weights = scipy.special.softmax(f @ np.swapaxes(f, -1, -2) / np.sqrt(8), axis=-1)
     return weights @ f
@@ -173,35 +169,13 @@ LAX: dict[str, Case] = {
 
 SPECIAL: dict[str, Case] = {
     "binom": ("gx.special.comb(n, k)", scipy.special.binom),
-    "boxcox": (
-        "gx.where(q == 0, gx.log(p), (p ** q - 1) / q)",
-        lambda q, p: scipy.special.boxcox(p, q),
-    ),
-    "boxcox1p": ("gx.expm1(q * gx.log1p(p)) / q", lambda q, p: scipy.special.boxcox1p(p, q)),
-    "chdtr": ("gx.special.gammainc(p / 2, q / 2)", scipy.special.chdtr),
-    "chdtrc": ("gx.special.gammaincc(p / 2, q / 2)", scipy.special.chdtrc),
     "cosdg": ("gx.cos(gx.radians(x))", scipy.special.cosdg),
-    "cosm1": ("-2 * gx.sin(x / 2) ** 2", scipy.special.cosm1),
     "cotdg": ("1 / gx.tan(gx.radians(p))", scipy.special.cotdg),
     "exp10": ("gx.power(10.0, x)", scipy.special.exp10),
-    "exprel": ("gx.expm1(x) / x", scipy.special.exprel),
-    "gdtr": ("gx.special.gammainc(q, p * u)", lambda q, p, u: scipy.special.gdtr(p, q, u)),
-    "gdtrc": ("gx.special.gammaincc(q, p * u)", lambda q, p, u: scipy.special.gdtrc(p, q, u)),
-    "huber": (
-        "(lambda x, d: gx.where(x < d, 0.5 * x * x, d * (x - 0.5 * d)))(gx.abs(x), p)",
-        lambda x, p: scipy.special.huber(p, x),
-    ),
-    "inv_boxcox": ("(p * q + 1) ** (1 / q)", scipy.special.inv_boxcox),
-    "inv_boxcox1p": ("gx.expm1(gx.log1p(p * q) / q)", scipy.special.inv_boxcox1p),
     "loggamma": ("gx.special.gammaln(p)", scipy.special.loggamma),
-    "pdtr": ("gx.special.gammaincc(gx.floor(k) + 1, p)", scipy.special.pdtr),
-    "pdtrc": ("gx.special.gammainc(gx.floor(k) + 1, p)", scipy.special.pdtrc),
     "perm": ("gx.special.comb(n, k) * gx.special.factorial(k)", scipy.special.perm),
     "poch": ("gx.special.gamma(p + q) / gx.special.gamma(p)", scipy.special.poch),
     "powm1": ("gx.expm1(x * gx.log(p))", lambda x, p: scipy.special.powm1(p, x)),
-    "pseudo_huber": (
-        "p * p * (gx.sqrt(1 + (x / p) ** 2) - 1)", scipy.special.pseudo_huber,
-    ),
     "radian": ("gx.radians(x)", lambda x: scipy.special.radian(x, 0, 0)),
     "rgamma": ("1 / gx.special.gamma(p)", scipy.special.rgamma),
     "round": ("gx.round(x)", scipy.special.round),
@@ -211,24 +185,8 @@ SPECIAL: dict[str, Case] = {
 }  # fmt: skip
 
 LINALG: dict[str, Case] = {
-    "block_diag": (
-        "gx.block([[s, gx.zeros((4, 4), 'float64')], [gx.zeros((3, 4), 'float64'), x]])",
-        scipy.linalg.block_diag,
-    ),
-    "cho_factor": (
-        "gx.linalg.cholesky(s @ s.T)",
-        lambda s: np.tril(scipy.linalg.cho_factor(_positive(s), True)[0]),
-    ),
-    "cho_solve": (
-        "(lambda low, solved: solved(low, solved(low, v, lower=True), trans=1, lower=True))"
-        "(gx.linalg.cholesky(s @ s.T), gx.linalg.solve_triangular)",
-        lambda v, s: scipy.linalg.cho_solve((np.linalg.cholesky(_positive(s)), True), v),
-    ),
     "ishermitian": ("gx.allclose(s, gx.conj(gx.matrix_transpose(s)))", scipy.linalg.ishermitian),
     "issymmetric": ("gx.allclose(s, gx.matrix_transpose(s))", scipy.linalg.issymmetric),
-    "khatri_rao": (
-        "gx.reshape(gx.einsum('ik,jk->ijk', x, s), (12, 4))", scipy.linalg.khatri_rao,
-    ),
     "lu_factor": ("gx.linalg.lu(s)[-1]", lambda s: scipy.linalg.lu(s)[2]),
     "lu_solve": ("gx.linalg.solve(s, v)", np.linalg.solve),
 }  # fmt: skip
@@ -247,11 +205,17 @@ NO_NUMBERS = {
 
 def test_every_answer_is_evaluated() -> None:
     for library, answers in data.OTHERWISE.items():
-        assert answers.keys() - NO_NUMBERS == EVALUATED.get(library, {}).keys(), library
+        assert answers.keys() - NO_NUMBERS <= EVALUATED.get(library, {}).keys(), library
 
 
 @pytest.mark.parametrize(
-    ("library", "name"), [(library, name) for library in EVALUATED for name in EVALUATED[library]]
+    ("library", "name"),
+    [
+        (library, name)
+        for library, answers in data.OTHERWISE.items()
+        for name in answers
+        if name not in NO_NUMBERS
+    ],
 )
 def test_an_answer_gives_the_same_numbers(library: str, name: str) -> None:
     expression, reference = EVALUATED[library][name]
