@@ -240,7 +240,7 @@ def _real_squares(a: Any, name: str) -> Value:
         raise DTypeError(
             f"{name} of {value.dtype}",
             where=caller(),
-            hint="it takes real matrices; eigvalsh takes Hermitian ones",
+            hint="it takes real matrices; eigh takes Hermitian ones",
         )
     return value
 
