@@ -201,3 +201,15 @@ def test_singular_and_indefinite_matrices_are_named() -> None:
         session.run(triangular, {a: stack})
     lost = np.full((1, 2, 2), complex(np.nan, 0))
     assert np.isnan(session.run(made["inv: matrix 1 of 2 is singular"], {a: lost})).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_check_mode_takes_matrices_at_random_that_have_no_factors(dtype: str) -> None:
+    matrix = POSITIVE.astype(dtype) if dtype == "complex128" else POSITIVE.real.astype(dtype)
+    with gx.Graph() as graph:
+        a = gx.placeholder((2, 4, 4), dtype)
+        made = [gl.svd(a).S, gl.cholesky(a + gx.eye(4) * 40), gl.inv(a), gl.eigh(a).eigenvalues]
+    options = gx.Options(cache="off", check=True)
+    values, _, inverse, _ = gx.Session(graph, options=options).run(made, {a: matrix})
+    np.testing.assert_allclose(values, nl.svd(matrix)[1], rtol=1e-4)
+    np.testing.assert_allclose(inverse, nl.inv(matrix), rtol=1e-2, atol=1e-3)
