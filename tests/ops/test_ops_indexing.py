@@ -102,6 +102,7 @@ ADVANCED = [
     True, False, np.True_, np.array(False), (True, 0), (False, slice(1, 3)), (slice(None), True),
     (Ellipsis, False), (True, [0, 1]), (slice(None), True, [0, 1]), (True, slice(None), True),
     ([0, 2], True, [1, 1]), (True, None, Ellipsis, 1), (MASK, True), (0, False, [1]),
+    np.zeros((0, 0, 0), bool),
 ]  # fmt: skip
 
 

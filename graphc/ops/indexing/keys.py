@@ -269,7 +269,9 @@ def _add_mask(key: Key, mask: Any, shape: Sequence[Dim]) -> None:
     first = len(key.size)
     covered = shape[first : first + mask.ndim]
     message = "a mask of shape {} for axes of shape {}"
-    pairs = list(zip(covered, mask.shape, strict=True))
+    # a known mask of all axes that has no elements chooses none, whatever their sizes; as in NumPy
+    is_empty = isinstance(mask, np.ndarray) and not mask.size and mask.ndim == len(shape)
+    pairs = [] if is_empty else list(zip(covered, mask.shape, strict=True))
     key.taken_guards += unproved(pairs, message, mask.shape, covered, index=True)
     if isinstance(mask, Value):
         if key.mask is not None:
