@@ -408,6 +408,12 @@ call("svd", "ab|dab", lambda x: list(gx.linalg.svd(_well(x), False)))
 for _name in ("eigvalsh", "matrix_rank", "pinv", "expm"):
     _function = getattr(gx.linalg, _name)
     call(_name, "aa|daa", lambda x, f=_function: f(_well(x)))
+call("complex lu", "ab|dab",
+     lambda x: [gx.real(p) * 1.0 for p in gx.linalg.lu(gx.complex(_well(x), x))])
+call("complex qr", "ab|dab",
+     lambda x: [gx.stop_gradient(gx.real(p)) for p in gx.linalg.qr(gx.complex(_well(x), x))])
+call("complex eigh", "aa|daa", lambda x: gx.linalg.eigh(gx.complex(_well(x), x)).eigenvalues)
+call("complex svd", "ab|dab", lambda x: gx.linalg.svd(gx.complex(_well(x), x), False)[1])
 call("cond of matrices", "aa|daa", lambda x: gx.linalg.cond(_well(x)))
 for _name in ("toeplitz", "hankel"):
     _function = getattr(gx.linalg, _name)
@@ -482,8 +488,8 @@ OTHER_THINGS = frozenset({
 """Public functions of graphs and sessions; the contexts of the sweep use what of it has sizes."""
 
 IN_NO_LIBRARY = frozenset({
-    "check", "cond of matrices", "eigh", "eigvalsh", "host_call", "lstsq", "matrix_rank", "pinv",
-    "polyfit", "qr", "svd", "svdvals",
+    "check", "complex eigh", "complex qr", "complex svd", "cond of matrices", "eigh", "eigvalsh",
+    "host_call", "lstsq", "matrix_rank", "pinv", "polyfit", "qr", "svd", "svdvals",
 })  # fmt: skip
 """What calls LAPACK or Python, which libraries don't hold."""
 
