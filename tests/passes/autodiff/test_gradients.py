@@ -139,6 +139,11 @@ def sample(op: OpDef, seed: int) -> tuple[list[Any], dict[str, Any]]:
     return operands, dict(attrs)
 
 
+UP_TO_A_PHASE = {"complex_eigh", "complex_svd"}
+"""What gives vectors whose phase is LAPACK's choice: differences tell nothing of these, and their
+projections are looked at in the tests of linear algebra. The first result is determined."""
+
+
 @EACH_OP
 @pytest.mark.parametrize("seed", range(2))
 def test_both_modes_agree_with_finite_differences(op: OpDef, seed: int) -> None:
@@ -150,6 +155,8 @@ def test_both_modes_agree_with_finite_differences(op: OpDef, seed: int) -> None:
     if not outputs or attrs.get("dtype", float64) is not float64:
         pytest.skip("the example is of a discrete conversion, or a narrow one")
     rng = np.random.default_rng(seed + 100)
+    if op.name in UP_TO_A_PHASE:
+        outputs = outputs[:1]
     weights = [rng.standard_normal(value.shape) for value in outputs]
     directions = [rng.standard_normal(operands[place].shape) for place in floats]
     by_x = gx.gradients(outputs, xs, weights, unconnected="zeros")
