@@ -21,6 +21,7 @@ from graphc.base.target import Target
 from graphc.base.words import is_count, shown
 from graphc.compiling.compiled import Levels
 from graphc.compiling.compiler import levels_of
+from graphc.compiling.extraction import Extraction
 from graphc.frontend.structure import leaves
 from graphc.ir.attributes import Array, Payload
 from graphc.ir.dtypes import STORAGE_NAMES
@@ -33,7 +34,6 @@ from graphc.ops.source import constant_op
 from graphc.plan.ir import Launch, Plan
 from graphc.plan.tables import PlanTables
 from graphc.session.executable import Export
-from passes.graph.extraction import Extraction
 
 DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from graphc.base.options import Options
     from graphc.base.target import Target
     from graphc.compiling.compiled import Compiled
+    from graphc.compiling.extraction import Extraction
     from graphc.debug.case import Case
-    from passes.graph.extraction import Extraction
 
 
 @dataclass(frozen=True, slots=True, eq=False)

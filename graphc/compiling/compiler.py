@@ -15,13 +15,13 @@ from graphc.base.target import Target, require_here, stand_in
 from graphc.codegen.math.calls import calls_of
 from graphc.codegen.native.plan_walker import emit_program
 from graphc.compiling.compiled import Compiled, Levels, uncollected
+from graphc.compiling.extraction import Extraction
 from graphc.compiling.loading import load_code
 from graphc.compiling.tiers import MOST_BASELINE_BYTES
 from graphc.ir.attributes import Array
 from graphc.ir.graph import Graph
 from graphc.lower.program import plan_program
 from graphc.runtime.program import Program
-from passes.graph.extraction import Extraction
 from passes.infra.base import PassContext
 from passes.infra.manager import PassRecord, print_times, run_pipeline, stage
 from passes.pipeline import BELOW, PIPELINE, SHARED

@@ -24,6 +24,7 @@ from graphc.checking.sizes import fitting_sizes
 from graphc.checking.unexplained import unexplained
 from graphc.compiling.compiled import Compiled
 from graphc.compiling.compiler import compile_graph
+from graphc.compiling.extraction import Extraction, extract, missing_feed
 from graphc.frontend.structure import leaves
 from graphc.ir.attributes import Array
 from graphc.ir.effect import Effect
@@ -33,7 +34,6 @@ from graphc.ir.text.printer import symbols_in
 from graphc.ir.value import Value
 from graphc.ops.source import placeholder_op
 from graphc.session.feeds import converted_feed
-from passes.graph.extraction import Extraction, extract, missing_feed
 from passes.infra.base import Decision, PassContext
 
 Outcome: TypeAlias = list[Array] | Exception

@@ -16,6 +16,7 @@ import numpy as np
 from graphc.base.errors import DTypeError, GraphError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import plural, shown
+from graphc.compiling.extraction import demanded, needed, parted, required, without_assignments
 from graphc.frontend.state import Variable, latest_value
 from graphc.frontend.structure import filled, is_nested, leaves, leaves_like, rebuild
 from graphc.ir.builder import apply_node, builder_for, building
@@ -30,7 +31,6 @@ from graphc.ops.control import cond_op, while_op
 from graphc.ops.convert import PYTHON_SCALARS, as_value
 from graphc.ops.source import constant, payload_of
 from graphc.ops.state import assign_op
-from passes.graph.extraction import demanded, needed, parted, required, without_assignments
 
 DEEPEST = MAXIMUM_NESTING - 1
 """Branches and loops may be nested so deep; in the innermost there are the bodies of kernels."""

@@ -19,6 +19,7 @@ from graphc.base.errors import ArtifactError, GraphError, ParseError
 from graphc.base.source import caller
 from graphc.base.warn import warn
 from graphc.base.words import shown
+from graphc.compiling.extraction import needed, with_sources
 from graphc.frontend.state import Variable, group
 from graphc.frontend.structure import leaves
 from graphc.frontend.structure_data import structure_data, structure_of
@@ -36,7 +37,6 @@ from graphc.ops.files import effect_op, relies_op, requires_op, structure_op
 from graphc.ops.host import refuse_host_calls
 from graphc.ops.source import placeholder_op
 from graphc.ops.state import assign_op, variable_op
-from passes.graph.extraction import needed, with_sources
 
 if TYPE_CHECKING:
     from graphc.session.session import Session

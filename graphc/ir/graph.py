@@ -72,6 +72,14 @@ class Node:
         """Whether it may raise an error when it runs; regions are not looked at."""
         return self.op.may_fail and "drop" not in self.attrs
 
+    @property
+    def may_fail_within(self) -> bool:
+        """Whether it may raise an error when it runs, or a node of its regions."""
+        if not self.regions:
+            return self.may_fail
+        inner = (node for region in self.regions for node in region.walk())
+        return self.may_fail or any(node.may_fail for node in inner)
+
     def with_inputs(self, inputs: Sequence[Value]) -> Node:
         """The node over other operands; the identical one if they are its own."""
         if all(starmap(operator.is_, zip(inputs, self.inputs, strict=True))):

@@ -23,7 +23,7 @@ from graphc.ops.move.placing import PLACING, join_slices_op, place_slice_op
 from graphc.ops.source import constant_op
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Slice:
     """Where a piece lies in a whole of this type: from ``starts`` on, one for each axis.
 

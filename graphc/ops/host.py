@@ -3,7 +3,7 @@
 Invariant: order is data. An ordered call reads the token of the effect before it and makes its own,
 as control flow does that has such calls inside, so no pass need know of order. In a recorder a
 token says which effect comes first, not that it must run: extraction puts those that run in a row
-(``passes.graph.extraction.in_order``), and takes ``order`` and ``after`` out.
+(``graphc.compiling.extraction.in_order``), and takes ``order`` and ``after`` out.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from graphc.base.options import Options
 from graphc.base.source import caller
 from graphc.base.words import plural
 from graphc.compiling.compiled import Compiled
+from graphc.compiling.extraction import Extraction
 from graphc.compiling.tiers import Compilation, Tier, Tiers, seconds_of
 from graphc.ir.attributes import Array
 from graphc.ir.value import Value
@@ -22,7 +23,6 @@ from graphc.session.feeds import arguments_by_place, converted_feed
 from graphc.session.inspection import Inspected
 from graphc.session.output_arrays import arranged, targets_of
 from graphc.session.running import Running
-from passes.graph.extraction import Extraction
 
 
 @dataclass(frozen=True, slots=True, eq=False)

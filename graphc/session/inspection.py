@@ -14,6 +14,7 @@ from graphc.base.paths import check_writable
 from graphc.base.source import caller
 from graphc.base.words import is_count, shown
 from graphc.compiling.compiled import Compiled
+from graphc.compiling.extraction import Extraction
 from graphc.ir.attributes import Array
 from graphc.ir.dims.expressions import symbol_name
 from graphc.ir.graph import Graph
@@ -21,7 +22,6 @@ from graphc.ir.value import Value
 from graphc.kernel.ir import Kernel
 from graphc.kernel.printer import print_kernel
 from graphc.plan.printer import symbols_in
-from passes.graph.extraction import Extraction
 
 if TYPE_CHECKING:
     import networkx

@@ -8,10 +8,10 @@ from graphc.base.errors import NumericsError
 from graphc.base.options import Options
 from graphc.base.source import caller
 from graphc.compiling.compiled import Compiled
+from graphc.compiling.extraction import Extraction
 from graphc.compiling.tiers import Compilation
 from graphc.ir.attributes import Array
 from graphc.session.variable_store import Holdings
-from passes.graph.extraction import Extraction
 
 
 class Running:

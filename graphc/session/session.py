@@ -22,6 +22,7 @@ from graphc.base.target import Target, host
 from graphc.base.words import shown
 from graphc.compiling.cached.programs import compiled_program
 from graphc.compiling.compiled import uncollected
+from graphc.compiling.extraction import Extraction, extract, missing_feed, program_key
 from graphc.compiling.tiers import Compilation, Tiers, seconds_of
 from graphc.frontend.random_state import own_state, state_of
 from graphc.frontend.state import Variable
@@ -41,7 +42,6 @@ from graphc.session.executable import Executable
 from graphc.session.feeds import converted_feed, mapping_of
 from graphc.session.running import Running
 from graphc.session.variable_store import Holdings
-from passes.graph.extraction import Extraction, extract, missing_feed, program_key
 
 if TYPE_CHECKING:
     from graphc.session.variable_files import Restored

@@ -21,7 +21,6 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.control import while_op
 from graphc.ops.fused import AHEAD, checks_ahead, fused_op
-from passes.graph.extraction import may_fail_within
 from passes.infra.base import PassContext, has_open_regions
 
 _GATE = -1
@@ -74,7 +73,7 @@ def _checked_ahead(graph: Graph, renewed: _Renewed) -> Graph:
         reshaped = _reshaped(graph) if reshaped is None else reshaped
         node = graph.producers.get(reshaped.get(new, new))
         while node is not None and (base := _base(node)) is not None:
-            if not checks_ahead(node) and may_fail_within(node):
+            if not checks_ahead(node) and node.may_fail_within:
                 made = node.inputs, AHEAD, node.outputs, node.regions, node.provenance
                 marked[node] = Node(node.op, *made)
             node = graph.producers.get(reshaped.get(base, base))

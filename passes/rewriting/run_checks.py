@@ -15,7 +15,6 @@ import numpy as np
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.indexing.core import take_op
-from passes.graph.extraction import may_fail_within
 from passes.rewriting.constants import Producer, known
 
 _MANY = 8
@@ -36,7 +35,7 @@ class RunChecks:
         # few operations are distinct, so most graphs are settled by these
         ops = {node.op for node in graph.nodes}
         may_check = graph.has_regions or any(op.may_fail for op in ops)
-        self.any = may_check and any(may_fail_within(node) for node in graph.nodes)
+        self.any = may_check and any(node.may_fail_within for node in graph.nodes)
         self._behind: dict[Value, frozenset[Value]] = {}
 
     def are_lost(self, dropped: Iterable[Value], made: Sequence[Node], new: Value,
@@ -69,7 +68,7 @@ class RunChecks:
                 continue
             stack.pop()
             found = _joined([self._behind[operand] for operand in node.inputs], current)
-            if may_fail_within(node) and not _holds(node, producer):
+            if node.may_fail_within and not _holds(node, producer):
                 found |= {current}
             self._behind[current] = found
         return self._behind[value]

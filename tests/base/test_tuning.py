@@ -21,9 +21,9 @@ from graphc.base.tuning.sharing import CONCURRENCY, COSTS, SHARING
 from graphc.base.tuning.tasks import TASKS
 from graphc.compiling.cached.keys import program_realm
 from graphc.compiling.compiler import compile_graph
+from graphc.compiling.extraction import extract
 from graphc.kernel.ir import CHUNK
 from graphc.plan.printer import print_plan
-from passes.graph.extraction import extract
 
 RECORDS = (TASKS, COSTS, SHARING, CONCURRENCY, FUSION, MEMORY, PRODUCTS)
 

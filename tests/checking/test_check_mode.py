@@ -12,9 +12,9 @@ import pytest
 import graphc as gx
 from graphc.base.errors import VerifyError
 from graphc.base.options import Options
+from graphc.compiling.extraction import extract
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph
-from passes.graph.extraction import extract
 from passes.infra.base import PassContext
 from passes.infra.manager import Step, run_pipeline
 from passes.rewriting.pattern import Rule, rule

@@ -30,13 +30,13 @@ from graphc.checking.sizes import STEPS as SEARCHED
 from graphc.checking.sizes import fitting_sizes
 from graphc.checking.true_values import true_values
 from graphc.compiling.compiler import compile_graph
+from graphc.compiling.extraction import extract
 from graphc.ir.dims.expressions import dim_max, dim_min, symbol
 from graphc.ir.dtypes import COMPUTED_FLOATS, int64
 from graphc.kernel.builder import KernelBuilder
 from graphc.ops.reduce.axes import min_op
 from graphc.ops.reduce.core import reduce_min_op
 from graphc.plan.ir import Branch, Guard, Jump
-from passes.graph.extraction import extract
 from passes.infra.base import PassContext
 from passes.rewriting.pattern import rule
 

@@ -18,12 +18,12 @@ from graphc.checking.compare import difference, tolerance_of
 from graphc.checking.interpreter import evaluate_node
 from graphc.checking.partial_results import SUBTRACTED, open_places
 from graphc.checking.unexplained import unexplained
+from graphc.compiling.extraction import extract
 from graphc.debug.case import case_of, differs
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph
 from graphc.kernel import interp
 from graphc.lower.shifted_variance import SHARE
-from passes.graph.extraction import extract
 
 BIG = {"float32": 3e37, "float64": 1.5e307}
 ROOT = {"float32": 1e19, "float64": 1e154}

@@ -13,12 +13,12 @@ from graphc.base.target import Target
 from graphc.base.tuning.fusion import FUSION
 from graphc.codegen.math.calls import is_glue
 from graphc.compiling.compiler import levels_of
+from graphc.compiling.extraction import extract
 from graphc.kernel.ir import walk
 from graphc.kernel.statements.blocks import Reduce
 from graphc.kernel.statements.products import Contract
 from graphc.kernel.statements.scalars import Apply
 from graphc.runtime.jit import compile_object
-from passes.graph.extraction import extract
 
 FUNCTIONS = (
     gx.exp, gx.exp2, gx.expm1, gx.log, gx.log2, gx.log1p, gx.sin, gx.cos, gx.tan, gx.tanh,

@@ -107,7 +107,7 @@ def test_constants_for_other_machines_are_computed_here() -> None:
         y = x * table
     from graphc.base.options import Options
     from graphc.compiling.compiler import levels_of
-    from passes.graph.extraction import extract
+    from graphc.compiling.extraction import extract
 
     found = {}
     for name in ("x86-64-v2", "wasm32"):

@@ -19,9 +19,9 @@ from graphc.base.errors import GraphError, IndexRangeError
 from graphc.base.target import Target, host, named
 from graphc.codegen.math.calls import calls_of
 from graphc.codegen.native.plan_walker import emit_program
+from graphc.compiling.extraction import extract
 from graphc.ir.dtypes import ALL, DType, bool_, complex64, float32, int64, uint8
 from graphc.runtime.jit import compile_object
-from passes.graph.extraction import extract
 from passes.pipeline import PIPELINE, SHARED
 
 pytestmark = pytest.mark.check_mode

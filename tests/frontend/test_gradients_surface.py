@@ -13,11 +13,11 @@ from gradient_harness import close, run, scalars
 
 import graphc as gx
 from graphc.checking.interpreter import evaluate
+from graphc.compiling.extraction import extract
 from graphc.ir.builder import apply_node
 from graphc.ir.graph import Graph
 from graphc.ir.op import NotDifferentiable, lookup
 from passes.autodiff.reverse import reverse
-from passes.graph.extraction import extract
 
 pytestmark = pytest.mark.check_mode
 

@@ -38,6 +38,7 @@ from graphc.codegen.native.host_call import emit_host_call
 from graphc.codegen.native.plan_walker import KernelModule, emit_walker
 from graphc.codegen.native.python_entry import emit_entry
 from graphc.compiling.compiler import levels_of
+from graphc.compiling.extraction import Extraction, extract
 from graphc.frontend.structure import leaves
 from graphc.ir.dtypes import COMPUTED
 from graphc.ir.effect import Effect
@@ -47,7 +48,6 @@ from graphc.kernel.scalar import PRIMITIVES
 from graphc.plan.ir import Plan
 from graphc.plan.printer import print_plan
 from graphc.runtime.interrupt import handler_module
-from passes.graph.extraction import Extraction, extract
 
 Texts = dict[str, str]
 

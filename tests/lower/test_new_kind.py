@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import graphc as gx
+from graphc.compiling.extraction import extract
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.graph import Graph
@@ -20,7 +21,6 @@ from graphc.lower import fused_node
 from graphc.lower.launch_fission import Series, series_of
 from graphc.lower.region import Slices, open_loops, open_region
 from passes.fusion.fusion import fusion
-from passes.graph.extraction import extract
 from passes.infra.base import PassContext
 
 

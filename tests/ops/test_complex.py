@@ -355,9 +355,9 @@ def test_double_precision_has_no_place_in_safetensors(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("dtype", COMPLEX, ids=str)
 def test_text_keeps_every_bit(dtype: DType) -> None:
+    from graphc.compiling.extraction import extract
     from graphc.ir.text.parser import parse_graph
     from graphc.ir.text.printer import print_graph
-    from passes.graph.extraction import extract
 
     special = specials(dtype.numpy)[:8]
     with gx.Graph() as graph:

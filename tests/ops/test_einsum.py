@@ -10,9 +10,9 @@ import pytest
 from slow_parameters import slow_unless
 
 import graphc as gx
+from graphc.compiling.extraction import extract
 from graphc.ops.linalg.contraction_order import EXACT, contraction_order
 from passes.graph.decompose import decompose
-from passes.graph.extraction import extract
 from passes.infra.base import PassContext
 
 pytestmark = pytest.mark.check_mode

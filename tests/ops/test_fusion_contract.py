@@ -10,10 +10,10 @@ import pytest
 
 import graphc as gx
 from graphc.base.errors import VerifyError
+from graphc.compiling.extraction import extract
 from graphc.ir.graph import Graph
 from graphc.ops.fused import fused_op
 from graphc.ops.fusion_contract import form_of
-from passes.graph.extraction import extract
 
 Build = Callable[..., Any]
 

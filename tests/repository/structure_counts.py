@@ -164,7 +164,7 @@ def entries(package: str) -> tuple[str, ...]:
         sorted(
             path.name
             for path in (ROOT / package).iterdir()
-            if not path.name.startswith("__") and (path.is_dir() or path.suffix == ".py")
+            if not path.name.startswith("__") and (path.suffix == ".py" or any(path.rglob("*.py")))
         )
     )
 

@@ -98,8 +98,8 @@ def run_script(text: str, **options: Any) -> subprocess.CompletedProcess[str]:
         import os, signal, sys, threading, time
         import numpy as np
         import graphc as gx
-        from graphc.base.tuning.tasks import Tasks
-        Tasks.serial_work = Tasks.task_work = 1
+        from graphc.base.tuning.tasks import TaskTuning
+        TaskTuning.serial_work = TaskTuning.task_work = 1
 
         def program(trips, threads=3, size=640):
             with gx.Graph() as graph:

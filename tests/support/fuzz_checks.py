@@ -24,10 +24,10 @@ from graphc.base.options import FAST_MATH
 from graphc.base.tuning.fusion import FusionTuning, MemoryTuning
 from graphc.base.tuning.sharing import SharingTuning
 from graphc.checking.interpreter import bind_dims, evaluate, evaluate_node
+from graphc.compiling.extraction import extract
 from graphc.ir.dims.expressions import compare
 from graphc.ir.graph import Graph
 from graphc.ops.control import demand_op
-from passes.graph.extraction import extract
 from passes.pipeline import PIPELINE
 
 PLAIN = gx.Options(numerics="strict", fuel=0)

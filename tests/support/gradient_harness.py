@@ -9,8 +9,8 @@ import numpy as np
 
 import graphc as gx
 from graphc.checking.interpreter import evaluate
+from graphc.compiling.extraction import extract
 from graphc.frontend.structure import leaves, rebuild
-from passes.graph.extraction import extract
 
 
 def run(fetches: Any, feeds: Mapping[Any, Any] | None = None) -> Any:

@@ -49,7 +49,7 @@ from tools import child_environment
 import graphc as gx
 from graphc.base.source import Location
 from graphc.checking.interpreter import evaluate
-from passes.graph.extraction import extract
+from graphc.compiling.extraction import extract
 
 RUNS = 8
 """Runs of a program."""

@@ -24,6 +24,7 @@ from graphc.base.options import Options
 from graphc.base.target import Target
 from graphc.codegen.native.plan_walker import emit_walker
 from graphc.compiling.compiler import levels_of
+from graphc.compiling.extraction import extract
 from graphc.ir.dims.expressions import evaluate
 from graphc.plan.abi import (
     CUT_FIELDS,
@@ -42,7 +43,6 @@ from graphc.plan.tables import tables_of
 from graphc.runtime.address import aligned_empty
 from graphc.runtime.binding import Binder
 from graphc.runtime.jit import compile_object
-from passes.graph.extraction import extract
 
 THREADS = 3
 """How many run what is split, where there are threads: every such launch, however small."""

@@ -15,7 +15,7 @@ from random_operations import STEPS, Maker, Step, joining, unary
 from random_programs import Program
 
 import graphc as gx
-from passes.graph.extraction import extract
+from graphc.compiling.extraction import extract
 
 Made = tuple[Any, tuple[int, ...]]
 

@@ -134,22 +134,25 @@ def test_random_numbers(name: str, model: Any) -> None:
 
 
 LINALG = {"solve": 2, "solve_triangular": 2, "tensordot": 2, "vecdot": 2, "outer": 2, "cross": 2,
-          "matmul": 2, "lstsq": 2, "matrix_power": 1}  # fmt: skip
+          "matmul": 2, "lstsq": 2, "matrix_power": 1, "khatri_rao": 2, "cho_solve": 2}  # fmt: skip
 """How many tensors functions of linear algebra need, where it is not one."""
 
 
 @pytest.mark.parametrize("name", [n for n in gx.linalg.__all__ if n != "LinAlgError"])
 def test_linear_algebra(name: str) -> None:
     function, square = getattr(gx.linalg, name), gx.placeholder((3, 3))
-    count = LINALG.get(name, 1)
+    required: list[Any] = [square] * LINALG.get(name, 1)
     if name == "multi_dot":
-        square = [square, square]
-    further = [2] if name == "matrix_power" else []
-    judged(name, lambda: function(*[square] * count, *further))
+        required = [[square, square]]
+    elif name == "cho_solve":
+        required[0] = square, True
+    elif name == "matrix_power":
+        required += [2]
+    judged(name, lambda: function(*required))
     for junk in JUNK:
         for position, parameter in enumerate(inspect.signature(function).parameters):
             label = f"{name}, {parameter}: {junk!r}"
-            given = [*[square] * count, *further]
+            given = [*required]
             if position < len(given):
                 given[position] = junk
                 judged(label, lambda given=given: function(*given))

@@ -26,9 +26,9 @@ from graphc.checking.audit.run import Pair, ShadowRun
 from graphc.checking.audit.shadow import Doubles, DoubleShadow, Shadow
 from graphc.compiling.compiled import Compiled
 from graphc.compiling.compiler import compile_graph
+from graphc.compiling.extraction import Extraction
 from graphc.ir.attributes import Array
 from graphc.ir.dtypes import dtype, floating
-from passes.graph.extraction import Extraction
 from passes.infra.base import Decision
 from passes.pipeline import INEXACT
 

@@ -15,6 +15,7 @@ from graphc.base.options import Options
 from graphc.base.target import Target
 from graphc.checking.interpreter import resolve
 from graphc.compiling.compiler import compile_graph
+from graphc.compiling.extraction import Extraction
 from graphc.ir.attributes import Array
 from graphc.ir.dims.expressions import DimExpr
 from graphc.ir.equal import Structure, structure
@@ -22,7 +23,6 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
 from graphc.ops.source import constant_op
 from graphc.runtime.program import Program
-from passes.graph.extraction import Extraction
 
 PART_NODES = 96
 PART_BYTES = 64 << 20

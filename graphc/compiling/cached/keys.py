@@ -17,12 +17,12 @@ from graphc.base.errors import UnsupportedError
 from graphc.base.options import Options
 from graphc.base.source import LOADED_NANOSECONDS, PACKAGE_ROOTS, Location
 from graphc.base.target import Target
+from graphc.compiling.extraction import Extraction
 from graphc.ir.equal import structural_hash
 from graphc.ir.graph import Graph
 from graphc.ir.op import is_own
 from graphc.ir.value import names_of
 from graphc.runtime.jit import realm_of
-from passes.graph.extraction import Extraction
 
 _SHOWING = ("verify", "check", "shuffle_seed", "dump", "fuel", "decisions", "time", "html")
 """Options under which the passes are to be seen at work."""

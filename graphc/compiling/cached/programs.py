@@ -16,10 +16,10 @@ from graphc.base.tuning.running import RUNNING
 from graphc.compiling.cached.entries import content_of, loaded_from
 from graphc.compiling.cached.keys import Labels, program_key, program_realm, refused, shows_passes
 from graphc.compiling.compiled import Compiled, Levels, uncollected
+from graphc.compiling.extraction import Extraction
 from graphc.compiling.tiers import MOST_BASELINE_BYTES, Poll, Tiers
 from graphc.runtime.cache import Cache, cache_of, caching
 from graphc.runtime.program import Program
-from passes.graph.extraction import Extraction
 
 
 def compiled_program(extraction: Extraction, options: Options, target: Target) -> Tiers:

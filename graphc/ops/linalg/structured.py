@@ -162,7 +162,16 @@ def cho_solve(c_and_lower: Any, b: Any) -> Value:
     Args:
         c_and_lower: what ``cho_factor`` gave.
         b: a vector [n], or matrices [*C, n, m].
+
+    Raises:
+        ShapeError: for what is no pair, and for sizes that do not fit.
     """
+    if not isinstance(c_and_lower, (tuple, list)) or len(c_and_lower) != 2:
+        raise ShapeError(
+            f"cho_solve by {shown(c_and_lower)}",
+            where=caller(),
+            hint="give what cho_factor gave: the factor, and whether it is the lower one",
+        )
     c, lower = c_and_lower
     is_lower = switch(lower, "lower")
     half = solve_triangular(c, b, trans=0 if is_lower else 2, lower=is_lower)

@@ -139,6 +139,9 @@ def sample(op: OpDef, seed: int) -> tuple[list[Any], dict[str, Any]]:
     return operands, dict(attrs)
 
 
+WITH_TABLES = {"fft", "rfft", "irfft"}
+"""What takes a table, and gives NaN for any other."""
+
 UP_TO_A_PHASE = {"complex_eigh", "complex_svd"}
 """What gives vectors whose phase is LAPACK's choice: differences tell nothing of these, and their
 projections are looked at in the tests of linear algebra. The first result is determined."""
@@ -150,7 +153,11 @@ def test_both_modes_agree_with_finite_differences(op: OpDef, seed: int) -> None:
     operands, attrs = sample(op, seed)
     inputs = [gx.placeholder(array.shape, array.dtype.name) for array in operands]
     outputs = [value for value in apply_node(op, inputs, attrs).outputs if value.dtype.is_float]
-    floats = [place for place, value in enumerate(inputs) if value.dtype.is_float]
+    fixed = getattr(op.derivative, "fixed", ())
+    floats = [
+        place for place, value in enumerate(inputs)
+        if value.dtype.is_float and (place not in fixed or op.name not in WITH_TABLES)
+    ]
     xs = [inputs[place] for place in floats]
     if not outputs or attrs.get("dtype", float64) is not float64:
         pytest.skip("the example is of a discrete conversion, or a narrow one")

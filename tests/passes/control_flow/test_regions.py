@@ -14,9 +14,9 @@ from effort import assert_linear
 import graphc as gx
 from graphc.base.options import Options
 from graphc.checking.interpreter import evaluate
+from graphc.compiling.extraction import extract
 from graphc.ir.text.parser import parse_graph
 from passes.control_flow.known_branches import PARTS
-from passes.graph.extraction import extract
 from passes.infra.base import PassContext
 from passes.infra.manager import run_pipeline
 from passes.pipeline import PIPELINE

@@ -11,8 +11,8 @@ from check import check_pass
 
 import graphc as gx
 from graphc.base.options import Options
+from graphc.compiling.extraction import extract
 from graphc.ir.graph import Graph
-from passes.graph.extraction import extract
 from passes.graph.fold_scales_into_weights import fold_scales_into_weights
 from passes.infra.base import PassContext
 from passes.infra.manager import run_pipeline

@@ -161,7 +161,7 @@ def test_panels_of_another_target_are_refused() -> None:
         x = gx.placeholder((4, 16))
         y = x @ np.ones((16, 200), np.float32)
     from graphc.base.options import Options
-    from passes.graph.extraction import extract
+    from graphc.compiling.extraction import extract
     from passes.graph.layout import layout
     from passes.infra.base import PassContext
     from passes.infra.manager import run_pipeline

@@ -13,11 +13,11 @@ from check import check_pass
 import graphc as gx
 from graphc.base.options import Options
 from graphc.checking.interpreter import evaluate
+from graphc.compiling.extraction import extract
 from graphc.ir.graph import Graph
 from passes.graph.canonicalize import canonicalize
 from passes.graph.dce import dce
 from passes.graph.decompose import decompose
-from passes.graph.extraction import extract
 from passes.graph.matmul_chains import LONGEST, matmul_chains
 from passes.graph.shapes import shapes
 from passes.infra.base import PassContext

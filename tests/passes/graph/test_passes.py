@@ -11,13 +11,13 @@ from check import check_pass
 from effort import assert_linear
 
 import graphc as gx
+from graphc.compiling.extraction import extract
 from graphc.ir.graph import Graph
 from graphc.ir.text.parser import parse_graph
 from passes.graph.canonicalize import canonicalize
 from passes.graph.cse import cse
 from passes.graph.dce import dce
 from passes.graph.decompose import decompose, is_core
-from passes.graph.extraction import extract
 from passes.graph.fold import SMALL_BYTES, fold
 from passes.graph.simplify import simplify
 from passes.infra.base import PassContext, PassFunction

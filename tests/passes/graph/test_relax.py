@@ -11,12 +11,12 @@ import graphc as gx
 from graphc.base.options import Options
 from graphc.base.target import Target, host, named
 from graphc.checking.interpreter import evaluate
+from graphc.compiling.extraction import extract
 from graphc.ir.builder import apply
 from graphc.ir.graph import Graph
 from graphc.ir.op import lookup
 from graphc.ops.pointwise.fast import APPROXIMATE
 from graphc.session.executable import Executable
-from passes.graph.extraction import extract
 from passes.graph.relax import relax
 from passes.infra.base import PassContext
 

@@ -13,11 +13,11 @@ import graphc as gx
 from graphc.base.errors import GraphError, VerifyError
 from graphc.base.options import Options
 from graphc.checking.interpreter import evaluate
+from graphc.compiling.extraction import extract
 from graphc.ir.graph import Graph
 from passes.graph.cse import cse
 from passes.graph.dce import dce
 from passes.graph.decompose import decompose, is_core
-from passes.graph.extraction import extract
 from passes.graph.simplify import simplify
 from passes.infra.base import PassContext
 from passes.infra.manager import Before, Needs, Step, check_order, print_times, run_pipeline

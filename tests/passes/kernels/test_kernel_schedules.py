@@ -13,10 +13,10 @@ import graphc as gx
 from graphc.base.errors import ParseError, VerifyError
 from graphc.base.target import Target, named
 from graphc.compiling.compiler import levels_of
+from graphc.compiling.extraction import extract
 from graphc.kernel.parser import parse_kernel
 from graphc.kernel.printer import print_kernel, print_statements
 from graphc.kernel.verify import verify_kernel
-from passes.graph.extraction import extract
 from passes.kernels.explained import schedule_lines
 from passes.kernels.pipeline import names, scheduled
 

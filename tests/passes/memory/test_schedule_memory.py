@@ -12,10 +12,10 @@ import pytest
 
 import graphc as gx
 from graphc.base.target import host
+from graphc.compiling.extraction import extract
 from graphc.ir.graph import Graph
 from graphc.ir.verify import verify
 from graphc.plan.ir import Launch, Plan
-from passes.graph.extraction import extract
 from passes.graph.schedule import peak_bytes, schedule
 from passes.infra.base import PassContext
 from passes.plan.in_place import inplace_groups

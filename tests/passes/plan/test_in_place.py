@@ -352,7 +352,7 @@ def test_ordering_updates_is_linear() -> None:
         for _ in range(20_000):
             value = value + start
         step = start.assign(value)
-    from passes.graph.extraction import extract
+    from graphc.compiling.extraction import extract
 
     extraction = extract(recorder, [], [step])
     context = PassContext(renewed=extraction.renewed)

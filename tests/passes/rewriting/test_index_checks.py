@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import graphc as gx
-from passes.graph.extraction import extract
+from graphc.compiling.extraction import extract
 from passes.graph.simplify import simplify
 from passes.infra.base import PassContext
 

@@ -13,6 +13,7 @@ from graphc.base.errors import VerifyError
 from graphc.base.options import Options
 from graphc.checking.interpreter import evaluate
 from graphc.checking.samples import specials
+from graphc.compiling.extraction import extract
 from graphc.ir.dtypes import INTEGERS, DType, float32, int32
 from graphc.ir.graph import Graph
 from graphc.ir.surface import surface_function
@@ -20,7 +21,6 @@ from graphc.ops.creation import zeros_like
 from graphc.ops.move.shape import transpose
 from graphc.ops.pointwise.math import exp
 from passes.graph.dce import dce
-from passes.graph.extraction import extract
 from passes.graph.simplify import simplify
 from passes.infra.base import PassContext
 from passes.rewriting.pattern import Rule, record, rule

@@ -15,13 +15,13 @@ from graphc.base.errors import VerifyError
 from graphc.base.options import Options
 from graphc.checking.interpreter import evaluate
 from graphc.checking.samples import specials
+from graphc.compiling.extraction import extract
 from graphc.ir.dtypes import ALL, NARROW_FLOATS, DType, float32, float64
 from graphc.ir.graph import Graph
 from graphc.ir.surface import surface_function
 from passes.graph.canonicalize import canonicalize
 from passes.graph.cse import cse
 from passes.graph.dce import dce
-from passes.graph.extraction import extract
 from passes.graph.fold import fold
 from passes.graph.simplify import simplify
 from passes.infra.base import PassContext

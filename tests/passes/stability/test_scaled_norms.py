@@ -11,8 +11,8 @@ from mpmath import mp
 from slow_parameters import slow_unless
 
 import graphc as gx
+from graphc.compiling.extraction import extract
 from graphc.ir.verify import verify
-from passes.graph.extraction import extract
 from passes.infra.base import PassContext
 from passes.stability.scaled_norms import NAME, scale_roots
 from passes.stability.stabilize import stabilize

@@ -13,11 +13,11 @@ from check import check_pass, same_meaning
 import graphc as gx
 from graphc.base.options import Options
 from graphc.checking.interpreter import evaluate
+from graphc.compiling.extraction import extract
 from graphc.ir.graph import Graph
 from passes.graph.canonicalize import canonicalize
 from passes.graph.cse import cse
 from passes.graph.dce import dce
-from passes.graph.extraction import extract
 from passes.graph.fold import fold
 from passes.graph.simplify import simplify
 from passes.infra.base import PassContext

@@ -308,7 +308,7 @@ def required(
 def demanded(nodes: Sequence[Node], outputs: Sequence[Value], must: set[Value]) -> list[Node]:
     """What may fail on the way to values that must be computed, where no output is made from it,
     and a node that reads its results."""
-    checking = [n for n in nodes if (n.may_fail or n.regions) and may_fail_within(n)]
+    checking = [n for n in nodes if n.may_fail_within]
     if not checking:
         return []
     unread = [more for node in checking if (more := checks_of_unread(node))]
@@ -320,7 +320,7 @@ def demanded(nodes: Sequence[Node], outputs: Sequence[Value], must: set[Value]) 
             read.update(node.inputs)
         elif must.isdisjoint(node.outputs):
             continue
-        elif may_fail_within(node):
+        elif node.may_fail_within:
             found.append([value for value in node.outputs if value in must])
             read.update(node.inputs)
         else:
@@ -329,13 +329,6 @@ def demanded(nodes: Sequence[Node], outputs: Sequence[Value], must: set[Value]) 
         return []
     read_all = make_node(demand_op, [*chain(*reversed(found))], {}, (), place)
     return [*chain(*unread), read_all]
-
-
-def may_fail_within(node: Node) -> bool:
-    """Whether the node may raise an error when it runs, or one of its regions."""
-    if node.may_fail or not node.regions:
-        return node.may_fail
-    return any(inner.may_fail for region in node.regions for inner in region.walk())
 
 
 def _telling_guards(
