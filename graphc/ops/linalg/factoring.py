@@ -35,6 +35,7 @@ from graphc.ops.linalg.matrices import (
     product,
     refuse,
     require_matrices,
+    rows_and_columns,
     squares,
     symmetric,
 )
@@ -224,9 +225,7 @@ complex_lu_op = register(
         infer=_complex_lu_type,
         reference=_complex_lu_reference,
         derivative=of_pairs(_lu_jvp, _lu_vjp, (True, False, False)),
-        lowering=Native(
-            "complex_lu", (2, 2, 2, 2, 1, 0), lambda inputs, attrs: inputs[0].shape[-2:]
-        ),
+        lowering=Native("complex_lu", (2, 2, 2, 2, 1, 0), rows_and_columns),
         numerics="R",
         any_precision=True,
         domain=Domain(FLOATS, example=_complex_lu_example),
@@ -250,7 +249,7 @@ lu_op = register(
         infer=_lu_type,
         reference=_lu_reference,
         derivative=Custom(_lu_jvp, _lu_vjp),
-        lowering=Native("lu", (2, 2, 1, 0), lambda inputs, attrs: inputs[0].shape[-2:]),
+        lowering=Native("lu", (2, 2, 1, 0), rows_and_columns),
         numerics="R",
         any_precision=True,
         of_complex=_of_both_parts,

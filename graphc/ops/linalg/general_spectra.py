@@ -16,7 +16,6 @@ from graphc.base.errors import DTypeError
 from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply_all
-from graphc.ir.dims.expressions import Dim
 from graphc.ir.dtypes import FLOATS, DType
 from graphc.ir.lowering import Native
 from graphc.ir.op import Custom, Domain, OpDef, register
@@ -25,9 +24,18 @@ from graphc.ir.types import TensorType
 from graphc.ir.value import Value
 from graphc.kernel.routines import lapack as meaning
 from graphc.ops.complex.parts import halves, joined
-from graphc.ops.linalg.matrices import product, refuse, require_matrices, squares
+from graphc.ops.linalg.matrices import (
+    adjoint,
+    conjugate,
+    diagonal_matrix,
+    product,
+    reciprocal_gaps,
+    refuse,
+    require_matrices,
+    rows_and_columns,
+    squares,
+)
 from graphc.ops.linalg.systems import inv
-from graphc.ops.move.rolling import matrix_transpose
 from graphc.ops.move.shape import expand_dims
 from graphc.ops.move.triangles import diagonal
 from graphc.ops.pointwise.logic import equal
@@ -60,18 +68,6 @@ def _values_reference(a: Any) -> Any:
     re, im, _, _, info = meaning.each(lambda matrix: meaning.eig(matrix, False), a)
     refuse(info, "eigvals", meaning.NO_EIGENVALUES)
     return re, im
-
-
-def _gaps(values: Value) -> Value:
-    """1 / (w[j] − w[i]) off the diagonal, 0 on it."""
-    ones = surface_function("eye")(values.shape[-1], dtype=values.dtype)
-    result: Value = 1.0 / (expand_dims(values, -2) - expand_dims(values, -1) + ones) - ones
-    return result
-
-
-def _adjoint(value: Value) -> Value:
-    result: Value = surface_function("conj")(matrix_transpose(value))
-    return result
 
 
 def _largest(vectors: Value) -> tuple[Value, Value]:
@@ -118,7 +114,7 @@ def _eig_jvp(
         return None, None, None, None
     values, vectors = joined(*outputs[:2]), joined(*outputs[2:])
     inner = _in_basis(tangent, vectors)
-    change = _normed(vectors, product(vectors, _gaps(values) * inner))
+    change = _normed(vectors, product(vectors, reciprocal_gaps(values) * inner))
     return *halves(diagonal(inner, 0, -2, -1)), *halves(change)
 
 
@@ -132,12 +128,11 @@ def _eig_vjp(
     of_values, of_vectors = _both(cotangents[:2]), _both(cotangents[2:])
     inner = None
     if of_values is not None:
-        ones = surface_function("eye")(vectors.shape[-1], dtype=vectors.dtype)
-        inner = expand_dims(of_values, -2) * ones
+        inner = diagonal_matrix(of_values)
     if of_vectors is not None:
-        turned = product(_adjoint(vectors), _normed_back(vectors, of_vectors))
-        turned = surface_function("conj")(_gaps(values)) * turned
-        inner = turned if inner is None else inner + turned
+        projected = product(adjoint(vectors), _normed_back(vectors, of_vectors))
+        further = conjugate(reciprocal_gaps(values)) * projected
+        inner = further if inner is None else inner + further
     return (None if inner is None else _out_of_basis(inner, vectors),)
 
 
@@ -157,7 +152,7 @@ def _in_basis(tangent: Value, vectors: Value) -> Value:
 
 def _out_of_basis(inner: Value, vectors: Value) -> Value:
     """Re(V⁻ᴴ M Vᴴ)"""
-    whole = product(product(_adjoint(inv(vectors)), inner), _adjoint(vectors))
+    whole = product(product(adjoint(inv(vectors)), inner), adjoint(vectors))
     return halves(whole)[0]
 
 
@@ -187,8 +182,7 @@ def _values_vjp(
     if of_values is None:
         return (None,)
     vectors = _vectors(inputs[0])
-    ones = surface_function("eye")(vectors.shape[-1], dtype=vectors.dtype)
-    return (_out_of_basis(expand_dims(of_values, -2) * ones, vectors),)
+    return (_out_of_basis(diagonal_matrix(of_values), vectors),)
 
 
 def _example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
@@ -201,10 +195,6 @@ def _example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[str, Any]]:
     return [a.astype(element.numpy)], {}
 
 
-def _twice(inputs: Sequence[TensorType], attrs: Attributes) -> Sequence[Dim]:
-    return inputs[0].shape[-2:]
-
-
 eig_op = register(
     OpDef(
         name="eig",
@@ -213,7 +203,7 @@ eig_op = register(
         infer=_eig_type,
         reference=_eig_reference,
         derivative=Custom(_eig_jvp, _eig_vjp),
-        lowering=Native("eig", (2, 1, 1, 2, 2), _twice),
+        lowering=Native("eig", (2, 1, 1, 2, 2), rows_and_columns),
         numerics="R",
         may_fail=True,
         domain=Domain(FLOATS, example=_example),
@@ -226,7 +216,7 @@ eigvals_op = register(
         infer=_values_type,
         reference=_values_reference,
         derivative=Custom(_values_jvp, _values_vjp),
-        lowering=Native("eigvals", (2, 1, 1), _twice),
+        lowering=Native("eigvals", (2, 1, 1), rows_and_columns),
         numerics="R",
         may_fail=True,
         domain=Domain(FLOATS, example=_example),

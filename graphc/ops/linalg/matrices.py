@@ -12,7 +12,8 @@ import numpy as np
 
 from graphc.base.errors import DTypeError, LinAlgError, ShapeError
 from graphc.base.source import caller
-from graphc.ir.dims.expressions import equal
+from graphc.ir.attributes import Attributes
+from graphc.ir.dims.expressions import Dim, equal
 from graphc.ir.dtypes import FLOATS, DType
 from graphc.ir.surface import surface_function
 from graphc.ir.types import TensorType
@@ -137,7 +138,18 @@ def reciprocals(gaps: Value) -> Value:
     return result
 
 
+def reciprocal_gaps(values: Value) -> Value:
+    """1 / (w[j] − w[i]) off the diagonal, 0 on it."""
+    return reciprocals(expand_dims(values, -2) - expand_dims(values, -1))
+
+
+def rows_and_columns(inputs: Sequence[TensorType], attrs: Attributes) -> Sequence[Dim]:
+    """What a native routine is told of the matrices of the first operand."""
+    return inputs[0].shape[-2:]
+
+
 def diagonal_matrix(values: Value) -> Value:
+    """Square matrices with these diagonals, and 0 elsewhere."""
     ones = surface_function("eye")(values.shape[-1], dtype=values.dtype)
     result: Value = expand_dims(values, -1) * ones
     return result

@@ -42,6 +42,7 @@ from graphc.ops.linalg.matrices import (
     reciprocals,
     refuse,
     require_matrices,
+    rows_and_columns,
 )
 from graphc.ops.move.rolling import matrix_transpose
 from graphc.ops.move.shape import expand_dims
@@ -277,7 +278,7 @@ svdvals_op = register(
         infer=_svdvals_type,
         reference=_svdvals_reference,
         derivative=of_one_input(_svdvals_jvp, _svdvals_vjp),
-        lowering=Native("svdvals", (2, 1), lambda inputs, attrs: inputs[0].shape[-2:]),
+        lowering=Native("svdvals", (2, 1), rows_and_columns),
         numerics="R",
         may_fail=True,
         of_complex=complex_singular_values,

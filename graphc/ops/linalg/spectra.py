@@ -17,7 +17,6 @@ from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply, apply_all
-from graphc.ir.dims.expressions import Dim
 from graphc.ir.dtypes import FLOATS, DType
 from graphc.ir.lowering import Native
 from graphc.ir.op import Custom, Domain, OpDef, register
@@ -37,9 +36,10 @@ from graphc.ops.linalg.matrices import (
     parts_type,
     product,
     real_diagonal,
-    reciprocals,
+    reciprocal_gaps,
     refuse,
     require_matrices,
+    rows_and_columns,
     squares,
     symmetric,
 )
@@ -77,11 +77,6 @@ def _values_reference(a: Any) -> Any:
     return values
 
 
-def _gaps(values: Value) -> Value:
-    """1 / (w[j] − w[i]) off the diagonal, 0 on it."""
-    return reciprocals(expand_dims(values, -2) - expand_dims(values, -1))
-
-
 def _eigh_jvp(
     tangents: Sequence[Value | None],
     inputs: Sequence[Value],
@@ -94,7 +89,7 @@ def _eigh_jvp(
         return None, None
     values, vectors = outputs
     inner = _in_basis(vectors, tangent)
-    return real_diagonal(inner), product(vectors, _gaps(values) * inner)
+    return real_diagonal(inner), product(vectors, reciprocal_gaps(values) * inner)
 
 
 def _eigh_vjp(
@@ -109,7 +104,7 @@ def _eigh_vjp(
     across = conjugate(vectors)
     moved = None if of_values is None else across * expand_dims(of_values, -2)
     if of_vectors is not None:
-        turn = _gaps(values) * product(matrix_transpose(vectors), of_vectors)
+        turn = reciprocal_gaps(values) * product(matrix_transpose(vectors), of_vectors)
         turned = product(across, turn)
         moved = turned if moved is None else moved + turned
     return (None if moved is None else _out_of_basis(vectors, moved),)
@@ -145,10 +140,6 @@ def _symmetric_example(rng: Any, element: DType) -> tuple[Sequence[Any], dict[st
     return [whole.astype(element.numpy)], {}
 
 
-def _twice(inputs: Sequence[TensorType], attrs: Attributes) -> Sequence[Dim]:
-    return inputs[0].shape[-2:]
-
-
 def _complex_type(inputs: Sequence[TensorType], attrs: Attributes) -> list[TensorType]:
     part = parts_type(inputs, "eigh", square=True)
     return [*_eigh_type([part], attrs), part]
@@ -172,7 +163,7 @@ complex_eigh_op = register(
         infer=_complex_type,
         reference=_complex_reference,
         derivative=of_pairs(_eigh_jvp, _eigh_vjp, (False, True)),
-        lowering=Native("complex_eigh", (2, 2, 1, 2, 2), _twice),
+        lowering=Native("complex_eigh", (2, 2, 1, 2, 2), rows_and_columns),
         numerics="R",
         may_fail=True,
         domain=Domain(FLOATS, example=_complex_example),
@@ -195,7 +186,7 @@ eigh_op = register(
         infer=_eigh_type,
         reference=_eigh_reference,
         derivative=Custom(_eigh_jvp, _eigh_vjp),
-        lowering=Native("eigh", (2, 1, 2), _twice),
+        lowering=Native("eigh", (2, 1, 2), rows_and_columns),
         numerics="R",
         may_fail=True,
         of_complex=_of_both_parts,
@@ -209,7 +200,7 @@ eigvalsh_op = register(
         infer=_values_type,
         reference=_values_reference,
         derivative=of_one_input(_values_jvp, _values_vjp),
-        lowering=Native("eigvalsh", (2, 1), _twice),
+        lowering=Native("eigvalsh", (2, 1), rows_and_columns),
         numerics="R",
         may_fail=True,
         of_complex=complex_eigenvalues,
