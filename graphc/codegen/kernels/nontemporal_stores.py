@@ -216,7 +216,7 @@ def element_at(
 def emit_contiguous(
     e: FunctionEmitter, value: Reg, pointer: Reg, align: int, streams: Reg | None
 ) -> None:
-    """A vector of neighbours, written past the caches where that condition holds."""
+    """A contiguous vector store, non-temporal where the condition of the stream holds."""
     lines = min(LINE, value.type.lanes * align)
     if streams is None:
         e.store(value, pointer, align)

@@ -116,7 +116,7 @@ def store_strided(k: KernelScope, store: Access, index: LinearLanes, stride: int
 
 
 def _place(k: KernelScope, access: Access, index: LinearLanes, offset: int) -> Reg:
-    """The address so many elements behind the first lane's."""
+    """The address ``offset`` elements behind that of the first lane."""
     base, element = k.pointer(access.buffer), storage(access.buffer.type.dtype)
     first = k.e.at(base, element, index.base)
     return k.e.at(first, element, offset) if offset else first
