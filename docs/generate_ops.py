@@ -193,14 +193,7 @@ def _others() -> Iterable[str]:
 
 def _optimisers() -> Iterable[str]:
     optim = importlib.import_module("graphc.optim")
-    names = [
-        name
-        for name, member in vars(optim).items()
-        if not name.startswith("_")
-        and getattr(member, "__module__", "") == optim.__name__
-        and (inspect.isclass(member) or name == "clip_by_global_norm")
-    ]
-    for name in sorted(names):
+    for name in sorted(optim.__all__):
         yield _entry(f"gx.optim.{name}", getattr(optim, name))
 
 

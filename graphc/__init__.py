@@ -109,16 +109,13 @@ def _storage_names() -> tuple[str, ...]:
 
 
 def _close_to(name: str) -> str:
-    """What to do instead of a name, or the known ones (those of optimisers, too) it may mean."""
+    """What to do instead of a name, or the known ones, of some modules too, that it may mean."""
     from graphc.base.elsewhere import instead_of
 
     spellings = {known: f"gx.{known}" for known in __dir__()}
-    optim = importlib.import_module("graphc.optim")
-    optimisers = optim.Optimizer.__subclasses__() + optim.Adam.__subclasses__()
-    for optimiser in (each.__name__ for each in optimisers):
-        spellings.setdefault(optimiser, f"gx.optim.{optimiser}")
-    for known in importlib.import_module("graphc.linalg").__all__:
-        spellings.setdefault(known, f"gx.linalg.{known}")
+    for module in ("optim", "linalg"):
+        for known in importlib.import_module(_MODULES[module]).__all__:
+            spellings.setdefault(known, f"gx.{module}.{known}")
     return instead_of(name, spellings)
 
 
