@@ -114,8 +114,8 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
     ("use gx.print, which prints when the graph runs", "Print"),
     ("use gx.check", "Assert assert_equal checkify chex"),
     ("use gx.host_call", "py_func py_function numpy_function pure_callback io_callback callback"),
-    ("use what is there: gx.optim.SGD, gx.optim.Adam, gx.optim.AdamW or gx.optim.RMSProp",
-     "Adagrad Adadelta Adamax NAdam RAdam LBFGS Rprop ASGD SparseAdam Lion Lamb Ftrl Nadam "
+    ("use one that there is, as gx.optim.SGD with momentum, or gx.optim.Adam",
+     "LBFGS Rprop ASGD SparseAdam Ftrl Yogi Novograd Sophia Muon Shampoo "
      "GradientDescentOptimizer AdamOptimizer MomentumOptimizer"),
     ("feed the rate: gx.optim.Adam(gx.placeholder(())) takes a new one at each run",
      "lr_scheduler StepLR CosineAnnealingLR exponential_decay ReduceLROnPlateau"),

@@ -7,17 +7,26 @@ at zero. Invariant: nothing is defined here.
 """
 
 from graphc.frontend.parameters import trainable_variables
-from graphc.optim.adaptive import Adam, AdamW, RMSProp
+from graphc.optim.adam import Adam, Adamax, AdamW, AMSGrad, NAdam, RAdam
+from graphc.optim.adaptive import Adadelta, Adagrad, RMSProp
 from graphc.optim.clipping import clip_by_global_norm
-from graphc.optim.first_order import SGD
-from graphc.optim.steps import Optimizer
+from graphc.optim.first_order import SGD, Lion, SignSGD
+from graphc.optim.optimizer import Optimizer
 
 __all__ = [
     "SGD",
+    "AMSGrad",
+    "Adadelta",
+    "Adagrad",
     "Adam",
     "AdamW",
+    "Adamax",
+    "Lion",
+    "NAdam",
     "Optimizer",
+    "RAdam",
     "RMSProp",
+    "SignSGD",
     "clip_by_global_norm",
     "trainable_variables",
 ]

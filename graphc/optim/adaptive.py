@@ -1,29 +1,114 @@
-"""Optimisers that scale each element of a gradient by a running size of it."""
+"""Optimisers that scale each element of a gradient by the size of those before it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from graphc.base.errors import GraphError
-from graphc.base.source import caller
-from graphc.base.words import shown
-from graphc.ir.dtypes import float64
 from graphc.ir.value import Value
-from graphc.ops.arguments import items_of, number
-from graphc.ops.convert import converted
-from graphc.ops.pointwise.arithmetic import power, sqrt
+from graphc.ops.pointwise.arithmetic import sqrt
 from graphc.ops.pointwise.rounding import maximum as larger
+from graphc.optim.optimizer import Optimizer
 from graphc.optim.steps import (
-    Number,
-    Optimizer,
+    Mask,
     Parameter,
+    Rate,
     Rule,
     Step,
     check_least,
+    check_mask,
     check_rate,
-    rate_of,
+    check_share,
 )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Adagrad(Optimizer):
+    """Gradient descent scaled by the root of all squares so far (Duchi, Hazan and Singer, 2011).
+
+        g = g + λ p
+        s ← s + g²
+        p ← p − η g / (√s + ε)
+
+    Args:
+        learning_rate: η, a number, a scalar value or a schedule.
+        epsilon: ε.
+        weight_decay: λ.
+        initial: what the sum s starts at.
+        mask: the parameters that decay, as a list or a test; None for all.
+    """
+
+    learning_rate: Rate = 0.01
+    epsilon: float = 1e-10
+    weight_decay: float = 0.0
+    initial: float = 0.0
+    mask: Mask = None
+
+    def __post_init__(self) -> None:
+        check_rate(self.learning_rate)
+        check_least(
+            0, epsilon=self.epsilon, weight_decay=self.weight_decay, initial=self.initial
+        )
+        check_mask(self.mask)
+
+    def _rule(self, step: Step) -> Rule:
+        rate = step.rate(self.learning_rate)
+        epsilon = float(self.epsilon)
+
+        def update(parameter: Parameter, gradient: Value) -> Value:
+            slope = parameter.decayed(gradient, self.weight_decay, self.mask)
+            total = parameter.slot(
+                "sum_of_squares", lambda old: old + slope * slope, float(self.initial)
+            )
+            return parameter.value - parameter.scalar(rate) * (slope / (sqrt(total) + epsilon))
+
+        return update
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Adadelta(Optimizer):
+    """Steps as large as those before, by the running sizes of gradients and steps (Zeiler, 2012).
+
+        g = g + λ p
+        v ← ρ v + (1 − ρ) g²
+        d = √(u + ε) / √(v + ε) · g
+        u ← ρ u + (1 − ρ) d²
+        p ← p − η d
+
+    Args:
+        learning_rate: η, a number, a scalar value or a schedule.
+        rho: ρ, how much of the running means is kept, in [0, 1).
+        epsilon: ε.
+        weight_decay: λ.
+        mask: the parameters that decay, as a list or a test; None for all.
+    """
+
+    learning_rate: Rate = 1.0
+    rho: float = 0.9
+    epsilon: float = 1e-6
+    weight_decay: float = 0.0
+    mask: Mask = None
+
+    def __post_init__(self) -> None:
+        check_rate(self.learning_rate)
+        check_share(rho=self.rho)
+        check_least(0, epsilon=self.epsilon, weight_decay=self.weight_decay)
+        check_mask(self.mask)
+
+    def _rule(self, step: Step) -> Rule:
+        rate = step.rate(self.learning_rate)
+        rho, epsilon = float(self.rho), float(self.epsilon)
+
+        def update(parameter: Parameter, gradient: Value) -> Value:
+            slope = parameter.decayed(gradient, self.weight_decay, self.mask)
+            spread = parameter.slot(
+                "mean_square", lambda old: rho * old + (1 - rho) * (slope * slope)
+            )
+            steps = parameter.kept("mean_square_step")
+            move = sqrt(steps + epsilon) / sqrt(spread + epsilon) * slope
+            parameter.keep(steps, rho * steps + (1 - rho) * (move * move))
+            return parameter.value - parameter.scalar(rate) * move
+
+        return update
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,20 +125,22 @@ class RMSProp(Optimizer):
     rounding would make the root NaN.
 
     Args:
-        learning_rate: η, a number or a scalar value (a schedule).
+        learning_rate: η, a number, a scalar value or a schedule.
         alpha: α, how much of the running means is kept.
         epsilon: ε.
         momentum: μ.
         centered: divide by the deviation from the mean gradient instead.
         weight_decay: λ.
+        mask: the parameters that decay, as a list or a test; None for all.
     """
 
-    learning_rate: Number = 0.01
+    learning_rate: Rate = 0.01
     alpha: float = 0.99
     epsilon: float = 1e-8
     momentum: float = 0.0
     centered: bool = False
     weight_decay: float = 0.0
+    mask: Mask = None
 
     def __post_init__(self) -> None:
         check_rate(self.learning_rate)
@@ -64,13 +151,14 @@ class RMSProp(Optimizer):
             momentum=self.momentum,
             weight_decay=self.weight_decay,
         )
+        check_mask(self.mask)
 
     def _rule(self, step: Step) -> Rule:
-        rate = rate_of(self.learning_rate)
+        rate = step.rate(self.learning_rate)
         alpha, epsilon, momentum = float(self.alpha), float(self.epsilon), float(self.momentum)
 
         def update(parameter: Parameter, gradient: Value) -> Value:
-            slope = parameter.decayed(gradient, self.weight_decay)
+            slope = parameter.decayed(gradient, self.weight_decay, self.mask)
             spread = parameter.slot(
                 "mean_square", lambda old: alpha * old + (1 - alpha) * (slope * slope)
             )
@@ -86,85 +174,4 @@ class RMSProp(Optimizer):
         return update
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Adam(Optimizer):
-    """Adam (Kingma and Ba, 2015): momentum over a running scale of the gradient.
-
-        g = g + λ p
-        m ← β₁ m + (1 − β₁) g
-        v ← β₂ v + (1 − β₂) g²
-        p ← p − η / (1 − β₁ᵗ) · m / (√v · 1/√(1 − β₂ᵗ) + ε)
-
-    The factors that depend on t are computed in float64 whatever the parameters' dtype.
-
-    Args:
-        learning_rate: η, a number or a scalar value (a schedule).
-        betas: β₁ and β₂, each in [0, 1).
-        epsilon: ε.
-        weight_decay: λ, added to the gradient.
-    """
-
-    learning_rate: Number = 1e-3
-    betas: tuple[float, float] = (0.9, 0.999)
-    epsilon: float = 1e-8
-    weight_decay: float = 0.0
-    _decoupled: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check_rate(self.learning_rate)
-        check_least(0, epsilon=self.epsilon, weight_decay=self.weight_decay)
-        given = items_of(self.betas, "betas")
-        if len(given) != 2 or not all(0 <= number(beta, "a beta") < 1 for beta in given):
-            raise GraphError(
-                f"betas are two numbers in [0, 1), not {shown(self.betas)}",
-                where=caller(),
-                hint="the usual ones are (0.9, 0.999)",
-            )
-
-    def _rule(self, step: Step) -> Rule:
-        first, second = (float(beta) for beta in self.betas)
-        epsilon = float(self.epsilon)
-        count = converted(step.count(), float64)
-        rate = rate_of(self.learning_rate, float64)
-        kept: Number = 1 - rate * float(self.weight_decay) if self._decoupled else 1.0
-        coupled = 0.0 if self._decoupled else self.weight_decay
-        size = rate / (1 - power(first, count))
-        # a reciprocal, taken once a step: dividing by the root would be a division an element
-        scale = 1 / sqrt(1 - power(second, count))
-
-        def update(parameter: Parameter, gradient: Value) -> Value:
-            slope = parameter.decayed(gradient, coupled)
-            mean = parameter.slot(
-                "first_moment", lambda old: first * old + (1 - first) * slope
-            )
-            spread = parameter.slot(
-                "second_moment",
-                lambda old: second * old + (1 - second) * (slope * slope),
-            )
-            divisor = sqrt(spread) * parameter.scalar(scale) + epsilon
-            start = parameter.value
-            if self._decoupled and self.weight_decay:
-                start = start * parameter.scalar(kept)
-            return start - parameter.scalar(size) * (mean / divisor)
-
-        return update
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AdamW(Adam):
-    """Adam with weight decay apart from the gradient (Loshchilov and Hutter, 2019).
-
-    As ``Adam`` with λ = 0 in its first line, but starting from (1 − η λ) p instead of p.
-
-    Args:
-        learning_rate: η, a number or a scalar value (a schedule).
-        betas: β₁ and β₂, each in [0, 1).
-        epsilon: ε.
-        weight_decay: λ.
-    """
-
-    weight_decay: float = 0.01
-    _decoupled: ClassVar[bool] = True
-
-
-__all__ = ["Adam", "AdamW", "RMSProp"]
+__all__ = ["Adadelta", "Adagrad", "RMSProp"]

@@ -1,4 +1,4 @@
-"""What all optimisers share: steps, and the variables that they keep.
+"""One step of an optimiser as it is built: learning rates, slots, and all that it writes.
 
 Invariant: a step reads only what variables hold at the start of the run, so a loss fetched beside
 the step is the loss before it, and the order of fetches does not matter. An optimiser itself holds
@@ -10,7 +10,7 @@ none trainable.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
@@ -18,116 +18,30 @@ import numpy as np
 
 from graphc.base.errors import DTypeError, GraphError, ShapeError
 from graphc.base.source import caller
-from graphc.frontend.differentiate import gradients as gradients_of
-from graphc.frontend.parameters import (
-    checked_pairs,
-    no_loss,
-    refuse_regions,
-    trainable_variables,
-    warn_of_wide,
-)
-from graphc.frontend.state import Variable, group, variable
+from graphc.base.words import shown
+from graphc.frontend.state import Variable, variable
 from graphc.ir.dtypes import DType
-from graphc.ir.effect import Effect
 from graphc.ir.value import Value
-from graphc.ops.arguments import items_of, number
+from graphc.ops.arguments import items_of, number, switch
 from graphc.ops.convert import converted
 
 Number: TypeAlias = float | Value
+Schedule: TypeAlias = Callable[[Value], Number]
+"""The learning rate of a step, from the number of steps before it: an int64 scalar."""
+Rate: TypeAlias = "Number | Schedule | KeptRate"
+Mask: TypeAlias = Callable[[Variable], bool] | Sequence[Variable] | None
+"""Which parameters something is done to: a test, a list of them, or None for all."""
 Rule: TypeAlias = "Callable[[Parameter, Value], Value]"
 
 
-class Optimizer(ABC):
-    """What all optimisers share. A subclass is a formula: how a parameter follows its gradient."""
+class KeptRate(ABC):
+    """A learning rate with a state, which the step that it belongs to reads and writes."""
 
     __slots__ = ()
 
-    def minimize(self, loss: Value, variables: Sequence[Variable] | None = None) -> Effect:
-        """One step that makes the loss smaller.
-
-        Warns (``GraphcWarning``) if parameters are float64 only because NumPy's arrays are, beside
-        inputs of float32.
-
-        Two steps that change the same variable do not add up if they are fetched in one run: the
-        one built last wins. To descend on two losses at once, minimise their sum.
-
-        Args:
-            loss: a float scalar.
-            variables: what to change; by default all trainable variables the loss depends on, in
-                the order they were made.
-
-        Returns:
-            An effect: fetching it runs the step and gives None.
-
-        Raises:
-            GraphError: if there is nothing to train, or in a branch or loop body.
-            GradientError: if the loss does not depend on one of ``variables``.
-            ShapeError: if the loss is not a scalar.
-        """
-        if not isinstance(loss, Value):
-            raise no_loss(loss)
-        if loss.ndim:
-            raise ShapeError(
-                f"a loss is a scalar, not {loss.type}",
-                where=caller(),
-                hint="reduce it with .mean() or .sum()",
-            )
-        refuse_regions()
-        chosen: Sequence[Variable] = (
-            trainable_variables(loss) if variables is None else items_of(variables, "variables")
-        )
-        if not chosen:
-            raise GraphError(
-                "there is nothing to train: the loss depends on no trainable variable"
-                if variables is None
-                else "there is nothing to train: the list of variables is empty",
-                where=caller(),
-                hint="make parameters with gx.variable and compute the loss from them",
-            )
-        effect = self.apply_gradients(zip(gradients_of(loss, chosen), chosen, strict=True))
-        warn_of_wide(loss, chosen)
-        return effect
-
-    def apply_gradients(self, pairs: Iterable[tuple[Any, Variable]]) -> Effect:
-        """One step along given gradients, such as clipped ones.
-
-        Args:
-            pairs: (gradient, variable); a gradient has the shape and dtype of its variable.
-
-        Returns:
-            An effect: fetching it runs the step and gives None.
-
-        Raises:
-            GraphError: if there are no pairs, or a variable comes twice.
-            ShapeError, DTypeError: if a gradient does not fit its variable, or that is complex.
-        """
-        checked = checked_pairs(pairs)
-        for _, parameter in checked:
-            if parameter.dtype.is_complex:
-                raise DTypeError(
-                    f"parameter {parameter.name!r} is {parameter.dtype}: a step along its "
-                    "gradient, which is not conjugated, would lead away",
-                    where=caller(),
-                    hint="train its two parts, which gx.complex(x, y) joins",
-                )
-        graph = checked[0][1].graph
-        assert graph is not None
-        with graph:
-            step = Step(type(self).__name__.lower())
-            self._update([(Parameter(step, variable), slope) for slope, variable in checked])
-            assigned = [target.assign(value) for target, value in step.writes]
-        return group(assigned, name=step.name)
-
-    def _update(self, pairs: Sequence[tuple[Parameter, Value]]) -> None:
-        """Computes what parameters with these gradients become, and what is kept for them."""
-        step = pairs[0][0].step
-        rule = self._rule(step)
-        for parameter, gradient in pairs:
-            step.writes.append((parameter.variable, rule(parameter, gradient)))
-
     @abstractmethod
-    def _rule(self, step: Step) -> Rule:
-        """A function from a parameter and its gradient to the parameter's new value."""
+    def _follow(self, step: Step) -> Number:
+        """The rate of this step."""
 
 
 @dataclass(slots=True, eq=False)
@@ -141,14 +55,32 @@ class Step:
 
     name: str
     writes: list[tuple[Variable, Value]] = field(default_factory=list)
+    _count: Value | None = None
     _converted: dict[tuple[Value, str], Value] = field(default_factory=dict)
 
     def count(self) -> Value:
         """The number of this step, an int64 scalar, 1 in the first run."""
-        counter = variable(np.int64(0), f"{self.name}/step", trainable=False)
-        number = counter + 1
-        self.writes.append((counter, number))
-        return number
+        if self._count is None:
+            self._count = self.keep("step", np.int64(0), lambda old: old + 1)
+        return self._count
+
+    def keep(self, name: str, start: np.generic, rule: Callable[[Value], Value]) -> Value:
+        """The new value, by ``rule`` from the old one, of a scalar that the step keeps."""
+        kept = variable(start, f"{self.name}/{name}", trainable=False)
+        new = rule(kept)
+        self.writes.append((kept, new))
+        return new
+
+    def rate(self, given: Rate, dtype: DType | None = None) -> Number:
+        """The learning rate of this step; a computed one in a dtype, if one is asked for."""
+        if isinstance(given, KeptRate):
+            given = given._follow(self)
+        elif callable(given) and not isinstance(given, Value):
+            given = given(self.count() - 1)
+        if not isinstance(given, Value):
+            return number(given, "what a schedule gives", "a schedule gives a number or a scalar")
+        check_rate(given)
+        return given if dtype is None else converted(given, dtype)
 
     def scalar(self, number: Number, dtype: DType) -> Number:
         """A hyperparameter in a dtype, converted once for all parameters of it."""
@@ -164,10 +96,13 @@ class Step:
 class Parameter:
     """A parameter as the formula of a step sees it.
 
+    What is narrower than float32 is stepped in float32, its slots too: moments of float16 would
+    vanish, and so would an ε beside them.
+
     Attributes:
         step: the step that it is part of.
         variable: what is written.
-        value: what it holds before the step.
+        value: what it holds before the step, in the dtype that the step is computed in.
     """
 
     step: Step
@@ -175,37 +110,81 @@ class Parameter:
     value: Value = field(init=False)
 
     def __post_init__(self) -> None:
-        self.value = self.variable
+        self.value = converted(self.variable, self.variable.dtype.computed)
 
-    def slot(self, name: str, rule: Callable[[Value], Value]) -> Value:
-        """The new value, by ``rule`` from the old one, of what is kept for this parameter."""
+    @property
+    def dtype(self) -> DType:
+        """What the step is computed in."""
+        return self.value.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the variable, which is known."""
+        return cast("tuple[int, ...]", self.variable.shape)
+
+    def kept(
+        self, name: str, start: float = 0.0, shape: tuple[int, ...] | None = None
+    ) -> Variable:
+        """A slot: what is kept for this parameter, with its value before the step.
+
+        Args:
+            name: what stands behind the parameter's name.
+            start: what all elements are before the first step.
+            shape: that of the parameter, unless given.
+        """
         parameter = self.variable
         label = f"{parameter.name}/{name}" if parameter.name is not None else None
-        start = np.zeros(cast("tuple[int, ...]", parameter.shape), parameter.dtype.numpy)
+        size = self.shape if shape is None else shape
+        kind = self.dtype.numpy
+        filled = np.full(size, start, kind) if start else np.zeros(size, kind)
         # as it is, not copied: pages of zeros that nobody writes take no memory
-        start.flags.writeable = False
-        slot = variable(start, label, trainable=False)
-        new = rule(slot)
+        filled.flags.writeable = False
+        return variable(filled, label, trainable=False)
+
+    def keep(self, slot: Variable, new: Value) -> Value:
+        """Has the step give a slot a new value, and gives that."""
         self.step.writes.append((slot, new))
         return new
 
-    def scalar(self, number: Number) -> Number:
-        """A hyperparameter in this parameter's dtype."""
-        return self.step.scalar(number, self.value.dtype)
+    def slot(
+        self,
+        name: str,
+        rule: Callable[[Value], Value],
+        start: float = 0.0,
+        shape: tuple[int, ...] | None = None,
+    ) -> Value:
+        """The new value, by ``rule`` from the old one, of a slot."""
+        slot = self.kept(name, start, shape)
+        return self.keep(slot, rule(slot))
 
-    def decayed(self, gradient: Value, decay: float) -> Value:
+    def write(self, new: Value) -> None:
+        """Has the step give the variable a new value."""
+        self.step.writes.append((self.variable, converted(new, self.variable.dtype)))
+
+    def scalar(self, number: Number) -> Number:
+        """A hyperparameter in the dtype that the step is computed in."""
+        return self.step.scalar(number, self.dtype)
+
+    def masked(self, number: float, mask: Mask) -> float:
+        """A hyperparameter of the parameters of a mask, 0 for others."""
+        return float(number) if number and is_chosen(self.variable, mask) else 0.0
+
+    def decayed(self, gradient: Value, decay: float, mask: Mask) -> Value:
         """g + λ p, or g itself where λ is 0."""
-        return gradient + float(decay) * self.value if decay else gradient
+        own = self.masked(decay, mask)
+        return gradient + own * self.value if own else gradient
+
+
+def is_chosen(parameter: Variable, mask: Mask) -> bool:
+    """Whether a mask has a parameter."""
+    if mask is None:
+        return True
+    if callable(mask):
+        return switch(mask(parameter), "what a mask gives for a parameter")
+    return any(parameter is other for other in mask)
 
 
 # --- hyperparameters -----------------------------------------------------------------------------
-
-
-def rate_of(given: Number, dtype: DType | None = None) -> Number:
-    """The learning rate; a scheduled one in a dtype, if one is asked for."""
-    if not isinstance(given, Value):
-        return float(given)
-    return given if dtype is None else converted(given, dtype)
 
 
 def check_rate(given: Any) -> None:
@@ -213,10 +192,20 @@ def check_rate(given: Any) -> None:
     if isinstance(given, Value):
         if given.shape != ():
             raise ShapeError(
-                f"a learning rate is a scalar, not a value of type {given.type}", where=caller()
+                f"a learning rate is a scalar, not a value of type {given.type}",
+                where=caller(),
+                hint="give a number, a scalar, or a schedule",
+            )
+        if not given.dtype.is_float:
+            raise DTypeError(
+                f"a learning rate is a float, not {given.dtype}",
+                where=caller(),
+                hint="convert it with gx.astype",
             )
         return
-    number(given, "the learning rate", hint="give a number, or a scalar value of the graph")
+    if isinstance(given, KeptRate) or callable(given):
+        return
+    number(given, "the learning rate", hint="give a number, a scalar of the graph, or a schedule")
     check_least(0, learning_rate=given)
 
 
@@ -232,13 +221,55 @@ def check_least(least: float, **numbers: Any) -> None:
             )
 
 
+def check_share(**numbers: Any) -> None:
+    """Refuses what is no share of a running mean that can be kept."""
+    for name, given in numbers.items():
+        label = name.replace("_", " ")
+        if not 0 <= number(given, f"the {label}") < 1:
+            raise GraphError(
+                f"{label} must be in [0, 1), not {given}",
+                where=caller(),
+                hint="it is how much of a running mean is kept, such as 0.9",
+            )
+
+
+def check_betas(given: Any, usual: str) -> None:
+    """Refuses what is not two shares of running means that can be kept."""
+    betas = items_of(given, "betas")
+    if len(betas) != 2 or not all(0 <= number(beta, "a beta") < 1 for beta in betas):
+        raise GraphError(
+            f"betas are two numbers in [0, 1), not {shown(given)}",
+            where=caller(),
+            hint=f"the usual ones are {usual}",
+        )
+
+
+def check_mask(given: Any) -> None:
+    """Refuses what can be no mask."""
+    if given is None or (callable(given) and not isinstance(given, Value)):
+        return
+    if isinstance(given, (list, tuple)) and all(isinstance(item, Variable) for item in given):
+        return
+    raise GraphError(
+        f"a mask is {shown(given)}",
+        where=caller(),
+        hint="give a list of variables, or a function of a variable: lambda v: v.ndim > 1",
+    )
+
+
 __all__ = [
+    "KeptRate",
+    "Mask",
     "Number",
-    "Optimizer",
     "Parameter",
+    "Rate",
     "Rule",
+    "Schedule",
     "Step",
+    "check_betas",
     "check_least",
+    "check_mask",
     "check_rate",
-    "rate_of",
+    "check_share",
+    "is_chosen",
 ]

@@ -1,0 +1,121 @@
+"""What all optimisers share: how a loss, or given gradients, become one step."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from graphc.base.errors import DTypeError, GraphError, ShapeError
+from graphc.base.source import caller
+from graphc.frontend.differentiate import gradients as gradients_of
+from graphc.frontend.parameters import (
+    checked_pairs,
+    no_loss,
+    refuse_regions,
+    trainable_variables,
+    warn_of_wide,
+)
+from graphc.frontend.state import Variable, group
+from graphc.ir.effect import Effect
+from graphc.ir.value import Value
+from graphc.ops.arguments import items_of
+from graphc.ops.convert import converted
+from graphc.optim.steps import Parameter, Rule, Step
+
+
+class Optimizer(ABC):
+    """What all optimisers share. A subclass is a formula: how a parameter follows its gradient."""
+
+    __slots__ = ()
+
+    def minimize(self, loss: Value, variables: Sequence[Variable] | None = None) -> Effect:
+        """One step that makes the loss smaller.
+
+        Warns (``GraphcWarning``) if parameters are float64 only because NumPy's arrays are, beside
+        inputs of float32.
+
+        Two steps that change the same variable do not add up if they are fetched in one run: the
+        one built last wins. To descend on two losses at once, minimise their sum.
+
+        Args:
+            loss: a float scalar.
+            variables: what to change; by default all trainable variables the loss depends on, in
+                the order they were made.
+
+        Returns:
+            An effect: fetching it runs the step and gives None.
+
+        Raises:
+            GraphError: if there is nothing to train, or in a branch or loop body.
+            GradientError: if the loss does not depend on one of ``variables``.
+            ShapeError: if the loss is not a scalar.
+        """
+        if not isinstance(loss, Value):
+            raise no_loss(loss)
+        if loss.ndim:
+            raise ShapeError(
+                f"a loss is a scalar, not {loss.type}",
+                where=caller(),
+                hint="reduce it with .mean() or .sum()",
+            )
+        refuse_regions()
+        chosen: Sequence[Variable] = (
+            trainable_variables(loss) if variables is None else items_of(variables, "variables")
+        )
+        if not chosen:
+            raise GraphError(
+                "there is nothing to train: the loss depends on no trainable variable"
+                if variables is None
+                else "there is nothing to train: the list of variables is empty",
+                where=caller(),
+                hint="make parameters with gx.variable and compute the loss from them",
+            )
+        effect = self.apply_gradients(zip(gradients_of(loss, chosen), chosen, strict=True))
+        warn_of_wide(loss, chosen)
+        return effect
+
+    def apply_gradients(self, pairs: Iterable[tuple[Any, Variable]]) -> Effect:
+        """One step along given gradients, such as clipped ones.
+
+        Args:
+            pairs: (gradient, variable); a gradient has the shape and dtype of its variable.
+
+        Returns:
+            An effect: fetching it runs the step and gives None.
+
+        Raises:
+            GraphError: if there are no pairs, or a variable comes twice.
+            ShapeError, DTypeError: if a gradient does not fit its variable, or that is complex.
+        """
+        checked = checked_pairs(pairs)
+        for _, parameter in checked:
+            if parameter.dtype.is_complex:
+                raise DTypeError(
+                    f"parameter {parameter.name!r} is {parameter.dtype}: a step along its "
+                    "gradient, which is not conjugated, would lead away",
+                    where=caller(),
+                    hint="train its two parts, which gx.complex(x, y) joins",
+                )
+        graph = checked[0][1].graph
+        assert graph is not None
+        with graph:
+            step = Step(type(self).__name__.lower())
+            entries = [(Parameter(step, variable), slope) for slope, variable in checked]
+            self._update([(entry, converted(slope, entry.dtype)) for entry, slope in entries])
+            assigned = [target.assign(value) for target, value in step.writes]
+        return group(assigned, name=step.name)
+
+    def _update(self, pairs: Sequence[tuple[Parameter, Value]]) -> None:
+        """Computes what parameters with these gradients become, and what is kept for them."""
+        step = pairs[0][0].step
+        rule = self._rule(step)
+        for parameter, gradient in pairs:
+            parameter.write(rule(parameter, gradient))
+
+    @abstractmethod
+    def _rule(self, step: Step) -> Rule:
+        """A function from a parameter and its gradient to the parameter's new value."""
+
+
+__all__ = ["Optimizer"]
