@@ -117,8 +117,10 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
     ("use one that there is, as gx.optim.SGD with momentum, or gx.optim.Adam",
      "LBFGS Rprop ASGD SparseAdam Ftrl Yogi Novograd Sophia Muon Shampoo "
      "GradientDescentOptimizer AdamOptimizer MomentumOptimizer"),
-    ("feed the rate: gx.optim.Adam(gx.placeholder(())) takes a new one at each run",
-     "lr_scheduler StepLR CosineAnnealingLR exponential_decay ReduceLROnPlateau"),
+    ("give the optimiser gx.optim.cosine_decay(...) or another of its schedules as the rate",
+     "lr_scheduler LRScheduler StepLR MultiStepLR CosineAnnealingLR OneCycleLR LambdaLR "
+     "cosine_decay_schedule"),
+    ("give the optimiser gx.optim.ReduceOnPlateau(rate, loss) as the rate", "ReduceLROnPlateau"),
     ("use gx.optim.clip_by_global_norm", "clip_grad_norm_ clip_grad_norm clip_by_global_norm"),
     # --- networks --------------------------------------------------------------------------------
     ("use gx.nn.mse", "mse_loss MSELoss mean_squared_error squared_difference"),

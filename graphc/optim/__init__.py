@@ -12,6 +12,20 @@ from graphc.optim.adaptive import Adadelta, Adagrad, RMSProp
 from graphc.optim.clipping import clip_by_global_norm
 from graphc.optim.first_order import SGD, Lion, SignSGD
 from graphc.optim.optimizer import Optimizer
+from graphc.optim.schedules import (
+    ReduceOnPlateau,
+    constant_schedule,
+    cosine_decay,
+    exponential_decay,
+    inverse_sqrt_decay,
+    join_schedules,
+    linear_schedule,
+    one_cycle,
+    piecewise_constant,
+    polynomial_decay,
+    warmup,
+    warmup_cosine_decay,
+)
 
 __all__ = [
     "SGD",
@@ -26,7 +40,19 @@ __all__ = [
     "Optimizer",
     "RAdam",
     "RMSProp",
+    "ReduceOnPlateau",
     "SignSGD",
     "clip_by_global_norm",
+    "constant_schedule",
+    "cosine_decay",
+    "exponential_decay",
+    "inverse_sqrt_decay",
+    "join_schedules",
+    "linear_schedule",
+    "one_cycle",
+    "piecewise_constant",
+    "polynomial_decay",
     "trainable_variables",
+    "warmup",
+    "warmup_cosine_decay",
 ]

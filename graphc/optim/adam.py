@@ -207,7 +207,8 @@ class NAdam(Adam):
             return first * (1 - 0.5 * power(0.96, count * float(self.momentum_decay)))
 
         now, later = momentum(count), momentum(count + 1)
-        product = step.keep("momentum_product", np.float64(1), lambda old: old * now)
+        before = step.kept("momentum_product", np.float64(1))
+        product = step.keep(before, before * now)
         of_slope = rate * (1 - now) / (1 - product)
         of_mean = rate * later / (1 - product * later)
         scale = 1 / sqrt(1 - power(second, count))

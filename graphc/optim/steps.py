@@ -61,14 +61,17 @@ class Step:
     def count(self) -> Value:
         """The number of this step, an int64 scalar, 1 in the first run."""
         if self._count is None:
-            self._count = self.keep("step", np.int64(0), lambda old: old + 1)
+            counter = self.kept("step", np.int64(0))
+            self._count = self.keep(counter, counter + 1)
         return self._count
 
-    def keep(self, name: str, start: np.generic, rule: Callable[[Value], Value]) -> Value:
-        """The new value, by ``rule`` from the old one, of a scalar that the step keeps."""
-        kept = variable(start, f"{self.name}/{name}", trainable=False)
-        new = rule(kept)
-        self.writes.append((kept, new))
+    def kept(self, name: str, start: np.generic) -> Variable:
+        """A scalar that the step keeps, with its value before the step."""
+        return variable(start, f"{self.name}/{name}", trainable=False)
+
+    def keep(self, scalar: Variable, new: Value) -> Value:
+        """Has the step give what it keeps a new value, and gives that."""
+        self.writes.append((scalar, new))
         return new
 
     def rate(self, given: Rate, dtype: DType | None = None) -> Number:
@@ -143,8 +146,7 @@ class Parameter:
 
     def keep(self, slot: Variable, new: Value) -> Value:
         """Has the step give a slot a new value, and gives that."""
-        self.step.writes.append((slot, new))
-        return new
+        return self.step.keep(slot, new)
 
     def slot(
         self,
@@ -209,7 +211,7 @@ def check_rate(given: Any) -> None:
     check_least(0, learning_rate=given)
 
 
-def check_least(least: float, **numbers: Any) -> None:
+def check_least(least: float, /, **numbers: Any) -> None:
     """Refuses hyperparameters that are less than they may be."""
     for name, given in numbers.items():
         label = name.replace("_", " ")
