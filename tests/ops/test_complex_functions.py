@@ -78,6 +78,8 @@ def test_special_values_are_numpys(name: str) -> None:
     given = run(getattr(gx, name), array)
     with np.errstate(all="ignore"):
         wanted = getattr(np, name)(array)
+    if name == "arccosh":  # C99's value, which NumPy 2.1 has not yet
+        wanted.imag[(re == 0) & np.isnan(im)] = np.pi / 2
     fits = alike(given.real, wanted.real) & alike(given.imag, wanted.imag)
     assert fits.all(), (array[~fits], given[~fits], wanted[~fits])
 
@@ -131,8 +133,8 @@ REDUCED: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "einsum": (lambda x: gx.einsum("ij,jk->ki", x, Y), lambda x: np.einsum("ij,jk->ki", x, Y)),
     "outer": (lambda x: gx.outer(x[0], Y[0]), lambda x: np.outer(x[0], Y[0])),
     "real_left": (lambda x: gx.real(x) @ Y, lambda x: x.real @ Y),
-    "vecmat": (lambda x: gx.vecmat(x, Y), lambda x: np.vecmat(x, Y)),
-    "matvec": (lambda x: gx.matvec(Y.T, x), lambda x: np.matvec(Y.T, x)),
+    "vecmat": (lambda x: gx.vecmat(x, Y), lambda x: x.conj() @ Y),
+    "matvec": (lambda x: gx.matvec(Y.T, x), lambda x: x @ Y),
     "nansum": (lambda x: gx.nansum(x, 0), lambda x: np.nansum(x, 0)),
 }
 

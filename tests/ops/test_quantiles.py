@@ -41,6 +41,8 @@ def test_quantiles_are_those_of_numpy(dtype: str, method: str) -> None:
             wanted = [np.quantile(x, q, 1, method=method) for q in shares[:2]]
             wanted.append(np.nanquantile(x, shares[2], 1, method=method, keepdims=True))
             wanted.append(np.percentile(x, np.float32([20, 60]), 0, method=method))
+        if method == "linear":  # NumPy 2.1 makes NaN of an infinity
+            wanted[0] = np.min(x, 1).astype(wanted[0].dtype)
         for one, other in zip(got, wanted, strict=True):
             assert one.shape == other.shape and one.dtype == other.dtype
             rounding = 2e-6 if dtype == "float32" else 1e-13

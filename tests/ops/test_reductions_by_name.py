@@ -73,8 +73,9 @@ PLAIN: list[Case] = [
     ("vdot", lambda m, x, y: m.vdot(x, y)),
     ("vecdot", lambda m, x, y: m.vecdot(x, y)),
     ("vecdot 0", lambda m, x, y: m.vecdot(x, y, axis=0)),
-    ("matvec", lambda m, x, y: m.matvec(x, y)),
-    ("vecmat", lambda m, x, y: m.vecmat(x[:, 0], y)),
+    # NumPy 2.1 has neither of these
+    ("matvec", lambda m, x, y: m.matvec(x, y) if m is gx else y @ x.T),
+    ("vecmat", lambda m, x, y: m.vecmat(x[:, 0], y) if m is gx else x[:, 0] @ y),
     ("tensordot", lambda m, x, y: m.tensordot(x, y)),
     ("tensordot 0", lambda m, x, y: m.tensordot(x, y, 0)),
     ("tensordot of axes", lambda m, x, y: m.tensordot(x, y, axes=(1, 1))),
