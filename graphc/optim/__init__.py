@@ -9,7 +9,7 @@ at zero. Invariant: nothing is defined here.
 from graphc.frontend.parameters import trainable_variables
 from graphc.optim.adam import Adam, Adamax, AdamW, AMSGrad, NAdam, RAdam
 from graphc.optim.adaptive import Adadelta, Adagrad, RMSProp
-from graphc.optim.clipping import clip_by_global_norm
+from graphc.optim.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
 from graphc.optim.first_order import SGD, Lion, SignSGD
 from graphc.optim.optimizer import Optimizer
 from graphc.optim.schedules import (
@@ -26,16 +26,21 @@ from graphc.optim.schedules import (
     warmup,
     warmup_cosine_decay,
 )
+from graphc.optim.wrappers import Accumulated, Averaged, Clipped, LossScaled
 
 __all__ = [
     "SGD",
     "AMSGrad",
+    "Accumulated",
     "Adadelta",
     "Adagrad",
     "Adam",
     "AdamW",
     "Adamax",
+    "Averaged",
+    "Clipped",
     "Lion",
+    "LossScaled",
     "NAdam",
     "Optimizer",
     "RAdam",
@@ -43,6 +48,8 @@ __all__ = [
     "ReduceOnPlateau",
     "SignSGD",
     "clip_by_global_norm",
+    "clip_by_norm",
+    "clip_by_value",
     "constant_schedule",
     "cosine_decay",
     "exponential_decay",

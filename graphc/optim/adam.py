@@ -18,7 +18,7 @@ from graphc.ops.pointwise.arithmetic import power, sqrt
 from graphc.ops.pointwise.logic import where
 from graphc.ops.pointwise.rounding import abs_
 from graphc.ops.pointwise.rounding import maximum as larger
-from graphc.optim.optimizer import Optimizer
+from graphc.optim.optimizer import RuleOptimizer
 from graphc.optim.steps import (
     Mask,
     Number,
@@ -34,7 +34,7 @@ from graphc.optim.steps import (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Adam(Optimizer):
+class Adam(RuleOptimizer):
     """Adam (Kingma and Ba, 2015): momentum over a running scale of the gradient.
 
         g = g + λ p

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from graphc.ir.value import Value
 from graphc.ops.pointwise.arithmetic import sqrt
 from graphc.ops.pointwise.rounding import maximum as larger
-from graphc.optim.optimizer import Optimizer
+from graphc.optim.optimizer import RuleOptimizer
 from graphc.optim.steps import (
     Mask,
     Parameter,
@@ -22,7 +22,7 @@ from graphc.optim.steps import (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Adagrad(Optimizer):
+class Adagrad(RuleOptimizer):
     """Gradient descent scaled by the root of all squares so far (Duchi, Hazan and Singer, 2011).
 
         g = g + λ p
@@ -65,7 +65,7 @@ class Adagrad(Optimizer):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Adadelta(Optimizer):
+class Adadelta(RuleOptimizer):
     """Steps as large as those before, by the running sizes of gradients and steps (Zeiler, 2012).
 
         g = g + λ p
@@ -112,7 +112,7 @@ class Adadelta(Optimizer):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RMSProp(Optimizer):
+class RMSProp(RuleOptimizer):
     """Gradient descent scaled by a running root mean square of the gradient (Hinton, 2012).
 
         g = g + λ p

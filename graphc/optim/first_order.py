@@ -11,7 +11,7 @@ from graphc.base.source import caller
 from graphc.ir.value import Value
 from graphc.ops.pointwise.logic import where
 from graphc.ops.pointwise.rounding import sign
-from graphc.optim.optimizer import Optimizer
+from graphc.optim.optimizer import RuleOptimizer
 from graphc.optim.steps import (
     Mask,
     Number,
@@ -27,7 +27,7 @@ from graphc.optim.steps import (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SGD(Optimizer):
+class SGD(RuleOptimizer):
     """Stochastic gradient descent, with momentum (Polyak, 1964; Nesterov, 1983) or not.
 
         g = g + λ p
@@ -80,7 +80,7 @@ class SGD(Optimizer):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SignSGD(Optimizer):
+class SignSGD(RuleOptimizer):
     """Steps of one length along the signs of the gradient (Bernstein and others, 2018).
 
         p ← (1 − η λ) p − η sign(g)
@@ -111,7 +111,7 @@ class SignSGD(Optimizer):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lion(Optimizer):
+class Lion(RuleOptimizer):
     """The signs of momentum, which follows more slowly (Chen and others, 2023).
 
         u = sign(β₁ m + (1 − β₁) g)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from graphc.base.errors import DTypeError, GraphError, ShapeError
 from graphc.base.source import caller
+from graphc.base.words import shown
 from graphc.frontend.differentiate import gradients as gradients_of
 from graphc.frontend.parameters import (
     checked_pairs,
@@ -21,15 +22,24 @@ from graphc.ir.effect import Effect
 from graphc.ir.value import Value
 from graphc.ops.arguments import items_of
 from graphc.ops.convert import converted
-from graphc.optim.steps import Parameter, Rule, Step
+from graphc.ops.pointwise.logic import isfinite, where
+from graphc.ops.reduce.axes import all_
+from graphc.optim.steps import Pair, Parameter, Rule, Step, Write
+
+Commit: TypeAlias = Literal["always", "finite"]
 
 
 class Optimizer(ABC):
-    """What all optimisers share. A subclass is a formula: how a parameter follows its gradient."""
+    """What all optimisers share."""
 
     __slots__ = ()
 
-    def minimize(self, loss: Value, variables: Sequence[Variable] | None = None) -> Effect:
+    def minimize(
+        self,
+        loss: Value,
+        variables: Sequence[Variable] | None = None,
+        commit: Commit = "always",
+    ) -> Effect:
         """One step that makes the loss smaller.
 
         Warns (``GraphcWarning``) if parameters are float64 only because NumPy's arrays are, beside
@@ -42,6 +52,8 @@ class Optimizer(ABC):
             loss: a float scalar.
             variables: what to change; by default all trainable variables the loss depends on, in
                 the order they were made.
+            commit: "finite" leaves all variables that the step writes as they were, counters too,
+                unless all numbers it would write are finite.
 
         Returns:
             An effect: fetching it runs the step and gives None.
@@ -71,15 +83,23 @@ class Optimizer(ABC):
                 where=caller(),
                 hint="make parameters with gx.variable and compute the loss from them",
             )
-        effect = self.apply_gradients(zip(gradients_of(loss, chosen), chosen, strict=True))
+        _check_commit(commit)
+        step = Step(self._name)
+        assert loss.graph is not None
+        with loss.graph:
+            slopes = self._gradients(step, loss, chosen)
+        effect = self._finished(step, zip(slopes, chosen, strict=True), commit)
         warn_of_wide(loss, chosen)
         return effect
 
-    def apply_gradients(self, pairs: Iterable[tuple[Any, Variable]]) -> Effect:
+    def apply_gradients(
+        self, pairs: Iterable[tuple[Any, Variable]], commit: Commit = "always"
+    ) -> Effect:
         """One step along given gradients, such as clipped ones.
 
         Args:
             pairs: (gradient, variable); a gradient has the shape and dtype of its variable.
+            commit: as of ``minimize``.
 
         Returns:
             An effect: fetching it runs the step and gives None.
@@ -88,6 +108,23 @@ class Optimizer(ABC):
             GraphError: if there are no pairs, or a variable comes twice.
             ShapeError, DTypeError: if a gradient does not fit its variable, or that is complex.
         """
+        _check_commit(commit)
+        return self._finished(Step(self._name), pairs, commit)
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__.lower()
+
+    def _gradients(self, step: Step, loss: Value, variables: Sequence[Variable]) -> Sequence[Value]:
+        """The gradients that ``_update`` takes."""
+        found: Sequence[Value] = gradients_of(loss, variables)
+        return found
+
+    @abstractmethod
+    def _update(self, pairs: Sequence[Pair]) -> None:
+        """Has the step of parameters with these gradients write what they become."""
+
+    def _finished(self, step: Step, pairs: Iterable[tuple[Any, Variable]], commit: str) -> Effect:
         checked = checked_pairs(pairs)
         for _, parameter in checked:
             if parameter.dtype.is_complex:
@@ -100,16 +137,22 @@ class Optimizer(ABC):
         graph = checked[0][1].graph
         assert graph is not None
         with graph:
-            step = Step(type(self).__name__.lower())
             entries = [(Parameter(step, variable), slope) for slope, variable in checked]
             self._update([(entry, converted(slope, entry.dtype)) for entry, slope in entries])
+            if commit == "finite":
+                new = [value for _, value in step.writes if value.dtype.is_float]
+                step.writes = chosen_writes(are_finite(new), step.writes)
             assigned = [target.assign(value) for target, value in step.writes]
         return group(assigned, name=step.name)
 
-    def _update(self, pairs: Sequence[tuple[Parameter, Value]]) -> None:
-        """Computes what parameters with these gradients become, and what is kept for them."""
-        step = pairs[0][0].step
-        rule = self._rule(step)
+
+class RuleOptimizer(Optimizer):
+    """An optimiser that is a formula: how a parameter follows its gradient."""
+
+    __slots__ = ()
+
+    def _update(self, pairs: Sequence[Pair]) -> None:
+        rule = self._rule(pairs[0][0].step)
         for parameter, gradient in pairs:
             parameter.write(rule(parameter, gradient))
 
@@ -118,4 +161,25 @@ class Optimizer(ABC):
         """A function from a parameter and its gradient to the parameter's new value."""
 
 
-__all__ = ["Optimizer"]
+def are_finite(values: Sequence[Value]) -> Value:
+    """Whether all elements of all floats are finite: one bool."""
+    flags = [all_(isfinite(value)) for value in values]
+    result = flags[0]
+    for flag in flags[1:]:
+        result = result & flag
+    return result
+
+
+def chosen_writes(condition: Value, writes: Iterable[Write]) -> list[Write]:
+    """What is written where a condition holds; else all variables get what they had."""
+    return [(target, where(condition, new, target)) for target, new in writes]
+
+
+def _check_commit(given: Any) -> None:
+    if not isinstance(given, str) or given not in ("always", "finite"):
+        raise GraphError(
+            f"commit is {shown(given)}", where=caller(), hint='give "always" or "finite"'
+        )
+
+
+__all__ = ["Commit", "Optimizer", "RuleOptimizer", "are_finite", "chosen_writes"]

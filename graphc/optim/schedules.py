@@ -20,7 +20,7 @@ from graphc.base.words import shown
 from graphc.frontend.parameters import no_loss
 from graphc.ir.dtypes import float64
 from graphc.ir.value import Value
-from graphc.ops.arguments import items_of, number, switch, whole
+from graphc.ops.arguments import items_of, number, switch
 from graphc.ops.convert import as_value, converted
 from graphc.ops.pointwise.arithmetic import power, sqrt
 from graphc.ops.pointwise.logic import where
@@ -28,7 +28,16 @@ from graphc.ops.pointwise.math import cos
 from graphc.ops.pointwise.rounding import abs_, clip, floor
 from graphc.ops.pointwise.rounding import maximum as larger
 from graphc.ops.pointwise.rounding import minimum as smaller
-from graphc.optim.steps import KeptRate, Number, Rate, Schedule, Step, check_least, check_rate
+from graphc.optim.steps import (
+    KeptRate,
+    Number,
+    Rate,
+    Schedule,
+    Step,
+    check_count,
+    check_least,
+    check_rate,
+)
 
 
 def constant_schedule(value: float) -> Schedule:
@@ -57,7 +66,7 @@ def piecewise_constant(initial: float, factors: Mapping[int, float]) -> Schedule
         raise GraphError(
             f"factors are {shown(factors)}", where=caller(), hint="give a dict: {1000: 0.1}"
         )
-    changes = {_steps(at, "a step of the factors", 0): factor for at, factor in factors.items()}
+    changes = {check_count(at, "a step of factors", 0): factor for at, factor in factors.items()}
     for factor in changes.values():
         check_least(0, factor=factor)
 
@@ -125,7 +134,8 @@ def exponential_decay(
     check_least(0, initial=initial, factor=factor)
     if end is not None:
         check_least(0, end=end)
-    size, first, stays = _steps(steps), _steps(begin, "begin", 0), switch(staircase, "staircase")
+    size, first = check_count(steps, "steps"), check_count(begin, "begin", 0)
+    stays = switch(staircase, "staircase")
 
     def rate(count: Value) -> Value:
         done = larger(_number(count) - first, 0.0) / size
@@ -172,7 +182,7 @@ def warmup(schedule: Schedule, steps: int, initial: float = 0.0) -> Schedule:
     """
     _check_schedule(schedule)
     check_least(0, initial=initial)
-    size = _steps(steps)
+    size = check_count(steps, "steps")
 
     def rate(count: Value) -> Value:
         done = _number(count)
@@ -203,7 +213,7 @@ def warmup_cosine_decay(
         GraphError: for numbers below 0, and unless 0 < warmup_steps < steps.
         DTypeError: for what is no number, and steps that are no ints.
     """
-    first, last = _steps(warmup_steps, "warmup_steps"), _steps(steps)
+    first, last = check_count(warmup_steps, "warmup_steps"), check_count(steps, "steps")
     if first >= last:
         raise GraphError(
             f"{first} steps of warm-up of {last} leave none to decay",
@@ -236,7 +246,7 @@ def one_cycle(
         DTypeError: for what is no number, and steps that are no int.
     """
     check_least(0, peak=peak)
-    size = _steps(steps, "steps", 2)
+    size = check_count(steps, "steps", 2)
     if not 0 < number(share, "the share") < 1:
         raise GraphError(
             f"share must be in (0, 1), not {share}", where=caller(), hint="a usual one is 0.3"
@@ -273,7 +283,7 @@ def inverse_sqrt_decay(peak: float, warmup_steps: int) -> Schedule:
         DTypeError: for what is no number, and steps that are no int.
     """
     check_least(0, peak=peak)
-    size = _steps(warmup_steps, "warmup_steps")
+    size = check_count(warmup_steps, "warmup_steps")
 
     def rate(count: Value) -> Value:
         step = _number(count) + 1
@@ -296,7 +306,7 @@ def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> 
     parts = items_of(schedules, "schedules")
     for part in parts:
         _check_schedule(part)
-    steps = [_steps(at, "a boundary", 0) for at in items_of(boundaries, "boundaries")]
+    steps = [check_count(at, "a boundary", 0) for at in items_of(boundaries, "boundaries")]
     if len(parts) != len(steps) + 1 or steps != sorted(steps):
         raise GraphError(
             f"{len(parts)} schedules and boundaries {steps}",
@@ -361,9 +371,9 @@ class ReduceOnPlateau(KeptRate):
             raise GraphError(
                 f"factor must be below 1, not {self.factor}", where=caller(), hint="such as 0.1"
             )
-        _steps(self.patience, "patience", 0)
-        _steps(self.cooldown, "cooldown", 0)
-        _steps(self.every, "every")
+        check_count(self.patience, "patience", 0)
+        check_count(self.cooldown, "cooldown", 0)
+        check_count(self.every, "every")
 
     def _follow(self, step: Step) -> Value:
         whole, none = np.int64(0), np.float64(0)
@@ -404,20 +414,9 @@ def _number(count: Any) -> Value:
     return converted(value, float64)
 
 
-def _steps(given: Any, what: str = "steps", least: int = 1) -> int:
-    count = whole(given, what)
-    if count < least:
-        raise GraphError(
-            f"{what} must be at least {least}, not {count}",
-            where=caller(),
-            hint=f"give an int of at least {least}",
-        )
-    return count
-
-
 def _progress(steps: int, begin: int = 0) -> Callable[[Any], Value]:
     """What part of some steps is done, within [0, 1]."""
-    size, first = _steps(steps), _steps(begin, "begin", 0)
+    size, first = check_count(steps, "steps"), check_count(begin, "begin", 0)
     return lambda count: clip((_number(count) - first) / size, 0.0, 1.0)
 
 

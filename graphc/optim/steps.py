@@ -22,7 +22,7 @@ from graphc.base.words import shown
 from graphc.frontend.state import Variable, variable
 from graphc.ir.dtypes import DType
 from graphc.ir.value import Value
-from graphc.ops.arguments import items_of, number, switch
+from graphc.ops.arguments import items_of, number, switch, whole
 from graphc.ops.convert import converted
 
 Number: TypeAlias = float | Value
@@ -31,6 +31,9 @@ Schedule: TypeAlias = Callable[[Value], Number]
 Rate: TypeAlias = "Number | Schedule | KeptRate"
 Mask: TypeAlias = Callable[[Variable], bool] | Sequence[Variable] | None
 """Which parameters something is done to: a test, a list of them, or None for all."""
+Write: TypeAlias = tuple[Variable, Value]
+Pair: TypeAlias = "tuple[Parameter, Value]"
+"""A parameter and its gradient."""
 Rule: TypeAlias = "Callable[[Parameter, Value], Value]"
 
 
@@ -51,10 +54,12 @@ class Step:
     Attributes:
         name: the optimiser's name, that of the step's counter.
         writes: variables and their new values, assigned when all have been computed.
+        scales: by optimiser, what it multiplied the loss by.
     """
 
     name: str
-    writes: list[tuple[Variable, Value]] = field(default_factory=list)
+    writes: list[Write] = field(default_factory=list)
+    scales: dict[Any, Variable] = field(default_factory=dict)
     _count: Value | None = None
     _converted: dict[tuple[Value, str], Value] = field(default_factory=dict)
 
@@ -223,6 +228,23 @@ def check_least(least: float, /, **numbers: Any) -> None:
             )
 
 
+def check_count(given: Any, what: str, least: int = 1) -> int:
+    """An int of steps.
+
+    Raises:
+        DTypeError: for what is no int.
+        GraphError: for one that is too small.
+    """
+    count = whole(given, what)
+    if count < least:
+        raise GraphError(
+            f"{what} must be at least {least}, not {count}",
+            where=caller(),
+            hint=f"give an int of at least {least}",
+        )
+    return count
+
+
 def check_share(**numbers: Any) -> None:
     """Refuses what is no share of a running mean that can be kept."""
     for name, given in numbers.items():
@@ -263,12 +285,15 @@ __all__ = [
     "KeptRate",
     "Mask",
     "Number",
+    "Pair",
     "Parameter",
     "Rate",
     "Rule",
     "Schedule",
     "Step",
+    "Write",
     "check_betas",
+    "check_count",
     "check_least",
     "check_mask",
     "check_rate",
