@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from graphc.base.errors import DTypeError, GraphError, ShapeError
@@ -140,9 +141,8 @@ class Optimizer(ABC):
             entries = [(Parameter(step, variable), slope) for slope, variable in checked]
             self._update([(entry, converted(slope, entry.dtype)) for entry, slope in entries])
             if commit == "finite":
-                new = [value for _, value in step.writes if value.dtype.is_float]
-                step.writes = chosen_writes(are_finite(new), step.writes)
-            assigned = [target.assign(value) for target, value in step.writes]
+                step.writes = chosen_writes(are_finite(step.writes), step.writes)
+            assigned = [write.target.assign(write.new) for write in step.writes]
         return group(assigned, name=step.name)
 
 
@@ -161,18 +161,26 @@ class RuleOptimizer(Optimizer):
         """A function from a parameter and its gradient to the parameter's new value."""
 
 
-def are_finite(values: Sequence[Value]) -> Value:
-    """Whether all elements of all floats are finite: one bool."""
-    flags = [all_(isfinite(value)) for value in values]
-    result = flags[0]
-    for flag in flags[1:]:
-        result = result & flag
-    return result
+def are_finite(writes: Iterable[Write]) -> Value:
+    """Whether all elements of all floats that are written are finite: one bool.
+
+    What is written for one parameter is joined element by element, which takes one pass.
+    """
+    flags: dict[tuple[object, ...], Value] = {}
+    for write in writes:
+        if write.new.dtype.is_float:
+            key = (write.owner, write.new.shape)
+            flag = isfinite(write.new)
+            flags[key] = flags[key] & flag if key in flags else flag
+    first, *others = (all_(flag) for flag in flags.values())
+    for other in others:
+        first = first & other
+    return first
 
 
 def chosen_writes(condition: Value, writes: Iterable[Write]) -> list[Write]:
     """What is written where a condition holds; else all variables get what they had."""
-    return [(target, where(condition, new, target)) for target, new in writes]
+    return [replace(w, new=where(condition, w.new, w.target)) for w in writes]
 
 
 def _check_commit(given: Any) -> None:

@@ -31,7 +31,6 @@ Schedule: TypeAlias = Callable[[Value], Number]
 Rate: TypeAlias = "Number | Schedule | KeptRate"
 Mask: TypeAlias = Callable[[Variable], bool] | Sequence[Variable] | None
 """Which parameters something is done to: a test, a list of them, or None for all."""
-Write: TypeAlias = tuple[Variable, Value]
 Pair: TypeAlias = "tuple[Parameter, Value]"
 """A parameter and its gradient."""
 Rule: TypeAlias = "Callable[[Parameter, Value], Value]"
@@ -47,13 +46,28 @@ class KeptRate(ABC):
         """The rate of this step."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Write:
+    """What one variable becomes.
+
+    Attributes:
+        target: the variable.
+        new: its new value.
+        owner: the parameter that it is or is kept for; None for what the whole step keeps.
+    """
+
+    target: Variable
+    new: Value
+    owner: Variable | None = None
+
+
 @dataclass(slots=True, eq=False)
 class Step:
     """What one step writes.
 
     Attributes:
         name: the optimiser's name, that of the step's counter.
-        writes: variables and their new values, assigned when all have been computed.
+        writes: what variables become, assigned when all has been computed.
         scales: by optimiser, what it multiplied the loss by.
     """
 
@@ -76,7 +90,7 @@ class Step:
 
     def keep(self, scalar: Variable, new: Value) -> Value:
         """Has the step give what it keeps a new value, and gives that."""
-        self.writes.append((scalar, new))
+        self.writes.append(Write(scalar, new))
         return new
 
     def rate(self, given: Rate, dtype: DType | None = None) -> Number:
@@ -151,7 +165,8 @@ class Parameter:
 
     def keep(self, slot: Variable, new: Value) -> Value:
         """Has the step give a slot a new value, and gives that."""
-        return self.step.keep(slot, new)
+        self.step.writes.append(Write(slot, new, self.variable))
+        return new
 
     def slot(
         self,
@@ -166,7 +181,8 @@ class Parameter:
 
     def write(self, new: Value) -> None:
         """Has the step give the variable a new value."""
-        self.step.writes.append((self.variable, converted(new, self.variable.dtype)))
+        own = converted(new, self.variable.dtype)
+        self.step.writes.append(Write(self.variable, own, self.variable))
 
     def scalar(self, number: Number) -> Number:
         """A hyperparameter in the dtype that the step is computed in."""

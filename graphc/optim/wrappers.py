@@ -170,7 +170,7 @@ class Averaged(Wrapper):
         step = pairs[0][0].step
         within = self._writes_within(pairs)
         step.writes += within
-        written = dict(within)
+        written = {write.target: write.new for write in within}
         count = larger(converted(step.count(), float64) - self.begin, 1.0)
         share: Value = 1 / count
         if self.decay is not None:
@@ -239,7 +239,7 @@ class LossScaled(Wrapper):
             )
         part = 1 / scale
         slopes = [(parameter, parameter.scalar(part) * slope) for parameter, slope in pairs]
-        finite = are_finite([slope for _, slope in pairs])
+        finite = are_finite(Write(p.variable, slope, p.variable) for p, slope in slopes)
         step.writes += chosen_writes(finite, self._writes_within(slopes))
 
         good = step.kept("good_steps", np.int64(0))
