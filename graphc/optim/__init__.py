@@ -10,7 +10,9 @@ from graphc.frontend.parameters import trainable_variables
 from graphc.optim.adam import Adam, Adamax, AdamW, AMSGrad, NAdam, RAdam
 from graphc.optim.adaptive import Adadelta, Adagrad, RMSProp
 from graphc.optim.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
+from graphc.optim.factored import Adafactor
 from graphc.optim.first_order import SGD, Lion, SignSGD
+from graphc.optim.layerwise import LAMB, LARS
 from graphc.optim.optimizer import Optimizer
 from graphc.optim.schedules import (
     ReduceOnPlateau,
@@ -29,10 +31,13 @@ from graphc.optim.schedules import (
 from graphc.optim.wrappers import Accumulated, Averaged, Clipped, LossScaled
 
 __all__ = [
+    "LAMB",
+    "LARS",
     "SGD",
     "AMSGrad",
     "Accumulated",
     "Adadelta",
+    "Adafactor",
     "Adagrad",
     "Adam",
     "AdamW",

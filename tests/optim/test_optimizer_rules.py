@@ -87,6 +87,25 @@ CASES: dict[str, tuple[Callable[[], Any], Formula]] = {
         lambda: optim.RAdam(0.02, (0.8, 0.9), 1e-3, 0.1),
         formulas.radam(0.02, 0.8, 0.9, 1e-3, 0.1),
     ),
+    "lars": (lambda: optim.LARS(10.0), formulas.lars(10.0)),
+    "lars-given": (
+        lambda: optim.LARS(0.3, 0.7, 0.1, 0.05, 0.01, True),
+        formulas.lars(0.3, 0.7, 0.1, 0.05, 0.01, True),
+    ),
+    "lamb": (lambda: optim.LAMB(), formulas.lamb()),
+    "lamb-given": (
+        lambda: optim.LAMB(0.1, (0.8, 0.9), 1e-3, 0.1),
+        formulas.lamb(0.1, 0.8, 0.9, 1e-3, 0.1),
+    ),
+    "adafactor": (lambda: optim.Adafactor(), formulas.adafactor()),
+    "adafactor-given": (
+        lambda: optim.Adafactor(0.6, 0.5, (1e-3, 0.1), 0.7, 0.1),
+        formulas.adafactor(0.6, 0.5, (1e-3, 0.1), 0.7, 0.1),
+    ),
+    "adafactor-absolute": (
+        lambda: optim.Adafactor(optim.linear_schedule(0.1, 0.01, 5), relative=False),
+        formulas.adafactor(lambda n: 0.1 - 0.09 * min(n / 5, 1), relative=False),
+    ),
 }
 USUAL = [name for name in CASES if f"{name}-given" not in CASES]
 
@@ -172,7 +191,9 @@ def test_makes_a_quadratic_smaller(name: str, graph: Any) -> None:
     assert session.run(loss) < before * (0.999 if "adadelta" in name else 0.95)
 
 
-@pytest.mark.parametrize("name", ["momentum", "adam", "adamw", "adadelta-given", "nadam", "radam"])
+@pytest.mark.parametrize(
+    "name", ["momentum", "adam", "adamw", "adadelta-given", "radam", "lamb", "lars", "adafactor"]
+)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_narrow_parameters_are_stepped_in_float32(name: str, dtype: str, graph: Any) -> None:
     """Only the parameter is rounded, once a step; a ε below what float16 has is no 0."""
@@ -198,6 +219,32 @@ def test_narrow_parameters_are_stepped_in_float32(name: str, dtype: str, graph: 
     assert slots and all(slot.dtype is gx.float32 for slot in slots)
 
 
+def test_norms_of_zero_leave_rates_alone(graph: Any) -> None:
+    """A bias that starts at zero would stay there."""
+    for make, formula in ((optim.LAMB, formulas.lamb), (optim.LARS, formulas.lars)):
+        w = gx.variable(np.zeros(3))
+        slope = gx.placeholder((3,), "float64")
+        train = make(0.1).apply_gradients([(slope, w)])
+        session, wanted, state = gx.Session(graph), np.zeros(3), formulas.State()
+        for t, fed in enumerate((np.zeros(3), np.array([1.0, -2, 0]), np.zeros(3)), 1):
+            session.run(train, {slope: fed})
+            wanted = formula(0.1)(wanted, fed, state, t)
+            np.testing.assert_allclose(session.get(w), wanted, rtol=1e-9)
+        assert session.get(w).any()
+
+
+def test_adafactor_keeps_a_row_and_a_column(graph: Any) -> None:
+    w = gx.variable(np.ones((4, 5, 6), "float32"), name="w")
+    train = optim.Adafactor().minimize(gx.sum(w * w))
+    shapes = {v.name: v.shape for v in graph.variables if v is not w}
+    assert shapes == {
+        "adafactor/step": (), "w/row_squares": (4, 5), "w/column_squares": (4, 6)
+    }  # fmt: skip
+    session = gx.Session(graph)
+    session.run(train)
+    assert np.isfinite(session.get(w)).all() and (session.get(w) < 1).all()
+
+
 # --- masks ---------------------------------------------------------------------------------------
 
 DECAYING: dict[str, tuple[Callable[[Any], Any], Callable[[float], Formula]]] = {
@@ -216,6 +263,18 @@ DECAYING: dict[str, tuple[Callable[[Any], Any], Callable[[float], Formula]]] = {
     "adam": (
         lambda mask: optim.Adam(weight_decay=0.2, mask=mask),
         lambda decay: formulas.adam(decay=decay),
+    ),
+    "lamb": (
+        lambda mask: optim.LAMB(0.1, weight_decay=0.2, mask=mask, adapted=mask),
+        lambda decay: formulas.lamb(0.1, decay=decay, adapted=bool(decay)),
+    ),
+    "lars": (
+        lambda mask: optim.LARS(0.1, weight_decay=0.2, mask=mask, adapted=mask),
+        lambda decay: formulas.lars(0.1, decay=decay, adapted=bool(decay)),
+    ),
+    "adafactor": (
+        lambda mask: optim.Adafactor(0.1, weight_decay=0.2, mask=mask),
+        lambda decay: formulas.adafactor(0.1, decay=decay),
     ),
     "adamw": (
         lambda mask: optim.AdamW(0.1, weight_decay=0.2, mask=mask),
@@ -263,6 +322,14 @@ def test_a_mask_is_a_test_or_a_list_of_variables(graph: Any) -> None:
         lambda: optim.RAdam(betas=(0.9, 1.0)),
         lambda: optim.Adamax(epsilon=-1),
         lambda: optim.AMSGrad(weight_decay=-1),
+        lambda: optim.LAMB(betas=(0.9, 1)),
+        lambda: optim.LAMB(adapted="biases"),
+        lambda: optim.LARS(0.1, trust=-1),
+        lambda: optim.LARS(0.1, epsilon=-1),
+        lambda: optim.Adafactor(epsilons=(0, 1e-3)),
+        lambda: optim.Adafactor(epsilons=(1e-30,)),
+        lambda: optim.Adafactor(clip=0),
+        lambda: optim.Adafactor(relative="no"),
         lambda: optim.Adam(gx.constant(1)),
         lambda: optim.Adam(gx.ones((2,))),
     ],

@@ -196,6 +196,83 @@ def radam(
     return step
 
 
+def lars(
+    rate: Any,
+    momentum: float = 0.9,
+    decay: float = 0,
+    trust: float = 1e-3,
+    epsilon: float = 0,
+    nesterov: bool = False,
+    adapted: bool = True,
+) -> Formula:
+    """You, Gitman and Ginsburg (2017), algorithm 1; parameters and gradients of norm 0 are left
+    alone. Nesterov's form is that of PyTorch's SGD."""
+
+    def step(p: Any, g: Any, state: State, t: int) -> Any:
+        w, slope = np.linalg.norm(p), np.linalg.norm(g)
+        local = 1.0
+        if adapted and w > 0 and slope > 0:
+            local = trust * w / (slope + decay * w + epsilon)
+        move = at(rate, t) * local * (g + decay * p)
+        v = state["v"] = momentum * state.get("v", 0.0) + move
+        return p - (momentum * v + move if nesterov else v)
+
+    return step
+
+
+def lamb(
+    rate: Any = 1e-3,
+    first: float = 0.9,
+    second: float = 0.999,
+    epsilon: float = 1e-6,
+    decay: float = 0,
+    adapted: bool = True,
+) -> Formula:
+    """You and others (2020), algorithm 2, with φ the identity."""
+
+    def step(p: Any, g: Any, state: State, t: int) -> Any:
+        m, v = _moments(state, g, first, second)
+        r = m / (1 - first**t) / (np.sqrt(v / (1 - second**t)) + epsilon)
+        u = r + decay * p
+        own, length = np.linalg.norm(p), np.linalg.norm(u)
+        ratio = own / length if adapted and own > 0 and length > 0 else 1.0
+        return p - at(rate, t) * ratio * u
+
+    return step
+
+
+def adafactor(
+    rate: Any = 0.01,
+    exponent: float = 0.8,
+    epsilons: tuple[float, float] = (1e-30, 1e-3),
+    clip: float = 1.0,
+    decay: float = 0,
+    relative: bool = True,
+) -> Formula:
+    """Shazeer and Stern (2018), algorithms 4 and 5, with sums of rows and columns as there; decay
+    and a rate below 1e-2 as in PyTorch. Cubes are several matrices."""
+
+    def step(p: Any, g: Any, state: State, t: int) -> Any:
+        if not p.size:
+            return p
+        beta = 1 - t**-exponent
+        square = g * g + epsilons[0]
+        if p.ndim > 1:
+            state["r"] = beta * state.get("r", 0.0) + (1 - beta) * square.sum(-1, keepdims=True)
+            state["c"] = beta * state.get("c", 0.0) + (1 - beta) * square.sum(-2, keepdims=True)
+            v = state["r"] * state["c"] / state["r"].sum(-2, keepdims=True)
+        else:
+            v = state["v"] = beta * state.get("v", 0.0) + (1 - beta) * square
+        u = g / np.sqrt(v)
+        u = u / max(1, np.sqrt(np.mean(u * u)) / clip)
+        size = at(rate, t)
+        if relative:
+            size = max(epsilons[1], np.sqrt(np.mean(p * p))) * min(size, 1 / np.sqrt(t))
+        return p * (1 - at(rate, t) * decay) - size * u
+
+    return step
+
+
 def at(rate: Any, t: int) -> Any:
     """A rate of step t: a number, or a function of the steps before it."""
     return rate(t - 1) if callable(rate) else rate
