@@ -1,7 +1,8 @@
 """One row for each kind of kernel, beside NumPy: ``python -m benchmarks.kinds [WORD ...]``.
 
 Kinds that no workload of ``benchmarks.workloads`` has: complex numbers, sorting, counting, small
-matrices in batches, random numbers, narrow floats. Words choose rows by their names. Both sides run
+matrices in batches, random numbers, narrow floats. Words choose rows by their names. PyTorch is the
+peer in place of NumPy where NumPy has no such function and PyTorch is installed. Both sides run
 in this process on one thread, in turn. Times are medians, with the least ones behind them, which
 are left where other work on the machine disturbs. A row has a goal: its share of the peer's time.
 """
@@ -101,6 +102,23 @@ def _taps(random: np.random.Generator) -> tuple[Any, ...]:
     return tuple(random.standard_normal(count).astype(np.float32) for count in (100_000, 64))
 
 
+def _largest(count: int) -> tuple[str, Callable[..., Any]]:
+    """Who finds the largest of rows and their places, in order, and how."""
+    try:
+        import torch
+    except ImportError:
+
+        def sorted_parts(x: Any) -> Any:
+            places = np.argpartition(x, -count, 1)[:, -count:]
+            values = np.take_along_axis(x, places, 1)
+            order = np.argsort(-values, 1)
+            return [np.take_along_axis(part, order, 1) for part in (values, places)]
+
+        return "NumPy", sorted_parts
+    torch.set_num_threads(1)
+    return "torch", lambda x: torch.topk(torch.from_numpy(x), count)
+
+
 def _sorting_kinds() -> Iterator[Kind]:
     yield Kind("sort 1M", _floats(1_000_000), gx.sort, np.sort, 0.3)
     yield Kind("sort 256 rows of 1,000", _floats(256, 1000), gx.sort, np.sort, 0.4)
@@ -111,6 +129,9 @@ def _sorting_kinds() -> Iterator[Kind]:
                lambda x: np.argsort(x, kind="stable"), 0.15)  # fmt: skip
     yield Kind("median of 256 rows of 1,000", _floats(256, 1000), lambda x: gx.median(x, 1),
                lambda x: np.median(x, 1), 0.3)  # fmt: skip
+    name, largest = _largest(10)
+    yield Kind(f"top 10 of 64 rows of 10,000 ({name})", _floats(64, 10_000),
+               lambda x: list(gx.top_k(x, 10)), largest, 0.2)  # fmt: skip
     yield Kind("histogram 500,000", _floats(500_000),
                lambda x: gx.histogram(x, 64, range=(-4.0, 4.0))[0],
                lambda x: np.histogram(x, 64, range=(-4.0, 4.0))[0], 0.55)  # fmt: skip
