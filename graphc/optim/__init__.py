@@ -13,6 +13,7 @@ from graphc.optim.clipping import clip_by_global_norm, clip_by_norm, clip_by_val
 from graphc.optim.factored import Adafactor
 from graphc.optim.first_order import SGD, Lion, SignSGD
 from graphc.optim.layerwise import LAMB, LARS
+from graphc.optim.lbfgs import Minimum, lbfgs
 from graphc.optim.optimizer import Optimizer
 from graphc.optim.schedules import (
     ReduceOnPlateau,
@@ -46,6 +47,7 @@ __all__ = [
     "Clipped",
     "Lion",
     "LossScaled",
+    "Minimum",
     "NAdam",
     "Optimizer",
     "RAdam",
@@ -60,6 +62,7 @@ __all__ = [
     "exponential_decay",
     "inverse_sqrt_decay",
     "join_schedules",
+    "lbfgs",
     "linear_schedule",
     "one_cycle",
     "piecewise_constant",

@@ -74,7 +74,7 @@ COMMON = [
     "unfold", "pixel_shuffle", "cosine_similarity", "ctc_loss", "Module", "Linear", "Conv2d",
     "Sequential", "Parameter", "LSTM", "GRU", "BatchNorm2d", "Dropout", "MultiheadAttention",
     "GradientTape", "function", "reduce_sum", "reduce_mean", "cast",
-    "global_variables_initializer", "get_variable", "keras", "Rprop", "LBFGS", "lr_scheduler",
+    "global_variables_initializer", "get_variable", "keras", "Rprop", "GradScaler", "lr_scheduler",
     "randint", "fft", "linalg", "csingle", "half",
 ]  # fmt: skip
 
