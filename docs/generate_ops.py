@@ -28,6 +28,7 @@ from graphc.ir.op import (
     NotDifferentiable,
     OpDef,
     Partials,
+    Regional,
     ThroughDecomposition,
     all_ops,
 )
@@ -328,6 +329,7 @@ def _gradient(op: OpDef) -> str:
         Multilinear: "multilinear",
         Custom: "own rule",
         ThroughDecomposition: "through parts",
+        Regional: "through regions",
         Flat: "zero",
     }
     return labels[type(derivative)]

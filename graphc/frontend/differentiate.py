@@ -60,7 +60,6 @@ def gradients(
             without a derivative.
         DTypeError: for ys or xs that are neither floats nor complex, and for complex ys without
             weights.
-        UnsupportedError: if a path leads through control flow.
     """
     if unconnected not in ("raise", "zeros"):
         raise GraphError(
@@ -111,7 +110,6 @@ def jvp(ys: Any, xs: Any, tangents: Any) -> Any:
     Raises:
         GradientError: if a path leads through an operation without a derivative.
         DTypeError: for ys or xs that are not floats.
-        UnsupportedError: if a path leads through control flow.
     """
     y_leaves = _leaves(ys, "ys")
     x_leaves = _leaves(xs, "xs")

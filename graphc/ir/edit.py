@@ -9,7 +9,7 @@ A rewrite that keeps the type redefines the same Value, so users, fetches, names
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -133,6 +133,10 @@ class GraphEditor:
         if old is not None:
             self._unlink(old)
         self._enter(self._bare(node))
+
+    def require(self, guards: Iterable[Guard]) -> None:
+        """Further guards of the graph, which come with nodes of another one."""
+        self._guards += guards
 
     def redefine(
         self, value: Value, op: OpDef, inputs: Sequence[Value], attrs: Attributes

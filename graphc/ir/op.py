@@ -95,6 +95,14 @@ class ThroughDecomposition:
 
 
 @dataclass(frozen=True, slots=True)
+class Regional:
+    """An op that owns regions (control flow): its derivative is made of those of its regions.
+
+    ``passes.autodiff`` knows how branches are taken and trips repeated.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Flat:
     """Discrete or piecewise constant: the derivative is zero everywhere, by convention."""
 
@@ -107,7 +115,14 @@ class NotDifferentiable:
 
 
 Derivative: TypeAlias = (
-    Partials | Linear | Multilinear | Custom | ThroughDecomposition | Flat | NotDifferentiable
+    Partials
+    | Linear
+    | Multilinear
+    | Custom
+    | ThroughDecomposition
+    | Regional
+    | Flat
+    | NotDifferentiable
 )
 
 # --- facts ---------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from graphc.ir.attributes import Attributes
 from graphc.ir.dims.expressions import equal
 from graphc.ir.dtypes import bool_
 from graphc.ir.lowering import Structural
-from graphc.ir.op import NotDifferentiable, OpDef, register
+from graphc.ir.op import NotDifferentiable, OpDef, Regional, register
 from graphc.ir.types import TensorType
 
 
@@ -110,7 +110,7 @@ cond_op = register(
         doc="Runs one of two branches, by a scalar bool.",
         infer=_cond_types,
         reference=through_regions,
-        derivative=NotDifferentiable("gradients through cond are not built yet"),
+        derivative=Regional(),
         lowering=Structural(),
         effect="control",
     )
@@ -122,7 +122,7 @@ while_op = register(
         doc="Repeats a body while a scalar bool condition holds.",
         infer=_while_types,
         reference=through_regions,
-        derivative=NotDifferentiable("gradients through while are not built yet"),
+        derivative=Regional(),
         lowering=Structural(),
         effect="control",
     )

@@ -17,8 +17,9 @@ from graphc.ops.convert import converted
 
 
 def computes_narrow(node: Node) -> bool:
-    """Whether a node computes with narrow floats, or gives such by computing."""
-    if node.op.lowering.keeps_words:
+    """Whether a node computes with narrow floats, or gives such by computing; nodes of its regions
+    do so by themselves."""
+    if node.op.lowering.keeps_words or node.regions:
         return False
     return any(
         value._type.dtype.computed is not value._type.dtype

@@ -14,10 +14,11 @@ from graphc.base.errors import VerifyError
 from graphc.ir.builder import apply_node
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Custom, Linear, Multilinear, Partials
+from graphc.ir.op import Custom, Linear, Multilinear, Partials, Regional
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.narrow_floats import as_computed, as_stored, widened
+from passes.autodiff import branches, loops
 from passes.autodiff.tape import (
     Alias,
     differentiating,
@@ -27,6 +28,7 @@ from passes.autodiff.tape import (
     refuse,
     total,
 )
+from passes.control_flow.regions import is_loop
 
 
 def forward(
@@ -48,7 +50,6 @@ def forward(
         zero because no differentiable path leads to y.
 
     Raises:
-        UnsupportedError: if a path leads through control flow.
         GradientError: if a path leads through an op that is not differentiable.
     """
     editor = GraphEditor(graph, records=True)
@@ -128,6 +129,10 @@ class _Sweep:
                 if tangent is not None
             ]
             return [total([term.output for term in changed])]
+        if isinstance(rule, Regional):
+            if is_loop(node):
+                return loops.pushed(node, tangents, self._editor.producer, forward)
+            return branches.pushed(node, tangents, forward)
         raise refuse(node)
 
     def _add(self, value: Value, tangent: Value, node: Node | None) -> None:

@@ -17,10 +17,19 @@ from collections.abc import Sequence
 from graphc.base.errors import VerifyError
 from graphc.ir.edit import GraphEditor
 from graphc.ir.graph import Graph, Node
-from graphc.ir.op import Custom, Flat, Linear, Multilinear, NotDifferentiable, Partials
+from graphc.ir.op import (
+    Custom,
+    Flat,
+    Linear,
+    Multilinear,
+    NotDifferentiable,
+    Partials,
+    Regional,
+)
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.narrow_floats import as_computed, as_stored, widened
+from passes.autodiff import branches, loops
 from passes.autodiff.tape import (
     Alias,
     differentiating,
@@ -30,6 +39,7 @@ from passes.autodiff.tape import (
     refuse,
     total,
 )
+from passes.control_flow.regions import is_loop
 
 
 def reverse(
@@ -51,7 +61,6 @@ def reverse(
         discrete ops connect it to ys, None where nothing does or x is not a float.
 
     Raises:
-        UnsupportedError: if a path leads through control flow.
         GradientError: if a path leads through an op that is not differentiable.
     """
     editor = GraphEditor(graph, records=True)
@@ -140,6 +149,10 @@ class _Sweep:
             raise refuse(node)
         if isinstance(rule, Custom):
             return rule.vjp(cotangents, inputs, node.outputs, attrs)
+        if isinstance(rule, Regional):
+            if is_loop(node):
+                return loops.pulled(node, cotangents, flows, self._editor.producer, reverse)
+            return branches.pulled(node, cotangents, flows, reverse)
         cotangent = cotangents[0]
         assert cotangent is not None
         if isinstance(rule, Partials):

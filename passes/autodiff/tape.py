@@ -44,7 +44,7 @@ class Tape:
 
 def record(editor: GraphEditor, graph: Graph, ys: Sequence[Value], xs: Sequence[Value]) -> Tape:
     """The tape from xs to ys; decompositions it needs are added to the editor."""
-    needed, useful = _read_by(graph, ys)
+    needed, useful = read_by(graph, ys)
     active = {x for x in xs if x.dtype.is_differentiable}
     entries: list[Node | Alias] = []
     for node in graph.nodes:
@@ -80,7 +80,7 @@ def flowing(node: Node) -> Iterator[Value]:
             yield value
 
 
-def _read_by(graph: Graph, ys: Iterable[Value]) -> tuple[set[Value], set[Value]]:
+def read_by(graph: Graph, ys: Iterable[Value]) -> tuple[set[Value], set[Value]]:
     """The values that ys depend on: in any way, and differentiably."""
     needed = set(ys)
     useful = {y for y in needed if y.dtype.is_differentiable}
@@ -132,12 +132,6 @@ def refuse(node: Node, reason: str | None = None) -> GraphcError:
     """The error for a node that has no derivative; the reason is that of its op unless given."""
     where = node.provenance.where
     derivative = node.op.derivative
-    if node.op.effect == "control":
-        return UnsupportedError(
-            cause_of(node.op),
-            where=where,
-            hint="use gx.where, or gx.stop_gradient on what goes in",
-        )
     if reason is None:
         reason = derivative.reason if isinstance(derivative, NotDifferentiable) else "no rule"
     return GradientError(

@@ -76,6 +76,14 @@ class MemoryTuning(NamedTuple):
     """Steps that these take at most: each is a row of the table and no more, but nested loops
     multiply."""
 
+    kept_bytes: int = 256 << 20
+    """Bytes up to which the states of all trips of a loop are kept for its gradient; beyond, as
+    many of them as below."""
+
+    kept_states: int = 64
+    """States that are kept of a loop whose number of trips is no size: 2,145 trips run twice then,
+    47,905 three times, 814,385 four times."""
+
 
 FUSION = FusionTuning()
 MEMORY = MemoryTuning()

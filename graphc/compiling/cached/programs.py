@@ -7,7 +7,6 @@ are loaded for it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from graphc.base.errors import UnsupportedError
 from graphc.base.options import Options
@@ -18,6 +17,7 @@ from graphc.compiling.cached.keys import Labels, program_key, program_realm, ref
 from graphc.compiling.compiled import Compiled, Levels, uncollected
 from graphc.compiling.extraction import Extraction
 from graphc.compiling.tiers import MOST_BASELINE_BYTES, Poll, Tiers
+from graphc.ops.control import while_op
 from graphc.runtime.cache import Cache, cache_of, caching
 from graphc.runtime.program import Program
 
@@ -156,11 +156,16 @@ class _Entries:
 
 
 def _begins_small(extraction: Extraction, options: Options) -> bool:
-    """Whether small kernels should answer until the program is compiled."""
+    """Whether small kernels should answer until the program is compiled.
+
+    Not where there are loops: a run ends with the kernels that it began with, and there may be many
+    trips.
+    """
     if options.optimize != 2 or shows_passes(options) is not None:
         return False
     many = RUNNING.two_programs_nodes
-    return sum(1 for _ in islice(extraction.graph.walk(), many)) == many
+    nodes = list(extraction.graph.walk())
+    return len(nodes) >= many and not any(node.op is while_op for node in nodes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,232 @@
+"""What derivatives ask about a ``while`` node: which variables they pass through, which need not be
+kept because they follow from the number of the trip, and how many trips there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from graphc.ir.dims.choice import dim_max
+from graphc.ir.dims.expressions import Dim
+from graphc.ir.dtypes import int64
+from graphc.ir.graph import Graph, Node
+from graphc.ir.surface import surface_function
+from graphc.ir.value import Value
+from graphc.ops.convert import converted, size_beside
+from graphc.ops.source import constant_op, dim_op
+from passes.autodiff.region_builder import read_inputs
+from passes.autodiff.tape import flowing, read_by
+from passes.control_flow.regions import carried_count
+from passes.rewriting.constants import payload_array
+
+Producer = Callable[[Value], Node | None]
+
+
+class Counter(NamedTuple):
+    """A loop variable that counts the trips: there is one for each number below a bound.
+
+    Attributes:
+        place: which variable.
+        bound: what it is compared with, a value outside of the loop or a size.
+    """
+
+    place: int
+    bound: Value | Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A ``while`` node.
+
+    Attributes:
+        node: the node.
+        producer: which node makes a value of the graph around.
+    """
+
+    node: Node
+    producer: Producer
+
+    @property
+    def count(self) -> int:
+        """The number of loop variables."""
+        return carried_count(self.node)
+
+    @property
+    def condition(self) -> Graph:
+        """The region that tells whether there is another trip."""
+        return self.node.regions[0]
+
+    @property
+    def body(self) -> Graph:
+        """The region of one trip."""
+        return self.node.regions[1]
+
+    @property
+    def start(self) -> tuple[Value, ...]:
+        """The first values of the loop variables."""
+        return self.node.inputs[: self.count]
+
+    @property
+    def captured(self) -> tuple[Value, ...]:
+        """What the regions read from outside."""
+        return self.node.inputs[self.count :]
+
+    # --- what derivatives pass through -----------------------------------------------------------
+
+    def active(self, flows: Sequence[bool]) -> set[int]:
+        """The variables that depend differentiably on operands that do."""
+        sources = {value for value, is_on in zip(self.body.inputs, flows, strict=True) if is_on}
+        while True:
+            reached = _reached(self.body, sources)
+            more = {
+                value
+                for value, successor in zip(self.body.inputs, self.body.outputs, strict=False)
+                if successor in reached
+            }
+            if more <= sources:
+                own = self.body.inputs[: self.count]
+                return {place for place, value in enumerate(own) if value in sources}
+            sources |= more
+
+    def useful(self, places: Iterable[int]) -> set[Value]:
+        """The body's inputs on which these results of the loop depend differentiably."""
+        wanted = set(places)
+        while True:
+            found = read_by(self.body, [self.body.outputs[place] for place in wanted])[1]
+            inputs = self.body.inputs[: self.count]
+            more = {place for place, value in enumerate(inputs) if value in found}
+            if more <= wanted:
+                return found | {inputs[place] for place in wanted}
+            wanted |= more
+
+    # --- what need not be kept -------------------------------------------------------------------
+
+    def step(self, place: int) -> Value | None:
+        """What each trip adds to an integer variable, a constant of the body; None if it does
+        something else."""
+        own = self.body.inputs[place]
+        node = self.body.producers.get(self.body.outputs[place])
+        if own.shape or not own.dtype.is_integer or node is None or node.op.name != "add":
+            return None
+        left, right = node.inputs
+        other = right if left is own else left if right is own else None
+        made = None if other is None else self.body.producers.get(other)
+        return None if made is None or made.op is not constant_op else other
+
+    def stands_still(self, place: int) -> bool:
+        """Whether every trip gives the variable back as it is."""
+        return self.body.outputs[place] is self.body.inputs[place]
+
+    def follows_from_trip(self, place: int) -> bool:
+        """Whether a variable is known from its first value and the number of the trip."""
+        return self.stands_still(place) or self.step(place) is not None
+
+    def at_trip(self, place: int, first: Value, trip: Value) -> Value:
+        """Such a variable before a trip, counted from 0, given its first value."""
+        step = self.step(place)
+        if self.stands_still(place) or step is None:
+            return first
+        node = self.body.producers[step]
+        factor = constant_like(node, first)
+        return first + converted(trip, first.dtype) * factor
+
+    def needed(self, values: Iterable[Value]) -> list[int]:
+        """The variables among these inputs of the body that must be kept to have them."""
+        found = set(values)
+        inputs = self.body.inputs[: self.count]
+        return [
+            place
+            for place, value in enumerate(inputs)
+            if value in found and not self.follows_from_trip(place)
+        ]
+
+    def closed(self, places: Iterable[int]) -> list[int]:
+        """These variables, and the others that must be kept for trips to go on with them."""
+        wanted = set(places)
+        while True:
+            read = read_inputs(self.body, [self.body.outputs[place] for place in wanted])
+            more = set(self.needed(read))
+            if more <= wanted:
+                return sorted(wanted)
+            wanted |= more
+
+    # --- how many trips --------------------------------------------------------------------------
+
+    def counter(self) -> Counter | None:
+        """The variable that counts, in ``while i < bound`` with ``i + 1`` in each trip."""
+        node = self.condition.producers.get(self.condition.outputs[0])
+        if node is None or node.op.name != "less":
+            return None
+        position = {value: place for place, value in enumerate(self.condition.inputs)}
+        place, limit = position.get(node.inputs[0]), node.inputs[1]
+        if place is None or place >= self.count or not self._adds_one(place):
+            return None
+        if limit not in position:
+            size = _size(limit, self.condition.producers.get)
+            return None if size is None else Counter(place, size)
+        if position[limit] < self.count:
+            return None
+        outside = self.node.inputs[position[limit]]
+        size = _size(outside, self.producer)
+        return Counter(place, outside if size is None else size)
+
+    def size(self, counter: Counter | None) -> Dim | None:
+        """The number of trips, if it is a size."""
+        if counter is None or isinstance(counter.bound, Value):
+            return None
+        first = _size(self.start[counter.place], self.producer)
+        return dim_max(0, counter.bound - first) if isinstance(first, int) else None
+
+    def first_number(self, counter: Counter) -> int:
+        """Where the variable that counts starts, if the number of trips is a size."""
+        first = _size(self.start[counter.place], self.producer)
+        assert isinstance(first, int), "the number of trips is a size"
+        return first
+
+    def number(self, counter: Counter) -> Value:
+        """The number of trips as an int64, in the graph that is current."""
+        first = converted(self.start[counter.place], int64)
+        bound = counter.bound
+        last = converted(bound, int64) if isinstance(bound, Value) else size_of(bound, first)
+        found: Value = surface_function("maximum")(last - first, 0)
+        return found
+
+    def _adds_one(self, place: int) -> bool:
+        step = self.step(place)
+        return step is not None and bool(payload_array(self.body.producers[step]) == 1)
+
+
+def size_of(size: Dim, beside: Value) -> Value:
+    """A size as an int64."""
+    return size_beside(size, int64, beside)
+
+
+def constant_like(node: Node, beside: Value) -> Value:
+    """The scalar that a constant makes, in the graph that is current."""
+    found: Value = surface_function("constant")(payload_array(node), beside.dtype)
+    return found
+
+
+def _size(value: Value, producer: Producer) -> Dim | None:
+    """The size that a scalar stands for; None if a run computes it."""
+    node = producer(value)
+    if node is not None and node.op is dim_op:
+        size: Dim = node.attrs["dim"]
+        return size
+    if node is not None and node.op is constant_op and value.dtype.is_integer:
+        return int(payload_array(node))
+    return None
+
+
+def _reached(graph: Graph, sources: Iterable[Value]) -> set[Value]:
+    """The values of a graph that depend differentiably on these, themselves included."""
+    reached = {value for value in sources if value.dtype.is_differentiable}
+    for node in graph.nodes:
+        if any(value in reached for value in flowing(node)):
+            reached.update(value for value in node.outputs if value.dtype.is_differentiable)
+    return reached
+
+
+

@@ -1,0 +1,270 @@
+"""Derivatives of ``while``: loops over the derivative of its body.
+
+    while(%i, %x) over n trips      ->  while(%i, %x, %kept): keeps x of every trip
+                                        while(%j, %dx): from the last trip to the first
+
+What a trip's derivative reads of the loop variables is kept by a second run of the loop, one row a
+trip; the rest of the trip is computed again from that. Where the number of trips is no size, or the
+rows would take too much memory, a fixed number of states is kept (``passes.autodiff.checkpoints``).
+Variables that follow from the number of the trip are not kept. What many trips add up, the
+cotangents of captured values, are loop variables of the way back; where a trip only reads a row of
+a captured value, it adds to that row in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from graphc.base.tuning.fusion import MEMORY
+from graphc.ir.builder import apply
+from graphc.ir.dims.expressions import Dim, at_hint
+from graphc.ir.dtypes import int64
+from graphc.ir.graph import Graph, Node
+from graphc.ir.surface import surface_function
+from graphc.ir.value import Value
+from graphc.ops.convert import converted
+from graphc.ops.source import constant_beside
+from passes.autodiff.branches import Jvp, Vjp
+from passes.autodiff.loop import Loop, Producer, size_of
+from passes.autodiff.region_builder import Groups, Region, read_inputs, repeat
+from passes.rewriting.constants import known
+
+
+@dataclass(frozen=True, slots=True)
+class BodyGradient:
+    """The derivative of one trip, from the last results to the first.
+
+    Attributes:
+        loop: the loop.
+        graph: the body and its derivative, over the body's inputs and ``seeds``.
+        seeds: the cotangents of what the trip gives.
+        variables: the loop variables that they belong to.
+        shared: places of the captured operands whose cotangents add up over the trips.
+        results: the cotangents of those variables before the trip, then of what is shared; None for
+            zeros.
+    """
+
+    loop: Loop
+    graph: Graph
+    seeds: tuple[Value, ...]
+    variables: tuple[int, ...]
+    shared: tuple[int, ...]
+    results: tuple[Value | None, ...]
+
+    def read(self) -> set[Value]:
+        """What it reads of the body's inputs, among other values."""
+        return read_inputs(self.graph, [value for value in self.results if value is not None])
+
+    def first_sums(self) -> list[Value]:
+        """Zeros for what adds up, in the dtypes that sums are computed in."""
+        zeros = surface_function("zeros")
+        operands = [self.loop.node.inputs[place] for place in self.shared]
+        return [zeros(value.shape, value.dtype.computed) for value in operands]
+
+    def trip(
+        self,
+        made: Region,
+        given: Mapping[Value, Value],
+        cotangents: Sequence[Value],
+        sums: Sequence[Value],
+    ) -> tuple[list[Value], list[Value]]:
+        """Cotangents and sums behind a trip, whose inputs are given, on the way back."""
+        here = {**given, **dict(zip(self.seeds, cotangents, strict=True))}
+        found = iter(made.copied(self.graph, here, [v for v in self.results if v is not None]))
+        results = [None if value is None else next(found) for value in self.results]
+        zeros = surface_function("zeros")
+        count = len(self.variables)
+        before = [
+            zeros(old.shape, old.dtype) if new is None else new
+            for new, old in zip(results[:count], cotangents, strict=True)
+        ]
+        added = [
+            old if new is None else _added(made, old, converted(new, old.dtype))
+            for new, old in zip(results[count:], sums, strict=True)
+        ]
+        return before, added
+
+
+def _added(made: Region, total: Value, term: Value) -> Value:
+    """The sum; what is scattered into zeros is scattered into the total, in place."""
+    node = made.editor.producer(term)
+    if node is not None and node.op.name in ("scatter_add", "scatter_add_along_axis"):
+        base, *where = node.inputs
+        found = known(base, made.editor.producer)
+        if found is not None and not found.array.any():
+            return apply(node.op, total, *where, **node.attrs)
+    return total + term
+
+
+def pulled(
+    node: Node,
+    cotangents: Sequence[Value | None],
+    flows: Sequence[bool],
+    producer: Producer,
+    vjp: Vjp,
+) -> list[Value | None]:
+    """One cotangent per operand of a ``while`` that derivatives flow to."""
+    loop = Loop(node, producer)
+    given = [place for place, value in enumerate(cotangents) if value is not None]
+    useful = loop.useful(given)
+    inputs = loop.body.inputs
+    variables = sorted(p for p in loop.active(flows) if inputs[p] in useful)
+    shared = [
+        p for p in range(loop.count, len(inputs)) if flows[p] and inputs[p] in useful
+    ]  # fmt: skip
+    seeds = tuple([Value(node.outputs[place].type) for place in variables])
+    body = loop.body.with_parts(inputs=(*inputs, *seeds))
+    ys = [body.outputs[place] for place in variables]
+    xs = [inputs[place] for place in (*variables, *shared)]
+    grown, results = vjp(body, ys, xs, seeds)
+    gradient = BodyGradient(
+        loop, grown, seeds, tuple(variables), tuple(shared), tuple(results)
+    )
+    zeros = surface_function("zeros_like")
+    first: list[Value] = []
+    for place in variables:
+        cotangent = cotangents[place]
+        first.append(zeros(node.outputs[place]) if cotangent is None else cotangent)
+    counter = loop.counter()
+    size = loop.size(counter)
+    if size == 0:
+        ends = [*first, *gradient.first_sums()]
+    elif size is not None and _fits(gradient, size):
+        ends = _kept_in_rows(gradient, first, size)
+    else:
+        from passes.autodiff.checkpoints import kept_in_slots
+
+        ends = kept_in_slots(gradient, first, counter)
+    found: list[Value | None] = [None] * len(node.inputs)
+    for place, value in zip((*variables, *shared), ends, strict=True):
+        found[place] = value
+    return found
+
+
+def _fits(gradient: BodyGradient, size: Dim) -> bool:
+    """Whether what must be kept of all trips takes no more memory than it may."""
+    places = gradient.loop.needed(gradient.read())
+    row = sum(at_hint(gradient.loop.body.inputs[place].type.bytes) for place in places)
+    return row * at_hint(size) <= MEMORY.kept_bytes
+
+
+def _kept_in_rows(gradient: BodyGradient, first: Sequence[Value], size: Dim) -> list[Value]:
+    """Cotangents before the loop and of what is shared; each trip's state is a row of arrays."""
+    loop, node = gradient.loop, gradient.loop.node
+    places = loop.needed(gradient.read())
+    rows = _rows(loop, places, size) if places else []
+    take = surface_function("take")
+
+    def condition(made: Region, own: Groups, outside: Sequence[Value]) -> Value:
+        (number,) = own["number"]
+        return number < size_of(size, number)
+
+    def body(made: Region, own: Groups, outside: Sequence[Value]) -> Mapping[str, list[Value]]:
+        (number,) = own["number"]
+        trip = size_of(size, number) - 1 - number
+        kept, operands = outside[: len(rows)], outside[len(rows) :]
+        state = {place: take(row, trip, 0) for place, row in zip(places, kept, strict=True)}
+        given = body_inputs(loop, operands, trip, state)
+        before, sums = gradient.trip(made, given, own["cotangents"], own["sums"])
+        return {"number": [number + 1], "cotangents": before, "sums": sums}
+
+    start = constant_beside(0, int64, first[0])
+    carried = {"number": [start], "cotangents": first, "sums": gradient.first_sums()}
+    ends = repeat(node, carried, [*rows, *node.inputs], condition, body)
+    return [*ends["cotangents"], *ends["sums"]]
+
+
+def body_inputs(
+    loop: Loop, operands: Sequence[Value], trip: Value, state: Mapping[int, Value]
+) -> dict[Value, Value]:
+    """What stands for the body's inputs before a trip, given the state that was kept.
+
+    Variables that are neither kept nor known from the trip are left out.
+    """
+    given = dict(zip(loop.body.inputs[loop.count :], operands[loop.count :], strict=True))
+    for place in range(loop.count):
+        own = loop.body.inputs[place]
+        if place in state:
+            given[own] = state[place]
+        elif loop.follows_from_trip(place):
+            given[own] = loop.at_trip(place, operands[place], trip)
+    return given
+
+
+def _rows(loop: Loop, places: Sequence[int], size: Dim) -> list[Value]:
+    """For each of these variables what it was before each trip, stacked, by the loop run again."""
+    node = loop.node
+    counter = loop.counter()
+    assert counter is not None, "the number of trips is a size"
+    zeros = surface_function("zeros")
+    kept = [zeros((size, *node.inputs[p].shape), node.inputs[p].dtype) for p in places]
+
+    def condition(made: Region, own: Groups, outside: Sequence[Value]) -> Value:
+        given = dict(zip(loop.condition.inputs, (*own["state"], *outside), strict=True))
+        return made.copied(loop.condition, given, loop.condition.outputs)[0]
+
+    def body(made: Region, own: Groups, outside: Sequence[Value]) -> Mapping[str, list[Value]]:
+        state = own["state"]
+        given = dict(zip(loop.body.inputs, (*state, *outside), strict=True))
+        following = made.copied(loop.body, given, loop.body.outputs)
+        first = loop.first_number(counter)
+        trip = converted(state[counter.place], int64) - first
+        written = [
+            rows.at[trip].set(state[place])
+            for rows, place in zip(own["kept"], places, strict=True)
+        ]
+        return {"state": following, "kept": written}
+
+    ends = repeat(node, {"state": loop.start, "kept": kept}, loop.captured, condition, body)
+    return ends["kept"]
+
+
+def pushed(
+    node: Node, tangents: Sequence[Value | None], producer: Producer, jvp: Jvp
+) -> list[Value | None]:
+    """One tangent per result of a ``while``; None for those that do not change."""
+    loop = Loop(node, producer)
+    variables = sorted(loop.active([tangent is not None for tangent in tangents]))
+    captured = [p for p in range(loop.count, len(node.inputs)) if tangents[p] is not None]
+    inputs = loop.body.inputs
+    changing = [*variables, *captured]
+    directions = [Value(node.inputs[place].type) for place in changing]
+    body_graph = loop.body.with_parts(inputs=(*inputs, *directions))
+    ys = [body_graph.outputs[place] for place in variables]
+    grown, results = jvp(body_graph, ys, [inputs[place] for place in changing], directions)
+    zeros = surface_function("zeros")
+
+    def condition(made: Region, own: Groups, outside: Sequence[Value]) -> Value:
+        operands = (*own["state"], *outside[: len(loop.captured)])
+        given = dict(zip(loop.condition.inputs, operands, strict=True))
+        return made.copied(loop.condition, given, loop.condition.outputs)[0]
+
+    def body(made: Region, own: Groups, outside: Sequence[Value]) -> Mapping[str, list[Value]]:
+        count = len(loop.captured)
+        given = dict(zip(inputs, (*own["state"], *outside[:count]), strict=True))
+        given |= dict(zip(directions, (*own["tangents"], *outside[count:]), strict=True))
+        wanted = [*loop.body.outputs, *(value for value in results if value is not None)]
+        made_here = made.copied(grown, given, wanted)
+        moving = iter(made_here[loop.count :])
+        return {
+            "state": made_here[: loop.count],
+            "tangents": [
+                zeros(old.shape, old.dtype) if new is None else next(moving)
+                for new, old in zip(results, own["tangents"], strict=True)
+            ],
+        }
+
+    def tangent(place: int) -> Value:
+        given, operand = tangents[place], node.inputs[place]
+        return zeros(operand.shape, operand.dtype) if given is None else given
+
+    carried = {"state": loop.start, "tangents": list(map(tangent, variables))}
+    beside = [*loop.captured, *map(tangent, captured)]
+    ends = repeat(node, carried, beside, condition, body)
+    found: list[Value | None] = [None] * len(node.outputs)
+    for place, value in zip(variables, ends["tangents"], strict=True):
+        found[place] = value
+    return found
+
+

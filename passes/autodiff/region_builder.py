@@ -1,0 +1,154 @@
+"""Regions under construction: how derivatives of control flow write branches and bodies.
+
+A region is a graph of its own: what it captures comes in as further inputs, and parts of other
+graphs are copied into it, since a value is made in one place only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from graphc.ir.builder import apply_node
+from graphc.ir.edit import GraphEditor
+from graphc.ir.graph import Graph, Node
+from graphc.ir.value import Value
+from graphc.ops.control import while_op
+from passes.autodiff.tape import cause_of
+
+
+class Region:
+    """A region that is being written.
+
+    Attributes:
+        editor: what gets its nodes.
+    """
+
+    def __init__(self, name: str, inputs: Sequence[Value]) -> None:
+        self.editor = GraphEditor(Graph(name, inputs, (), ()))
+
+    def copied(
+        self, graph: Graph, given: Mapping[Value, Value], wanted: Iterable[Value]
+    ) -> list[Value]:
+        """Values of another graph, computed here by copies of its nodes, under its guards.
+
+        Args:
+            graph: where the values are made.
+            given: what stands here for its inputs, those that are needed.
+            wanted: values of the graph.
+        """
+        results = list(wanted)
+        here = dict(given)
+        for node in _copies(needed_nodes(graph, results), here):
+            self.editor.put(node)
+        self.editor.require(graph.guards)
+        return [here[value] for value in results]
+
+    def written(self, origin: Node, outputs: Callable[[], Sequence[Value]]) -> Graph:
+        """The finished region, which gives what the function builds for the node."""
+        with self.editor.rewriting(origin, cause_of(origin.op)):
+            self.editor.outputs = list(outputs())
+        return self.editor.finish()
+
+
+def _copies(nodes: Iterable[Node], here: dict[Value, Value]) -> Iterator[Node]:
+    """The nodes over what stands for their operands, to which new results are added."""
+    for node in nodes:
+        outputs = _alike(node.outputs)
+        inputs = tuple([here[value] for value in node.inputs])
+        here.update(zip(node.outputs, outputs, strict=True))
+        regions = tuple(map(_copy, node.regions))
+        yield replace(node, inputs=inputs, outputs=outputs, regions=regions)
+
+
+def _copy(region: Graph) -> Graph:
+    """The region with values of its own; nested no deeper than regions may be."""
+    inputs = _alike(region.inputs)
+    here = dict(zip(region.inputs, inputs, strict=True))
+    nodes = list(_copies(region.nodes, here))
+    outputs = [here[value] for value in region.outputs]
+    return Graph(region.name, inputs, nodes, outputs, region.guards)
+
+
+def _alike(values: Iterable[Value]) -> tuple[Value, ...]:
+    """New values of the same types and names."""
+    return tuple([Value(value.type, value.name) for value in values])
+
+
+def needed_nodes(graph: Graph, wanted: Iterable[Value]) -> list[Node]:
+    """The nodes that make these values, in order."""
+    needed = set(wanted)
+    nodes = []
+    for node in reversed(graph.nodes):
+        if not needed.isdisjoint(node.outputs):
+            needed.update(node.inputs)
+            nodes.append(node)
+    return nodes[::-1]
+
+
+def read_inputs(graph: Graph, wanted: Iterable[Value]) -> set[Value]:
+    """What these values depend on, themselves included."""
+    values = set(wanted)
+    for node in needed_nodes(graph, values):
+        values.update(node.inputs)
+    return values
+
+
+class Carried:
+    """Loop variables in named groups, such as states and their cotangents."""
+
+    def __init__(self, **groups: Sequence[Value]) -> None:
+        self._names = tuple(groups)
+        self._sizes = [len(group) for group in groups.values()]
+        self.values = [value for group in groups.values() for value in group]
+
+    def parted(self, values: Sequence[Value]) -> dict[str, list[Value]]:
+        """As many values, by the groups that they belong to."""
+        rest = iter(values)
+        return {
+            name: [next(rest) for _ in range(size)]
+            for name, size in zip(self._names, self._sizes, strict=True)
+        }
+
+
+Groups = dict[str, list[Value]]
+
+
+def repeat(
+    origin: Node,
+    carried: Mapping[str, Sequence[Value]],
+    captured: Sequence[Value],
+    condition: Callable[[Region, Groups, Sequence[Value]], Value],
+    body: Callable[[Region, Groups, Sequence[Value]], Mapping[str, Sequence[Value]]],
+) -> Groups:
+    """A loop in the graph that is current; gives the loop variables at its end, by groups.
+
+    Args:
+        origin: the node that it is part of the derivative of.
+        carried: the first values of its variables, in groups of any names.
+        captured: what its regions read from outside.
+        condition: whether there is another trip, of the region, its variables and what is captured.
+        body: the variables' successors, in the same groups.
+    """
+    groups = Carried(**carried)
+    count = len(groups.values)
+    operands = [*groups.values, *captured]
+
+    def region(
+        name: str, outputs: Callable[[Region, Groups, Sequence[Value]], Sequence[Value]]
+    ) -> Graph:
+        inputs = [Value(value.type, value.name) for value in operands]
+        made = Region(name, inputs)
+        own = groups.parted(inputs[:count])
+        return made.written(origin, lambda: outputs(made, own, inputs[count:]))
+
+    def successors(made: Region, own: Groups, outside: Sequence[Value]) -> Sequence[Value]:
+        following = body(made, own, outside)
+        return [value for name in carried for value in following[name]]
+
+    regions = [
+        region("condition", lambda made, own, outside: [condition(made, own, outside)]),
+        region("body", successors),
+    ]
+    node = apply_node(while_op, operands, {"carried": count}, regions)
+    return groups.parted(node.outputs)
