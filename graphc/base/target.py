@@ -155,6 +155,11 @@ class Target:
         return self.architecture == "aarch64" or "+f16c" in self.features.split(",")
 
     @property
+    def stores_halves(self) -> bool:
+        """Whether the instruction that makes float16 of float32 can write it to memory (F16C)."""
+        return self.architecture == "x86_64" and self.has_half_conversions
+
+    @property
     def packs_conditions(self) -> bool:
         """Whether LLVM can make an integer of the truth values of a vector."""
         return self.architecture != "wasm32"

@@ -73,6 +73,22 @@ def test_chains_round_after_each_operation(element: DType) -> None:
 
 
 @each_dtype
+def test_nan_of_any_digits_stays_nan(element: DType) -> None:
+    fractions = np.array([1, 0x1FFF, 0x7FFF, 0xFFFF, 0x400000, 0x7F8000, 0x7FFFFF], np.uint32)
+    words = np.concatenate([fractions | np.uint32(0x7F800000), fractions | np.uint32(0xFF800000)])
+    x = np.resize(words, 1000).view(np.float32)
+    h = np.resize(np.arange(0x7C01, 0x8000, dtype=np.uint16), 1000).view(np.float16)
+
+    def narrowed(x: Any, h: Any) -> Any:
+        wide = h.astype("float32")
+        values = (x, x + 1, -x, gx.maximum(x, 0), gx.where(x > 0, 1, x), h, -wide, wide * x)
+        return [value.astype(element) for value in values]
+
+    for result in run(narrowed, x, h):
+        assert np.isnan(result).all()
+
+
+@each_dtype
 def test_a_chain_is_one_kernel(element: DType) -> None:
     with gx.Graph() as graph:
         x = gx.placeholder((1000,), element)

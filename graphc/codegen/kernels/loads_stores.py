@@ -186,8 +186,11 @@ def emit_store(k: KernelScope, statement: Store) -> None:
     value = to_storage(e, k.spread(statement.value), dtype)
     if isinstance(index, LinearLanes) and is_literal(index.stride, 1):
         pointer = e.at(base, element, index.base)
-        if k.mask is None:
-            emit_contiguous(e, value, pointer, dtype.bytes, k.streaming.get(statement))
+        streams = k.streaming.get(statement)
+        if k.mask is None and streams is None and value.text in k.halves:
+            _store_converted(k, value, pointer, dtype.bytes)
+        elif k.mask is None:
+            emit_contiguous(e, value, pointer, dtype.bytes, streams)
         else:
             store_lanes(e, value, pointer, k.mask)
             if statement.buffer.role == "scratch":
@@ -195,6 +198,16 @@ def emit_store(k: KernelScope, statement: Store) -> None:
         return
     places = _addresses(k, statement.index, base, element)
     store_lanes(e, value, places, _mask(k))
+
+
+def _store_converted(k: KernelScope, value: Reg, pointer: Reg, align: int) -> None:
+    """A contiguous vector store of float16, a part from each register of float32: the instruction
+    that converts it writes it, too, where putting the parts together would take others."""
+    e, lanes = k.e, value.type.lanes
+    part = min(k.target.vector_bits // 32, lanes)
+    for first in range(0, lanes, part):
+        piece = e.shuffled(value, value, range(first, first + part)) if part < lanes else value
+        e.store(piece, e.at(pointer, value.type.element, first), align)
 
 
 EMITTERS: EmitterTable = {Load: emit_load, Store: emit_store}

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from graphc.codegen.llvm.emitter import FunctionEmitter
 from graphc.codegen.llvm.instructions import Reg
+from graphc.codegen.llvm.types import ltype
 from graphc.codegen.math.common import NAN
 from graphc.ir.dtypes import DType, float16, float32
 from graphc.ir.float_formats import FloatFormat
@@ -92,15 +93,38 @@ def has_range_of_float32(dtype: DType) -> bool:
     return is_narrow and dtype.format.exponent == _SINGLE.exponent
 
 
-def emit_rounded(e: FunctionEmitter, operand: Reg, target: DType) -> Reg:
-    """The word of the float32 without the last digits that is nearest, at a tie the even one."""
+KEEPS_NAN_SHORT = frozenset(
+    {"add", "subtract", "multiply", "divide", "sqrt", "negative", "abs", "minimum", "maximum"}
+)
+"""Primitives whose NaN has the digits of an operand's, or none but the one that makes it quiet. So
+LLVM has it on all targets but WebAssembly."""
+
+
+def emit_rounded(e: FunctionEmitter, operand: Reg, target: DType, is_short: bool = False) -> Reg:
+    """A float32's word whose upper digits are the nearest number of the target, at a tie the even
+    one; ``emit_whole`` and ``emit_cut`` drop the lower ones.
+
+    Where NaN is ``is_short``, it has no digits that the target lacks, and rounding keeps it.
+    """
     dropped = _SINGLE.fraction - target.format.fraction
+    last, half = 1 << dropped, 1 << (dropped - 1)
     word = e.convert("bitcast", operand, "i32")
-    odd = (word >> dropped) & 1
-    rounded = word + (odd + ((1 << (dropped - 1)) - 1))
+    if e.module.target.masks:
+        # a test and a sum in some lanes take less than to move the bit
+        is_odd = (word & last).differs(0)
+        rounded = e.select(is_odd, word + half, word + (half - 1))
+    else:
+        rounded = word + (((word >> dropped) & 1) + (half - 1))
+    if is_short:
+        return rounded
     # a quiet one, whatever the bits that are dropped were
-    rounded = e.select(e.fcmp("uno", operand, operand), target.format.nan << dropped, rounded)
-    return rounded & -(1 << dropped)
+    return e.select(e.fcmp("uno", operand, operand), target.format.nan << dropped, rounded)
+
+
+def emit_whole(e: FunctionEmitter, word: Reg, target: DType) -> Reg:
+    """The float32 that a word of ``emit_rounded`` is."""
+    dropped = _SINGLE.fraction - target.format.fraction
+    return e.convert("bitcast", word & -(1 << dropped), "float")
 
 
 def emit_narrowed(e: FunctionEmitter, operand: Reg, target: DType) -> Reg:
@@ -133,6 +157,11 @@ def emit_narrowed(e: FunctionEmitter, operand: Reg, target: DType) -> Reg:
 
 def emit_cut(e: FunctionEmitter, word: Reg, target: DType) -> Reg:
     """The narrow float that a word of ``emit_rounded`` is."""
+    lanes = word.type.lanes
+    if target.bits == 16 and lanes > 1 and e.module.target.masks:
+        # one permutation of the words of two registers, where LLVM would shift and cut each
+        halves = e.assign(ltype("i16", 2 * lanes), f"bitcast {word} to <{2 * lanes} x i16>")
+        return e.shuffled(halves, e.poison(halves.type), range(1, 2 * lanes, 2))
     return e.convert("trunc", word >> (_SINGLE.bits - target.bits), f"i{target.bits}")
 
 

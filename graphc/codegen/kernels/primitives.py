@@ -6,6 +6,7 @@ input: nothing here traps or is poison, whatever the operands hold. bool is i1 i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from graphc.codegen.kernels.float_parts import (
@@ -117,9 +118,27 @@ def _extreme(least: bool) -> Emitter:
     def emit(e: FunctionEmitter, operands: Sequence[Reg], dtype: DType) -> Reg:
         if dtype.kind == "bool":
             return e.binary("and" if least else "or", *operands)
+        if dtype.is_float and e.module.target.architecture == "x86_64":
+            for known, x in (operands, reversed(operands)):
+                if known.value == 0 and not (least and _is_negative_zero(known)):
+                    return _extreme_of_zero(e, known, x, least)
         return e.intrinsic(names[dtype.kind], operands[0].type, *operands)
 
     return emit
+
+
+def _is_negative_zero(known: Reg) -> bool:
+    return known.value is not None and math.copysign(1.0, known.value) < 0
+
+
+def _extreme_of_zero(e: FunctionEmitter, zero: Reg, x: Reg, least: bool) -> Reg:
+    """minimum or maximum of a zero and x, by the instruction of x86 that gives its second operand
+    where one is NaN or both are equal; LLVM's own would compare x with itself too."""
+    result = e.select(e.fcmp("olt" if least else "ogt", zero, x), zero, x)
+    if least or _is_negative_zero(zero):
+        return result
+    # of -0 and +0 that gave -0, and their sum is +0
+    return result + zero
 
 
 def _negative(e: FunctionEmitter, operands: Sequence[Reg], dtype: DType) -> Reg:

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 from graphc.codegen.kernels.lane_groups import emit_by_groups
 from graphc.codegen.kernels.lane_values import Binding, KnownLanes, LinearLanes, Repeated
-from graphc.codegen.kernels.narrow_floats import emit_cut, emit_rounded, has_range_of_float32
+from graphc.codegen.kernels.narrow_floats import (
+    KEEPS_NAN_SHORT,
+    emit_cut,
+    emit_rounded,
+    emit_whole,
+    has_range_of_float32,
+)
 from graphc.codegen.kernels.primitives import emit_cast, emit_primitive
 from graphc.codegen.kernels.scope import EmitterTable, KernelScope
 from graphc.codegen.llvm.emitter import FunctionEmitter
@@ -14,7 +20,7 @@ from graphc.codegen.llvm.instructions import Reg, is_literal
 from graphc.codegen.llvm.lanes import any_lane, first_lane
 from graphc.codegen.llvm.storage import element_of, literal
 from graphc.codegen.llvm.types import I64, ltype
-from graphc.ir.dtypes import float32
+from graphc.ir.dtypes import float16, float32
 from graphc.kernel.statements.scalars import Apply, Cast, Check, Const, DimValue
 from graphc.plan.abi import INDEX_ERROR
 
@@ -23,6 +29,8 @@ def emit_const(k: KernelScope, statement: Const) -> None:
     """Binds a literal."""
     dtype = statement.result.dtype
     k.bind(statement.result, k.e.const(literal(statement.value, dtype), ltype(element_of(dtype))))
+    if statement.value == statement.value:
+        k.short.add(statement.result)
 
 
 def emit_dim_value(k: KernelScope, statement: DimValue) -> None:
@@ -32,6 +40,8 @@ def emit_dim_value(k: KernelScope, statement: DimValue) -> None:
 
 def emit_apply(k: KernelScope, statement: Apply) -> None:
     """Binds what a primitive gives."""
+    if statement.primitive in KEEPS_NAN_SHORT and k.short.issuperset(statement.operands):
+        k.short.add(statement.result)
     operands = [k.binding(var) for var in statement.operands]
     dtype = statement.operands[-1].dtype
     if all(isinstance(o, Reg) and o.type.lanes == 1 for o in operands):
@@ -87,6 +97,8 @@ def _fold(e: FunctionEmitter, name: str, a: Reg, b: Reg) -> Reg:
 def emit_conversion(k: KernelScope, statement: Cast) -> None:
     """Binds a value of another dtype."""
     source, target = statement.operand.dtype, statement.result.dtype
+    if target is float32 and (has_range_of_float32(source) or not source.is_float):
+        k.short.add(statement.result)
     operand = k.uniform(statement.operand)
     if operand is None:
         if k.lanes > 1 and emit_by_groups(k, statement, emit_conversion):
@@ -97,12 +109,16 @@ def emit_conversion(k: KernelScope, statement: Cast) -> None:
         k.bind(statement.result, known)
     elif source is float32 and has_range_of_float32(target):
         # where chains round after each operation, what is rounded goes on as a float32
-        word = emit_rounded(k.e, operand, target)
+        is_short = statement.operand in k.short and k.target.architecture != "wasm32"
+        word = emit_rounded(k.e, operand, target, is_short)
         narrow = emit_cut(k.e, word, target)
-        k.rounded[narrow.text] = k.e.convert("bitcast", word, "float")
+        k.rounded[narrow.text] = emit_whole(k.e, word, target)
         k.bind(statement.result, narrow)
     else:
-        k.bind(statement.result, emit_cast(k.e, operand, source, target))
+        result = emit_cast(k.e, operand, source, target)
+        if target is float16 and k.target.stores_halves:
+            k.halves.add(result.text)
+        k.bind(statement.result, result)
 
 
 def emit_check(k: KernelScope, statement: Check) -> None:

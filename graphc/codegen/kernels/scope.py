@@ -63,6 +63,8 @@ class KernelScope:
         held: what some lanes have left in scratch since the last loop over rows began or ended.
         vectors: what the loads of a period have read last.
         rounded: float32s that narrow floats are, by the registers of these.
+        halves: registers of float16 that an instruction has made, which can write them, too.
+        short: scalars whose NaN, if they are any, have no digits that bfloat16 lacks.
         streamed: the results whose stores are non-temporal, and under which condition.
         streaming: the stores of the present loop that are, and under which condition.
         tiles: where elements lie that a tile has read already.
@@ -90,6 +92,8 @@ class KernelScope:
         self.held: dict[Buffer, Held] = {}
         self.vectors: dict[Period, Vectors] = {}
         self.rounded: dict[str, Reg] = {}
+        self.halves: set[str] = set()
+        self.short: set[Var] = set()
         self._bindings: dict[Var, Binding] = {}
         self._pointers: dict[Buffer, Reg] = {}
         self.dims = DimRegs(self.e)
