@@ -9,6 +9,7 @@ import numpy as np
 from graphc.base.errors import GraphError
 from graphc.base.source import caller
 from graphc.ir.value import Value
+from graphc.ops.arguments import number
 from graphc.ops.pointwise.logic import where
 from graphc.ops.pointwise.rounding import sign
 from graphc.optim.optimizer import RuleOptimizer
@@ -55,6 +56,7 @@ class SGD(RuleOptimizer):
     def __post_init__(self) -> None:
         check_rate(self.learning_rate)
         check_least(0, momentum=self.momentum, weight_decay=self.weight_decay)
+        number(self.dampening, "the dampening")
         check_mask(self.mask)
         if self.nesterov and (self.momentum == 0 or self.dampening != 0):
             raise GraphError(

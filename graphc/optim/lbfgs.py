@@ -93,7 +93,6 @@ def lbfgs(
         DTypeError: for values of another dtype, or of several.
         ShapeError: for unknown sizes, and a function that gives no scalar.
         GradientError: if the function does not depend on a part of ``start``.
-        UnsupportedError: if derivatives lead through control flow.
     """
     if not callable(function):
         raise GraphError(

@@ -244,17 +244,21 @@ def check_least(least: float, /, **numbers: Any) -> None:
             )
 
 
+MOST_STEPS = 2**53
+"""Above it float64, in which rates are computed, has not all ints."""
+
+
 def check_count(given: Any, what: str, least: int = 1) -> int:
     """An int of steps.
 
     Raises:
         DTypeError: for what is no int.
-        GraphError: for one that is too small.
+        GraphError: for one that is too small or too large.
     """
     count = whole(given, what)
-    if count < least:
+    if not least <= count <= MOST_STEPS:
         raise GraphError(
-            f"{what} must be at least {least}, not {count}",
+            f"{what} must be from {least} to {MOST_STEPS:,}, not {count:,}",
             where=caller(),
             hint=f"give an int of at least {least}",
         )

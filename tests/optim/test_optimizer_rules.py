@@ -10,6 +10,7 @@ import numpy as np
 import optimizer_formulas as formulas
 import pytest
 from optimizer_formulas import Formula, trained
+from renewals import addresses, commit_of
 
 import graphc as gx
 
@@ -108,6 +109,7 @@ CASES: dict[str, tuple[Callable[[], Any], Formula]] = {
     ),
 }
 USUAL = [name for name in CASES if f"{name}-given" not in CASES]
+"""One of each kind, with hyperparameters given."""
 
 
 class Problem:
@@ -338,3 +340,25 @@ def test_wrong_hyperparameters_are_named(make: Callable[[], Any]) -> None:
     with pytest.raises(gx.GraphcError) as caught:
         make()
     assert caught.value.hint and caught.value.where.filename == __file__
+
+
+# --- what a step is compiled to ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [n for n in USUAL if n.split("-")[0] not in ("lamb", "adafactor")])
+def test_a_step_is_one_kernel_a_parameter_in_place(name: str, graph: Any) -> None:
+    """Beside it there is at most one of what the whole step computes; LARS looks at norms first."""
+    shapes = [(512, 300), (300,)]
+    slopes = [gx.placeholder(shape) for shape in shapes]
+    variables = [gx.variable(np.ones(shape, "float32")) for shape in shapes]
+    train = CASES[name][0]().apply_gradients(zip(slopes, variables, strict=True))
+    session = gx.Session(graph, options=gx.Options(optimize=3))
+    run = session.compile(train, slopes)
+    gx.testing.expect(run, steps=5 if "lars" in name else 3, peak_bytes=64)
+    feeds = [np.ones(shape, "float32") for shape in shapes]
+    run(*feeds)
+    run(*feeds)
+    before = addresses(session, *graph.variables)
+    run(*feeds)
+    assert commit_of(run) is not None
+    assert addresses(session, *graph.variables) == before

@@ -161,6 +161,55 @@ def test_linear_algebra(name: str) -> None:
                 judged(label, lambda given=given, named=named: function(*given, **named))
 
 
+OPTIMISERS = {
+    "ReduceOnPlateau": (0.1, "loss"), "SGD": (0.1,), "SignSGD": (0.1,), "LARS": (0.1,),
+    "Accumulated": ("adam", 2), "Averaged": ("adam",), "Clipped": ("adam", 1.0),
+    "LossScaled": ("adam",), "clip_by_value": ("gradients", 1.0),
+    "clip_by_norm": ("gradients", 1.0), "clip_by_global_norm": ("gradients", 1.0),
+    "constant_schedule": (0.1,),
+    "linear_schedule": (0.1, 0.2, 5), "polynomial_decay": (0.1, 0.2, 5),
+    "exponential_decay": (0.1, 5, 0.5), "cosine_decay": (0.1, 5), "inverse_sqrt_decay": (0.1, 5),
+    "one_cycle": (0.1, 5), "piecewise_constant": (0.1, {5: 0.1}), "warmup": ("schedule", 5),
+    "warmup_cosine_decay": (0.0, 0.1, 5, 10), "join_schedules": (["schedule"], []),
+    "lbfgs": ("function", "start"), "trainable_variables": ("loss",),
+}  # fmt: skip
+"""What members of ``optim`` need; words stand for what the test makes."""
+
+
+@pytest.mark.parametrize("name", sorted({*optim.__all__} - {"Optimizer", "Minimum"}))
+def test_optimisers(name: str, model: Any) -> None:
+    made = {
+        "loss": model.loss, "adam": optim.Adam(), "gradients": [model.x], "start": model.w,
+        "schedule": optim.constant_schedule(0.1), "function": lambda w: gx.sum(w * w),
+    }  # fmt: skip
+
+    def given(word: Any) -> Any:
+        if isinstance(word, list):
+            return [given(item) for item in word]
+        return made.get(word, word) if isinstance(word, str) else word
+
+    def tried(*arguments: Any, **named: Any) -> None:
+        result = getattr(optim, name)(*arguments, **named)
+        if isinstance(result, optim.Optimizer):
+            result.minimize(model.loss)
+        elif isinstance(result, optim.ReduceOnPlateau):
+            optim.SGD(result).minimize(model.loss)
+        elif callable(result):
+            result(3)
+
+    required = [given(word) for word in OPTIMISERS.get(name, ())]
+    judged(name, lambda: tried(*required))
+    for junk in JUNK:
+        for position, parameter in enumerate(inspect.signature(getattr(optim, name)).parameters):
+            label = f"{name}, {parameter}: {junk!r}"
+            if position < len(required):
+                changed = [*required[:position], junk, *required[position + 1 :]]
+                judged(label, lambda changed=changed: tried(*changed))
+            else:
+                named = {parameter: junk}
+                judged(label, lambda named=named: tried(*required, **named))
+
+
 @pytest.mark.parametrize("axis", [1.0, 1.5, True, "0", [0.0], np.float64(1), None, (0, "1")])
 def test_an_axis_is_an_int(axis: Any, model: Any) -> None:
     judged("argmax", lambda: gx.swapaxes(model.x, axis, 1), must_fail=True)
@@ -205,6 +254,7 @@ def test_building(junk: Any, model: Any) -> None:
         "jvp": lambda: gx.jvp(loss, [w], junk),
         "minimize": lambda: optim.SGD(0.1).minimize(junk),
         "minimize variables": lambda: optim.SGD(0.1).minimize(loss, junk),
+        "commit": lambda: optim.SGD(0.1).minimize(loss, commit=junk),
         "apply_gradients": lambda: optim.SGD(0.1).apply_gradients(junk),
         "gradient": lambda: optim.SGD(0.1).apply_gradients([(junk, w)]),
         "parameter": lambda: optim.SGD(0.1).apply_gradients([(w, junk)]),
