@@ -42,6 +42,36 @@ def step_of_rmsprop() -> Any:
 
 
 @program()
+def step_of_lamb() -> Any:
+    """LAMB: norms of steps, and a mask of what decays."""
+    return _network(gx.optim.LAMB(1e-2, weight_decay=0.1, mask=lambda v: v.ndim > 1))
+
+
+@program()
+def step_of_adafactor() -> Any:
+    """Adafactor: rows and columns of second moments, and a schedule."""
+    return _network(gx.optim.Adafactor(gx.optim.warmup_cosine_decay(0.0, 1e-2, 10, 100)))
+
+
+@program()
+def step_that_is_taken_back() -> Any:
+    """Losses that are scaled, means of gradients, averages; nothing of it unless it is finite."""
+    x, w, b = p(24, 40, dtype="float16"), variable(40, 16, dtype="float16"), variable(16)
+    loss = gx.mean(gx.square(gx.astype(x @ w, "float32") + b))
+    averaged = gx.optim.Averaged(gx.optim.Clipped(gx.optim.Adam(1e-2), 1.0))
+    optimizer = gx.optim.Accumulated(gx.optim.LossScaled(averaged), 4)
+    return [loss, optimizer.minimize(loss, commit="finite")]
+
+
+@program()
+def search_for_a_minimum() -> Any:
+    """L-BFGS: a loop of loops over a ring of steps."""
+    x, labels = p(24, 10), p(24)
+    start = {"w": variable(10), "b": variable()}
+    return gx.optim.lbfgs(lambda m: gx.mse(x @ m["w"] + m["b"], labels), start, 4)
+
+
+@program()
 def step_of_a_large_layer() -> Any:
     """A layer so large that its update is made block by block behind the product."""
     x, y = p("batch", 784), p("batch", 512)
