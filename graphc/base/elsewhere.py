@@ -81,9 +81,10 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
      "long ulong longlong ulonglong dtype dtypes FloatTensor LongTensor"),
     # --- graphs, variables, running --------------------------------------------------------------
     ("use gx.gradients(loss, variables); gx.optim trains",
-     "grad value_and_grad vjp GradientTape backward autograd linear_transpose gradient_tape"),
-    ("take gx.gradients of gx.gradients: a product with a vector at a time, as the guide shows",
-     "hessian jacobian jacfwd jacrev hvp vhp"),
+     "grad GradientTape backward autograd linear_transpose gradient_tape"),
+    ("use gx.jacobian(y, x), which chooses by the sizes", "jacfwd jacrev"),
+    ("use gx.hvp(y, x, v): a Hessian is symmetric", "vhp"),
+    ("use gx.value_and_gradients", "value_and_grad"),
     ("use gx.jvp", "forward_ad linearize"),
     ("everything is compiled: build in a gx.Graph and run it with gx.Session",
      "jit compile function tf_function pmap xla script make_jaxpr eval_shape export"),

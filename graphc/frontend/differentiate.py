@@ -65,8 +65,8 @@ def gradients(
         raise GraphError(
             f"unconnected={unconnected!r}", where=caller(), hint='give "raise" or "zeros"'
         )
-    y_leaves = _leaves(ys, "ys")
-    x_leaves = _leaves(xs, "xs")
+    y_leaves = differentiable(ys, "ys")
+    x_leaves = differentiable(xs, "xs")
     weights = [
         None if weight is None else _beside(weight, y, "grad_ys")
         for weight, y in zip(_matching(ys, grad_ys, "grad_ys"), y_leaves, strict=True)
@@ -111,8 +111,8 @@ def jvp(ys: Any, xs: Any, tangents: Any) -> Any:
         GradientError: if a path leads through an operation without a derivative.
         DTypeError: for ys or xs that are not floats.
     """
-    y_leaves = _leaves(ys, "ys")
-    x_leaves = _leaves(xs, "xs")
+    y_leaves = differentiable(ys, "ys")
+    x_leaves = differentiable(xs, "xs")
     given = [
         _beside(tangent, x, "tangents")
         for tangent, x in zip(_matching(xs, tangents, "tangents"), x_leaves, strict=True)
@@ -244,7 +244,8 @@ def _no_path(x: Value) -> GradientError:
     )
 
 
-def _leaves(structure: Any, what: str) -> list[Value]:
+def differentiable(structure: Any, what: str) -> list[Value]:
+    """The values of a structure, all of which have derivatives."""
     result = []
     for leaf in leaves(structure):
         if not isinstance(leaf, Value):

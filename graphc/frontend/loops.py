@@ -12,6 +12,7 @@ from graphc.base.source import caller
 from graphc.base.words import shown
 from graphc.frontend.control_flow import called, cond, traced_types, while_loop
 from graphc.frontend.structure import filled, leaves, rebuild
+from graphc.ir.builder import builder_for, building
 from graphc.ir.dims.expressions import Dim
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
@@ -88,7 +89,9 @@ def scan(
     start, made = traced_types(once, init, rows)
     zeros = surface_function("zeros")
     types = [type_ for type_ in leaves(made) if type_ is not None]
-    room = [zeros((size, *type_.shape), type_.dtype) for type_ in types]
+    with building(builder_for([*rows, *leaves(start)])):
+        room = [zeros((size, *type_.shape), type_.dtype) for type_ in types]
+        count = surface_function("dim")(size)
 
     def turn(i: Value, carry: Any, room: list[Value]) -> Any:
         place = size - 1 - i if backwards else i
@@ -100,7 +103,6 @@ def scan(
     carry = start
     # without a turn there is no row that one could take
     if size != 0:
-        count = surface_function("dim")(size)
         _, carry, room = while_loop(lambda i, carry, room: i < count, turn, (0, start, room))
     stacked = iter(room)
     return carry, rebuild(made, lambda type_: None if type_ is None else next(stacked))

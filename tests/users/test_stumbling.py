@@ -28,24 +28,6 @@ def graph() -> Any:
 # --- control flow --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("unconnected", ["raise", "zeros"])
-def test_gradient_through_while_loop_is_unsupported(graph: Any, unconnected: str) -> None:
-    u = gx.placeholder((5,), name="u")
-    r = gx.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 2), (0, u))
-    loss = gx.sum(r[1])
-    error = raised(gx.UnsupportedError, lambda: gx.gradients(loss, u, unconnected=unconnected))
-    assert error.message == "gradient of while"
-    assert error.where is not None and "gx.while_loop" in error.where.excerpt()
-    assert "gx.stop_gradient" in hint_of(error)
-
-
-def test_jvp_through_while_loop_is_unsupported(graph: Any) -> None:
-    u = gx.placeholder((5,), name="u")
-    r = gx.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 2), (0, u))
-    error = raised(gx.UnsupportedError, lambda: gx.jvp(r[1], [u], [gx.ones_like(u)]))
-    assert error.message == "gradient of while"
-
-
 def test_loop_variable_of_another_shape(graph: Any) -> None:
     u = gx.placeholder((5,), name="u")
     error = raised(
