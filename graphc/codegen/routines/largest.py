@@ -2,7 +2,7 @@
 
 Few of them are kept in one vector, in order, while the row goes by: elements are compared with the
 last of them, many at a time, and nearly none has to be put in its place. Many are found by sorting
-the row.
+the row, and so are few of a row in which too many had to.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ FEW = 16
 _TOGETHER = 64
 """Elements compared at a time."""
 
+_SELDOM = 16
+"""One of so many elements may be put in its place, which takes twice the time of sorting it: on a
+Skylake Xeon a row of 10,000 that ascends took 195 µs where all were, and takes 116 now."""
+
 
 def emit_top_k(module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) -> None:
     """Defines (source, target, length, count, room): the places of the largest elements."""
@@ -39,8 +43,7 @@ def emit_top_k(module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) -> N
         few = _emit_few(module, f"{name}_few", entries)
         is_few = count <= FEW
         with f.when(is_few):
-            f.call(few, None, source, target, length, count)
-        f.leave_if(is_few)
+            f.leave_if(f.call(few, I64, source, target, length, count).differs(0))
     rest = f.at(room, "i64", length)
     f.call(ordered, None, source, room, length, -1, rest)
     f.copy_bytes(target, room, count * 8)
@@ -48,21 +51,24 @@ def emit_top_k(module: ModuleEmitter, name: str, dtypes: tuple[DType, ...]) -> N
 
 
 def _emit_few(module: ModuleEmitter, name: str, entries: Entries) -> str:
-    """Defines (source, target, length, count).
+    """Defines (source, target, length, count), which gives whether it has found them.
 
     A word is a key above the place counted down, so that the greatest words are the largest
     elements, and of equal ones the first.
     """
-    f = Builder(module, name, "*source *target length count")
+    f = Builder(module, name, "*source *target length count", result=I64)
     source, target, length, count = f.given("source", "target", "length", "count")
     dtype, raw = entries.dtype, entries.source
     kept = ltype("i64", FEW)
     has_none = count.equals(0)
-    f.leave_if(has_none)
+    with f.when(has_none):
+        f.give(1)
     # the kept words and the last of those that count, on the stack: both seldom change
-    held, bar = f.alloca(kept), f.alloca(I64)
+    held, bar, entered = f.alloca(kept), f.alloca(I64), f.alloca(I64)
     f.store(f.const(-(1 << 63), kept), held, 64)
     f.store(f.const(-(1 << 63)), bar, 64)
+    f.store(f.const(0), entered, 64)
+    most = length // _SELDOM + 2 * _TOGETHER
     words = ltype(raw.element, _TOGETHER)
 
     def word_at(place: Reg) -> Reg:
@@ -74,6 +80,11 @@ def _emit_few(module: ModuleEmitter, name: str, entries: Entries) -> str:
         word = word_at(place)
         enters = word > f.load(bar, I64, 64)
         with f.when(enters):
+            number = f.load(entered, I64, 64) + 1
+            f.store(number, entered, 64)
+            too_many = number > most
+            with f.when(too_many):
+                f.give(0)
             now = f.load(held, kept, 64)
             above = now > f.splat(word, FEW)
             shifted = f.shuffled(now, now, [0, *range(FEW - 1)])
@@ -111,7 +122,7 @@ def _emit_few(module: ModuleEmitter, name: str, entries: Entries) -> str:
         put(rest.index)
     places = (f.load(held, kept, 64) ^ 0xFFFFFFFF) & 0xFFFFFFFF
     store_lanes(f, places, target, first_lanes(f, count, FEW))
-    f.finish()
+    f.finish(1)
     return name
 
 
