@@ -11,6 +11,7 @@ import optimizer_formulas as formulas
 import pytest
 from optimizer_formulas import Formula, trained
 from renewals import addresses, commit_of
+from slow_parameters import slow_unless
 
 import graphc as gx
 
@@ -197,6 +198,7 @@ def test_makes_a_quadratic_smaller(name: str, graph: Any) -> None:
     "name", ["momentum", "adam", "adamw", "adadelta-given", "radam", "lamb", "lars", "adafactor"]
 )
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@slow_unless(lambda name, dtype: dtype == "float16" or name == "adam")
 def test_narrow_parameters_are_stepped_in_float32(name: str, dtype: str, graph: Any) -> None:
     """Only the parameter is rounded, once a step; a ε below what float16 has is no 0."""
     make, formula = CASES[name]
