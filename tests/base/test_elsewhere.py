@@ -102,7 +102,8 @@ def test_fault_21_names_in_common_use_have_an_answer(name: str) -> None:
         ("Placeholder", "; did you mean gx.placeholder?"),
         ("adam", "; did you mean gx.optim.Adam"),
         ("AdamW", "; did you mean gx.optim.AdamW"),
-        ("qqqqqq", ""), ("nme", ""), ("jacobin", "; did you mean gx.jacobian"), ("xy", ""), ("cnd2", ""),
+        ("jacobin", "; did you mean gx.jacobian"),
+        ("qqqqqq", ""), ("nme", ""), ("xy", ""), ("cnd2", ""),
     ],
 )  # fmt: skip
 def test_fault_21_missing_names_of_the_module(name: str, answer: str) -> None:
