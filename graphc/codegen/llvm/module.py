@@ -103,9 +103,9 @@ class Function:
         return f"{head} {{\n{_spelled(self.body)}\n}}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Module:
-    """A whole module.
+    """A whole module; compares by identity.
 
     Attributes:
         parts: what it consists of, in order.
