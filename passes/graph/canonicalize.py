@@ -26,6 +26,7 @@ from graphc.ops.pointwise.logic import (
     less_equal_op,
     less_op,
 )
+from graphc.ops.source import constant_op
 from passes.infra.base import PassContext
 from passes.rewriting.constants import known
 
@@ -39,11 +40,15 @@ _MIRRORED: dict[OpDef, OpDef] = {
 
 def canonicalize(graph: Graph, context: PassContext) -> Graph:
     """The graph in canonical spelling; one walk, since operands come before their users."""
+    ops = {node.op for node in graph.nodes}
+    steps = {op: _STEPS.get(op, _order) for op in ops if op in _STEPS or op.algebra.commutative}
+    if constant_op not in ops:
+        steps = {op: step for op, step in steps.items() if step is not _order}
+    if not steps:
+        return graph
     editor = GraphEditor(graph, "canonicalize")
     for original in graph.nodes:
-        step = _STEPS.get(original.op)
-        if step is None and original.op.algebra.commutative and len(original.inputs) == 2:
-            step = _order
+        step = steps.get(original.op)
         if step is not None:
             node = editor.producer(original.outputs[0])
             if node is not None:
@@ -59,6 +64,8 @@ Step = Callable[[GraphEditor, Node, PassContext], None]
 
 def _order(editor: GraphEditor, node: Node, context: PassContext) -> None:
     """Constants to the right."""
+    if len(node.inputs) != 2:
+        return
     left, right = node.inputs
     if known(left, editor.producer) is None or known(right, editor.producer) is not None:
         return

@@ -87,10 +87,18 @@ def _taking_from_outside(node: Node, known: dict[Hashable, Node], context: PassC
 
 def _key(node: Node, inputs: tuple[Value, ...] | None = None) -> Hashable:
     """Equal for equal nodes; over other operands than its own if given."""
-    places = [*map(id, node.inputs if inputs is None else inputs)]
+    given = node.inputs if inputs is None else inputs
+    is_bare = not node.attrs and not node.regions
+    # most are these, for which lists and their sorting take as long as all else
+    if is_bare and len(given) == 2:
+        left, right = id(given[0]), id(given[1])
+        if right < left and node.op.algebra.commutative:
+            return node.op, right, left
+        return node.op, left, right
+    places = [*map(id, given)]
     if len(places) > 1 and node.op.algebra.commutative:
         places.sort()
-    if not node.attrs and not node.regions:
+    if is_bare:
         return node.op, *places
     regions = _Regions(node.regions) if node.regions else None
     return node.op, *places, attributes.keys(node.attrs), regions
@@ -116,7 +124,8 @@ class _Regions:
 
 def _same_types(a: Node, b: Node) -> bool:
     """Swapped operands may spell the dims of the result differently."""
-    return all(x.type == y.type for x, y in zip(a.outputs, b.outputs, strict=True))
+    pairs = zip(a.outputs, b.outputs, strict=True)
+    return all([x._type is y._type or x._type == y._type for x, y in pairs])
 
 
 def _mergeable(node: Node) -> bool:

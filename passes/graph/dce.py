@@ -15,7 +15,7 @@ What may fail and must run stays, since a ``demand`` reads it. Control flow with
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from graphc.ir.graph import Graph, Node
 from graphc.ir.value import Value
@@ -29,11 +29,10 @@ def dce(graph: Graph, context: PassContext) -> Graph:
 
     Dropping results or captures of control flow is a decision; dropping nodes is none.
     """
-    owners = []
-    nodes: Sequence[Node] = graph.nodes
-    if graph.has_regions:
-        nodes = [*open_nodes(graph)]
-        owners = [node for node in nodes if has_open_regions(node)]
+    if not graph.has_regions:
+        return _reaching(graph)
+    nodes = [*open_nodes(graph)]
+    owners = [node for node in nodes if has_open_regions(node)]
     live = _Live(graph, owners)
     live.need(graph.outputs)
     live.need(node.output for node in nodes if node.op is demand_op)
@@ -53,6 +52,18 @@ def dce(graph: Graph, context: PassContext) -> Graph:
                 live.need_all(node)
                 refused = True
     return _rebuilt(graph, live.values)
+
+
+def _reaching(graph: Graph) -> Graph:
+    """A graph without regions: one walk against the order of the nodes finds what is needed."""
+    found = {*graph.outputs}
+    kept: list[Node] = []
+    for node in reversed(graph.nodes):
+        if node.op is demand_op or not found.isdisjoint(node.outputs):
+            kept.append(node)
+            found.update(node.inputs)
+    kept.reverse()
+    return graph.rebuilt(kept)
 
 
 class _Live:

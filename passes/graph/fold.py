@@ -42,9 +42,12 @@ SMALL_BYTES = 4096
 
 def fold(graph: Graph, context: PassContext) -> Graph:
     """The graph with constant subgraphs computed; one walk."""
+    sources = [node for node in graph.nodes if node.op is constant_op]
+    if not sources:
+        return graph
     editor = GraphEditor(graph, "fold")
     constants: dict[Value, Known] = {}
-    given = sum(payload_array(node).nbytes for node in graph.nodes if node.op is constant_op)
+    given = sum([payload_array(node).nbytes for node in sources])
     # a node that is folded is replaced when its turn comes, so all others are as they were
     for node in graph.nodes:
         if node.op is constant_op or node.op is broadcast_to_op:

@@ -61,6 +61,8 @@ def matmul_chains(graph: Graph, context: PassContext) -> Graph:
         if (node.op is contract_op or node.op is reduce_sum_op)
         and (takes_floats or not node.output.dtype.is_rounded)
     ]
+    if not roots:
+        return graph
     editor = GraphEditor(graph, "matmul_chains")
     for node in roots:
         if _factors_of(graph, node) is None:

@@ -99,12 +99,12 @@ class Selection:
         self._index: dict[tuple[OpDef, DType | None], list[_Entry]] = {}
         self._chosen: dict[tuple[Any, ...], tuple[Pattern, ...]] = {}
 
-    def may_match(self, graph: Graph) -> Iterator[Node]:
+    def may_match(self, graph: Graph) -> list[Node]:
         """The nodes that end in the op of a left side."""
         for dtype in graph.dtypes:
             self.learn(dtype)
         roots = self.roots
-        return (node for node in graph.nodes if node.op in roots)
+        return [node for node in graph.nodes if node.op in roots]
 
     def candidates(self, node: Node, producer: Producer) -> Sequence[Pattern]:
         """The patterns that the node may match, in the order of the rules."""
