@@ -131,10 +131,10 @@ def user_frame(inner: int = 0) -> FrameType | None:
     So many ``inner`` frames, from the caller's on, are known to be graphc's and not looked at.
     """
     frame: FrameType | None = sys._getframe(1 + inner)
+    known = _INSIDE.get
     while frame is not None:
-        code = frame.f_code
-        inside = _INSIDE.get(code.co_filename)
-        if not (_is_inside(code) if inside is None else inside):
+        inside = known(frame.f_code.co_filename)
+        if not inside and (inside is not None or not _is_inside(frame.f_code)):
             return frame
         frame = frame.f_back
     return None

@@ -209,7 +209,7 @@ def _relied(node: Node, seen: set[int] | None = None) -> Iterator[Value]:
 def without_assignments(nodes: Sequence[Node]) -> tuple[list[Node], dict[Value, Value]]:
     """The nodes but for ``assign`` and ``after``, and what stands for the values of these."""
     stands_for: dict[Value, Value] = {}
-    if not any(node.op is assign_op or node.op is after_op for node in nodes):
+    if {assign_op, after_op}.isdisjoint([node.op for node in nodes]):
         return list(nodes), stands_for
     result: list[Node] = []
     for node in nodes:
@@ -308,7 +308,7 @@ def required(
 def demanded(nodes: Sequence[Node], outputs: Sequence[Value], must: set[Value]) -> list[Node]:
     """What may fail on the way to values that must be computed, where no output is made from it,
     and a node that reads its results."""
-    checking = [n for n in nodes if n.may_fail_within]
+    checking = [n for n in nodes if (n.op.may_fail or n.regions) and n.may_fail_within]
     if not checking:
         return []
     unread = [more for node in checking if (more := checks_of_unread(node))]

@@ -143,9 +143,16 @@ class SharedAttributes(dict[str, Any]):
     """Attributes that are made once and given to many nodes.
 
     What follows from them is worked out once, since they are known by their identity.
+
+    Attributes:
+        key: what ``keys`` gives of them.
     """
 
-    __slots__ = ()
+    __slots__ = ("key",)
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(attributes)
+        self.key = _keys(attributes)
 
 
 _MAY_HOLD_READ = frozenset({ReadDim, tuple})
@@ -197,6 +204,10 @@ def key(value: Attribute) -> Hashable:
 
 def keys(attributes: Attributes) -> Hashable:
     """The key of all attributes of a node, whatever their order."""
+    return attributes.key if type(attributes) is SharedAttributes else _keys(attributes)
+
+
+def _keys(attributes: Attributes) -> Hashable:
     if len(attributes) > 1:
         return tuple([(name, key(attributes[name])) for name in sorted(attributes)])
     for name, value in attributes.items():
