@@ -14,7 +14,7 @@ from graphc.base.target import CACHE_LINE
 from graphc.ir.dims.expressions import Dim, DimExpr, ceil_div, is_symbol
 from graphc.ir.guard import Guard
 from graphc.ir.types import TensorType
-from graphc.kernel.signature import RESULTS
+from graphc.kernel.signature import RESULTS, Buffer
 from graphc.plan.abi import (
     BRANCH,
     COPY,
@@ -110,11 +110,7 @@ def _add_steps(tables: PlanTables, plan: Plan) -> None:
     number, slots = tables.number, plan.slots
     entries, cells, words = tables.entries, tables.cells, tables.steps
     index = {symbol: place for place, symbol in enumerate(tables.symbols)}
-    # where the results of each kernel stand among its arguments, if it can be left out
-    places = [
-        () if kernel.sites else [n for n, b in enumerate(kernel.buffers) if b.role in RESULTS]
-        for kernel in plan.kernels
-    ]
+    places = [() if k.sites else _emptied(k.buffers) for k in plan.kernels]
     # worked out once: the cells of a kernel, the bytes of a type
     passed: dict[int, list[int]] = {}
     known: dict[int, Dim] = {}
@@ -165,6 +161,13 @@ def _add_steps(tables: PlanTables, plan: Plan) -> None:
         words += (kind, function, *row, target)
 
 
+def _emptied(buffers: Sequence[Buffer]) -> Sequence[int]:
+    """Where the results of a kernel stand among its buffers; nowhere if one is never empty, since
+    there always is something to do then."""
+    places = [place for place, buffer in enumerate(buffers) if buffer.role in RESULTS]
+    return () if any(_is_filled(buffers[place].type) for place in places) else places
+
+
 def _bytes(type_: TensorType, known: dict[int, Dim]) -> Dim:
     size = known.get(id(type_))
     if size is None:
@@ -198,6 +201,8 @@ def _add_guard(tables: PlanTables, guard: Guard) -> int:
 def _add_cuts(tables: PlanTables, plan: Plan) -> None:
     """The launches of kernels that are split."""
     splits = [kernel.split for kernel in plan.kernels]
+    if not any(splits):
+        return
     rooms = [
         [n for n, buffer in enumerate(kernel.buffers) if buffer.is_room] if kernel.split else []
         for kernel in plan.kernels

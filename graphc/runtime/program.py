@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ctypes
 import time
+from array import array as machine_array
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,8 +133,9 @@ def _frame(program: Program, bound: Bound) -> Frame:
     address = {slot: address_of(array) for slot, array in program.constants.items()}
     for slot, offset in zip(layout.slots, tables.offsets, strict=True):
         address[slot] = base + offset
-    given = [address.get(slot, 0) for slot in program.template.tables.entries]
-    pointers = (ctypes.c_uint64 * max(1, len(given)))(*given)
+    given = [address.get(slot, 0) for slot in program.template.tables.entries] or [0]
+    # ctypes takes several times as long to convert them
+    pointers = (ctypes.c_uint64 * len(given)).from_buffer(machine_array("Q", given))
     status = (ctypes.c_int64 * 4)()
     words = (
         address_of(tables.steps),
@@ -185,9 +188,9 @@ class Program:
         hosts = self._hosts.rows
         self.template = Template(plan, self._binder.symbols, code, threads, hosts)
         places: dict[int, list[int]] = {slot: [] for slot in (*plan.feeds, *plan.outputs)}
-        for place, slot in enumerate(self.template.tables.entries):
-            if slot in places:
-                places[slot].append(place)
+        entries = self.template.tables.entries
+        for place, slot in compress(enumerate(entries), map(places.__contains__, entries)):
+            places[slot].append(place)
         self.input_places = [tuple(places[slot]) for slot in plan.feeds]
         self.output_places = [tuple(places[slot]) for slot in plan.outputs]
         self._dtypes = [plan.slots[slot].type.dtype.numpy for slot in plan.outputs]

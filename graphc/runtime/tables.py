@@ -125,7 +125,7 @@ class Template:
         """
         tables = self.tables
         numbers = {*tables.buffers, *tables.idle_sizes, *tables.works}
-        numbers.update(~cell for cell in tables.cells if cell < 0)
+        numbers.update(~cell for cell in {*tables.cells} if cell < 0)
         for _, extent, work, *_ in tables.rows(tables.cuts, CUT_FIELDS):
             numbers |= {extent, work}
         for _, left, right, _ in self._required:

@@ -71,8 +71,7 @@ def place_quickly(plan: Plan) -> Plan:
     predecessors: list[tuple[int, ...]] = [()] * count
     ending: list[list[int]] = [[] for _ in range(len(plan.steps) + 1)]
     step = live = bound = 0
-    for number, slot in enumerate(slots):
-        start, end = intervals[slot]
+    for number, (start, end) in enumerate(intervals.values()):
         while step <= start:
             for other in ending[step]:
                 idle[other].append(roots[other])
