@@ -5,6 +5,7 @@ They run without a cache on disk, but for those of the cache: whatever is tested
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ from kernel_watch import KernelWatch
 from slow_parameters import mark_slow_parameters
 from task_sizes import group_small_work, share_small_work
 
+import graphc.runtime.jit
 from graphc.session.executable import Executable
 
 
@@ -49,6 +51,23 @@ def no_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         if not os.environ.get("GRAPHC"):
             patch.setenv("GRAPHC", "cache=off")
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_object_of_a_text() -> Iterator[None]:
+    """A process makes machine code of the same LLVM text for the same target once: programs of
+    several tests have kernels in common."""
+    made, objects = graphc.runtime.jit._emitted, {}
+
+    def emitted(text: str, target: Any, glue: bool) -> bytes:
+        key = (hashlib.sha256(text.encode()).digest(), target, glue)
+        if key not in objects:
+            objects[key] = made(text, target, glue)
+        return objects[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graphc.runtime.jit, "_emitted", emitted)
         yield
 
 

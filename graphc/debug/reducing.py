@@ -20,7 +20,6 @@ from graphc.debug.case import Case
 from graphc.ir.attributes import Array
 from graphc.ir.builder import make_node
 from graphc.ir.dims import expressions
-from graphc.ir.dtypes import dtype
 from graphc.ir.graph import Graph, Node
 from graphc.ir.text.printer import symbols_in
 from graphc.ir.types import TensorType
@@ -146,8 +145,7 @@ class _Reducer:
         """Inputs that are easier to read: ones, or small whole numbers."""
         for position, array in enumerate(self.case.arrays):
             counted = np.arange(array.size).reshape(array.shape)
-            ones = dtype(array.dtype).filled(array.shape, 1)
-            for simple in (ones, np.asarray(counted % 7 + 1, array.dtype)):
+            for simple in (np.ones_like(array), np.asarray(counted % 7 + 1, array.dtype)):
                 arrays = list(self.case.arrays)
                 arrays[position] = simple
                 if self.accept(replace(self.case, arrays=tuple(arrays))):

@@ -334,7 +334,7 @@ def _formatted(format: str, arrays: Sequence[Array]) -> str:
 
 
 def _check_format(format: str, values: Sequence[Value], what: str) -> None:
-    samples = [value.dtype.filled((1,) * value.ndim, 1) for value in values]
+    samples = [np.ones((1,) * value.ndim, value.dtype.numpy) for value in values]
     try:
         _formatted(format, samples)
     except IndexError:

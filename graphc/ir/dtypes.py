@@ -13,7 +13,6 @@ dtypes alone: an operation on complex operands is recorded as operations on part
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -161,16 +160,6 @@ class DType:
     def unwritten(self) -> int | float:
         """What interpreters find where nothing was written: NaN, or a number nobody expects."""
         return math.nan if self.is_inexact else 85 & int(self.greatest)
-
-    def filled(self, shape: Sequence[int], value: complex) -> np.ndarray[Any, Any]:
-        """A new array that holds one value.
-
-        NumPy 2.1.0 miscounts references when ``np.full`` or ``np.ones`` gives a number of Python to
-        a dtype of ``ml_dtypes``. The process crashes some calls later.
-        """
-        made = np.empty(shape, self.numpy)
-        made.fill(value)
-        return made
 
     def __str__(self) -> str:
         return self.name

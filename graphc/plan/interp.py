@@ -113,7 +113,7 @@ def slot_arrays(
 def blank(type_: TensorType, binding: Mapping[str, int]) -> Array:
     """An array that nothing has written yet: NaN, or a number that nobody expects."""
     shape = tuple(evaluate(dim, binding) for dim in type_.shape)
-    return type_.dtype.filled(shape, type_.dtype.unwritten)
+    return np.full(shape, type_.dtype.unwritten, type_.dtype.numpy)
 
 
 def _bytes(array: Array) -> Array:

@@ -12,6 +12,7 @@ import itertools
 import pickle
 from collections.abc import Callable
 from functools import cache
+from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,8 @@ def _guarded() -> dict[Call, set[str]]:
 def _may_have_guards(op: OpDef) -> bool:
     """Whether an operation takes guards, or has several operands that broadcast."""
     if not op.broadcasts:
+        if isinstance(op.reference, BuiltinFunctionType):
+            return False  # NumPy's own, whose signature only newer releases tell
         return "guards" in inspect.signature(op.reference).parameters
     example = op.domain.example
     assert example is not None

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from slow_parameters import slow_unless
 from test_complex import OFF, agree, draw, run
 
 import graphc as gx
@@ -49,11 +50,15 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }  # fmt: skip
 
 
+@slow_unless(lambda name, part: part == "float64" or "_" not in name)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_numbers_are_numpys(name: str) -> None:
+@pytest.mark.parametrize("part", ["float64", "float32"])
+def test_numbers_are_numpys(name: str, part: str) -> None:
     function, arrays = FUNCTIONS[name]
     wanted = np.asarray(function(np, *arrays))
-    agree(run(lambda *values: function(gx, *values), *arrays), wanted, ulp=32)
+    if part == "float64":
+        agree(run(lambda *values: function(gx, *values), *arrays), wanted, ulp=32)
+        return
     narrow = [np.asarray(a, np.complex64 if np.iscomplexobj(a) else np.float32) for a in arrays]
     single = run(lambda *values: function(gx, *values), *narrow)
     assert single.dtype == np.complex64

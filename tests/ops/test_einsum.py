@@ -50,31 +50,36 @@ def arrays_for(shapes: Any, dtype: Any, seed: int = 0) -> list[Any]:
     return [np.asarray(rng.integers(low, high, shape)).astype(dtype) for shape in shapes]
 
 
-def run(subscripts: str, arrays: list[Any], symbolic: bool) -> Any:
+def compiled(subscripts: str, arrays: list[Any], symbolic: bool) -> Any:
+    """A call; of arrays of any sizes, those of 1 excepted, if it is symbolic."""
     with gx.Graph() as graph:
         inputs = [
             gx.placeholder([None if symbolic and n != 1 else n for n in a.shape], a.dtype)
             for a in arrays
         ]
         result = gx.einsum(subscripts, *inputs)
-    with gx.Session(graph) as session:
-        return session.run(result, dict(zip(inputs, arrays, strict=True)))
+    return gx.Session(graph).compile(result, inputs)
 
 
-@slow_unless(
-    lambda subscripts, shapes, dtype: dtype == "float64"
-    or CASES.index((subscripts, shapes)) % 4 == 0
-)
+def kept(subscripts: str, shapes: Any, dtype: str, symbolic: bool) -> bool:
+    """Known sizes matter where there are axes of none or one; what is summed, in some cases."""
+    number = CASES.index((subscripts, shapes))
+    if dtype != "float64":
+        return symbolic and number % 8 == (4 if dtype == "bool" else 0)
+    return symbolic or number % 3 == 0 or min((n for s in shapes for n in s), default=2) < 2
+
+
+@slow_unless(kept)
+@pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize("dtype", ["float64", "int8", "bool"])
 @pytest.mark.parametrize(("subscripts", "shapes"), CASES, ids=lambda case: str(case))
-def test_einsum(subscripts: str, shapes: Any, dtype: str) -> None:
+def test_einsum(subscripts: str, shapes: Any, dtype: str, symbolic: bool) -> None:
     """Small integers as floats are exact in any order."""
     arrays = arrays_for(shapes, dtype)
     expected = np.einsum(subscripts, *arrays)
-    for symbolic in (False, True):
-        found = run(subscripts, arrays, symbolic)
-        assert found.dtype == expected.dtype
-        np.testing.assert_array_equal(found, expected)
+    found = compiled(subscripts, arrays, symbolic)(*arrays)
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_numpy_calls_it_and_operands_are_promoted() -> None:
@@ -138,7 +143,7 @@ def test_lengths_are_compared_when_it_runs() -> None:
 def test_an_ellipsis_broadcasts_at_run_time(sizes: tuple[int, int]) -> None:
     a, b = np.arange(sizes[0] * 2.0).reshape(-1, 2), np.arange(sizes[1] * 2.0).reshape(-1, 2)
     np.testing.assert_array_equal(
-        run("...i,...i->...", [a, b], True), np.einsum("...i,...i->...", a, b)
+        compiled("...i,...i->...", [a, b], True)(a, b), np.einsum("...i,...i->...", a, b)
     )
     with gx.Graph() as graph:
         x, y = gx.placeholder((None, 2), "float64"), gx.placeholder((None, 2), "float64")
@@ -226,7 +231,7 @@ def test_many_operands() -> None:
     order = contraction_order(operands, "a", sizes)
     assert work_of(operands, "a", sizes, order) == 25 * 100
     arrays = [np.eye(3)[:, ::-1] for _ in operands[:-1]] + [np.arange(3.0)]
-    found = run(f"{','.join(operands)}->a", arrays, False)
+    found = compiled(f"{','.join(operands)}->a", arrays, False)(*arrays)
     np.testing.assert_array_equal(found, np.arange(3.0)[::-1])
 
 
@@ -262,13 +267,14 @@ def test_nothing_is_added_over_an_empty_axis(
     """Fault 5: einsum("ab,fd->", a, zeros((0, 2))) with inf in a was NaN."""
     terms = subscripts.partition("->")[0].split(",")
     arrays = [np.full([lengths.get(c, 2) for c in term], np.inf) for term in terms]
-    result = run(subscripts, arrays, symbolic)
-    expected = np.einsum(subscripts, *arrays)
+    exe = compiled(subscripts, arrays, symbolic)
+    result, expected = exe(*arrays), np.einsum(subscripts, *arrays)
     assert result.shape == expected.shape
     assert np.array_equal(result.view("u8"), np.zeros_like(expected).view("u8"))
     # with nothing empty the infinities are there
     filled = [np.full([2] * len(term), np.inf) for term in terms]
-    assert np.isposinf(run(subscripts, filled, symbolic)).all()
+    exe = exe if symbolic else compiled(subscripts, filled, symbolic)
+    assert np.isposinf(exe(*filled)).all()
 
 
 def test_gradients_of_einsums_without_terms_are_zero() -> None:

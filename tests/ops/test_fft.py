@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from slow_parameters import slow_unless
 
 import graphc as gx
 
@@ -33,6 +34,7 @@ def sample(kind: str, shape: tuple[int, ...] = SHAPE, seed: int = 0) -> Any:
     return (array + 5j * rng.normal(size=shape) if kind[0] == "c" else array).astype(kind)
 
 
+@slow_unless(lambda name: name not in ("ifft", "ifftn", "rfftn", "fft2", "irfft2"))
 @pytest.mark.parametrize("name", CASES)
 def test_transforms_are_numpy_s(name: str) -> None:
     kinds = ["float64", "float32", "int64"]

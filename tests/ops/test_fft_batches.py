@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gemm_harness import TARGETS
+from slow_parameters import slow_unless
 
 import graphc as gx
 from graphc.base.target import Target
@@ -96,6 +97,7 @@ def test_any_number_of_rows_and_of_threads() -> None:
             assert_same_bits(result, right)
 
 
+@slow_unless(lambda element: str(element) == "float32")
 @pytest.mark.parametrize("element", COMPUTED_FLOATS, ids=str)
 def test_vectors_of_any_width_give_them(element: DType) -> None:
     made: dict[tuple[bool, int], Any] = {}

@@ -177,7 +177,7 @@ def test_tables_of_any_size_that_are_fed(element: DType, length: int) -> None:
         table_of(length, exact, element)[:-1],
         table_of(length + 1, table_bound(length + 1), element),
         np.zeros(0, element.numpy),
-        element.filled((bound,), np.inf),
+        np.full(bound, np.inf, element.numpy),
     ):
         for result in exe(complexes, complexes, other)[1:]:
             assert np.isnan(result).all()

@@ -121,7 +121,7 @@ def test_compiled_is_the_reference_at_edges(op: OpDef, element: DType) -> None:
             assert np.isfinite(got[np.isfinite(reference)]).all()
 
 
-@slow_unless(differs)
+@slow_unless(lambda op, element: element is float32)
 @EACH
 def test_no_op_tells_one_nan_from_another(op: OpDef, element: DType) -> None:
     """Fault 3: sign and payload of a NaN are open, which nothing else in a graph can see."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import mpmath
 import numpy as np
 import pytest
 import scipy.special
+from slow_parameters import slow_unless
 from test_special import TARGETS, run, tiny, units
 
 import graphc as gx
@@ -33,13 +35,21 @@ EXACT: dict[str, tuple[Callable[..., Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", EXACT)
-def test_functions_are_as_accurate_as_they_say(name: str, target: str) -> None:
+@cache
+def accurate(name: str) -> tuple[Any, list[Any]]:
+    """Places, and the numbers there."""
     exact, middle = EXACT[name]
     x = np.concatenate([middle, tiny(1e-300, 1, 30), tiny(0.5, 12, 80)])
     with mpmath.workdps(40):
-        wanted = [exact(mpmath.mpf(float(number))) for number in x]
+        return x, [exact(mpmath.mpf(float(number))) for number in x]
+
+
+@slow_unless(lambda name, target: target == "host" or name in ("k0", "dawsn"))
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", EXACT)
+def test_functions_are_as_accurate_as_they_say(name: str, target: str) -> None:
+    x, wanted = accurate(name)
+    with mpmath.workdps(40):
         inside = np.array([1e-300 < abs(number) < 1e300 for number in wanted])
         got = run(getattr(S, name), x, target=TARGETS[target])
         errors = units(got[inside], [w for w, there in zip(wanted, inside, strict=True) if there])

@@ -55,8 +55,7 @@ def slice_length(piece: TensorType, shape: Shape, axis: int) -> Dim:
 
 
 def _placed(piece: Array, *, shape: Sequence[int], axis: int, start: int) -> Array:
-    element = dtype(piece.dtype)
-    whole = element.filled(shape, element.unwritten)
+    whole = np.full(shape, dtype(piece.dtype).unwritten, piece.dtype)
     if piece.ndim < len(shape):
         piece = np.expand_dims(piece, axis)
     whole[_along(axis, start, start + piece.shape[axis])] = piece

@@ -17,7 +17,7 @@ from graphc.base.source import caller
 from graphc.ir.attributes import Attributes
 from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, dim_max, equal, less, less_equal, select
-from graphc.ir.dtypes import ALL, DType, bool_, dtype, int64
+from graphc.ir.dtypes import ALL, DType, bool_, int64
 from graphc.ir.lowering import Element, ElementBuilder, Scalar, View
 from graphc.ir.op import Domain, Linear, OpDef, register
 from graphc.ir.surface import surface_function
@@ -245,7 +245,7 @@ def _pad_reference(
 ) -> Any:
     gaps = zip(x.shape, interior, strict=True)
     sizes = [size + max(size - 1, 0) * gap for size, gap in gaps]
-    dilated = dtype(x.dtype).filled(sizes, value)
+    dilated = np.full(sizes, value, x.dtype)
     dilated[tuple(slice(None, None, gap + 1) for gap in interior)] = x
     widths = list(zip(before, after, strict=True))
     grown = [(max(first, 0), max(last, 0)) for first, last in widths]
