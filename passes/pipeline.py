@@ -9,6 +9,7 @@ from __future__ import annotations
 from passes.control_flow.known_branches import PARTS as BRANCHES
 from passes.control_flow.known_branches import known_branches
 from passes.control_flow.loop_invariants import loop_invariants
+from passes.control_flow.merge_loops import merge_loops
 from passes.control_flow.prune_regions import prune_regions
 from passes.fusion.fusion import PARTS as FUSION
 from passes.fusion.fusion import fusion
@@ -44,6 +45,7 @@ PIPELINE: tuple[Step, ...] = (
     Step(canonicalize),
     Step(prune_regions, regions=False),
     Step(cse),
+    Step(merge_loops),
     Step(fold),
     Step(simplify, parts=ALGEBRA.names, inexact=ALGEBRA.inexact),
     Step(known_branches, parts=BRANCHES, regions=False),
@@ -80,6 +82,7 @@ ORDER: tuple[Before | Needs, ...] = (
     Needs("decompose", "dce", "decomposing what nobody needs is work for nothing"),
     Needs("fold", "canonicalize", "folding looks for elements that are moved in one spelling"),
     Needs("simplify", "cse", "a rule that wants one value twice finds it only after merging"),
+    Needs("merge_loops", "cse", "it looks for each value of a region once"),
     Needs("stabilize", "cse", "exp(x) on both sides of a quotient must be one value"),
     Needs("fold_scales_into_weights", "fold", "they and the factors must have been computed"),
     Needs("fold_scales_into_weights", "dce", "it asks who else reads a product"),

@@ -19,8 +19,8 @@ from graphc.ir.dtypes import int64
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.source import constant_beside
+from passes.autodiff.body_gradient import BodyGradient
 from passes.autodiff.loop import Counter, Loop
-from passes.autodiff.loops import BodyGradient, body_inputs
 from passes.autodiff.region_builder import Groups, Region, repeat
 
 _MOST = 2**62
@@ -35,7 +35,7 @@ def kept_in_slots(
     places = loop.closed(loop.needed(gradient.read()))
     trips = loop.number(counter) if counter is not None else _counted(loop)
     take, zeros = surface_function("take"), surface_function("zeros")
-    slots = MEMORY.kept_states
+    slots = MEMORY.trips_kept
 
     def more(made: Region, own: Groups, outside: Sequence[Value]) -> Value:
         return own["left"][0] > 0
@@ -46,7 +46,7 @@ def kept_in_slots(
         held = {name: own[name] for name in ("at", "top", "numbers", "state", "kept")}
         here = _forward(loop, places, held, left - 1, outside)
         state = dict(zip(places, here["state"], strict=True))
-        given = body_inputs(loop, outside, left - 1, state)
+        given = loop.body_inputs(outside, left - 1, state)
         before, sums = gradient.trip(made, given, own["cotangents"], own["sums"])
         (top,) = here["top"]
         last = surface_function("maximum")(top, 0)
@@ -83,7 +83,7 @@ def _forward(
     loop: Loop, places: Sequence[int], held: Groups, target: Value, operands: Sequence[Value]
 ) -> Groups:
     """Runs trips again up to the one of a number, and keeps states on the way."""
-    slots = MEMORY.kept_states
+    slots = MEMORY.trips_kept
     minimum = surface_function("minimum")
 
     def is_before(made: Region, own: Groups, outside: Sequence[Value]) -> Value:
@@ -115,7 +115,7 @@ def _trip(
     """The state behind one more trip."""
     (at,) = own["at"]
     state = dict(zip(places, own["state"], strict=True))
-    given = body_inputs(loop, operands, at, state)
+    given = loop.body_inputs(operands, at, state)
     wanted = [loop.body.outputs[place] for place in places]
     return {"at": [at + 1], "state": made.copied(loop.body, given, wanted)}
 
@@ -142,7 +142,7 @@ def _reach() -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
     rows = 24
     return np.array(
         [
-            [min(comb(free + 1 + times, times), _MOST) for free in range(MEMORY.kept_states)]
+            [min(comb(free + 1 + times, times), _MOST) for free in range(MEMORY.trips_kept)]
             for times in range(rows)
         ],
         np.int64,

@@ -4,7 +4,7 @@ kept because they follow from the number of the trip, and how many trips there a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -131,6 +131,27 @@ class Loop:
         node = self.body.producers[step]
         factor = constant_like(node, first)
         return first + converted(trip, first.dtype) * factor
+
+    def body_inputs(
+        self, operands: Sequence[Value], trip: Value, state: Mapping[int, Value]
+    ) -> dict[Value, Value]:
+        """What stands for the body's inputs before a trip, given the state that was kept.
+
+        Variables that are neither kept nor known from the trip are left out.
+
+        Args:
+            operands: the node's, where it is needed.
+            trip: its number, counted from 0.
+            state: variables that were kept, by place.
+        """
+        given = dict(zip(self.body.inputs[self.count :], operands[self.count :], strict=True))
+        for place in range(self.count):
+            own = self.body.inputs[place]
+            if place in state:
+                given[own] = state[place]
+            elif self.follows_from_trip(place):
+                given[own] = self.at_trip(place, operands[place], trip)
+        return given
 
     def needed(self, values: Iterable[Value]) -> list[int]:
         """The variables among these inputs of the body that must be kept to have them."""

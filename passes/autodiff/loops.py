@@ -8,93 +8,26 @@ trip; the rest of the trip is computed again from that. Where the number of trip
 rows would take too much memory, a fixed number of states is kept (``passes.autodiff.checkpoints``).
 Variables that follow from the number of the trip are not kept. What many trips add up, the
 cotangents of captured values, are loop variables of the way back; where a trip only reads a row of
-a captured value, it adds to that row in place.
+a captured value, it adds to that row in place (``passes.autodiff.body_gradient``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from graphc.base.tuning.fusion import MEMORY
-from graphc.ir.builder import apply
 from graphc.ir.dims.expressions import Dim, at_hint
 from graphc.ir.dtypes import int64
-from graphc.ir.graph import Graph, Node
+from graphc.ir.graph import Node
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
 from graphc.ops.convert import converted
 from graphc.ops.source import constant_beside
+from passes.autodiff.body_gradient import BodyGradient
 from passes.autodiff.branches import Jvp, Vjp
+from passes.autodiff.checkpoints import kept_in_slots
 from passes.autodiff.loop import Loop, Producer, size_of
-from passes.autodiff.region_builder import Groups, Region, read_inputs, repeat
-from passes.rewriting.constants import known
-
-
-@dataclass(frozen=True, slots=True)
-class BodyGradient:
-    """The derivative of one trip, from the last results to the first.
-
-    Attributes:
-        loop: the loop.
-        graph: the body and its derivative, over the body's inputs and ``seeds``.
-        seeds: the cotangents of what the trip gives.
-        variables: the loop variables that they belong to.
-        shared: places of the captured operands whose cotangents add up over the trips.
-        results: the cotangents of those variables before the trip, then of what is shared; None for
-            zeros.
-    """
-
-    loop: Loop
-    graph: Graph
-    seeds: tuple[Value, ...]
-    variables: tuple[int, ...]
-    shared: tuple[int, ...]
-    results: tuple[Value | None, ...]
-
-    def read(self) -> set[Value]:
-        """What it reads of the body's inputs, among other values."""
-        return read_inputs(self.graph, [value for value in self.results if value is not None])
-
-    def first_sums(self) -> list[Value]:
-        """Zeros for what adds up, in the dtypes that sums are computed in."""
-        zeros = surface_function("zeros")
-        operands = [self.loop.node.inputs[place] for place in self.shared]
-        return [zeros(value.shape, value.dtype.computed) for value in operands]
-
-    def trip(
-        self,
-        made: Region,
-        given: Mapping[Value, Value],
-        cotangents: Sequence[Value],
-        sums: Sequence[Value],
-    ) -> tuple[list[Value], list[Value]]:
-        """Cotangents and sums behind a trip, whose inputs are given, on the way back."""
-        here = {**given, **dict(zip(self.seeds, cotangents, strict=True))}
-        found = iter(made.copied(self.graph, here, [v for v in self.results if v is not None]))
-        results = [None if value is None else next(found) for value in self.results]
-        zeros = surface_function("zeros")
-        count = len(self.variables)
-        before = [
-            zeros(old.shape, old.dtype) if new is None else new
-            for new, old in zip(results[:count], cotangents, strict=True)
-        ]
-        added = [
-            old if new is None else _added(made, old, converted(new, old.dtype))
-            for new, old in zip(results[count:], sums, strict=True)
-        ]
-        return before, added
-
-
-def _added(made: Region, total: Value, term: Value) -> Value:
-    """The sum; what is scattered into zeros is scattered into the total, in place."""
-    node = made.editor.producer(term)
-    if node is not None and node.op.name in ("scatter_add", "scatter_add_along_axis"):
-        base, *where = node.inputs
-        found = known(base, made.editor.producer)
-        if found is not None and not found.array.any():
-            return apply(node.op, total, *where, **node.attrs)
-    return total + term
+from passes.autodiff.region_builder import Groups, Region, repeat
 
 
 def pulled(
@@ -133,8 +66,6 @@ def pulled(
     elif size is not None and _fits(gradient, size):
         ends = _kept_in_rows(gradient, first, size)
     else:
-        from passes.autodiff.checkpoints import kept_in_slots
-
         ends = kept_in_slots(gradient, first, counter)
     found: list[Value | None] = [None] * len(node.inputs)
     for place, value in zip((*variables, *shared), ends, strict=True):
@@ -146,7 +77,7 @@ def _fits(gradient: BodyGradient, size: Dim) -> bool:
     """Whether what must be kept of all trips takes no more memory than it may."""
     places = gradient.loop.needed(gradient.read())
     row = sum(at_hint(gradient.loop.body.inputs[place].type.bytes) for place in places)
-    return row * at_hint(size) <= MEMORY.kept_bytes
+    return row * at_hint(size) <= MEMORY.trips_bytes
 
 
 def _kept_in_rows(gradient: BodyGradient, first: Sequence[Value], size: Dim) -> list[Value]:
@@ -165,7 +96,7 @@ def _kept_in_rows(gradient: BodyGradient, first: Sequence[Value], size: Dim) -> 
         trip = size_of(size, number) - 1 - number
         kept, operands = outside[: len(rows)], outside[len(rows) :]
         state = {place: take(row, trip, 0) for place, row in zip(places, kept, strict=True)}
-        given = body_inputs(loop, operands, trip, state)
+        given = loop.body_inputs(operands, trip, state)
         before, sums = gradient.trip(made, given, own["cotangents"], own["sums"])
         return {"number": [number + 1], "cotangents": before, "sums": sums}
 
@@ -173,23 +104,6 @@ def _kept_in_rows(gradient: BodyGradient, first: Sequence[Value], size: Dim) -> 
     carried = {"number": [start], "cotangents": first, "sums": gradient.first_sums()}
     ends = repeat(node, carried, [*rows, *node.inputs], condition, body)
     return [*ends["cotangents"], *ends["sums"]]
-
-
-def body_inputs(
-    loop: Loop, operands: Sequence[Value], trip: Value, state: Mapping[int, Value]
-) -> dict[Value, Value]:
-    """What stands for the body's inputs before a trip, given the state that was kept.
-
-    Variables that are neither kept nor known from the trip are left out.
-    """
-    given = dict(zip(loop.body.inputs[loop.count :], operands[loop.count :], strict=True))
-    for place in range(loop.count):
-        own = loop.body.inputs[place]
-        if place in state:
-            given[own] = state[place]
-        elif loop.follows_from_trip(place):
-            given[own] = loop.at_trip(place, operands[place], trip)
-    return given
 
 
 def _rows(loop: Loop, places: Sequence[int], size: Dim) -> list[Value]:

@@ -34,10 +34,10 @@ def cse(graph: Graph, context: PassContext) -> Graph:
     for node in graph.nodes:
         if stands_for and not stands_for.keys().isdisjoint(node.inputs):
             node = node.with_inputs([stands_for.get(v, v) for v in node.inputs])
-        if (node.regions or not node.inputs) and not _mergeable(node):
+        if (node.regions or not node.inputs) and not mergeable(node):
             nodes.append(node)
             continue
-        same = first.setdefault(_key(node), node)
+        same = first.setdefault(key_of(node), node)
         if same is node or not _same_types(same, node) or not context.decide("cse", node):
             nodes.append(node)
             continue
@@ -69,9 +69,9 @@ def _taking_from_outside(node: Node, known: dict[Hashable, Node], context: PassC
         kept: list[Node] = []
         for inner in region.nodes:
             same = None
-            if all(value in outside for value in inner.inputs) and _mergeable(inner):
+            if all(value in outside for value in inner.inputs) and mergeable(inner):
                 inputs = tuple(outside[value] for value in inner.inputs)
-                same = known.get(_key(inner, inputs))
+                same = known.get(key_of(inner, inputs))
             if same is None or not _same_types(same, inner):
                 kept.append(inner)
                 continue
@@ -85,7 +85,7 @@ def _taking_from_outside(node: Node, known: dict[Hashable, Node], context: PassC
     return with_captured(node, regions, captured) if captured else node
 
 
-def _key(node: Node, inputs: tuple[Value, ...] | None = None) -> Hashable:
+def key_of(node: Node, inputs: tuple[Value, ...] | None = None) -> Hashable:
     """Equal for equal nodes; over other operands than its own if given."""
     given = node.inputs if inputs is None else inputs
     is_bare = not node.attrs and not node.regions
@@ -128,7 +128,8 @@ def _same_types(a: Node, b: Node) -> bool:
     return all([x._type is y._type or x._type == y._type for x, y in pairs])
 
 
-def _mergeable(node: Node) -> bool:
+def mergeable(node: Node) -> bool:
+    """Whether an equal node may stand for it: not for what has an effect or is fed."""
     if node.op is placeholder_op or node.op.effect == "state":
         return False
     return not node.regions or all(

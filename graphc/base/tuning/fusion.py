@@ -51,6 +51,9 @@ class FusionTuning(NamedTuple):
     """Elementary functions up to which a program has them inlined: its time of compilation grows
     with each."""
 
+    loops_compared: int = 8
+    """Loops that start alike with which a loop is compared, to find one that has its trips too."""
+
     glue_per_call: int = 32
     """Other statements for each call up to which a kernel is glue; with AVX-512 up to 50 cost a run
     nothing."""
@@ -76,11 +79,11 @@ class MemoryTuning(NamedTuple):
     """Steps that these take at most: each is a row of the table and no more, but nested loops
     multiply."""
 
-    kept_bytes: int = 256 << 20
+    trips_bytes: int = 256 << 20
     """Bytes up to which the states of all trips of a loop are kept for its gradient; beyond, as
     many of them as below."""
 
-    kept_states: int = 64
+    trips_kept: int = 64
     """States that are kept of a loop whose number of trips is no size: 2,145 trips run twice then,
     47,905 three times, 814,385 four times."""
 

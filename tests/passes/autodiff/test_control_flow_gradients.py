@@ -167,7 +167,7 @@ def test_any_number_of_trips_in_a_fixed_memory(count: int) -> None:
     found, expected = session.run([gradient, known], {x: 0.3, number: count})
     assert found == expected  # the same products, to the bit
     executable = session.compile(gradient)
-    assert executable.memory.peak_bytes < 20 * 8 * MEMORY.kept_states
+    assert executable.memory.peak_bytes < 20 * 8 * MEMORY.trips_kept
 
 
 def test_what_would_take_too_much_memory_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ def test_what_would_take_too_much_memory_is_run_again(monkeypatch: pytest.Monkey
     plain = gx.Session(graph)
     expected, large = plain.run(whole), plain.compile(whole).memory.peak_bytes
     with monkeypatch.context() as patched:
-        patched.setattr("passes.autodiff.loops.MEMORY", MEMORY._replace(kept_bytes=4096))
+        patched.setattr("passes.autodiff.loops.MEMORY", MEMORY._replace(trips_bytes=4096))
         graph, parts = program()
     session = gx.Session(graph)
     np.testing.assert_array_equal(session.run(parts), expected)
