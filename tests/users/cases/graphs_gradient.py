@@ -172,3 +172,48 @@ def gradient_through_integers(run: CaseRun) -> list[Any]:
         gx.where(x > 1, 2.0, 3.0),
     ]
     return run.fetch([gx.gradients(gx.sum(loss), x) for loss in losses])
+
+
+@case("gr-cond")
+def gradient_of_a_branch(run: CaseRun) -> list[Any]:
+    x1, x2, z = run.input("x1"), run.input("x2"), run.input("z")
+
+    def chosen(predicate: bool, x: gx.Value) -> gx.Value:
+        return gx.cond(run.enter(np.array(predicate)), lambda: gx.sqrt(x), lambda: x * x)
+
+    first, second = chosen(False, x1), chosen(True, x2)
+    other = gx.cond(run.enter(np.array(True)), lambda: x2 * x2, lambda: (z * x2).sum())
+    outputs = run.fetch(
+        [
+            first,
+            gx.gradients(first, x1),
+            second,
+            gx.gradients(second, x2),
+            gx.gradients(other, z),
+            # once more
+            gx.gradients(first, x1),
+            gx.gradients(second, x2),
+        ]
+    )
+    run.agree(outputs[5:], [run.expected[1], run.expected[3]])
+    return outputs[:5]
+
+
+@case("gr-scan")
+def gradient_of_a_recurrence(run: CaseRun) -> list[Any]:
+    x, a = run.input("x"), run.input("a")
+
+    def values(rows: gx.Value) -> list[gx.Value]:
+        def step(h: gx.Value, row: gx.Value) -> tuple[gx.Value, gx.Value]:
+            following = a * h + row
+            return following, following
+
+        last, states = gx.scan(step, run.enter(np.array(0.0)), rows)
+        by_last = gx.gradients(last, [a, rows], unconnected="zeros")
+        by_all = gx.gradients(states.sum(), [a, rows], unconnected="zeros")
+        return [states, by_all[0], by_last[0], by_last[1], by_all[1]]
+
+    short = run.fetch([*values(x[:1]), *values(x[:0])])
+    first, empty, one, zero = run.expected[0][:1], np.zeros(0), np.ones(1), np.array(0.0)
+    run.agree(short, [first, zero, zero, one, one, empty, zero, zero, empty, empty])
+    return run.fetch(values(x))

@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 WAITING: Final[dict[str, str]] = {
-    "gr-cond": "gradient of cond",
-    "gr-scan": "gradient of a loop",
     "nn-bn-fold": "convolution",
     "nn-conv": "convolution",
     "nn-pool-max": "pooling",
