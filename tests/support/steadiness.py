@@ -14,7 +14,15 @@ import numpy as np
 
 from graphc.checking.interpreter import bind_dims, evaluate, evaluate_node
 from graphc.ir.attributes import Payload
-from graphc.ir.dtypes import float32, float64
+from graphc.ir.dtypes import (
+    NARROW_FLOATS,
+    DType,
+    complex64,
+    complex128,
+    dtype,
+    float32,
+    float64,
+)
 from graphc.ir.graph import Graph, Node
 from graphc.ir.types import TensorType
 from graphc.ir.value import Value
@@ -68,29 +76,54 @@ def _run(
 
 def in_float64(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
     """The outputs by NumPy, every float32 on the way a float64 of no less digits."""
+    return evaluated_wide(graph, inputs, {float32: float64})
+
+
+WIDER = {
+    **dict.fromkeys((*NARROW_FLOATS, float32), float64), complex64: complex128,
+}  # fmt: skip
+"""What has no less digits, of each dtype that is not computed with in the widest numbers."""
+
+
+def evaluated_wide(
+    graph: Graph, inputs: Sequence[Any], wider: Mapping[DType, DType] = WIDER
+) -> list[Any]:
+    """The outputs by NumPy, every value on the way in a dtype of no less digits."""
+    arrays = [
+        array.astype(wider[dtype(array.dtype)].numpy) if dtype(array.dtype) in wider else array
+        for array in map(np.asarray, inputs)
+    ]
     with np.errstate(all="ignore"):
-        return list(evaluate(_widened(graph), [_wide(np.asarray(array)) for array in inputs]))
+        return list(evaluate(_widened(graph, wider), arrays))
 
 
-def _wide(array: Any) -> Any:
-    return array.astype(np.float64) if array.dtype == np.float32 else array
+def wide(array: Any, name: str) -> Any:
+    """An array in float32 or float64, or in complex numbers of such parts; others as they are."""
+    element = dtype(array.dtype)
+    if element.is_complex:
+        return array.astype(np.complex128) if name == "float64" else array
+    if element.is_storage:
+        array = array.astype(element.computed.numpy)
+    return array.astype(name) if element.is_float else array
 
 
-def _widened(graph: Graph) -> Graph:
+def _widened(graph: Graph, wider: Mapping[DType, DType]) -> Graph:
     known: dict[Value, Value] = {}
 
     def value(old: Value) -> Value:
         if old not in known:
             type_ = old.type
-            if type_.dtype is float32:
-                type_ = TensorType(float64, type_.shape)
+            if type_.dtype in wider:
+                type_ = TensorType(wider[type_.dtype], type_.shape)
             known[old] = Value(type_, old.name)
         return known[old]
 
     def attribute(item: Any) -> Any:
         if isinstance(item, Payload):
-            return Payload(_wide(item.array))
-        return float64 if item is float32 else item
+            array = item.array
+            element = dtype(array.dtype)
+            return Payload(array.astype(wider[element].numpy)) if element in wider else item
+        return wider.get(item, item) if isinstance(item, DType) else item
 
     nodes = [
         Node(
@@ -98,7 +131,7 @@ def _widened(graph: Graph) -> Graph:
             tuple(map(value, node.inputs)),
             {name: attribute(item) for name, item in node.attrs.items()},
             tuple(map(value, node.outputs)),
-            tuple(map(_widened, node.regions)),
+            tuple(_widened(region, wider) for region in node.regions),
             node.provenance,
         )
         for node in graph.nodes
