@@ -25,13 +25,15 @@ import graphc as gx
 from graphc.checking.interpreter import evaluate
 from graphc.compiling.extraction import extract
 from graphc.ir.dtypes import NARROW_FLOATS, dtype
+from graphc.ir.graph import Graph
 from graphc.ir.lowering import Native
 from graphc.kernel.routines.lapack import LAPACK
 
 _ULPS = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 3e-6, "complex64": 3e-6}
 _NUMPYS_OWN = 16.0
-_NOT_WIDER = frozenset({"random", "bitcast_convert_type", "philox"})
-"""Operations whose result in wider numbers is another one."""
+_TRANSFORMS = frozenset({"fft", "rfft", "irfft"})
+_NOT_WIDER = _TRANSFORMS | {"random", "bitcast_convert_type", "philox"}
+"""Operations whose result in wider numbers is another one, or whose tables are."""
 
 
 # --- NumPy's results -----------------------------------------------------------------------------
@@ -55,19 +57,9 @@ def by_name(step: Step, operands: Sequence[Array]) -> tuple[list[Array], list[Ar
     return [other if one.dtype == np.float16 else one for one, other in pairs], true
 
 
-def by_operations(
-    step: Step, operands: Sequence[Array]
-) -> tuple[list[Array], list[Array]]:
+def by_operations(graph: Graph, arrays: Sequence[Array]) -> tuple[list[Array], list[Array]]:
     """What the recorded operations mean in NumPy, and in wider numbers where they have a meaning
     there."""
-    with gx.Graph() as recorder:
-        fed = [gx.placeholder(a.shape, a.dtype) for a in operands]
-        made = flat(step.call.function(*fed))
-    extraction = extract(recorder, made, [], {})
-    given = dict(zip(fed, operands, strict=True))
-    arrays, graph = [given[value] for value in extraction.feeds], extraction.graph
-    arrays += gx.Session(recorder).get(list(extraction.states))
-    graph = graph.with_parts(outputs=graph.outputs[: len(made)])
     with np.errstate(all="ignore"):
         own = list(evaluate(graph, arrays))
         if any(node.op.name in _NOT_WIDER for node in graph.walk()):
@@ -76,6 +68,19 @@ def by_operations(
             return own, evaluated_wide(graph, arrays)
         except (gx.GraphcError, AssertionError, TypeError):
             return own, own  # integers that are not of this width
+
+
+def recorded(step: Step, operands: Sequence[Array]) -> tuple[Graph, list[Array]]:
+    """The graph of a step alone, and what its inputs are."""
+    with gx.Graph() as recorder:
+        fed = [gx.placeholder(a.shape, a.dtype) for a in operands]
+        made = flat(step.call.function(*fed))
+    extraction = extract(recorder, made, [], {})
+    given = dict(zip(fed, operands, strict=True))
+    arrays = [given[value] for value in extraction.feeds]
+    arrays += gx.Session(recorder).get(list(extraction.states))
+    graph = extraction.graph
+    return graph.with_parts(outputs=graph.outputs[: len(made)]), arrays
 
 
 def _widest(array: Array) -> Array:
@@ -95,8 +100,10 @@ def _is_narrow(array: Array) -> bool:
 def difference(step: Step, operands: Sequence[Array], results: Sequence[Array]) -> str:
     """What is wrong with the results of a step; empty where nothing is."""
     named = by_name(step, operands)
-    expected, exact = named or by_operations(step, operands)
-    spread = by_operations(step, operands)[0] if named and any(map(_is_narrow, results)) else None
+    graph, arrays = recorded(step, operands)
+    expected, exact = named or by_operations(graph, arrays)
+    spread = by_operations(graph, arrays)[0] if named and any(map(_is_narrow, results)) else None
+    mixes = any(node.op.name in _TRANSFORMS for node in graph.walk())
     if len(expected) != len(results):
         return f"{len(results)} results in place of {len(expected)}"
     for place, (result, own, true) in enumerate(zip(results, expected, exact, strict=True)):
@@ -104,6 +111,9 @@ def difference(step: Step, operands: Sequence[Array], results: Sequence[Array]) 
             return f"result {place} has shape {result.shape} in place of {own.shape}"
         rounded = spread[place] if spread else own
         wrong = _wrong(result, own, true, rounded)
+        if mixes and np.any(wrong):
+            # which sums of a row meet an infinity first is a matter of the algorithm
+            wrong = wrong & (np.isfinite(result) | np.isfinite(own))
         if np.any(wrong):
             at = tuple(int(n) for n in np.argwhere(wrong)[0])
             return (
@@ -222,4 +232,4 @@ def counted(programs: Sequence[Program]) -> Counter[str]:
     )  # fmt: skip
 
 
-__all__ = ["by_name", "by_operations", "check", "check_libraries", "counted", "difference"]
+__all__ = ["check", "check_libraries", "counted", "difference"]
