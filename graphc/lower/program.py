@@ -384,11 +384,12 @@ class _Planner:
             self.copy(slot, target)
 
     def _alike(self, value: Value, slot: int) -> int:
-        """The slot if it has the value's dtype, and is no memory of another one; else a new one.
+        """The slot if it has the value's type, and is no memory of another one; else a new one.
 
-        Kernels see complex numbers and their parts alike, Python functions don't.
+        Kernels see an array and its reshaped form alike, and complex numbers and their parts;
+        Python functions don't.
         """
-        if self.slots[slot].type.dtype is value.dtype:
+        if self.slots[slot].type == value.type:
             return slot
         return self.slot("temporary", value.type, value.name or "")
 

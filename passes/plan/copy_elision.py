@@ -28,7 +28,7 @@ from graphc.ir.dims.expressions import at_hint
 from graphc.kernel.analysis.aliasing import safe_pairs
 from graphc.plan.ir import Branch, Copy, HostCall, Jump, Launch, Plan, Step
 from passes.plan.in_place import May
-from passes.plan.slot_flow import PART, WRITE, Flow
+from passes.plan.slot_flow import PART, WRITE, Flow, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +120,7 @@ class _Classes:
         ]
         for slot in kept:
             self._can[slot] = False
+        self._shown = shown(plan)
 
     def root(self, slot: int) -> int:
         """The representative of a slot."""
@@ -154,6 +155,10 @@ class _Classes:
             return "both are results of the program"
         if first.type.dtype is not second.type.dtype or first.bytes != second.bytes:
             return "their sizes may differ"
+        if {one, two} & self._shown:
+            left, right = (self.plan.slots[self.named.get(slot, slot)] for slot in (one, two))
+            if left.type != right.type:
+                return "a Python function sees their shapes, which differ"
         return None
 
     def _meet(self, written: int, held: int) -> str | None:
@@ -201,6 +206,8 @@ class _Classes:
         if gone in self._fixed:
             self._fixed.add(keep)
             self.named[keep] = self.named.get(gone, gone)
+        if gone in self._shown:
+            self._shown.add(keep)
         del flow.steps_of[gone]
         for position, how in flow.touches.pop(gone).items():
             if position not in touches:

@@ -11,10 +11,18 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
-from graphc.plan.ir import Branch, Copy, Jump, Launch, Plan, Step
+from graphc.plan.ir import Branch, Copy, HostCall, Jump, Launch, Plan, Step
 
 READ, WRITE, PART = 1, 2, 4
 """How a step touches a slot: a part that is written leaves the rest of it as it was."""
+
+
+def shown(plan: Plan) -> set[int]:
+    """The slots whose shapes Python functions see; to all else a slot is so many elements."""
+    return {
+        slot for step in plan.steps if isinstance(step, HostCall)
+        for slot in (*step.given, *step.made)
+    }  # fmt: skip
 
 
 class Flow:
@@ -144,4 +152,4 @@ def _loops_around(
     return result
 
 
-__all__ = ["PART", "READ", "WRITE", "Flow"]
+__all__ = ["PART", "READ", "WRITE", "Flow", "shown"]

@@ -47,6 +47,50 @@ def test_a_function_gets_arrays_and_gives_arrays() -> None:
             np.testing.assert_allclose(whole, made.sum() + above)
 
 
+def test_shapes_are_those_after_a_reshape() -> None:
+    """A reshape moves nothing, so that before it and after it is one memory."""
+    shapes: list[tuple[int, ...]] = []
+
+    def negated(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        shapes.append(a.shape)
+        return -a
+
+    with gx.Graph() as graph:
+        x = gx.placeholder((2, None), name="x")
+        row = gx.reshape(x, (-1,))
+        made = gx.reshape(gx.host_call(negated, row, result_types=row), x.shape)
+        twice = gx.reshape(gx.host_call(negated, made, result_types=made), (-1,))
+    given = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for session in each_session(graph):
+        first, second = session.run([made, twice], {x: given})
+        assert np.array_equal(first, -given) and np.array_equal(second, given.ravel())
+    assert shapes == [(6,), (2, 3)] * 2 * len(LEVELS)
+
+
+def test_shapes_of_a_loops_turns() -> None:
+    """Carried values of two shapes swap; the function sees one of them."""
+    shapes: set[tuple[int, ...]] = set()
+
+    def doubled(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        shapes.add(a.shape)
+        return 2 * a
+
+    def turn(n: Any, row: Any, block: Any) -> Any:
+        made = gx.host_call(doubled, row, result_types=row)
+        return n + 1, gx.reshape(block, (6,)), gx.reshape(made, (2, 3))
+
+    with gx.Graph() as graph:
+        x = gx.placeholder((6,), name="x")
+        start = gx.constant(0), x, gx.reshape(x + 1, (2, 3))
+        row, block = gx.while_loop(lambda n, *_: n < 5, turn, start)[1:]
+    given = np.arange(6, dtype=np.float32)
+    for session in each_session(graph):
+        first, second = session.run([row, block], {x: given})
+        assert np.array_equal(first, 4 * (given + 1))
+        assert np.array_equal(second, (8 * given).reshape(2, 3))
+    assert shapes == {(6,)}
+
+
 def test_arrays_are_the_functions_own() -> None:
     kept: list[np.ndarray[Any, Any]] = []
 
