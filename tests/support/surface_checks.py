@@ -126,10 +126,10 @@ def difference(step: Step, operands: Sequence[Array], results: Sequence[Array]) 
 def _wrong(result: Array, own: Array, true: Array, rounded: Array) -> Any:
     """Where a result is neither NumPy's nor near it."""
     element = dtype(result.dtype)
-    if not element.is_inexact:
-        return result != own
     if element.is_storage:
         return _unlike(result, own.astype(result.dtype))
+    if not element.is_inexact:
+        return result != own
     with np.errstate(all="ignore"):
         narrow = own.astype(result.dtype)
         given, own, true, rounded = (wide(a, "float64") for a in (result, narrow, true, rounded))
