@@ -48,11 +48,14 @@ def by_name(step: Step, operands: Sequence[Array]) -> tuple[list[Array], list[Ar
     own = by_numpy(step, narrow)
     try:
         true = by_numpy(step, [_widest(array) for array in operands])
+        if true and any(part.dtype == np.float16 for part in true):
+            bools = [a.astype(np.float64) if a.dtype == bool else _widest(a) for a in operands]
+            true = by_numpy(step, bools)
     except TypeError:  # int64 and uint64 have no common dtype of integers
         true = own
     if own is None or true is None:
         return None
-    # NumPy's functions of the smallest integers are of float16, graphc's of float32
+    # NumPy's functions of bools and of the smallest integers are of float16, graphc's of float32
     pairs = zip(own, true, strict=True)
     return [other if one.dtype == np.float16 else one for one, other in pairs], true
 
