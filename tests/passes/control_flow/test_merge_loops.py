@@ -83,6 +83,26 @@ def test_a_loop_that_starts_with_the_results_of_the_other_stays() -> None:
     assert loops([second, extra], x) == 2
 
 
+def test_loops_that_read_each_other_once_merged() -> None:
+    """Each of two loops reads what the other's smaller one gives: one pair alone can be merged."""
+    with gx.Graph():
+        x, y = gx.placeholder((3,), "float64"), gx.placeholder((3,), "float64")
+        first = gx.fori_loop(0, 4, doubled, x)
+        second = gx.fori_loop(0, 4, lambda i, c: gx.cos(c) * 2.0, y)
+        of_first, of_second = gx.jvp(first, x, second), gx.jvp(second, y, first)
+    assert loops([first, second, of_first, of_second], x, y) == 3
+
+
+def test_a_chain_of_loops_beside_its_tangents() -> None:
+    with gx.Graph():
+        x = gx.placeholder((3,), "float64")
+        y = x
+        for _ in range(6):
+            y = gx.fori_loop(0, 4, doubled, y) + 1.0
+        fetches = [y, gx.jvp(y, x, gx.ones_like(x)), gx.gradients(y.sum(), x)]
+    assert loops(fetches, x) == 18  # rows are kept by one, tangents by another
+
+
 def test_effects_are_not_merged() -> None:
     with gx.Graph() as graph:
         x = gx.placeholder((), "float64")
