@@ -173,7 +173,7 @@ def _known(key: Any) -> Any:
 
 def _operator(name: str) -> Callable[..., Any]:
     def method(self: Array, *others: Any) -> Any:
-        if any(not isinstance(other, (Array, bool, int, float)) for other in others):
+        if any(not isinstance(other, (Array, bool, int, float, complex)) for other in others):
             return NotImplemented
         return computed(lambda x, *rest: getattr(x, name)(*rest), self, *others, _called=name)
 
