@@ -50,6 +50,7 @@ _NAMES = {
     "control_dependencies": ("graphc.frontend.state", "control_dependencies"),
     "cond": ("graphc.frontend.control_flow", "cond"),
     "while_loop": ("graphc.frontend.control_flow", "while_loop"),
+    "custom_gradient": ("graphc.frontend.custom_gradient", "custom_gradient"),
     "fori_loop": ("graphc.frontend.loops", "fori_loop"),
     "scan": ("graphc.frontend.loops", "scan"),
     "map": ("graphc.frontend.loops", "map_"),

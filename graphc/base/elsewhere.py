@@ -105,8 +105,8 @@ _ANSWERS: tuple[tuple[str, str], ...] = (
     ("names may hold slashes: name='layer/w'", "name_scope variable_scope"),
     ("gradients go by the graph: use gx.stop_gradient for what gets none",
      "no_grad enable_grad inference_mode set_grad_enabled requires_grad"),
-    ("declare a derivative with the operation: see docs/adding_an_op.md",
-     "custom_gradient custom_jvp custom_vjp"),
+    ("use gx.custom_gradient for reverse mode; forward mode goes through operations, which declare "
+     "their derivatives: see docs/adding_an_op.md", "custom_jvp custom_vjp"),
     ("graphc runs on the CPU: gx.Session(threads=...) says on how many of its cores",
      "device cuda devices device_put to mps set_num_threads local_devices gpu tpu ConfigProto"),
     ("fetch the value: session.run(value)", "eval item numpy tolist device_get"),

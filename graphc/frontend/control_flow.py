@@ -1,13 +1,7 @@
-"""``cond`` and ``while_loop``: tracing branches and bodies into regions.
-
-A region captures values of the graph around it; captures become explicit operands. Variables that
-a region assigns are carried in and out as further values, and the write is repeated outside, so the
-enclosing graph sees an ordinary assignment.
-"""
+"""``cond`` and ``while_loop``: what their functions give, as regions of one node."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -15,25 +9,32 @@ import numpy as np
 
 from graphc.base.errors import DTypeError, GraphError, ShapeError
 from graphc.base.source import caller
-from graphc.base.words import plural, shown
-from graphc.compiling.extraction import demanded, needed, parted, required, without_assignments
-from graphc.frontend.state import Variable, latest_value
+from graphc.frontend.regions import (
+    TracedRegion,
+    add_node,
+    arguments_like,
+    called,
+    captures_of,
+    carried_into,
+    check_callable,
+    frozen,
+    loop_region,
+    outer_recorder,
+    require_outside,
+    state_in,
+    variables_among,
+    write_outside,
+    written_in,
+)
 from graphc.frontend.structure import filled, is_nested, leaves, leaves_like, rebuild
-from graphc.ir.builder import apply_node, builder_for, building
+from graphc.ir.builder import building
 from graphc.ir.dtypes import DType, promote, promote_weak, scalar_dtype
 from graphc.ir.effect import Effect
-from graphc.ir.graph import Graph, Node
-from graphc.ir.op import OpDef
-from graphc.ir.recorder import Recorder, current_recorder
-from graphc.ir.text.printer import MAXIMUM_NESTING
+from graphc.ir.graph import Node
 from graphc.ir.value import Value
 from graphc.ops.control import cond_op, while_op
 from graphc.ops.convert import PYTHON_SCALARS, as_value
 from graphc.ops.source import constant, payload_of
-from graphc.ops.state import assign_op
-
-DEEPEST = MAXIMUM_NESTING - 1
-"""Branches and loops may be nested so deep; in the innermost there are the bodies of kernels."""
 
 
 def cond(
@@ -56,12 +57,12 @@ def cond(
             predicate that is no scalar.
         GraphError: for what can't be called without arguments, and for nesting that is too deep.
     """
-    _check_callable("cond", **{"then branch": true_fn, "else branch": false_fn})
+    check_callable("cond", **{"then branch": true_fn, "else branch": false_fn})
     test = as_value(predicate)
-    outer = _outer(test)
-    then = _Region("then", outer)
+    outer = outer_recorder(test)
+    then = TracedRegion("then", outer)
     given = _trace(then, true_fn)
-    otherwise = _Region("else", outer)
+    otherwise = TracedRegion("else", outer)
     opposite = _trace(otherwise, false_fn, then.structure)
     if given.keys() != opposite.keys():
         raise ShapeError(
@@ -71,28 +72,29 @@ def cond(
         )
     first = _values(then, given.values(), opposite.values())
     second = _values(otherwise, opposite.values(), given.values())
-    written = _written((then, otherwise))
+    written = written_in((then, otherwise))
     outputs = []
     for region, results in ((then, first), (otherwise, second)):
         with building(region):
-            outputs.append([*results, *(_state(region, v) for v in written)])
+            outputs.append([*results, *(state_in(region, v) for v in written)])
     if not outputs[0]:
         raise GraphError(
             "the branches of cond give nothing and assign nothing",
             where=caller(),
             hint="return a value from both, or assign a variable in one",
         )
-    captures = _captures(outer, [then, otherwise])
+    captures = captures_of(outer, [then, otherwise])
     regions = [
-        _freeze(region, [], captures, values)
+        frozen(region, [], captures, values)
         for region, values in zip((then, otherwise), outputs, strict=True)
     ]
     operands = (test, *captures)
-    node = _add(outer, cond_op, operands, {}, regions, name)
-    _require_outside(outer, node, (then, otherwise))
-    _write_outside(outer, node, written, len(first))
+    node = add_node(outer, cond_op, operands, {}, regions, name)
+    require_outside(outer, node, (then, otherwise))
+    write_outside(outer, node, written, len(first))
     remaining = iter(node.outputs)
-    if len(_variables(written)) < len(written) and not _gives(then.structure, otherwise.structure):
+    is_ordered = len(variables_among(written)) < len(written)
+    if is_ordered and not _gives(then.structure, otherwise.structure):
         return Effect(node.outputs[:1])
     return rebuild(then.structure, lambda leaf: _result(leaf, remaining, node))
 
@@ -123,7 +125,7 @@ def while_loop(
         GraphError: for functions that don't take the loop variables, for a condition that assigns a
             variable, and for nesting that is too deep.
     """
-    _check_callable("while_loop", condition=cond_fn, body=body_fn)
+    check_callable("while_loop", condition=cond_fn, body=body_fn)
     first = list(leaves(init))
     if not first:
         raise GraphError(
@@ -131,7 +133,7 @@ def while_loop(
             where=caller(),
             hint="give first values, as [0]; what the condition looks at must change",
         )
-    outer = _outer(*(leaf for leaf in first if isinstance(leaf, Value)))
+    outer = outer_recorder(*(leaf for leaf in first if isinstance(leaf, Value)))
     dtypes = [scalar_dtype(leaf) if _is_weak(leaf) else None for leaf in first]
     while True:
         with building(outer):
@@ -139,8 +141,8 @@ def while_loop(
                 outer.local(as_value(leaf) if known is None else constant(leaf, known))
                 for leaf, known in zip(first, dtypes, strict=True)
             ]
-        body, variables = _loop_region(outer, "body", start)
-        arguments = _arguments(init, variables)
+        body, variables = loop_region(outer, "body", start)
+        arguments = arguments_like(init, variables)
         with body:
             given = called(body_fn, arguments, "the body of while_loop")
             if isinstance(init, (list, tuple)) and len(init) == 1 and not is_nested(given):
@@ -154,14 +156,14 @@ def while_loop(
             break
         dtypes = wider
     successors = _values(body, following, start)
-    written = _written([body])
-    test, tested = _loop_region(outer, "condition", start)
+    written = written_in([body])
+    test, tested = loop_region(outer, "condition", start)
     with test:
-        looked_at = called(cond_fn, _arguments(init, tested), "the condition of while_loop")
+        looked_at = called(cond_fn, arguments_like(init, tested), "the condition of while_loop")
         condition = test.local(as_value(looked_at))
-    written_there = _written([test])
+    written_there = written_in([test])
     if written_there:
-        what = "assigns a variable" if _variables(written_there) else "has ordered effects"
+        what = "assigns a variable" if variables_among(written_there) else "has ordered effects"
         raise GraphError(
             f"the condition of while_loop {what}",
             where=caller(),
@@ -169,53 +171,20 @@ def while_loop(
         )
     state = list(dict.fromkeys([*written, *body.carried, *test.carried]))
     with outer:
-        before = [_state(outer, v) for v in state]
-    captures = _captures(outer, [test, body])
+        before = [state_in(outer, v) for v in state]
+    captures = captures_of(outer, [test, body])
     regions = []
     for region, own, outputs in (
         (test, tested, [condition]),
-        (body, variables, [*successors, *(_state(body, v) for v in state)]),
+        (body, variables, [*successors, *(state_in(body, v) for v in state)]),
     ):
-        carried = [*own, *(_carried(region, v) for v in state)]
-        regions.append(_freeze(region, carried, captures, outputs))
+        carried = [*own, *(carried_into(region, v) for v in state)]
+        regions.append(frozen(region, carried, captures, outputs))
     operands = (*start, *before, *captures)
-    node = _add(outer, while_op, operands, {"carried": len(start) + len(state)}, regions, name)
-    _require_outside(outer, node, (test, body))
-    _write_outside(outer, node, written, len(start))
+    node = add_node(outer, while_op, operands, {"carried": len(start) + len(state)}, regions, name)
+    require_outside(outer, node, (test, body))
+    write_outside(outer, node, written, len(start))
     return filled(init, node.outputs)
-
-
-def _check_callable(what: str, **functions: Any) -> None:
-    """Refuses what is built already: branches and bodies are built when they are traced."""
-    for name, function in functions.items():
-        if not callable(function):
-            raise GraphError(
-                f"the {name} of {what} is {shown(function)}, not a function",
-                where=caller(),
-                hint="give a function that builds it, as lambda: x * 2",
-            )
-
-
-def called(function: Callable[..., Any], arguments: Sequence[Value], what: str) -> Any:
-    """What a branch or body gives.
-
-    Raises:
-        GraphError: for a function that does not take the arguments, before it is called.
-    """
-    try:
-        inspect.signature(function).bind(*arguments)
-    except TypeError as error:
-        raise GraphError(
-            f"{what} is called with {plural(len(arguments), 'argument')}: {error}",
-            where=caller(),
-            hint="a list or tuple of loop variables is passed as arguments of their own, as to "
-            "lambda i, x: ..."
-            if arguments
-            else "branches take no arguments; they read the values around them, as lambda: x * 2",
-        ) from None
-    except ValueError:
-        pass  # a builtin that does not tell its parameters
-    return function(*arguments)
 
 
 def traced_types(
@@ -232,7 +201,7 @@ def traced_types(
     Gives the first values as such, and the types of what is beside in its structure, None for None.
     """
     first = list(leaves(init))
-    outer = _outer(*(leaf for leaf in first if isinstance(leaf, Value)), *beside)
+    outer = outer_recorder(*(leaf for leaf in first if isinstance(leaf, Value)), *beside)
     dtypes = [scalar_dtype(leaf) if _is_weak(leaf) else None for leaf in first]
     while True:
         with building(outer):
@@ -240,7 +209,7 @@ def traced_types(
                 outer.local(as_value(leaf) if known is None else constant(leaf, known))
                 for leaf, known in zip(first, dtypes, strict=True)
             ]
-        region, variables = _loop_region(outer, "body", start)
+        region, variables = loop_region(outer, "body", start)
         rows = [Value(v.type.with_shape(v.type.shape[1:]), None, region) for v in beside]
         with region:
             following, made = function(filled(init, variables), rows)
@@ -255,36 +224,7 @@ def traced_types(
         dtypes = wider
 
 
-def _outer(*values: Value) -> Recorder:
-    """The recorder that the control-flow node joins."""
-    builder = builder_for(values)
-    return builder if isinstance(builder, Recorder) else current_recorder()
-
-
-class _Region(Recorder):
-    """A region being traced, with the structure its function gave.
-
-    Attributes:
-        loops: whether variables come in as carried values of a loop; a branch captures them.
-    """
-
-    structure: Any = None
-    loops: bool = False
-
-    def __init__(self, name: str, parent: Recorder) -> None:
-        """Raises GraphError where branches and loops are nested too deep."""
-        super().__init__(name, parent)
-        self.depth: int = 1 + (parent.depth if isinstance(parent, _Region) else 0)
-        if self.depth > DEEPEST:
-            raise GraphError(
-                f"branches and loops are nested more than {DEEPEST} deep",
-                where=caller(),
-                hint="choose among many cases with gx.where, or with gx.take from a stack of them; "
-                "what is repeated is a gx.while_loop",
-            )
-
-
-def _trace(region: _Region, function: Callable[[], Any], like: Any = None) -> dict[int, Any]:
+def _trace(region: TracedRegion, function: Callable[[], Any], like: Any = None) -> dict[int, Any]:
     """Builds a branch; gives what results in values by position, in the order of ``like``."""
     with region:
         region.structure = given = called(function, (), f"the {region.name} branch of cond")
@@ -303,7 +243,7 @@ def _is_weak(leaf: Any) -> bool:
     return isinstance(leaf, PYTHON_SCALARS) and not isinstance(leaf, np.generic)
 
 
-def _values(region: _Region, given: Iterable[Any], met: Iterable[Any]) -> list[Value]:
+def _values(region: TracedRegion, given: Iterable[Any], met: Iterable[Any]) -> list[Value]:
     """Leaves as values of a region; Python numbers get the dtypes of what they meet elsewhere.
 
     Where that is of another kind, they keep their own, and the types differ.
@@ -365,122 +305,3 @@ def _result(leaf: Any, results: Any, node: Node) -> Any:
     return Effect(node.outputs[:1]) if isinstance(leaf, Effect) else next(results)
 
 
-def _loop_region(
-    outer: Recorder, label: str, start: Sequence[Value]
-) -> tuple[_Region, list[Value]]:
-    region = _Region(label, outer)
-    region.loops = True
-    variables = [Value(value.type, value.name, region) for value in start]
-    return region, variables
-
-
-def _arguments(init: Any, variables: Sequence[Value]) -> list[Any]:
-    shaped = filled(init, variables)
-    return list(shaped) if isinstance(init, (list, tuple)) else [shaped]
-
-
-def _written(regions: Any) -> list[Value]:
-    """Variables that regions assign, each once."""
-    found: dict[Value, None] = {}
-    for region in regions:
-        for variable, carried in region.carried.items():
-            if region.latest[variable] is not carried:
-                found[variable] = None
-    return list(found)
-
-
-def _variables(written: Iterable[Value]) -> list[Value]:
-    """What is written, without the token of the order."""
-    return [value for value in written if isinstance(value, Variable)]
-
-
-def _state(recorder: Recorder, variable: Value) -> Value:
-    """A variable's latest value in a recorder, carried into regions."""
-    return latest_value(recorder, variable)
-
-
-def _carried(region: Recorder, variable: Value) -> Value:
-    _state(region, variable)
-    return region.carried[variable]
-
-
-def _captures(outer: Recorder, regions: Sequence[_Region]) -> list[Value]:
-    """Outer values that any region reads, each once, variables' current values included."""
-    found: dict[Value, None] = {}
-    for region in regions:
-        for value in region.captures:
-            found[outer.local(value)] = None
-        if not region.loops:
-            for variable in region.carried:
-                found[_state(outer, variable)] = None
-    return list(found)
-
-
-def _freeze(
-    region: _Region, carried: Sequence[Value], captures: Sequence[Value], outputs: Sequence[Value]
-) -> Graph:
-    """The region as a graph over carried values and all captures, those it does not read too."""
-    outer = region.parent
-    assert outer is not None
-    inner = {outer.local(value): local for value, local in region.captures.items()}
-    aliases: dict[Value, Value] = {}
-    if not region.loops:
-        for variable, local in region.carried.items():
-            source = _state(outer, variable)
-            if source in inner:
-                aliases[local] = inner[source]
-            else:
-                inner[source] = local
-    inputs = [*carried, *(inner[v] if v in inner else Value(v.type, v.name) for v in captures)]
-    nodes, stands_for = without_assignments(needed(region, outputs, ()))
-    resolved = [stands_for.get(value, value) for value in outputs]
-    nodes += demanded(nodes, resolved, required(region, nodes, stands_for))
-    if aliases:
-        nodes = [_renamed(node, aliases) for node in nodes]
-        resolved = [aliases.get(value, value) for value in resolved]
-    bare, guards = parted(region, nodes)
-    return Graph(region.name, inputs, bare, resolved, guards)
-
-
-def _renamed(node: Node, aliases: dict[Value, Value]) -> Node:
-    inputs = tuple(aliases.get(value, value) for value in node.inputs)
-    return Node(node.op, inputs, node.attrs, node.outputs, node.regions, node.provenance)
-
-
-def _add(
-    outer: Recorder,
-    op: OpDef,
-    operands: Sequence[Value],
-    attrs: dict[str, Any],
-    regions: Sequence[Graph],
-    name: str | None,
-) -> Node:
-    with building(outer):
-        return apply_node(op, operands, attrs, regions, name)
-
-
-def _require_outside(outer: Recorder, node: Node, regions: Sequence[Recorder]) -> None:
-    """What nodes inside require of the graph around runs whenever the whole node does."""
-    for region in regions:
-        for values in region.requires.values():
-            around = [value for value in values if value.graph is not region]
-            if around:
-                outer.require(node.outputs[0], around)
-
-
-def _write_outside(outer: Recorder, node: Node, written: Sequence[Value], first: int) -> None:
-    """Repeats the regions' assignments in the graph around, whenever the node runs.
-
-    The token of their last effect is that of the node.
-    """
-    for position, variable in enumerate(written):
-        value = node.outputs[first + position]
-        if not isinstance(variable, Variable):
-            outer.written[value] = variable
-            outer.latest[variable] = value
-            outer.require(node.outputs[0], (value,))
-            continue
-        assignment = outer.add(assign_op, (_state(outer, variable), value), {})
-        outer.written[assignment.output] = variable
-        outer.latest[variable] = assignment.output
-        outer.require(node.outputs[0], (assignment.output,))

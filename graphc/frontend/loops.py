@@ -10,7 +10,8 @@ from typing import Any
 from graphc.base.errors import DTypeError, GraphError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import shown
-from graphc.frontend.control_flow import called, cond, traced_types, while_loop
+from graphc.frontend.control_flow import cond, traced_types, while_loop
+from graphc.frontend.regions import called
 from graphc.frontend.structure import filled, leaves, rebuild
 from graphc.ir.builder import builder_for, building
 from graphc.ir.dims.expressions import Dim

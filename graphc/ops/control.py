@@ -1,10 +1,12 @@
-"""Control flow: ``cond`` and ``while``, nodes that own regions.
+"""Control flow: ``cond``, ``while`` and ``custom_gradient``, nodes that own regions.
 
 ``cond(predicate, *captures)`` has the regions "then" and "else", both over the captures and giving
 values of equal types. ``while(*carried, *captures)`` has the regions "condition" and "body" over
 carried values and captures; the body gives the carried values' successors. ``carried`` is an
-attribute of the node: how many of the operands are. ``demand(*values)`` has none: what it reads is
-computed, though nothing else does.
+attribute of the node: how many of the operands are. ``custom_gradient(*results, *operands,
+*captures)`` gives its results; its region "gradient", over their cotangents and captures, gives
+the cotangents of the operands, and extraction takes the node out. ``demand(*values)`` has none:
+what it reads is computed, though nothing else does.
 """
 
 from __future__ import annotations
@@ -121,6 +123,21 @@ while_op = register(
         name="while",
         doc="Repeats a body while a scalar bool condition holds.",
         infer=_while_types,
+        reference=through_regions,
+        derivative=Regional(),
+        lowering=Structural(),
+        effect="control",
+    )
+)
+
+custom_gradient_op = register(
+    OpDef(
+        name="custom_gradient",
+        doc=(
+            "In a user's graph: the first operands, as many as attrs results; the region says what "
+            "counts as the gradient by the attrs operands that follow."
+        ),
+        infer=lambda inputs, attrs: list(inputs[: attrs["results"]]),
         reference=through_regions,
         derivative=Regional(),
         lowering=Structural(),

@@ -14,9 +14,10 @@ import numpy as np
 from graphc.base.errors import DTypeError, GraphError, ShapeError
 from graphc.base.source import caller
 from graphc.base.words import shown
-from graphc.frontend.control_flow import called, while_loop
+from graphc.frontend.control_flow import while_loop
 from graphc.frontend.differentiate import gradients
 from graphc.frontend.loops import fori_loop
+from graphc.frontend.regions import called
 from graphc.frontend.structure import filled, leaves
 from graphc.ir.dtypes import float32, float64
 from graphc.ir.surface import surface_function

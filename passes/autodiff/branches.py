@@ -1,4 +1,5 @@
-"""Derivatives of ``cond``: another ``cond`` by the same predicate, of the branches' derivatives.
+"""Derivatives of ``cond``: another ``cond`` by the same predicate, of the branches' derivatives;
+and those that users say themselves.
 
 A branch's derivative computes again what it reads of the branch, so that nothing has to be kept of
 the one that was not taken.
@@ -53,6 +54,33 @@ def pushed(node: Node, tangents: Sequence[Value | None], jvp: Jvp) -> list[Value
     found: list[Value | None] = [None] * len(node.outputs)
     for place, value in zip(wanted, results, strict=True):
         found[place] = value
+    return found
+
+
+def by_own_rule(node: Node, cotangents: Sequence[Value | None]) -> list[Value | None]:
+    """One cotangent per operand of a ``custom_gradient``, by its region, under its guards.
+
+    The region becomes a branch that is always taken.
+    """
+    count, (rule,) = node.attrs["results"], node.regions
+    zeros = surface_function("zeros_like")
+    seeds = [
+        zeros(value) if cotangent is None else cotangent
+        for value, cotangent in zip(node.outputs, cotangents, strict=True)
+    ]
+    operands = [*seeds, *node.inputs[count + node.attrs["operands"] :]]
+
+    def written(name: str) -> Graph:
+        inputs = [Value(value.type, value.name) for value in operands]
+        made = Region(name, inputs)
+        given = dict(zip(rule.inputs, inputs, strict=True))
+        return made.written(node, lambda: made.copied(rule, given, rule.outputs))
+
+    always = surface_function("constant")(True)
+    regions = [written("then"), written("else")]
+    results = apply_node(cond_op, [always, *operands], {}, regions).outputs
+    found: list[Value | None] = [None] * len(node.inputs)
+    found[count : count + len(results)] = results
     return found
 
 

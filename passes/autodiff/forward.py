@@ -17,6 +17,7 @@ from graphc.ir.graph import Graph, Node
 from graphc.ir.op import Custom, Linear, Multilinear, Partials, Regional
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
+from graphc.ops.control import custom_gradient_op
 from graphc.ops.narrow_floats import as_computed, as_stored, widened
 from passes.autodiff import branches, loops
 from passes.autodiff.tape import (
@@ -130,6 +131,8 @@ class _Sweep:
             ]
             return [total([term.output for term in changed])]
         if isinstance(rule, Regional):
+            if node.op is custom_gradient_op:
+                raise refuse(node, "a rule of gx.custom_gradient is for gx.gradients alone")
             if is_loop(node):
                 return loops.pushed(node, tangents, self._editor.producer, forward)
             return branches.pushed(node, tangents, forward)

@@ -28,6 +28,7 @@ from graphc.ir.op import (
 )
 from graphc.ir.surface import surface_function
 from graphc.ir.value import Value
+from graphc.ops.control import custom_gradient_op
 from graphc.ops.narrow_floats import as_computed, as_stored, widened
 from passes.autodiff import branches, loops
 from passes.autodiff.tape import (
@@ -152,6 +153,8 @@ class _Sweep:
         if isinstance(rule, Regional):
             if is_loop(node):
                 return loops.pulled(node, cotangents, flows, self._editor.producer, reverse)
+            if node.op is custom_gradient_op:
+                return branches.by_own_rule(node, cotangents)
             return branches.pulled(node, cotangents, flows, reverse)
         cotangent = cotangents[0]
         assert cotangent is not None

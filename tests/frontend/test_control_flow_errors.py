@@ -10,7 +10,7 @@ import pytest
 from test_control_flow import times, zero
 
 import graphc as gx
-from graphc.frontend.control_flow import DEEPEST
+from graphc.frontend.regions import DEEPEST
 
 pytestmark = pytest.mark.check_mode
 
