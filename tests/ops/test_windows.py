@@ -94,6 +94,16 @@ def test_other_dtypes_and_combinations() -> None:
     np.testing.assert_array_equal(got[3], (pairs > 0).any(2))
 
 
+@pytest.mark.parametrize("dtype", ["float8_e5m2", "int4", "bfloat16", "bool", "float64"])
+def test_windows_of_constants_are_folded(dtype: str) -> None:
+    with gx.Graph() as graph:
+        x = gx.constant(np.arange(5)).astype(dtype)
+        made = gx.sliding_window_view(x, 3).astype("float32")
+    wanted = np.lib.stride_tricks.sliding_window_view(np.arange(5), 3)
+    wanted = wanted != 0 if dtype == "bool" else wanted
+    assert np.array_equal(gx.Session(graph).run(made), wanted)
+
+
 def test_gradients_of_windows() -> None:
     with gx.Graph() as graph:
         x = gx.placeholder((None, None), "float64")
