@@ -105,7 +105,8 @@ def difference(step: Step, operands: Sequence[Array], results: Sequence[Array]) 
     named = by_name(step, operands)
     graph, arrays = recorded(step, operands)
     expected, exact = named or by_operations(graph, arrays)
-    spread = by_operations(graph, arrays)[0] if named and any(map(_is_narrow, results)) else None
+    is_narrow = any(map(_is_narrow, (*operands, *results)))
+    spread = by_operations(graph, arrays)[0] if named and is_narrow else None
     mixes = any(node.op.name in _TRANSFORMS for node in graph.walk())
     if len(expected) != len(results):
         return f"{len(results)} results in place of {len(expected)}"
