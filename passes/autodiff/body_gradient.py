@@ -77,5 +77,6 @@ def _added(made: Region, total: Value, term: Value) -> Value:
         base, *where = node.inputs
         found = known(base, made.editor.producer)
         if found is not None and not found.array.any():
-            return apply(node.op, total, *where, **node.attrs)
+            with made.editor.rewriting(node):
+                return apply(node.op, total, *where, **node.attrs)
     return total + term

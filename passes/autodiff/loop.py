@@ -201,18 +201,19 @@ class Loop:
         return dim_max(0, counter.bound - first) if isinstance(first, int) else None
 
     def first_number(self, counter: Counter) -> int:
-        """Where the variable that counts starts, if the number of trips is a size."""
+        """Where the variable that counts starts, as an int64, if the number of trips is a size."""
         first = _size(self.start[counter.place], self.producer)
         assert isinstance(first, int), "the number of trips is a size"
-        return first
+        return (first + 2**63) % 2**64 - 2**63
 
     def number(self, counter: Counter) -> Value:
         """The number of trips as an int64, in the graph that is current."""
-        first = converted(self.start[counter.place], int64)
-        bound = counter.bound
-        last = converted(bound, int64) if isinstance(bound, Value) else size_of(bound, first)
-        found: Value = surface_function("maximum")(last - first, 0)
-        return found
+        first, bound = self.start[counter.place], counter.bound
+        last = bound if isinstance(bound, Value) else size_beside(bound, first.dtype, first)
+        # compared as the loop compares them: a wide unsigned integer is another number as an int64,
+        # but their difference is the same
+        last = surface_function("maximum")(first, last)
+        return converted(last, int64) - converted(first, int64)
 
     def _adds_one(self, place: int) -> bool:
         step = self.step(place)

@@ -134,6 +134,41 @@ def test_counted_loops_are_as_unrolled_ones(count: int, is_known: bool) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize("start", [2**63 - 2, 2**63 + 1, 2**64 - 3])
+@pytest.mark.parametrize("is_known", [(True, True), (False, True), (True, False), (False, False)])
+def test_counters_beyond_the_range_of_int64(start: int, is_known: tuple[bool, bool]) -> None:
+    ends = [np.uint64(start), np.uint64(start + 2)]
+    with gx.Graph() as graph:
+        x = gx.placeholder((), "float64")
+        fed = [gx.placeholder((), "uint64") for _ in ends]
+        first, last = (
+            gx.constant(end) if known else given
+            for end, known, given in zip(ends, is_known, fed, strict=True)
+        )
+        counted = gx.fori_loop(first, last, lambda i, c: gx.sin(c) * x, x)
+        none = gx.fori_loop(last, first, lambda i, c: gx.sin(c) * x, x)
+        plain = gx.sin(gx.sin(x) * x) * x
+        found = [gx.gradients(y, x) for y in (counted, plain, none)]
+    one, other, still = gx.Session(graph).run(found, {x: 0.7, **dict(zip(fed, ends, strict=True))})
+    np.testing.assert_allclose(one, other, rtol=1e-14)
+    assert still == 1
+
+
+def test_an_error_on_the_way_back_names_the_line_in_the_body() -> None:
+    with gx.Graph() as graph:
+        x, place = gx.placeholder((3,), "float64"), gx.placeholder((), "int64")
+        count = gx.placeholder((), "int64")
+
+        def step(i: gx.Value, c: gx.Value) -> gx.Value:
+            bent = gx.sin(c)
+            return bent + gx.take(x, i + place, 0)
+
+        # the sines are run again, where the gradient reads them; the rows are only added to
+        gradient = gx.gradients(gx.fori_loop(0, count, step, x).sum(), x)
+    with pytest.raises(gx.IndexRangeError, match=r"bent \+ gx\.take"):
+        gx.Session(graph).run(gradient, {x: X, place: 5, count: 1})
+
+
 def test_loops_by_differences() -> None:
     check(lambda x, w: rolled(x, w, 5), X, W)
     check(rolled, X, W, np.int64(4), second=False)
