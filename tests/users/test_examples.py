@@ -43,7 +43,7 @@ def accuracy_of(output: str) -> float:
 
 
 def test_every_example_is_tested() -> None:
-    tested = {"chain_rule", "digits", "heat", "logistic"}
+    tested = {"chain_rule", "digits", "heat", "logistic", "options", "pendulum"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
 
 
@@ -108,3 +108,17 @@ def test_chain_rule() -> None:
         r"(\d+) of (\d+) examples as derived by hand", last_line(run_example("chain_rule"))
     )
     assert found is not None and found[1] == found[2]
+
+
+def test_options() -> None:
+    found = re.fullmatch(
+        r"Greeks of 10,000 options and their closed forms differ by at most (\S+)",
+        last_line(run_example("options")),
+    )
+    assert found is not None and float(found[1]) < 1e-12
+
+
+def test_pendulum() -> None:
+    output = run_example("pendulum", "--quick")
+    found = re.match(r"found to (\d+\.\d)%", last_line(output))
+    assert found is not None and float(found[1]) < 2, output
