@@ -28,6 +28,7 @@ from graphc.ir.value import Value
 from graphc.ops.control import custom_gradient_op
 from graphc.ops.convert import as_value
 from graphc.ops.creation import zeros_like
+from graphc.ops.move.shape import sum_to
 
 
 def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,8 +37,9 @@ def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
     Args:
         function: takes float or complex values; gives a pair of its result, a value or a nested
             structure, and a rule. The rule takes cotangents in the structure of the result and
-            gives one for each argument, of its dtype and shape, or None for zeros; it may read any
-            value of the function. It is traced at once, and differentiated for second derivatives.
+            gives one for each argument, of its dtype and of a shape that it broadcasts to, over
+            which it is summed back, or None for zeros; it may read any value of the function. It
+            is traced at once, and differentiated for second derivatives.
 
     Returns:
         A function of the same arguments that gives the result. By values that the function reads
@@ -91,9 +93,11 @@ def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _cotangent(region: TracedRegion, item: Any, value: Value, place: int) -> Value:
-    """What a rule gives for an argument, as a value of its type."""
+    """What a rule gives for an argument, as a value of its type, summed over what broadcasts."""
     made = zeros_like(value) if item is None else as_value(item)
     made = region.local(made)
+    if made.shape != value.shape and made.ndim >= value.ndim:
+        made = sum_to(made, value.shape)
     if made.type != value.type:
         wrong = DTypeError if made.dtype is not value.dtype else ShapeError
         raise wrong(

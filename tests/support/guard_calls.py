@@ -398,6 +398,16 @@ call("philox", "i:ab", lambda x: gx.random.philox(gx.random.key(1), gx.stack([x,
 
 call("gradients", "ab b", lambda x, y: gx.gradients(gx.sin(x), x, grad_ys=y))
 call("gradients", "ab ab", lambda x, y: gx.gradients(gx.sum(x * y), [x, y]))
+call("vjp", "ab b", lambda x, y: gx.vjp(gx.sin(x), x, y))
+call("value_and_gradients", "ab ab", lambda x, y: gx.value_and_gradients(gx.sum(x * y), [x, y]))
+call("hvp", "a a", lambda x, y: gx.hvp(gx.sum(gx.sin(x) * y), x, y))
+call("jacobian", "ab b", lambda x, y: gx.jacobian(x @ y, y))
+call("hessian", "a a", lambda x, y: gx.hessian(gx.sum(gx.sin(x) * y), x))
+call(
+    "custom_gradient",
+    "ab b",
+    lambda x, y: gx.custom_gradient(lambda v: (v * y, lambda cotangent: cotangent * y))(x),
+)
 call("jvp", "a a", lambda x, y: gx.jvp(gx.sin(x), x, y))
 call("jvp", "ab b ab", lambda x, y, z: gx.jvp(gx.hypot(x, y), [x, y], [z, y]))
 call("cond", "ab b", lambda x, y: gx.cond(gx.sum(y) > -1.0, lambda: gx.sum(x * y), lambda: gx.sum(y)))  # noqa: E501

@@ -146,7 +146,11 @@ def _wrong(result: Array, own: Array, true: Array, rounded: Array) -> Any:
 
 
 def _unlike(one: Array, other: Array) -> Any:
-    return ~((one == other) | ((one != one) & (other != other)))
+    alike = (one == other) | ((one != one) & (other != other))
+    if np.iscomplexobj(one):
+        # any number with an infinite part is the one infinity, whatever the other part is
+        alike = alike | (np.isinf(one) & np.isinf(other))
+    return ~alike
 
 
 # --- checking ------------------------------------------------------------------------------------
